@@ -1,0 +1,88 @@
+import type { Context } from 'hono'
+import { Hono } from 'hono'
+import { z } from 'zod'
+import { addIssues, touchOldest } from './edits.ts'
+import { faultSchema } from './faults.ts'
+import type { SandboxState } from './sandbox-state.ts'
+import { sendWebhooks } from './webhook-sender.ts'
+
+const countSchema = z.strictObject({ count: z.int().min(1).max(1_000_000).default(1) })
+const faultsSchema = z.union([z.array(faultSchema), faultSchema.transform((fault) => [fault])])
+const webhooksSchema = z.strictObject({
+  url: z.url({ protocol: /^https?$/ }),
+  secret: z.string().min(1),
+  limit: z.int().min(1).max(1_000_000).optional(),
+  ratePerSecond: z.number().positive().optional(),
+  concurrency: z.int().min(1).max(256).optional(),
+  fresh: z.boolean().optional(),
+  retryForSeconds: z.number().min(0).max(3600).optional(),
+  backoffMs: z.number().min(1).max(60_000).optional(),
+})
+
+/** What no GitHub has: looking at the sandbox and making things happen in it. Needs no token, costs no quota. */
+export function controlRoutes(state: SandboxState): Hono {
+  const app = new Hono()
+
+  app.get('/health', (c) => {
+    const { owner, repository, issues, comments } = state.dataset
+    const name = `${owner.login}/${repository.name}`
+    return c.json({ status: 'ok', repository: name, issues: issues.length, comments: comments.length })
+  })
+
+  app.get('/requests', (c) => c.json({ requests: state.log.all() }))
+  app.delete('/requests', (c) => c.json({ cleared: state.log.clear() }))
+
+  app.get('/faults', (c) => c.json({ faults: state.faults.pending() }))
+  app.delete('/faults', (c) => {
+    state.faults.clear()
+    return c.body(null, 204)
+  })
+  app.post('/faults', async (c) => {
+    const added = await input(c, faultsSchema)
+    if (added instanceof Response) return added
+    state.faults.add(added)
+    return c.json({ faults: state.faults.pending() }, 201)
+  })
+
+  app.post('/issues', async (c) => {
+    const wanted = await input(c, countSchema)
+    if (wanted instanceof Response) return wanted
+    return c.json({ issues: addIssues(state.dataset, wanted.count, state.now()).map(numberAndMoment) }, 201)
+  })
+  app.post('/issues/touch', async (c) => {
+    const wanted = await input(c, countSchema)
+    if (wanted instanceof Response) return wanted
+    return c.json({ issues: touchOldest(state.dataset, wanted.count, state.now()).map(numberAndMoment) })
+  })
+
+  app.post('/webhooks', async (c) => {
+    const options = await input(c, webhooksSchema)
+    if (options instanceof Response) return options
+    const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
+    return c.json(await sendWebhooks({ ...given, url: options.url, secret: options.secret }))
+  })
+
+  app.post('/reset', (c) => {
+    state.reset()
+    return c.body(null, 204)
+  })
+
+  app.all('*', (c) => c.json({ error: `The sandbox has no ${c.req.method} ${c.req.path}: see sandbox/README.md` }, 404))
+  return app
+}
+
+async function input<T>(c: Context, schema: z.ZodType<T>): Promise<T | Response> {
+  const text = await c.req.text()
+  let value: unknown
+  try {
+    value = text === '' ? {} : JSON.parse(text)
+  } catch {
+    return c.json({ error: 'The body is not JSON' }, 400)
+  }
+  const parsed = schema.safeParse(value)
+  return parsed.success ? parsed.data : c.json({ error: z.prettifyError(parsed.error) }, 400)
+}
+
+function numberAndMoment(issue: { number: number; updatedAt: string }): { number: number; updated_at: string } {
+  return { number: issue.number, updated_at: issue.updatedAt }
+}

@@ -1,0 +1,35 @@
+import type { Dataset, DatasetOptions } from './dataset.ts'
+import { createDataset } from './dataset.ts'
+import type { Fault, FaultList } from './faults.ts'
+import { createFaultList } from './faults.ts'
+import { RequestLog } from './request-log.ts'
+
+/** Everything a sandbox remembers, but for the quota. */
+export interface SandboxState {
+  dataset: Dataset
+  log: RequestLog
+  faults: FaultList
+  now: () => Date
+  /** Back to the first data, with no faults and an empty log. The quota stays used. */
+  reset(): void
+}
+
+/** What a request carries through the pipeline. */
+export interface SandboxEnv {
+  Variables: { requestId: string; fault: Fault | null }
+}
+
+export function createSandboxState(seed: DatasetOptions, now: () => Date): SandboxState {
+  const state: SandboxState = {
+    dataset: createDataset(seed),
+    log: new RequestLog(),
+    faults: createFaultList(),
+    now,
+    reset() {
+      state.dataset = createDataset(seed)
+      state.log.clear()
+      state.faults.clear()
+    },
+  }
+  return state
+}

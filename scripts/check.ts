@@ -1,0 +1,93 @@
+/** `npm run check`: everything about this repository that needs no server. One line a step, the output of what failed, exit 1. */
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+interface Step {
+  name: string
+  command: string
+  args: string[]
+}
+
+interface Outcome {
+  step: Step
+  passed: boolean
+  seconds: number
+  output: string
+}
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** The folders the import rules are about; `bench/` and `examples/` come with later issues. */
+const ruledFolders = ['src', 'test', 'sandbox', 'examples', 'scripts', 'bench'].filter((folder) =>
+  existsSync(new URL(`../${folder}`, import.meta.url)),
+)
+
+const staticSteps: Step[] = [
+  { name: 'types', command: 'tsc', args: ['--noEmit', '--pretty', 'false'] },
+  { name: 'lint and format', command: 'biome', args: ['ci', '--colors=off', '.'] },
+  { name: 'import rules', command: 'depcruise', args: ['--config', '.dependency-cruiser.cjs', ...ruledFolders] },
+  { name: 'unused code', command: 'knip', args: ['--no-progress'] },
+]
+
+/** Alone at the end: it keeps both cores busy by itself. */
+const fastTests: Step = { name: 'fast tests', command: 'vitest', args: ['run', '--project', 'fast'] }
+
+/** A CI machine has two cores, and no step but the tests uses more than one. */
+const AT_ONCE = 2
+
+function run(step: Step): Promise<Outcome> {
+  const startedAt = performance.now()
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = []
+    const child = spawn(`${root}node_modules/.bin/${step.command}`, step.args, {
+      cwd: root,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined },
+    })
+    const end = (passed: boolean) =>
+      resolve({
+        step,
+        passed,
+        seconds: (performance.now() - startedAt) / 1000,
+        output: Buffer.concat(chunks).toString().trim(),
+      })
+    child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+    child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk))
+    child.on('error', (error) => {
+      chunks.push(Buffer.from(`${step.command} could not be started: ${error.message}. Run \`npm ci\` first.`))
+      end(false)
+    })
+    child.on('close', (code) => end(code === 0))
+  })
+}
+
+function report({ step, passed, seconds, output }: Outcome): void {
+  console.log(`${passed ? '✓' : '✗'} ${step.name.padEnd(16)} ${seconds.toFixed(1).padStart(6)} s`)
+  if (!passed) console.log(`\n${output.replaceAll(/^/gm, '    ')}\n`)
+}
+
+async function runAll(steps: Step[], atOnce: number): Promise<Outcome[]> {
+  const waiting = [...steps]
+  const outcomes: Outcome[] = []
+  const lane = async () => {
+    for (let step = waiting.shift(); step !== undefined; step = waiting.shift()) {
+      const outcome = await run(step)
+      report(outcome)
+      outcomes.push(outcome)
+    }
+  }
+  await Promise.all(Array.from({ length: atOnce }, lane))
+  return outcomes
+}
+
+const startedAt = performance.now()
+const outcomes = [...(await runAll(staticSteps, AT_ONCE)), ...(await runAll([fastTests], 1))]
+const broken = outcomes.filter((outcome) => !outcome.passed).map((outcome) => outcome.step.name)
+const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+console.log(
+  broken.length === 0
+    ? `\nAll ${outcomes.length} checks passed in ${seconds} s.`
+    : `\n${broken.length} of ${outcomes.length} checks failed in ${seconds} s: ${broken.join(', ')}. \`npm run format\` repairs format and import order.`,
+)
+process.exitCode = broken.length === 0 ? 0 : 1

@@ -1,0 +1,39 @@
+/**
+ * Errors as Temporal keeps them. A history is read by people and kept for days: it gets the class, the code and a
+ * redacted message, never a stack, a cause or a credential.
+ */
+import { ApplicationFailure } from '@temporalio/activity'
+import { isIntegrationsError } from '../core/errors.ts'
+import { classifyFailure } from '../core/failure-class.ts'
+import { errorLine } from '../core/logger.ts'
+import { redactText } from '../core/redaction.ts'
+
+const MAX_MESSAGE_LENGTH = 1_000
+
+/** Faults of ours that another attempt can't change. */
+const FINAL_CODES: ReadonlySet<string> = new Set([
+  'invalid_argument',
+  'unknown_provider',
+  'unsupported_by_provider',
+  'sync_session_closed',
+  'credentials_unreadable',
+])
+
+/** Whether the same call would fail in the same way again: bad arguments, and what the provider blames on the caller. */
+export function isFinalFault(error: unknown, classOf?: (error: unknown) => string | null): boolean {
+  if (isIntegrationsError(error) && FINAL_CODES.has(error.code)) return true
+  return (classOf?.(error) ?? classifyFailure({ error, callerAborted: false })) === 'client'
+}
+
+export function asFailure(
+  error: unknown,
+  { secrets, nonRetryable }: { secrets: readonly string[]; nonRetryable: boolean },
+): ApplicationFailure {
+  const failure = ApplicationFailure.create({
+    message: redactText(errorLine(error, MAX_MESSAGE_LENGTH), secrets),
+    type: isIntegrationsError(error) ? error.code : error instanceof Error ? error.name : 'Error',
+    nonRetryable,
+  })
+  failure.stack = ''
+  return failure
+}

@@ -1,0 +1,144 @@
+import { Context } from '@temporalio/activity'
+import { MAX_LOST_WORKERS } from '../core/claim.ts'
+import {
+  claimPendingItems,
+  claimWaitingItems,
+  handBackItems,
+  itemsHeldBy,
+  settleItems,
+  takeUpItem,
+} from '../db/queries/sync-items.ts'
+import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import { getIntegration } from '../operations/integration.ts'
+import type { ItemRun } from '../operations/sync-items.ts'
+import { itemRecord, runSyncItem } from '../operations/sync-items.ts'
+import { runBatch } from './batch.ts'
+import { keepAlive } from './heartbeat.ts'
+
+/** Either the next pending items of a run, or certain ones whose wait is over. */
+export interface ItemBatch {
+  readonly syncLogId: number
+  /** Made by the workflow, so that a second try of this very activity carries the same one. */
+  readonly claim: string
+  readonly take: { readonly kind: 'pending'; readonly limit: number } | { readonly kind: 'due'; readonly ids: number[] }
+}
+
+export interface ItemBatchResult {
+  readonly claimed: number
+  readonly succeeded: number
+  readonly failed: number
+  /** Items that run again. */
+  readonly waiting: { readonly id: number; readonly seconds: number }[]
+  /** Seconds until the provider has capacity again; the run takes nothing new in before. 0: no limit was met. */
+  readonly deferredSeconds: number
+}
+
+export function syncItemActivities(framework: Framework) {
+  const { config, db, tables, logger } = framework
+
+  return {
+    /**
+     * Runs the listeners of a batch of items.
+     *
+     * May be run twice: a second try under the same claim first takes up the rows that the first one still holds. What
+     * the first one had put to wait without being able to say so is found by the finalisation, which names such rows.
+     */
+    async processSyncItems({ syncLogId, claim, take }: ItemBatch): Promise<ItemBatchResult> {
+      const context = Context.current()
+      const stop = keepAlive(context)
+      const tally = { succeeded: 0, failed: 0, deferredSeconds: 0 }
+      const waiting: { id: number; seconds: number }[] = []
+      const settle = async (runs: readonly ItemRun[]): Promise<void> => {
+        const settled = await settleItems(
+          db,
+          tables,
+          runs.map((run) => run.settlement),
+        )
+        for (const run of runs)
+          if (settled.has(run.row.id)) await report(run)
+          else logger.warn({ event: 'item.superseded', item: run.row.id }, 'a later attempt holds this item')
+      }
+      const report = async ({ row, integration, step, error }: ItemRun): Promise<void> => {
+        if (step.kind === 'succeed') tally.succeeded += 1
+        else if (step.kind === 'wait') {
+          waiting.push({ id: row.id, seconds: step.seconds })
+          if (!step.counted) tally.deferredSeconds = Math.max(tally.deferredSeconds, step.seconds)
+        } else {
+          tally.failed += 1
+          logger.warn(
+            {
+              event: 'item.failed',
+              integration: row.integrationId,
+              item: row.id,
+              external_id: row.externalId,
+              error: step.reason,
+            },
+            'sync item failed',
+          )
+          if (integration !== null)
+            await framework.listeners.emit('SyncItemFailed', { integration, item: itemRecord(row, step.reason), error })
+        }
+      }
+
+      try {
+        for (const row of await itemsHeldBy(db, tables, claim)) await takeUp(framework, row, claim, settle)
+        const rows =
+          take.kind === 'due'
+            ? await claimWaitingItems(db, tables, { ids: take.ids, claim })
+            : await claimPendingItems(db, tables, { syncLogId, claim, limit: take.limit })
+        const ran = await runBatch({
+          rows,
+          concurrency: config.sync.item_concurrency,
+          signal: context.cancellationSignal,
+          logger,
+          run: (row) => runSyncItem(framework, row),
+          settle,
+          handBack: async (unstarted) => {
+            await handBackItems(db, tables, claim, unstarted)
+            // A later attempt waits for nothing but a lane; a first one is pending again.
+            for (const row of unstarted) if (row.attempts > 1) waiting.push({ id: row.id, seconds: 0 })
+          },
+        })
+        const limit = take.kind === 'pending' ? take.limit : take.ids.length
+        return { ...tally, waiting, claimed: ran < rows.length ? limit : rows.length }
+      } finally {
+        stop()
+      }
+    },
+  }
+}
+
+/** A row whose worker died with it. One at a time: if it is what kills workers, it takes no other down. */
+async function takeUp(
+  framework: Framework,
+  row: SyncItemRow,
+  claim: string,
+  settle: (runs: readonly ItemRun[]) => Promise<void>,
+): Promise<void> {
+  const taken = await takeUpItem(framework.db, framework.tables, row, claim)
+  if (taken === null) return
+  framework.logger.warn(
+    { event: 'item.worker_lost', integration: row.integrationId, item: row.id, losses: taken.losses },
+    'the worker of a sync item was lost; it is taken up again',
+  )
+  if (taken.losses < MAX_LOST_WORKERS) return settle([await runSyncItem(framework, taken.row)])
+  const reason = `worker lost ${taken.losses} times`
+  await settle([
+    {
+      row: taken.row,
+      integration: await getIntegration(framework, row.integrationId),
+      step: { kind: 'fail', reason },
+      error: new Error(reason),
+      settlement: {
+        id: row.id,
+        attempts: taken.row.attempts,
+        claim: taken.row.claim ?? '',
+        status: 'failed',
+        uncounted: false,
+        error: reason,
+        failure: null,
+      },
+    },
+  ])
+}

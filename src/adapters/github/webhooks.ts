@@ -1,0 +1,44 @@
+/**
+ * Deliveries of GitHub: signature, id, type, payload.
+ *
+ * Source: https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+ */
+import type { Integration, Json, WebhookRequest } from '../../provider.ts'
+import { activeWebhookSecrets, verifyHmacSignature } from '../../provider.ts'
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** `X-Hub-Signature-256` over the raw bytes. The SHA-1 header beside it is ignored. */
+export function verifySignature(integration: Integration, request: WebhookRequest): boolean {
+  const secrets = activeWebhookSecrets(integration.credentialsArray(), new Date())
+  return verifyHmacSignature(request, secrets, { header: 'x-hub-signature-256', prefix: 'sha256=' })
+}
+
+/** `X-GitHub-Delivery`, if it is a UUID as GitHub sends it; null otherwise. */
+export function deliveryIdOf(request: WebhookRequest): string | null {
+  const id = request.headers.get('x-github-delivery')
+  return id !== null && UUID.test(id) ? id.toLowerCase() : null
+}
+
+export function eventOf(request: WebhookRequest): string | null {
+  return request.headers.get('x-github-event')
+}
+
+/** The payload, sent as JSON or as the form field `payload`; null when it is neither. */
+export function payloadOf(request: WebhookRequest): Json {
+  const direct = request.json()
+  if (direct !== undefined) return direct
+  const field = new URLSearchParams(request.text()).get('payload')
+  if (field === null) return null
+  try {
+    return JSON.parse(field) as Json
+  } catch {
+    return null
+  }
+}
+
+/** The payload's `action`, such as `opened`. */
+export function actionOf(payload: Json): string | null {
+  const action = typeof payload === 'object' && payload !== null && 'action' in payload ? payload.action : null
+  return typeof action === 'string' ? action : null
+}

@@ -1,0 +1,25 @@
+/** An API process: serves the routes until it is told to stop. Starts while Temporal is away: webhooks are stored. */
+import { serve } from '@hono/node-server'
+import { createApi } from '../api/app.ts'
+import { loadHost } from './host.ts'
+import { address } from './listen-address.ts'
+import { onStop, runProcess } from './run.ts'
+
+await runProcess(async () => {
+  const { hostname, port } = address(process.env)
+  const { integrations } = await loadHost()
+  await integrations.ready()
+  const api = createApi(integrations)
+  const server = serve({ fetch: api.fetch, hostname, port }, (info) => {
+    console.log(JSON.stringify({ event: 'api.ready', url: `http://${hostname}:${info.port}`, pid: process.pid }))
+  })
+  server.on('error', (error) => {
+    process.stderr.write(`The API can't listen on ${hostname}:${port}: ${error.message}\n`)
+    process.exit(1)
+  })
+  // Rows that were stored while nobody could be told.
+  await integrations.webhooks.wakePending()
+  onStop(() => {
+    server.close(() => void integrations.close().then(() => process.exit(0)))
+  })
+})

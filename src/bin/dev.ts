@@ -1,0 +1,112 @@
+/**
+ * `npm start` and `npm run demo`: the whole system on one machine, with nothing else installed.
+ *
+ * `dev.ts [demo] [--data <folder>]`
+ */
+import { rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { createChecklist } from './dev/checklist.ts'
+import { runDemo, summaryTable } from './dev/demo.ts'
+import { acquireRunLock } from './dev/lock.ts'
+import { createNarrator } from './dev/narrator.ts'
+import { createSupervisor, stopOnSignals } from './dev/processes.ts'
+import type { Stack } from './dev/stack.ts'
+import { startStack } from './dev/stack.ts'
+import { keepTrafficGoing } from './dev/traffic.ts'
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { data: { type: 'string' } } })
+const demo = positionals[0] === 'demo'
+const folder = resolve(values.data ?? (demo ? join('.data', 'demo') : '.data'))
+const print = (line: string): void => console.log(line)
+
+process.exit(await main())
+
+async function main(): Promise<number> {
+  const outcome = await acquireRunLock({ folder, log: print })
+  if (outcome.kind === 'running') {
+    print(`It is running already (pid ${outcome.pid}):`)
+    printUrls(outcome.urls)
+    return 0
+  }
+  const { lock } = outcome
+  const supervisor = createSupervisor({ log: print })
+  supervisor.own('lock', async () => lock.release())
+  let ended: (code: number) => void = () => {}
+  const interrupted = new Promise<number>((done) => {
+    ended = done
+  })
+  stopOnSignals(supervisor, { log: print, exit: ended })
+  try {
+    // Each demo begins with nothing, so that its numbers are those of this run.
+    if (demo)
+      for (const name of ['postgres', 'temporal.db', 'temporal.db-shm', 'temporal.db-wal', 'encryption-keys'])
+        rmSync(join(folder, name), { recursive: true, force: true })
+    print(demo ? 'Durable Integrations: demo' : 'Durable Integrations: starting')
+    const narrator = createNarrator(print)
+    let isUp = false
+    const early: (() => void)[] = []
+    const stack = await startStack({
+      folder,
+      supervisor,
+      lock,
+      checklist: createChecklist(print),
+      // The demo has ports and a timetable of its own: its syncs start when it says so.
+      ...(demo ? { anyPorts: true, env: { INTEGRATIONS__SCHEDULES__ENABLED: 'false' } } : {}),
+      // The checklist comes first; then what the processes had to say meanwhile.
+      onLine: (source, line) => {
+        const tell = (): void => narrator.line(source, line)
+        if (isUp) tell()
+        else early.push(tell)
+      },
+    })
+    const urls = urlsOf(stack)
+    lock.setUrls(urls)
+    print('')
+    printUrls(urls)
+    print('')
+    isUp = true
+    for (const tell of early) tell()
+    if (demo) return await Promise.race([interrupted, finishDemo(stack)])
+
+    print('Ctrl-C stops it. Kill the worker (its pid is above) and watch: nothing is lost.')
+    print('')
+    const traffic = new AbortController()
+    supervisor.own('traffic', async () => traffic.abort())
+    keepTrafficGoing(stack, traffic.signal, (line) => narrator.line('traffic', line)).catch((error: unknown) => {
+      if (!supervisor.stopping) print(`traffic: ${error instanceof Error ? error.message : String(error)}`)
+    })
+    return await interrupted
+  } catch (error) {
+    if (supervisor.stopping) return await interrupted
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+    return 1
+  } finally {
+    await supervisor.stop()
+  }
+}
+
+async function finishDemo(stack: Stack): Promise<number> {
+  const summary = await runDemo(stack, (line) => print(`\n== ${line}`))
+  print('')
+  print(summaryTable(summary))
+  print('')
+  print(JSON.stringify(summary))
+  return summary.ok ? 0 : 1
+}
+
+function urlsOf(stack: Stack): Record<string, string> {
+  return {
+    API: stack.apiUrl,
+    ...(stack.temporalUi === null ? {} : { 'Temporal UI': stack.temporalUi }),
+    'Temporal server': stack.temporalAddress,
+    Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,
+    'Sandbox provider': stack.sandboxUrl,
+    Postgres: stack.databaseUrl,
+    Worker: `pid ${stack.worker.pid}`,
+  }
+}
+
+function printUrls(urls: Readonly<Record<string, string>>): void {
+  for (const [name, url] of Object.entries(urls)) print(`  ${name.padEnd(18)} ${url}`)
+}

@@ -1,0 +1,67 @@
+/** Turns the JSON lines of API and worker into one line per thing that happens. */
+
+type Fields = Record<string, unknown>
+
+/** Names remembered between "stored" and "processed", so that the second line says what was processed. */
+const MAX_REMEMBERED = 10_000
+
+export interface Narrator {
+  /** @param source the process that wrote the line */
+  line(source: string, text: string): void
+}
+
+export function createNarrator(print: (line: string) => void): Narrator {
+  const types = new Map<unknown, string>()
+  const say = (topic: string, sentence: string): void =>
+    print(`${new Date().toTimeString().slice(0, 8)}  ${topic.padEnd(8)} ${sentence}`)
+
+  const stories: Record<string, (fields: Fields) => void> = {
+    'webhook.stored': (f) => {
+      if (types.size >= MAX_REMEMBERED) types.clear()
+      types.set(f.webhook, String(f.type ?? 'no type'))
+      say('webhook', `#${f.webhook} received: ${types.get(f.webhook)}`)
+    },
+    'webhook.processed': (f) => say('webhook', `#${f.webhook} processed: ${nameOf(f.webhook)} in ${f.duration_ms} ms`),
+    'webhook.failed': (f) => say('webhook', `#${f.webhook} FAILED: ${nameOf(f.webhook)}: ${f.error}`),
+    'webhook.worker_lost': (f) => say('webhook', `#${f.webhook} lost its worker; taken up again`),
+    'sync.started': (f) =>
+      say(
+        'sync',
+        `run ${f.run} started (${f.cursor === null ? 'first, everything' : `since ${f.cursor} less an hour`})`,
+      ),
+    'sync.listed': (f) => say('sync', `run ${f.run} listed ${f.items} items`),
+    'sync.finished': (f) =>
+      say(
+        'sync',
+        `run ${f.run} finished: ${f.status}; ${f.succeeded} succeeded, ${f.failed} failed; cursor ${f.cursor}`,
+      ),
+    'sync.failed': (f) => say('sync', `run ${f.run} FAILED: ${f.error}`),
+    'item.failed': (f) => say('item', `#${f.item} (${f.external_id}) FAILED: ${f.error}`),
+    'item.worker_lost': (f) => say('item', `#${f.item} lost its worker; taken up again`),
+    'inbox.wake_failed': (f) => say('inbox', `could not be woken (${f.error}); trying again in ${f.retry_in_ms} ms`),
+    'worker.ready': (f) => say('worker', `ready, pid ${f.pid}`),
+    'api.ready': (f) => say('api', `ready at ${f.url}, pid ${f.pid}`),
+  }
+  const nameOf = (id: unknown): string => types.get(id) ?? 'webhook'
+
+  return {
+    line(source, text) {
+      const fields = parse(text)
+      const story = fields === null ? undefined : stories[String(fields.event)]
+      if (fields !== null && story !== undefined) story(fields)
+      else if (fields === null) say(source, text)
+      // pino's levels: 40 warns, 50 is an error.
+      else if (Number(fields.level) >= 40)
+        say(source, `${fields.msg}${fields.error === undefined ? '' : `: ${fields.error}`}`)
+    },
+  }
+}
+
+function parse(text: string): Fields | null {
+  if (!text.startsWith('{')) return null
+  try {
+    return JSON.parse(text) as Fields
+  } catch {
+    return null
+  }
+}

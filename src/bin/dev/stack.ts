@@ -1,0 +1,271 @@
+/**
+ * Everything on one machine: Postgres, Temporal with its UI, a sandbox provider, the example host's API and worker.
+ * Data lies in one folder; a second start finds it again.
+ */
+import { randomBytes } from 'node:crypto'
+import { createWriteStream, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { Integrations } from '../../integrations.ts'
+import { findOrStartTemporalServer, freePort } from '../../temporal/server.ts'
+import { loadHost } from '../host.ts'
+import type { Checklist } from './checklist.ts'
+import type { RunLock } from './lock.ts'
+import { startLocalPostgres } from './postgres.ts'
+import type { ManagedProcess, Supervisor } from './processes.ts'
+
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
+/** Node reads the sources through tsx; the condition makes `durable-integrations` mean this checkout. */
+const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
+const HOST_CONFIG = join(ROOT, 'examples/host/integrations.config.ts')
+const SANDBOX_TOKEN = 'sandbox-token'
+const SYNC_INTERVAL_MINUTES = 1
+/** A process that ends by itself (or by your hand) is started again after this time. */
+const RESTART_AFTER_MS = 1_000
+const READY_TIMEOUT_MS = 90_000
+
+export const PREFERRED_PORTS = { api: 3_000, postgres: 5_432, temporal: 7_233, temporalUi: 8_233 } as const
+
+export interface StackOptions {
+  readonly folder: string
+  readonly supervisor: Supervisor
+  readonly lock: Pick<RunLock, 'addChild' | 'removeChild'>
+  readonly checklist: Checklist
+  /** Lines of the processes. */
+  readonly onLine: (source: string, line: string) => void
+  /** Any free ports instead of the usual ones: for tests and the demo. */
+  readonly anyPorts?: boolean
+  /** Added to the environment of API and worker. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface Stack {
+  readonly integrations: Integrations
+  readonly integrationId: number
+  readonly webhookSecret: string
+  readonly databaseUrl: string
+  readonly temporalAddress: string
+  readonly temporalUi: string | null
+  readonly apiUrl: string
+  readonly sandboxUrl: string
+  readonly api: Restarting
+  readonly worker: Restarting
+}
+
+/** A process that is kept up. */
+export interface Restarting {
+  readonly pid: number
+  /** Ends when a process of this kind is ready that was not before the call. */
+  nextReady(): Promise<void>
+}
+
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { folder, supervisor, lock, checklist } = options
+  mkdirSync(folder, { recursive: true })
+  const port = (preferred: number): number => (options.anyPorts === true ? 0 : preferred)
+
+  const postgres = await checklist.step('Postgres', async (progress) => {
+    const server = await startLocalPostgres({
+      dataFolder: join(folder, 'postgres'),
+      preferredPort: port(PREFERRED_PORTS.postgres),
+      database: 'durable_integrations',
+      log: (line) => {
+        if (/FATAL|PANIC|initdb/.test(line)) progress(line)
+      },
+    })
+    supervisor.own('Postgres', () => server.stop())
+    lock.addChild({ name: 'Postgres', pid: server.pid, stopSignal: 'SIGINT' })
+    return server
+  })
+  const temporal = await checklist.step('Temporal', async (progress) => {
+    const log = createWriteStream(join(folder, 'temporal.log'), { flags: 'a' })
+    let isUp = false
+    const server = await findOrStartTemporalServer({
+      port: port(PREFERRED_PORTS.temporal),
+      uiPort: port(PREFERRED_PORTS.temporalUi),
+      dataFile: join(folder, 'temporal.db'),
+      // Getting the server may take minutes and says how it goes; what the server itself says goes to its file.
+      log: (line) => {
+        log.write(`${line}\n`)
+        if (!isUp && /download|install|build/i.test(line)) progress(line)
+      },
+    })
+    isUp = true
+    supervisor.own('Temporal', () => server.stop())
+    if (server.pid !== null) lock.addChild({ name: 'Temporal', pid: server.pid })
+    return server
+  })
+
+  const environment = {
+    DATABASE_URL: postgres.url,
+    TEMPORAL_ADDRESS: temporal.address,
+    TEMPORAL_NAMESPACE: 'default',
+    INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile(folder),
+    INTEGRATIONS_CONFIG: HOST_CONFIG,
+    ...options.env,
+  }
+  Object.assign(process.env, environment)
+  const { integrations, prepare } = await loadHost(HOST_CONFIG)
+  supervisor.own('connections', () => integrations.close())
+  await checklist.step('tables', async () => {
+    await integrations.migrate()
+    await integrations.ready()
+    await prepare?.()
+  })
+
+  const run = processStarter(options, environment)
+  const sandboxUrl = await checklist.step('sandbox provider', async () => {
+    let url = ''
+    const { ready } = await run.once(
+      'sandbox',
+      ['sandbox/github/main.ts', '--port', '0', '--token', SANDBOX_TOKEN],
+      {},
+      (line) => {
+        url = /"url":"([^"]+)"/.exec(line)?.[1] ?? ''
+        return url !== ''
+      },
+    )
+    await ready
+    return url
+  })
+  const integration = await checklist.step('integration', () => connectSandbox(integrations, sandboxUrl))
+
+  const apiPort = await freePort(port(PREFERRED_PORTS.api))
+  const apiUrl = `http://127.0.0.1:${apiPort}`
+  const [api, worker] = await checklist.step('API and worker', () =>
+    Promise.all([
+      run.keptUp('api', ['src/bin/api.ts'], { PORT: String(apiPort), HOST: '127.0.0.1' }, (line) =>
+        line.includes('"api.ready"'),
+      ),
+      run.keptUp('worker', ['src/bin/worker.ts'], {}, (line) => line.includes('"worker.ready"')),
+    ]),
+  )
+  return {
+    integrations,
+    ...integration,
+    databaseUrl: postgres.url,
+    temporalAddress: temporal.address,
+    temporalUi: temporal.uiUrl,
+    apiUrl,
+    sandboxUrl,
+    api,
+    worker,
+  }
+}
+
+/** The sandbox's integration: made at the first start, pointed at the sandbox's present address at each. */
+async function connectSandbox(
+  integrations: Integrations,
+  sandboxUrl: string,
+): Promise<{ integrationId: number; webhookSecret: string }> {
+  const metadata = { owner: 'octo-sandbox', repo: 'widgets', base_url: sandboxUrl }
+  for await (const found of integrations.list({ provider: 'github', limit: 1 })) {
+    const { webhook_secret: webhookSecret } = found.credentialsArray()
+    await integrations.update(found.id, { metadata })
+    return { integrationId: found.id, webhookSecret: String(webhookSecret) }
+  }
+  const webhookSecret = randomBytes(24).toString('hex')
+  const created = await integrations.create({
+    provider: 'github',
+    name: 'Sandbox repository',
+    credentials: { token: SANDBOX_TOKEN, webhook_secret: webhookSecret },
+    metadata,
+    syncIntervalMinutes: SYNC_INTERVAL_MINUTES,
+  })
+  return { integrationId: created.id, webhookSecret }
+}
+
+/** A key of this folder's own, made once: what the database holds is readable with it only. */
+function keyFile(folder: string): string {
+  const path = join(folder, 'encryption-keys')
+  if (!existsSync(path)) writeFileSync(path, `dev:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 })
+  return path
+}
+
+type IsReady = (line: string) => boolean
+
+function processStarter({ supervisor, lock, onLine }: StackOptions, environment: Record<string, string>) {
+  async function once(
+    name: string,
+    args: readonly string[],
+    env: Record<string, string>,
+    isReady: IsReady,
+  ): Promise<{ started: ManagedProcess; ready: Promise<void> }> {
+    let onReady: () => void = () => {}
+    const ready = new Promise<void>((resolve) => {
+      onReady = resolve
+    })
+    const tail: string[] = []
+    const started = await supervisor.start({
+      name,
+      command: process.execPath,
+      args: [...NODE_ARGUMENTS, ...args],
+      cwd: ROOT,
+      env: { ...environment, ...env },
+      onLine: (line) => {
+        tail.push(line)
+        tail.splice(0, tail.length - 20)
+        onLine(name, line)
+        if (isReady(line)) onReady()
+      },
+    })
+    lock.addChild({ name, pid: started.pid })
+    return { started, ready: readyOrEnded(name, started, ready, tail) }
+  }
+
+  async function keptUp(
+    name: string,
+    args: readonly string[],
+    env: Record<string, string>,
+    isReady: IsReady,
+  ): Promise<Restarting> {
+    const first = await once(name, args, env, isReady)
+    await first.ready
+    let current = first.started
+    let waiting: (() => void)[] = []
+    const watch = async (): Promise<void> => {
+      const { code, signal } = await current.exited
+      lock.removeChild(current.pid)
+      if (supervisor.stopping) return
+      onLine(name, `ended (${signal ?? `exit code ${code}`}); starting another`)
+      await sleep(RESTART_AFTER_MS)
+      if (supervisor.stopping) return
+      const next = await once(name, args, env, isReady)
+      current = next.started
+      void watch()
+      await next.ready
+      for (const resolve of waiting) resolve()
+      waiting = []
+    }
+    const report = (error: unknown): void =>
+      onLine(name, `could not be kept up: ${error instanceof Error ? error.message : error}`)
+    watch().catch(report)
+    return {
+      get pid() {
+        return current.pid
+      },
+      nextReady: () => new Promise((resolve) => waiting.push(resolve)),
+    }
+  }
+
+  return { once, keptUp }
+}
+
+async function readyOrEnded(
+  name: string,
+  started: ManagedProcess,
+  ready: Promise<void>,
+  tail: readonly string[],
+): Promise<void> {
+  const timeout = new AbortController()
+  const outcome = await Promise.race([
+    ready.then(() => 'ready' as const),
+    started.exited.then(() => 'ended' as const),
+    sleep(READY_TIMEOUT_MS, 'late' as const, { signal: timeout.signal, ref: false }),
+  ])
+  timeout.abort()
+  if (outcome === 'ready') return
+  const what = outcome === 'ended' ? 'ended before it was ready' : `was not ready within ${READY_TIMEOUT_MS / 1_000} s`
+  throw new Error(`${name} ${what}. Its last lines:\n${tail.join('\n')}`)
+}

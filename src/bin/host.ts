@@ -1,0 +1,54 @@
+/** Loads the host's `integrations.config.ts`: the one module that API, worker and CLI share. */
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { createJiti } from 'jiti'
+import { InvalidConfiguration } from '../core/errors.ts'
+import type { Integrations } from '../integrations.ts'
+
+const NAMES = ['integrations.config.ts', 'integrations.config.js', 'integrations.config.mjs']
+
+export interface Host {
+  readonly integrations: Integrations
+  /** Path of a module with the host's workflows and ours: the config's export `workflowsPath`. */
+  readonly workflowsPath?: string
+  /** Makes the host's own tables; only `npm start` calls it. */
+  readonly prepare?: () => Promise<void>
+}
+
+/**
+ * @param path default: INTEGRATIONS_CONFIG, else `integrations.config.ts`, `.js` or `.mjs` in the working directory
+ * @throws InvalidConfiguration when there is no such module, or it exports no object of createIntegrations()
+ */
+export async function loadHost(path = process.env.INTEGRATIONS_CONFIG): Promise<Host> {
+  const found = path === undefined ? NAMES.map((name) => resolve(name)).find(existsSync) : resolve(path)
+  if (found === undefined || !existsSync(found))
+    throw new InvalidConfiguration([
+      {
+        key: 'INTEGRATIONS_CONFIG',
+        expected: `a module that exports createIntegrations(…) as default (without it: ${NAMES.join(', ')} here)`,
+        received: found ?? 'none of them',
+      },
+    ])
+  const module = await importModule(found)
+  const integrations = module.default
+  if (typeof integrations !== 'object' || integrations === null || !('webhooks' in integrations))
+    throw new InvalidConfiguration([
+      { key: found, expected: 'a default export made by createIntegrations()', received: typeof integrations },
+    ])
+  return {
+    integrations: integrations as Integrations,
+    ...(typeof module.workflowsPath === 'string' ? { workflowsPath: module.workflowsPath } : {}),
+    ...(typeof module.prepare === 'function' ? { prepare: module.prepare as () => Promise<void> } : {}),
+  }
+}
+
+/** Natively where Node (or a loader such as tsx) reads the file; else by jiti, which reads TypeScript on any Node. */
+async function importModule(path: string): Promise<Record<string, unknown>> {
+  try {
+    return (await import(pathToFileURL(path).href)) as Record<string, unknown>
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error
+    return createJiti(import.meta.url).import<Record<string, unknown>>(path)
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * Faults that no key has by itself: between two keys, and between a key and what is registered.
+ * Rule: docs/behaviour/configuration.md, "Keys that depend on each other".
+ */
+
+import type { ConfigurationProblem } from '../core/errors.ts'
+import { shown } from './received.ts'
+import type { Config } from './schema.ts'
+
+export const BUILT_IN_MIDDLEWARE: readonly string[] = ['web', 'operator', 'signed', 'same-origin']
+
+/** What is registered outside the configuration; undefined where it is not known yet, and then unchecked. */
+export interface Registered {
+  /** All provider identifiers. */
+  readonly providerKeys?: Iterable<string> | undefined
+  /** Those of the top-level option `providers`: none may stand in `config.providers` too. */
+  readonly optionProviderKeys?: Iterable<string> | undefined
+  /** The host's middleware; the built-in ones are known. */
+  readonly middlewareNames?: Iterable<string> | undefined
+}
+
+/** @param faulty keys that have a problem of their own: comparing them would only add noise */
+export function crossProblems({ sync, health, webhook }: Config, faulty: ReadonlySet<string>): ConfigurationProblem[] {
+  const neverDisabled = Number.POSITIVE_INFINITY
+  const values = {
+    'sync.lock_ttl': sync.lock_ttl,
+    'sync.job_timeout': sync.job_timeout,
+    'health.degraded_after': health.degraded_after,
+    'health.failing_after': health.failing_after,
+    'health.disabled_after': health.disabled_after ?? neverDisabled,
+    'webhook.handler_timeout': webhook.handler_timeout,
+    'webhook.processing_timeout': webhook.processing_timeout,
+  }
+  const problems: ConfigurationProblem[] = []
+  const hold = (key: keyof typeof values, relation: keyof typeof RELATIONS, other: keyof typeof values) => {
+    if (faulty.has(key) || faulty.has(other) || RELATIONS[relation](values[key], values[other])) return
+    problems.push({ key, expected: `${relation} ${other} (${values[other]})`, received: String(values[key]) })
+  }
+  hold('sync.lock_ttl', 'at least', 'sync.job_timeout')
+  hold('health.degraded_after', 'at most', 'health.failing_after')
+  hold('health.failing_after', 'at most', 'health.disabled_after')
+  hold('webhook.handler_timeout', 'less than', 'webhook.processing_timeout')
+  return problems
+}
+
+const RELATIONS = {
+  'at least': (value: number, bound: number) => value >= bound,
+  'at most': (value: number, bound: number) => value <= bound,
+  'less than': (value: number, bound: number) => value < bound,
+}
+
+/** Names in `sync.queues` must be providers; a provider is named in one place. */
+export function providerProblems(
+  config: Config,
+  configProviders: readonly string[],
+  { providerKeys, optionProviderKeys }: Registered,
+): ConfigurationProblem[] {
+  const problems: ConfigurationProblem[] = []
+  const optionProviders = new Set(optionProviderKeys)
+  for (const provider of configProviders.filter((name) => optionProviders.has(name))) {
+    const expected = 'one registration, under the option providers or under config.providers'
+    problems.push({ key: `providers.${provider}`, expected, received: 'both' })
+  }
+  if (providerKeys === undefined) return problems
+
+  const registered = new Set([...providerKeys, ...configProviders])
+  for (const provider of Object.keys(config.sync.queues).filter((name) => !registered.has(name))) {
+    const expected = `a registered provider (${[...registered].join(', ') || 'there is none'})`
+    problems.push({ key: `sync.queues.${provider}`, expected, received: shown(provider) })
+  }
+  return problems
+}
+
+export function middlewareProblems(config: Config, { middlewareNames }: Registered): ConfigurationProblem[] {
+  if (middlewareNames === undefined) return []
+  const registered = new Set([...BUILT_IN_MIDDLEWARE, ...middlewareNames])
+  const expected = `a registered middleware (${[...registered].join(', ')})`
+  return middlewareLists(config).flatMap(([list, names]) =>
+    names.flatMap((name, index) =>
+      registered.has(name) ? [] : [{ key: `${list}.${index}`, expected, received: shown(name) }],
+    ),
+  )
+}
+
+/** An empty list is obeyed: nobody is asked who they are. Said where the default asks. */
+export function emptyMiddlewareWarnings(config: Config): string[] {
+  return middlewareLists(config)
+    .filter(([list, names]) => list !== 'webhook.middleware' && names.length === 0)
+    .map(([list]) => `${list} is empty: its routes are open to everyone.`)
+}
+
+function middlewareLists({ webhook, oauth }: Config): [name: string, list: readonly string[]][] {
+  return [
+    ['webhook.middleware', webhook.middleware],
+    ['oauth.middleware', oauth.middleware],
+    ['oauth.callback_middleware', oauth.callback_middleware],
+  ]
+}

@@ -1,0 +1,27 @@
+/** How a problem shows what was given: short, and never a secret. */
+
+const SHOWN_CHARACTERS = 80
+
+/** A value as it is, cut, without the user info of a URL. */
+export function shown(value: unknown): string {
+  if (typeof value === 'string') {
+    const text = value.replace(/\/\/[^/\s]*@/g, '//[masked]@')
+    return JSON.stringify(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text)
+  }
+  return isPlain(value) ? String(value) : kindOf(value)
+}
+
+/** Of a value that may be a secret, or stands where one belongs: its kind only. */
+export function masked(value: unknown): string {
+  return value === null || value === undefined ? String(value) : `${kindOf(value)} (masked)`
+}
+
+function isPlain(value: unknown): boolean {
+  return value === null || ['number', 'boolean', 'bigint', 'undefined'].includes(typeof value)
+}
+
+function kindOf(value: unknown): string {
+  if (Array.isArray(value)) return `a list of ${value.length}`
+  if (typeof value === 'string') return `a string of ${value.length} characters`
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}

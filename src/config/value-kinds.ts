@@ -1,0 +1,277 @@
+/**
+ * The kinds of values that configuration keys take: what is allowed, and how a variable's text becomes a value.
+ *
+ * Values given in code are never coerced. Text is strict: what does not read as the kind stays text, so that the schema
+ * refuses it and the problem shows what was given.
+ * Rule: docs/behaviour/configuration.md, "Values".
+ */
+
+import { z } from 'zod'
+
+export interface ValueKind<T> {
+  /** As the reference table writes it: `int`, `?int`, `string`, `?string`, `bool`, `array`. */
+  readonly type: string
+  /** What is allowed, one phrase. It follows "expected" in a problem. */
+  readonly allowed: string
+  readonly schema: z.ZodType<T>
+  readonly fromText: (text: string) => unknown
+  /** Its values hold secrets or their digests: problems show none of them. */
+  readonly secret: boolean
+}
+
+/** The largest Postgres `integer`, in which several of the values end up. */
+export const MAX_INT = 2_147_483_647
+const MAX_PORT = 65_535
+
+const ROUTE_PREFIX = /^[\w-]+(\/[\w-]+)*$/
+const QUEUE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
+const SHA256_HEX = /^[0-9a-f]{64}$/i
+/** SHA-256 of nothing: as a token's digest it would let an empty token in. */
+const SHA256_OF_NOTHING = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+const WEBHOOK_SECRET_PREFIX = 'whsec_'
+
+export function int(from = 1, to = MAX_INT): ValueKind<number> {
+  return { type: 'int', allowed: intRange(from, to), schema: intSchema(from, to), fromText: readInt, secret: false }
+}
+
+export function percentage(): ValueKind<number> {
+  return int(1, 100)
+}
+
+export function port(): ValueKind<number> {
+  return int(1, MAX_PORT)
+}
+
+export function bool(): ValueKind<boolean> {
+  return { type: 'bool', allowed: 'true or false', schema: z.boolean(), fromText: readBool, secret: false }
+}
+
+export function oneOf<const Option extends string>(...options: Option[]): ValueKind<Option> {
+  return text(options.map((option) => `"${option}"`).join(' or '), z.enum(options))
+}
+
+export function matching(pattern: RegExp): ValueKind<string> {
+  return text(`a string that matches ${pattern.source}`, z.string().regex(pattern))
+}
+
+export function anyString(): ValueKind<string> {
+  return text('a string', z.string())
+}
+
+export function queueName(): ValueKind<string> {
+  return matching(QUEUE_NAME)
+}
+
+/** Outer slashes are trimmed: `/hooks/` is `hooks`. */
+export function routePrefix(): ValueKind<string> {
+  return text(
+    'path segments of letters, digits, "_" and "-", such as "integrations" or "api/integrations"',
+    z
+      .string()
+      .overwrite((prefix) => prefix.replace(/^\/+|\/+$/g, ''))
+      .regex(ROUTE_PREFIX),
+  )
+}
+
+/** Where a browser is sent. Only forms that no browser takes for another host's address. */
+export function redirectTarget(): ValueKind<string> {
+  return text(
+    'a path with exactly one leading "/" and no backslash, or an absolute http(s) URL',
+    z.string().refine(isRedirectTarget),
+  )
+}
+
+/** Seconds before each retry; the last entry is reused. */
+export function backoff(): ValueKind<readonly number[]> {
+  return {
+    type: 'array',
+    allowed: `a list of 1 to 100 integers from 0 to ${MAX_INT}`,
+    schema: z.array(intSchema(0, MAX_INT)).min(1).max(100),
+    fromText: (text) => readList(text, readInt),
+    secret: false,
+  }
+}
+
+/** Names of registered middleware; whether they are registered is checked when the registry is known. */
+export function middlewareNames(): ValueKind<readonly string[]> {
+  const error = 'the name of a registered middleware'
+  return {
+    type: 'array',
+    allowed: 'a list of names of registered middleware',
+    schema: z.array(z.string({ error }).min(1, { error })),
+    fromText: (text) => readList(text, (entry) => entry),
+    secret: false,
+  }
+}
+
+/** Provider identifier → queue. Without a prototype, so that a provider named "constructor" has no queue by accident. */
+export function queuesByProvider(): ValueKind<Readonly<Record<string, string>>> {
+  const queue = z.string({ error: queueName().allowed }).regex(QUEUE_NAME, { error: queueName().allowed })
+  return {
+    type: 'array',
+    allowed: 'an object of provider identifiers and queue names, such as {"github": "slow"}',
+    schema: z
+      .record(z.string(), queue)
+      .transform((queues): Record<string, string> => Object.assign(Object.create(null), queues)),
+    fromText: readJson,
+    secret: false,
+  }
+}
+
+const SCOPES = ['read', 'operate'] as const
+type OperatorScope = (typeof SCOPES)[number]
+
+const operatorToken = z.strictObject(
+  {
+    name: z
+      .string({ error: 'a name of 1 to 64 characters' })
+      .min(1, { error: 'a name of 1 to 64 characters' })
+      .max(64, { error: 'a name of 1 to 64 characters' }),
+    sha256: z
+      .string({ error: 'the SHA-256 of the token, 64 hex digits' })
+      .regex(SHA256_HEX, { error: 'the SHA-256 of the token, 64 hex digits' })
+      .toLowerCase()
+      .refine((digest) => digest !== SHA256_OF_NOTHING, { error: 'the SHA-256 of a token that is not empty' }),
+    scopes: z
+      .array(z.enum(SCOPES, { error: '"read" or "operate"' }), { error: 'a list of "read" and "operate"' })
+      .min(1, { error: 'at least one of "read" and "operate"' })
+      .readonly(),
+  },
+  { error: 'an object {name, sha256, scopes}' },
+)
+export type OperatorToken = Readonly<z.infer<typeof operatorToken>>
+
+export function operatorTokens(): ValueKind<readonly OperatorToken[]> {
+  return {
+    type: 'array',
+    allowed: 'a list of objects {name, sha256, scopes}',
+    schema: z.array(operatorToken).superRefine((tokens, context) => {
+      for (const field of ['name', 'sha256'] as const) {
+        for (const index of repeats(tokens.map((token) => token[field]))) {
+          const message = `a ${field} that no other token has`
+          context.addIssue({ code: 'custom', path: [index, field], message })
+        }
+      }
+    }),
+    fromText: readJson,
+    secret: true,
+  }
+}
+
+export const NOTIFICATION_TYPES = [
+  'incident.opened',
+  'incident.escalated',
+  'incident.closed',
+  'integration.disabled',
+  'integration.reauth_required',
+  'sync.stale',
+  'sync.recovered',
+  'sync.item_stuck',
+  'failure_rate.elevated',
+  'failure_rate.recovered',
+] as const
+type NotificationType = (typeof NOTIFICATION_TYPES)[number]
+
+const notificationTarget = z.strictObject(
+  {
+    url: z
+      .string({ error: 'an absolute http(s) URL without user info' })
+      .refine((url) => isHttpUrl(url) && !hasUserInfo(url), { error: 'an absolute http(s) URL without user info' }),
+    secret: z
+      .string({ error: '"whsec_" and the base64 of 24 to 64 bytes' })
+      .refine(isWebhookSecret, { error: '"whsec_" and the base64 of 24 to 64 bytes' }),
+    types: z
+      .array(z.enum(NOTIFICATION_TYPES, { error: `one of ${NOTIFICATION_TYPES.join(', ')}` }), {
+        error: `a list of ${NOTIFICATION_TYPES.join(', ')}`,
+      })
+      .min(1, { error: 'at least one type; leave it out for all of them' })
+      .readonly()
+      .optional(),
+    allow_private: z.boolean({ error: 'true or false' }).optional(),
+  },
+  { error: 'an object {url, secret, types?, allow_private?}' },
+)
+export type NotificationTarget = Readonly<z.infer<typeof notificationTarget>>
+
+export function notificationTargets(): ValueKind<readonly NotificationTarget[]> {
+  return {
+    type: 'array',
+    allowed: 'a list of objects {url, secret, types?, allow_private?}',
+    schema: z.array(notificationTarget),
+    fromText: readJson,
+    secret: true,
+  }
+}
+
+export function nullable<T>(kind: ValueKind<T>): ValueKind<T | null> {
+  return { ...kind, type: `?${kind.type}`, allowed: `${kind.allowed}, or null`, schema: kind.schema.nullable() }
+}
+
+function text<T>(allowed: string, schema: z.ZodType<T>): ValueKind<T> {
+  return { type: 'string', allowed, schema, fromText: (given) => given, secret: false }
+}
+
+function intRange(from: number, to: number): string {
+  return `an integer from ${from} to ${to}`
+}
+
+function intSchema(from: number, to: number): z.ZodType<number> {
+  const error = intRange(from, to)
+  return z.int({ error }).min(from, { error }).max(to, { error })
+}
+
+function readInt(text: string): unknown {
+  return /^-?\d+$/.test(text) ? Number(text) : text
+}
+
+function readBool(text: string): unknown {
+  if (text === 'true' || text === '1') return true
+  if (text === 'false' || text === '0') return false
+  return text
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** A JSON list, or entries between commas. */
+function readList(text: string, readEntry: (entry: string) => unknown): unknown {
+  if (text.trimStart().startsWith('[')) return readJson(text)
+  return text.split(',').map((entry) => readEntry(entry.trim()))
+}
+
+/** Positions of the values that stood earlier in the list. */
+function repeats(values: readonly string[]): number[] {
+  return values.flatMap((value, index) => (values.indexOf(value) < index ? [index] : []))
+}
+
+function isHttpUrl(text: string): boolean {
+  return /^https?:\/\//i.test(text) && !hasUnsafeCharacters(text) && URL.canParse(text)
+}
+
+function hasUserInfo(url: string): boolean {
+  const { username, password } = new URL(url)
+  return username !== '' || password !== ''
+}
+
+function isRedirectTarget(target: string): boolean {
+  if (target.startsWith('/')) return !target.startsWith('//') && !hasUnsafeCharacters(target)
+  return isHttpUrl(target)
+}
+
+/** Browsers drop tabs and line ends and read `\` as `/` (WHATWG URL): `/<tab>/host` would become `//host`. */
+function hasUnsafeCharacters(text: string): boolean {
+  return /[\\\s\p{Cc}]/u.test(text)
+}
+
+/** The secret of a signed webhook (Standard Webhooks, "Webhook secrets"). */
+function isWebhookSecret(secret: string): boolean {
+  if (!secret.startsWith(WEBHOOK_SECRET_PREFIX)) return false
+  const encoded = secret.slice(WEBHOOK_SECRET_PREFIX.length)
+  const bytes = Buffer.from(encoded, 'base64')
+  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString('base64') === encoded
+}

@@ -1,0 +1,29 @@
+/**
+ * Who holds a row: `<workflow run id>:<batch>`, and `:<losses>` once a worker died with it.
+ *
+ * The workflow makes the claim and passes it to the activity, so that a second try of the same activity carries the same
+ * one and takes up its own rows first. Rule: docs/behaviour/webhooks.md, "Claims".
+ */
+
+/** The claim of a batch; `part` tells batches of one run apart. */
+export function claimOf(runId: string, part: string | number): string {
+  return `${runId}:${part}`
+}
+
+/** How often a row of `claim` has lost its worker. */
+export function lossesOf(rowClaim: string, claim: string): number {
+  return rowClaim === claim ? 0 : Number(rowClaim.slice(claim.length + 1))
+}
+
+/** The claim of a row that lost its worker once more. */
+export function afterLoss(claim: string, losses: number): string {
+  return `${claim}:${losses}`
+}
+
+/** A row loses its worker this often before it is given up as `failed`. */
+export const MAX_LOST_WORKERS = 5
+
+/** All texts that a claim may have: five losses end a row, so they are few, and an index finds them in any collation. */
+export function claimAndItsLosses(claim: string): string[] {
+  return [claim, ...Array.from({ length: MAX_LOST_WORKERS }, (_, index) => afterLoss(claim, index + 1))]
+}

@@ -1,0 +1,346 @@
+/**
+ * The errors that a user of the framework can meet.
+ *
+ * Each is told apart by its `code`, also across Temporal and HTTP, never by `instanceof`. Each message says what was wrong,
+ * what is allowed and what was given. No field holds a credential; an integration appears as `{id, provider, name}`.
+ * Rule: docs/behaviour/errors.md.
+ */
+
+/** How an integration appears in errors, events and logs. */
+export interface IntegrationIdentity {
+  readonly id: number
+  readonly provider: string
+  readonly name: string
+}
+
+/** What every error of the framework has in common. */
+export abstract class IntegrationsError extends Error {
+  /** Stable, in snake_case. The way to tell errors apart. */
+  abstract readonly code: string
+
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options)
+    this.name = new.target.name
+  }
+}
+
+/** Whether `error` is ours and, given a code, that very one. Works on errors of another copy of this package too. */
+export function isIntegrationsError(error: unknown, code?: string): error is IntegrationsError {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return false
+  return code === undefined ? KNOWN_CODES.has(error.code) : error.code === code
+}
+
+/** An argument broke a documented rule; nothing was sent or stored. */
+export class InvalidArgumentException extends IntegrationsError {
+  override readonly code = 'invalid_argument'
+  constructor(
+    readonly argument: string,
+    readonly reason: string,
+    options?: { cause?: unknown },
+  ) {
+    super(`Invalid ${argument}: ${reason}`, options)
+  }
+}
+
+export interface ConfigurationProblem {
+  readonly key: string
+  /** What is allowed. */
+  readonly expected: string
+  /** What was given, secrets masked. */
+  readonly received: string
+}
+
+/** Every fault of the configuration at once. API, worker and CLI refuse to start with it. */
+export class InvalidConfiguration extends IntegrationsError {
+  override readonly code = 'invalid_configuration'
+  constructor(readonly problems: readonly ConfigurationProblem[]) {
+    super(
+      `The configuration has ${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}:\n${problems
+        .map((problem) => `  ${problem.key}: expected ${problem.expected}, received ${problem.received}`)
+        .join('\n')}`,
+    )
+  }
+}
+
+/** No provider is registered under the identifier. */
+export class UnknownProvider extends IntegrationsError {
+  override readonly code = 'unknown_provider'
+  constructor(
+    readonly provider: string,
+    readonly registered: readonly string[],
+  ) {
+    super(
+      `No provider is registered as "${provider}". Registered: ${registered.length > 0 ? registered.join(', ') : 'none'}. Add it under \`providers\` or call register().`,
+    )
+  }
+}
+
+/** The provider lacks a contract that the operation needs. */
+export class UnsupportedByProvider extends IntegrationsError {
+  override readonly code = 'unsupported_by_provider'
+  constructor(
+    readonly provider: string,
+    readonly contract: string,
+  ) {
+    super(`The provider "${provider}" does not implement ${contract}.`)
+  }
+}
+
+/** A provider can't be registered: bad identifier, taken key, or a contract implemented by halves. */
+export class InvalidProvider extends IntegrationsError {
+  override readonly code = 'invalid_provider'
+  constructor(
+    readonly provider: string,
+    readonly reason: string,
+  ) {
+    super(`The provider "${provider}" can't be registered: ${reason}`)
+  }
+}
+
+export class IntegrationNotFound extends IntegrationsError {
+  override readonly code = 'integration_not_found'
+  constructor(readonly integrationId: number) {
+    super(`There is no integration with id ${integrationId}.`)
+  }
+}
+
+/** The stored credentials can't be read: unknown key, another row's text, a damaged or plain text. Never read as empty. */
+export class CredentialsUnreadable extends IntegrationsError {
+  override readonly code = 'credentials_unreadable'
+  constructor(
+    readonly integrationId: number,
+    /** Id of the key that wrote them; null when the text is no envelope of ours. */
+    readonly kid: string | null,
+    readonly reason: string,
+  ) {
+    super(
+      `The credentials of integration ${integrationId} can't be read${kid === null ? '' : ` with key "${kid}"`}: ${reason}`,
+    )
+  }
+}
+
+/** The key ring can't read what the database holds. The process refuses to start. */
+export class EncryptionKeyMismatch extends IntegrationsError {
+  override readonly code = 'encryption_key_mismatch'
+  constructor(
+    /** Keys whose canary does not decrypt: same id, other bytes. */
+    readonly wrongKids: readonly string[],
+    /** Keys that rows were written with and that the ring lacks. */
+    readonly missingKids: readonly string[],
+  ) {
+    super(
+      [
+        'The encryption keys do not match this database.',
+        wrongKids.length > 0 ? `Other bytes under the same id: ${wrongKids.join(', ')}.` : '',
+        missingKids.length > 0 ? `Rows are written with keys that the ring lacks: ${missingKids.join(', ')}.` : '',
+        'Give the keys that wrote it (encryptionKeys, INTEGRATIONS_ENCRYPTION_KEYS or INTEGRATIONS_ENCRYPTION_KEYS_FILE).',
+      ]
+        .filter((line) => line !== '')
+        .join(' '),
+    )
+  }
+}
+
+/** A key ring that can't be used: none given, malformed, duplicates. Names key ids only, never key bytes. */
+export class InvalidEncryptionKeys extends IntegrationsError {
+  override readonly code = 'invalid_encryption_keys'
+  constructor(readonly reason: string) {
+    super(
+      `The encryption keys can't be used: ${reason} Expected "kid:base64[,kid:base64...]", 32 bytes each, the first one writes. A new one: node -e "console.log('k1:' + require('crypto').randomBytes(32).toString('base64'))"`,
+    )
+  }
+}
+
+/** Credentials or metadata do not fit what the provider declares. Names paths, never values. */
+export class InvalidCredentials extends IntegrationsError {
+  override readonly code = 'invalid_credentials'
+  constructor(
+    readonly provider: string,
+    readonly field: 'credentials' | 'metadata',
+    readonly issues: readonly { path: string; message: string }[],
+  ) {
+    super(
+      `The ${field} do not fit what the provider "${provider}" declares: ${issues.map((issue) => `${issue.path}: ${issue.message}`).join('; ')}`,
+    )
+  }
+}
+
+/** A provider answered with a status of 400 or more. */
+export class HttpError extends IntegrationsError {
+  override readonly code = 'http_error'
+  constructor(
+    readonly status: number,
+    readonly headers: Headers,
+    readonly body: unknown,
+  ) {
+    super(`The provider answered ${status}.`)
+  }
+}
+
+/** An answer did not fit the schema given to `requestAs()`. */
+export class SchemaDrift extends IntegrationsError {
+  override readonly code = 'schema_drift'
+  constructor(
+    readonly endpoint: string,
+    readonly issues: readonly { path: string; message: string }[],
+  ) {
+    super(
+      `The answer of ${endpoint} does not fit the expected schema: ${issues.map((issue) => `${issue.path}: ${issue.message}`).join('; ')}`,
+    )
+  }
+}
+
+/** A call did not end within its `timeoutMs`. */
+export class RequestTimeout extends IntegrationsError {
+  override readonly code = 'request_timeout'
+  constructor(
+    readonly endpoint: string,
+    readonly timeoutMs: number,
+  ) {
+    super(`${endpoint} did not answer within ${timeoutMs} ms.`)
+    // The word by which classifiers know a deadline, whoever set it.
+    this.name = 'TimeoutError'
+  }
+}
+
+/** No capacity within `rate_limiting.max_wait_seconds`. Inside a sync the work is deferred, not failed. */
+export class RateLimitExceededException extends IntegrationsError {
+  override readonly code = 'rate_limit_exceeded'
+  constructor(
+    readonly integration: IntegrationIdentity,
+    readonly retryAfterSeconds: number,
+    /** Null when the provider's own limit (suppression) holds the calls back. */
+    readonly rateLimit: { limit: number; seconds: number; window: 'fixed' | 'sliding' } | null,
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `The rate limit of integration ${integration.id} (${integration.provider}) is exhausted; capacity returns in ${retryAfterSeconds} s.`,
+      options,
+    )
+  }
+}
+
+/** A session was used after the provider's `sync()` had returned. Await every `dispatch()`. */
+export class SyncSessionClosed extends IntegrationsError {
+  override readonly code = 'sync_session_closed'
+  constructor() {
+    super('The sync session is closed: await every dispatch() before sync() returns.')
+  }
+}
+
+/** A listener of a sync item event is marked `queued: true`; it must run in the item's own job. */
+export class SyncListenerMustNotBeQueuedException extends IntegrationsError {
+  override readonly code = 'sync_listener_must_not_be_queued'
+  constructor(readonly eventClass: string) {
+    super(
+      `A listener of ${eventClass} is registered with {queued: true}. Listeners of sync item events run inside the item's job; register it without.`,
+    )
+  }
+}
+
+/** A webhook handler ran longer than `webhook.handler_timeout`. */
+export class HandlerTimedOut extends IntegrationsError {
+  override readonly code = 'handler_timed_out'
+  constructor(readonly timeoutSeconds: number) {
+    super(`The handler did not end within ${timeoutSeconds} s (webhook.handler_timeout).`)
+  }
+}
+
+/** A listener of a sync item ran longer than `sync.item_timeout`. */
+export class ItemTimedOut extends IntegrationsError {
+  override readonly code = 'item_timed_out'
+  constructor(readonly timeoutSeconds: number) {
+    super(`The item's listeners did not end within ${timeoutSeconds} s (sync.item_timeout).`)
+  }
+}
+
+/** The external id belongs to another model of the same type. Re-point on purpose with `remapExternalId()`. */
+export class MappingAlreadyClaimed extends IntegrationsError {
+  override readonly code = 'mapping_already_claimed'
+  readonly integrationId: number
+  readonly externalId: string
+  readonly internalType: string
+  readonly claimedBy: string
+  readonly requestedBy: string
+  readonly holderExists: boolean
+  constructor(claim: {
+    integrationId: number
+    externalId: string
+    internalType: string
+    claimedBy: string
+    requestedBy: string
+    holderExists: boolean
+  }) {
+    super(
+      `External id "${claim.externalId}" of integration ${claim.integrationId} is mapped to ${claim.internalType} ${claim.claimedBy}${claim.holderExists ? '' : ' (which no longer exists)'}, not to ${claim.requestedBy}. Re-point it on purpose with remapExternalId().`,
+    )
+    this.integrationId = claim.integrationId
+    this.externalId = claim.externalId
+    this.internalType = claim.internalType
+    this.claimedBy = claim.claimedBy
+    this.requestedBy = claim.requestedBy
+    this.holderExists = claim.holderExists
+  }
+}
+
+/** A lock stayed with another holder for the whole wait. */
+export class LockTimeoutException extends IntegrationsError {
+  override readonly code = 'lock_timeout'
+  constructor(
+    readonly lock: string,
+    readonly waitedSeconds: number,
+  ) {
+    super(`The lock "${lock}" was not free within ${waitedSeconds} s.`)
+  }
+}
+
+/** The database's tables are missing or older than this code. */
+export class SchemaBehind extends IntegrationsError {
+  override readonly code = 'schema_behind'
+  constructor(
+    readonly applied: number,
+    readonly known: number,
+  ) {
+    super(
+      `The database has ${applied} of ${known} migrations. Run \`integrations migrate\` (or call integrations.migrate()) before starting.`,
+    )
+  }
+}
+
+/** Postgres or Temporal was not reached. */
+export class BackendUnreachable extends IntegrationsError {
+  override readonly code = 'backend_unreachable'
+  constructor(
+    readonly backend: 'Postgres' | 'Temporal',
+    /** Host and port, no password. */
+    readonly address: string,
+    options: { cause?: unknown; remedy: string },
+  ) {
+    super(`${backend} was not reached at ${address}. ${options.remedy}`, { cause: options.cause })
+  }
+}
+
+const KNOWN_CODES: ReadonlySet<string> = new Set([
+  'invalid_argument',
+  'invalid_configuration',
+  'unknown_provider',
+  'unsupported_by_provider',
+  'invalid_provider',
+  'integration_not_found',
+  'credentials_unreadable',
+  'encryption_key_mismatch',
+  'invalid_encryption_keys',
+  'invalid_credentials',
+  'http_error',
+  'schema_drift',
+  'request_timeout',
+  'rate_limit_exceeded',
+  'sync_session_closed',
+  'sync_listener_must_not_be_queued',
+  'handler_timed_out',
+  'item_timed_out',
+  'mapping_already_claimed',
+  'lock_timeout',
+  'schema_behind',
+  'backend_unreachable',
+])

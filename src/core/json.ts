@@ -1,0 +1,48 @@
+/** What JSON can hold, and what may be asked about it. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+
+/** Whether `value` survives JSON unchanged: no undefined, function, NaN, Date or class instance anywhere in it. */
+export function isJson(value: unknown): value is Json {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return true
+    case 'number':
+      return Number.isFinite(value)
+    case 'object': {
+      if (value === null) return true
+      if (Array.isArray(value)) return value.every(isJson)
+      const prototype: unknown = Object.getPrototypeOf(value)
+      return (prototype === Object.prototype || prototype === null) && Object.values(value).every(isJson)
+    }
+    default:
+      return false
+  }
+}
+
+/** Text that is the same for equal values whatever the order of their keys; lists keep theirs. */
+export function canonicalJson(value: Json): string {
+  if (value === null || typeof value !== 'object') return JSON.stringify(value)
+  if (isList(value)) return `[${value.map(canonicalJson).join(',')}]`
+  const fields = Object.keys(value).sort()
+  return `{${fields.map((key) => `${JSON.stringify(key)}:${canonicalJson(value[key] as Json)}`).join(',')}}`
+}
+
+/** Deep equality; the order of keys does not count. */
+export function jsonEquals(a: Json, b: Json): boolean {
+  return canonicalJson(a) === canonicalJson(b)
+}
+
+function isList(value: readonly Json[] | { readonly [key: string]: Json }): value is readonly Json[] {
+  return Array.isArray(value)
+}
+
+/** The value without U+0000 in its texts: Postgres can store it neither in text nor in jsonb. */
+export function withoutNul(value: Json): Json {
+  if (typeof value === 'string') return value.replaceAll('\u0000', '')
+  if (value === null || typeof value !== 'object') return value
+  if (isList(value)) return value.map(withoutNul)
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [key.replaceAll('\u0000', ''), withoutNul(inner)]),
+  )
+}

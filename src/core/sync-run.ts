@@ -1,0 +1,36 @@
+/**
+ * How a sync run ends and when the next one is due.
+ *
+ * Rule: docs/behaviour/syncs.md, "Finalisation".
+ */
+
+export interface RunCounts {
+  readonly succeeded: number
+  readonly failed: number
+  readonly skipped: number
+}
+
+export type RunStatus = 'success' | 'partial' | 'failed'
+
+/** `success` without a failed item, `failed` without a finished one, else `partial`. */
+export function runStatus(counts: RunCounts): RunStatus {
+  if (counts.failed === 0) return 'success'
+  return counts.succeeded + counts.skipped === 0 ? 'failed' : 'partial'
+}
+
+/**
+ * By how much the interval grows after runs with failures: 1, 2, 4, 8 … up to the cap. One failed run costs nothing.
+ *
+ * @param consecutiveFailures runs finalised with failures since the last clean one, this one included
+ * @param cap `sync.failure_backoff_max_multiplier`
+ */
+export function intervalMultiplier(consecutiveFailures: number, cap: number): number {
+  if (consecutiveFailures <= 1) return 1
+  // 2^30 is above every allowed cap; beyond it the power would only lose precision.
+  return Math.min(2 ** Math.min(consecutiveFailures - 1, 30), cap)
+}
+
+/** Minutes between runs: the integration's own, else the provider's; null when it runs only by hand. */
+export function effectiveIntervalMinutes(own: number | null, ofProvider: number | null): number | null {
+  return own ?? ofProvider
+}

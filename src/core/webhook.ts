@@ -1,0 +1,101 @@
+/**
+ * The rules of an inbound webhook that need neither a database nor a server.
+ *
+ * Rule: docs/behaviour/webhooks.md.
+ */
+
+/** Headers that authenticate the sender or its user; never stored. */
+const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie'])
+/** Columns `delivery_id` and `event_type` are varchar(255). */
+const MAX_ID_LENGTH = 255
+const NUL = '\u0000'
+
+/**
+ * Pseudo-headers keep, beside the headers, what else a replay needs. A colon can't begin a real header name
+ * (RFC 9110, section 5.1), so they never collide with one.
+ */
+export const PSEUDO_HEADER = { method: ':method', query: ':query', encoding: ':encoding', source: ':source' } as const
+
+export interface StoredDelivery {
+  readonly payload: string
+  readonly headers: Record<string, string[]>
+}
+
+/**
+ * How a delivery is kept so that a replay gets the very bytes back.
+ *
+ * The payload is text when the bytes are valid UTF-8 without U+0000 (which Postgres text can't hold), byte-order mark
+ * kept; else base64, marked by the pseudo-header `:encoding`. A charset parameter never transcodes.
+ */
+export function storeDelivery(delivery: {
+  method: string
+  query: string
+  headers: Headers
+  rawBody: Uint8Array
+}): StoredDelivery {
+  // A map first: a header may be called `__proto__`.
+  const headers = new Map<string, string[]>()
+  for (const [name, value] of delivery.headers) {
+    if (SECRET_HEADERS.has(name)) headers.set(name, ['[REDACTED]'])
+    else headers.set(name, [...(headers.get(name) ?? []), value])
+  }
+  if (delivery.method !== 'POST') headers.set(PSEUDO_HEADER.method, [delivery.method])
+  if (delivery.query !== '') headers.set(PSEUDO_HEADER.query, [delivery.query])
+  const text = decodeUtf8(delivery.rawBody)
+  if (text !== null && !text.includes(NUL)) return { payload: text, headers: Object.fromEntries(headers) }
+  headers.set(PSEUDO_HEADER.encoding, ['base64'])
+  return { payload: Buffer.from(delivery.rawBody).toString('base64'), headers: Object.fromEntries(headers) }
+}
+
+/** The bytes that were delivered. */
+export function storedBody({ payload, headers }: StoredDelivery): Uint8Array {
+  return new Uint8Array(Buffer.from(payload, headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'utf8'))
+}
+
+/** The text of the bytes, byte-order mark kept; null when they are no valid UTF-8. */
+export function decodeUtf8(bytes: Uint8Array): string | null {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+  } catch {
+    return null
+  }
+}
+
+/**
+ * The de-duplication key of a delivery.
+ *
+ * The provider's id; without one the lower-case hex SHA-256 of the body, or of the query when the body is empty. An id
+ * that the column can't hold is replaced by its SHA-256.
+ */
+export function deliveryId(
+  fromProvider: string | null,
+  delivery: { rawBody: Uint8Array; query: string },
+  sha256Hex: (data: Uint8Array | string) => string,
+): string {
+  if (fromProvider === null || fromProvider === '')
+    return sha256Hex(delivery.rawBody.length > 0 ? delivery.rawBody : delivery.query)
+  return [...fromProvider].length > MAX_ID_LENGTH || fromProvider.includes(NUL) ? sha256Hex(fromProvider) : fromProvider
+}
+
+/** The event type as the column can hold it; null when the provider named none, or one too long to be a type. */
+export function eventType(fromProvider: string | null): string | null {
+  if (fromProvider === null || fromProvider === '') return null
+  return [...fromProvider].length > MAX_ID_LENGTH || fromProvider.includes(NUL) ? null : fromProvider
+}
+
+/** Who is asked to handle a delivery. */
+export type WebhookRoute =
+  | { readonly kind: 'provider' }
+  | { readonly kind: 'handler'; readonly eventType: string }
+  | { readonly kind: 'ignored' }
+
+/**
+ * No type, or a provider without a handler map: the provider itself. A type that is an own key of the map: that
+ * handler. Any other type is ignored: it counts as processed.
+ *
+ * @param handlers own keys only, so that a type `constructor` finds nothing
+ */
+export function routeOf(type: string | null, handlers: Readonly<Record<string, unknown>> | null): WebhookRoute {
+  if (type === null || handlers === null) return { kind: 'provider' }
+  return Object.hasOwn(handlers, type) ? { kind: 'handler', eventType: type } : { kind: 'ignored' }
+}

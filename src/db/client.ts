@@ -1,0 +1,190 @@
+import type { PostgresJsDatabase } from 'drizzle-orm/postgres-js'
+import { drizzle } from 'drizzle-orm/postgres-js'
+import type { Options, Sql } from 'postgres'
+import postgres from 'postgres'
+import { BackendUnreachable, InvalidConfiguration } from '../core/errors.ts'
+import { readDatabaseUrl } from './database-url.ts'
+
+export type Database = PostgresJsDatabase
+/** What `db.transaction()` hands to its callback. */
+export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0]
+
+export interface ConnectOptions {
+  /**
+   * A URL, or a host's postgres.js client. Of a client only the settings are taken, never its connections: our statements
+   * must not wait for, or land in, a transaction that the host has open.
+   */
+  database: string | Sql
+  pool?: {
+    /** Connections at most. Default 10. */
+    max?: number
+    /** An unused connection is closed after so long. Default 60. */
+    idleSeconds?: number
+  }
+}
+
+export interface Connection {
+  /** For queries built with Drizzle. Errors are Postgres' own (`error.code` is the SQLSTATE), see {@link withPlainErrors}. */
+  readonly db: Database
+  /** For SQL written by hand. Speaks the same types: bigint as number, timestamptz as Date, jsonb as the parsed value. */
+  readonly sql: Sql
+  /** Host and port, no password. */
+  readonly address: string
+  /** Waits up to 5 s for the statements under way. */
+  close(): Promise<void>
+}
+
+/** The oldest Postgres that we test on. */
+const MINIMUM_VERSION = 14
+
+/** How long one attempt to open a connection may take. */
+const CONNECT_SECONDS = 5
+
+/**
+ * Opens a pool. No connection is made before the first statement; {@link checkConnection} makes one.
+ *
+ * Statements are not named (`prepare: false`): a named one lives in a session, and behind a transaction-mode pooler the
+ * next transaction runs in another. On a direct connection `?prepare=true` in the URL saves a round trip for statements
+ * written by hand with parameters.
+ */
+export function connect({ database, pool = {} }: ConnectOptions): Connection {
+  const { max = 10, idleSeconds = 60 } = pool
+  const options: Options<Record<string, never>> = {
+    prepare: false,
+    max,
+    idle_timeout: idleSeconds,
+    connect_timeout: CONNECT_SECONDS,
+    // Notices ("relation already exists, skipping") are no news to anybody.
+    onnotice: () => {},
+  }
+  const sql =
+    typeof database === 'string' ? fromUrl(database, options) : postgres({ ...settingsOf(database), ...options })
+  const db = withPlainErrors(drizzle(sql))
+  speakOurTypes(sql)
+  return { db, sql, address: addressOf(sql), close: () => sql.end({ timeout: 5 }) }
+}
+
+/**
+ * Throws unless Postgres answers in time and is recent enough.
+ *
+ * Asks over a connection of its own: a busy pool is not an unreachable server, and a failed check leaves nothing waiting.
+ *
+ * @throws BackendUnreachable with host and port, never the password
+ * @throws InvalidConfiguration when it is too old
+ */
+export async function checkConnection(
+  { sql, address }: Pick<Connection, 'sql' | 'address'>,
+  { timeoutSeconds = CONNECT_SECONDS, minimumVersion = MINIMUM_VERSION } = {},
+): Promise<void> {
+  const probe = postgres({ ...settingsOf(sql), max: 1, connect_timeout: CONNECT_SECONDS, fetch_types: false })
+  const version = await answerWithin(timeoutSeconds, probe, address).finally(() => void probe.end({ timeout: 0 }))
+  const major = Math.floor(version / 10_000)
+  if (major < minimumVersion) {
+    const received = `Postgres ${major} at ${address}`
+    throw new InvalidConfiguration([{ key: 'database', expected: `Postgres ${minimumVersion} or newer`, received }])
+  }
+}
+
+/** The server's version as a number, such as 150004. */
+async function answerWithin(timeoutSeconds: number, sql: Sql, address: string): Promise<number> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutSeconds} s`)), timeoutSeconds * 1000)
+  })
+  const answer = sql<{ version: number }[]>`select current_setting('server_version_num')::int as version`
+  try {
+    const [row] = await Promise.race([answer, timeout])
+    return row?.version ?? 0
+  } catch (error) {
+    throw new BackendUnreachable('Postgres', address, { cause: error, remedy: remedyFor(error) })
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function remedyFor(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  switch (code) {
+    case '28000': // invalid_authorization_specification
+    case '28P01': // invalid_password
+      return 'It refused the user or the password: check the `database` URL.'
+    case '3D000': // invalid_catalog_name
+      return 'It has no database of that name: create it, or check the `database` URL.'
+    case '53300': // too_many_connections
+      return 'It has no connection left: lower `pool.max`, raise its max_connections, or put a pooler before it.'
+    case '57P03': // cannot_connect_now
+      return 'It is starting up or shutting down: try again.'
+    default:
+      return `Check that it runs and that the \`database\` URL is right (${error instanceof Error && error.message !== '' ? error.message : String(code ?? error)}).`
+  }
+}
+
+function fromUrl(text: string, options: Options<Record<string, never>>): Sql {
+  const { url, options: read, prepare = false } = readDatabaseUrl(text)
+  const connection = { application_name: 'durable-integrations' } // in pg_stat_activity; the URL may say another
+  return postgres(url, { ...options, ...read, connection, prepare })
+}
+
+/** Where and as whom a host's client connects; not how it names columns or reads values. */
+function settingsOf({ options }: Sql): Options<Record<string, never>> {
+  // The driver understands what it has read once; its types are those of what a caller may write.
+  const { host, port, path, database, user, pass, ssl, connection, target_session_attrs, socket } =
+    options as unknown as Record<string, unknown>
+  const settings = { host, port, database, user, pass, ssl, connection, target_session_attrs, socket }
+  return (path ? { ...settings, path } : settings) as Options<Record<string, never>>
+}
+
+function addressOf({ options: { host, port, path } }: Sql): string {
+  return path ? String(path) : host.map((name, index) => `${name}:${port[index]}`).join(', ')
+}
+
+/**
+ * Makes rows read by hand hold what rows read by Drizzle hold.
+ *
+ * Drizzle turns off the driver's conversion of timestamps and of written JSON, since it does both itself. That leaves SQL
+ * written by hand with texts for dates, errors for Date parameters and "[object Object]" for JSON.
+ */
+function speakOurTypes({ options: { parsers, serializers } }: Sql): void {
+  const BIGINT = 20
+  const TIMESTAMPTZ = 1184
+  const TIMESTAMPTZ_ARRAY = 1185
+  const JSON_TEXT = 114
+  const JSONB = 3802
+  // Our ids and counts stay below 2^53 (docs/decisions/0002-table-types.md).
+  parsers[BIGINT] = (value: string) => Number(value)
+  parsers[TIMESTAMPTZ] = (value: string) => new Date(value)
+  serializers[TIMESTAMPTZ] = (value: unknown) => (value instanceof Date ? value.toISOString() : value)
+  // Without an entry the driver makes one from the element's.
+  delete parsers[TIMESTAMPTZ_ARRAY]
+  delete serializers[TIMESTAMPTZ_ARRAY]
+  // A string is JSON text already: Drizzle's columns hand it over so.
+  for (const type of [JSON_TEXT, JSONB]) {
+    serializers[type] = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value))
+  }
+}
+
+/**
+ * Lets Postgres' own error through.
+ *
+ * Drizzle wraps it in one whose message lists every parameter: payloads and credentials would reach logs and Temporal's
+ * history. The error of Postgres names the constraint and has the SQLSTATE in `code`.
+ */
+function withPlainErrors<Handle extends Database | Transaction>(db: Handle): Handle {
+  const { session } = db._
+  const prepareQuery = session.prepareQuery.bind(session)
+  session.prepareQuery = (...parameters) => Object.assign(prepareQuery(...parameters), { queryWithCache: runPlainly })
+  const transaction = db.transaction.bind(db)
+  db.transaction = (work, config) => transaction((inner) => work(withPlainErrors(inner as Transaction)), config)
+  return db
+}
+
+/** Takes the place of an internal method of Drizzle's prepared queries, the one that wraps. */
+async function runPlainly(_text: string, _parameters: unknown[], run: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await run()
+  } catch (error) {
+    // The driver's stack ends at its socket: say who asked, too.
+    if (error instanceof Error) error.stack += `\n${new Error().stack?.replace(/^.*\n/, '')}`
+    throw error
+  }
+}

@@ -1,0 +1,185 @@
+/** Statements over the integrations table. */
+import type { SQL } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNull, lte, or, sql } from 'drizzle-orm'
+import { getTableConfig } from 'drizzle-orm/pg-core'
+import type { Json } from '../../core/json.ts'
+import type { Database, Transaction } from '../client.ts'
+import type { IntegrationRow, Tables } from '../schema/tables.ts'
+
+/** At most so many integrations of a provider are asked whose signature a generic delivery bears. */
+export const MAX_GENERIC_CANDIDATES = 100
+
+export async function findIntegration(
+  db: Database | Transaction,
+  { integrations }: Tables,
+  id: number,
+): Promise<IntegrationRow | null> {
+  const [row] = await db.select().from(integrations).where(eq(integrations.id, id))
+  return row ?? null
+}
+
+/** The row, locked until the transaction ends: cursor and run state are decided under it. */
+export async function lockIntegration(
+  tx: Transaction,
+  { integrations }: Tables,
+  id: number,
+): Promise<IntegrationRow | null> {
+  const [row] = await tx.select().from(integrations).where(eq(integrations.id, id)).for('update')
+  return row ?? null
+}
+
+/** Draws the id of a new row: its credentials are bound to the id, so it must be known before they are encrypted. */
+export async function nextIntegrationId(db: Database, { integrations }: Tables): Promise<number> {
+  const { schema = 'public', name: table } = getTableConfig(integrations)
+  const name = `"${schema}"."${table}"`
+  const [row] = await db.execute<{ id: string }>(sql`select nextval(pg_get_serial_sequence(${name}, 'id')) as id`)
+  return Number(row?.id)
+}
+
+export async function insertIntegration(
+  db: Database,
+  { integrations }: Tables,
+  values: typeof integrations.$inferInsert,
+): Promise<IntegrationRow> {
+  const [row] = await db.insert(integrations).values(values).returning()
+  return row as IntegrationRow
+}
+
+/** Changes what is given, nothing else. Null when the row is gone. */
+export async function updateIntegration(
+  db: Database | Transaction,
+  { integrations }: Tables,
+  id: number,
+  patch: Partial<typeof integrations.$inferInsert>,
+): Promise<IntegrationRow | null> {
+  const [row] = await db.update(integrations).set(patch).where(eq(integrations.id, id)).returning()
+  return row ?? null
+}
+
+export interface IntegrationFilter {
+  readonly provider?: string
+  readonly active?: boolean
+  readonly health?: IntegrationRow['healthStatus']
+  readonly owner?: { readonly type: string; readonly id: number }
+}
+
+/** One page by ascending id, after the id given. */
+export async function pageOfIntegrations(
+  db: Database,
+  { integrations }: Tables,
+  filter: IntegrationFilter,
+  afterId: number,
+  limit: number,
+): Promise<IntegrationRow[]> {
+  const conditions: SQL[] = [sql`${integrations.id} > ${afterId}`]
+  if (filter.provider !== undefined) conditions.push(eq(integrations.provider, filter.provider))
+  if (filter.active !== undefined) conditions.push(eq(integrations.isActive, filter.active))
+  if (filter.health !== undefined) conditions.push(eq(integrations.healthStatus, filter.health))
+  if (filter.owner !== undefined)
+    conditions.push(eq(integrations.ownerType, filter.owner.type), eq(integrations.ownerId, filter.owner.id))
+  return db
+    .select()
+    .from(integrations)
+    .where(and(...conditions))
+    .orderBy(asc(integrations.id))
+    .limit(limit)
+}
+
+/** Who may own a delivery on the provider's generic route, lowest id first. */
+export async function genericWebhookCandidates(
+  db: Database,
+  tables: Tables,
+  provider: string,
+): Promise<IntegrationRow[]> {
+  const { integrations } = tables
+  return db
+    .select()
+    .from(integrations)
+    .where(and(eq(integrations.provider, provider), acceptsWebhooks(tables)))
+    .orderBy(asc(integrations.id))
+    .limit(MAX_GENERIC_CANDIDATES)
+}
+
+/**
+ * Switched on, or switched off by its health: one that health disabled goes on accepting, so that nothing is lost until
+ * an operator enables it again.
+ */
+export function acceptsWebhooks({ integrations }: Tables): SQL {
+  return sql`(${integrations.isActive} or ${integrations.healthStatus} = 'disabled')`
+}
+
+/** Active integrations of these providers whose next run is due; never planned first, then the longest overdue. */
+export async function dueIntegrations(
+  db: Database,
+  { integrations }: Tables,
+  providers: readonly string[],
+  limit: number,
+): Promise<IntegrationRow[]> {
+  if (providers.length === 0) return []
+  return db
+    .select()
+    .from(integrations)
+    .where(
+      and(
+        eq(integrations.isActive, true),
+        inArray(integrations.provider, [...providers]),
+        or(isNull(integrations.nextSyncAt), lte(integrations.nextSyncAt, sql`clock_timestamp()`)),
+      ),
+    )
+    .orderBy(sql`${integrations.nextSyncAt} asc nulls first`, asc(integrations.id))
+    .limit(limit)
+}
+
+/** Replaces the credentials only if they are still the text that was read. False: somebody was faster. */
+export async function swapCredentials(
+  db: Database,
+  { integrations }: Tables,
+  id: number,
+  swap: { from: string; to: string },
+): Promise<boolean> {
+  const rows = await db
+    .update(integrations)
+    .set({ credentials: swap.to })
+    .where(and(eq(integrations.id, id), eq(integrations.credentials, swap.from)))
+    .returning({ id: integrations.id })
+  return rows.length === 1
+}
+
+/** Ids of the keys that stored credentials are written with. */
+export async function storedKeyIds(db: Database, { integrations }: Tables): Promise<string[]> {
+  const rows = await db
+    .selectDistinct({ kid: sql<string>`split_part(${integrations.credentials}, '.', 2)` })
+    .from(integrations)
+    .where(sql`${integrations.credentials} like 'v1.%'`)
+  return rows.map((row) => row.kid)
+}
+
+/** Columns that end a clean or unclean run. */
+export interface RunTimes {
+  readonly clean: boolean
+  /** Null: runs only by hand, nothing is planned. */
+  readonly intervalMinutes: number | null
+  readonly consecutiveFailures: number
+  readonly cursor?: Json
+}
+
+export async function recordRunTimes(
+  tx: Transaction,
+  { integrations }: Tables,
+  id: number,
+  times: RunTimes,
+): Promise<void> {
+  const next =
+    times.intervalMinutes === null
+      ? null
+      : sql`clock_timestamp() + make_interval(secs => ${times.intervalMinutes * 60}::double precision)`
+  await tx
+    .update(integrations)
+    .set({
+      consecutiveSyncFailures: times.consecutiveFailures,
+      nextSyncAt: next as never,
+      ...(times.clean ? { lastSyncedAt: sql`clock_timestamp()` as never, syncStaleAlertedAt: null } : {}),
+      ...(times.cursor === undefined ? {} : { syncCursor: times.cursor }),
+    })
+    .where(eq(integrations.id, id))
+}

@@ -1,0 +1,102 @@
+/** Statements over the mappings table. */
+import { and, asc, eq, inArray } from 'drizzle-orm'
+import type { Database, Transaction } from '../client.ts'
+import type { MappingRow, Tables } from '../schema/tables.ts'
+
+export interface MappingKey {
+  readonly integrationId: number
+  readonly externalId: string
+  readonly internalType: string
+}
+
+export async function findMapping(
+  db: Database | Transaction,
+  { mappings }: Tables,
+  key: MappingKey,
+): Promise<MappingRow | null> {
+  const [row] = await db
+    .select()
+    .from(mappings)
+    .where(
+      and(
+        eq(mappings.integrationId, key.integrationId),
+        eq(mappings.externalId, key.externalId),
+        eq(mappings.internalType, key.internalType),
+      ),
+    )
+  return row ?? null
+}
+
+export async function findMappings(
+  db: Database | Transaction,
+  { mappings }: Tables,
+  { integrationId, internalType }: { integrationId: number; internalType: string },
+  externalIds: readonly string[],
+): Promise<MappingRow[]> {
+  if (externalIds.length === 0) return []
+  return db
+    .select()
+    .from(mappings)
+    .where(
+      and(
+        eq(mappings.integrationId, integrationId),
+        eq(mappings.internalType, internalType),
+        inArray(mappings.externalId, [...externalIds]),
+      ),
+    )
+}
+
+/** The oldest mapping of a model. */
+export async function findMappingOfModel(
+  db: Database | Transaction,
+  { mappings }: Tables,
+  model: { integrationId: number; internalType: string; internalId: string },
+): Promise<MappingRow | null> {
+  const [row] = await db
+    .select()
+    .from(mappings)
+    .where(
+      and(
+        eq(mappings.integrationId, model.integrationId),
+        eq(mappings.internalType, model.internalType),
+        eq(mappings.internalId, model.internalId),
+      ),
+    )
+    .orderBy(asc(mappings.id))
+    .limit(1)
+  return row ?? null
+}
+
+/** Claims an external id for a model. False: another claim of the same id and type was first. */
+export async function claimMapping(
+  db: Database | Transaction,
+  { mappings }: Tables,
+  key: MappingKey,
+  internalId: string,
+): Promise<boolean> {
+  const rows = await db
+    .insert(mappings)
+    .values({ ...key, internalId })
+    .onConflictDoNothing({ target: [mappings.integrationId, mappings.externalId, mappings.internalType] })
+    .returning({ id: mappings.id })
+  return rows.length === 1
+}
+
+/** Points an external id at this model, whoever held it. Returns who held it before. */
+export async function pointMapping(
+  tx: Transaction,
+  tables: Tables,
+  key: MappingKey,
+  internalId: string,
+): Promise<string | null> {
+  const { mappings } = tables
+  const before = await findMapping(tx, tables, key)
+  await tx
+    .insert(mappings)
+    .values({ ...key, internalId })
+    .onConflictDoUpdate({
+      target: [mappings.integrationId, mappings.externalId, mappings.internalType],
+      set: { internalId },
+    })
+  return before?.internalId ?? null
+}

@@ -1,0 +1,48 @@
+import { sql } from 'drizzle-orm'
+import { foreignKey, index, smallint } from 'drizzle-orm/pg-core'
+import type { Name, TableFactory } from './columns.ts'
+import { id, json, moment, reference, string, timestamps } from './columns.ts'
+import type { IntegrationsTable } from './integrations.ts'
+
+/** Durable events: written in the transaction of the change, delivered to queued listeners and notification targets. Ours. */
+export const eventsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
+  table(
+    name('_events'),
+    {
+      id: id(),
+      integrationId: reference('integration_id').notNull(),
+      /** The event's name, as listeners know it. */
+      name: string('name').notNull(),
+      payload: json('payload').notNull(),
+      /** Who holds the row while it is being delivered; null between tries. */
+      claim: string('claim', 120),
+      /** How often the row has been claimed. */
+      attempts: smallint('attempts').notNull().default(0),
+      /** Not to be claimed earlier. */
+      dueAt: moment('due_at').notNull().defaultNow(),
+      /** What became of it, by listener: who has it is not served again when another one's try is repeated. */
+      outcomes: json('outcomes').notNull().default(sql`'{}'::jsonb`),
+      /** When every listener had it or was given up. */
+      deliveredAt: moment('delivered_at'),
+      ...timestamps(),
+    },
+    (column) => [
+      // The next rows of the outbox.
+      index(name('_events_due_idx'))
+        .on(column.dueAt, column.id)
+        .where(sql`${column.deliveredAt} is null and ${column.claim} is null`),
+      // What a claim still holds.
+      index(name('_events_claim_idx'))
+        .on(column.claim)
+        .where(sql`${column.deliveredAt} is null and ${column.claim} is not null`),
+      // Pruning.
+      index(name('_events_delivered_at_idx')).on(column.deliveredAt).where(sql`${column.deliveredAt} is not null`),
+      // Deleting an integration.
+      index(name('_events_integration_idx')).on(column.integrationId),
+      foreignKey({
+        name: name('_events_integration_fk'),
+        columns: [column.integrationId],
+        foreignColumns: [integrations.id],
+      }).onDelete('cascade'),
+    ],
+  )

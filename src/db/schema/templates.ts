@@ -1,0 +1,18 @@
+/** What drizzle-kit reads to write `drizzle/*.sql`: the tables under the two tokens. */
+import { PREFIX_TOKEN, SCHEMA_TOKEN } from './columns.ts'
+import { createTables } from './tables.ts'
+
+// drizzle-kit looks for tables among the exports of the module, one export each.
+export const {
+  integrations,
+  requests,
+  logs,
+  mappings,
+  idempotencyKeys,
+  syncItems,
+  incidents,
+  webhooks,
+  cache,
+  events,
+  migrations,
+} = createTables(PREFIX_TOKEN, SCHEMA_TOKEN)

@@ -1,0 +1,66 @@
+/**
+ * What the framework tells its host, by name. All come after the commit of what they tell of.
+ *
+ * Rule: docs/behaviour/events.md.
+ */
+import type { FailureClass } from '../core/failure-class.ts'
+import type { Json } from '../core/json.ts'
+import type { RunStatus } from '../core/sync-run.ts'
+import type { Integration } from '../providers/integration.ts'
+
+/** One attempt of an outbound call, as its row in `integration_requests` says. */
+export interface RequestRecord {
+  readonly id: number
+  readonly endpoint: string
+  readonly method: string
+  readonly statusCode: number | null
+  readonly failureClass: FailureClass | null
+  readonly providerRequestId: string | null
+  readonly durationMs: number
+  readonly retryOf: number | null
+}
+
+/** One item of a sync run, as its row in `integration_sync_items` says. */
+export interface SyncItemRecord {
+  readonly id: number
+  readonly integrationId: number
+  readonly syncLogId: number | null
+  readonly eventClass: string
+  readonly externalId: string | null
+  readonly checkpointValue: Json
+  readonly attempts: number
+  readonly error: string | null
+}
+
+/** How a sync run ended; the counts come from its rows. */
+export interface SyncResult {
+  readonly kind: RunStatus
+  readonly successCount: number
+  readonly failureCount: number
+  readonly skippedCount: number
+  /** When the run ended clean; null with failures. */
+  readonly safeSyncedAt: Date | null
+  /** The cursor after the run. */
+  readonly cursor: Json
+}
+
+export interface IntegrationEvents {
+  IntegrationCreated: { readonly integration: Integration }
+  CredentialsUpdated: { readonly integration: Integration; readonly keys: readonly string[] }
+  RequestCompleted: { readonly integration: Integration; readonly request: RequestRecord }
+  RequestFailed: { readonly integration: Integration; readonly request: RequestRecord; readonly error: unknown }
+  /** After a verified webhook is stored; at most once, not awaited by the answer. */
+  WebhookReceived: {
+    readonly integration: Integration
+    readonly provider: string
+    readonly webhookId: number
+    readonly deliveryId: string
+    readonly eventType: string | null
+  }
+  /** Once per finalised run, at least once if a worker dies while telling. */
+  SyncCompleted: { readonly integration: Integration; readonly result: SyncResult }
+  /** An item's attempts are used up. */
+  SyncItemFailed: { readonly integration: Integration; readonly item: SyncItemRecord; readonly error: unknown }
+}
+
+export type EventName = keyof IntegrationEvents

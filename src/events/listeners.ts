@@ -1,0 +1,106 @@
+/**
+ * Who listens to what. Two kinds of failure: a listener of a framework event disturbs nothing (it is logged); a
+ * listener of a provider's own event or of a sync item fails the job that emitted it, so that it can be tried again.
+ *
+ * Rule: docs/behaviour/events.md.
+ */
+import { InvalidArgumentException } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import { errorLine } from '../core/logger.ts'
+import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
+import type { EventName, IntegrationEvents } from './events.ts'
+
+export interface ListenerOptions {
+  /** Lower runs earlier; equal ones in the order of registration. Default 0. */
+  readonly order?: number
+  /** Delivered later by the event outbox. Refused on sync item events. */
+  readonly queued?: boolean
+}
+
+/** What can be listened to: an event's name, or an event class and with it its subclasses. */
+export type EventKey = EventName | ProviderEventClass<ProviderEvent> | SyncItemEventClass
+export type Listener = (payload: never) => unknown
+
+interface Registration {
+  readonly key: EventKey
+  readonly listener: Listener
+  readonly order: number
+  readonly queued: boolean
+}
+
+export class Listeners {
+  readonly #registrations: Registration[] = []
+  readonly #itemClasses = new Map<string, SyncItemEventClass>()
+  readonly #logger: Logger
+
+  constructor(logger: Logger) {
+    this.#logger = logger
+  }
+
+  on(key: EventKey, listener: Listener, { order = 0, queued = false }: ListenerOptions = {}): void {
+    if (isItemClass(key)) this.registerItemClass(key)
+    this.#registrations.push({ key, listener, order, queued })
+    // A stable sort: equal orders stay as registered.
+    this.#registrations.sort((a, b) => a.order - b.order)
+  }
+
+  off(key: EventKey, listener: Listener): void {
+    const at = this.#registrations.findIndex((entry) => entry.key === key && entry.listener === listener)
+    if (at >= 0) this.#registrations.splice(at, 1)
+  }
+
+  /** Makes stored items of this class readable. Classes without a `type` of their own (bases) are passed over. */
+  registerItemClass(eventClass: SyncItemEventClass): void {
+    if (!Object.hasOwn(eventClass, 'type')) return
+    const known = this.#itemClasses.get(eventClass.type)
+    if (known !== undefined && known !== eventClass)
+      throw new InvalidArgumentException('event class', `two classes claim the type "${eventClass.type}"`)
+    this.#itemClasses.set(eventClass.type, eventClass)
+  }
+
+  itemClass(type: string): SyncItemEventClass | null {
+    return this.#itemClasses.get(type) ?? null
+  }
+
+  /** Whether a listener of this item class, or of a parent, is marked `queued`. */
+  hasQueuedItemListener(eventClass: SyncItemEventClass): boolean {
+    return this.#registrations.some((entry) => entry.queued && matchesClass(entry.key, eventClass))
+  }
+
+  has(name: EventName): boolean {
+    return this.#registrations.some((entry) => entry.key === name)
+  }
+
+  /** Tells the listeners of a framework event, awaited in order. One that throws is logged and disturbs nothing. */
+  async emit<Name extends EventName>(name: Name, payload: IntegrationEvents[Name]): Promise<void> {
+    for (const { key, listener } of [...this.#registrations]) {
+      if (key !== name) continue
+      try {
+        await listener(payload as never)
+      } catch (error) {
+        this.#logger.error(
+          { event: name, integration: payload.integration.id, error: errorLine(error, 1_000) },
+          'a listener threw; nothing else is disturbed',
+        )
+      }
+    }
+  }
+
+  /** Tells the listeners of a provider's own event or of a sync item, awaited in order; the first throw ends it. */
+  async deliver(event: ProviderEvent | SyncItemEvent<unknown>): Promise<void> {
+    for (const { key, listener } of [...this.#registrations])
+      if (typeof key === 'function' && isInstanceOf(event, key)) await listener(event as never)
+  }
+}
+
+function isItemClass(key: EventKey): key is SyncItemEventClass {
+  return typeof key === 'function' && 'version' in key
+}
+
+function matchesClass(key: EventKey, eventClass: SyncItemEventClass): boolean {
+  return typeof key === 'function' && (key === eventClass || eventClass.prototype instanceof key)
+}
+
+function isInstanceOf(event: object, key: ProviderEventClass | SyncItemEventClass): boolean {
+  return event instanceof key
+}

@@ -1,0 +1,13 @@
+/** The package's main entry: what a host imports. */
+export type { Config, ConfigInput } from './config/schema.ts'
+export * from './core/errors.ts'
+export type { Clock, Logger } from './core/logger.ts'
+export type { EventName, IntegrationEvents, RequestRecord, SyncItemRecord, SyncResult } from './events/events.ts'
+export type { ListenerOptions } from './events/listeners.ts'
+export { createIntegrations, type Integrations, type IntegrationsOptions } from './integrations.ts'
+export type { CreateIntegration, ListIntegrations, UpdateIntegration } from './operations/integrations.ts'
+export { type MappedTableOptions, mappedTable } from './operations/mapped-table.ts'
+export type { Arrival, Delivery } from './operations/webhook-arrival.ts'
+export * from './provider.ts'
+export type { ProviderSource } from './providers/registry.ts'
+export type { TemporalOptions } from './temporal/connection.ts'

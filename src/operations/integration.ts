@@ -1,0 +1,108 @@
+/** Makes the handle of a row. */
+import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import type { Json } from '../core/json.ts'
+import { isJson } from '../core/json.ts'
+import { findIntegration, updateIntegration } from '../db/queries/integrations.ts'
+import { insertLog } from '../db/queries/logs.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { RequestRecord } from '../events/events.ts'
+import type { Framework } from '../framework.ts'
+import type { Credentials, Integration } from '../providers/integration.ts'
+import { patchCredentials } from './credentials.ts'
+import { findExternalId, mapExternalId, remapExternalId, resolveMappings, upsertByExternalId } from './mappings.ts'
+import { performRequest } from './request/request.ts'
+
+/** The handle of an id. @throws IntegrationNotFound */
+export async function getIntegration(framework: Framework, id: number): Promise<Integration> {
+  const row = await findIntegration(framework.db, framework.tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  return integrationHandle(framework, row)
+}
+
+/** A snapshot of the row with the operations bound to it. Printing or serialising it shows no credential. */
+export function integrationHandle(
+  framework: Framework,
+  row: IntegrationRow,
+  { observe }: { observe?: (request: RequestRecord) => void } = {},
+): Integration {
+  const identity = { id: row.id, provider: row.provider, name: row.name }
+  let decrypted: Credentials | undefined
+  const credentials = (): Credentials => {
+    decrypted ??= framework.encryption.decrypt(row.id, row.credentials)
+    return decrypted
+  }
+  const change = async (patch: Parameters<typeof updateIntegration>[3]): Promise<void> => {
+    if ((await updateIntegration(framework.db, framework.tables, row.id, patch)) === null)
+      throw new IntegrationNotFound(row.id)
+  }
+
+  const handle: Integration = {
+    ...identity,
+    metadata: (row.metadata ?? {}) as Record<string, Json>,
+    owner: row.ownerType === null || row.ownerId === null ? null : { type: row.ownerType, id: row.ownerId },
+    isActive: row.isActive,
+    healthStatus: row.healthStatus,
+    syncIntervalMinutes: row.syncIntervalMinutes,
+    syncCursor: (row.syncCursor ?? null) as Json,
+    lastSyncedAt: row.lastSyncedAt,
+    nextSyncAt: row.nextSyncAt,
+    createdAt: row.createdAt,
+
+    request: (endpoint, method, call, options = {}) =>
+      performRequest(framework, { integration: handle, credentials, endpoint, method, call, options, observe }),
+    requestAs: (schema, endpoint, method, call, options = {}) =>
+      performRequest(framework, {
+        integration: handle,
+        credentials,
+        endpoint,
+        method,
+        call,
+        options,
+        schema,
+        observe,
+      }) as never,
+
+    credentialsArray: () => ({ ...credentials() }),
+    async updateCredentials(patch, options) {
+      const keys = await patchCredentials(framework, row.id, patch, options)
+      await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
+    },
+    async updateSyncCursor(value) {
+      if (!isJson(value)) throw new InvalidArgumentException('cursor', 'a JSON value is allowed')
+      await framework.db.transaction(async (tx) => {
+        const before = await updateIntegration(tx, framework.tables, row.id, { syncCursor: value })
+        if (before === null) throw new IntegrationNotFound(row.id)
+        // A run with a lower log id leaves the cursor alone from now on.
+        await insertLog(tx, framework.tables, {
+          integrationId: row.id,
+          operation: 'cursor',
+          direction: 'inbound',
+          status: 'success',
+          metadata: { to: value },
+        })
+      })
+    },
+
+    mapExternalId: (externalId, model) => mapExternalId(framework, row.id, externalId, model),
+    remapExternalId: (externalId, model) => remapExternalId(framework, row.id, externalId, model),
+    upsertByExternalId: (externalId, model, attributes) =>
+      upsertByExternalId(framework, row.id, externalId, model, attributes),
+    findExternalId: (model) => findExternalId(framework, row.id, model),
+    resolveMappings: (externalIds, model) => resolveMappings(framework, row.id, externalIds, model),
+    async resolveMapping(externalId, model) {
+      const found = await resolveMappings(framework, row.id, [externalId], model)
+      return [...found.values()][0] ?? null
+    },
+
+    emit: (event) => framework.listeners.deliver(event),
+    async enable() {
+      await change({ isActive: true, healthStatus: 'healthy', consecutiveFailures: 0, nextSyncAt: null })
+      // Deliveries that came while its health had it switched off.
+      framework.workflows.wakeInbox(row.id)
+    },
+    disable: () => change({ isActive: false }),
+    refresh: () => getIntegration(framework, row.id),
+    toJSON: () => identity,
+  }
+  return handle
+}

@@ -1,0 +1,109 @@
+/** Runs the handler of one claimed webhook. The inbox, recovery and replay all come through here. */
+import { HandlerTimedOut } from '../core/errors.ts'
+import type { Json } from '../core/json.ts'
+import { withoutNul } from '../core/json.ts'
+import { errorLine } from '../core/logger.ts'
+import { redactText, secretsOf } from '../core/redaction.ts'
+import { routeOf } from '../core/webhook.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
+import type { WebhookOutcome } from '../db/queries/webhooks.ts'
+import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import type { HandlesWebhooks } from '../providers/provider.ts'
+import { handlesWebhooks } from '../providers/provider.ts'
+import { storedWebhookRequest } from '../providers/webhook-request.ts'
+import { integrationHandle } from './integration.ts'
+
+const MAX_ERROR_LENGTH = 1_000
+const MAX_RESULT_BYTES = 65_536
+
+/**
+ * The outcome of one attempt; never throws.
+ *
+ * @param row as claimed: the outcome carries its `attempts` and `claim`, by which the settlement is guarded
+ */
+export async function runWebhook(framework: Framework, row: WebhookRow): Promise<WebhookOutcome> {
+  const startedAt = performance.now()
+  const end = (
+    outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string },
+  ): WebhookOutcome => ({
+    id: row.id,
+    attempts: row.attempts,
+    claim: row.claim ?? '',
+    durationMs: Math.round(performance.now() - startedAt),
+    status: outcome.status,
+    error: outcome.status === 'failed' ? outcome.error : null,
+    result: outcome.status === 'processed' ? outcome.result : null,
+  })
+  let secrets: string[] = []
+  try {
+    // Read anew, so that a webhook sees the integration as it is when it runs.
+    const integration = await findIntegration(framework.db, framework.tables, row.integrationId)
+    const refusal = refusalOf(framework, integration)
+    if (integration === null || refusal !== null) return end({ status: 'failed', error: refusal ?? 'gone' })
+    secrets = secretsOf(framework.encryption.decrypt(integration.id, integration.credentials))
+    const result = await withTimeout(framework.config.webhook.handler_timeout, () =>
+      dispatch(framework, integration, row),
+    )
+    return end({ status: 'processed', result: storedResult(result) })
+  } catch (error) {
+    return end({ status: 'failed', error: redactText(errorLine(error, MAX_ERROR_LENGTH), secrets) })
+  }
+}
+
+/** Why nothing can handle the row; null when something can. */
+function refusalOf(framework: Framework, integration: IntegrationRow | null): string | null {
+  if (integration === null) return 'the integration is gone'
+  if (!integration.isActive) return 'the integration is switched off'
+  const provider = framework.providers.find(integration.provider)
+  if (provider === null) return `the provider "${integration.provider}" is not registered`
+  return handlesWebhooks(provider) ? null : `the provider "${integration.provider}" does not handle webhooks`
+}
+
+async function dispatch(framework: Framework, row: IntegrationRow, webhook: WebhookRow): Promise<unknown> {
+  const provider = framework.providers.get(row.provider) as HandlesWebhooks
+  const integration = integrationHandle(framework, row)
+  const request = storedWebhookRequest({ payload: webhook.payload, headers: webhook.headers })
+  const handlers = provider.webhookHandlers?.() ?? null
+  const route = routeOf(webhook.eventType, handlers)
+  switch (route.kind) {
+    case 'provider':
+      return provider.handleWebhook(integration, request)
+    case 'ignored':
+      return { status: 'ignored' }
+    case 'handler': {
+      const handler = handlers?.[route.eventType]
+      if (typeof handler === 'function') return handler(integration, request)
+      if (handler === undefined) return { status: 'ignored' }
+      await framework.workflows.startHandler(handler, {
+        webhookId: webhook.id,
+        integrationId: webhook.integrationId,
+        eventType: webhook.eventType,
+      })
+      return { status: 'started', workflow: handler.workflow }
+    }
+  }
+}
+
+/** A handler's late result is dropped: its row is settled as timed out. */
+async function withTimeout<T>(seconds: number, work: () => Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new HandlerTimedOut(seconds)), seconds * 1_000)
+  })
+  try {
+    return await Promise.race([work(), timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The handler's result as JSON; a note of its size when it is too large, null when it is none. */
+function storedResult(result: unknown): Json {
+  if (result === undefined) return null
+  const text = JSON.stringify(result)
+  if (text === undefined) return null
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_RESULT_BYTES) return { note: `result of ${bytes} bytes not stored` }
+  return withoutNul(JSON.parse(text) as Json)
+}

@@ -1,0 +1,33 @@
+/** All that the author of a provider imports: the contracts, their guards, and what helps to keep them. */
+export { reduceCheckpointsByMax } from './core/checkpoint.ts'
+export {
+  HttpError,
+  IntegrationsError,
+  InvalidArgumentException,
+  isIntegrationsError,
+  RateLimitExceededException,
+  SchemaDrift,
+} from './core/errors.ts'
+export { classOfStatus, FailureClass, statusOf } from './core/failure-class.ts'
+export type { HealthStatus } from './core/health.ts'
+export type { Json } from './core/json.ts'
+export { RateLimit } from './core/rate-limit.ts'
+export { retryAfterSeconds } from './core/request-retry.ts'
+export {
+  ProviderEvent,
+  type ProviderEventClass,
+  SyncItemEvent,
+  type SyncItemEventClass,
+} from './providers/events.ts'
+export type {
+  Call,
+  Credentials,
+  ExternalId,
+  Integration,
+  RequestContext,
+  RequestOptions,
+} from './providers/integration.ts'
+export type { MappedModel, ModelRef } from './providers/mapped-model.ts'
+export * from './providers/provider.ts'
+export type { SyncSession } from './providers/sync-session.ts'
+export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'

@@ -1,0 +1,203 @@
+/**
+ * The contracts of a provider. A class implements `IntegrationProvider` and whichever others fit; a guard per contract
+ * looks at the members, never at the class.
+ */
+import type { z } from 'zod'
+import { UnsupportedByProvider } from '../core/errors.ts'
+import type { FailureClass } from '../core/failure-class.ts'
+import type { Json } from '../core/json.ts'
+import type { RateLimit } from '../core/rate-limit.ts'
+import type { SyncItemEventClass } from './events.ts'
+import type { Credentials, Integration } from './integration.ts'
+import type { SyncSession } from './sync-session.ts'
+import type { WebhookRequest } from './webhook-request.ts'
+
+type Maybe<T> = T | Promise<T>
+
+/** Who the credentials belong to, as the provider says. */
+export interface AuthenticatedUser {
+  readonly id: string
+  readonly name: string | null
+  readonly email: string | null
+  readonly username: string | null
+  readonly raw?: Json
+}
+
+/** What every provider is. All members are optional: a bare object can be a provider. */
+export interface IntegrationProvider {
+  /** For people; default: the identifier. */
+  readonly label?: string
+  /** True: the provider answers and takes the credentials. */
+  healthCheck?(integration: Integration): Maybe<boolean>
+  /** Checks credentials at create, update, exchange and refresh. */
+  readonly credentialsSchema?: z.ZodType
+  readonly metadataSchema?: z.ZodType
+}
+
+/** OAuth 2.0 authorization code flow (RFC 6749, section 4.1). */
+export interface HasOAuth2 extends IntegrationProvider {
+  authorizationUrl(
+    integration: Integration,
+    redirectUri: string,
+    state: string,
+    pkce?: { readonly codeChallenge: string; readonly codeChallengeMethod: 'S256' },
+  ): Maybe<string>
+  /** The returned keys are merged into the credentials. */
+  exchangeCode(
+    integration: Integration,
+    code: string,
+    redirectUri: string,
+    pkce?: { readonly codeVerifier: string },
+  ): Promise<Credentials>
+  refreshToken(integration: Integration): Promise<Credentials>
+  revokeToken(integration: Integration): Promise<void>
+  /** Seconds before expiry at which a token is refreshed. */
+  refreshThreshold(): number
+  readonly pkce?: 'S256'
+  /** RFC 9207: compared with the callback's `iss`. */
+  readonly issuer?: string
+  /** Seconds that a refresh token may lie unused; null: for ever. */
+  refreshTokenMaxIdle?(): number | null
+}
+
+/** A function, or the name of a workflow of the host's own that is started once per webhook. */
+export type WebhookHandler =
+  | ((integration: Integration, request: WebhookRequest) => Maybe<unknown>)
+  | { readonly workflow: string; readonly taskQueue?: string }
+
+export interface HandlesWebhooks extends IntegrationProvider {
+  /** Only a returned `true` lets a delivery in; throwing counts as false. */
+  verifyWebhookSignature(integration: Integration, request: WebhookRequest): Maybe<boolean>
+  /** Called when no handler is declared for the type. Its result is kept in the operation log. */
+  handleWebhook(integration: Integration, request: WebhookRequest): Maybe<unknown>
+  resolveWebhookEvent?(request: WebhookRequest): string | null
+  /** The provider's own id of a delivery, by which repeats are known; null: the body's digest. */
+  webhookDeliveryId?(request: WebhookRequest): string | null
+  webhookHandlers?(): Record<string, WebhookHandler>
+  /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
+  answerWebhookChallenge?(
+    integration: Integration,
+    request: WebhookRequest,
+  ): Maybe<{ status: number; contentType: 'text/plain' | 'application/json'; body: string } | null>
+}
+
+export interface DeclaresRateLimit extends IntegrationProvider {
+  /** Null: no limit. */
+  defaultRateLimit(): RateLimit | null
+}
+
+export interface HasScheduledSync extends DeclaresRateLimit {
+  /** Lists everything and hands each item to the session. */
+  sync(integration: Integration, session: SyncSession): Promise<void>
+  /** The next cursor out of finished items' checkpoints. Associative, idempotent, in any order. */
+  reduceCheckpoints(checkpoints: readonly Json[]): Json
+  /** Minutes between runs; null: only by hand. */
+  defaultSyncInterval?(): number | null
+  /** The event classes that `sync()` dispatches, so that another process can read stored items. */
+  syncItemEvents?(): readonly SyncItemEventClass[]
+}
+
+export interface HasIncrementalSync extends HasScheduledSync {
+  /** Lists what changed since `session.cursor()`. */
+  syncIncremental(integration: Integration, session: SyncSession): Promise<void>
+}
+
+/** A provider that knows its failures better than the default classifier. */
+export interface ClassifiesFailures extends IntegrationProvider {
+  /** Null defers. */
+  classifyFailure(error: unknown): FailureClass | null
+}
+
+/** A provider that knows which of its errors are worth another attempt. At least one member. */
+export interface CustomizesRetry extends IntegrationProvider {
+  isRetryable?(error: unknown): boolean | null
+  /** @param attempt the one that failed, from 1 */
+  retryDelayMs?(error: unknown, attempt: number): number | null
+}
+
+/** The provider de-duplicates writes by a key header. */
+export interface SupportsIdempotency extends IntegrationProvider {
+  readonly supportsIdempotency: true
+  readonly idempotencyHeader?: string
+  readonly idempotencyWindowSeconds: number
+}
+
+export interface IdentifiesAuthenticatedUser extends IntegrationProvider {
+  authenticatedUser(integration: Integration): Promise<AuthenticatedUser>
+}
+
+/** Dot paths whose values are never stored. At least one member. */
+export interface RedactsRequestData extends IntegrationProvider {
+  redactedRequestPaths?(): string[]
+  redactedResponsePaths?(): string[]
+}
+
+/** Answers that are stored as a size note: `[METHOD:]path/*`, `*` within one segment. */
+export interface LimitsRequestLogging extends IntegrationProvider {
+  unloggedResponses(): string[]
+}
+
+/** The required members of each contract, all or none of which a provider has. */
+const CONTRACTS = {
+  HasOAuth2: ['authorizationUrl', 'exchangeCode', 'refreshToken', 'revokeToken', 'refreshThreshold'],
+  HandlesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
+  HasScheduledSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HasIncrementalSync: ['syncIncremental', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  SupportsIdempotency: ['supportsIdempotency', 'idempotencyWindowSeconds'],
+} as const
+
+/** Members that stand for a contract by themselves; `defaultRateLimit` alone is complete. */
+const SHARED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  HasScheduledSync: ['defaultRateLimit'],
+  HasIncrementalSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+}
+
+/** Contracts that the provider implements by halves, with the members that are missing. */
+export function incompleteContracts(provider: object): { contract: string; missing: string[] }[] {
+  return Object.entries(CONTRACTS).flatMap(([contract, members]) => {
+    const own = members.filter((member) => !(SHARED_MEMBERS[contract] ?? []).includes(member))
+    if (!own.some((member) => has(provider, member))) return []
+    const missing = members.filter((member) => !has(provider, member))
+    return missing.length > 0 ? [{ contract, missing: [...missing] }] : []
+  })
+}
+
+type Guarded = IntegrationProvider
+
+export const hasOAuth2 = (p: Guarded): p is HasOAuth2 => hasAll(p, CONTRACTS.HasOAuth2)
+export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => hasAll(p, CONTRACTS.HandlesWebhooks)
+export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => has(p, 'defaultRateLimit')
+export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => hasAll(p, CONTRACTS.HasScheduledSync)
+export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync => hasAll(p, CONTRACTS.HasIncrementalSync)
+export const classifiesFailures = (p: Guarded): p is ClassifiesFailures => has(p, 'classifyFailure')
+export const customizesRetry = (p: Guarded): p is CustomizesRetry => has(p, 'isRetryable') || has(p, 'retryDelayMs')
+export const supportsIdempotency = (p: Guarded): p is SupportsIdempotency => hasAll(p, CONTRACTS.SupportsIdempotency)
+export const identifiesAuthenticatedUser = (p: Guarded): p is IdentifiesAuthenticatedUser => has(p, 'authenticatedUser')
+export const redactsRequestData = (p: Guarded): p is RedactsRequestData =>
+  has(p, 'redactedRequestPaths') || has(p, 'redactedResponsePaths')
+export const limitsRequestLogging = (p: Guarded): p is LimitsRequestLogging => has(p, 'unloggedResponses')
+export const hasHealthCheck = (p: Guarded): p is Guarded & Required<Pick<Guarded, 'healthCheck'>> =>
+  has(p, 'healthCheck')
+
+/**
+ * The provider as the contract asked for.
+ *
+ * @throws UnsupportedByProvider naming the contract
+ */
+export function requireContract<P extends IntegrationProvider>(
+  key: string,
+  provider: IntegrationProvider,
+  guard: (provider: IntegrationProvider) => provider is P,
+  contract: string,
+): P {
+  if (!guard(provider)) throw new UnsupportedByProvider(key, contract)
+  return provider
+}
+
+function hasAll(provider: object, members: readonly string[]): boolean {
+  return members.every((member) => has(provider, member))
+}
+
+function has(provider: object, member: string): boolean {
+  return (provider as Record<string, unknown>)[member] !== undefined
+}

@@ -1,0 +1,57 @@
+import { InvalidProvider, UnknownProvider } from '../core/errors.ts'
+import type { IntegrationProvider } from './provider.ts'
+import { incompleteContracts } from './provider.ts'
+
+/** An instance, a class without constructor arguments, or a function that makes one; made once. */
+export type ProviderSource = IntegrationProvider | (new () => IntegrationProvider) | (() => IntegrationProvider)
+
+/** Lower case, digits, `_` and `-`, at most 64, not all digits: a URL of the webhook routes must tell it from an id. */
+const IDENTIFIER = /^(?!\d+$)[a-z0-9][a-z0-9_-]{0,63}$/
+
+/** The providers of a host by identifier, as stored in the `provider` column. */
+export class ProviderRegistry {
+  readonly #providers = new Map<string, IntegrationProvider>()
+
+  /** @throws InvalidProvider for a bad identifier, a taken one, or a contract implemented by halves */
+  register(key: string, source: ProviderSource, { replace = false }: { replace?: boolean } = {}): void {
+    if (!IDENTIFIER.test(key))
+      throw new InvalidProvider(key, 'an identifier is 1 to 64 of a-z, 0-9, "_" and "-", and not all digits')
+    if (this.#providers.has(key) && !replace)
+      throw new InvalidProvider(key, 'the identifier is taken; pass {replace: true} to put another in its place')
+    const provider = instantiate(source)
+    if (typeof provider !== 'object' || provider === null)
+      throw new InvalidProvider(key, 'a provider is an object, a class, or a function that returns an object')
+    const incomplete = incompleteContracts(provider)
+    if (incomplete.length > 0)
+      throw new InvalidProvider(
+        key,
+        incomplete.map(({ contract, missing }) => `${contract} lacks ${missing.join(', ')}`).join('; '),
+      )
+    this.#providers.set(key, provider)
+  }
+
+  /** @throws UnknownProvider */
+  get(key: string): IntegrationProvider {
+    const provider = this.#providers.get(key)
+    if (provider === undefined) throw new UnknownProvider(key, this.keys())
+    return provider
+  }
+
+  find(key: string): IntegrationProvider | null {
+    return this.#providers.get(key) ?? null
+  }
+
+  keys(): string[] {
+    return [...this.#providers.keys()].sort()
+  }
+
+  entries(): [string, IntegrationProvider][] {
+    return [...this.#providers.entries()]
+  }
+}
+
+function instantiate(source: ProviderSource): IntegrationProvider {
+  if (typeof source !== 'function') return source
+  const isClass = /^class\b/.test(Function.prototype.toString.call(source))
+  return isClass ? new (source as new () => IntegrationProvider)() : (source as () => IntegrationProvider)()
+}

@@ -1,0 +1,125 @@
+/**
+ * A delivery as a provider sees it: the raw bytes and what they say.
+ *
+ * The same object is made from an HTTP request and from a stored row, so a replay sees what the first run saw.
+ */
+import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
+import type { Json } from '../core/json.ts'
+import type { StoredDelivery } from '../core/webhook.ts'
+import { decodeUtf8, deliveryId, PSEUDO_HEADER, storedBody } from '../core/webhook.ts'
+
+export interface WebhookRequest {
+  readonly method: string
+  /** Path and query; the host is left out, since a replay does not have it. */
+  readonly url: string
+  readonly query: URLSearchParams
+  readonly headers: Headers
+  /** The very bytes that were delivered; signatures are over these. */
+  readonly rawBody: Uint8Array
+  /** The body as UTF-8, byte-order mark kept; bytes that are no UTF-8 are replaced by U+FFFD. */
+  text(): string
+  /** The parsed body; undefined when it is no JSON. */
+  json(): Json | undefined
+}
+
+export function webhookRequest(delivery: {
+  method: string
+  path: string
+  query: string
+  headers: Headers
+  rawBody: Uint8Array
+}): WebhookRequest {
+  let parsed: { value: Json | undefined } | undefined
+  const text = (): string => decodeUtf8(delivery.rawBody) ?? new TextDecoder().decode(delivery.rawBody)
+  return {
+    method: delivery.method,
+    url: delivery.query === '' ? delivery.path : `${delivery.path}?${delivery.query}`,
+    query: new URLSearchParams(delivery.query),
+    headers: delivery.headers,
+    rawBody: delivery.rawBody,
+    text,
+    json: () => {
+      parsed ??= { value: parseJson(text()) }
+      return parsed.value
+    },
+  }
+}
+
+/** The request of a stored row. Pseudo-headers become what they stand for; real ones are as delivered. */
+export function storedWebhookRequest(stored: StoredDelivery): WebhookRequest {
+  const headers = new Headers()
+  for (const [name, values] of Object.entries(stored.headers)) {
+    if (name.startsWith(':')) continue
+    for (const value of values) headers.append(name, value)
+  }
+  return webhookRequest({
+    method: stored.headers[PSEUDO_HEADER.method]?.[0] ?? 'POST',
+    path: '',
+    query: stored.headers[PSEUDO_HEADER.query]?.[0] ?? '',
+    headers,
+    rawBody: storedBody(stored),
+  })
+}
+
+/** The de-duplication key of a request, given what the provider calls it. */
+export function deliveryIdOf(request: WebhookRequest, fromProvider: string | null): string {
+  const query = request.url.slice(request.url.indexOf('?') + 1)
+  return deliveryId(fromProvider, { rawBody: request.rawBody, query: request.url.includes('?') ? query : '' }, (data) =>
+    createHash('sha256').update(data).digest('hex'),
+  )
+}
+
+/**
+ * Whether a header holds the HMAC-SHA256 of the raw body under one of the secrets, in constant time.
+ *
+ * False, never an error, for a missing, repeated, mis-prefixed or wrongly encoded header and for an empty secret.
+ */
+export function verifyHmacSignature(
+  request: WebhookRequest,
+  secrets: readonly string[],
+  { header, prefix = '', encoding = 'hex' }: { header: string; prefix?: string; encoding?: 'hex' | 'base64' },
+): boolean {
+  const given = request.headers.get(header)
+  if (given === null || !given.startsWith(prefix)) return false
+  const digest = given.slice(prefix.length)
+  const wellFormed = encoding === 'hex' ? /^[0-9a-f]{64}$/i : /^[A-Za-z0-9+/]{43}=$/
+  if (!wellFormed.test(digest)) return false
+  const received = Buffer.from(digest, encoding)
+  // Every secret is tried, so that the time says nothing about which one matched.
+  let verified = false
+  for (const secret of secrets) {
+    if (secret === '') continue
+    const expected = createHmac('sha256', secret).update(request.rawBody).digest()
+    if (timingSafeEqual(received, expected)) verified = true
+  }
+  return verified
+}
+
+/**
+ * The webhook secrets in force: `webhook_secret` and those of `webhook_secrets` that have not expired, five at most.
+ *
+ * @param credentials decrypted
+ */
+export function activeWebhookSecrets(credentials: Record<string, unknown>, now: Date): string[] {
+  const secrets: string[] = []
+  if (typeof credentials.webhook_secret === 'string') secrets.push(credentials.webhook_secret)
+  if (Array.isArray(credentials.webhook_secrets))
+    for (const entry of credentials.webhook_secrets as unknown[]) {
+      if (typeof entry !== 'object' || entry === null) continue
+      const { secret, expires_at } = entry as { secret?: unknown; expires_at?: unknown }
+      if (typeof secret !== 'string') continue
+      const active = expires_at === null || expires_at === undefined || Date.parse(String(expires_at)) > now.getTime()
+      if (active) secrets.push(secret)
+    }
+  return secrets.filter((secret) => secret !== '').slice(0, MAX_ACTIVE_SECRETS)
+}
+
+const MAX_ACTIVE_SECRETS = 5
+
+function parseJson(text: string): Json | undefined {
+  try {
+    return JSON.parse(text.replace(/^\uFEFF/, '')) as Json
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { CONFIG_KEYS, defaultHandlerTimeout, environmentName } from '../../src/config/schema.ts'
+
+interface TableRow {
+  key: string
+  type: string
+  defaultValue: unknown
+}
+
+/** Rows of `| `key` | type | default | meaning |`. */
+function limitsTable(): TableRow[] {
+  const table = readFileSync(new URL('./limits-table.md', import.meta.url), 'utf8')
+  return [...table.matchAll(/^\| `([\w.]+)` +\| (\S+) +\| (.+?) +\| .*\|$/gm)].map(
+    ([, key = '', type = '', shown = '']) => ({
+      key,
+      type,
+      defaultValue: JSON.parse(shown.replaceAll('`', '"')),
+    }),
+  )
+}
+
+/** Keys that we have beyond the table, with their defaults. */
+const ADDED: [key: string, type: string, defaultValue: unknown][] = [
+  ['webhook.concurrency', 'int', 10],
+  ['webhook.handler_timeout', 'int', 300],
+  ['webhook.replay_window', 'int', 300],
+  ['webhook.timestamp_tolerance', 'int', 300],
+  ['webhook.secret_overlap', 'int', 86400],
+  ['sync.item_concurrency', 'int', 10],
+  ['sync.item_timeout', 'int', 300],
+  ['pruning.webhooks_days', '?int', null],
+  ['schedules.enabled', 'bool', true],
+  ['notifications.targets', 'array', []],
+  ['operator.prefix', 'string', 'operator'],
+  ['operator.tokens', 'array', []],
+  ['metrics.open', 'bool', false],
+  ['metrics.port', '?int', null],
+]
+
+describe('the registry of configuration keys', () => {
+  it('reads all 62 rows of the reference table', () => {
+    expect(limitsTable()).toHaveLength(62)
+  })
+
+  it.each(limitsTable())('has $key of type $type with default $defaultValue', ({ key, type, defaultValue }) => {
+    // The table writes an empty map as an empty list.
+    const expected = key === 'sync.queues' ? {} : defaultValue
+    expect(CONFIG_KEYS.get(key)).toMatchObject({ type, default: expected })
+  })
+
+  it.each(ADDED)('adds %s of type %s with default %j', (key, type, defaultValue) => {
+    expect(CONFIG_KEYS.get(key)).toMatchObject({ type, default: defaultValue })
+  })
+
+  it('has no other key', () => {
+    const expected = [...limitsTable().map(({ key }) => key), ...ADDED.map(([key]) => key)]
+    expect([...CONFIG_KEYS.keys()].sort()).toEqual(expected.sort())
+  })
+
+  it.each([...CONFIG_KEYS])('%s has a default that it allows, and a meaning', (_, key) => {
+    expect(key.schema.safeParse(key.default).success).toBe(true)
+    expect(key.meaning).not.toBe('')
+    expect(key.allowed).not.toBe('')
+  })
+
+  it.each([
+    ['table_prefix', 'INTEGRATIONS__TABLE_PREFIX'],
+    ['webhook.max_attempts', 'INTEGRATIONS__WEBHOOK__MAX_ATTEMPTS'],
+    ['rate_limiting.max_wait_seconds', 'INTEGRATIONS__RATE_LIMITING__MAX_WAIT_SECONDS'],
+  ])('names the variable of %s %s', (key, variable) => {
+    expect(environmentName(key)).toBe(variable)
+  })
+
+  it('gives every key a variable of its own', () => {
+    expect(new Set([...CONFIG_KEYS.keys()].map(environmentName)).size).toBe(CONFIG_KEYS.size)
+  })
+})
+
+describe('the default of webhook.handler_timeout', () => {
+  it.each([
+    [60, 30],
+    [61, 30],
+    [599, 299],
+    [600, 300],
+    [1800, 300],
+    [86400, 300],
+  ])('with a processing timeout of %d s is %d s', (processingTimeout, expected) => {
+    expect(defaultHandlerTimeout(processingTimeout)).toBe(expected)
+  })
+})

@@ -1,0 +1,373 @@
+import type { Sql } from 'postgres'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { connect } from '../../src/db/client.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import { scratchDatabase } from './scratch-database.ts'
+
+/**
+ * The specification's tables, row by row: a column's name, its type in the specification's words, and ", nullable".
+ * Below them what we add. A column, an index, a constraint that stands in neither is a failure.
+ */
+const SPECIFIED: Record<string, Record<string, string>> = {
+  s: {
+    id: 'bigint PK',
+    provider: 'string',
+    name: 'string',
+    credentials: 'text',
+    metadata: 'json, nullable',
+    owner_type: 'string, nullable',
+    owner_id: 'bigint, nullable',
+    is_active: 'boolean, default true',
+    health_status: 'string, default healthy',
+    consecutive_failures: 'int, default 0',
+    last_error_at: 'timestamp, nullable',
+    anomaly_alerted_at: 'timestamp, nullable',
+    last_synced_at: 'timestamp, nullable',
+    next_sync_at: 'timestamp, nullable',
+    consecutive_sync_failures: 'int, default 0',
+    sync_stale_alerted_at: 'timestamp, nullable',
+    sync_interval_minutes: 'int, nullable',
+    sync_cursor: 'json, nullable',
+    circuit_override: 'string, nullable',
+    circuit_override_until: 'timestamp, nullable',
+    rate_limit_override: 'json, nullable',
+    rate_limit_override_until: 'timestamp, nullable',
+  },
+  _requests: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    endpoint: 'string',
+    method: 'string',
+    status_code: 'int, nullable',
+    request_data: 'text, nullable',
+    idempotency_key: 'string, nullable',
+    provider_request_id: 'string, nullable',
+    response_data: 'text, nullable',
+    error: 'text, nullable',
+    failure_class: 'string, nullable',
+    duration_ms: 'int, nullable',
+    retry_of: 'bigint, nullable',
+    related_type: 'string, nullable',
+    related_id: 'bigint, nullable',
+    cache_hits: 'int, default 0',
+    stale_hits: 'int, default 0',
+  },
+  _logs: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    operation: 'string',
+    direction: 'string',
+    status: 'string',
+    summary: 'string, nullable',
+    external_id: 'string, nullable',
+    metadata: 'json, nullable',
+    result_data: 'json, nullable',
+    error: 'text, nullable',
+    attempt: 'smallint, nullable',
+    max_attempts: 'smallint, nullable',
+    duration_ms: 'int, nullable',
+    parent_id: 'bigint, nullable',
+  },
+  _mappings: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    external_id: 'string(500)',
+    internal_type: 'string',
+    internal_id: 'string',
+  },
+  _idempotency_keys: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    key: 'string(191)',
+  },
+  _sync_items: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    batch_id: 'string(36), nullable',
+    sync_log_id: 'bigint, nullable',
+    event_class: 'string',
+    external_id: 'string(500), nullable',
+    checkpoint_value: 'json, nullable',
+    status: 'string(16), default pending',
+    error: 'text, nullable',
+    attempts: 'smallint, default 0',
+    completed_at: 'timestamp, nullable',
+  },
+  _incidents: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    status: 'string(16), default open',
+    source: 'string(16)',
+    reason: 'string',
+    peak_severity: 'string',
+    opened_at: 'timestamp',
+    last_error_at: 'timestamp, nullable',
+    closed_at: 'timestamp, nullable',
+  },
+  _webhooks: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    delivery_id: 'string',
+    event_type: 'string, nullable',
+    payload: 'text',
+    headers: 'json',
+    status: 'string, default pending',
+    attempts: 'smallint, default 0',
+    error: 'text, nullable',
+    processed_at: 'timestamp, nullable',
+  },
+}
+
+const ADDED: typeof SPECIFIED = {
+  _requests: { expires_at: 'timestamp, nullable', request_hash: 'string(64), nullable' },
+  _sync_items: { payload: 'json, nullable', claim: 'string(120), nullable' },
+  _webhooks: { claim: 'string(120), nullable' },
+  _cache: {
+    key: 'text',
+    value: 'json, nullable',
+    owner: 'string, nullable',
+    expires_at: 'timestamp, nullable',
+  },
+  _events: {
+    id: 'bigint PK',
+    integration_id: 'bigint',
+    name: 'string',
+    payload: 'json',
+    claim: 'string(120), nullable',
+    attempts: 'smallint, default 0',
+    due_at: 'timestamp, default now()',
+    outcomes: 'json, default {}',
+    delivered_at: 'timestamp, nullable',
+  },
+  _migrations: { id: 'bigint PK', name: 'string' },
+}
+
+/** On every table. */
+const STAMPS = { created_at: 'timestamp, default now()', updated_at: 'timestamp, default now()' }
+
+/** `columns`, `unique columns`, or either with `where`. */
+const SPECIFIED_INDEXES: Record<string, string[]> = {
+  _requests: ['integration_id, failure_class, created_at'],
+  _mappings: ['unique integration_id, external_id, internal_type'],
+  _idempotency_keys: ['unique integration_id, key'],
+  _sync_items: ['integration_id, status', 'integration_id, created_at', 'sync_log_id, status', 'batch_id, status'],
+  _incidents: [
+    'integration_id, status',
+    'integration_id, opened_at',
+    "unique integration_id where status = 'open'", // "At most one open row per integration."
+  ],
+  _webhooks: ['unique integration_id, delivery_id', 'integration_id, created_at', 'status, updated_at'],
+}
+
+const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
+  s: [
+    'provider, id',
+    'owner_type, owner_id where owner_id is not null',
+    'next_sync_at NULLS FIRST, id where is_active',
+  ],
+  _requests: [
+    'integration_id, idempotency_key where idempotency_key is not null',
+    'integration_id, request_hash, id where expires_at is not null',
+    'created_at',
+    'retry_of where retry_of is not null',
+  ],
+  _logs: ['integration_id, operation, id', 'created_at', 'parent_id where parent_id is not null'],
+  _mappings: ['integration_id, internal_type, internal_id'],
+  _idempotency_keys: ['created_at'],
+  _sync_items: [
+    "claim where status = 'processing'",
+    'integration_id, external_id, id where external_id is not null',
+    "completed_at where status = any (array['success', 'skipped'])",
+  ],
+  _webhooks: ["integration_id, id where status = 'pending'", "claim where status = 'processing'"],
+  _cache: ['expires_at where expires_at is not null'],
+  _events: [
+    'due_at, id where delivered_at is null and claim is null',
+    'claim where delivered_at is null and claim is not null',
+    'delivered_at where delivered_at is not null',
+    'integration_id',
+  ],
+  _migrations: ['unique name'],
+}
+
+/** Column, the table that it points to, what becomes of the row when that one goes. */
+const FOREIGN_KEYS: Record<string, string[]> = {
+  ...Object.fromEntries(
+    ['_requests', '_logs', '_mappings', '_idempotency_keys', '_incidents', '_webhooks', '_events'].map((table) => [
+      table,
+      ['integration_id -> s, cascade'],
+    ]),
+  ),
+  _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
+}
+
+/** Column to its values, or to another rule. */
+const CHECKS: Record<string, Record<string, string[]>> = {
+  s: { health_status: ['healthy', 'degraded', 'failing', 'disabled'] },
+  _requests: { failure_class: ['upstream', 'throttle', 'client', 'unknown'] },
+  _logs: { direction: ['inbound', 'outbound'] },
+  _sync_items: { status: ['pending', 'processing', 'success', 'failed', 'skipped'] },
+  _incidents: {
+    status: ['open', 'closed'],
+    source: ['health', 'circuit', 'sync'],
+    peak_severity: ['healthy', 'degraded', 'failing', 'disabled'],
+  },
+  _webhooks: { status: ['pending', 'processing', 'processed', 'failed'], attempts: ['>= 0'] },
+}
+
+const TABLES = [...new Set([...Object.keys(SPECIFIED), ...Object.keys(ADDED)])]
+
+/** docs/decisions/0002-table-types.md */
+function typeInPostgres(type: string): string {
+  const length = /^string\((\d+)\)$/.exec(type)?.[1]
+  if (length !== undefined) return `character varying(${length})`
+  const types: Record<string, string> = {
+    string: 'character varying(255)',
+    text: 'text',
+    int: 'integer',
+    smallint: 'smallint',
+    bigint: 'bigint',
+    'bigint PK': 'bigint identity',
+    boolean: 'boolean',
+    json: 'jsonb',
+    timestamp: 'timestamp(3) with time zone',
+  }
+  return types[type] ?? `no such type: ${type}`
+}
+
+/** The specification's word for a column, in Postgres' words. */
+function described(column: string): string {
+  const [type = '', ...notes] = column.split(', ')
+  const defaultValue = notes.find((note) => note.startsWith('default '))?.slice('default '.length)
+  return [
+    typeInPostgres(type),
+    notes.includes('nullable') ? 'null' : 'not null',
+    ...(defaultValue === undefined ? [] : [`default ${defaultValue}`]),
+  ].join(', ')
+}
+
+/** The second has 30 characters: the most that config `table_prefix` allows. */
+const PREFIXES = ['integration', 'abcdefghijklmnopqrstuvwxyz_123'] as const
+
+const catalogs = new Map<string, Catalog>()
+const catalogOf = (prefix: string): Catalog => catalogs.get(prefix) as Catalog
+
+beforeAll(async () => {
+  const connection = connect({ database: await scratchDatabase() })
+  for (const tablePrefix of PREFIXES) await migrate({ sql: connection.sql, tablePrefix })
+  for (const prefix of PREFIXES) catalogs.set(prefix, await readCatalog(connection.sql, prefix))
+  await connection.close()
+})
+
+describe.each(PREFIXES)('the tables of prefix %s', (prefix) => {
+  it('are those of the specification and our three', () => {
+    expect(catalogOf(prefix).tables.toSorted()).toEqual(TABLES.toSorted())
+  })
+
+  it.each(TABLES)('%s has exactly the listed columns', (table) => {
+    const listed = { ...SPECIFIED[table], ...ADDED[table], ...STAMPS }
+    const expected = Object.entries(listed).map(([name, column]) => [name, described(column)])
+    expect(catalogOf(prefix).columns[table]).toEqual(Object.fromEntries(expected))
+  })
+
+  it.each(TABLES)('%s has exactly the listed indexes beside its primary key', (table) => {
+    const primaryKey = table === '_cache' ? 'unique key' : 'unique id'
+    const expected = [primaryKey, ...(SPECIFIED_INDEXES[table] ?? []), ...(ADDED_INDEXES[table] ?? [])]
+    expect(catalogOf(prefix).indexes[table]?.toSorted()).toEqual(expected.sort())
+  })
+
+  it.each(TABLES)('%s has exactly the listed foreign keys', (table) => {
+    expect((catalogOf(prefix).foreignKeys[table] ?? []).toSorted()).toEqual((FOREIGN_KEYS[table] ?? []).toSorted())
+  })
+
+  it.each(TABLES)('%s has exactly the listed checks', (table) => {
+    expect(catalogOf(prefix).checks[table] ?? {}).toEqual(CHECKS[table] ?? {})
+  })
+
+  it('have no name that Postgres had to cut', () => {
+    // Postgres cuts at 63 bytes and gives a notice only. A cut name would differ from the other prefix's.
+    const endings = PREFIXES.map((each) =>
+      catalogOf(each)
+        .names.map((name) => name.slice(each.length))
+        .sort(),
+    )
+    expect(endings[1]).toEqual(endings[0])
+    expect(catalogOf(prefix).names.filter((name) => !name.startsWith(prefix))).toEqual([])
+    expect(catalogOf(prefix).names.filter((name) => name.length - prefix.length > 32)).toEqual([])
+  })
+})
+
+interface Catalog {
+  /** Without the prefix, as everywhere but in `names`. */
+  tables: string[]
+  columns: Record<string, Record<string, string>>
+  indexes: Record<string, string[]>
+  foreignKeys: Record<string, string[]>
+  checks: Record<string, Record<string, string[]>>
+  /** Of tables, sequences, indexes and constraints. */
+  names: string[]
+}
+
+async function readCatalog(sql: Sql, prefix: string): Promise<Catalog> {
+  const ending = (name: string) => name.slice(prefix.length)
+  const ours = sql`relnamespace = 'public'::regnamespace and starts_with(relname, ${prefix})`
+
+  const tables = await sql<{ relname: string }[]>`select relname from pg_class where relkind = 'r' and ${ours}`
+  const columns = await sql<{ relname: string; attname: string; described: string }[]>`
+    select relname, attname, concat_ws(', ',
+      format_type(atttypid, atttypmod) || case attidentity when 'd' then ' identity' else '' end,
+      case when attnotnull then 'not null' else 'null' end,
+      -- 'open'::character varying -> open
+      'default ' || regexp_replace(pg_get_expr(adbin, adrelid), '^''(.*)''::.*$', '\\1')) as described
+    from pg_class join pg_attribute on attrelid = pg_class.oid
+    left join pg_attrdef on adrelid = attrelid and adnum = attnum
+    where relkind = 'r' and attnum > 0 and not attisdropped and ${ours}`
+  const indexes = await sql<{ relname: string; described: string }[]>`
+    select relname, concat_ws(' ',
+      case when indisunique then 'unique' end,
+      (select string_agg(
+          pg_get_indexdef(indexrelid, key, true) || case when indoption[key - 1] = 2 then ' NULLS FIRST' else '' end,
+          ', ' order by key)
+        from generate_series(1, indnkeyatts) as key),
+      'where ' || lower(regexp_replace(pg_get_expr(indpred, indrelid, true), '::(text|character varying)(\\[\\])?', '', 'g'))
+    ) as described
+    from pg_class join pg_index on indrelid = pg_class.oid where ${ours}`
+  const foreignKeys = await sql<{ relname: string; columns: string; target: string; action: string }[]>`
+    select relname, confrelid::regclass::text as target,
+      case confdeltype when 'c' then 'cascade' when 'n' then 'set null' else confdeltype::text end as action,
+      (select string_agg(attname, ', ') from pg_attribute where attrelid = conrelid and attnum = any (conkey)) as columns
+    from pg_class join pg_constraint on conrelid = pg_class.oid where contype = 'f' and ${ours}`
+  const checks = await sql<{ relname: string; attname: string; rule: string }[]>`
+    select relname, attname, pg_get_expr(conbin, conrelid, true) as rule
+    from pg_class join pg_constraint on conrelid = pg_class.oid
+    join pg_attribute on attrelid = conrelid and attnum = conkey[1] where contype = 'c' and ${ours}`
+  // Postgres 18 names not-null constraints, too; those it makes up itself, and to measure.
+  const names = await sql<{ name: string }[]>`
+    select relname as name from pg_class where relkind in ('r', 'i', 'S') and ${ours}
+    union
+    select conname from pg_class join pg_constraint on conrelid = pg_class.oid where contype <> 'n' and ${ours}`
+
+  const byTable = <Row extends { relname: string }, Value>(rows: readonly Row[], of: (rows: Row[]) => Value) =>
+    Object.fromEntries(
+      [...new Set(rows.map((row) => row.relname))].map((table) => [
+        ending(table),
+        of(rows.filter((row) => row.relname === table)),
+      ]),
+    )
+  return {
+    tables: tables.map((row) => ending(row.relname)),
+    columns: byTable(columns, (rows) => Object.fromEntries(rows.map((row) => [row.attname, row.described]))),
+    indexes: byTable(indexes, (rows) => rows.map((row) => row.described)),
+    foreignKeys: byTable(foreignKeys, (rows) =>
+      rows.map((row) => `${row.columns} -> ${ending(row.target)}, ${row.action}`),
+    ),
+    checks: byTable(checks, (rows) => Object.fromEntries(rows.map((row) => [row.attname, valuesIn(row)]))),
+    names: names.map((row) => row.name),
+  }
+}
+
+/** `status::text = ANY (ARRAY['a'::character varying, ...])` to its values; any other rule as it stands, without the column. */
+function valuesIn({ attname, rule }: { attname: string; rule: string }): string[] {
+  const values = [...rule.matchAll(/'([^']*)'/g)].map((match) => match[1] as string)
+  return values.length > 0 ? values : [rule.replace(`${attname} `, '')]
+}

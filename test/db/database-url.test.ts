@@ -1,0 +1,70 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { readDatabaseUrl } from '../../src/db/database-url.ts'
+
+const authority = join(mkdtempSync(join(tmpdir(), 'authority-')), 'ca.pem')
+writeFileSync(authority, 'a certificate')
+const anyName = { checkServerIdentity: expect.any(Function) }
+
+describe('a database URL', () => {
+  it.each([
+    ['', undefined],
+    ['?sslmode=disable', false],
+    ['?sslmode=allow', 'prefer'],
+    ['?sslmode=prefer', 'prefer'],
+    ['?sslmode=require', { rejectUnauthorized: false }],
+    ['?ssl=true', { rejectUnauthorized: false }],
+    ['?sslmode=verify-ca', { rejectUnauthorized: true, ...anyName }],
+    ['?sslmode=verify-full', { rejectUnauthorized: true }],
+    ['?sslrootcert=system', { rejectUnauthorized: true }],
+    [`?sslrootcert=${authority}`, { rejectUnauthorized: true, ca: 'a certificate' }],
+    [`?sslmode=require&sslrootcert=${authority}`, { rejectUnauthorized: true, ca: 'a certificate', ...anyName }],
+    [`?sslmode=verify-full&sslrootcert=${authority}`, { rejectUnauthorized: true, ca: 'a certificate' }],
+  ])('with %j says how TLS is done', (query, ssl) => {
+    expect(readDatabaseUrl(`postgres://u:p@h/db${query}`)).toMatchObject({
+      url: 'postgres://u:p@h/db',
+      options: ssl === undefined ? {} : { ssl },
+    })
+  })
+
+  it('keeps what the driver and Postgres know, and drops what is for other drivers', () => {
+    const { url } = readDatabaseUrl(
+      'postgres://u:p@h/db?pgbouncer=true&channel_binding=require&application_name=ours&target_session_attrs=read-write',
+    )
+    expect(url).toBe('postgres://u:p@h/db?application_name=ours&target_session_attrs=read-write')
+  })
+
+  it('names statements only on request', () => {
+    expect(readDatabaseUrl('postgres://h/db').prepare).toBeUndefined()
+    expect(readDatabaseUrl('postgres://h/db?prepare=true').prepare).toBe(true)
+  })
+
+  it('may lead to a socket', () => {
+    const { options } = readDatabaseUrl('postgresql:///db?host=/var/run/postgresql&port=5433')
+    expect(options).toEqual({ host: '/var/run/postgresql', port: 5433 })
+  })
+
+  it('may name several hosts', () => {
+    expect(readDatabaseUrl('postgres://u:p@one:1,two:2/db').url).toBe('postgres://u:p@one:1,two:2/db')
+  })
+
+  it.each([
+    'mysql://u:open-sesame@h/db',
+    'u:open-sesame@h/db',
+    'postgres://u:open-sesame@h:port/db',
+    'postgres://u:open-sesame@h/db?sslmode=sometimes',
+    'postgres://u:open-sesame@h/db?sslrootcert=/no/such/file',
+  ])('that is none is refused without being repeated', (url) => {
+    const refused = (() => {
+      try {
+        return readDatabaseUrl(url)
+      } catch (error) {
+        return error
+      }
+    })()
+    expect(refused).toMatchObject({ code: 'invalid_configuration' })
+    expect(String(refused) + JSON.stringify(refused)).not.toContain('open-sesame')
+  })
+})

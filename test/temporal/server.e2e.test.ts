@@ -1,0 +1,159 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import type { Server } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Connection } from '@temporalio/client'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { TemporalServer } from '../../src/temporal/server.ts'
+import {
+  findOrStartTemporalServer,
+  findTemporalBinary,
+  presentTemporalBinary,
+  startTemporalServer,
+} from '../../src/temporal/server.ts'
+
+let binary: string
+const cleanups: (() => Promise<unknown>)[] = []
+
+beforeAll(async () => {
+  binary = await findTemporalBinary()
+}, 600_000)
+
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+
+function stopLater(server: TemporalServer): TemporalServer {
+  cleanups.push(() => server.stop())
+  return server
+}
+
+async function connect(address: string): Promise<Connection> {
+  const connection = await Connection.connect({ address })
+  cleanups.push(() => connection.close())
+  return connection
+}
+
+async function listenSomewhere(): Promise<{ port: number; server: Server }> {
+  const server = createServer((socket) => socket.destroy())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  cleanups.push(() => new Promise((resolve) => server.close(resolve)))
+  return { server, port: (server.address() as { port: number }).port }
+}
+
+async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'durable-temporal-'))
+  cleanups.push(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+describe('the Temporal dev server', () => {
+  it('answers on the loopback interface with its namespace and search attributes once it is started', async () => {
+    const server = stopLater(
+      await startTemporalServer({ binary, uiPort: null, namespace: 'own', searchAttributes: { IntegrationId: 'Int' } }),
+    )
+    expect(server.address).toMatch(/^127\.0\.0\.1:\d+$/)
+    expect(server.uiUrl).toBeNull()
+    const connection = await connect(server.address)
+    const { namespaceInfo } = await connection.workflowService.describeNamespace({ namespace: 'own' })
+    expect(namespaceInfo?.name).toBe('own')
+    const { customAttributes } = await connection.operatorService.listSearchAttributes({ namespace: 'own' })
+    expect(Object.keys(customAttributes)).toContain('IntegrationId')
+  })
+
+  it('takes free ports when the preferred ones are taken, and serves its UI', async () => {
+    const [frontend, ui] = [await listenSomewhere(), await listenSomewhere()]
+    const server = stopLater(await startTemporalServer({ binary, port: frontend.port, uiPort: ui.port }))
+    expect(server.address).not.toBe(`127.0.0.1:${frontend.port}`)
+    expect(server.uiUrl).not.toBe(`http://127.0.0.1:${ui.port}`)
+    expect((await fetch(server.uiUrl as string)).status).toBe(200)
+  })
+
+  it('accepts its dynamic configuration: queues are fair', async () => {
+    const lines: string[] = []
+    stopLater(await startTemporalServer({ binary: await loudBinary(), uiPort: null, log: (line) => lines.push(line) }))
+    await expect.poll(() => lines.some((line) => line.includes('backlog=fairness')), { timeout: 10_000 }).toBe(true)
+    expect(lines.filter((line) => /dynamic ?config.*(unregistered|unknown|invalid|fail)/i.test(line))).toEqual([])
+  })
+
+  it('finds its workflows again in the data file, also after a kill -9', async () => {
+    const dataFile = join(await temporaryFolder(), 'temporal.db')
+    const first = stopLater(await startTemporalServer({ binary, uiPort: null, dataFile }))
+    const before = await connect(first.address)
+    await before.workflowService.startWorkflowExecution({
+      namespace: 'default',
+      workflowId: 'kept',
+      workflowType: { name: 'any' },
+      taskQueue: { name: 'nobody-polls-it' },
+      requestId: 'one',
+    })
+    process.kill(first.pid as number, 'SIGKILL')
+    await first.exited
+
+    const second = stopLater(await startTemporalServer({ binary, uiPort: null, dataFile }))
+    const after = await connect(second.address)
+    const { workflowExecutionInfo } = await after.workflowService.describeWorkflowExecution({
+      namespace: 'default',
+      execution: { workflowId: 'kept' },
+    })
+    expect(workflowExecutionInfo?.type?.name).toBe('any')
+  })
+
+  it('says what the binary said when it does not come up', async () => {
+    const searchAttributes = { IntegrationId: 'Nonsense' }
+    await expect(startTemporalServer({ binary, uiPort: null, searchAttributes })).rejects.toMatchObject({
+      code: 'backend_unreachable',
+      message: expect.stringContaining('invalid search attribute value type'),
+    })
+  })
+
+  async function loudBinary(): Promise<string> {
+    const script = join(await temporaryFolder(), 'temporal')
+    await writeFile(script, `#!/bin/sh\nexec '${binary}' "$@" --log-level info\n`, { mode: 0o755 })
+    return script
+  }
+})
+
+describe('finding a Temporal server', () => {
+  it('starts nothing when TEMPORAL_ADDRESS answers', async () => {
+    const { port } = await listenSomewhere()
+    const found = await findOrStartTemporalServer({ env: { TEMPORAL_ADDRESS: `127.0.0.1:${port}` } })
+    expect(found).toMatchObject({ address: `127.0.0.1:${port}`, pid: null, uiUrl: null })
+  })
+
+  it('starts nothing when TEMPORAL_ADDRESS does not answer: it names the address and the remedy', async () => {
+    const { server, port } = await listenSomewhere()
+    await new Promise((resolve) => server.close(resolve))
+    await expect(findOrStartTemporalServer({ env: { TEMPORAL_ADDRESS: `127.0.0.1:${port}` } })).rejects.toMatchObject({
+      code: 'backend_unreachable',
+      message: expect.stringContaining('TEMPORAL_ADDRESS'),
+    })
+  })
+
+  it('passes over a binary whose server is older than fair queues, or that is another program', async () => {
+    const [old, other] = [await temporaryFolder(), await temporaryFolder()]
+    const version = 'temporal version 1.2.0 (Server 1.26.2, UI 2.34.0)'
+    await writeFile(join(old, 'temporal'), `#!/bin/sh\necho '${version}'\n`, { mode: 0o755 })
+    await writeFile(join(other, 'temporal'), '#!/bin/sh\necho hello\n', { mode: 0o755 })
+    const lines: string[] = []
+    const env = { PATH: `${old}:${other}`, XDG_CACHE_HOME: await temporaryFolder() }
+    expect(await presentTemporalBinary({ env, log: (line) => lines.push(line) })).toBeNull()
+    expect(lines).toEqual([
+      expect.stringContaining('server 1.26, older than 1.29'),
+      expect.stringContaining('is not a Temporal CLI'),
+    ])
+  })
+
+  it('says what to install when there is none and none can be fetched', async () => {
+    // An address that no one answers stands for a machine without a way out.
+    const env = {
+      PATH: await temporaryFolder(),
+      XDG_CACHE_HOME: await temporaryFolder(),
+      HTTPS_PROXY: 'http://127.0.0.1:9',
+    }
+    await expect(findTemporalBinary({ env })).rejects.toThrow(
+      /Install the Temporal CLI.*TEMPORAL_ADDRESS.*Go is not there/s,
+    )
+  })
+})

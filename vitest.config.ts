@@ -1,0 +1,110 @@
+import { defineConfig } from 'vitest/config'
+
+/**
+ * Five projects, told apart by a test file's ending, run one after the other:
+ *
+ * | project   | files              | needs                                   |
+ * | --------- | ------------------ | --------------------------------------- |
+ * | fast      | *.test.ts          | nothing: no server, no network          |
+ * | postgres  | *.pg.test.ts       | Postgres, a database of its own a file  |
+ * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
+ * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
+ * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
+ */
+const endings = {
+  postgres: 'test/**/*.pg.test.ts',
+  workflows: 'test/**/*.workflow.test.ts',
+  e2e: 'test/**/*.e2e.test.ts',
+  long: 'test/**/*.long.test.ts',
+}
+
+/** Starts one Postgres for all files of a project and hands its address to them. */
+const POSTGRES = ['test/support/postgres-setup.ts']
+
+/** The package's own name leads to src/, as in tsconfig.json; the others are what Vite uses for Node by default. */
+const CONDITIONS = ['durable-source', 'module', 'node', 'development|production']
+
+export default defineConfig({
+  resolve: { conditions: CONDITIONS },
+  ssr: { resolve: { conditions: CONDITIONS, externalConditions: ['durable-source', 'node'] } },
+  test: {
+    // A test that passes at the second try is a test that fails; a project without tests is a mistake.
+    retry: 0,
+    passWithNoTests: false,
+    // For what a test imports natively or starts as a child process.
+    execArgv: ['--conditions=durable-source'],
+    // Stopping servers takes longer than stopping workers.
+    teardownTimeout: 60_000,
+    restoreMocks: true,
+    unstubEnvs: true,
+    unstubGlobals: true,
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'fast',
+          include: ['test/**/*.test.ts'],
+          exclude: Object.values(endings),
+          pool: 'threads',
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+          testTimeout: 10_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'postgres',
+          include: [endings.postgres],
+          globalSetup: POSTGRES,
+          pool: 'forks',
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'workflows',
+          include: [endings.workflows],
+          globalSetup: POSTGRES,
+          // Each file has a JVM and a worker with its bundle beside it: two at once are slower than one.
+          pool: 'forks',
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'e2e',
+          include: [endings.e2e],
+          pool: 'forks',
+          maxWorkers: 1,
+          fileParallelism: false,
+          sequence: { groupOrder: 3 },
+          testTimeout: 180_000,
+          hookTimeout: 300_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'long',
+          include: [endings.long],
+          globalSetup: POSTGRES,
+          pool: 'forks',
+          maxWorkers: 1,
+          fileParallelism: false,
+          sequence: { groupOrder: 4 },
+          testTimeout: 30 * 60_000,
+          hookTimeout: 300_000,
+        },
+      },
+    ],
+  },
+})
