@@ -16,7 +16,7 @@
 
 const ERRORS = '^src/core/errors[.]ts$'
 const EMBEDDED_POSTGRES_FILES = '^src/bin/dev([.]ts$|/)'
-const TEMPORAL_SERVER_FILES = '^src/temporal/server([.]ts$|/)'
+const TEMPORAL_SERVER_FILES = '^src/temporal/server-binary[.]ts$'
 
 /** @type {Record<string, Layer>} */
 const layers = {

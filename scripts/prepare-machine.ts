@@ -8,7 +8,7 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../src/temporal/server.ts'
+import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../src/temporal/server-binary.ts'
 import { findTimeSkippingServer, presentTimeSkippingServer } from '../test/support/time-skipping.ts'
 
 const OLDEST_NODE = [20, 20] as const

@@ -46,7 +46,7 @@ async function main(): Promise<number> {
     const narrator = createNarrator(print)
     let isUp = false
     const early: (() => void)[] = []
-    const stack = await startStack({
+    const starting = startStack({
       folder,
       supervisor,
       lock,
@@ -60,17 +60,23 @@ async function main(): Promise<number> {
         else early.push(tell)
       },
     })
+    // Ctrl-C does not wait for a start that may build a Temporal server; what comes up meanwhile ends with this process.
+    const stack = await Promise.race([starting, interrupted])
+    if (typeof stack === 'number') return stack
     const urls = urlsOf(stack)
     lock.setUrls(urls)
     print('')
     printUrls(urls)
     print('')
+    if (demo) {
+      isUp = true
+      for (const tell of early) tell()
+      return await Promise.race([interrupted, finishDemo(stack)])
+    }
+    print(`Ctrl-C stops it. Try \`kill -9 ${stack.worker.pid}\`, the worker: another is started, and nothing is lost.`)
+    print('')
     isUp = true
     for (const tell of early) tell()
-    if (demo) return await Promise.race([interrupted, finishDemo(stack)])
-
-    print('Ctrl-C stops it. Kill the worker (its pid is above) and watch: nothing is lost.')
-    print('')
     const traffic = new AbortController()
     supervisor.own('traffic', async () => traffic.abort())
     keepTrafficGoing(stack, traffic.signal, (line) => narrator.line('traffic', line)).catch((error: unknown) => {
@@ -102,9 +108,15 @@ function urlsOf(stack: Stack): Record<string, string> {
     'Temporal server': stack.temporalAddress,
     Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,
     'Sandbox provider': stack.sandboxUrl,
-    Postgres: stack.databaseUrl,
-    Worker: `pid ${stack.worker.pid}`,
+    // Without the password, which would end up in logs and screenshots.
+    Postgres: `PGPASSWORD=$(cat ${join(folder, 'postgres', 'password')}) psql ${withoutPassword(stack.databaseUrl)}`,
   }
+}
+
+function withoutPassword(databaseUrl: string): string {
+  const url = new URL(databaseUrl)
+  url.password = ''
+  return url.href
 }
 
 function printUrls(urls: Readonly<Record<string, string>>): void {

@@ -119,7 +119,6 @@ export function queuesByProvider(): ValueKind<Readonly<Record<string, string>>> 
 }
 
 const SCOPES = ['read', 'operate'] as const
-type OperatorScope = (typeof SCOPES)[number]
 
 const operatorToken = z.strictObject(
   {
@@ -170,7 +169,6 @@ export const NOTIFICATION_TYPES = [
   'failure_rate.elevated',
   'failure_rate.recovered',
 ] as const
-type NotificationType = (typeof NOTIFICATION_TYPES)[number]
 
 const notificationTarget = z.strictObject(
   {

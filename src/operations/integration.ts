@@ -8,6 +8,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
+import { hasScheduledSync } from '../providers/provider.ts'
 import { patchCredentials } from './credentials.ts'
 import { findExternalId, mapExternalId, remapExternalId, resolveMappings, upsertByExternalId } from './mappings.ts'
 import { performRequest } from './request/request.ts'
@@ -96,7 +97,14 @@ export function integrationHandle(
 
     emit: (event) => framework.listeners.deliver(event),
     async enable() {
-      await change({ isActive: true, healthStatus: 'healthy', consecutiveFailures: 0, nextSyncAt: null })
+      const provider = framework.providers.find(row.provider)
+      const isScheduled = provider !== null && hasScheduledSync(provider)
+      await change({
+        isActive: true,
+        healthStatus: 'healthy',
+        consecutiveFailures: 0,
+        ...(isScheduled ? { nextSyncAt: framework.clock.now() } : {}),
+      })
       // Deliveries that came while its health had it switched off.
       framework.workflows.wakeInbox(row.id)
     },

@@ -38,7 +38,7 @@ export interface InboxState {
   readonly batches: number
   readonly processed: number
   readonly failed: number
-  /** Milliseconds of the slowest handler of the last batch. */
+  /** Milliseconds of the slowest handler of the last batch that had rows. */
   readonly slowestMs: number
   readonly lastBatchAt: string | null
 }

@@ -32,6 +32,8 @@ export interface RunState {
   readonly waiting: readonly WaitingItem[]
   /** Nothing pending was left at the last look. */
   readonly drained: boolean
+  /** Milliseconds since the epoch. Nothing new is taken in before: the provider's limit was met. */
+  readonly intakeFrom: number
 }
 
 interface WaitingItem {
@@ -76,7 +78,7 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
       await steps.failSyncRun({ integrationId, syncLogId, reason })
       throw ApplicationFailure.nonRetryable(`The listing did not end: ${reason}`, 'ListingFailed')
     }
-    state = { syncLogId, settings, progress, waiting: [], drained: progress.listed === 0 }
+    state = { syncLogId, settings, progress, waiting: [], drained: progress.listed === 0, intakeFrom: 0 }
   }
 
   const { syncLogId, settings } = state
@@ -88,7 +90,7 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
   let waiting: readonly WaitingItem[] = state.waiting
   let drained = state.drained
   let batches = 0
-  let intakeFrom = 0
+  let intakeFrom = state.intakeFrom
   let full = false
 
   const next = (): ItemBatch | null => {
@@ -131,14 +133,15 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
   }
 
   for (;;) {
+    if (batches >= MAX_BATCHES || workflowInfo().continueAsNewSuggested)
+      await continueAsNew<typeof syncIntegration>(
+        { integrationId },
+        { syncLogId, settings, progress, waiting, drained, intakeFrom },
+      )
     // The first batch shows whether there is work for more lanes than one.
     if (await runOne()) {
       await Promise.all(Array.from({ length: full ? MAX_LANES : 1 }, lane))
-      if (batches < MAX_BATCHES && !workflowInfo().continueAsNewSuggested) continue
-      await continueAsNew<typeof syncIntegration>(
-        { integrationId },
-        { syncLogId, settings, progress, waiting, drained },
-      )
+      continue
     }
     if (waiting.length > 0 || !drained) {
       await condition(() => false, Math.max(1, nextWakeAt(waiting, drained ? null : intakeFrom) - Date.now()))
@@ -148,6 +151,7 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
     const result = await steps.finaliseSyncRun({ integrationId, syncLogId })
     if (result.kind === 'unfinished') {
       // Rows that a lost batch left behind: the table knows them, so they are taken up from there.
+      batches += 1 // a look costs as much history as a batch
       drained = result.pending === 0
       waiting = result.waiting.map(({ id, seconds }) => ({ id, dueAt: Date.now() + seconds * 1_000 }))
       progress = { ...progress, phase: 'processing', waiting: waiting.length }

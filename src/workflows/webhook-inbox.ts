@@ -42,6 +42,7 @@ export async function webhookInbox({ integrationId, carried }: InboxInput): Prom
   let state: InboxState = carried ?? EMPTY
   let batches = 0
   let hasArrived = true
+  let lastClaimed = 0
   setHandler(arrived, () => {
     hasArrived = true
   })
@@ -52,12 +53,15 @@ export async function webhookInbox({ integrationId, carried }: InboxInput): Prom
     return { integrationId, limit, claim: claimOf(workflowInfo().runId, batches) }
   }
   const note = (result: WebhookBatchResult): void => {
+    lastClaimed = result.claimed
+    const isEmpty = result.processed + result.failed === 0
     state = {
       ...state,
       batches: state.batches + 1,
       processed: state.processed + result.processed,
       failed: state.failed + result.failed,
-      slowestMs: result.slowestMs,
+      // An empty batch tells nothing about the handlers.
+      slowestMs: isEmpty ? state.slowestMs : result.slowestMs,
       lastBatchAt: new Date().toISOString(),
     }
   }
@@ -96,7 +100,9 @@ export async function webhookInbox({ integrationId, carried }: InboxInput): Prom
     }
     if (hasArrived) continue
     state = { ...state, phase: 'waiting' }
-    if (!(await condition(() => hasArrived, IDLE_TIMEOUT))) break
+    const isWoken = await condition(() => hasArrived, IDLE_TIMEOUT)
+    // After a claim that took something comes one more look: docs/behaviour/webhooks.md, "The inbox".
+    if (!isWoken && lastClaimed === 0) break
   }
   log.info('inbox is empty', { integration: integrationId, processed: state.processed, failed: state.failed })
   return state

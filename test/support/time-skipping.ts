@@ -11,7 +11,8 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { TestWorkflowEnvironment } from '@temporalio/testing'
-import { cacheFolder, downloadWithSdk, freePort, oneAtATime } from '../../src/temporal/server.ts'
+import { cacheFolder, freePort, oneAtATime } from '../../src/temporal/local-process.ts'
+import { downloadWithSdk } from '../../src/temporal/server-binary.ts'
 
 const execute = promisify(execFile)
 

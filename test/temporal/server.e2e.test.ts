@@ -6,12 +6,8 @@ import { join } from 'node:path'
 import { Connection } from '@temporalio/client'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { TemporalServer } from '../../src/temporal/server.ts'
-import {
-  findOrStartTemporalServer,
-  findTemporalBinary,
-  presentTemporalBinary,
-  startTemporalServer,
-} from '../../src/temporal/server.ts'
+import { findOrStartTemporalServer, startTemporalServer } from '../../src/temporal/server.ts'
+import { findTemporalBinary, presentTemporalBinary } from '../../src/temporal/server-binary.ts'
 
 let binary: string
 const cleanups: (() => Promise<unknown>)[] = []

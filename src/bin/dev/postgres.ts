@@ -32,7 +32,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { BackendUnreachable } from '../../core/errors.ts'
-import { cacheFolder, endWithParent, freePort } from '../../temporal/server.ts'
+import { cacheFolder, endWithParent, freePort } from '../../temporal/local-process.ts'
 import type { ProcessIdentity } from './processes.ts'
 import { commandLineOf, endProcess, identifyProcess, isRunning, processesIn } from './processes.ts'
 

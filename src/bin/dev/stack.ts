@@ -8,7 +8,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Integrations } from '../../integrations.ts'
-import { findOrStartTemporalServer, freePort } from '../../temporal/server.ts'
+import { freePort } from '../../temporal/local-process.ts'
+import { findOrStartTemporalServer } from '../../temporal/server.ts'
 import { loadHost } from '../host.ts'
 import type { Checklist } from './checklist.ts'
 import type { RunLock } from './lock.ts'
@@ -38,6 +39,8 @@ export interface StackOptions {
   readonly anyPorts?: boolean
   /** Added to the environment of API and worker. */
   readonly env?: Readonly<Record<string, string>>
+  /** Issues and pull requests that the sandbox begins with. Default: its own, 340. */
+  readonly sandboxEntries?: number
 }
 
 export interface Stack {
@@ -64,6 +67,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const { folder, supervisor, lock, checklist } = options
   mkdirSync(folder, { recursive: true })
   const port = (preferred: number): number => (options.anyPorts === true ? 0 : preferred)
+  // Not started again: a server that ended by itself may have a reason that another start makes worse.
+  const tellWhenEnded = (name: string, exited: Promise<unknown>): void =>
+    void exited.then(() => {
+      if (!supervisor.stopping)
+        options.onLine(name, 'ended, and what needs it waits. Nothing is lost: Ctrl-C, then start again')
+    })
 
   const postgres = await checklist.step('Postgres', async (progress) => {
     const server = await startLocalPostgres({
@@ -71,11 +80,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       preferredPort: port(PREFERRED_PORTS.postgres),
       database: 'durable_integrations',
       log: (line) => {
-        if (/FATAL|PANIC|initdb/.test(line)) progress(line)
+        // While it recovers it turns us away with a FATAL of its own; that is no news.
+        if (/FATAL|PANIC|initdb/.test(line) && !line.includes('the database system is')) progress(line)
       },
     })
     supervisor.own('Postgres', () => server.stop())
     lock.addChild({ name: 'Postgres', pid: server.pid, stopSignal: 'SIGINT' })
+    tellWhenEnded('Postgres', server.exited)
     return server
   })
   const temporal = await checklist.step('Temporal', async (progress) => {
@@ -94,6 +105,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     isUp = true
     supervisor.own('Temporal', () => server.stop())
     if (server.pid !== null) lock.addChild({ name: 'Temporal', pid: server.pid })
+    tellWhenEnded('Temporal', server.exited)
     return server
   })
 
@@ -117,9 +129,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const run = processStarter(options, environment)
   const sandboxUrl = await checklist.step('sandbox provider', async () => {
     let url = ''
-    const { ready } = await run.once(
+    const entries = options.sandboxEntries === undefined ? [] : ['--entries', String(options.sandboxEntries)]
+    const { started, ready } = await run.once(
       'sandbox',
-      ['sandbox/github/main.ts', '--port', '0', '--token', SANDBOX_TOKEN],
+      ['sandbox/github/main.ts', '--port', '0', '--token', SANDBOX_TOKEN, ...entries],
       {},
       (line) => {
         url = /"url":"([^"]+)"/.exec(line)?.[1] ?? ''
@@ -127,17 +140,26 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       },
     )
     await ready
+    tellWhenEnded('sandbox', started.exited)
     return url
   })
   const integration = await checklist.step('integration', () => connectSandbox(integrations, sandboxUrl))
 
-  const apiPort = await freePort(port(PREFERRED_PORTS.api))
-  const apiUrl = `http://127.0.0.1:${apiPort}`
+  const startApi = async (preferred: number): Promise<{ url: string; process: Restarting }> => {
+    const apiPort = await freePort(preferred)
+    const env = { PORT: String(apiPort), HOST: '127.0.0.1' }
+    try {
+      const started = await run.keptUp('api', ['src/bin/api.ts'], env, (line) => line.includes('"api.ready"'))
+      return { url: `http://127.0.0.1:${apiPort}`, process: started }
+    } catch (error) {
+      // Somebody took the port between our look and the API's start.
+      if (preferred !== 0 && String(error).includes('EADDRINUSE')) return startApi(0)
+      throw error
+    }
+  }
   const [api, worker] = await checklist.step('API and worker', () =>
     Promise.all([
-      run.keptUp('api', ['src/bin/api.ts'], { PORT: String(apiPort), HOST: '127.0.0.1' }, (line) =>
-        line.includes('"api.ready"'),
-      ),
+      startApi(port(PREFERRED_PORTS.api)),
       run.keptUp('worker', ['src/bin/worker.ts'], {}, (line) => line.includes('"worker.ready"')),
     ]),
   )
@@ -147,9 +169,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     databaseUrl: postgres.url,
     temporalAddress: temporal.address,
     temporalUi: temporal.uiUrl,
-    apiUrl,
+    apiUrl: api.url,
     sandboxUrl,
-    api,
+    api: api.process,
     worker,
   }
 }
@@ -224,23 +246,29 @@ function processStarter({ supervisor, lock, onLine }: StackOptions, environment:
     await first.ready
     let current = first.started
     let waiting: (() => void)[] = []
-    const watch = async (): Promise<void> => {
-      const { code, signal } = await current.exited
-      lock.removeChild(current.pid)
-      if (supervisor.stopping) return
-      onLine(name, `ended (${signal ?? `exit code ${code}`}); starting another`)
-      await sleep(RESTART_AFTER_MS)
-      if (supervisor.stopping) return
-      const next = await once(name, args, env, isReady)
-      current = next.started
-      void watch()
-      await next.ready
-      for (const resolve of waiting) resolve()
-      waiting = []
+    const keepUp = async (): Promise<void> => {
+      while (!supervisor.stopping) {
+        const { code, signal } = await current.exited
+        lock.removeChild(current.pid)
+        if (supervisor.stopping) return
+        onLine(name, `ended (${signal ?? `exit code ${code}`}); starting another`)
+        await sleep(RESTART_AFTER_MS)
+        if (supervisor.stopping) return
+        const next = await once(name, args, env, isReady)
+        current = next.started
+        next.ready.then(
+          () => {
+            for (const resolve of waiting) resolve()
+            waiting = []
+          },
+          // It ended again, perhaps killed: the next turn says so and starts another.
+          () => {},
+        )
+      }
     }
-    const report = (error: unknown): void =>
-      onLine(name, `could not be kept up: ${error instanceof Error ? error.message : error}`)
-    watch().catch(report)
+    keepUp().catch((error: unknown) =>
+      onLine(name, `could not be kept up: ${error instanceof Error ? error.message : error}`),
+    )
     return {
       get pid() {
         return current.pid

@@ -115,6 +115,12 @@ function checkOptions({ endpoint, method, options }: OutboundCall<unknown>): {
     throw new InvalidArgumentException('attempts', `an integer from 1 to 10 is allowed, ${attempts} was given`)
   if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > MAX_TIMEOUT_MS)
     throw new InvalidArgumentException('timeoutMs', `an integer from 1 to 600000 is allowed, ${timeoutMs} was given`)
+  const relatedId = options.relatedTo?.id
+  if (relatedId !== undefined && !/^\d{1,16}$/.test(String(relatedId)))
+    throw new InvalidArgumentException(
+      'relatedTo.id',
+      `a whole number is allowed, ${JSON.stringify(relatedId)} was given`,
+    )
   return { method: method.toUpperCase(), attempts, timeoutMs }
 }
 

@@ -1,0 +1,128 @@
+/**
+ * An Integrations object on a test's own database. What it would ask of Temporal is recorded instead of sent; its log lines
+ * are kept.
+ */
+import { randomBytes } from 'node:crypto'
+import { MockActivityEnvironment } from '@temporalio/testing'
+import type { Sql } from 'postgres'
+import postgres from 'postgres'
+import { onTestFinished } from 'vitest'
+import type { Activities } from '../../src/activities/index.ts'
+import { createActivities } from '../../src/activities/index.ts'
+import type { Logger } from '../../src/core/logger.ts'
+import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework.ts'
+import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
+import { createIntegrations, partsOf } from '../../src/integrations.ts'
+
+export interface LogLine {
+  readonly level: 'debug' | 'info' | 'warn' | 'error'
+  readonly fields: Record<string, unknown>
+  readonly message: string
+}
+
+/** What was asked of Temporal, in order. */
+export interface RecordedStarts {
+  readonly wakes: number[]
+  readonly syncs: number[]
+  readonly handlers: { readonly workflow: string; readonly taskQueue?: string; readonly input: HandlerInput }[]
+  /** Integrations whose run lives already: another start is refused. */
+  readonly running: Set<number>
+}
+
+export interface TestIntegrations {
+  readonly integrations: Integrations
+  readonly framework: Framework
+  readonly activities: Activities
+  readonly starts: RecordedStarts
+  readonly lines: LogLine[]
+  /** A connection of the test's own, to see what is committed. */
+  readonly sql: Sql
+  close(): Promise<void>
+}
+
+export function encryptionKey(kid: string): string {
+  return `${kid}:${randomBytes(32).toString('base64')}`
+}
+
+export function testIntegrations(
+  url: string,
+  { recordStarts = true, ...options }: IntegrationsOptions & { recordStarts?: boolean } = {},
+): TestIntegrations {
+  const lines: LogLine[] = []
+  const starts: RecordedStarts = { wakes: [], syncs: [], handlers: [], running: new Set() }
+  const integrations = createIntegrations({
+    database: url,
+    encryptionKeys: encryptionKey('test'),
+    logger: recordingLogger(lines),
+    ...options,
+  })
+  const { framework } = partsOf(integrations)
+  if (recordStarts) Object.assign(framework, { workflows: recordingStarters(starts) })
+  const sql = postgres(url, { max: 2, onnotice: () => {} })
+  return {
+    integrations,
+    framework,
+    activities: createActivities(framework),
+    starts,
+    lines,
+    sql,
+    async close() {
+      await sql.end({ timeout: 5 })
+      await integrations.close()
+    },
+  }
+}
+
+function recordingLogger(lines: LogLine[]): Logger {
+  const at = (level: LogLine['level']) => (fields: Record<string, unknown>, message: string) => {
+    lines.push({ level, fields, message })
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+function recordingStarters(starts: RecordedStarts): WorkflowStarters {
+  return {
+    wakeInbox: (integrationId) => void starts.wakes.push(integrationId),
+    async startSync(integrationId) {
+      starts.syncs.push(integrationId)
+      return starts.running.has(integrationId) ? 'already running' : 'started'
+    },
+    async startHandler(handler, input) {
+      starts.handlers.push({ ...handler, input })
+    },
+    close: async () => {},
+  }
+}
+
+export interface ActivityRun {
+  /** From 1. */
+  readonly attempt?: number
+  /** Gets the function that cancels the activity, before the activity begins. */
+  readonly onStart?: (cancel: () => void) => void
+}
+
+/** Runs an activity as a worker would. */
+export function runActivity<Input, Output>(
+  activity: (input: Input) => Promise<Output>,
+  input: Input,
+  { attempt = 1, onStart }: ActivityRun = {},
+): Promise<Output> {
+  const environment = new MockActivityEnvironment({ attempt })
+  onStart?.(() => environment.cancel())
+  return environment.run(activity as never, input) as Promise<Output>
+}
+
+/** A promise and the function that fulfils it: something a test waits for by name. */
+export function occasion<T = void>(): { readonly happened: Promise<T>; readonly happen: (value: T) => void } {
+  let happen: (value: T) => void = () => {}
+  const happened = new Promise<T>((resolve) => {
+    happen = resolve
+  })
+  return { happened, happen }
+}
+
+/** Listens until the test ends: tests of a file share one Integrations object. */
+export function listen(integrations: Integrations, ...[key, listener, options]: Parameters<Integrations['on']>): void {
+  integrations.on(key, listener, options)
+  onTestFinished(() => integrations.off(key, listener as never))
+}
