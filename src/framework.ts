@@ -35,6 +35,8 @@ export interface HandlerInput {
 export interface Framework {
   readonly config: Config
   readonly db: Database
+  /** For the host's models and their mappings: a host's locked table must not hold up our own statements. */
+  readonly modelDb: Database
   readonly tables: Tables
   readonly cache: CacheStore
   readonly encryption: Encryption

@@ -53,7 +53,7 @@ export interface IntegrationsOptions {
   readonly models?: Readonly<Record<string, MappedModel<any, any>>>
   readonly logger?: Logger
   readonly clock?: Clock
-  /** Connections at most (default 10), and after how long an unused one is closed (default 60 s). */
+  /** Connections of each of our two pools at most (default 10), and after how long an unused one is closed (default 60 s). */
   readonly pool?: { readonly max?: number; readonly idleSeconds?: number }
   /** Postgres schema of our tables. Default `public`. */
   readonly schema?: string
@@ -123,10 +123,12 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
   for (const warning of warnings) logger.warn({}, warning)
 
   const encryption = createEncryption(parseKeyRing({ encryptionKeys: options.encryptionKeys }))
-  const connection = connect({
+  const pool = {
     database: options.database ?? process.env.DATABASE_URL ?? '',
     ...(options.pool === undefined ? {} : { pool: options.pool }),
-  })
+  }
+  const connection = connect(pool)
+  const modelConnection = connect(pool)
   const tables = createTables(config.table_prefix, options.schema)
   const listeners = new Listeners(logger)
   const providers = new ProviderRegistry()
@@ -139,6 +141,7 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
   const framework: Framework = {
     config,
     db: connection.db,
+    modelDb: modelConnection.db,
     tables,
     cache: postgresCache(connection.db, tables, config.cache_prefix),
     encryption,
@@ -186,7 +189,7 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
     },
     async close() {
       if (client !== undefined) await framework.workflows.close()
-      await connection.close()
+      await Promise.all([connection.close(), modelConnection.close()])
     },
   }
   PARTS.set(integrations, { framework, temporal: options.temporal ?? {}, client: temporal })

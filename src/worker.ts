@@ -13,6 +13,11 @@ import { taskQueue } from './workflows/messages.ts'
 
 /** How long activities may go on once the worker is told to stop; then they are cancelled and give their rows back. */
 const SHUTDOWN_GRACE = '10 seconds'
+/**
+ * How long a workflow waits for the worker that has it in memory before any other may go on with it. After a `kill -9`
+ * this is dead time, so less than the SDK's 10 s.
+ */
+const STICKY_TIMEOUT = '3 seconds'
 
 export interface WorkerOptions {
   /** Path of a module that re-exports `durable-integrations/workflows` beside the host's own workflows. */
@@ -53,6 +58,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         workflowBundle,
         activities,
         shutdownGraceTime: SHUTDOWN_GRACE,
+        stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
       }),
     )
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')

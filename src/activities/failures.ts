@@ -5,8 +5,7 @@
 import { ApplicationFailure } from '@temporalio/activity'
 import { isIntegrationsError } from '../core/errors.ts'
 import { classifyFailure } from '../core/failure-class.ts'
-import { errorLine } from '../core/logger.ts'
-import { redactText } from '../core/redaction.ts'
+import { redactedErrorLine } from '../operations/redacted-error.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
 
@@ -30,7 +29,7 @@ export function asFailure(
   { secrets, nonRetryable }: { secrets: readonly string[]; nonRetryable: boolean },
 ): ApplicationFailure {
   const failure = ApplicationFailure.create({
-    message: redactText(errorLine(error, MAX_MESSAGE_LENGTH), secrets),
+    message: redactedErrorLine(error, secrets, MAX_MESSAGE_LENGTH),
     type: isIntegrationsError(error) ? error.code : error instanceof Error ? error.name : 'Error',
     nonRetryable,
   })

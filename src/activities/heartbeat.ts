@@ -1,10 +1,22 @@
-import type { Context } from '@temporalio/activity'
+import { Context } from '@temporalio/activity'
 
 /** Well below the heartbeat timeout of 30 s, so that one late beat costs nothing. */
 const HEARTBEAT_EVERY_MS = 5_000
 
-/** Tells the server that this activity's worker lives; it learns of a dead one within the heartbeat timeout. */
-export function keepAlive(context: Context): () => void {
-  const timer = setInterval(() => context.heartbeat(), HEARTBEAT_EVERY_MS)
-  return () => clearInterval(timer)
+/**
+ * The same activity, telling the server while it runs that its worker lives: a dead one is known within the heartbeat
+ * timeout, whatever it was doing.
+ */
+export function keptAlive<Input extends unknown[], Output>(
+  activity: (...input: Input) => Promise<Output>,
+): (...input: Input) => Promise<Output> {
+  return async (...input) => {
+    const context = Context.current()
+    const timer = setInterval(() => context.heartbeat(), HEARTBEAT_EVERY_MS)
+    try {
+      return await activity(...input)
+    } finally {
+      clearInterval(timer)
+    }
+  }
 }

@@ -1,11 +1,26 @@
 import type { Framework } from '../framework.ts'
+import { keptAlive } from './heartbeat.ts'
 import { syncItemActivities } from './sync-items.ts'
 import { syncRunActivities } from './sync-runs.ts'
 import { webhookActivities } from './webhooks.ts'
 
 /** All activities, bound to one framework. Workflows know them by this type only. */
-export function createActivities(framework: Framework) {
-  return { ...webhookActivities(framework), ...syncRunActivities(framework), ...syncItemActivities(framework) }
+export function createActivities(framework: Framework): Activities {
+  const webhooks = webhookActivities(framework)
+  const runs = syncRunActivities(framework)
+  const items = syncItemActivities(framework)
+  return {
+    processPendingWebhooks: keptAlive(webhooks.processPendingWebhooks),
+    startDueSyncs: keptAlive(runs.startDueSyncs),
+    openSyncRun: keptAlive(runs.openSyncRun),
+    listSyncItems: keptAlive(runs.listSyncItems),
+    failSyncRun: keptAlive(runs.failSyncRun),
+    finaliseSyncRun: keptAlive(runs.finaliseSyncRun),
+    announceSyncRun: keptAlive(runs.announceSyncRun),
+    processSyncItems: keptAlive(items.processSyncItems),
+  }
 }
 
-export type Activities = ReturnType<typeof createActivities>
+export type Activities = ReturnType<typeof webhookActivities> &
+  ReturnType<typeof syncRunActivities> &
+  ReturnType<typeof syncItemActivities>

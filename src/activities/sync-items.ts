@@ -14,7 +14,6 @@ import { getIntegration } from '../operations/integration.ts'
 import type { ItemRun } from '../operations/sync-items.ts'
 import { itemRecord, runSyncItem } from '../operations/sync-items.ts'
 import { runBatch } from './batch.ts'
-import { keepAlive } from './heartbeat.ts'
 
 /** Either the next pending items of a run, or certain ones whose wait is over. */
 export interface ItemBatch {
@@ -46,7 +45,6 @@ export function syncItemActivities(framework: Framework) {
      */
     async processSyncItems({ syncLogId, claim, take }: ItemBatch): Promise<ItemBatchResult> {
       const context = Context.current()
-      const stop = keepAlive(context)
       const tally = { succeeded: 0, failed: 0, deferredSeconds: 0 }
       const waiting: { id: number; seconds: number }[] = []
       const settle = async (runs: readonly ItemRun[]): Promise<void> => {
@@ -81,30 +79,26 @@ export function syncItemActivities(framework: Framework) {
         }
       }
 
-      try {
-        for (const row of await itemsHeldBy(db, tables, claim)) await takeUp(framework, row, claim, settle)
-        const rows =
-          take.kind === 'due'
-            ? await claimWaitingItems(db, tables, { ids: take.ids, claim })
-            : await claimPendingItems(db, tables, { syncLogId, claim, limit: take.limit })
-        const ran = await runBatch({
-          rows,
-          concurrency: config.sync.item_concurrency,
-          signal: context.cancellationSignal,
-          logger,
-          run: (row) => runSyncItem(framework, row),
-          settle,
-          handBack: async (unstarted) => {
-            await handBackItems(db, tables, claim, unstarted)
-            // A later attempt waits for nothing but a lane; a first one is pending again.
-            for (const row of unstarted) if (row.attempts > 1) waiting.push({ id: row.id, seconds: 0 })
-          },
-        })
-        const limit = take.kind === 'pending' ? take.limit : take.ids.length
-        return { ...tally, waiting, claimed: ran < rows.length ? limit : rows.length }
-      } finally {
-        stop()
-      }
+      for (const row of await itemsHeldBy(db, tables, claim)) await takeUp(framework, row, claim, settle)
+      const rows =
+        take.kind === 'due'
+          ? await claimWaitingItems(db, tables, { ids: take.ids, claim })
+          : await claimPendingItems(db, tables, { syncLogId, claim, limit: take.limit })
+      const ran = await runBatch({
+        rows,
+        concurrency: config.sync.item_concurrency,
+        signal: context.cancellationSignal,
+        logger,
+        run: (row) => runSyncItem(framework, row),
+        settle,
+        handBack: async (unstarted) => {
+          await handBackItems(db, tables, claim, unstarted)
+          // A later attempt waits for nothing but a lane; a first one is pending again.
+          for (const row of unstarted) if (row.attempts > 1) waiting.push({ id: row.id, seconds: 0 })
+        },
+      })
+      const limit = take.kind === 'pending' ? take.limit : take.ids.length
+      return { ...tally, waiting, claimed: ran < rows.length ? limit : rows.length }
     },
   }
 }

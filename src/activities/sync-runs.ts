@@ -7,8 +7,7 @@ import { Context } from '@temporalio/activity'
 import { delayAfter } from '../core/backoff.ts'
 import { nextCursor } from '../core/checkpoint.ts'
 import type { Json } from '../core/json.ts'
-import { errorLine } from '../core/logger.ts'
-import { redactText, secretsOf } from '../core/redaction.ts'
+import { secretsOf } from '../core/redaction.ts'
 import type { RunStatus } from '../core/sync-run.ts'
 import { effectiveIntervalMinutes, intervalMultiplier, runStatus } from '../core/sync-run.ts'
 import type { Transaction } from '../db/client.ts'
@@ -35,10 +34,10 @@ import {
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { getIntegration, integrationHandle } from '../operations/integration.ts'
+import { redactedErrorLine } from '../operations/redacted-error.ts'
 import type { HasScheduledSync } from '../providers/provider.ts'
 import { classifiesFailures, hasIncrementalSync, hasScheduledSync } from '../providers/provider.ts'
 import { asFailure, isFinalFault } from './failures.ts'
-import { keepAlive } from './heartbeat.ts'
 import { StoringSession } from './sync-session.ts'
 
 /** Integrations looked at in one dispatch; the next minute's takes the rest. */
@@ -92,9 +91,14 @@ export function syncRunActivities(framework: Framework) {
     /** Starts a run of each integration that is due. Harmless to repeat: a run's id refuses a second start. */
     async startDueSyncs(): Promise<DispatchResult> {
       const scheduled = new Map(providers.entries().flatMap(([key, p]) => (hasScheduledSync(p) ? [[key, p]] : [])))
-      const rows = await dueIntegrations(db, tables, [...scheduled.keys()], MAX_DUE)
-      // The provider's default interval is code, so the query alone can't know who runs only by hand.
-      const due = rows.filter((row) => intervalOf(row, scheduled.get(row.provider) as HasScheduledSync) !== null)
+      // The provider's default interval is code, so the query is told which providers have one: without it an
+      // integration runs by hand only, and a thousand of those must not stand before the ones that are due.
+      const withInterval = [...scheduled].filter(([, provider]) => (provider.defaultSyncInterval?.() ?? null) !== null)
+      const due = await dueIntegrations(db, tables, {
+        providers: [...scheduled.keys()],
+        withInterval: withInterval.map(([key]) => key),
+        limit: MAX_DUE,
+      })
       let started = 0
       for (const row of due) if ((await framework.workflows.startSync(row.id)) === 'started') started += 1
       return { due: due.length, started, alreadyRunning: due.length - started }
@@ -115,31 +119,31 @@ export function syncRunActivities(framework: Framework) {
         listingTotalSeconds: config.sync.lock_ttl,
         itemTaskQueue: `${config.cache_prefix}-${config.sync.item_queue ?? config.sync.queues[row.provider] ?? config.sync.queue}`,
       }
-      const existing = await findRunLog(db, tables, integrationId, runId)
-      if (existing !== null) return { kind: 'open', syncLogId: existing.id, settings }
       const metadata: RunMetadata = {
         run_id: runId,
         incremental: hasIncrementalSync(provider),
         cursor_before: (row.syncCursor ?? null) as Json,
         enumerated: false,
       }
-      const syncLogId = await insertLog(db, tables, {
-        integrationId,
-        operation: 'sync',
-        direction: 'inbound',
-        status: 'processing',
-        metadata,
+      const { syncLogId, isNew } = await db.transaction(async (tx) => {
+        // Two tries that overlap open one log.
+        await lockIntegration(tx, tables, integrationId)
+        const existing = await findRunLog(tx, tables, integrationId, runId)
+        if (existing !== null) return { syncLogId: existing.id, isNew: false }
+        const opened = { operation: 'sync', direction: 'inbound', status: 'processing' } as const
+        return { syncLogId: await insertLog(tx, tables, { integrationId, ...opened, metadata }), isNew: true }
       })
-      logger.info(
-        {
-          event: 'sync.started',
-          integration: integrationId,
-          run: syncLogId,
-          incremental: metadata.incremental,
-          cursor: metadata.cursor_before,
-        },
-        'sync run started',
-      )
+      if (isNew)
+        logger.info(
+          {
+            event: 'sync.started',
+            integration: integrationId,
+            run: syncLogId,
+            incremental: metadata.incremental,
+            cursor: metadata.cursor_before,
+          },
+          'sync run started',
+        )
       return { kind: 'open', syncLogId, settings }
     },
 
@@ -149,19 +153,14 @@ export function syncRunActivities(framework: Framework) {
      */
     async listSyncItems({ integrationId, syncLogId }: { integrationId: number; syncLogId: number }): Promise<Listing> {
       const context = Context.current()
-      const stop = keepAlive(context)
-      try {
-        const log = await findLog(db, tables, syncLogId)
-        const row = await findIntegration(db, tables, integrationId)
-        if (log === null || row === null)
-          throw asFailure(new Error('the run or its integration is gone'), { secrets: [], nonRetryable: true })
-        const metadata = log.metadata as RunMetadata
-        if (metadata.enumerated) return listingOf(metadata)
-        await deleteUnstartedItems(db, tables, syncLogId)
-        return await list(row, log, context)
-      } finally {
-        stop()
-      }
+      const log = await findLog(db, tables, syncLogId)
+      const row = await findIntegration(db, tables, integrationId)
+      if (log === null || row === null)
+        throw asFailure(new Error('the run or its integration is gone'), { secrets: [], nonRetryable: true })
+      const metadata = log.metadata as RunMetadata
+      if (metadata.enumerated) return listingOf(metadata)
+      await deleteUnstartedItems(db, tables, syncLogId)
+      return await list(row, log, context)
     },
 
     /** The listing is given up: nothing of it is kept, the cursor stays, the next run is planned. */
@@ -267,6 +266,7 @@ export function syncRunActivities(framework: Framework) {
       else await provider.sync(session.integration, session)
       await session.close()
     } catch (error) {
+      await session.abandon()
       throw listingFailure(row, provider, error, context)
     }
     const listing = { listed: session.count, duplicatesDropped: session.duplicatesDropped }
@@ -292,7 +292,7 @@ export function syncRunActivities(framework: Framework) {
         event: 'sync.listing_failed',
         integration: row.id,
         attempt: context.info.attempt,
-        error: redactText(errorLine(error, 500), secrets),
+        error: redactedErrorLine(error, secrets, 500),
       },
       'a listing failed',
     )

@@ -90,6 +90,13 @@ export class StoringSession implements SyncSession {
     await this.#flush()
   }
 
+  /** Stores no more, and waits for what is being stored: nothing of a listing that failed may land after its next try began. */
+  async abandon(): Promise<void> {
+    this.#closed = true
+    this.#buffer = []
+    await this.#writing.catch(() => {})
+  }
+
   #flush(): Promise<void> {
     const chunk = this.#buffer
     this.#buffer = []
@@ -101,11 +108,11 @@ export class StoringSession implements SyncSession {
   }
 
   #checked(event: SyncItemEvent<unknown>, checkpointValue: Json, externalId: ExternalId | null): NewSyncItem {
-    const eventClass = event.constructor as unknown as SyncItemEventClass
-    if (typeof eventClass.type !== 'string' || this.#options.listeners.itemClass(eventClass.type) !== eventClass)
+    const eventClass = (event as object | null | undefined)?.constructor as SyncItemEventClass | undefined
+    if (typeof eventClass?.type !== 'string' || this.#options.listeners.itemClass(eventClass.type) !== eventClass)
       throw new InvalidArgumentException(
         'event',
-        `${eventClass.name} is not registered: name it in the provider's syncItemEvents(), or listen to it with integrations.on()`,
+        `${eventClass?.name ?? 'it'} is not registered: name it in the provider's syncItemEvents(), or listen to it with integrations.on()`,
       )
     if (!isJson(checkpointValue))
       throw new InvalidArgumentException('checkpointValue', 'a JSON value is allowed; give dates as ISO 8601 text')
@@ -148,7 +155,12 @@ export class StoringSession implements SyncSession {
 
 /** Dates become ISO text, undefined members go: what JSON makes of it. */
 function jsonOf(payload: unknown): Json {
-  const text = JSON.stringify(payload)
+  let text: string | undefined
+  try {
+    text = JSON.stringify(payload)
+  } catch {
+    text = undefined
+  }
   if (text === undefined) throw new InvalidArgumentException('payload', 'a JSON value is allowed')
   return JSON.parse(text) as Json
 }

@@ -12,7 +12,6 @@ import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { runWebhook } from '../operations/webhooks.ts'
 import { runBatch } from './batch.ts'
-import { keepAlive } from './heartbeat.ts'
 
 export interface WebhookBatch {
   readonly integrationId: number
@@ -42,7 +41,6 @@ export function webhookActivities(framework: Framework) {
      */
     async processPendingWebhooks({ integrationId, claim, limit }: WebhookBatch): Promise<WebhookBatchResult> {
       const context = Context.current()
-      const stop = keepAlive(context)
       const tally = { claimed: 0, processed: 0, failed: 0, slowestMs: 0 }
       const settle = async (outcomes: readonly WebhookOutcome[]): Promise<void> => {
         const settled = await settleWebhooks(db, tables, 'webhook', outcomes)
@@ -64,29 +62,25 @@ export function webhookActivities(framework: Framework) {
         else logger.warn({ ...ended, error: outcome.error }, 'webhook failed')
       }
 
-      try {
-        for (const row of await webhooksHeldBy(db, tables, claim)) await takeUp(framework, row, claim, settle)
-        const rows = await claimPendingWebhooks(db, tables, { integrationId, claim, limit })
-        const ran = await runBatch({
-          rows,
-          concurrency: config.webhook.concurrency,
-          signal: context.cancellationSignal,
-          logger,
-          run: (row) => runWebhook(framework, row),
-          settle,
-          handBack: (unstarted) =>
-            handBackWebhooks(
-              db,
-              tables,
-              claim,
-              unstarted.map((row) => row.id),
-            ),
-        })
-        // Rows that went back are pending again: the lane must come for them.
-        return { ...tally, claimed: ran < rows.length ? limit : rows.length }
-      } finally {
-        stop()
-      }
+      for (const row of await webhooksHeldBy(db, tables, claim)) await takeUp(framework, row, claim, settle)
+      const rows = await claimPendingWebhooks(db, tables, { integrationId, claim, limit })
+      const ran = await runBatch({
+        rows,
+        concurrency: config.webhook.concurrency,
+        signal: context.cancellationSignal,
+        logger,
+        run: (row) => runWebhook(framework, row),
+        settle,
+        handBack: (unstarted) =>
+          handBackWebhooks(
+            db,
+            tables,
+            claim,
+            unstarted.map((row) => row.id),
+          ),
+      })
+      // Rows that went back are pending again: the lane must come for them.
+      return { ...tally, claimed: ran < rows.length ? limit : rows.length }
     },
   }
 }

@@ -20,13 +20,16 @@ export function webhookRoutes(integrations: Integrations): Hono {
   const routes = new Hono()
   const prefix = `/${integrations.config.webhook.prefix}`
   routes.all(`${prefix}/:provider/webhook`, (context) => answer(integrations, context, null))
-  routes.all(`${prefix}/:provider/:id/webhook`, (context) => {
-    const id = context.req.param('id')
-    const number = Number(id)
-    if (!ID.test(id) || !Number.isSafeInteger(number)) return toResponse(context, { kind: 'unknown integration' })
-    return answer(integrations, context, number)
-  })
+  routes.all(`${prefix}/:provider/:id/webhook`, (context) =>
+    answer(integrations, context, idOf(context.req.param('id'))),
+  )
   return routes
+}
+
+/** 0, which no row has, for what is no id: method and provider are judged before the integration. */
+function idOf(text: string): number {
+  const id = ID.test(text) ? Number(text) : 0
+  return Number.isSafeInteger(id) ? id : 0
 }
 
 async function answer(integrations: Integrations, context: Context, integrationId: number | null): Promise<Response> {

@@ -1,5 +1,5 @@
 /** Loads the host's `integrations.config.ts`: the one module that API, worker and CLI share. */
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { createJiti } from 'jiti'
@@ -20,9 +20,9 @@ export interface Host {
  * @param path default: INTEGRATIONS_CONFIG, else `integrations.config.ts`, `.js` or `.mjs` in the working directory
  * @throws InvalidConfiguration when there is no such module, or it exports no object of createIntegrations()
  */
-export async function loadHost(path = process.env.INTEGRATIONS_CONFIG): Promise<Host> {
-  const found = path === undefined ? NAMES.map((name) => resolve(name)).find(existsSync) : resolve(path)
-  if (found === undefined || !existsSync(found))
+export async function loadHost(path = process.env.INTEGRATIONS_CONFIG || undefined): Promise<Host> {
+  const found = path === undefined ? NAMES.map((name) => resolve(name)).find(isFile) : resolve(path)
+  if (found === undefined || !isFile(found))
     throw new InvalidConfiguration([
       {
         key: 'INTEGRATIONS_CONFIG',
@@ -32,7 +32,12 @@ export async function loadHost(path = process.env.INTEGRATIONS_CONFIG): Promise<
     ])
   const module = await importModule(found)
   const integrations = module.default
-  if (typeof integrations !== 'object' || integrations === null || !('webhooks' in integrations))
+  // No more than its shape: the module may have loaded another copy of this package.
+  if (
+    typeof integrations !== 'object' ||
+    integrations === null ||
+    !('ready' in integrations && typeof integrations.ready === 'function')
+  )
     throw new InvalidConfiguration([
       { key: found, expected: 'a default export made by createIntegrations()', received: typeof integrations },
     ])
@@ -41,6 +46,10 @@ export async function loadHost(path = process.env.INTEGRATIONS_CONFIG): Promise<
     ...(typeof module.workflowsPath === 'string' ? { workflowsPath: module.workflowsPath } : {}),
     ...(typeof module.prepare === 'function' ? { prepare: module.prepare as () => Promise<void> } : {}),
   }
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false
 }
 
 /** Natively where Node (or a loader such as tsx) reads the file; else by jiti, which reads TypeScript on any Node. */

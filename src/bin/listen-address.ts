@@ -6,7 +6,7 @@ const MAX_PORT = 65_535
 
 /** Where the API listens: HOST (default loopback) and PORT (default 3000; 0: a free one). @throws InvalidConfiguration */
 export function address(environment: NodeJS.ProcessEnv): { hostname: string; port: number } {
-  const text = environment.PORT ?? String(DEFAULT_PORT)
+  const text = environment.PORT || String(DEFAULT_PORT)
   const port = Number(text)
   if (!/^\d{1,5}$/.test(text) || port > MAX_PORT)
     throw new InvalidConfiguration([

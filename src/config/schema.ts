@@ -1,6 +1,6 @@
 /**
  * Every configuration key: exact name, kind, default, unit, meaning. One registry, from which come the checks, the typed
- * `Config`, the names of the environment variables and docs/configuration.md.
+ * `Config`, the names of the environment variables and docs/behaviour/configuration.md.
  * Rule: docs/behaviour/configuration.md.
  */
 

@@ -33,26 +33,27 @@ export function nextCursor(
 
 /**
  * The greatest checkpoint: by instant when both are ISO 8601 times with a zone (`Z` and `+00:00` are equal, fractions
- * count), else by code unit. Of equal instants the first stays. Null for none.
+ * count), else by code unit, an instant standing as its UTC text. Of equal instants the first stays. Null for none.
  */
 export function reduceCheckpointsByMax(checkpoints: readonly Json[]): Json {
   let max: string | null = null
   for (const checkpoint of checkpoints) {
     if (checkpoint === null) continue
     const text = String(checkpoint)
-    if (max === null || isGreater(text, max)) max = text
+    if (max === null || orderOf(text) > orderOf(max)) max = text
   }
   return max
 }
 
-function isGreater(a: string, b: string): boolean {
-  const instants = INSTANT.test(a) && INSTANT.test(b)
-  if (!instants) return a > b
-  const difference = Date.parse(a) - Date.parse(b)
-  // Dates hold milliseconds only; finer fractions of the same millisecond are compared as digits.
-  return difference !== 0 ? difference > 0 : fraction(a) > fraction(b)
-}
-
-function fraction(instant: string): string {
-  return (/\.(\d+)/.exec(instant)?.[1] ?? '').replace(/0+$/, '')
+/**
+ * A text that sorts as the checkpoint does. One order for all, or the greatest of three would depend on which two meet
+ * first: an instant as it is written can lie after a plain text that is after a later instant.
+ */
+function orderOf(checkpoint: string): string {
+  const at = INSTANT.test(checkpoint) ? new Date(checkpoint) : null
+  if (at === null || Number.isNaN(at.getTime())) return checkpoint
+  // Dates hold milliseconds only, so the fraction is taken from the text.
+  const fraction = (/\.(\d+)/.exec(checkpoint)?.[1] ?? '').replace(/0+$/, '')
+  // The end that no stored text has tells it from the same time without a zone.
+  return `${at.toISOString().slice(0, 'YYYY-MM-DDTHH:MM:SS'.length)}${fraction === '' ? '' : `.${fraction}`}\u0000`
 }

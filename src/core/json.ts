@@ -1,8 +1,12 @@
 /** What JSON can hold, and what may be asked about it. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
-/** Whether `value` survives JSON unchanged: no undefined, function, NaN, Date or class instance anywhere in it. */
+/** Whether `value` survives JSON unchanged: no undefined, function, NaN, Date, class instance or cycle anywhere in it. */
 export function isJson(value: unknown): value is Json {
+  return survivesJson(value, [])
+}
+
+function survivesJson(value: unknown, around: readonly object[]): boolean {
   switch (typeof value) {
     case 'string':
     case 'boolean':
@@ -11,9 +15,13 @@ export function isJson(value: unknown): value is Json {
       return Number.isFinite(value)
     case 'object': {
       if (value === null) return true
-      if (Array.isArray(value)) return value.every(isJson)
+      if (around.includes(value)) return false
+      const within = [...around, value]
+      // Array.from: every() would pass over the holes, which JSON writes as null.
+      if (Array.isArray(value)) return Array.from(value).every((inner) => survivesJson(inner, within))
       const prototype: unknown = Object.getPrototypeOf(value)
-      return (prototype === Object.prototype || prototype === null) && Object.values(value).every(isJson)
+      if (prototype !== Object.prototype && prototype !== null) return false
+      return Object.values(value).every((inner) => survivesJson(inner, within))
     }
     default:
       return false

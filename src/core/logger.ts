@@ -15,9 +15,24 @@ export const systemClock: Clock = { now: () => new Date() }
 
 /** An error as one line for a log row: `Name: message (code)`, no stack. */
 export function errorLine(error: unknown, maxLength: number): string {
-  if (!(error instanceof Error)) return String(error).slice(0, maxLength)
+  if (!(error instanceof Error)) return storable(text(error)).slice(0, maxLength)
   const code =
-    'code' in error && (typeof error.code === 'string' || typeof error.code === 'number') ? ` (${error.code})` : ''
-  const message = error.message.replaceAll('\u0000', '')
-  return `${error.name}: ${message}`.slice(0, maxLength - code.length) + code
+    'code' in error && (typeof error.code === 'string' || typeof error.code === 'number')
+      ? storable(` (${error.code})`).slice(0, maxLength)
+      : ''
+  return storable(`${error.name}: ${error.message}`).slice(0, maxLength - code.length) + code
+}
+
+/** Anything can be thrown, also what has no text: an object without a prototype. */
+function text(thrown: unknown): string {
+  try {
+    return String(thrown)
+  } catch {
+    return typeof thrown
+  }
+}
+
+/** Postgres holds no U+0000. */
+function storable(line: string): string {
+  return line.replaceAll('\u0000', '')
 }

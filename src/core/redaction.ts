@@ -25,8 +25,13 @@ export function secretsOf(credentials: unknown): string[] {
   const visit = (value: unknown): void => {
     if (typeof value === 'string' && value.length >= MIN_SECRET_LENGTH) {
       found.add(value)
-      found.add(encodeURIComponent(value))
-      found.add(Buffer.from(value).toString('base64'))
+      const bytes = Buffer.from(value)
+      // encodeURIComponent throws on half a surrogate pair; UTF-8 has replaced it.
+      found.add(encodeURIComponent(bytes.toString()))
+      // As in a form: other characters are escaped, and a space is a plus.
+      found.add(new URLSearchParams([['', value]]).toString().slice(1))
+      found.add(bytes.toString('base64'))
+      found.add(bytes.toString('base64url'))
       // As it stands inside a JSON text: a private key's line breaks are escaped there.
       found.add(JSON.stringify(value).slice(1, -1))
     } else if (typeof value === 'object' && value !== null) for (const inner of Object.values(value)) visit(inner)
@@ -42,16 +47,20 @@ export function redactText(text: string, secrets: readonly string[]): string {
 }
 
 /**
- * A JSON text without secrets: values under secret keys, and every credential wherever it occurs. A text without either
- * comes back byte for byte; one that is no JSON only loses the credentials.
+ * A JSON text or a form without secrets: values under secret keys, and every credential wherever it occurs. A text without
+ * either comes back byte for byte; one that is neither only loses the credentials.
  */
 export function redactBody(body: string, secrets: readonly string[]): string {
   const withoutKeys = redactSecretKeys(body)
   return redactText(withoutKeys, secrets)
 }
 
+/** OAuth's token endpoint is asked, and by some providers answered, with a form (RFC 6749, section 4.1.3). */
+const SECRET_FORM_FIELD = new RegExp(`(?<=^|&)(${[...SECRET_KEYS].join('|')})=[^&]*`, 'g')
+
 function redactSecretKeys(body: string): string {
-  if (![...SECRET_KEYS].some((key) => body.includes(key))) return body
+  // A key may be written with escapes.
+  if (!body.includes('\\u') && ![...SECRET_KEYS].some((key) => body.includes(key))) return body
   let changed = false
   const visit = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(visit)
@@ -68,7 +77,7 @@ function redactSecretKeys(body: string): string {
     const redacted = visit(JSON.parse(body))
     return changed ? JSON.stringify(redacted) : body
   } catch {
-    return body
+    return body.replace(SECRET_FORM_FIELD, `$1=${REDACTED}`)
   }
 }
 

@@ -57,6 +57,10 @@ export function defaultAttempts(method: string): number {
   return method === 'GET' || method === 'HEAD' ? DEFAULT_ATTEMPTS.read : DEFAULT_ATTEMPTS.write
 }
 
+/** `Sun, 06 Nov 1994 08:49:37 GMT`, `Sunday, 06-Nov-94 08:49:37 GMT`, `Sun Nov  6 08:49:37 1994` (RFC 9110, section 5.6.7). */
+const HTTP_DATE =
+  /^[A-Z][a-z]{2,8}(, \d{2}[ -][A-Z][a-z]{2}[ -]\d{2,4} \d{2}:\d{2}:\d{2} GMT| [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4})$/
+
 /**
  * Seconds that a `Retry-After` header asks for: decimal seconds or an HTTP date (RFC 9110, section 10.2.3).
  * Null when absent, malformed or in the past.
@@ -65,9 +69,10 @@ export function retryAfterSeconds(header: string | null | undefined, now: Date):
   if (header === null || header === undefined) return null
   const text = header.trim()
   if (/^\d+(\.\d+)?$/.test(text)) return Number(text)
-  // A date names its day or month; Date.parse would read a bare "-5" or "2.5.1" as a year.
-  if (!/[A-Za-z]{3}/.test(text)) return null
-  const at = Date.parse(text)
+  // Date.parse reads almost anything ("-5", "in May 2099") as some day, so only the three forms of a date get that far.
+  if (!HTTP_DATE.test(text)) return null
+  // The third form, asctime's, names no zone: it is UTC all the same.
+  const at = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`)
   if (Number.isNaN(at) || at <= now.getTime()) return null
   return Math.ceil((at - now.getTime()) / 1000)
 }

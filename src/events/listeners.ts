@@ -51,7 +51,8 @@ export class Listeners {
 
   /** Makes stored items of this class readable. Classes without a `type` of their own (bases) are passed over. */
   registerItemClass(eventClass: SyncItemEventClass): void {
-    if (!Object.hasOwn(eventClass, 'type')) return
+    // A base's `static readonly type: string` is an own property, too: an undefined one.
+    if (!Object.hasOwn(eventClass, 'type') || eventClass.type === undefined) return
     const known = this.#itemClasses.get(eventClass.type)
     if (known !== undefined && known !== eventClass)
       throw new InvalidArgumentException('event class', `two classes claim the type "${eventClass.type}"`)

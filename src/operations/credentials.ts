@@ -1,49 +1,49 @@
 /** Reading, checking and changing an integration's credentials. */
 
 import type { z } from 'zod'
-import {
-  CredentialsUnreadable,
-  IntegrationNotFound,
-  InvalidArgumentException,
-  InvalidCredentials,
-} from '../core/errors.ts'
-import { findIntegration, swapCredentials } from '../db/queries/integrations.ts'
+import { IntegrationNotFound, InvalidArgumentException, InvalidCredentials } from '../core/errors.ts'
+import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials } from '../providers/integration.ts'
 import type { IntegrationProvider } from '../providers/provider.ts'
 
 /** Larger ones are no credentials but data. */
 const MAX_CREDENTIALS_BYTES = 65_536
-/** Two writers of the same row meet now and then; more than this in a row is no coincidence. */
-const MAX_SWAP_TRIES = 5
 
 /**
- * Merges a patch into the stored credentials: absent keys stay, null removes one. Two patches at the same moment both
- * come in.
+ * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so that of
+ * many patches at the same moment all come in.
  *
  * @returns the keys that the patch names
  */
-export async function patchCredentials(
+export function patchCredentials(
   framework: Framework,
   integrationId: number,
   patch: Credentials,
-  { replace = false }: { replace?: boolean } = {},
+  options: { replace?: boolean } = {},
 ): Promise<string[]> {
-  for (let attempt = 1; attempt <= MAX_SWAP_TRIES; attempt += 1) {
-    const row = await findIntegration(framework.db, framework.tables, integrationId)
+  return framework.db.transaction(async (tx) => {
+    const row = await lockIntegration(tx, framework.tables, integrationId)
     if (row === null) throw new IntegrationNotFound(integrationId)
-    const current = replace ? {} : framework.encryption.decrypt(integrationId, row.credentials)
-    const merged = Object.fromEntries(
-      Object.entries({ ...current, ...patch }).filter(([, value]) => value !== null && value !== undefined),
-    )
-    const checked = checkCredentials(row.provider, framework.providers.find(row.provider), merged)
-    const swapped = await swapCredentials(framework.db, framework.tables, integrationId, {
-      from: row.credentials,
-      to: framework.encryption.encrypt(integrationId, checked),
-    })
-    if (swapped) return Object.keys(patch)
-  }
-  throw new CredentialsUnreadable(integrationId, null, `another writer changed them ${MAX_SWAP_TRIES} times meanwhile`)
+    const credentials = patchedCredentials(framework, row, patch, options)
+    await updateIntegration(tx, framework.tables, integrationId, { credentials })
+    return Object.keys(patch)
+  })
+}
+
+/** The encrypted text of a locked row's credentials with the patch in them. @throws InvalidCredentials */
+export function patchedCredentials(
+  { encryption, providers }: Framework,
+  row: IntegrationRow,
+  patch: Credentials,
+  { replace = false }: { replace?: boolean } = {},
+): string {
+  const current = replace ? {} : encryption.decrypt(row.id, row.credentials)
+  const merged = Object.fromEntries(
+    Object.entries({ ...current, ...patch }).filter(([, value]) => value !== null && value !== undefined),
+  )
+  return encryption.encrypt(row.id, checkCredentials(row.provider, providers.find(row.provider), merged))
 }
 
 /** The credentials as the provider's schema reads them. @throws InvalidCredentials naming paths, never values */

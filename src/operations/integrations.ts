@@ -4,6 +4,7 @@ import type { HealthStatus } from '../core/health.ts'
 import {
   findIntegration,
   insertIntegration,
+  lockIntegration,
   nextIntegrationId,
   pageOfIntegrations,
   updateIntegration,
@@ -11,7 +12,7 @@ import {
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { hasScheduledSync } from '../providers/provider.ts'
-import { checkCredentials, checkMetadata, patchCredentials } from './credentials.ts'
+import { checkCredentials, checkMetadata, patchedCredentials } from './credentials.ts'
 import { integrationHandle } from './integration.ts'
 
 const PAGE = 100
@@ -83,26 +84,31 @@ export async function updateIntegrationRow(
   patch: UpdateIntegration,
 ): Promise<Integration> {
   const { db, tables, listeners, providers } = framework
-  const before = await findIntegration(db, tables, id)
-  if (before === null) throw new IntegrationNotFound(id)
-  const provider = providers.find(before.provider)
-  if (patch.name !== undefined) checkName(patch.name)
-  checkInterval(before.provider, provider !== null && hasScheduledSync(provider), patch.syncIntervalMinutes)
-  const metadata = patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider, patch.metadata)
-  const row = await updateIntegration(db, tables, id, {
-    ...(patch.name === undefined ? {} : { name: patch.name }),
-    ...(metadata === undefined ? {} : { metadata }),
-    ...(patch.owner === undefined ? {} : { ownerType: patch.owner.type, ownerId: patch.owner.id }),
-    ...(patch.syncIntervalMinutes === undefined ? {} : { syncIntervalMinutes: patch.syncIntervalMinutes }),
-    ...(patch.isActive === undefined ? {} : { isActive: patch.isActive }),
-    updatedAt: framework.clock.now(),
+  // One transaction: of a patch that is refused nothing is stored.
+  const row = await db.transaction(async (tx) => {
+    const before = await lockIntegration(tx, tables, id)
+    if (before === null) throw new IntegrationNotFound(id)
+    const provider = providers.find(before.provider)
+    if (patch.name !== undefined) checkName(patch.name)
+    checkInterval(before.provider, provider !== null && hasScheduledSync(provider), patch.syncIntervalMinutes)
+    const metadata = patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider, patch.metadata)
+    return updateIntegration(tx, tables, id, {
+      ...(patch.name === undefined ? {} : { name: patch.name }),
+      ...(metadata === undefined ? {} : { metadata }),
+      ...(patch.owner === undefined ? {} : { ownerType: patch.owner.type, ownerId: patch.owner.id }),
+      ...(patch.syncIntervalMinutes === undefined ? {} : { syncIntervalMinutes: patch.syncIntervalMinutes }),
+      ...(patch.isActive === undefined ? {} : { isActive: patch.isActive }),
+      ...(patch.credentials === undefined
+        ? {}
+        : { credentials: patchedCredentials(framework, before, patch.credentials) }),
+      updatedAt: framework.clock.now(),
+    })
   })
   if (row === null) throw new IntegrationNotFound(id)
   const integration = integrationHandle(framework, row)
-  if (patch.credentials === undefined) return integration
-  const keys = await patchCredentials(framework, id, patch.credentials)
-  await listeners.emit('CredentialsUpdated', { integration, keys })
-  return integration.refresh()
+  if (patch.credentials !== undefined)
+    await listeners.emit('CredentialsUpdated', { integration, keys: Object.keys(patch.credentials) })
+  return integration
 }
 
 export async function* listIntegrations(

@@ -38,8 +38,8 @@ export async function mapExternalId(
   model: ModelRef,
 ): Promise<void> {
   const key = keyOf(integrationId, externalId, model.type)
-  if (await claimMapping(framework.db, framework.tables, key, model.id)) return
-  await refuseUnlessHolder(framework, framework.db, key, model.id)
+  if (await claimMapping(framework.modelDb, framework.tables, key, model.id)) return
+  await refuseUnlessHolder(framework, framework.modelDb, key, model.id)
 }
 
 /** Points the external id at this model, whoever held it; the change is logged with both ids. */
@@ -50,7 +50,7 @@ export async function remapExternalId(
   model: ModelRef,
 ): Promise<void> {
   const key = keyOf(integrationId, externalId, model.type)
-  await framework.db.transaction(async (tx) => {
+  await framework.modelDb.transaction(async (tx) => {
     const before = await pointMapping(tx, framework.tables, key, model.id)
     if (before === model.id) return
     await insertLog(tx, framework.tables, {
@@ -109,7 +109,7 @@ async function writeOnce<Row, Attributes>(
   valuesFor: (existing: Row | null) => Promise<Attributes>,
 ): Promise<Row | null> {
   try {
-    return await framework.db.transaction(async (tx) => {
+    return await framework.modelDb.transaction(async (tx) => {
       const mapping = await findMapping(tx, framework.tables, key)
       const existing = mapping === null ? null : await model.find(tx, mapping.internalId)
       if (mapping !== null && existing !== null) return model.update(tx, mapping.internalId, await valuesFor(existing))
@@ -136,7 +136,7 @@ export async function findExternalId(
   integrationId: number,
   model: ModelRef,
 ): Promise<string | null> {
-  const mapping = await findMappingOfModel(framework.db, framework.tables, {
+  const mapping = await findMappingOfModel(framework.modelDb, framework.tables, {
     integrationId,
     internalType: model.type,
     internalId: model.id,
@@ -152,11 +152,14 @@ export async function resolveMappings<Row, Attributes>(
   model: MappedModel<Row, Attributes>,
 ): Promise<Map<string, Row | null>> {
   const asked = externalIds.map(externalIdText)
-  const mappings = await findMappings(framework.db, framework.tables, { integrationId, internalType: model.type }, [
-    ...new Set(asked),
-  ])
+  const mappings = await findMappings(
+    framework.modelDb,
+    framework.tables,
+    { integrationId, internalType: model.type },
+    [...new Set(asked)],
+  )
   const rows = await model.findMany(
-    framework.db,
+    framework.modelDb,
     mappings.map((mapping) => mapping.internalId),
   )
   const byId = new Map(rows.map((row) => [model.of(row).id, row]))

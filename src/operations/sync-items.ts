@@ -3,7 +3,7 @@ import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException
 import { errorChain } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
-import { redactText, secretsOf } from '../core/redaction.ts'
+import { secretsOf } from '../core/redaction.ts'
 import type { ItemOutcome, ItemStep } from '../core/sync-item.ts'
 import { nextStep } from '../core/sync-item.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
@@ -14,6 +14,7 @@ import type { Framework } from '../framework.ts'
 import type { StoredPayload, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
 import { integrationHandle } from './integration.ts'
+import { redactedErrorLine } from './redacted-error.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 
@@ -53,7 +54,7 @@ export async function runSyncItem(framework: Framework, row: SyncItemRow): Promi
     await withTimeout(sync.item_timeout, () => framework.listeners.deliver(event))
   } catch (thrown) {
     error = thrown
-    outcome = outcomeOf(thrown, (text) => redactText(text, secrets))
+    outcome = outcomeOf(thrown, secrets)
   }
   const ageSeconds = (framework.clock.now().getTime() - row.createdAt.getTime()) / 1_000
   const step = nextStep(outcome, row.attempts, ageSeconds, {
@@ -125,8 +126,8 @@ function upgraded(eventClass: SyncItemEventClass, data: Json, from: number): unk
   }
 }
 
-function outcomeOf(error: unknown, redact: (text: string) => string): ItemOutcome {
-  const message = redact(errorLine(error, MAX_ERROR_LENGTH))
+function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
+  const message = redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
   const limited = errorChain(error).find((link) => isIntegrationsError(link, 'rate_limit_exceeded'))
   if (limited !== undefined)
     return {

@@ -6,6 +6,7 @@
  */
 import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
+import { secretsOf } from '../core/redaction.ts'
 import { eventType, storeDelivery } from '../core/webhook.ts'
 import { findIntegration, genericWebhookCandidates, MAX_GENERIC_CANDIDATES } from '../db/queries/integrations.ts'
 import { insertWebhook, integrationsWithPendingWebhooks } from '../db/queries/webhooks.ts'
@@ -16,6 +17,7 @@ import { handlesWebhooks } from '../providers/provider.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import { integrationHandle } from './integration.ts'
+import { redactedErrorLine } from './redacted-error.ts'
 
 /** A delivery as the door sees it. */
 export interface Delivery {
@@ -48,6 +50,7 @@ export type Arrival =
 
 /** A challenge's answer goes to whoever asked, unsigned: small, and never markup. */
 const MAX_CHALLENGE_BYTES = 4_096
+const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application/json'])
 
 export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
   const provider = framework.providers.find(delivery.provider)
@@ -138,10 +141,10 @@ async function answerChallenge(
 ): Promise<Arrival | null> {
   const answer = await provider.answerWebhookChallenge?.(integrationHandle(framework, row), request)
   if (answer === undefined || answer === null) return null
-  if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES) {
+  if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
     framework.logger.warn(
       { integration: row.id },
-      `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes; refused`,
+      `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
     )
     return { kind: 'bad signature' }
   }
@@ -156,19 +159,20 @@ async function ownerOf(
   request: WebhookRequest,
 ): Promise<{ kind: 'verified'; row: IntegrationRow } | { kind: 'bad signature' } | { kind: 'unavailable' }> {
   let unreadable = 0
-  for (const row of candidates)
+  for (const row of candidates) {
+    const integration = integrationHandle(framework, row)
     try {
-      if ((await provider.verifyWebhookSignature(integrationHandle(framework, row), request)) === true)
-        return { kind: 'verified', row }
+      if ((await provider.verifyWebhookSignature(integration, request)) === true) return { kind: 'verified', row }
     } catch (error) {
       // Credentials that can't be read are our trouble, not the sender's: it should try again.
       if (isIntegrationsError(error, 'credentials_unreadable')) unreadable += 1
       else
         framework.logger.warn(
-          { integration: row.id, error: errorLine(error, 200) },
+          { integration: row.id, error: redactedErrorLine(error, secretsOf(integration.credentialsArray()), 200) },
           'verifyWebhookSignature() threw; counts as false',
         )
     }
+  }
   return unreadable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature' }
 }
 

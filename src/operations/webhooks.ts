@@ -2,8 +2,7 @@
 import { HandlerTimedOut } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { withoutNul } from '../core/json.ts'
-import { errorLine } from '../core/logger.ts'
-import { redactText, secretsOf } from '../core/redaction.ts'
+import { redactBody, secretsOf } from '../core/redaction.ts'
 import { routeOf } from '../core/webhook.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
@@ -13,6 +12,7 @@ import type { HandlesWebhooks } from '../providers/provider.ts'
 import { handlesWebhooks } from '../providers/provider.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
 import { integrationHandle } from './integration.ts'
+import { redactedErrorLine } from './redacted-error.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 const MAX_RESULT_BYTES = 65_536
@@ -45,16 +45,17 @@ export async function runWebhook(framework: Framework, row: WebhookRow): Promise
     const result = await withTimeout(framework.config.webhook.handler_timeout, () =>
       dispatch(framework, integration, row),
     )
-    return end({ status: 'processed', result: storedResult(result) })
+    return end({ status: 'processed', result: storedResult(result, secrets) })
   } catch (error) {
-    return end({ status: 'failed', error: redactText(errorLine(error, MAX_ERROR_LENGTH), secrets) })
+    return end({ status: 'failed', error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH) })
   }
 }
 
 /** Why nothing can handle the row; null when something can. */
 function refusalOf(framework: Framework, integration: IntegrationRow | null): string | null {
   if (integration === null) return 'the integration is gone'
-  if (!integration.isActive) return 'the integration is switched off'
+  // One that its health disabled after the claim goes on: only an operator's word turns a delivery away.
+  if (!integration.isActive && integration.healthStatus !== 'disabled') return 'the integration is switched off'
   const provider = framework.providers.find(integration.provider)
   if (provider === null) return `the provider "${integration.provider}" is not registered`
   return handlesWebhooks(provider) ? null : `the provider "${integration.provider}" does not handle webhooks`
@@ -98,12 +99,21 @@ async function withTimeout<T>(seconds: number, work: () => Promise<T>): Promise<
   }
 }
 
-/** The handler's result as JSON; a note of its size when it is too large, null when it is none. */
-function storedResult(result: unknown): Json {
-  if (result === undefined) return null
-  const text = JSON.stringify(result)
+/** The handler's result as JSON without secrets; a note when it is too large or no JSON, null when it is none. */
+function storedResult(result: unknown, secrets: readonly string[]): Json {
+  const text = jsonTextOf(result)
   if (text === undefined) return null
+  if (text === null) return { note: 'result not stored: it is no JSON' }
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_RESULT_BYTES) return { note: `result of ${bytes} bytes not stored` }
-  return withoutNul(JSON.parse(text) as Json)
+  return withoutNul(JSON.parse(redactBody(text, secrets)) as Json)
+}
+
+/** Null for what JSON can't hold: the handler has run, so its result must not make it a failure. */
+function jsonTextOf(result: unknown): string | undefined | null {
+  try {
+    return JSON.stringify(result)
+  } catch {
+    return null
+  }
 }

@@ -198,6 +198,13 @@ function hasAll(provider: object, members: readonly string[]): boolean {
   return members.every((member) => has(provider, member))
 }
 
+/** Members that are values, with what counts as having them; every other one is a method. */
+const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
+  supportsIdempotency: (value) => value === true,
+  idempotencyWindowSeconds: (value) => typeof value === 'number',
+}
+
 function has(provider: object, member: string): boolean {
-  return (provider as Record<string, unknown>)[member] !== undefined
+  const value = (provider as Record<string, unknown>)[member]
+  return VALUES[member]?.(value) ?? typeof value === 'function'
 }

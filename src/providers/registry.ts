@@ -19,8 +19,8 @@ export class ProviderRegistry {
     if (this.#providers.has(key) && !replace)
       throw new InvalidProvider(key, 'the identifier is taken; pass {replace: true} to put another in its place')
     const provider = instantiate(source)
-    if (typeof provider !== 'object' || provider === null)
-      throw new InvalidProvider(key, 'a provider is an object, a class, or a function that returns an object')
+    if (typeof provider !== 'object' || provider === null || provider instanceof Promise)
+      throw new InvalidProvider(key, 'a provider is an object, a class, or a function that returns an object at once')
     const incomplete = incompleteContracts(provider)
     if (incomplete.length > 0)
       throw new InvalidProvider(

@@ -6,7 +6,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { Json } from '../core/json.ts'
 import type { StoredDelivery } from '../core/webhook.ts'
-import { decodeUtf8, deliveryId, PSEUDO_HEADER, storedBody } from '../core/webhook.ts'
+import { deliveryId, PSEUDO_HEADER, storedBody } from '../core/webhook.ts'
 
 export interface WebhookRequest {
   readonly method: string
@@ -30,7 +30,7 @@ export function webhookRequest(delivery: {
   rawBody: Uint8Array
 }): WebhookRequest {
   let parsed: { value: Json | undefined } | undefined
-  const text = (): string => decodeUtf8(delivery.rawBody) ?? new TextDecoder().decode(delivery.rawBody)
+  const text = (): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(delivery.rawBody)
   return {
     method: delivery.method,
     url: delivery.query === '' ? delivery.path : `${delivery.path}?${delivery.query}`,
@@ -85,6 +85,8 @@ export function verifyHmacSignature(
   const wellFormed = encoding === 'hex' ? /^[0-9a-f]{64}$/i : /^[A-Za-z0-9+/]{43}=$/
   if (!wellFormed.test(digest)) return false
   const received = Buffer.from(digest, encoding)
+  // The last base64 character has two bits to spare: only one way to write a digest is taken.
+  if (encoding === 'base64' && received.toString('base64') !== digest) return false
   // Every secret is tried, so that the time says nothing about which one matched.
   let verified = false
   for (const secret of secrets) {

@@ -6,7 +6,11 @@ const HEARTBEAT_TIMEOUT = '30 seconds'
 const RETRY = { initialInterval: '1 second', maximumInterval: '30 seconds', backoffCoefficient: 2 } as const
 
 /** Short statements. Tried until the database is back. */
-export const step: ActivityOptions = { startToCloseTimeout: '2 minutes', retry: RETRY }
+export const step: ActivityOptions = {
+  startToCloseTimeout: '10 minutes',
+  heartbeatTimeout: HEARTBEAT_TIMEOUT,
+  retry: RETRY,
+}
 
 /** A batch starts nothing after 30 s, and each handler has its own time limit; the rest is settlement. */
 export const batch: ActivityOptions = {

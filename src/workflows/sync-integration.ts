@@ -99,6 +99,7 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
     if (due.length > 0) {
       const taken = new Set(due.map((item) => item.id))
       waiting = waiting.filter((item) => !taken.has(item.id))
+      progress = { ...progress, waiting: waiting.length }
       return request({ kind: 'due', ids: [...taken] })
     }
     const takesIn = !drained && waiting.length < MAX_WAITING && intakeFrom <= Date.now()

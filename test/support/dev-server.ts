@@ -1,31 +1,14 @@
 /**
- * vitest globalSetup: one Temporal dev server for the run, in memory and without a UI. Tests read its address with
- * `inject('temporalAddress')`; each takes workflow ids and task queues of its own.
- *
- * `TEMPORAL_ADDRESS` names a server that is there already. Several projects of one run share the server: all global setups
- * run in vitest's main process.
+ * A Temporal dev server for the tests of one file, in memory and without a UI; each test takes workflow ids and task queues
+ * of its own. `TEMPORAL_ADDRESS` names a server that is there already.
  */
-import type { TestProject } from 'vitest/node'
 import type { TemporalServer } from '../../src/temporal/server.ts'
 import { findOrStartTemporalServer } from '../../src/temporal/server.ts'
 
-declare module 'vitest' {
-  interface ProvidedContext {
-    /** host:port of the run's Temporal server. */
-    temporalAddress: string
-  }
-}
-
-/** Setup files are loaded once for each project, so a variable of this module would not be shared. */
+/** A variable of this module would not be shared by its copies in one process. */
 const SHARED = Symbol.for('durable-integrations.test.temporal')
 type Shared = { users: number; server: Promise<TemporalServer> }
 const registry = globalThis as { [SHARED]?: Shared }
-
-export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  const server = await shareDevServer()
-  project.provide('temporalAddress', server.address)
-  return server.release
-}
 
 /** The run's server, started by the first caller in this process and stopped when the last one has released it. */
 export async function shareDevServer(): Promise<{ address: string; release(): Promise<void> }> {

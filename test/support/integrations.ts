@@ -3,13 +3,13 @@
  * are kept.
  */
 import { randomBytes } from 'node:crypto'
-import { MockActivityEnvironment } from '@temporalio/testing'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { onTestFinished } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import { createActivities } from '../../src/activities/index.ts'
 import type { Logger } from '../../src/core/logger.ts'
+import type { EventKey, ListenerOptions } from '../../src/events/listeners.ts'
 import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
 import { createIntegrations, partsOf } from '../../src/integrations.ts'
@@ -94,24 +94,6 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
   }
 }
 
-export interface ActivityRun {
-  /** From 1. */
-  readonly attempt?: number
-  /** Gets the function that cancels the activity, before the activity begins. */
-  readonly onStart?: (cancel: () => void) => void
-}
-
-/** Runs an activity as a worker would. */
-export function runActivity<Input, Output>(
-  activity: (input: Input) => Promise<Output>,
-  input: Input,
-  { attempt = 1, onStart }: ActivityRun = {},
-): Promise<Output> {
-  const environment = new MockActivityEnvironment({ attempt })
-  onStart?.(() => environment.cancel())
-  return environment.run(activity as never, input) as Promise<Output>
-}
-
 /** A promise and the function that fulfils it: something a test waits for by name. */
 export function occasion<T = void>(): { readonly happened: Promise<T>; readonly happen: (value: T) => void } {
   let happen: (value: T) => void = () => {}
@@ -122,7 +104,12 @@ export function occasion<T = void>(): { readonly happened: Promise<T>; readonly 
 }
 
 /** Listens until the test ends: tests of a file share one Integrations object. */
-export function listen(integrations: Integrations, ...[key, listener, options]: Parameters<Integrations['on']>): void {
-  integrations.on(key, listener, options)
-  onTestFinished(() => integrations.off(key, listener as never))
+export function listen(
+  test: TestIntegrations,
+  key: EventKey,
+  listener: (payload: never) => unknown,
+  options?: ListenerOptions,
+): void {
+  test.framework.listeners.on(key, listener, options)
+  onTestFinished(() => test.framework.listeners.off(key, listener))
 }

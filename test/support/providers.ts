@@ -1,9 +1,9 @@
 /** Providers and item events made for tests: all they do is what the test scripts. */
 import { createHmac } from 'node:crypto'
 import { z } from 'zod'
-import { RateLimit } from '../../src/core/rate-limit.ts'
 import { reduceCheckpointsByMax } from '../../src/core/checkpoint.ts'
 import type { Json } from '../../src/core/json.ts'
+import { RateLimit } from '../../src/core/rate-limit.ts'
 import { SyncItemEvent } from '../../src/providers/events.ts'
 import type { HandlesWebhooks, HasIncrementalSync, HasScheduledSync } from '../../src/providers/provider.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'

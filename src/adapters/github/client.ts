@@ -7,6 +7,8 @@ import type { Integration } from '../../provider.ts'
 const API_VERSION = '2022-11-28'
 /** Bodies as text, HTML and Markdown: https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#media-types */
 const MEDIA_TYPE = 'application/vnd.github.full+json'
+/** Each attempt is logged by `request()`; Octokit would write to the process's stderr beside it. */
+const SILENT = { debug() {}, info() {}, warn() {}, error() {} }
 const DEFAULT_BASE_URL = 'https://api.github.com'
 
 /** `credentials` of a GitHub integration. */
@@ -39,7 +41,7 @@ export interface Repository {
 export function repositoryOf(integration: Integration): Repository {
   const { token } = GitHubCredentials.parse(integration.credentialsArray())
   const { owner, repo, base_url: baseUrl = DEFAULT_BASE_URL } = GitHubMetadata.parse(integration.metadata)
-  const octokit = new Octokit({ auth: token, baseUrl: baseUrl.replace(/\/+$/, '') })
+  const octokit = new Octokit({ auth: token, baseUrl: baseUrl.replace(/\/+$/, ''), log: SILENT })
   octokit.hook.before('request', (options) => {
     options.headers.accept = MEDIA_TYPE
     options.headers['x-github-api-version'] = API_VERSION

@@ -24,11 +24,17 @@ export async function syncIssues(session: SyncSession): Promise<void> {
 /** @throws InvalidArgumentException for a cursor that is no instant: it was set by hand, and guessing would lose issues */
 export function sinceOf(cursor: Json): string {
   if (cursor === null || cursor === '') return BEGINNING
-  if (typeof cursor !== 'string' || !INSTANT.test(cursor) || Number.isNaN(Date.parse(cursor)))
+  if (typeof cursor !== 'string' || !INSTANT.test(cursor) || Number.isNaN(Date.parse(cursor)) || !isDay(cursor))
     throw new InvalidArgumentException(
       'cursor',
       `an ISO 8601 time with a zone is allowed, such as 2026-01-31T12:00:00Z; given was ${JSON.stringify(cursor)}`,
     )
   const since = new Date(Date.parse(cursor) - CURSOR_OVERLAP_SECONDS * 1_000)
   return since.toISOString().replace(/\.\d{3}Z$/, 'Z')
+}
+
+/** `Date.parse()` takes the 30th of February for the 2nd of March. */
+function isDay(instant: string): boolean {
+  const day = instant.slice(0, 10)
+  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
 }

@@ -9,6 +9,7 @@ export function syncCommand(load: LoadIntegrations): Command {
     .requiredOption('--integration <id>', 'id of the integration', integrationId)
     .action(async ({ integration: id }: { integration: number }) => {
       const integrations = await load()
+      await integrations.ready()
       await integrations.get(id)
       const outcome = await integrations.syncs.start(id)
       console.log(outcome === 'started' ? 'Started 1' : 'Already running')

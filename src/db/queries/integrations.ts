@@ -1,6 +1,6 @@
 /** Statements over the integrations table. */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, inArray, isNull, lte, or, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNotNull, isNull, lte, or, sql } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
@@ -112,8 +112,8 @@ export function acceptsWebhooks({ integrations }: Tables): SQL {
 export async function dueIntegrations(
   db: Database,
   { integrations }: Tables,
-  providers: readonly string[],
-  limit: number,
+  // `withInterval`: the providers with a default interval; of the others only integrations with one of their own are due.
+  { providers, withInterval, limit }: { providers: readonly string[]; withInterval: readonly string[]; limit: number },
 ): Promise<IntegrationRow[]> {
   if (providers.length === 0) return []
   return db
@@ -123,26 +123,12 @@ export async function dueIntegrations(
       and(
         eq(integrations.isActive, true),
         inArray(integrations.provider, [...providers]),
+        or(isNotNull(integrations.syncIntervalMinutes), inArray(integrations.provider, [...withInterval])),
         or(isNull(integrations.nextSyncAt), lte(integrations.nextSyncAt, sql`clock_timestamp()`)),
       ),
     )
     .orderBy(sql`${integrations.nextSyncAt} asc nulls first`, asc(integrations.id))
     .limit(limit)
-}
-
-/** Replaces the credentials only if they are still the text that was read. False: somebody was faster. */
-export async function swapCredentials(
-  db: Database,
-  { integrations }: Tables,
-  id: number,
-  swap: { from: string; to: string },
-): Promise<boolean> {
-  const rows = await db
-    .update(integrations)
-    .set({ credentials: swap.to })
-    .where(and(eq(integrations.id, id), eq(integrations.credentials, swap.from)))
-    .returning({ id: integrations.id })
-  return rows.length === 1
 }
 
 /** Ids of the keys that stored credentials are written with. */

@@ -2,6 +2,7 @@
 import { and, desc, eq, gt, sql } from 'drizzle-orm'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
+import { jsonText } from '../schema/columns.ts'
 import type { LogRow, Tables } from '../schema/tables.ts'
 
 export async function insertLog(
@@ -64,7 +65,7 @@ export async function mergeLogMetadata(
 ): Promise<void> {
   await db
     .update(logs)
-    .set({ metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${JSON.stringify(patch)}::jsonb` })
+    .set({ metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${jsonText(patch)}::jsonb` })
     .where(eq(logs.id, id))
 }
 

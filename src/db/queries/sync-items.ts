@@ -3,6 +3,7 @@ import { and, asc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
 import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
+import { jsonText } from '../schema/columns.ts'
 import type { SyncItemRow, Tables } from '../schema/tables.ts'
 
 export interface NewSyncItem {
@@ -24,7 +25,7 @@ export async function insertSyncItems(
     insert into ${syncItems} (integration_id, sync_log_id, batch_id, event_class, external_id, checkpoint_value, payload)
     select ${run.integrationId}, ${run.syncLogId}, ${run.batchId}, item ->> 'eventClass', item ->> 'externalId',
            nullif(item -> 'checkpointValue', 'null'::jsonb), item -> 'payload'
-    from jsonb_array_elements(${JSON.stringify(items)}::jsonb) with ordinality as i (item, position)
+    from jsonb_array_elements(${jsonText(items)}::jsonb) with ordinality as i (item, position)
     order by position`)
 }
 
@@ -43,24 +44,35 @@ export async function deleteUnstartedItems(
 
 /**
  * Moves the next `pending` rows of a run to `processing` under this claim and counts the attempt. Rows that another
- * batch is taking at the same moment are passed over.
+ * batch is taking at the same moment are passed over. None before the listing is complete: else the cursor could move
+ * past what a failed listing never named.
  */
 export async function claimPendingItems(
   db: Database,
-  { syncItems }: Tables,
+  { syncItems, logs }: Tables,
   { syncLogId, claim, limit }: { syncLogId: number; claim: string; limit: number },
 ): Promise<SyncItemRow[]> {
-  const next = db
-    .select({ id: syncItems.id })
-    .from(syncItems)
-    .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'pending')))
-    .orderBy(asc(syncItems.id))
-    .limit(limit)
-    .for('update', { skipLocked: true })
+  // A CTE is read once; a subquery in the condition may be read again by a nested loop, and claim more than the limit.
+  const next = db.$with('next').as(
+    db
+      .select({ id: syncItems.id })
+      .from(syncItems)
+      .where(
+        and(
+          eq(syncItems.syncLogId, syncLogId),
+          eq(syncItems.status, 'pending'),
+          sql`exists (select 1 from ${logs} l where l.id = ${syncLogId} and l.metadata -> 'enumerated' = 'true'::jsonb)`,
+        ),
+      )
+      .orderBy(asc(syncItems.id))
+      .limit(limit)
+      .for('update', { skipLocked: true }),
+  )
   const rows = await db
+    .with(next)
     .update(syncItems)
     .set({ status: 'processing', attempts: sql`${syncItems.attempts} + 1`, claim })
-    .where(inArray(syncItems.id, next))
+    .where(inArray(syncItems.id, db.select({ id: next.id }).from(next)))
     .returning()
   return rows.sort((a, b) => a.id - b.id)
 }
@@ -141,7 +153,7 @@ export async function settleItems(
   if (settlements.length === 0) return new Set()
   const rows = await db.execute<{ id: string }>(sql`
     with outcome as (
-      select * from jsonb_to_recordset(${JSON.stringify(settlements)}::jsonb) as o
+      select * from jsonb_to_recordset(${jsonText(settlements)}::jsonb) as o
         (id bigint, attempts int, claim text, status text, uncounted boolean, error text, failure jsonb)
     ), settled as (
       update ${syncItems} s

@@ -4,6 +4,7 @@ import { and, asc, eq, inArray, sql } from 'drizzle-orm'
 import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
 import type { Json } from '../../core/json.ts'
 import type { Database } from '../client.ts'
+import { jsonText } from '../schema/columns.ts'
 import type { Tables, WebhookRow } from '../schema/tables.ts'
 
 export interface NewWebhook {
@@ -33,20 +34,24 @@ export async function claimPendingWebhooks(
   { webhooks, integrations }: Tables,
   { integrationId, claim, limit }: { integrationId: number; claim: string; limit: number },
 ): Promise<WebhookRow[]> {
-  const next = db
-    .select({ id: webhooks.id })
-    .from(webhooks)
-    .where(
-      and(
-        eq(webhooks.integrationId, integrationId),
-        eq(webhooks.status, 'pending'),
-        sql`not exists (select 1 from ${integrations} i where i.id = ${integrationId} and i.health_status = 'disabled')`,
-      ),
-    )
-    .orderBy(asc(webhooks.id))
-    .limit(limit)
-    .for('update', { skipLocked: true })
+  // A CTE is read once; a subquery in the condition may be read again by a nested loop, and claim more than the limit.
+  const next = db.$with('next').as(
+    db
+      .select({ id: webhooks.id })
+      .from(webhooks)
+      .where(
+        and(
+          eq(webhooks.integrationId, integrationId),
+          eq(webhooks.status, 'pending'),
+          sql`not exists (select 1 from ${integrations} i where i.id = ${integrationId} and i.health_status = 'disabled')`,
+        ),
+      )
+      .orderBy(asc(webhooks.id))
+      .limit(limit)
+      .for('update', { skipLocked: true }),
+  )
   const rows = await db
+    .with(next)
     .update(webhooks)
     .set({
       status: 'processing',
@@ -55,7 +60,7 @@ export async function claimPendingWebhooks(
       processedAt: null,
       claim,
     })
-    .where(inArray(webhooks.id, next))
+    .where(inArray(webhooks.id, db.select({ id: next.id }).from(next)))
     .returning()
   return rows.sort((a, b) => a.id - b.id)
 }
@@ -111,7 +116,7 @@ export async function settleWebhooks(
   if (outcomes.length === 0) return new Set()
   const rows = await db.execute<{ id: string }>(sql`
     with outcome as (
-      select * from jsonb_to_recordset(${JSON.stringify(outcomes)}::jsonb) as o
+      select * from jsonb_to_recordset(${jsonText(outcomes)}::jsonb) as o
         (id bigint, attempts int, claim text, status text, error text, result jsonb, "durationMs" int)
     ), settled as (
       update ${webhooks} w

@@ -17,6 +17,7 @@ import type { Framework } from '../../framework.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { classifiesFailures, customizesRetry } from '../../providers/provider.ts'
+import { redactedErrorLine } from '../redacted-error.ts'
 import type { Answer } from './answer.ts'
 import { answerOf, decode, NO_ANSWER } from './answer.ts'
 import { settleAttempt } from './settlement.ts'
@@ -74,7 +75,7 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
       failure:
         outcome.kind === 'succeeded'
           ? null
-          : { class: outcome.failureClass, message: redactText(errorLine(outcome.error, MAX_ERROR_LENGTH), secrets) },
+          : { class: outcome.failureClass, message: redactedErrorLine(outcome.error, secrets, MAX_ERROR_LENGTH) },
       secrets,
     })
     firstRowId ??= row?.id ?? null
@@ -87,7 +88,7 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
       attempt: number,
       attempts,
       isFinal: isFinal(outcome.error, outbound.options.signal),
-      ...providerOpinion(provider, outcome.error, number),
+      ...providerOpinion(framework, provider, outcome.error, number, outbound.integration.id),
       retryAfterSeconds: attempt.answer.retryAfterSeconds,
       maxDelaySeconds: framework.config.retry.retry_after_max_seconds,
       random: Math.random(),
@@ -121,6 +122,8 @@ function checkOptions({ endpoint, method, options }: OutboundCall<unknown>): {
       'relatedTo.id',
       `a whole number is allowed, ${JSON.stringify(relatedId)} was given`,
     )
+  // The caller has given up already: nothing is sent, so there is no attempt to log.
+  options.signal?.throwIfAborted()
   return { method: method.toUpperCase(), attempts, timeoutMs }
 }
 
@@ -181,11 +184,15 @@ async function makeAttempt(
     return finish(answer, { kind: 'failed', error: drift, failureClass: FailureClass.Unknown })
   } catch (error) {
     const callerAborted = options.signal?.aborted === true
-    const failureClass = classifyFailure({
-      error,
-      callerAborted,
-      providerVerdict: callerAborted ? null : providerVerdict(framework, provider, error, integration.id),
-    })
+    // The caller's own reason, whatever it looks like, says nothing about the provider.
+    const failureClass =
+      callerAborted && error === options.signal?.reason
+        ? FailureClass.Unknown
+        : classifyFailure({
+            error,
+            callerAborted,
+            providerVerdict: callerAborted ? null : providerVerdict(framework, provider, error, integration.id),
+          })
     return finish(error === timeout ? NO_ANSWER : answerOf(error, framework.clock.now()), {
       kind: 'failed',
       error,
@@ -217,15 +224,28 @@ function providerVerdict(
   return null
 }
 
+/** A provider's opinion that is a throw or nonsense is none: the failure itself must reach the caller. */
 function providerOpinion(
+  framework: Framework,
   provider: IntegrationProvider | null,
   error: unknown,
   attempt: number,
+  integrationId: number,
 ): { providerSaysRetryable: boolean | null; providerDelayMs: number | null } {
   if (provider === null || !customizesRetry(provider)) return { providerSaysRetryable: null, providerDelayMs: null }
-  return {
-    providerSaysRetryable: provider.isRetryable?.(error) ?? null,
-    providerDelayMs: provider.retryDelayMs?.(error, attempt) ?? null,
+  try {
+    const retryable = provider.isRetryable?.(error)
+    const delayMs = provider.retryDelayMs?.(error, attempt)
+    return {
+      providerSaysRetryable: typeof retryable === 'boolean' ? retryable : null,
+      providerDelayMs: Number.isFinite(delayMs) ? Number(delayMs) : null,
+    }
+  } catch (fault) {
+    framework.logger.warn(
+      { integration: integrationId, error: errorLine(fault, 500) },
+      'isRetryable() or retryDelayMs() threw; ignored',
+    )
+    return { providerSaysRetryable: null, providerDelayMs: null }
   }
 }
 

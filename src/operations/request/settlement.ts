@@ -36,11 +36,11 @@ export async function settleAttempt(framework: Framework, attempt: AttemptRecord
   const { config, db, tables, logger } = framework
   const { options, answer, failure } = attempt
   const record: Omit<RequestRecord, 'id'> = {
-    endpoint: [...attempt.endpoint].slice(0, MAX_ENDPOINT_LENGTH).join(''),
+    endpoint: [...withoutNul(attempt.endpoint)].slice(0, MAX_ENDPOINT_LENGTH).join(''),
     method: attempt.method,
     statusCode: answer.statusCode,
     failureClass: failure?.class ?? null,
-    providerRequestId: answer.providerRequestId,
+    providerRequestId: answer.providerRequestId === null ? null : withoutNul(answer.providerRequestId),
     durationMs: attempt.durationMs,
     retryOf: attempt.retryOf,
   }
@@ -75,7 +75,12 @@ function storedText(body: unknown, secrets: readonly string[], maxBytes: number 
   if (body instanceof Uint8Array)
     return `[binary, ${body.length} bytes, sha256 ${createHash('sha256').update(body).digest('hex')}]`
   const text = typeof body === 'string' ? body : serialise(body)
-  return cutToBytes(redactBody(text, secrets), maxBytes).replaceAll('\u0000', '')
+  return withoutNul(cutToBytes(redactBody(text, secrets), maxBytes))
+}
+
+/** Postgres text can't hold U+0000: it must not cost the row. */
+function withoutNul(text: string): string {
+  return text.replaceAll('\u0000', '')
 }
 
 function serialise(body: unknown): string {

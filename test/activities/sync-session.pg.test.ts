@@ -1,0 +1,263 @@
+/** What a provider's sync() may hand in, and which rows come of it. */
+import { Context } from '@temporalio/activity'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Listing } from '../../src/activities/sync-runs.ts'
+import { SyncItemEvent } from '../../src/providers/events.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { SyncSession } from '../../src/providers/sync-session.ts'
+import { runActivity } from '../support/activities.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { testIntegrations } from '../support/integrations.ts'
+import { OtherSynced, syncProvider, ThingSynced } from '../support/providers.ts'
+import { itemsOf, logOf, makeIntegration, makeRun } from '../support/rows.ts'
+
+class Unregistered extends SyncItemEvent {
+  static override readonly type = 'test.unregistered'
+}
+/** The same type as a registered class: it is that class that counts, not the name. */
+class Impostor extends SyncItemEvent {
+  static override readonly type = 'test.thing'
+}
+class Dated extends SyncItemEvent<unknown> {
+  static override readonly type = 'test.dated'
+  static override readonly version = 3
+}
+
+let database: TestDatabase
+let test: TestIntegrations
+let integration: Integration
+let lists: (session: SyncSession) => Promise<void> | void
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, {
+    providers: {
+      acme: syncProvider((session) => lists(session), { syncItemEvents: () => [ThingSynced, OtherSynced, Dated] }),
+    },
+    config: { sync: { max_items_per_batch: 3 } },
+  })
+  integration = await makeIntegration(test, 'acme')
+})
+
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+describe('dispatch', () => {
+  const thing = (n = 1) => new ThingSynced(integration, { n })
+  const circular: Record<string, unknown> = {}
+  circular.self = circular
+
+  it.each([
+    ['an unregistered event class', () => [new Unregistered(integration, 1)], 'event'],
+    ['another class of a registered type', () => [new Impostor(integration, { n: 1 })], 'event'],
+    ['a plain object', () => [{ payload: 1 }], 'event'],
+    ['an object without a prototype', () => [Object.create(null)], 'event'],
+    ['nothing', () => [undefined], 'event'],
+    ['null', () => [null], 'event'],
+    ['a checkpoint that is a Date', () => [thing(), new Date()], 'checkpointValue'],
+    ['a checkpoint that is NaN', () => [thing(), Number.NaN], 'checkpointValue'],
+    ['a checkpoint with undefined in it', () => [thing(), { at: undefined }], 'checkpointValue'],
+    ['a checkpoint that is a function', () => [thing(), () => 1], 'checkpointValue'],
+    ['a payload that does not fit its schema', () => [new ThingSynced(integration, { n: 'one' } as never)], 'payload'],
+    ['no payload', () => [new OtherSynced(integration, undefined as never)], 'payload'],
+    ['a circular payload', () => [new OtherSynced(integration, circular as never)], 'payload'],
+    ['a payload with a bigint', () => [new OtherSynced(integration, { n: 1n } as never)], 'payload'],
+    ['a payload of 1 MiB and a byte', () => [new OtherSynced(integration, 'x'.repeat(1_048_575))], 'payload'],
+    ['an external id of 501 characters', () => [thing(), null, 'x'.repeat(501)], 'externalId'],
+    ['an external id with U+0000', () => [thing(), null, 'a\0b'], 'externalId'],
+    ['an external id that is a fraction', () => [thing(), null, 1.5], 'externalId'],
+    ['an external id above 2^53-1', () => [thing(), null, 2 ** 53], 'externalId'],
+  ])('refuses %s at once, and stores nothing of it', async (_, args, argument) => {
+    const { runId } = await list(async (session) => {
+      await expect(session.dispatch(...(args() as Parameters<SyncSession['dispatch']>))).rejects.toMatchObject({
+        code: 'invalid_argument',
+        argument,
+      })
+      expect(session.isEmpty).toBe(true)
+    })
+    expect(await itemsOf(test, runId)).toEqual([])
+  })
+
+  it.each([
+    ['a text', 'abc', 'abc'],
+    ['an integer', 7, '7'],
+    ['a negative integer', -7, '-7'],
+    ['the empty text', '', null],
+    ['null', null, null],
+    ['500 characters', 'x'.repeat(500), 'x'.repeat(500)],
+    ['500 characters of two code units', '😀'.repeat(500), '😀'.repeat(500)],
+  ])('takes for an external id %s', async (_, externalId, stored) => {
+    const { runId } = await list((session) => session.dispatch(thing(), null, externalId))
+    expect((await itemsOf(test, runId))[0]?.externalId).toBe(stored)
+  })
+
+  it.each([
+    ['a text', '2026-01-01T00:00:00Z'],
+    ['a text of digits', '12345'],
+    ['0', 0],
+    ['false', false],
+    ['the empty text', ''],
+    ['an object', { page: 1, since: null }],
+    ['null', null],
+  ])('keeps a checkpoint that is %s', async (_, checkpoint) => {
+    const { runId } = await list((session) => session.dispatch(thing(), checkpoint))
+    expect((await itemsOf(test, runId))[0]?.checkpointValue).toEqual(checkpoint)
+  })
+
+  it('stores the payload with its version, dates as ISO text, what jsonb refuses replaced', async () => {
+    const { runId } = await list((session) =>
+      session.dispatch(new Dated(integration, { at: new Date(0), gone: undefined, bad: 'a\ud83d', nul: 'a\0b' })),
+    )
+    expect(await itemsOf(test, runId)).toEqual([
+      expect.objectContaining({
+        integrationId: integration.id,
+        eventClass: 'test.dated',
+        status: 'pending',
+        attempts: 0,
+        claim: null,
+        payload: { v: 3, data: { at: '1970-01-01T00:00:00.000Z', bad: 'a\ufffd', nul: 'ab' } },
+      }),
+    ])
+  })
+
+  it('takes a payload of exactly 1 MiB', async () => {
+    const { listing } = await list((session) => session.dispatch(new OtherSynced(integration, 'x'.repeat(1_048_574))))
+    expect(listing).toEqual({ listed: 1, duplicatesDropped: 0 })
+  })
+
+  it('keeps the order of calls that nobody awaits, and stores the rest at the end', async () => {
+    const { runId, listing } = await list((session) => {
+      for (let n = 0; n < 1_203; n += 1) void session.dispatch(thing(n), null, n)
+    })
+    expect(listing.listed).toBe(1_203)
+    const rows = await itemsOf(test, runId)
+    expect(rows.map((row) => row.externalId)).toEqual(Array.from({ length: 1_203 }, (_, n) => String(n)))
+  })
+
+  it('writes chunks of 500: the call that fills one waits for its insert', async () => {
+    const stored: number[] = []
+    const { runId } = await list(async (session) => {
+      for (let n = 1; n <= 1_001; n += 1) {
+        await session.dispatch(thing(n))
+        if ([499, 500, 999, 1_000, 1_001].includes(n)) stored.push((await itemsOf(test, session.syncLogId)).length)
+      }
+    })
+    expect(stored).toEqual([0, 500, 500, 1_000, 1_000])
+    expect(await itemsOf(test, runId)).toHaveLength(1_001)
+  })
+
+  it('keeps the first of the same class and external id, counts and warns of the others', async () => {
+    const linesBefore = test.lines.length
+    const { runId, listing } = await list(async (session) => {
+      await session.dispatch(thing(1), null, 'a')
+      await session.dispatch(thing(2), null, 'a')
+      await session.dispatch(new OtherSynced(integration, 3), null, 'a')
+      await session.dispatch(thing(4), null, null)
+      await session.dispatch(thing(5), null, '')
+      await session.dispatch(thing(6), null, 'A')
+      await session.dispatch(thing(7), null, 'a')
+      expect([session.count, session.duplicatesDropped, session.isEmpty]).toEqual([5, 2, false])
+    })
+    expect(listing).toEqual({ listed: 5, duplicatesDropped: 2 })
+    const data = (await itemsOf(test, runId)).map((row) => (row.payload as { data: unknown }).data)
+    expect(data).toEqual([{ n: 1 }, 3, { n: 4 }, { n: 5 }, { n: 6 }])
+    expect((await logOf(test, runId)).metadata).toMatchObject({ duplicates_dropped: 2, listed: 5, enumerated: true })
+    const warnings = test.lines.slice(linesBefore).filter(({ message }) => message.includes('listed twice'))
+    expect(warnings).toHaveLength(2)
+  })
+
+  it('warns once from item max_items_per_batch + 1 on; the run goes on', async () => {
+    const warned = async (items: number): Promise<number> => {
+      const before = test.lines.length
+      const { listing } = await list(async (session) => {
+        for (let n = 0; n < items; n += 1) await session.dispatch(thing(n))
+      })
+      expect(listing.listed).toBe(items)
+      return test.lines.slice(before).filter(({ message }) => message.includes('max_items_per_batch')).length
+    }
+    expect([await warned(3), await warned(4), await warned(6)]).toEqual([0, 1, 1])
+  })
+
+  it('throws SyncSessionClosed once sync() has returned', async () => {
+    let kept: SyncSession | undefined
+    const { runId } = await list((session) => {
+      kept = session
+    })
+    await expect(kept?.dispatch(thing())).rejects.toMatchObject({ code: 'sync_session_closed' })
+    expect(await itemsOf(test, runId)).toEqual([])
+  })
+
+  it('throws SyncSessionClosed once sync() has thrown: nothing of that listing lands later', async () => {
+    let kept: SyncSession | undefined
+    const runId = await failing(async (session) => {
+      kept = session
+      for (let n = 0; n < 500; n += 1) void session.dispatch(thing(n))
+      throw new Error('the next page was missing')
+    })
+    // The chunk that was under way has landed by now: the next try deletes it.
+    expect(await itemsOf(test, runId)).toHaveLength(500)
+    await expect(kept?.dispatch(thing())).rejects.toMatchObject({ code: 'sync_session_closed' })
+  })
+
+  it('fails the listing when a chunk could not be stored, also when nobody awaited it', async () => {
+    const runId = await failing(async (session) => {
+      await test.sql`delete from integration_logs where id = ${session.syncLogId}`
+      for (let n = 0; n < 500; n += 1) void session.dispatch(thing(n)).catch(() => {})
+    })
+    expect(await itemsOf(test, runId)).toEqual([])
+  })
+})
+
+describe('a session', () => {
+  it('knows its run, its cursor and its signal', async () => {
+    const cursor = { page: 4 }
+    const run = await makeRun(test, integration.id, { enumerated: false, cursor_before: cursor })
+    lists = (session) => {
+      expect(session.syncLogId).toBe(run.id)
+      expect(session.integration.id).toBe(integration.id)
+      expect(session.cursor()).toEqual(cursor)
+      expect(session.signal.aborted).toBe(false)
+    }
+    await runActivity(test.activities.listSyncItems, { integrationId: integration.id, syncLogId: run.id })
+  })
+
+  it('of a cancelled listing refuses further items', async () => {
+    const run = await makeRun(test, integration.id, { enumerated: false })
+    let cancel = (): void => {}
+    lists = async (session) => {
+      cancel()
+      await Context.current().cancelled.catch(() => {})
+      await session.dispatch(new ThingSynced(session.integration, { n: 1 }))
+    }
+    const listing = runActivity(
+      test.activities.listSyncItems,
+      { integrationId: integration.id, syncLogId: run.id },
+      {
+        onStart: (stop) => {
+          cancel = stop
+        },
+      },
+    )
+    await expect(listing).rejects.toThrow()
+    expect(await itemsOf(test, run.id)).toEqual([])
+  })
+})
+
+async function list(work: typeof lists): Promise<{ runId: number; listing: Listing }> {
+  const run = await makeRun(test, integration.id, { enumerated: false })
+  lists = work
+  const input = { integrationId: integration.id, syncLogId: run.id }
+  return { runId: run.id, listing: await runActivity(test.activities.listSyncItems, input) }
+}
+
+async function failing(work: typeof lists): Promise<number> {
+  const run = await makeRun(test, integration.id, { enumerated: false })
+  lists = work
+  const input = { integrationId: integration.id, syncLogId: run.id }
+  await expect(runActivity(test.activities.listSyncItems, input)).rejects.toThrow()
+  return run.id
+}

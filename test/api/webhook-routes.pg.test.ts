@@ -1,0 +1,666 @@
+/** The answers of the webhook routes, and what each leaves behind. Real rows, and a real HTTP server for raw bytes. */
+import { createHash, randomUUID } from 'node:crypto'
+import type { IncomingMessage, Server } from 'node:http'
+import { request as httpRequest } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { serve } from '@hono/node-server'
+import type { Hono } from 'hono'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { createApi } from '../../src/api/app.ts'
+import type { WebhookRow } from '../../src/db/schema/tables.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { HandlesWebhooks } from '../../src/providers/provider.ts'
+import { storedWebhookRequest } from '../../src/providers/webhook-request.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
+import { CREDENTIALS, SECRET, sign, webhookProvider } from '../support/providers.ts'
+
+const MAX_BYTES = 1_000
+const config = { webhook: { max_payload_bytes: MAX_BYTES } }
+
+let database: TestDatabase
+let test: TestIntegrations
+let api: Hono
+let server: Server
+let integration: Integration
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  const providers = { acme: webhookProvider(), other: webhookProvider(), silent: {} }
+  test = testIntegrations(database.url, { providers, config })
+  api = createApi(test.integrations)
+  server = serve({ fetch: api.fetch, port: 0, hostname: '127.0.0.1' }) as Server
+  integration = await create('acme')
+})
+
+afterAll(async () => {
+  server.closeAllConnections()
+  server.close()
+  await test.close()
+  await database.drop()
+})
+
+describe('an answer', () => {
+  it('to a signed delivery is 200 queued, with one pending row and one wake-up', async () => {
+    const delivery = randomUUID()
+    const wakesBefore = test.starts.wakes.length
+    const response = await deliver({ delivery, event: 'thing.made', body: '{"n":1}' })
+    expect([response.status, await response.json()]).toEqual([200, { status: 'queued' }])
+    expect(await rowOf(delivery)).toMatchObject({
+      integration_id: String(integration.id),
+      event_type: 'thing.made',
+      payload: '{"n":1}',
+      status: 'pending',
+      attempts: 0,
+      error: null,
+      processed_at: null,
+      claim: null,
+    })
+    expect(test.starts.wakes.slice(wakesBefore)).toEqual([integration.id])
+  })
+
+  it('to a delivery id seen before is 200 duplicate: the first copy stays, the inbox is woken again', async () => {
+    const delivery = randomUUID()
+    await deliver({ delivery, body: 'first' })
+    const wakesBefore = test.starts.wakes.length
+    const response = await deliver({ delivery, body: 'second' })
+    expect([response.status, await response.json()]).toEqual([200, { status: 'duplicate' }])
+    expect((await rowOf(delivery)).payload).toBe('first')
+    expect(test.starts.wakes.slice(wakesBefore)).toEqual([integration.id])
+  })
+
+  it('takes the same delivery id of two integrations for two deliveries', async () => {
+    const delivery = randomUUID()
+    const second = await create('acme')
+    await deliver({ delivery })
+    expect(await (await deliver({ delivery, to: second })).json()).toEqual({ status: 'queued' })
+  })
+
+  it('to 50 identical deliveries at once is one queued and 49 duplicates, with one row', async () => {
+    const delivery = randomUUID()
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, async () => (await deliver({ delivery })).json() as Promise<{ status: string }>),
+    )
+    expect(answers.filter(({ status }) => status === 'queued')).toHaveLength(1)
+    expect(answers.filter(({ status }) => status === 'duplicate')).toHaveLength(49)
+    const rows = await test.sql`select 1 from integration_webhooks where delivery_id = ${delivery}`
+    expect(rows).toHaveLength(1)
+  })
+
+  it.each([
+    ['an unknown provider', 404, () => '/integrations/nobody/1/webhook'],
+    ['an unknown provider on the generic route', 404, () => '/integrations/nobody/webhook'],
+    ['the provider `constructor`', 404, () => '/integrations/constructor/webhook'],
+    ['a provider without webhooks', 400, () => '/integrations/silent/1/webhook'],
+    ['a provider without webhooks, id ill-formed', 400, () => '/integrations/silent/x/webhook'],
+    ['a provider without webhooks on the generic route', 400, () => '/integrations/silent/webhook'],
+    ['an unknown integration', 404, () => '/integrations/acme/999999/webhook'],
+    ["another provider's integration", 404, () => `/integrations/other/${integration.id}/webhook`],
+    ['a provider without an integration on the generic route', 404, () => '/integrations/other/webhook'],
+    ['the id 0', 404, () => '/integrations/acme/0/webhook'],
+    ['an id with a leading zero', 404, () => `/integrations/acme/0${integration.id}/webhook`],
+    ['a negative id', 404, () => '/integrations/acme/-1/webhook'],
+    ['a fraction', 404, () => `/integrations/acme/${integration.id}.0/webhook`],
+    ['an id in exponent form', 404, () => '/integrations/acme/1e3/webhook'],
+    ['an id with a space', 404, () => `/integrations/acme/%20${integration.id}/webhook`],
+    ['an id above 2^53-1', 404, () => '/integrations/acme/9007199254740992/webhook'],
+    ['an id above bigint', 404, () => '/integrations/acme/99999999999999999999/webhook'],
+  ])('to %s is %i, one sentence, and nothing is stored', async (_, status, path) => {
+    await storesNothing(async () => {
+      const response = await api.request(path(), { method: 'POST', body: '{}', headers: signed('{}') })
+      expect(response.status).toBe(status)
+      expect(await response.json()).toEqual({ error: expect.stringMatching(/^[A-Z].*\.$/) })
+    })
+  })
+
+  it('to an integration that an operator switched off is 404', async () => {
+    const off = await create('acme')
+    await off.disable()
+    await storesNothing(async () => expect((await deliver({ to: off })).status).toBe(404))
+  })
+
+  it('to an integration that its health disabled is 200: nothing is lost until an operator enables it', async () => {
+    const ill = await create('acme')
+    await test.sql`update integrations set is_active = false, health_status = 'disabled' where id = ${ill.id}`
+    expect(await (await deliver({ to: ill })).json()).toEqual({ status: 'queued' })
+  })
+
+  it.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'HEAD'])('to %s is 405 and names what is allowed', async (method) => {
+    await storesNothing(async () => {
+      for (const path of ['/integrations/acme/webhook', `/integrations/acme/${integration.id}/webhook`]) {
+        const response = await overHttp({ method, path, headers: signed('') })
+        expect(response.status).toBe(405)
+        expect(response.headers.allow).toBe('GET, POST')
+      }
+    })
+  })
+
+  it('tells a wrong method before an ill-formed id', async () => {
+    expect((await api.request('/integrations/acme/x/webhook', { method: 'PUT' })).status).toBe(405)
+  })
+
+  it('is 503 with Retry-After when Postgres is down', async () => {
+    const apart = testIntegrations('postgres://nobody@127.0.0.1:1/nothing', { providers: { acme: webhookProvider() } })
+    const response = await createApi(apart.integrations).request('/integrations/acme/1/webhook', {
+      method: 'POST',
+      body: '{}',
+      headers: signed('{}'),
+    })
+    expect(response.status).toBe(503)
+    expect(response.headers.get('retry-after')).toBe('30')
+    expect(await response.json()).toEqual({ error: expect.any(String) })
+    await apart.close()
+  })
+
+  it.each([
+    ['written with a key that is gone', async (id: number) => foreignCredentials(id)],
+    ['damaged', async () => 'v1.test.AAAA'],
+    ['plain text', async () => JSON.stringify(CREDENTIALS)],
+  ])('is 503 when the credentials are %s', async (_, text) => {
+    const locked = await create('acme')
+    await test.sql`update integrations set credentials = ${await text(locked.id)} where id = ${locked.id}`
+    await storesNothing(async () => {
+      const response = await deliver({ to: locked })
+      expect(response.status).toBe(503)
+      expect(response.headers.get('retry-after')).toBe('30')
+    })
+  })
+
+  it('is 200 while Temporal is away: the row is the queue', async () => {
+    const apart = testIntegrations(database.url, {
+      providers: { apart: webhookProvider() },
+      temporal: { address: '127.0.0.1:1' },
+      recordStarts: false,
+    })
+    const { id } = await apart.integrations.create({ provider: 'apart', name: 'apart', credentials: CREDENTIALS })
+    const response = await createApi(apart.integrations).request(`/integrations/apart/${id}/webhook`, {
+      method: 'POST',
+      body: '{}',
+      headers: signed('{}'),
+    })
+    expect(await response.json()).toEqual({ status: 'queued' })
+    await apart.close()
+  })
+
+  it('is 404 as JSON for a route that is none', async () => {
+    expect((await api.request('/integrations/acme/1/2/webhook', { method: 'POST' })).status).toBe(404)
+  })
+})
+
+describe('a signature', () => {
+  const body = '{"a": 1}'
+  it.each([
+    ['absent', {}],
+    ['empty', { 'x-signature': '' }],
+    ['too short', { 'x-signature': sign(body).slice(0, 62) }],
+    ['too long', { 'x-signature': `${sign(body)}00` }],
+    ['not hex', { 'x-signature': `${sign(body).slice(0, 63)}g` }],
+    ['made with another secret', { 'x-signature': sign(body, 'another secret') }],
+    ['made with an empty secret', { 'x-signature': sign(body, '0').replace(/./g, '0') }],
+    ['of another body', { 'x-signature': sign('{"a": 2}') }],
+    ['of the same JSON written anew', { 'x-signature': sign(JSON.stringify(JSON.parse(body))) }],
+    ['given twice', { 'x-signature': [sign(body), sign(body)] }],
+    ['with a prefix that is not declared', { 'x-signature': `sha256=${sign(body)}` }],
+  ])('that is %s is 403, and nothing is stored or told', async (_, headers) => {
+    const told = vi.fn()
+    listen(test, 'WebhookReceived', told)
+    await storesNothing(async () => {
+      const response = await overHttp({
+        path: `/integrations/acme/${integration.id}/webhook`,
+        headers: { ...headers, 'x-delivery': randomUUID() } as Record<string, string | string[]>,
+        body,
+      })
+      expect(response.status).toBe(403)
+      expect(JSON.parse(response.text)).toEqual({ error: expect.any(String) })
+    })
+    expect(told).not.toHaveBeenCalled()
+  })
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no')
+      },
+      403,
+    ],
+    [
+      'rejects',
+      async () => {
+        throw new Error('no')
+      },
+      403,
+    ],
+    ['returns a text', () => 'yes', 403],
+    ['returns 1', () => 1, 403],
+    ['returns nothing', () => undefined, 403],
+    ['returns false', () => false, 403],
+    ['returns a promise of true', async () => true, 200],
+  ])('of a provider that %s', async (_, verify, status) => {
+    const to = await createWith({ verifyWebhookSignature: verify as HandlesWebhooks['verifyWebhookSignature'] })
+    expect((await deliver({ to })).status).toBe(status)
+  })
+
+  it('never shows a credential in a log line', async () => {
+    const to = await createWith({
+      verifyWebhookSignature: () => {
+        throw new Error(`wrong secret: ${SECRET}`)
+      },
+    })
+    await deliver({ to, body: 'body-of-a-refused-delivery' })
+    expect(JSON.stringify(test.lines)).not.toContain(SECRET)
+    expect(JSON.stringify(test.lines)).not.toContain('body-of-a-refused-delivery')
+  })
+})
+
+describe('the size of a body', () => {
+  it.each([
+    ['declared', { 'content-length': String(MAX_BYTES + 1) }],
+    ['declared, unsigned', { 'content-length': String(MAX_BYTES + 1), 'x-signature': '' }],
+  ])('that is %s as too large is 413, unread', async (_, headers) => {
+    const pulled = vi.fn()
+    const response = await api.request(`/integrations/acme/${integration.id}/webhook`, {
+      method: 'POST',
+      headers,
+      body: new ReadableStream({ pull: pulled }, { highWaterMark: 0 }),
+      duplex: 'half',
+    } as RequestInit)
+    expect(response.status).toBe(413)
+    expect(pulled).not.toHaveBeenCalled()
+  })
+
+  it('is counted while it streams in: the first byte too many is 413, and the connection ends', async () => {
+    await storesNothing(async () => {
+      const response = await overHttp({
+        path: `/integrations/acme/${integration.id}/webhook`,
+        headers: { 'transfer-encoding': 'chunked' },
+        // The request never ends: only a server that stops reading can answer.
+        write: (request) => {
+          request.write(Buffer.alloc(MAX_BYTES))
+          request.write(Buffer.alloc(1))
+        },
+      })
+      expect(response.status).toBe(413)
+      expect(response.headers.connection).toBe('close')
+    })
+  })
+
+  it('counts bytes, not characters', async () => {
+    const body = '€'.repeat(Math.ceil((MAX_BYTES + 1) / 3))
+    expect(body.length).toBeLessThan(MAX_BYTES)
+    expect((await overHttp({ path: route(), headers: signed(body), body })).status).toBe(413)
+  })
+
+  it.each([
+    ['exactly the most allowed', MAX_BYTES, 200],
+    ['one byte more', MAX_BYTES + 1, 413],
+  ])('of %s', async (_, bytes, status) => {
+    const body = 'x'.repeat(bytes)
+    const declared = await overHttp({ path: route(), headers: signed(body), body })
+    const streamed = await overHttp({
+      path: route(),
+      headers: { ...signed(body), 'transfer-encoding': 'chunked' },
+      write: (request) => request.end(body),
+    })
+    expect([declared.status, streamed.status]).toEqual([status, status])
+  })
+
+  it('precedes the signature: too large and unsigned is 413', async () => {
+    const response = await overHttp({ path: route(), body: 'x'.repeat(MAX_BYTES + 1) })
+    expect(response.status).toBe(413)
+  })
+
+  it('is 413 for an integration that exists, else 404 comes first', async () => {
+    const response = await overHttp({ path: '/integrations/acme/999999/webhook', body: 'x'.repeat(MAX_BYTES + 1) })
+    expect(response.status).toBe(404)
+  })
+})
+
+describe('a body that does not come in', () => {
+  it('is given up with 408 after 15 seconds', async () => {
+    const reading = occasion()
+    const body = new ReadableStream({ pull: () => reading.happen() }, { highWaterMark: 0 })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const answer = api.request(route(), { method: 'POST', body, duplex: 'half' } as RequestInit)
+      await reading.happened
+      vi.advanceTimersByTime(14_999)
+      expect(await Promise.race([answer, Promise.resolve('still waiting')])).toBe('still waiting')
+      vi.advanceTimersByTime(1)
+      const response = await answer
+      expect(response.status).toBe(408)
+      expect(await response.json()).toEqual({ error: expect.stringContaining('15 seconds') })
+    } finally {
+      vi.useRealTimers()
+    }
+  })
+})
+
+describe('what is stored', () => {
+  it.each([
+    ['text', Buffer.from('{"ä": "€"}'), '{"ä": "€"}', undefined],
+    ['nothing', Buffer.alloc(0), '', undefined],
+    ['broken JSON', Buffer.from('{"a": '), '{"a": ', undefined],
+    ['a byte-order mark before JSON', Buffer.from('\uFEFF{}'), '\uFEFF{}', undefined],
+    ['invalid UTF-8', Buffer.from([0x7b, 0xff, 0x7d]), 'e/99', ['base64']],
+    ['U+0000', Buffer.from('a\0b'), 'YQBi', ['base64']],
+    ['CR LF and spaces', Buffer.from(' a\r\n\t '), ' a\r\n\t ', undefined],
+    ['a surrogate in UTF-8', Buffer.from([0xed, 0xa0, 0x80]), '7aCA', ['base64']],
+  ])('keeps the very bytes of %s', async (_, body, payload, encoding) => {
+    const delivery = randomUUID()
+    const response = await overHttp({
+      path: route(),
+      headers: { ...signed(body), 'x-delivery': delivery, 'content-type': 'text/plain; charset=iso-8859-1' },
+      body,
+    })
+    expect(response.text).toBe('{"status":"queued"}')
+    const row = await rowOf(delivery)
+    expect(row.payload).toBe(payload)
+    expect(row.headers[':encoding']).toEqual(encoding)
+    expect(Buffer.from(storedWebhookRequest(row).rawBody)).toEqual(body)
+  })
+
+  it('holds the query of a GET, its method, and an empty body', async () => {
+    const response = await overHttp({ method: 'GET', path: `${route()}?b=2&a=%20&b=1`, headers: signed('') })
+    expect(response.text).toBe('{"status":"queued"}')
+    // Without an id of the provider's, a delivery without a body is known by its query.
+    const row = await rowOf(sha256('b=2&a=%20&b=1'))
+    expect(row.payload).toBe('')
+    expect(row.headers[':method']).toEqual(['GET'])
+    expect(row.headers[':query']).toEqual(['b=2&a=%20&b=1'])
+    const request = storedWebhookRequest(row)
+    expect([request.method, request.query.getAll('b')]).toEqual(['GET', ['2', '1']])
+  })
+
+  it('holds headers in lower case, without what authenticates the sender', async () => {
+    const delivery = randomUUID()
+    await overHttp({
+      path: route(),
+      headers: {
+        ...signed('{}'),
+        'X-Delivery': delivery,
+        'X-Mixed-Case': 'kept',
+        Authorization: 'Bearer abc',
+        'Proxy-Authorization': 'Basic abc',
+        Cookie: 'session=abc',
+      },
+      body: '{}',
+    })
+    const { headers } = await rowOf(delivery)
+    expect(headers['x-mixed-case']).toEqual(['kept'])
+    expect(headers.authorization).toEqual(['[REDACTED]'])
+    expect(headers['proxy-authorization']).toEqual(['[REDACTED]'])
+    expect(headers.cookie).toEqual(['[REDACTED]'])
+    expect(headers[':method']).toBeUndefined()
+    expect(JSON.stringify(headers)).not.toContain('abc')
+  })
+
+  it.each([
+    ['255 characters', 'd'.repeat(255), 'd'.repeat(255)],
+    ['255 characters of two code units', '😀'.repeat(255), '😀'.repeat(255)],
+    ['256 characters', 'd'.repeat(256), sha256('d'.repeat(256))],
+    ['U+0000 in it', 'a\0b', sha256('a\0b')],
+    ['no character', '', sha256('{"an":"own body"}')],
+  ])('is keyed by a delivery id of %s', async (_, id, key) => {
+    const to = await createWith({ webhookDeliveryId: () => id })
+    await deliver({ to, body: '{"an":"own body"}' })
+    const [row] = await test.sql`select delivery_id from integration_webhooks where integration_id = ${to.id}`
+    expect(row?.delivery_id).toBe(key)
+  })
+
+  it.each([
+    ['255 characters', 't'.repeat(255), 't'.repeat(255)],
+    ['256 characters', 't'.repeat(256), null],
+    ['U+0000 in it', 'a\0b', null],
+    ['no character', '', null],
+    ['the name `__proto__`', '__proto__', '__proto__'],
+  ])('has for an event type of %s that or null', async (_, type, stored) => {
+    const to = await createWith({ resolveWebhookEvent: () => type })
+    await deliver({ to })
+    const [row] = await test.sql`select event_type from integration_webhooks where integration_id = ${to.id}`
+    expect(row?.event_type).toBe(stored)
+  })
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('unreadable')
+      },
+    ],
+    ['returns no text', () => 5 as unknown as string],
+    ['returns null', () => null],
+  ])('is never lost to a provider whose reading of type and id %s', async (_, read) => {
+    const to = await createWith({ resolveWebhookEvent: read, webhookDeliveryId: read })
+    expect(await (await deliver({ to, body: 'verified' })).json()).toEqual({ status: 'queued' })
+    const rows =
+      await test.sql`select delivery_id, event_type from integration_webhooks where integration_id = ${to.id}`
+    expect([...rows]).toEqual([{ delivery_id: sha256('verified'), event_type: null }])
+  })
+})
+
+describe('the generic route', () => {
+  it('gives a delivery to the verifying integration with the lowest id', async () => {
+    const provider = newProvider({})
+    const [strange, first, second] = [
+      await create(provider, { webhook_secret: 'the secret of another' }),
+      await create(provider),
+      await create(provider),
+    ]
+    const response = await deliver({ path: `/integrations/${provider}/webhook` })
+    expect(await response.json()).toEqual({ status: 'queued' })
+    const rows = await test.sql`
+      select integration_id from integration_webhooks where integration_id in ${test.sql([strange.id, first.id, second.id])}`
+    expect(rows.map((row) => Number(row.integration_id))).toEqual([first.id])
+  })
+
+  it('passes over inactive ones, asks those that health disabled, and is 403 when none verifies', async () => {
+    const provider = newProvider({})
+    const off = await create(provider)
+    await off.disable()
+    const path = `/integrations/${provider}/webhook`
+    expect((await deliver({ path })).status).toBe(404)
+    const strange = await create(provider, { webhook_secret: 'the secret of another' })
+    expect((await deliver({ path })).status).toBe(403)
+    await test.sql`update integrations set is_active = false, health_status = 'disabled' where id = ${strange.id}`
+    const byStrange = await api.request(path, {
+      method: 'POST',
+      body: '{}',
+      headers: signed('{}', 'the secret of another'),
+    })
+    expect(byStrange.status).toBe(200)
+  })
+
+  it('is 503 when nobody verifies and the credentials of one could not be read, 200 when another verifies', async () => {
+    const provider = newProvider({})
+    const locked = await create(provider)
+    await test.sql`update integrations set credentials = ${await foreignCredentials(locked.id)} where id = ${locked.id}`
+    const path = `/integrations/${provider}/webhook`
+    expect((await deliver({ path })).status).toBe(503)
+    await create(provider)
+    expect((await deliver({ path })).status).toBe(200)
+  })
+})
+
+describe('a challenge', () => {
+  const challenge = (answer: unknown) => createWith({ answerWebhookChallenge: () => answer as never })
+
+  it('is answered before the signature; nothing is stored, told or woken', async () => {
+    const to = await challenge({ status: 200, contentType: 'text/plain', body: 'echo' })
+    const wakesBefore = test.starts.wakes.length
+    await storesNothing(async () => {
+      const response = await api.request(route(to), { method: 'GET' })
+      expect([response.status, await response.text()]).toEqual([200, 'echo'])
+      expect(response.headers.get('content-type')).toContain('text/plain')
+      expect(response.headers.get('x-content-type-options')).toBe('nosniff')
+    })
+    expect(test.starts.wakes).toHaveLength(wakesBefore)
+  })
+
+  it('goes to the lowest id on the generic route', async () => {
+    const provider = newProvider({
+      answerWebhookChallenge: ({ id }) => ({ status: 200, contentType: 'text/plain', body: String(id) }),
+    })
+    const lowest = await create(provider)
+    await create(provider)
+    const response = await api.request(`/integrations/${provider}/webhook`)
+    expect(await response.text()).toBe(String(lowest.id))
+  })
+
+  it.each([
+    ['of 4096 bytes', { status: 200, contentType: 'text/plain', body: 'x'.repeat(4_096) }, 200],
+    ['of 4097 bytes', { status: 200, contentType: 'text/plain', body: 'x'.repeat(4_097) }, 403],
+    ['of 4097 bytes in fewer characters', { status: 200, contentType: 'text/plain', body: '€'.repeat(1_366) }, 403],
+    ['as JSON', { status: 200, contentType: 'application/json', body: '{}' }, 200],
+    ['as HTML', { status: 200, contentType: 'text/html', body: '<b>' }, 403],
+    ['that is null: an ordinary, unsigned delivery', null, 403],
+  ])('with an answer %s', async (_, answer, status) => {
+    expect((await api.request(route(await challenge(answer)))).status).toBe(status)
+  })
+})
+
+describe('WebhookReceived', () => {
+  it('is told once per stored row, after its commit', async () => {
+    const delivery = randomUUID()
+    const told = occasion<{ event: unknown; committed: number }>()
+    const listener = vi.fn(async (event: { webhookId: number }) => {
+      const rows = await test.sql`select 1 from integration_webhooks where id = ${event.webhookId}`
+      told.happen({ event, committed: rows.length })
+    })
+    listen(test, 'WebhookReceived', listener)
+    await deliver({ delivery, event: 'thing.made' })
+    await deliver({ delivery, event: 'thing.made' })
+    const { event, committed } = await told.happened
+    expect(committed).toBe(1)
+    expect(event).toMatchObject({ provider: 'acme', deliveryId: delivery, eventType: 'thing.made' })
+    expect(JSON.stringify(event)).not.toContain(SECRET)
+    expect(listener).toHaveBeenCalledTimes(1)
+  })
+
+  it('with a listener that throws changes nothing: 200, stored, one log line', async () => {
+    listen(test, 'WebhookReceived', () => {
+      throw new Error('the listener broke')
+    })
+    const delivery = randomUUID()
+    expect(await (await deliver({ delivery })).json()).toEqual({ status: 'queued' })
+    expect((await rowOf(delivery)).status).toBe('pending')
+    const lines = test.lines.filter(({ fields }) => String(fields.error).includes('the listener broke'))
+    expect(lines.map(({ level }) => level)).toEqual(['error'])
+  })
+
+  it('with a listener that never ends does not hold the answer', async () => {
+    listen(test, 'WebhookReceived', () => new Promise(() => {}))
+    expect((await deliver({})).status).toBe(200)
+  })
+})
+
+it('wakes every integration with pending rows once at a start', async () => {
+  const to = await create('acme')
+  await deliver({ to })
+  await deliver({ to })
+  const before = test.starts.wakes.length
+  const woken = await test.integrations.webhooks.wakePending()
+  const wakes = test.starts.wakes.slice(before)
+  expect(wakes).toHaveLength(woken)
+  expect(wakes.filter((id) => id === to.id)).toHaveLength(1)
+})
+
+let providers = 0
+
+function newProvider(overrides: Partial<HandlesWebhooks>): string {
+  providers += 1
+  const key = `scripted-${providers}`
+  test.integrations.register(key, webhookProvider(overrides))
+  return key
+}
+
+function create(provider: string, credentials: Record<string, unknown> = CREDENTIALS): Promise<Integration> {
+  return test.integrations.create({ provider, name: 'of a test', credentials })
+}
+
+const createWith = (overrides: Partial<HandlesWebhooks>): Promise<Integration> => create(newProvider(overrides))
+
+/** Credentials as another deployment's key would have written them. */
+async function foreignCredentials(id: number): Promise<string> {
+  const other = testIntegrations(database.url, { encryptionKeys: encryptionKey('gone') })
+  await other.close()
+  return other.framework.encryption.encrypt(id, CREDENTIALS)
+}
+
+function route({ provider, id }: { provider: string; id: number } = integration): string {
+  return `/integrations/${provider}/${id}/webhook`
+}
+
+function signed(body: string | Uint8Array, secret = SECRET): Record<string, string> {
+  return { 'x-signature': sign(body, secret) }
+}
+
+/** A signed delivery through the app, without a socket. */
+async function deliver({
+  to = integration,
+  path = route(to),
+  body = '{}',
+  delivery,
+  event,
+}: {
+  to?: Integration
+  path?: string
+  body?: string
+  delivery?: string
+  event?: string
+}): Promise<Response> {
+  const headers = {
+    ...signed(body),
+    ...(delivery !== undefined && { 'x-delivery': delivery }),
+    ...(event !== undefined && { 'x-event': event }),
+  }
+  return api.request(path, { method: 'POST', headers, body })
+}
+
+async function overHttp({
+  method = 'POST',
+  path,
+  headers = {},
+  body,
+  write,
+}: {
+  method?: string
+  path: string
+  headers?: Record<string, string | string[]>
+  body?: string | Uint8Array
+  write?: (request: ReturnType<typeof httpRequest>) => void
+}): Promise<{ status: number; headers: IncomingMessage['headers']; text: string }> {
+  const { port } = server.address() as AddressInfo
+  return new Promise((resolve, reject) => {
+    const request = httpRequest({ port, host: '127.0.0.1', method, path, headers }, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('end', () => {
+        request.destroy()
+        resolve({ status: response.statusCode ?? 0, headers: response.headers, text: Buffer.concat(chunks).toString() })
+      })
+      response.on('error', reject)
+    })
+    request.on('error', reject)
+    if (write !== undefined) write(request)
+    else request.end(body)
+  })
+}
+
+async function rowOf(delivery: string) {
+  const [row] = await test.sql`select * from integration_webhooks where delivery_id = ${delivery}`
+  return row as unknown as Record<string, unknown> & Pick<WebhookRow, 'payload' | 'headers' | 'status'>
+}
+
+async function storesNothing(work: () => Promise<void>): Promise<void> {
+  const count = async () => Number((await test.sql`select count(*) as n from integration_webhooks`)[0]?.n)
+  const before = await count()
+  await work()
+  expect(await count()).toBe(before)
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}

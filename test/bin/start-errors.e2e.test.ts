@@ -1,0 +1,452 @@
+/**
+ * What somebody sees who starts a process with bad input: one clear message and the right exit code, no stack, no secret.
+ *
+ * Real processes with a small host, in a folder of its own inside the package, so that it can import it by its name.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import type { AddressInfo, Server, Socket } from 'node:net'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import postgres from 'postgres'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { createIntegrations } from '../../src/integrations.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import { sharePostgres } from '../support/postgres-setup.ts'
+
+type Program = 'api' | 'worker' | 'integrations'
+
+const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
+const PASSWORD = 'open-sesame'
+const KEY = randomBytes(32).toString('base64')
+const OTHER_KEY = randomBytes(32).toString('base64')
+/** Nobody listens there: it is reserved, and not for us. */
+const CLOSED_PORT = 1
+/** Stored credentials; must turn up nowhere. */
+const TOKEN = 'gho_abracadabra'
+
+/** A host of the smallest kind. What a test needs otherwise it gives in the environment. */
+const HOST = `
+import { createIntegrations } from 'durable-integrations'
+
+const demo = {
+  verifyWebhookSignature: (_, request) => request.headers.get('x-signature') === 'right',
+  handleWebhook: () => null,
+}
+
+export default createIntegrations({ providers: { demo }, config: JSON.parse(process.env.TEST_CONFIG ?? '{}') })
+`
+
+let server: Awaited<ReturnType<typeof sharePostgres>>
+let database: TestDatabase
+let root: string
+const children = new Set<ChildProcess>()
+const servers = new Set<Server>()
+
+beforeAll(async () => {
+  server = await sharePostgres()
+  database = await createTestDatabase({ adminUrl: server.url })
+  await mkdir(join(PACKAGE, '.data'), { recursive: true })
+  root = await mkdtemp(join(PACKAGE, '.data', 'start-errors-'))
+  await writeFile(join(root, 'integrations.config.ts'), HOST)
+})
+
+afterEach(async () => {
+  for (const child of children) child.kill('SIGKILL')
+  children.clear()
+  for (const listening of servers) listening.close()
+  servers.clear()
+})
+
+afterAll(async () => {
+  await rm(root, { recursive: true, force: true })
+  await database.drop()
+  await server.release()
+})
+
+interface Start {
+  /** Beside, or in place of, what a good start needs; undefined takes one away. */
+  env?: Record<string, string | undefined>
+  args?: string[]
+  /** Text of the host's module in place of the good one; null for none at all. */
+  host?: string | null
+}
+
+function goodEnvironment(): Record<string, string | undefined> {
+  return {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    DATABASE_URL: database.url,
+    INTEGRATIONS_ENCRYPTION_KEYS: `k1:${KEY}`,
+    TEMPORAL_ADDRESS: `127.0.0.1:${CLOSED_PORT}`,
+    PORT: '0',
+  }
+}
+
+async function start(program: Program, { env = {}, args = [], host }: Start): Promise<ChildProcess> {
+  let cwd = root
+  if (host !== undefined) {
+    cwd = await mkdtemp(join(root, 'host-'))
+    if (host !== null) await writeFile(join(cwd, 'integrations.config.ts'), host)
+  }
+  const command = ['--conditions=durable-source', '--import', 'tsx', join(PACKAGE, 'src', 'bin', `${program}.ts`)]
+  const given = Object.entries({ ...goodEnvironment(), ...env }).filter(([, value]) => value !== undefined)
+  const child = spawn(process.execPath, [...command, ...args], {
+    cwd,
+    env: Object.fromEntries(given) as NodeJS.ProcessEnv,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  children.add(child)
+  return child
+}
+
+interface End {
+  code: number | null
+  out: string
+  err: string
+  seconds: number
+}
+
+/** Runs to its end, and holds what every end has in common against what was printed. */
+async function ends(program: Program, options: Start = {}): Promise<End> {
+  const startedAt = performance.now()
+  const child = await start(program, options)
+  let out = ''
+  let err = ''
+  child.stdout?.on('data', (chunk) => {
+    out += chunk
+  })
+  child.stderr?.on('data', (chunk) => {
+    err += chunk
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  const printed = out + err
+  expect(printed).not.toMatch(/^\s+at .*[:(]/m) // a line of a stack
+  const serverPassword = new URL(server.url).password
+  for (const secret of [PASSWORD, KEY, OTHER_KEY, TOKEN, serverPassword]) expect(printed).not.toContain(secret)
+  expect(printed).not.toContain('api.ready')
+  expect(printed).not.toContain('worker.ready')
+  return { code, out, err, seconds: (performance.now() - startedAt) / 1_000 }
+}
+
+/** The event that a process prints as one line of JSON. */
+async function event(child: ChildProcess, name: string): Promise<Record<string, unknown>> {
+  if (child.stdout === null) throw new Error('its stdout is not piped')
+  for await (const line of createInterface({ input: child.stdout })) {
+    if (!line.includes(`"${name}"`)) continue
+    return JSON.parse(line) as Record<string, unknown>
+  }
+  throw new Error(`it ended before ${name}`)
+}
+
+async function listening(answer: (socket: Socket) => void): Promise<number> {
+  const listener = createServer(answer)
+  servers.add(listener)
+  listener.listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  return (listener.address() as AddressInfo).port
+}
+
+const EVERY_PROGRAM: [Program, string[]][] = [
+  ['api', []],
+  ['worker', []],
+  ['integrations', ['migrate']],
+]
+
+function databaseAt(part: Partial<Record<'hostname' | 'port' | 'username' | 'password' | 'pathname', string>>): string {
+  return Object.assign(new URL(database.url), part).href
+}
+
+describe("the host's module", () => {
+  it.each(EVERY_PROGRAM)('missing: %s says where it looked', async (program, args) => {
+    const { code, err } = await ends(program, { host: null, args })
+    expect(code).toBe(1)
+    expect(err).toContain('INTEGRATIONS_CONFIG: expected a module that exports createIntegrations(…) as default')
+    expect(err).toContain('integrations.config.ts, integrations.config.js, integrations.config.mjs here')
+    expect(err).toContain('received none of them')
+  })
+
+  it.each([
+    ['a file that is not there', 'elsewhere.ts'],
+    ['a folder', '.'],
+  ])('named by INTEGRATIONS_CONFIG, but %s', async (_, path) => {
+    const { code, err } = await ends('api', { env: { INTEGRATIONS_CONFIG: path } })
+    expect(code).toBe(1)
+    expect(err).toContain(`received ${join(root, path)}`)
+  })
+
+  it('is looked for in the working directory when INTEGRATIONS_CONFIG is empty', async () => {
+    const { code, err } = await ends('api', { env: { INTEGRATIONS_CONFIG: '', PORT: 'x' } })
+    expect({ code, named: err.includes('INTEGRATIONS_CONFIG') }).toEqual({ code: 1, named: false })
+  })
+
+  it.each([
+    ['nothing', 'export const other = 1', 'undefined'],
+    ['a function', 'export default () => {}', 'function'],
+    ['an object that is something else', 'export default { webhooks: {} }', 'object'],
+  ])('exports %s', async (_, host, received) => {
+    const { code, err } = await ends('worker', { host })
+    expect(code).toBe(1)
+    expect(err).toMatch(/integrations\.config\.ts: expected a default export made by createIntegrations\(\)/)
+    expect(err).toContain(`received ${received}`)
+  })
+
+  it('registers a provider that is none', async () => {
+    const host = HOST.replace('handleWebhook: () => null,', '')
+    const { code, err } = await ends('api', { host })
+    expect(code).toBe(1)
+    expect(err).toContain('The provider "demo" can\'t be registered: HandlesWebhooks lacks handleWebhook')
+  })
+})
+
+describe('the configuration', () => {
+  it('is reported with every fault at once, of the host and of the environment', async () => {
+    const TEST_CONFIG = JSON.stringify({
+      webhook: { max_attempts: '3', max_payload_byte: 1 },
+      sync: { job_timeout: 600, lock_ttl: 60, queues: { nobody: 'q' } },
+      table_prefix: 'Upper Case',
+    })
+    const { code, err } = await ends('api', {
+      env: {
+        TEST_CONFIG,
+        INTEGRATIONS__SYNC__ITEM_TRIES: '3.5',
+        INTEGRATIONS__WEBHOK__QUEUE: 'x',
+        INTEGRATIONS__OPERATOR__TOKENS: `[{"name":"ci","sha256":"${PASSWORD}"}]`,
+      },
+    })
+    expect(code).toBe(1)
+    const lines = err.trim().split('\n')
+    const keys = [
+      'webhook.max_attempts',
+      'webhook.max_payload_byte',
+      'sync.lock_ttl',
+      'sync.queues.nobody',
+      'table_prefix',
+      'sync.item_tries',
+      'INTEGRATIONS__WEBHOK__QUEUE',
+    ]
+    for (const key of keys)
+      expect(
+        lines.filter((line) => line.startsWith(`  ${key}: expected `) && line.includes(', received ')),
+      ).toHaveLength(1)
+    expect(err).toContain('webhook.max_payload_bytes') // the nearest to what was written
+    expect(err).toContain('INTEGRATIONS__WEBHOOK__QUEUE')
+    expect(lines[0]).toBe(`The configuration has ${lines.length - 1} problems:`)
+  })
+
+  it.each(EVERY_PROGRAM)('stops %s', async (program, args) => {
+    const { code, err } = await ends(program, { env: { INTEGRATIONS__WEBHOOK__MAX_ATTEMPTS: 'many' }, args })
+    expect(code).toBe(1)
+    expect(err).toMatch(/webhook\.max_attempts: expected .*, received "many" from INTEGRATIONS__WEBHOOK__MAX_ATTEMPTS/)
+  })
+})
+
+describe('the encryption keys', () => {
+  it.each<[string, string | undefined, RegExp]>([
+    ['none', undefined, /None is given.*Expected "kid:base64/],
+    ['no base64', `k1:${PASSWORD}`, /"k1" is no strict base64/],
+    ['too short', `k1:${randomBytes(16).toString('base64')}`, /"k1" has 16 bytes.*32 bytes each/],
+  ])('%s', async (_, INTEGRATIONS_ENCRYPTION_KEYS, message) => {
+    const { code, err } = await ends('api', { env: { INTEGRATIONS_ENCRYPTION_KEYS } })
+    expect(code).toBe(1)
+    expect(err).toMatch(message)
+  })
+
+  it('in a file that is not there', async () => {
+    const env = { INTEGRATIONS_ENCRYPTION_KEYS: undefined, INTEGRATIONS_ENCRYPTION_KEYS_FILE: '/nowhere/keys' }
+    const { code, err } = await ends('worker', { env })
+    expect(code).toBe(1)
+    expect(err).toMatch(/\/nowhere\/keys.*ENOENT/)
+  })
+
+  describe('of another database', () => {
+    let encrypted: TestDatabase
+
+    beforeAll(async () => {
+      encrypted = await createTestDatabase({ adminUrl: server.url })
+      const integrations = createIntegrations({
+        database: encrypted.url,
+        encryptionKeys: `k1:${KEY}`,
+        providers: { demo: {} },
+      })
+      await integrations.ready()
+      await integrations.create({ provider: 'demo', name: 'ours', credentials: { token: TOKEN } })
+      await integrations.close()
+    })
+
+    afterAll(() => encrypted.drop())
+
+    it.each<[Program, string[], string, RegExp]>([
+      ['api', [], `k1:${OTHER_KEY}`, /Other bytes under the same id: k1\./],
+      ['worker', [], `k1:${OTHER_KEY}`, /Other bytes under the same id: k1\./],
+      ['integrations', ['sync', '--integration', '1'], `k1:${OTHER_KEY}`, /Other bytes under the same id: k1\./],
+      ['api', [], `k2:${OTHER_KEY}`, /Rows are written with keys that the ring lacks: k1\./],
+    ])('%s %j refuses to start', async (program, args, keys, message) => {
+      const env = { DATABASE_URL: encrypted.url, INTEGRATIONS_ENCRYPTION_KEYS: keys }
+      const { code, err } = await ends(program, { env, args })
+      expect(code).toBe(1)
+      expect(err).toMatch(message)
+      expect(err).toContain('Give the keys that wrote it')
+    })
+  })
+})
+
+describe('Postgres', () => {
+  const commands: [Program, string[]][] = [...EVERY_PROGRAM, ['integrations', ['sync', '--integration', '1']]]
+
+  it.each(commands)('not there: %s %j ends with 2', async (program, args) => {
+    const env = { DATABASE_URL: `postgres://app:${PASSWORD}@127.0.0.1:${CLOSED_PORT}/app` }
+    const { code, err } = await ends(program, { env, args })
+    expect(code).toBe(2)
+    expect(err).toContain(`Postgres was not reached at 127.0.0.1:${CLOSED_PORT}.`)
+    expect(err).toContain('Check that it runs')
+  })
+
+  it('that accepts and stays silent is given up after 5 s', async () => {
+    const port = await listening(() => {})
+    const env = { DATABASE_URL: `postgres://app:${PASSWORD}@127.0.0.1:${port}/app` }
+    const { code, err, seconds } = await ends('worker', { env })
+    expect(code).toBe(2)
+    expect(err).toContain('no answer within 5 s')
+    // 5 s, and what it takes to load TypeScript on a busy machine.
+    expect(seconds).toBeLessThan(15)
+  })
+
+  it('that refuses the password says so, and does not show it', async () => {
+    const sql = postgres(database.url, { max: 1, onnotice: () => {} })
+    await sql.unsafe(`drop role if exists barred; create role barred nologin password '${PASSWORD}'`)
+    await sql.end()
+    const { code, err } = await ends('api', {
+      env: { DATABASE_URL: databaseAt({ username: 'barred', password: PASSWORD }) },
+    })
+    expect(code).toBe(2)
+    expect(err).toContain('It refused the user or the password')
+  })
+
+  it('without the database says so', async () => {
+    const { code, err } = await ends('api', { env: { DATABASE_URL: databaseAt({ pathname: '/nowhere' }) } })
+    expect(code).toBe(2)
+    expect(err).toContain('It has no database of that name')
+  })
+
+  it.each([
+    ['none', undefined],
+    ['of another kind', `mysql://app:${PASSWORD}@localhost/app`],
+    ['no URL', `${PASSWORD}`],
+  ])('whose URL is bad is a fault of the configuration: %s', async (_, DATABASE_URL) => {
+    const { code, err } = await ends('api', { env: { DATABASE_URL } })
+    expect(code).toBe(1)
+    expect(err).toContain('database: expected a URL such as postgres://user:password@host:5432/name')
+  })
+
+  describe('without our tables', () => {
+    let empty: string
+
+    beforeAll(async () => {
+      empty = `empty_${randomBytes(6).toString('hex')}`
+      const sql = postgres(server.url, { max: 1 })
+      await sql.unsafe(`create database ${empty}`)
+      await sql.end()
+    })
+
+    it.each<[Program, string[]]>([
+      ['api', []],
+      ['worker', []],
+      ['integrations', ['sync', '--integration', '1']],
+    ])('%s %j names the command that makes them', async (program, args) => {
+      const { code, err } = await ends(program, { env: { DATABASE_URL: databaseAt({ pathname: `/${empty}` }) }, args })
+      expect(code).toBe(1)
+      expect(err).toMatch(/The database has 0 of \d+ migrations\. Run `integrations migrate`/)
+    })
+
+    it('integrations migrate makes them, and has nothing to do the second time', async () => {
+      const options = { env: { DATABASE_URL: databaseAt({ pathname: `/${empty}` }) }, args: ['migrate'] }
+      const first = await ends('integrations', options)
+      expect(first).toMatchObject({ code: 0, err: '' })
+      expect(first.out).toMatch(/^Applied: 0000_/)
+      expect(await ends('integrations', options)).toMatchObject({ code: 0, out: 'Nothing to apply.\n', err: '' })
+    })
+  })
+})
+
+describe('Temporal', () => {
+  it('not there: the worker ends with 2', async () => {
+    const { code, err, seconds } = await ends('worker')
+    expect(code).toBe(2)
+    expect(err).toContain(`Temporal was not reached at 127.0.0.1:${CLOSED_PORT}.`)
+    expect(err).toContain('TEMPORAL_ADDRESS')
+    expect(seconds).toBeLessThan(15)
+  })
+
+  it('not there: the API starts, and stores what comes in', async () => {
+    const integrations = createIntegrations({
+      database: database.url,
+      encryptionKeys: `k1:${KEY}`,
+      providers: { demo: {} },
+    })
+    const { id } = await integrations.create({ provider: 'demo', name: 'ours', credentials: { token: TOKEN } })
+    await integrations.close()
+
+    const api = await start('api', {})
+    const { url } = await event(api, 'api.ready')
+    const send = (signature: string) =>
+      fetch(`${url}/integrations/demo/${id}/webhook`, {
+        method: 'POST',
+        body: '{"a":1}',
+        headers: { 'x-signature': signature },
+      })
+    const answers = [await send('right'), await send('right'), await send('wrong')]
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 403])
+    expect(await answers[0]?.json()).toEqual({ status: 'queued' })
+    expect(await answers[1]?.json()).toEqual({ status: 'duplicate' })
+
+    const sql = postgres(database.url, { max: 1 })
+    const rows = await sql`select status, attempts, payload from integration_webhooks where integration_id = ${id}`
+    await sql.end()
+    expect(rows).toEqual([{ status: 'pending', attempts: 0, payload: '{"a":1}' }])
+
+    api.kill('SIGTERM')
+    const [code] = (await once(api, 'exit')) as [number | null]
+    expect(code).toBe(0)
+  })
+})
+
+describe('the port', () => {
+  it('that is none is refused', async () => {
+    const { code, err } = await ends('api', { env: { PORT: '65536' } })
+    expect(code).toBe(1)
+    expect(err).toContain('PORT: expected an integer from 0 to 65535, received "65536"')
+  })
+
+  it('in use is named', async () => {
+    const port = await listening(() => {})
+    const { code, err } = await ends('api', { env: { PORT: String(port) } })
+    expect(code).toBe(1)
+    expect(err).toMatch(new RegExp(`The API can't listen on 127\\.0\\.0\\.1:${port}: .*EADDRINUSE`))
+  })
+})
+
+describe('the command line', () => {
+  it.each([[['--help']], [['sync', '--help']]])('%j needs neither host nor database', async (args) => {
+    const { code, out, err } = await ends('integrations', { host: null, env: { DATABASE_URL: undefined }, args })
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toContain('Usage: integrations')
+  })
+
+  it.each([
+    ['an unknown command', ['sink'], "unknown command 'sink'"],
+    ['no integration', ['sync'], "required option '--integration <id>' not specified"],
+    ['an integration that is no id', ['sync', '--integration', 'x'], 'an id is a positive whole number, "x" was given'],
+    ['an integration that is not there', ['sync', '--integration', '999'], 'There is no integration with id 999.'],
+  ])('refuses %s', async (_, args, message) => {
+    const { code, err } = await ends('integrations', { args })
+    expect(code).toBe(1)
+    expect(err).toContain(message)
+  })
+})

@@ -1,0 +1,195 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { cutToBytes, REDACTED, redactBody, redactText, secretsOf } from '../../src/core/redaction.ts'
+
+const TOKEN = 'gho_open sesame+/="'
+
+describe('the secrets of credentials', () => {
+  it('are the strings of at least 8 characters, at any depth', () => {
+    const secrets = secretsOf({
+      token: '12345678',
+      short: '1234567',
+      nested: [{ key: 'abcdefgh' }],
+      id: 123456789,
+      no: null,
+    })
+    expect(secrets).toEqual(expect.arrayContaining(['12345678', 'abcdefgh']))
+    expect(secrets).not.toEqual(expect.arrayContaining(['1234567']))
+    expect(secrets).not.toEqual(expect.arrayContaining(['123456789']))
+  })
+
+  it('come longest first, so that no part of one stays', () => {
+    const secrets = secretsOf({ a: 'secret-1', b: 'secret-1-and-more' })
+    expect(secrets.indexOf('secret-1-and-more')).toBeLessThan(secrets.indexOf('secret-1'))
+    expect(redactText('secret-1-and-more', secrets)).toBe(REDACTED)
+  })
+
+  it.each<unknown>([{}, null, undefined, 'short', 7, []])('of %j are none', (credentials) => {
+    expect(secretsOf(credentials)).toEqual([])
+  })
+})
+
+/** The ways in which a secret turns up again. */
+const FORMS: Record<string, (secret: string) => string> = {
+  'as it is': (secret) => secret,
+  'URL-encoded': (secret) => encodeURIComponent(secret),
+  'in a form': (secret) => new URLSearchParams({ '': secret }).toString().slice(1),
+  'as base64': (secret) => Buffer.from(secret).toString('base64'),
+  'as base64url': (secret) => Buffer.from(secret).toString('base64url'),
+  'in a JSON text': (secret) => JSON.stringify(secret).slice(1, -1),
+}
+
+describe('a text', () => {
+  it.each(Object.keys(FORMS))('loses a secret %s', (form) => {
+    const appearance = FORMS[form]?.(TOKEN) ?? ''
+    expect(redactText(`before ${appearance} after ${appearance}`, secretsOf({ TOKEN }))).toBe(
+      `before ${REDACTED} after ${REDACTED}`,
+    )
+  })
+
+  it('loses a private key, whose line breaks JSON escapes', () => {
+    const key = '-----BEGIN KEY-----\nMIIE+/==\n-----END KEY-----\n'
+    expect(redactText(JSON.stringify({ key }), secretsOf({ key }))).toBe(`{"key":"${REDACTED}"}`)
+  })
+
+  // Not the mark itself, nor a part of it: what stands in its place would be found again.
+  const secret = fc
+    .string({ unit: 'grapheme', minLength: 8, maxLength: 40 })
+    .filter((text) => text.length >= 8 && !REDACTED.includes(text) && !text.includes('[') && !text.includes(']'))
+
+  it('holds no secret any more, in any form', () => {
+    fc.assert(
+      fc.property(
+        fc.array(secret, { minLength: 1, maxLength: 3 }),
+        fc.array(fc.oneof(fc.string(), fc.nat(2)), { maxLength: 8 }),
+        fc.constantFrom(...Object.keys(FORMS)),
+        (given, parts, form) => {
+          const write = FORMS[form] ?? String
+          const text = parts.map((part) => (typeof part === 'string' ? part : write(given[part] ?? ''))).join('|')
+          const redacted = redactText(text, secretsOf({ given }))
+          for (const one of given) for (const spell of Object.values(FORMS)) expect(redacted).not.toContain(spell(one))
+        },
+      ),
+      { numRuns: 1_000 },
+    )
+  })
+
+  it('stays as it is without them', () => {
+    fc.assert(
+      fc.property(fc.array(secret, { maxLength: 3 }), fc.string({ unit: 'binary' }), (given, text) => {
+        const secrets = secretsOf({ given })
+        fc.pre(!secrets.some((one) => text.includes(one)))
+        expect(redactText(text, secrets)).toBe(text)
+      }),
+    )
+  })
+
+  it('takes any credentials, half a surrogate pair too', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: fc.constantFrom('\ud83d', '\ude00', 'a', '%'), minLength: 8 }), (token) => {
+        expect(redactText(`<${token}>`, secretsOf({ token }))).toBe(`<${REDACTED}>`)
+      }),
+    )
+  })
+})
+
+describe('a body', () => {
+  it.each(['access_token', 'refresh_token', 'id_token', 'client_secret', 'code_verifier', 'client_assertion'])(
+    'loses what stands under %s, at any depth',
+    (key) => {
+      const body = JSON.stringify({ a: [{ [key]: 'tiny', b: 1 }], [key]: { deep: [1] }, c: null })
+      expect(JSON.parse(redactBody(body, []))).toEqual({ a: [{ [key]: REDACTED, b: 1 }], [key]: REDACTED, c: null })
+    },
+  )
+
+  it.each<[string, string, string]>([
+    ['a null', '{"access_token":null}', `{"access_token":"${REDACTED}"}`],
+    ['an empty text', '{"access_token":""}', `{"access_token":"${REDACTED}"}`],
+    ['zero', '{"access_token":0}', `{"access_token":"${REDACTED}"}`],
+    ['a key with escapes', '{"access\\u005ftoken":"x"}', `{"access_token":"${REDACTED}"}`],
+    ['a list', '[{"access_token":"x"}]', `[{"access_token":"${REDACTED}"}]`],
+    [
+      'a form',
+      'grant_type=x&client_secret=a%20b&code_verifier=c',
+      `grant_type=x&client_secret=${REDACTED}&code_verifier=${REDACTED}`,
+    ],
+    [
+      'the form that a token endpoint answers',
+      'access_token=gho_x&scope=&token_type=bearer',
+      `access_token=${REDACTED}&scope=&token_type=bearer`,
+    ],
+  ])('loses it, be it %s', (_, body, redacted) => {
+    expect(redactBody(body, [])).toBe(redacted)
+  })
+
+  it.each([
+    ['spaces and order', '{ "b" : 1.0,\n "a": 12345678901234567890 }'],
+    ['the word as a value', '{ "grant_type" : "refresh_token" }'],
+    ['a key that only contains it', '{ "access_token_url" : "https://x" }'],
+    ['another case', '{ "Access_Token" : 1 }'],
+    ['no JSON', 'the access_token is missing'],
+    ['a form field that only ends so', 'my_access_token=1'],
+    ['broken JSON', '{"a":'],
+    ['escapes', '{ "a" : "\\u00e9" }'],
+  ])('comes back byte for byte: %s', (_, body) => {
+    expect(redactBody(body, [])).toBe(body)
+  })
+
+  it('loses the credentials, too', () => {
+    const body = JSON.stringify({
+      url: `https://x/?t=${encodeURIComponent(TOKEN)}`,
+      echoed: TOKEN,
+      access_token: 'new',
+    })
+    expect(JSON.parse(redactBody(body, secretsOf({ TOKEN })))).toEqual({
+      url: `https://x/?t=${REDACTED}`,
+      echoed: REDACTED,
+      access_token: REDACTED,
+    })
+  })
+
+  it('keeps all other values, in their places', () => {
+    const withoutSecretKeys = fc.jsonValue()
+    fc.assert(
+      fc.property(withoutSecretKeys, (value) => {
+        const body = JSON.stringify({ access_token: 'x', value })
+        expect(JSON.parse(redactBody(body, []))).toEqual({
+          access_token: REDACTED,
+          value: JSON.parse(JSON.stringify(value)),
+        })
+      }),
+    )
+  })
+})
+
+describe('a text cut to bytes', () => {
+  it.each<[string, string, number | null, string]>([
+    ['whole below the limit', 'abc', 64, 'abc'],
+    ['whole at the limit', 'x'.repeat(64), 64, 'x'.repeat(64)],
+    ['cut one byte above it, with a note', 'x'.repeat(65), 64, `${'x'.repeat(45)} ...[cut, 65 bytes]`],
+    ['whole without a limit', 'x'.repeat(100_000), null, 'x'.repeat(100_000)],
+    ['counted in bytes', 'é'.repeat(33), 64, `${'é'.repeat(22)} ...[cut, 66 bytes]`],
+    ['cut before a character, not in it', `xx${'é'.repeat(33)}`, 64, `xx${'é'.repeat(21)} ...[cut, 68 bytes]`],
+  ])('is %s', (_, text, maxBytes, cut) => {
+    expect(cutToBytes(text, maxBytes)).toBe(cut)
+  })
+
+  it('never exceeds the limit, splits no character, and says how long it was', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', 'é', '€', '😀', '\n'), maxLength: 400 })
+    fc.assert(
+      fc.property(text, fc.integer({ min: 64, max: 300 }), (whole, maxBytes) => {
+        const cut = cutToBytes(whole, maxBytes)
+        expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(maxBytes)
+        const note = ` ...[cut, ${Buffer.byteLength(whole)} bytes]`
+        if (cut === whole) return
+        expect(cut.endsWith(note)).toBe(true)
+        const head = cut.slice(0, -note.length)
+        expect(whole.startsWith(head)).toBe(true)
+        expect(head).not.toContain('\ufffd')
+        // No more is lost than the rest of one character.
+        expect(Buffer.byteLength(cut)).toBeGreaterThan(maxBytes - 4)
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+})

@@ -1,0 +1,74 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { ItemOutcome, ItemPolicy, ItemStep } from '../../src/core/sync-item.ts'
+import { nextStep } from '../../src/core/sync-item.ts'
+
+const policy: ItemPolicy = { tries: 3, backoffSeconds: [60, 300], retryWindowSeconds: 3_600 }
+const succeeded: ItemOutcome = { kind: 'succeeded' }
+const failed: ItemOutcome = { kind: 'failed', message: 'boom' }
+const refused: ItemOutcome = { kind: 'refused', message: 'queued listener' }
+const circuitOpen: ItemOutcome = { kind: 'failed', message: 'open', minimumWaitSeconds: 200 }
+const deferred = (retryAfterSeconds: number): ItemOutcome => ({ kind: 'deferred', message: 'limit', retryAfterSeconds })
+const fails = (reason: string): ItemStep => ({ kind: 'fail', reason })
+const waits = (seconds: number, counted = true): ItemStep => ({ kind: 'wait', seconds, counted })
+
+describe('an item after an attempt', () => {
+  it.each<[string, ItemOutcome, number, number, ItemStep]>([
+    ['succeeds', succeeded, 1, 0, { kind: 'succeed' }],
+    ['succeeds also after the window', succeeded, 3, 9_999_999, { kind: 'succeed' }],
+    ['waits the first backoff after attempt 1', failed, 1, 0, waits(60)],
+    ['waits the second after attempt 2', failed, 2, 100, waits(300)],
+    ['fails at its last try', failed, 3, 100, fails('boom')],
+    ['fails past its last try', failed, 4, 100, fails('boom')],
+    ['runs when it is due exactly at the end of the window', failed, 1, 3_540, waits(60)],
+    ['fails when it would be due one second later', failed, 1, 3_541, fails('boom')],
+    ['waits out a cooldown that is longer than the backoff', circuitOpen, 1, 0, waits(200)],
+    ['waits the backoff that is longer than the cooldown', circuitOpen, 2, 0, waits(300)],
+    ['is deferred by exactly what was asked, uncounted', deferred(17), 1, 0, waits(17, false)],
+    ['is deferred also with its tries used up', deferred(17), 3, 0, waits(17, false)],
+    ['is deferred to the very end of the window', deferred(3_600), 1, 0, waits(3_600, false)],
+    ['fails at once when the deferral ends after the window', deferred(3_601), 1, 0, fails('limit')],
+    ['fails at once when it can never be delivered', refused, 0, 0, fails('queued listener')],
+  ])('%s', (_, outcome, attempts, ageSeconds, step) => {
+    expect(nextStep(outcome, attempts, ageSeconds, policy)).toEqual(step)
+  })
+
+  it('reuses the last backoff', () => {
+    expect(nextStep(failed, 7, 0, { ...policy, tries: 10 })).toEqual(waits(300))
+  })
+
+  const anyPolicy = fc.record({
+    tries: fc.integer({ min: 1, max: 20 }),
+    backoffSeconds: fc.array(fc.integer({ min: 0, max: 5_000 }), { minLength: 1, maxLength: 5 }),
+    retryWindowSeconds: fc.integer({ min: 1, max: 20_000 }),
+  })
+  const anyTrouble = fc.oneof(
+    fc.constant(failed),
+    fc.integer({ min: 1, max: 5_000 }).map(deferred),
+    fc
+      .integer({ min: 0, max: 5_000 })
+      .map((minimumWaitSeconds): ItemOutcome => ({ kind: 'failed', message: 'open', minimumWaitSeconds })),
+  )
+
+  it('never exceeds its tries nor its window, and ends', () => {
+    fc.assert(
+      fc.property(anyPolicy, fc.infiniteStream(anyTrouble), (limits, troubles) => {
+        let attempts = 0
+        let age = 0
+        let last: ItemStep | undefined
+        // Deferrals take at least a second each, so the window bounds them.
+        for (let turn = 0; turn <= limits.tries + limits.retryWindowSeconds; turn += 1) {
+          const outcome = troubles.next().value ?? failed
+          last = nextStep(outcome, attempts + 1, age, limits)
+          if (outcome.kind === 'failed') attempts += 1
+          if (last.kind !== 'wait') break
+          expect(last.counted).toBe(outcome.kind === 'failed')
+          age += last.seconds
+          expect(age).toBeLessThanOrEqual(limits.retryWindowSeconds)
+        }
+        expect(last?.kind).toBe('fail')
+        expect(attempts).toBeLessThanOrEqual(limits.tries)
+      }),
+    )
+  })
+})

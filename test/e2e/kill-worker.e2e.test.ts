@@ -1,0 +1,254 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { sendWebhooks as sendFromHere } from '../../sandbox/github/webhook-sender.ts'
+import { post, sendWebhooks } from '../../src/bin/dev/traffic.ts'
+import type { OwnStack } from './own-stack.ts'
+import { holdLocks, killNine, startOwnStack, until } from './own-stack.ts'
+
+const WEBHOOKS = 329
+/** So slowly that the worker dies twice while they are sent. */
+const WEBHOOKS_PER_SECOND = 20
+const ENTRIES = 1_000
+/** Each eighth entry of the sandbox is a pull request, which is no issue. */
+const ISSUES = 875
+const DIFFERENT = 150
+const SAME = 50
+/** The promise: settled, once, within a minute. */
+const MINUTE = 60
+
+let stack: OwnStack
+
+beforeAll(async () => {
+  stack = await startOwnStack({
+    sandboxEntries: ENTRIES,
+    // A run starts when a test says so.
+    // Items that wait hold connections of the worker's pool of 10: some are left for its other work.
+    env: { INTEGRATIONS__SCHEDULES__ENABLED: 'false', INTEGRATIONS__SYNC__ITEM_CONCURRENCY: '4' },
+  })
+})
+
+afterAll(() => stack?.stop())
+
+async function count(query: string): Promise<number> {
+  const [row] = await stack.sql.unsafe<{ count: number }[]>(`select count(*)::int as count ${query}`)
+  return row?.count ?? 0
+}
+
+/** What the dead worker sent is still carried out by Postgres; then its rows are those that nobody ends. */
+async function heldByTheDead(table: 'integration_webhooks' | 'integration_sync_items'): Promise<number[]> {
+  const writes = `query ~* '^\\s*(update|with outcome)'`
+  await until('its last statements are done', async () => {
+    return (await count(`from pg_stat_activity where state <> 'idle' and pid <> pg_backend_pid() and ${writes}`)) === 0
+  })
+  const rows = await stack.sql<{ id: number }[]>`
+    select id::int from ${stack.sql(table)} where status = 'processing' and claim is not null`
+  return rows.map((row) => row.id)
+}
+
+/** Every webhook was processed and has one log line; none is left. */
+async function expectSettledOnce(webhooks: number): Promise<void> {
+  expect(await count(`from integration_webhooks`)).toBe(webhooks)
+  expect(await count(`from integration_webhooks where status = 'processed' and claim is null`)).toBe(webhooks)
+  expect(
+    await count(`from integration_webhooks w where 1 <> (select count(*) from integration_logs l
+      where l.operation = 'webhook' and l.integration_id = w.integration_id and l.external_id = w.delivery_id
+        and l.status = 'success')`),
+  ).toBe(0)
+  expect(await count(`from integration_logs where operation = 'webhook'`)).toBe(webhooks)
+  // The host saw each delivery, and again only what a dead worker had in its hands.
+  expect(await count(`from activity`)).toBe(webhooks)
+  expect(
+    await count(`from activity a join integration_webhooks w on w.delivery_id = a.delivery_id
+      where a.runs > w.attempts`),
+  ).toBe(0)
+}
+
+describe('kill -9 of the worker', () => {
+  it('twice while 329 webhooks come in: each is processed, once, within a minute', async () => {
+    const sending = sendWebhooks(stack, { ratePerSecond: WEBHOOKS_PER_SECOND, fresh: true })
+    const dead = new Set<number>()
+    for (let kill = 1; kill <= 2; kill += 1) {
+      const before = await count(`from integration_webhooks where status = 'processed'`)
+      await until('some are processed and more are in hand', async () => {
+        return (
+          (await count(`from integration_webhooks where status = 'processed'`)) > before &&
+          (await count(`from integration_webhooks where status = 'processing'`)) > 0
+        )
+      })
+      const { back } = await killNine(stack.worker)
+      for (const id of await heldByTheDead('integration_webhooks')) dead.add(id)
+      await back
+    }
+    expect(await sending).toMatchObject({ sent: WEBHOOKS, accepted: WEBHOOKS, duplicates: 0 })
+    const afterSeconds = await until(
+      'all are settled',
+      async () => (await count(`from integration_webhooks where status in ('processed', 'failed')`)) === WEBHOOKS,
+      MINUTE,
+    )
+    console.log(`settled ${afterSeconds} s after the last was sent; the dead had ${dead.size} rows in hand`)
+    await expectSettledOnce(WEBHOOKS)
+    const again = await stack.sql<{ id: number }[]>`select id::int from integration_webhooks where attempts > 1`
+    expect([...dead]).toEqual(expect.arrayContaining(again.map((row) => row.id)))
+  })
+
+  it('in the middle of a sync: each item succeeds, once, the run ends once and the cursor is right', async () => {
+    await stack.integrations.syncs.start(stack.integrationId)
+    await until('some items are done and more are in hand', async () => {
+      return (
+        (await count(`from integration_sync_items where status = 'success'`)) > 0 &&
+        (await count(`from integration_sync_items where status = 'processing'`)) > 0
+      )
+    })
+    const { back } = await killNine(stack.worker)
+    const dead = await heldByTheDead('integration_sync_items')
+    const done = await count(`from integration_sync_items where status = 'success'`)
+    expect(done).toBeLessThan(ISSUES)
+    await back
+    const seconds = await until('the run is finished', () => runEnded(1), MINUTE)
+    console.log(
+      `run finished ${seconds} s after the worker was back; ${done} done before, the dead had ${dead.length} items in hand`,
+    )
+
+    expect(await count(`from integration_sync_items`)).toBe(ISSUES)
+    expect(await count(`from integration_sync_items where status = 'success' and claim is null`)).toBe(ISSUES)
+    expect(await count(`from integration_logs where operation = 'sync_item'`)).toBe(0)
+    expect(await count(`from issues`)).toBe(ISSUES)
+    expect(await count(`from (select distinct number from issues) n`)).toBe(ISSUES)
+    await expectOneRun()
+  })
+
+  async function runEnded(runs: number): Promise<boolean> {
+    return (
+      (await count(`from integration_logs where operation = 'sync' and status <> 'processing'
+        and metadata ? 'announced_at'`)) === runs
+    )
+  }
+
+  async function expectOneRun(): Promise<void> {
+    const runs = await stack.sql<{ status: string; metadata: Record<string, unknown> }[]>`
+      select status, metadata from integration_logs where operation = 'sync'`
+    expect(runs).toHaveLength(1)
+    const [newest] = await stack.sql<{ checkpoint: unknown }[]>`
+      select max(checkpoint_value #>> '{}') as checkpoint from integration_sync_items`
+    expect(runs[0]).toMatchObject({
+      status: 'success',
+      metadata: {
+        listed: ISSUES,
+        success_count: ISSUES,
+        failure_count: 0,
+        cursor_before: null,
+        cursor_after: newest?.checkpoint,
+      },
+    })
+    const [integration] = await stack.sql`select * from integrations where id = ${stack.integrationId}`
+    expect(integration).toMatchObject({ sync_cursor: newest?.checkpoint, consecutive_sync_failures: 0 })
+    expect(integration?.last_synced_at).not.toBeNull()
+  }
+})
+
+describe('kill -9 of the API', () => {
+  it('while webhooks come in, 50 of them the same: the sender tries again, and each is one row and one run', async () => {
+    const before = await count(`from integration_webhooks`)
+    const url = `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`
+    const different = sendWebhooks(stack, { limit: DIFFERENT, ratePerSecond: 50, fresh: true })
+    const same = Promise.all(
+      Array.from({ length: SAME }, () => sendFromHere({ url, secret: stack.webhookSecret, limit: 1 })),
+    )
+    await until('some are stored', async () => (await count(`from integration_webhooks`)) > before)
+    const { back } = await killNine(stack.api)
+    await back
+    expect(await different).toMatchObject({ sent: DIFFERENT, accepted: DIFFERENT, failed: 0 })
+    expect((await same).every((one) => one.accepted === 1)).toBe(true)
+    const stored = before + DIFFERENT + 1
+    const seconds = await until('all are settled', async () => {
+      return (await count(`from integration_webhooks where status = 'processed'`)) === stored
+    })
+    console.log(`settled ${seconds} s after the last was accepted`)
+    await expectSettledOnce(stored)
+    expect(await count(`from activity a where runs > 1`)).toBe(
+      await count(
+        `from activity a join integration_webhooks w using (delivery_id) where w.attempts > 1 and a.runs > 1`,
+      ),
+    )
+  })
+})
+
+describe('kill -9 of the worker at every step at once', () => {
+  it('goes on from a fast lane, a batch, a listing, an opening and a finalisation within a minute', async () => {
+    const runsBefore = await count(`from integration_logs where operation = 'sync'`)
+    const known = await stack.integrations.get(stack.integrationId)
+    const make = async (name: string): Promise<number> => {
+      const credentials = known.credentialsArray()
+      return (await stack.integrations.create({ provider: 'github', name, credentials, metadata: known.metadata })).id
+    }
+    // One integration for each line at which the worker dies. What it waits for there is ours.
+    const finalising = stack.integrationId
+    const [inHand, items, listing, opening] = [
+      await make('inbox'),
+      await make('items'),
+      await make('listing'),
+      await make('opening'),
+    ]
+    const waitingForLocks = (least: number) =>
+      until(`${least} statements wait`, async () => {
+        return (await count(`from pg_stat_activity where wait_event_type = 'Lock'`)) >= least
+      })
+
+    const row = await holdLocks(
+      stack.databaseUrl,
+      `select from integrations where id = ${finalising} for no key update`,
+    )
+    await stack.integrations.syncs.start(finalising)
+    await waitingForLocks(1)
+
+    const hosts = await holdLocks(stack.databaseUrl, 'lock table activity, issues in share mode')
+    await sendWebhooks({ ...stack, integrationId: inHand }, { limit: 60, fresh: true })
+    await stack.integrations.syncs.start(items)
+    await until('webhooks and items are in hand', async () => {
+      return (
+        (await count(`from integration_webhooks where integration_id = ${inHand} and status = 'processing'`)) > 0 &&
+        (await count(`from integration_sync_items where integration_id = ${items} and status = 'processing'`)) > 0
+      )
+    })
+
+    await post(`${stack.sandboxUrl}/_sandbox/faults`, { match: 'GET */issues?*page=2*', delayMs: 60_000 })
+    await stack.integrations.syncs.start(listing)
+    await until('a page is awaited', async () => {
+      const left = (await (await fetch(`${stack.sandboxUrl}/_sandbox/faults`)).json()) as { faults: unknown[] }
+      return left.faults.length === 0
+    })
+
+    const logs = await holdLocks(stack.databaseUrl, 'lock table integration_logs in share mode')
+    const waitingBefore = await count(`from pg_stat_activity where wait_event_type = 'Lock'`)
+    await stack.integrations.syncs.start(opening)
+    await waitingForLocks(waitingBefore + 1)
+
+    const killedAt = performance.now()
+    await killNine(stack.worker)
+    for (const held of [row, hosts, logs]) await held.release()
+
+    const recovered = async (name: string, rows: string, look: () => Promise<boolean>): Promise<string> => {
+      await until(`${name} has recovered (${rows})`, look, MINUTE)
+      const told = `${name} ${((performance.now() - killedAt) / 1_000).toFixed(1)} s`
+      console.log(`after the kill: ${told}`)
+      return told
+    }
+    const finished = (id: number, runs: number) => async () =>
+      (await count(`from integration_logs where operation = 'sync' and integration_id = ${id} and status = 'success'
+        and metadata ? 'announced_at'`)) === runs
+    const times = await Promise.all([
+      recovered('inbox', 'webhooks', async () => {
+        return (
+          (await count(`from integration_webhooks where integration_id = ${inHand} and status = 'processed'`)) === 60
+        )
+      }),
+      recovered('items', 'run', finished(items, 1)),
+      recovered('listing', 'run', finished(listing, 1)),
+      recovered('opening', 'run', finished(opening, 1)),
+      recovered('finalising', 'run', finished(finalising, runsBefore + 1)),
+    ])
+    console.log(times.join(', '))
+    await expectSettledOnce(await count(`from integration_webhooks`))
+    expect(await count(`from integration_sync_items where status <> 'success'`)).toBe(0)
+    expect(await count(`from integration_logs where operation = 'sync'`)).toBe(runsBefore + 4)
+  })
+})

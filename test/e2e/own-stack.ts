@@ -1,0 +1,98 @@
+/**
+ * A whole stack of a test file's own: real processes on free ports, its data in a temp folder.
+ *
+ * One a file: the host's module and the environment belong to the process, and each file has one.
+ */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sql } from 'postgres'
+import postgres from 'postgres'
+import { acquireRunLock } from '../../src/bin/dev/lock.ts'
+import { createSupervisor } from '../../src/bin/dev/processes.ts'
+import type { Restarting, Stack, StackOptions } from '../../src/bin/dev/stack.ts'
+import { startStack } from '../../src/bin/dev/stack.ts'
+
+const POLL_MS = 20
+
+export interface OwnStack extends Stack {
+  readonly folder: string
+  readonly sql: Sql
+  /** What the processes said so far, `<process> <line>`. */
+  readonly lines: readonly string[]
+  stop(): Promise<void>
+}
+
+export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandboxEntries'> = {}): Promise<OwnStack> {
+  const folder = await mkdtemp(join(tmpdir(), 'durable-e2e-'))
+  const lines: string[] = []
+  const supervisor = createSupervisor({ log: (line) => lines.push(`supervisor ${line}`) })
+  const cleanUp = async (): Promise<void> => {
+    await supervisor.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+  try {
+    const outcome = await acquireRunLock({ folder })
+    if (outcome.kind !== 'acquired') throw new Error(`${folder} is new and yet in use`)
+    const stack = await startStack({
+      folder,
+      supervisor,
+      lock: outcome.lock,
+      checklist: { step: (_, work) => work(() => {}) },
+      onLine: (source, line) => {
+        lines.push(`${source} ${line}`)
+        if (process.env.TEST_SERVER_LOGS) process.stderr.write(`${source} ${line}\n`)
+      },
+      anyPorts: true,
+      ...options,
+    })
+    const sql = postgres(stack.databaseUrl, { max: 4, onnotice: () => {} })
+    supervisor.own('the test', () => sql.end({ timeout: 5 }))
+    return Object.assign(stack, { folder, sql, lines, stop: cleanUp })
+  } catch (error) {
+    await cleanUp()
+    throw error
+  }
+}
+
+/** `kill -9`. Ends when the process is gone; `back` ends when its successor is ready. */
+export async function killNine(kept: Restarting): Promise<{ back: Promise<void> }> {
+  const { pid } = kept
+  const back = kept.nextReady()
+  process.kill(pid, 'SIGKILL')
+  await until(`process ${pid} is gone`, async () => !isThere(pid), 5)
+  return { back }
+}
+
+export function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Looks until there is an answer. @returns how many seconds it took */
+export async function until(what: string, look: () => Promise<boolean>, seconds = 60): Promise<number> {
+  const startedAt = performance.now()
+  const passed = (): number => (performance.now() - startedAt) / 1_000
+  while (!(await look())) {
+    if (passed() > seconds) throw new Error(`Within ${seconds} s it did not come to pass that ${what}.`)
+    await sleep(POLL_MS)
+  }
+  return Math.round(passed() * 10) / 10
+}
+
+/** Takes locks until they are released: what needs them stops at a known line, and a kill meets it there. */
+export async function holdLocks(databaseUrl: string, statement: string): Promise<{ release(): Promise<void> }> {
+  const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} })
+  await sql.unsafe(`begin; ${statement}`)
+  return {
+    async release() {
+      await sql.unsafe('rollback')
+      await sql.end({ timeout: 5 })
+    },
+  }
+}

@@ -1,0 +1,167 @@
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import postgres from 'postgres'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { RunningState } from '../../src/bin/dev/lock.ts'
+import { isRunning } from '../../src/bin/dev/processes.ts'
+import type { DevCommand } from './dev-command.ts'
+import { runningState, runScript } from './dev-command.ts'
+import { until } from './own-stack.ts'
+
+const IS_UP = /Ctrl-C stops it/
+const MINUTE = 60
+/** Five are kept: Postgres, Temporal, the sandbox, the API, the worker. */
+const CHILDREN = ['Postgres', 'Temporal', 'sandbox', 'api', 'worker']
+
+let folder: string
+const started: DevCommand[] = []
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'durable-restart-'))
+})
+
+afterEach(async () => {
+  for (const command of started.splice(0)) await interrupt(command)
+  await rm(folder, { recursive: true, force: true })
+})
+
+function start(env: Record<string, string> = {}): DevCommand {
+  const command = runScript('start', ['--data', folder], env)
+  started.push(command)
+  return command
+}
+
+/** Ctrl-C in the terminal: a SIGINT to the whole group. */
+async function interrupt({ child, exited }: DevCommand): Promise<{ code: number | null }> {
+  if (child.exitCode === null && child.signalCode === null) process.kill(-(child.pid as number), 'SIGINT')
+  return exited
+}
+
+async function expectNobodyLeft(state: RunningState): Promise<void> {
+  await until(
+    'all processes are gone',
+    async () => [state.supervisor, ...state.children].every((one) => !isRunning(one)),
+    30,
+  )
+}
+
+/** The database of the stack that runs on the folder now. */
+async function query<Row extends Record<string, unknown>>(text: string): Promise<Row[]> {
+  const url = new URL(/postgres:\/\/\S+/.exec(runningState(folder).urls.Postgres ?? '')?.[0] ?? '')
+  url.password = readFileSync(join(folder, 'postgres', 'password'), 'utf8').trim()
+  const sql = postgres(url.href, { max: 1, onnotice: () => {} })
+  try {
+    return (await sql.unsafe(text)) as unknown as Row[]
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+}
+
+async function numberOf(text: string): Promise<number> {
+  const [row] = await query<{ count: number }>(`select count(*)::int as count ${text}`)
+  return row?.count ?? 0
+}
+
+async function allSettled(): Promise<boolean> {
+  return (
+    (await numberOf(`from integration_webhooks where status <> 'processed'`)) === 0 &&
+    (await numberOf(`from integration_sync_items where status <> 'success'`)) === 0 &&
+    (await numberOf(`from integration_logs where operation = 'sync' and status <> 'success'`)) === 0
+  )
+}
+
+describe('npm start', () => {
+  it('says that it runs, comes back with its data after a kill -9 of everything, and goes on', async () => {
+    const first = start()
+    await first.said(IS_UP)
+    const { urls } = runningState(folder)
+
+    const second = start()
+    expect(await second.exited).toEqual({ code: 0, signal: null })
+    const said = second.lines.join('\n')
+    expect(said).toContain('running already')
+    for (const url of [urls.API, urls['Temporal UI'], urls.Webhooks]) expect(said).toContain(url)
+
+    // Its own traffic begins at once: a first sync and webhooks.
+    await until('webhooks and items are under way', async () => {
+      return (
+        (await numberOf('from integration_webhooks')) > 0 &&
+        (await numberOf(`from integration_logs where operation = 'sync' and status = 'processing'`)) > 0
+      )
+    })
+    const state = runningState(folder)
+    expect(state.children.map((child) => child.name)).toEqual(expect.arrayContaining(CHILDREN))
+    const [before] = await query<{ id: string; last: string }>(
+      `select (select min(id) from integrations) as id, (select max(id) from integration_webhooks) as last`,
+    )
+    for (const { pid } of [state.supervisor, ...state.children]) process.kill(pid, 'SIGKILL')
+    await expectNobodyLeft(state)
+
+    const again = start()
+    await again.said(IS_UP)
+    expect(await query(`select id from integrations`)).toEqual([{ id: before?.id }])
+    expect(await numberOf(`from integration_webhooks where id <= ${before?.last}`)).toBeGreaterThan(0)
+    const settledAfter = await until('all that was begun is settled', allSettled, MINUTE)
+    console.log(`kill -9 of everything: settled ${settledAfter} s after it was up again`)
+    expect(
+      await numberOf(`from (select from integration_webhooks w left join integration_logs l
+      on l.operation = 'webhook' and l.external_id = w.delivery_id group by w.id having count(l.id) <> 1) twice`),
+    ).toBe(0)
+
+    expect(await numberOf(`from integration_logs where operation = 'sync' and status = 'success'`)).toBeGreaterThan(0)
+    await until('a new webhook is processed', async () => {
+      return (await numberOf(`from integration_webhooks where id > ${before?.last} and status = 'processed'`)) > 0
+    })
+
+    expect(await interrupt(again)).toEqual({ code: 0, signal: null })
+  })
+
+  it('ends what a killed supervisor left behind, and stops everything at Ctrl-C', async () => {
+    const first = start()
+    await first.said(IS_UP)
+    const left = runningState(folder)
+    process.kill(left.supervisor.pid, 'SIGKILL')
+
+    const again = start()
+    await again.said(IS_UP)
+    for (const orphan of left.children) expect(isRunning(orphan), orphan.name).toBe(false)
+
+    const state = runningState(folder)
+    expect(await interrupt(again)).toEqual({ code: 0, signal: null })
+    await expectNobodyLeft(state)
+    expect(() => runningState(folder)).toThrow('ENOENT')
+  })
+
+  it('stops at Ctrl-C while it is still starting', async () => {
+    const first = start()
+    await first.said(/✓ {2}Postgres/)
+    const state = runningState(folder)
+    expect(await interrupt(first)).toEqual({ code: 0, signal: null })
+    await expectNobodyLeft(state)
+  })
+
+  it('stops what it has started when the worker can not come up, and says why in one message', async () => {
+    const script = `if (process.argv[1]?.endsWith('worker.ts')) { console.error('no worker today'); process.exit(3) }`
+    const failing = start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(script)}` })
+    await failing.said(/✓ {2}integration/)
+    const state = runningState(folder)
+    expect(await failing.exited).toEqual({ code: 1, signal: null })
+    await expectNobodyLeft(state)
+    expect(failing.lines.filter((line) => line.includes('no worker today'))).toHaveLength(1)
+    const message = failing.lines.slice(failing.lines.findIndex((line) => line.includes('✗')) + 1)
+    expect(message).toEqual(['worker ended before it was ready. Its last lines:', 'no worker today'])
+  })
+
+  it.each([
+    ['INTEGRATIONS__WEBHOOK__CONCURRENCY', 'abc', /webhook\.concurrency: expected an integer .*received "abc"/],
+    ['TEMPORAL_ADDRESS', '127.0.0.1:1', /Temporal .*127\.0\.0\.1:1.*TEMPORAL_ADDRESS/],
+  ])('refuses %s=%s with one message and no stack', async (name, value, message) => {
+    const failing = start({ [name]: value })
+    expect(await failing.exited).toEqual({ code: 1, signal: null })
+    const said = failing.lines.join('\n')
+    expect(said).toMatch(message)
+    expect(said).not.toMatch(/^\s+at /m)
+  })
+})

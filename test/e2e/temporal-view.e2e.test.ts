@@ -1,0 +1,110 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { post, sendWebhooks } from '../../src/bin/dev/traffic.ts'
+import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import type { OwnStack } from './own-stack.ts'
+import { startOwnStack, until } from './own-stack.ts'
+
+const execute = promisify(execFile)
+
+const WEBHOOKS = 10
+/** The listing asks for four pages; the last one is kept waiting for so long, so that a run is there to be looked at. */
+const SLOW_PAGE_MS = 5_000
+
+let stack: OwnStack
+let binary: string
+
+beforeAll(async () => {
+  binary = await findTemporalBinary()
+  stack = await startOwnStack()
+})
+
+afterAll(() => stack?.stop())
+
+async function temporal(...args: string[]): Promise<unknown> {
+  const { stdout } = await execute(binary, [...args, '--address', stack.temporalAddress, '--output', 'json'])
+  return JSON.parse(stdout)
+}
+
+async function query(workflow: string, type: string): Promise<unknown> {
+  const answer = (await temporal('workflow', 'query', '--workflow-id', workflow, '--type', type)) as {
+    queryResult: unknown[]
+  }
+  return answer.queryResult[0]
+}
+
+interface Listed {
+  readonly execution: { readonly workflowId: string }
+  readonly type: { readonly name: string }
+  readonly taskQueue: string
+}
+
+describe('what Temporal shows of a running stack', () => {
+  it('answers for the inbox with what it has done', async () => {
+    await sendWebhooks(stack, { limit: WEBHOOKS })
+    const inbox = `integrations:webhook-inbox:${stack.integrationId}`
+    await until('the inbox waits', async () => {
+      const state = (await query(inbox, 'state')) as { phase: string; processed: number }
+      return state.phase === 'waiting' && state.processed === WEBHOOKS
+    })
+    expect(await query(inbox, 'state')).toMatchObject({ phase: 'waiting', processed: WEBHOOKS, failed: 0 })
+  })
+
+  it('answers for a run with its progress, while it lists and when it is done', async () => {
+    const run = `integrations:sync:${stack.integrationId}`
+    await post(`${stack.sandboxUrl}/_sandbox/faults`, { match: 'GET */issues?*page=4*', delayMs: SLOW_PAGE_MS })
+    await stack.integrations.syncs.start(stack.integrationId)
+    await until('the run lists', async () => {
+      const [log] = await stack.sql`select from integration_logs where operation = 'sync'`
+      return log !== undefined
+    })
+    expect(await query(run, 'progress')).toMatchObject({ phase: 'listing', listed: null, succeeded: 0 })
+
+    await until('the run is done', async () => ((await query(run, 'progress')) as { phase: string }).phase === 'done')
+    expect(await query(run, 'progress')).toMatchObject({ listed: 298, succeeded: 298, failed: 0, waiting: 0 })
+  })
+
+  it('lists both', async () => {
+    // The list is written after the fact.
+    await until('both are listed', async () => {
+      const listed = (await temporal('workflow', 'list')) as Listed[]
+      const found = new Map(listed.map((entry) => [entry.type.name, entry.execution.workflowId]))
+      return (
+        found.get('syncIntegration') === `integrations:sync:${stack.integrationId}` &&
+        found.get('webhookInbox') === `integrations:webhook-inbox:${stack.integrationId}`
+      )
+    })
+  })
+
+  it('has the Schedule that starts the runs that are due', async () => {
+    const schedule = (await temporal(
+      'schedule',
+      'describe',
+      '--schedule-id',
+      'integrations:schedule:dispatch-syncs',
+    )) as { schedule: { action: { startWorkflow: { workflowType: { name: string } } } } }
+    expect(schedule.schedule.action.startWorkflow.workflowType.name).toBe('dispatchSyncs')
+  })
+
+  it('has a UI', async () => {
+    const answer = await fetch(stack.temporalUi ?? '')
+    expect(answer.status).toBe(200)
+    expect(answer.headers.get('content-type')).toContain('text/html')
+  })
+
+  it('keeps payloads and credentials out of the histories', async () => {
+    const { token, webhook_secret: webhookSecret } = (
+      await stack.integrations.get(stack.integrationId)
+    ).credentialsArray()
+    for (const id of [
+      `integrations:webhook-inbox:${stack.integrationId}`,
+      `integrations:sync:${stack.integrationId}`,
+    ]) {
+      const history = JSON.stringify(await temporal('workflow', 'show', '--workflow-id', id))
+      expect(history.length).toBeGreaterThan(1_000)
+      for (const secret of [String(token), String(webhookSecret), 'octocat', 'sender'])
+        expect(history).not.toContain(secret)
+    }
+  })
+})

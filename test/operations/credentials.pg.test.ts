@@ -1,0 +1,164 @@
+/** Credentials: checked, encrypted, merged, never shown. */
+import { inspect } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { z } from 'zod'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { listen, testIntegrations } from '../support/integrations.ts'
+import { CREDENTIALS, TOKEN } from '../support/providers.ts'
+import { makeIntegration, setIntegration } from '../support/rows.ts'
+
+const Schema = z.looseObject({ token: z.string().min(8), nested: z.object({ port: z.number() }).optional() })
+
+let database: TestDatabase
+let test: TestIntegrations
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, { providers: { plain: {}, strict: { credentialsSchema: Schema } } })
+})
+
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+describe('stored credentials', () => {
+  it('are an envelope bound to the row, and come back as given', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    const [row] = await test.sql`select credentials from integrations where id = ${id}`
+    expect(row?.credentials).toMatch(/^v1\.test\.[\w-]+\.[\w-]+\.[\w-]+$/)
+    expect(row?.credentials).not.toContain(TOKEN)
+    expect((await test.integrations.get(id)).credentialsArray()).toEqual(CREDENTIALS)
+  })
+
+  it('copied to another row can not be read there', async () => {
+    const [from, to] = [await makeIntegration(test, 'plain'), await makeIntegration(test, 'plain')]
+    await test.sql`update integrations set credentials = (select credentials from integrations where id = ${from.id}) where id = ${to.id}`
+    const copied = await to.refresh()
+    expect(() => copied.credentialsArray()).toThrow(
+      expect.objectContaining({ code: 'credentials_unreadable', integrationId: to.id }),
+    )
+  })
+
+  it('are a copy: changing it changes nothing', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    integration.credentialsArray().token = 'changed'
+    expect(integration.credentialsArray().token).toBe(TOKEN)
+  })
+
+  it.each([
+    ['inspect', (handle: Integration) => inspect(handle, { depth: 10, showHidden: true, getters: true })],
+    ['JSON', (handle: Integration) => JSON.stringify(handle)],
+    ['JSON of something around it', (handle: Integration) => JSON.stringify({ deep: [handle] })],
+    ['a template', (handle: Integration) => `${handle}`],
+    ['its own values', (handle: Integration) => inspect(Object.values({ ...handle }), { depth: 10 })],
+  ])('are not shown by %s', async (_, show) => {
+    const integration = await makeIntegration(test, 'plain')
+    integration.credentialsArray()
+    for (const secret of Object.values(CREDENTIALS)) expect(show(integration)).not.toContain(secret)
+    expect(JSON.parse(JSON.stringify(integration))).toEqual({
+      id: integration.id,
+      provider: 'plain',
+      name: 'of a test',
+    })
+  })
+})
+
+describe('a patch', () => {
+  it.each<[string, Record<string, unknown>, boolean, Record<string, unknown>]>([
+    ['merges: absent keys stay', { added: 1 }, false, { ...CREDENTIALS, added: 1 }],
+    ['replaces a value', { token: 'another' }, false, { ...CREDENTIALS, token: 'another' }],
+    ['removes by null', { webhook_secret: null }, false, { token: TOKEN }],
+    ['keeps what is false, 0 or empty', { a: false, b: 0, c: '' }, false, { ...CREDENTIALS, a: false, b: 0, c: '' }],
+    ['replaces all when told', { token: 'only' }, true, { token: 'only' }],
+  ])('%s', async (_, patch, replace, after) => {
+    const integration = await makeIntegration(test, 'plain')
+    await integration.updateCredentials(patch, { replace })
+    expect((await integration.refresh()).credentialsArray()).toEqual(after)
+  })
+
+  it('tells CredentialsUpdated with keys, never values', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    const told = vi.fn()
+    listen(test, 'CredentialsUpdated', told)
+    await integration.updateCredentials({ token: 'a-brand-new-token', gone: null })
+    expect(told.mock.calls[0]?.[0]).toMatchObject({ keys: ['token', 'gone'] })
+    expect(JSON.stringify(told.mock.calls)).not.toContain('a-brand-new-token')
+  })
+
+  it('and another at the same moment both come in, however many', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    await Promise.all(Array.from({ length: 24 }, (_, n) => integration.updateCredentials({ [`key${n}`]: n })))
+    const stored = (await integration.refresh()).credentialsArray()
+    expect(Object.keys(stored)).toHaveLength(24 + Object.keys(CREDENTIALS).length)
+  })
+
+  it('is refused while the credentials can not be read; a replacement is not', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    await setIntegration(test, integration.id, { credentials: 'plain text' })
+    await expect(integration.updateCredentials({ a: 1 })).rejects.toMatchObject({ code: 'credentials_unreadable' })
+    await integration.updateCredentials({ token: 'fresh' }, { replace: true })
+    expect((await integration.refresh()).credentialsArray()).toEqual({ token: 'fresh' })
+  })
+
+  it('of a row that is gone says so', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    await test.sql`delete from integrations where id = ${integration.id}`
+    await expect(integration.updateCredentials({ a: 1 })).rejects.toMatchObject({ code: 'integration_not_found' })
+  })
+})
+
+describe('credentials that do not fit', () => {
+  it.each<[string, unknown]>([
+    ['null', null],
+    ['a list', ['a']],
+    ['a text', 'token'],
+    ['more than 64 KiB', { blob: 'x'.repeat(65_536) }],
+  ])('as %s are refused at create, nothing stored', async (_, credentials) => {
+    await storesNothing(async () => {
+      await expect(
+        test.integrations.create({ provider: 'plain', name: 'n', credentials: credentials as never }),
+      ).rejects.toMatchObject({ code: 'invalid_argument', argument: 'credentials' })
+    })
+  })
+
+  it('the schema: the error names paths, not values', async () => {
+    await storesNothing(async () => {
+      const credentials = { token: 'shorty', nested: { port: 'a-port-text' } }
+      const error = await test.integrations
+        .create({ provider: 'strict', name: 'n', credentials })
+        .catch((refused) => refused)
+      expect(error).toMatchObject({
+        code: 'invalid_credentials',
+        field: 'credentials',
+        issues: [{ path: 'token' }, { path: 'nested.port' }],
+      })
+      expect(inspect(error, { depth: 10 })).not.toMatch(/shorty|a-port-text/)
+    })
+  })
+
+  it('the schema after a patch are refused, the stored ones stay', async () => {
+    const integration = await makeIntegration(test, 'strict')
+    const before = await envelopeOf(integration.id)
+    await expect(integration.updateCredentials({ token: null })).rejects.toMatchObject({ code: 'invalid_credentials' })
+    await expect(integration.updateCredentials({ other: 1 }, { replace: true })).rejects.toMatchObject({
+      issues: [{ path: 'token' }],
+    })
+    expect(await envelopeOf(integration.id)).toBe(before)
+  })
+})
+
+async function envelopeOf(id: number): Promise<unknown> {
+  const [row] = await test.sql`select credentials from integrations where id = ${id}`
+  return row?.credentials
+}
+
+async function storesNothing(work: () => Promise<void>): Promise<void> {
+  const count = async () => Number((await test.sql`select count(*) as n from integrations`)[0]?.n)
+  const before = await count()
+  await work()
+  expect(await count()).toBe(before)
+}
