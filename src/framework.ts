@@ -18,8 +18,12 @@ export interface WorkflowStarters {
    * that fails is tried again in the background, and recovery sweeps what is left.
    */
   wakeInbox(integrationId: number): void
-  /** Starts a run. Its id is the overlap lock: a second start is refused by the server. */
-  startSync(integrationId: number): Promise<'started' | 'already running'>
+  /**
+   * Starts a run, on the queue of its provider. Its id is the overlap lock: a second start is refused by the server.
+   *
+   * @throws BackendUnreachable when Temporal does not answer within 5 s
+   */
+  startSync(integrationId: number, provider: string): Promise<'started' | 'already running'>
   /** Starts a host's own workflow as the handler of one webhook; a second start of the same attempt does nothing. */
   startHandler(handler: { workflow: string; taskQueue?: string }, input: HandlerInput): Promise<void>
   close(): Promise<void>

@@ -9,6 +9,7 @@ import type { Sql } from 'postgres'
 import { postgresCache } from './cache/postgres.ts'
 import { loadConfig } from './config/load.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
+import { InvalidConfiguration } from './core/errors.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import { systemClock } from './core/logger.ts'
 import { checkConnection, connect } from './db/client.ts'
@@ -28,6 +29,7 @@ import {
   listIntegrations,
   updateIntegrationRow,
 } from './operations/integrations.ts'
+import { startSyncNow } from './operations/syncs.ts'
 import type { Arrival, Delivery } from './operations/webhook-arrival.ts'
 import { receiveDelivery, wakePendingInboxes } from './operations/webhook-arrival.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from './providers/events.ts'
@@ -94,7 +96,10 @@ export interface Integrations {
     wakePending(): Promise<number>
   }
   readonly syncs: {
-    /** Starts a run now, due or not. */
+    /**
+     * Starts a run now, due or not. A run that has just noted its end may still be telling its listeners, and counts as
+     * running until then.
+     */
     start(integrationId: number): Promise<'started' | 'already running'>
   }
 
@@ -119,6 +124,7 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
     optionProviderKeys: Object.keys(options.providers ?? {}),
     middlewareNames: [],
   })
+  refuseMiddleware(config)
   const logger = options.logger ?? defaultLogger()
   for (const warning of warnings) logger.warn({}, warning)
 
@@ -180,7 +186,7 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
       receive: (delivery) => receiveDelivery(framework, delivery),
       wakePending: () => wakePendingInboxes(framework),
     },
-    syncs: { start: (integrationId) => framework.workflows.startSync(integrationId) },
+    syncs: { start: (integrationId) => startSyncNow(framework, integrationId) },
     migrate: () => migrate(target),
     async ready() {
       await checkConnection(connection)
@@ -210,6 +216,18 @@ export function partsOf(integrations: Integrations): Parts {
   const parts = PARTS.get(integrations)
   if (parts === undefined) throw new TypeError('expected an object made by createIntegrations() of this very package')
   return parts
+}
+
+/** Nothing mounts middleware yet, and a route that looks protected must not be open. */
+function refuseMiddleware({ webhook }: Config): void {
+  if (webhook.middleware.length === 0) return
+  throw new InvalidConfiguration([
+    {
+      key: 'webhook.middleware',
+      expected: 'an empty list: this version mounts no middleware; put your own before createApi()',
+      received: JSON.stringify(webhook.middleware),
+    },
+  ])
 }
 
 function defaultLogger(): Logger {

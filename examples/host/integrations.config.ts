@@ -19,8 +19,8 @@ const integrations = createIntegrations({
   models: { issue: issueModel },
 })
 
-// The host's own pool, for its own tables.
-const sql = postgres(process.env.DATABASE_URL ?? '', { max: 5, onnotice: () => {} })
+// The host's own pool, for its own tables. Without fetch_types a connection that is cut at its start can't end the process.
+const sql = postgres(process.env.DATABASE_URL ?? '', { max: 5, fetch_types: false, onnotice: () => {} })
 const db = drizzle(sql)
 
 // Runs inside the item's own job, perhaps more than once: storing the same issue twice changes nothing.

@@ -4,49 +4,30 @@
  * Rule: docs/behaviour/syncs.md.
  */
 import { Context } from '@temporalio/activity'
-import { delayAfter } from '../core/backoff.ts'
-import { nextCursor } from '../core/checkpoint.ts'
 import type { Json } from '../core/json.ts'
 import { secretsOf } from '../core/redaction.ts'
 import type { RunStatus } from '../core/sync-run.ts'
-import { effectiveIntervalMinutes, intervalMultiplier, runStatus } from '../core/sync-run.ts'
-import type { Transaction } from '../db/client.ts'
-import { dueIntegrations, findIntegration, lockIntegration, recordRunTimes } from '../db/queries/integrations.ts'
+import { dueIntegrations, findIntegration, lockIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
-import {
-  cursorWasSetAfter,
-  findLog,
-  findRunLog,
-  insertLog,
-  lockLog,
-  mergeLogMetadata,
-  updateLog,
-} from '../db/queries/logs.ts'
-import type { ItemCounts } from '../db/queries/sync-items.ts'
-import {
-  countItems,
-  deleteUnstartedItems,
-  finishedCheckpoints,
-  hasUnresolvedFailure,
-  insertSyncItems,
-  waitingItems,
-} from '../db/queries/sync-items.ts'
+import { findLog, findRunLog, insertLog, mergeLogMetadata } from '../db/queries/logs.ts'
+import { deleteUnstartedItems, insertSyncItems } from '../db/queries/sync-items.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { getIntegration, integrationHandle } from '../operations/integration.ts'
 import { redactedErrorLine } from '../operations/redacted-error.ts'
+import type { Finalisation } from '../operations/sync-finalisation.ts'
+import { failRun, finaliseRun } from '../operations/sync-finalisation.ts'
 import type { HasScheduledSync } from '../providers/provider.ts'
 import { classifiesFailures, hasIncrementalSync, hasScheduledSync } from '../providers/provider.ts'
 import { asFailure, isFinalFault } from './failures.ts'
 import { StoringSession } from './sync-session.ts'
 
+export type { Finalisation } from '../operations/sync-finalisation.ts'
+
 /** Integrations looked at in one dispatch; the next minute's takes the rest. */
 const MAX_DUE = 1_000
 /** A listing's own faults end it after so many attempts; a lost worker does not count against them. */
 const LISTING_ATTEMPTS = 3
-const CHECKPOINT_PAGE = 5_000
-/** As many rows as a run's list of waiting items holds. */
-const MAX_WAITING = 1_000
 /** Ids kept in the log of a run, so that its requests can be found. */
 const MAX_REQUEST_IDS = 1_000
 
@@ -73,17 +54,6 @@ export interface Listing {
   readonly duplicatesDropped: number
 }
 
-export type Finalisation =
-  | {
-      readonly kind: 'finalised'
-      readonly status: RunStatus
-      readonly succeeded: number
-      readonly failed: number
-      readonly skipped: number
-    }
-  | { readonly kind: 'unfinished'; readonly pending: number; readonly waiting: { id: number; seconds: number }[] }
-  | { readonly kind: 'not this time'; readonly reason: string }
-
 export function syncRunActivities(framework: Framework) {
   const { config, db, tables, logger, providers, listeners } = framework
 
@@ -100,7 +70,7 @@ export function syncRunActivities(framework: Framework) {
         limit: MAX_DUE,
       })
       let started = 0
-      for (const row of due) if ((await framework.workflows.startSync(row.id)) === 'started') started += 1
+      for (const row of due) if ((await framework.workflows.startSync(row.id, row.provider)) === 'started') started += 1
       return { due: due.length, started, alreadyRunning: due.length - started }
     },
 
@@ -163,7 +133,7 @@ export function syncRunActivities(framework: Framework) {
       return await list(row, log, context)
     },
 
-    /** The listing is given up: nothing of it is kept, the cursor stays, the next run is planned. */
+    /** The run is given up: its log says why, the cursor stays, the next run is planned. Once only, as finalisation. */
     async failSyncRun({
       integrationId,
       syncLogId,
@@ -173,27 +143,15 @@ export function syncRunActivities(framework: Framework) {
       syncLogId: number
       reason: string
     }): Promise<void> {
-      await db.transaction(async (tx) => {
-        const row = await lockIntegration(tx, tables, integrationId)
-        const log = await lockLog(tx, tables, syncLogId)
-        if (row === null || log === null || log.status !== 'processing') return
-        await deleteUnstartedItems(tx, tables, syncLogId)
-        await updateLog(tx, tables, syncLogId, {
-          status: 'failed',
-          error: reason.slice(0, 1_000),
-          durationMs: ageOf(log),
-        })
-        await planNext(tx, row, { clean: false })
-      })
+      await failRun(framework, { integrationId, syncLogId }, reason)
       logger.error(
         { event: 'sync.failed', integration: integrationId, run: syncLogId, error: reason },
-        'sync run failed: its listing did not end',
+        'sync run failed',
       )
     },
 
     /**
-     * Ends the run once all its items have ended: status, counts, cursor and times in one transaction, under the locks of
-     * the integration and of the run's log. Once only: the log must still be `processing`.
+     * Ends the run once all its items have ended: status, counts, cursor and times. A second try finds it ended.
      */
     async finaliseSyncRun({
       integrationId,
@@ -202,7 +160,7 @@ export function syncRunActivities(framework: Framework) {
       integrationId: number
       syncLogId: number
     }): Promise<Finalisation> {
-      const { result, cursor } = await db.transaction((tx) => finalise(tx, integrationId, syncLogId))
+      const { result, cursor } = await finaliseRun(framework, { integrationId, syncLogId })
       if (result.kind === 'finalised')
         logger.info(
           {
@@ -299,93 +257,8 @@ export function syncRunActivities(framework: Framework) {
     const nonRetryable = isFinalFault(error, classOf) || context.info.attempt >= LISTING_ATTEMPTS
     return asFailure(error, { secrets, nonRetryable })
   }
-
-  async function finalise(
-    tx: Transaction,
-    integrationId: number,
-    syncLogId: number,
-  ): Promise<{ result: Finalisation; cursor: Json }> {
-    const row = await lockIntegration(tx, tables, integrationId)
-    const log = await lockLog(tx, tables, syncLogId)
-    if (row === null || log === null) return notNow('the run or its integration is gone')
-    const metadata = log.metadata as RunMetadata
-    if (!metadata.enumerated) return notNow('the listing is not complete')
-    const counts = await countItems(tx, tables, syncLogId)
-    const before = (row.syncCursor ?? null) as Json
-    if (log.status !== 'processing') return { result: finalised(log.status as RunStatus, counts), cursor: before }
-    if (counts.pending + counts.processing > 0) {
-      const waiting = await waitingItems(tx, tables, syncLogId, MAX_WAITING)
-      const again = waiting.map((item) => ({ id: item.id, seconds: remainingWait(item) }))
-      return { result: { kind: 'unfinished', pending: counts.pending, waiting: again }, cursor: before }
-    }
-
-    const status = runStatus({ succeeded: counts.success, failed: counts.failed, skipped: counts.skipped })
-    const advanced = counts.failed === 0 ? await advancedCursor(tx, row, log) : null
-    const cursor = advanced === null ? before : advanced.to
-    await updateLog(tx, tables, syncLogId, {
-      status,
-      durationMs: ageOf(log),
-      summary: `${counts.success} succeeded, ${counts.failed} failed, ${counts.skipped} skipped`,
-      metadata: {
-        ...metadata,
-        success_count: counts.success,
-        failure_count: counts.failed,
-        skipped_count: counts.skipped,
-        cursor_after: cursor,
-      },
-    })
-    await planNext(tx, row, { clean: counts.failed === 0, ...(advanced === null ? {} : { cursor }) })
-    return { result: finalised(status, counts), cursor }
-  }
-
-  /** The cursor after this clean run; null when it stays. An unresolved failure of an earlier run holds it too. */
-  async function advancedCursor(tx: Transaction, row: IntegrationRow, log: LogRow): Promise<{ to: Json } | null> {
-    const provider = providers.get(row.provider) as HasScheduledSync
-    const reduce = (checkpoints: readonly Json[]): Json => provider.reduceCheckpoints(checkpoints)
-    if (await hasUnresolvedFailure(tx, tables, row.id, log.id)) return null
-    if (await cursorWasSetAfter(tx, tables, row.id, log.id)) return null
-    let reduced: Json = null
-    for await (const page of finishedCheckpoints(tx, tables, log.id, CHECKPOINT_PAGE))
-      reduced = reduce(reduced === null ? page : [reduced, ...page])
-    const step = nextCursor((row.syncCursor ?? null) as Json, [reduced], reduce)
-    return step.kind === 'advance' ? { to: step.to } : null
-  }
-
-  async function planNext(tx: Transaction, row: IntegrationRow, run: { clean: boolean; cursor?: Json }): Promise<void> {
-    const provider = providers.find(row.provider)
-    const interval =
-      provider !== null && hasScheduledSync(provider) ? intervalOf(row, provider) : row.syncIntervalMinutes
-    const consecutiveFailures = run.clean ? 0 : row.consecutiveSyncFailures + 1
-    const multiplier = intervalMultiplier(consecutiveFailures, config.sync.failure_backoff_max_multiplier)
-    await recordRunTimes(tx, tables, row.id, {
-      ...run,
-      consecutiveFailures,
-      intervalMinutes: interval === null ? null : interval * multiplier,
-    })
-  }
-
-  function remainingWait(item: { attempts: number; updatedAt: Date }): number {
-    const waited = (framework.clock.now().getTime() - item.updatedAt.getTime()) / 1_000
-    return Math.max(0, Math.ceil(delayAfter(Math.max(item.attempts, 1), config.sync.item_backoff) - waited))
-  }
-
-  function ageOf(log: LogRow): number {
-    return Math.max(0, framework.clock.now().getTime() - log.createdAt.getTime())
-  }
-}
-
-function intervalOf(row: IntegrationRow, provider: HasScheduledSync): number | null {
-  return effectiveIntervalMinutes(row.syncIntervalMinutes, provider.defaultSyncInterval?.() ?? null)
 }
 
 function listingOf(metadata: RunMetadata): Listing {
   return { listed: Number(metadata.listed ?? 0), duplicatesDropped: Number(metadata.duplicates_dropped ?? 0) }
-}
-
-function finalised(status: RunStatus, counts: ItemCounts): Extract<Finalisation, { kind: 'finalised' }> {
-  return { kind: 'finalised', status, succeeded: counts.success, failed: counts.failed, skipped: counts.skipped }
-}
-
-function notNow(reason: string): { result: Finalisation; cursor: Json } {
-  return { result: { kind: 'not this time', reason }, cursor: null }
 }

@@ -46,6 +46,7 @@ async function answer(integrations: Integrations, context: Context, integrationI
     path: url.pathname,
     query: url.search.slice(1),
     headers: req.raw.headers,
+    rawHeaders: rawHeaders(context),
     readBody: (maxBytes) => readBody(req.raw, maxBytes),
   })
   return toResponse(context, arrival)
@@ -116,4 +117,14 @@ function concatenated(chunks: readonly Uint8Array[], length: number): Uint8Array
     at += chunk.byteLength
   }
   return bytes
+}
+
+/** As Node received them; another server that runs this app gives only the joined ones. */
+function rawHeaders({ env, req }: Context): Iterable<readonly [string, string]> {
+  const sent = (env as { incoming?: { rawHeaders?: string[] } } | undefined)?.incoming?.rawHeaders
+  if (sent === undefined) return req.raw.headers
+  return Array.from({ length: sent.length / 2 }, (_, index) => [
+    (sent[index * 2] as string).toLowerCase(),
+    sent[index * 2 + 1] as string,
+  ])
 }

@@ -30,7 +30,8 @@ export interface StoredDelivery {
 export function storeDelivery(delivery: {
   method: string
   query: string
-  headers: Headers
+  /** Lower-case names and values in the order of arrival; a repeated header comes as often as it was sent. */
+  headers: Iterable<readonly [string, string]>
   rawBody: Uint8Array
 }): StoredDelivery {
   // A map first: a header may be called `__proto__`.

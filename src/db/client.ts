@@ -54,6 +54,9 @@ export function connect({ database, pool = {} }: ConnectOptions): Connection {
     max,
     idle_timeout: idleSeconds,
     connect_timeout: CONNECT_SECONDS,
+    // A connection's first query would ask for the array types; if the connection is cut meanwhile, the driver (3.4) lets the
+    // rejection go unhandled, which ends the process. We send lists as JSON.
+    fetch_types: false,
     // Notices ("relation already exists, skipping") are no news to anybody.
     onnotice: () => {},
   }

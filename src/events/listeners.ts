@@ -7,13 +7,17 @@
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
+import { redactText, secretsOf } from '../core/redaction.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
+import type { Integration } from '../providers/integration.ts'
 import type { EventName, IntegrationEvents } from './events.ts'
+
+const MAX_ERROR_LENGTH = 1_000
 
 export interface ListenerOptions {
   /** Lower runs earlier; equal ones in the order of registration. Default 0. */
   readonly order?: number
-  /** Delivered later by the event outbox. Refused on sync item events. */
+  /** Delivered later, by a job of its own. Not in this version; an item of a class with such a listener fails. */
   readonly queued?: boolean
 }
 
@@ -39,6 +43,11 @@ export class Listeners {
 
   on(key: EventKey, listener: Listener, { order = 0, queued = false }: ListenerOptions = {}): void {
     if (isItemClass(key)) this.registerItemClass(key)
+    else if (queued)
+      throw new InvalidArgumentException(
+        'queued',
+        `this version delivers no event later; leave it out of the listener of ${typeof key === 'string' ? key : key.type}`,
+      )
     this.#registrations.push({ key, listener, order, queued })
     // A stable sort: equal orders stay as registered.
     this.#registrations.sort((a, b) => a.order - b.order)
@@ -80,7 +89,7 @@ export class Listeners {
         await listener(payload as never)
       } catch (error) {
         this.#logger.error(
-          { event: name, integration: payload.integration.id, error: errorLine(error, 1_000) },
+          { event: name, integration: payload.integration.id, error: redactedLine(error, payload.integration) },
           'a listener threw; nothing else is disturbed',
         )
       }
@@ -92,6 +101,17 @@ export class Listeners {
     for (const { key, listener } of [...this.#registrations])
       if (typeof key === 'function' && isInstanceOf(event, key)) await listener(event as never)
   }
+}
+
+/** A host's error may quote a credential; credentials that can't be read can't be quoted either. */
+function redactedLine(error: unknown, integration: Integration): string {
+  let secrets: string[] = []
+  try {
+    secrets = secretsOf(integration.credentialsArray())
+  } catch {
+    // Unreadable: nobody has them in clear.
+  }
+  return redactText(errorLine(error, Number.MAX_SAFE_INTEGER), secrets).slice(0, MAX_ERROR_LENGTH)
 }
 
 function isItemClass(key: EventKey): key is SyncItemEventClass {

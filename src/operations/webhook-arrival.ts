@@ -29,6 +29,8 @@ export interface Delivery {
   /** Raw, without the question mark. */
   readonly query: string
   readonly headers: Headers
+  /** Lower-case names and values as they were sent, repeats apart; `headers` joins those. Default: the joined ones. */
+  readonly rawHeaders?: Iterable<readonly [string, string]>
   /** Reads at most so many bytes. */
   readBody(
     maxBytes: number,
@@ -90,7 +92,11 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     request,
     lenient(framework, () => provider.webhookDeliveryId?.(request)),
   )
-  const stored = storeDelivery({ ...delivery, rawBody: body.bytes })
+  const stored = storeDelivery({
+    ...delivery,
+    headers: delivery.rawHeaders ?? delivery.headers,
+    rawBody: body.bytes,
+  })
   const webhookId = await insertWebhook(framework.db, framework.tables, {
     integrationId: row.id,
     deliveryId,

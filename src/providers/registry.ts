@@ -1,9 +1,34 @@
 import { InvalidProvider, UnknownProvider } from '../core/errors.ts'
-import type { IntegrationProvider } from './provider.ts'
+import type {
+  ClassifiesFailures,
+  DeclaresRateLimit,
+  HandlesWebhooks,
+  HasOAuth2,
+  HasScheduledSync,
+  IdentifiesAuthenticatedUser,
+  IntegrationProvider,
+  LimitsRequestLogging,
+  SupportsIdempotency,
+} from './provider.ts'
 import { incompleteContracts } from './provider.ts'
 
 /** An instance, a class without constructor arguments, or a function that makes one; made once. */
-export type ProviderSource = IntegrationProvider | (new () => IntegrationProvider) | (() => IntegrationProvider)
+export type ProviderSource = AnyProvider | (new () => AnyProvider) | (() => AnyProvider)
+
+/**
+ * An object with at least one contract. Named one by one: every member of `IntegrationProvider` is optional, and TypeScript
+ * takes an object that shares none of them for a mistake.
+ */
+type AnyProvider =
+  | IntegrationProvider
+  | HasOAuth2
+  | HandlesWebhooks
+  | DeclaresRateLimit
+  | HasScheduledSync
+  | ClassifiesFailures
+  | SupportsIdempotency
+  | IdentifiesAuthenticatedUser
+  | LimitsRequestLogging
 
 /** Lower case, digits, `_` and `-`, at most 64, not all digits: a URL of the webhook routes must tell it from an id. */
 const IDENTIFIER = /^(?!\d+$)[a-z0-9][a-z0-9_-]{0,63}$/

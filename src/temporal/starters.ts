@@ -1,7 +1,8 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
 import type { Client } from '@temporalio/client'
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/client'
+import { Connection, WorkflowExecutionAlreadyStartedError } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
+import { BackendUnreachable } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
 import type { WorkflowStarters } from '../framework.ts'
@@ -10,6 +11,8 @@ import { arrived, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.
 
 /** Wake-ups of one integration are so far apart at least; the inbox takes many rows at once anyway. */
 const WAKE_EVERY_MS = 200
+/** How long a start may wait for Temporal's answer. */
+const START_TIMEOUT_MS = 5_000
 const FIRST_RETRY_MS = 1_000
 const LAST_RETRY_MS = 60_000
 
@@ -48,19 +51,24 @@ export function temporalStarters(client: () => Client, config: Config, logger: L
       waker.wake()
     },
 
-    async startSync(integrationId) {
+    async startSync(integrationId, provider) {
       const input: SyncInput = { integrationId }
-      try {
-        await client().workflow.start(WORKFLOW.syncIntegration, {
+      const start = () =>
+        client().workflow.start(WORKFLOW.syncIntegration, {
           workflowId: workflowId.syncIntegration(prefix, integrationId),
-          taskQueue: taskQueue(prefix, config.sync.queue),
+          taskQueue: taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue),
           args: [input],
           workflowIdConflictPolicy: 'FAIL',
         })
+      try {
+        await client().withDeadline(Date.now() + START_TIMEOUT_MS, start)
         return 'started'
       } catch (error) {
         if (error instanceof WorkflowExecutionAlreadyStartedError) return 'already running'
-        throw error
+        throw new BackendUnreachable('Temporal', addressOf(client()), {
+          cause: error,
+          remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace exists (${errorLine(error, 300)}).`,
+        })
       }
     },
 
@@ -83,6 +91,10 @@ export function temporalStarters(client: () => Client, config: Config, logger: L
       await client().connection.close()
     },
   }
+}
+
+function addressOf({ connection }: Client): string {
+  return connection instanceof Connection ? connection.options.address : 'its address'
 }
 
 /**

@@ -1,15 +1,18 @@
 import {
   ActivityFailure,
   ApplicationFailure,
+  CancellationScope,
   condition,
   continueAsNew,
   proxyActivities,
   setHandler,
+  sleep,
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
 import type { Finalisation, RunSettings } from '../activities/sync-runs.ts'
+import { delayAfter } from '../core/backoff.ts'
 import { claimOf } from '../core/claim.ts'
 import { batch, listing, step } from './activity-options.ts'
 import type { SyncInput, SyncProgress } from './messages.ts'
@@ -75,7 +78,8 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
       progress = { ...progress, phase: 'processing', listed }
     } catch (error) {
       const reason = reasonOf(error)
-      await steps.failSyncRun({ integrationId, syncLogId, reason })
+      // A run that was cancelled from outside must still say so in its log.
+      await CancellationScope.nonCancellable(() => steps.failSyncRun({ integrationId, syncLogId, reason }))
       throw ApplicationFailure.nonRetryable(`The listing did not end: ${reason}`, 'ListingFailed')
     }
     state = { syncLogId, settings, progress, waiting: [], drained: progress.listed === 0, intakeFrom: 0 }
@@ -92,6 +96,7 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
   let batches = 0
   let intakeFrom = state.intakeFrom
   let full = false
+  let reducerTries = 0
 
   const next = (): ItemBatch | null => {
     if (batches >= MAX_BATCHES) return null
@@ -152,12 +157,21 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
     const result = await steps.finaliseSyncRun({ integrationId, syncLogId })
     if (result.kind === 'unfinished') {
       // Rows that a lost batch left behind: the table knows them, so they are taken up from there.
-      batches += 1 // a look costs as much history as a batch
       drained = result.pending === 0
       waiting = result.waiting.map(({ id, seconds }) => ({ id, dueAt: Date.now() + seconds * 1_000 }))
       progress = { ...progress, phase: 'processing', waiting: waiting.length }
       if (drained && waiting.length === 0) await condition(() => false, HELD_ELSEWHERE_WAIT)
       continue
+    }
+    if (result.kind === 'reducer threw') {
+      reducerTries += 1
+      if (reducerTries < REDUCER_TRIES) {
+        await sleep(delayAfter(reducerTries, REDUCER_WAITS_SECONDS) * 1_000)
+        continue
+      }
+      const reason = `reduceCheckpoints() threw: ${result.reason}`
+      await steps.failSyncRun({ integrationId, syncLogId, reason })
+      throw ApplicationFailure.nonRetryable(reason, 'ReducerThrew')
     }
     if (result.kind === 'finalised') await steps.announceSyncRun({ integrationId, syncLogId })
     progress = { ...progress, phase: 'done' }
@@ -165,6 +179,9 @@ export async function syncIntegration({ integrationId }: SyncInput, carried?: Ru
   }
 }
 
+/** A reducer that throws is a fault of the provider's code: a new release may mend it meanwhile, else the run is given up. */
+const REDUCER_TRIES = 10
+const REDUCER_WAITS_SECONDS = [10, 30, 120, 300]
 /** Rows that another workflow holds (a retry by hand) end on their own; look again after this time. */
 const HELD_ELSEWHERE_WAIT = '30 seconds'
 

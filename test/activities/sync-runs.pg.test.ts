@@ -517,7 +517,7 @@ describe('finalising a run', () => {
     const { id } = await makeIntegration(test, key)
     const run = await makeRun(test, id)
     await makeItem(test, run, { status: 'success', checkpointValue: 'c1' })
-    await expect(finalise(run)).rejects.toThrow('the reducer broke')
+    expect(await finalise(run)).toEqual({ kind: 'reducer threw', reason: 'Error: the reducer broke' })
     expect((await logOf(test, run.id)).status).toBe('processing')
     expect(await timesOf(id)).toMatchObject({ lastSyncedAt: null, nextInMinutes: null })
   })

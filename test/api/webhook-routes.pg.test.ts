@@ -42,6 +42,14 @@ afterAll(async () => {
   await database.drop()
 })
 
+it('keeps repeated headers apart, as they were sent', async () => {
+  const delivery = randomUUID()
+  const headers = { 'x-signature': sign('x'), 'x-delivery': delivery, 'X-Trace': ['one', 'two'], cookie: 'a=b' }
+  const path = `/integrations/acme/${integration.id}/webhook`
+  expect((await overHttp({ path, headers, body: 'x' })).status).toBe(200)
+  expect((await rowOf(delivery)).headers).toMatchObject({ 'x-trace': ['one', 'two'], cookie: ['[REDACTED]'] })
+})
+
 describe('an answer', () => {
   it('to a signed delivery is 200 queued, with one pending row and one wake-up', async () => {
     const delivery = randomUUID()

@@ -30,7 +30,7 @@ async function start(options: Partial<LocalPostgresOptions> = {}): Promise<Local
 }
 
 async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => {} })
   try {
     return await sql.unsafe(text)
   } finally {

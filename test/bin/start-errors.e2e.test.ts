@@ -319,7 +319,7 @@ describe('Postgres', () => {
   })
 
   it('that refuses the password says so, and does not show it', async () => {
-    const sql = postgres(database.url, { max: 1, onnotice: () => {} })
+    const sql = postgres(database.url, { max: 1, fetch_types: false, onnotice: () => {} })
     await sql.unsafe(`drop role if exists barred; create role barred nologin password '${PASSWORD}'`)
     await sql.end()
     const { code, err } = await ends('api', {
@@ -350,7 +350,7 @@ describe('Postgres', () => {
 
     beforeAll(async () => {
       empty = `empty_${randomBytes(6).toString('hex')}`
-      const sql = postgres(server.url, { max: 1 })
+      const sql = postgres(server.url, { max: 1, fetch_types: false })
       await sql.unsafe(`create database ${empty}`)
       await sql.end()
     })
@@ -406,7 +406,7 @@ describe('Temporal', () => {
     expect(await answers[0]?.json()).toEqual({ status: 'queued' })
     expect(await answers[1]?.json()).toEqual({ status: 'duplicate' })
 
-    const sql = postgres(database.url, { max: 1 })
+    const sql = postgres(database.url, { max: 1, fetch_types: false })
     const rows = await sql`select status, attempts, payload from integration_webhooks where integration_id = ${id}`
     await sql.end()
     expect(rows).toEqual([{ status: 'pending', attempts: 0, payload: '{"a":1}' }])

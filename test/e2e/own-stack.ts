@@ -47,7 +47,7 @@ export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandbox
       anyPorts: true,
       ...options,
     })
-    const sql = postgres(stack.databaseUrl, { max: 4, onnotice: () => {} })
+    const sql = postgres(stack.databaseUrl, { max: 4, fetch_types: false, onnotice: () => {} })
     supervisor.own('the test', () => sql.end({ timeout: 5 }))
     return Object.assign(stack, { folder, sql, lines, stop: cleanUp })
   } catch (error) {
@@ -87,7 +87,7 @@ export async function until(what: string, look: () => Promise<boolean>, seconds 
 
 /** Takes locks until they are released: what needs them stops at a known line, and a kill meets it there. */
 export async function holdLocks(databaseUrl: string, statement: string): Promise<{ release(): Promise<void> }> {
-  const sql = postgres(databaseUrl, { max: 1, onnotice: () => {} })
+  const sql = postgres(databaseUrl, { max: 1, fetch_types: false, onnotice: () => {} })
   await sql.unsafe(`begin; ${statement}`)
   return {
     async release() {

@@ -51,7 +51,7 @@ async function expectNobodyLeft(state: RunningState): Promise<void> {
 async function query<Row extends Record<string, unknown>>(text: string): Promise<Row[]> {
   const url = new URL(/postgres:\/\/\S+/.exec(runningState(folder).urls.Postgres ?? '')?.[0] ?? '')
   url.password = readFileSync(join(folder, 'postgres', 'password'), 'utf8').trim()
-  const sql = postgres(url.href, { max: 1, onnotice: () => {} })
+  const sql = postgres(url.href, { max: 1, fetch_types: false, onnotice: () => {} })
   try {
     return (await sql.unsafe(text)) as unknown as Row[]
   } finally {

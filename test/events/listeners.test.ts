@@ -251,10 +251,15 @@ describe('a queued listener of an item', () => {
     ['of all items', ANY_ITEM, true],
     ['of a child', PullRequest, false],
     ['of a sibling', Comment, false],
-    ['of provider events', ANY_PROVIDER_EVENT, false],
   ])('is found %s', (_, key, found) => {
     listeners.on(key, hears('x'), { queued: true })
     expect(listeners.hasQueuedItemListener(Issue)).toBe(found)
+  })
+
+  it('is refused on any other event: nothing delivers it later yet', () => {
+    expect(() => listeners.on('SyncCompleted', hears('x'), { queued: true })).toThrow(/SyncCompleted/)
+    expect(() => listeners.on(ANY_PROVIDER_EVENT, hears('x'), { queued: true })).toThrow(/leave it out/)
+    expect(listeners.has('SyncCompleted')).toBe(false)
   })
 
   it('is not seen in one that is not queued, or that went off', () => {

@@ -208,3 +208,35 @@ describe('a handle', () => {
     expect(await logsOf(test, integration.id, 'cursor')).toEqual([])
   })
 })
+
+describe('starting a sync by hand', () => {
+  it('starts a run, or says that one is running', async () => {
+    const integration = await makeIntegration(test, 'synced')
+    expect(await test.integrations.syncs.start(integration.id)).toBe('started')
+    test.starts.running.add(integration.id)
+    expect(await test.integrations.syncs.start(integration.id)).toBe('already running')
+  })
+
+  it.each([
+    ['that is not there', async () => 999_999, 'integration_not_found'],
+    [
+      'that is switched off',
+      async () => {
+        const integration = await makeIntegration(test, 'synced')
+        await integration.disable()
+        return integration.id
+      },
+      'invalid_argument',
+    ],
+    ['whose provider has no sync', async () => (await makeIntegration(test, 'plain')).id, 'unsupported_by_provider'],
+  ])('refuses an integration %s', async (_, make, code) => {
+    const starts = test.starts.syncs.length
+    await expect(test.integrations.syncs.start(await make())).rejects.toMatchObject({ code })
+    expect(test.starts.syncs).toHaveLength(starts)
+  })
+})
+
+it('refuses webhook.middleware, which nothing mounts yet', () => {
+  const open = () => testIntegrations(database.url, { config: { webhook: { middleware: ['operator'] } } })
+  expect(open).toThrow(/webhook\.middleware: expected an empty list/)
+})

@@ -69,7 +69,7 @@ async function migrationsHash(): Promise<string> {
 }
 
 async function asAdmin(url: string, work: (sql: Sql) => Promise<unknown>): Promise<void> {
-  const sql = postgres(url, { max: 1, onnotice: () => {} })
+  const sql = postgres(url, { max: 1, fetch_types: false, onnotice: () => {} })
   try {
     await work(sql)
   } finally {

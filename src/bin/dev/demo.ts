@@ -39,7 +39,7 @@ export interface DemoSummary {
 }
 
 export async function runDemo(stack: Stack, say: (line: string) => void): Promise<DemoSummary> {
-  const sql = postgres(stack.databaseUrl, { max: 2, onnotice: () => {} })
+  const sql = postgres(stack.databaseUrl, { max: 2, fetch_types: false, onnotice: () => {} })
   try {
     await fetch(`${stack.sandboxUrl}/_sandbox/requests`, { method: 'DELETE' })
     say(`sending ${WEBHOOKS} webhooks`)

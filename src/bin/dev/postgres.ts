@@ -521,7 +521,7 @@ async function createDatabase(url: string, name: string): Promise<void> {
 }
 
 function connect(url: string) {
-  return postgres(url, { max: 1, connect_timeout: 5, onnotice: () => {} })
+  return postgres(url, { max: 1, connect_timeout: 5, fetch_types: false, onnotice: () => {} })
 }
 
 /** Fast shutdown, then immediate shutdown, then SIGKILL; each is followed by a recovery the more. */

@@ -1,0 +1,184 @@
+/**
+ * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
+ * scripts/record-histories.ts`.
+ *
+ * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
+ * purpose in a way that old runs can't follow, and say so in the CHANGELOG.
+ */
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { ApplicationFailure } from '@temporalio/activity'
+import type { WorkflowHandle } from '@temporalio/client'
+import { TestWorkflowEnvironment } from '@temporalio/testing'
+import type { Activities } from '../src/activities/index.ts'
+import { startTemporalServer } from '../src/temporal/server.ts'
+import { findTemporalBinary } from '../src/temporal/server-binary.ts'
+import { inboxState, WORKFLOW } from '../src/workflows/messages.ts'
+import { ScriptedSync } from '../test/workflows/scripted-sync.ts'
+import { ScriptedWebhooks } from '../test/workflows/scripted-webhooks.ts'
+import type { Scene, Stage } from '../test/workflows/stage.ts'
+import { handleOf, openStage, startSync, wakeInbox } from '../test/workflows/stage.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const folder = new URL('../test/workflows/histories/', import.meta.url)
+
+/** A history of so many events is continued in a new run: makes short ones that go on. */
+const SHORT = '30'
+
+async function save(name: string, { events }: Awaited<ReturnType<WorkflowHandle['fetchHistory']>>): Promise<void> {
+  const lines = (events ?? []).map((event) => JSON.stringify(event, anonymous))
+  const text = `{"events": [\n${lines.join(',\n')}\n]}\n`
+  for (const secret of [`@${hostname()}`, root]) if (text.includes(secret)) throw new Error(`${name} names ${secret}`)
+  await writeFile(new URL(`${name}.json`, folder), text)
+  console.log(`${name}: ${lines.length} events, ${Math.ceil(text.length / 1024)} KiB`)
+}
+
+/** Who ran it and where is of no interest: `pid@host`, and paths in stacks. */
+function anonymous(key: string, value: unknown): unknown {
+  if (key === 'identity') return 'recorder'
+  if (key === 'stackTrace') return ''
+  // A sticky queue is named for the worker, too.
+  return typeof value === 'string' ? value.replaceAll(`${process.pid}@${hostname()}`, 'recorder') : value
+}
+
+async function recordInbox(stage: Stage): Promise<void> {
+  const busy = new ScriptedWebhooks(20 + 9 * 200 + 3, async (_batch, number) => {
+    // One more arrives during the first batch, too late for its claim.
+    if (number !== 1) return
+    busy.pending += 1
+    await wakeInbox(scene as Scene)
+  })
+  let scene: Scene | undefined
+  await stage.play(busy, async (played) => {
+    scene = played
+    const inbox = await wakeInbox(played)
+    await inbox.result()
+    await save('webhook-inbox-busy', await inbox.fetchHistory())
+  })
+
+  const slow = new ScriptedWebhooks(1)
+  slow.slowestMs = 5_000
+  await stage.play(slow, async (played) => {
+    const inbox = await wakeInbox(played)
+    await until(async () => (await inbox.query(inboxState)).phase === 'waiting')
+    slow.pending += 2
+    await wakeInbox(played)
+    await inbox.result()
+    await save('webhook-inbox-slow-handlers', await inbox.fetchHistory())
+  })
+}
+
+async function recordSync(stage: Stage): Promise<void> {
+  await record('sync-retries', new ScriptedSync(900, { attempt: unreliable }))
+  await record('sync-empty', new ScriptedSync(0))
+  await record('sync-nothing-to-do', new ScriptedSync(0), () => ({
+    openSyncRun: async () => ({ kind: 'nothing to do', reason: 'the integration is switched off' }),
+  }))
+  await record('sync-listing-failed', new ScriptedSync(1), () => ({
+    listSyncItems: async () => {
+      throw ApplicationFailure.nonRetryable('the token was refused', 'client')
+    },
+  }))
+  let looks = 0
+  await record('sync-unfinished', new ScriptedSync(3), (sync) => ({
+    finaliseSyncRun: async () => {
+      looks += 1
+      if (looks === 1) {
+        sync.ended.delete(2)
+        sync.waiting.add(2)
+        return { kind: 'unfinished', pending: 1, waiting: [{ id: 2, seconds: 600 }] }
+      }
+      return looks === 2 ? { kind: 'unfinished', pending: 0, waiting: [] } : sync.finaliseSyncRun()
+    },
+  }))
+
+  async function record(
+    name: string,
+    sync: ScriptedSync,
+    replaced: (sync: ScriptedSync) => Partial<Activities> = () => ({}),
+  ): Promise<void> {
+    await stage.play(sync.activities(replaced(sync)), async (scene) => {
+      sync.scene = scene
+      const run = await startSync(scene)
+      await run.result().catch(() => {})
+      await save(name, await run.fetchHistory())
+    })
+  }
+}
+
+function unreliable(id: number, attempt: number) {
+  if (id === 7 && attempt === 1) return { deferredBy: 900 }
+  if (id % 100 === 3 && attempt < 3) return { retryAfter: attempt * 60 }
+  return id % 250 === 5 ? 'fails' : 'succeeds'
+}
+
+async function recordDispatch(stage: Stage): Promise<void> {
+  const startDueSyncs = async () => ({ due: 2, started: 1, alreadyRunning: 1 })
+  await stage.play({ startDueSyncs }, async ({ client, ...options }) => {
+    const run = await client.start(WORKFLOW.dispatchSyncs, options)
+    await run.result()
+    await save('dispatch-syncs', await run.fetchHistory())
+  })
+}
+
+/** Both runs of a life that goes on in a new one. */
+async function recordContinued(stage: Stage): Promise<void> {
+  const total = 20 + 7 * 200 + 3
+  const webhooks = new ScriptedWebhooks(total)
+  await stage.play(webhooks, async (scene) => {
+    const first = await wakeInbox(scene)
+    await until(async () => {
+      const { runId } = await handleOf(scene).describe()
+      return runId !== first.signaledRunId && (await handleOf(scene).query(inboxState)).phase === 'waiting'
+    })
+    // The last commands of a run that is still open are not compared, so there is one more turn behind those that matter.
+    webhooks.pending += 1
+    await wakeInbox(scene)
+    await until(async () => {
+      const { phase, processed } = await handleOf(scene).query(inboxState)
+      return phase === 'waiting' && processed === total + 1
+    })
+    await save('webhook-inbox-continued-1', await handleOf(scene, first.signaledRunId).fetchHistory())
+    await save('webhook-inbox-continued-2', await handleOf(scene).fetchHistory())
+    await handleOf(scene).terminate()
+  })
+
+  const sync = new ScriptedSync(2_500, {
+    attempt: (id, attempt) => (id === 7 && attempt === 1 ? { retryAfter: 3 } : 'succeeds'),
+  })
+  await stage.play(sync.activities(), async (scene) => {
+    sync.scene = scene
+    const run = await startSync(scene)
+    await run.result()
+    const first = handleOf(scene, run.firstExecutionRunId)
+    await save('sync-continued-1', await first.fetchHistory())
+    const next = (await first.fetchHistory()).events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes
+    await save('sync-continued-2', await handleOf(scene, next?.newExecutionRunId ?? '').fetchHistory())
+  })
+}
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20))
+}
+
+await rm(folder, { recursive: true, force: true })
+await mkdir(folder, { recursive: true })
+
+const skipping = await openStage()
+await recordInbox(skipping)
+await recordSync(skipping)
+await recordDispatch(skipping)
+await skipping.close()
+
+const server = await startTemporalServer({
+  binary: await findTemporalBinary(),
+  port: 0,
+  uiPort: null,
+  dynamicConfig: { 'limit.historyCount.suggestContinueAsNew': SHORT },
+})
+const { address } = server
+const real = await openStage(() => TestWorkflowEnvironment.createFromExistingServer({ address }))
+await recordContinued(real)
+await real.close()
+await server.stop()

@@ -1,0 +1,209 @@
+import { randomBytes } from 'node:crypto'
+import type { Server, Socket } from 'node:net'
+import { connect, createServer } from 'node:net'
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
+import type { Config } from '../../src/config/schema.ts'
+import type { Logger } from '../../src/core/logger.ts'
+import type { WorkflowStarters } from '../../src/framework.ts'
+import { lazyClient } from '../../src/temporal/connection.ts'
+import { freePort } from '../../src/temporal/local-process.ts'
+import { temporalStarters } from '../../src/temporal/starters.ts'
+import { WORKFLOW, workflowId } from '../../src/workflows/messages.ts'
+import { shareDevServer } from '../support/dev-server.ts'
+
+const INTEGRATION = 7
+
+let server: Awaited<ReturnType<typeof shareDevServer>>
+/** To look with; the starters have connections of their own. No worker runs. */
+let client: Client
+const cleanups: (() => unknown)[] = []
+
+beforeAll(async () => {
+  server = await shareDevServer()
+  client = new Client({ connection: await Connection.connect({ address: server.address }) })
+})
+afterEach(async () => {
+  for (const clean of cleanups.splice(0).reverse()) await clean()
+})
+afterAll(async () => {
+  await client?.connection.close()
+  await server?.release()
+})
+
+interface Deployment {
+  readonly prefix: string
+  readonly starters: WorkflowStarters
+  /** `event` of each warning. */
+  readonly warnings: string[]
+  /** How often a client was asked for. */
+  readonly sends: () => number
+}
+
+function deployment(address = server.address): Deployment {
+  const prefix = `test-${randomBytes(4).toString('hex')}`
+  const { config } = loadConfig({
+    config: { cache_prefix: prefix },
+    providerKeys: [],
+    optionProviderKeys: [],
+    middlewareNames: [],
+  }) as { config: Config }
+  const warnings: string[] = []
+  const logger: Logger = {
+    debug() {},
+    info() {},
+    warn: (fields) => warnings.push(String(fields.event)),
+    error() {},
+  }
+  const own = lazyClient({ address })
+  let sends = 0
+  const starters = temporalStarters(
+    () => {
+      sends += 1
+      return own
+    },
+    config,
+    logger,
+  )
+  cleanups.push(() => starters.close())
+  return { prefix, starters, warnings, sends: () => sends }
+}
+
+/** `arrived` signals in the history of an integration's inbox; 0 when there is none. */
+async function signals(prefix: string): Promise<number> {
+  const handle = client.workflow.getHandle(workflowId.webhookInbox(prefix, INTEGRATION))
+  const history = await handle.fetchHistory().catch(() => ({ events: [] }))
+  return (history.events ?? []).filter(
+    (event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'arrived',
+  ).length
+}
+
+describe('waking an inbox', () => {
+  it('sends one signal at a time; all that came meanwhile are one more', async () => {
+    const { prefix, starters, warnings, sends } = deployment()
+    for (let n = 0; n < 100; n++) starters.wakeInbox(INTEGRATION)
+    expect(sends()).toBe(1)
+    await expect.poll(() => signals(prefix), { timeout: 10_000 }).toBe(2)
+    // The third answers one more call, so no further one came of the hundred.
+    starters.wakeInbox(INTEGRATION)
+    await expect.poll(() => signals(prefix), { timeout: 10_000 }).toBe(3)
+    expect(sends()).toBe(3)
+    expect(warnings).toEqual([])
+  })
+
+  it('wakes each integration on its own', async () => {
+    const { prefix, starters, sends } = deployment()
+    starters.wakeInbox(INTEGRATION)
+    starters.wakeInbox(INTEGRATION + 1)
+    expect(sends()).toBe(2)
+    const other = client.workflow.getHandle(workflowId.webhookInbox(prefix, INTEGRATION + 1))
+    await expect
+      .poll(() => other.describe().catch(() => null), { timeout: 10_000 })
+      .toMatchObject({
+        type: WORKFLOW.webhookInbox,
+        taskQueue: `${prefix}-default`,
+      })
+    await expect.poll(() => signals(prefix), { timeout: 10_000 }).toBe(1)
+  })
+
+  it('never throws while Temporal is away, and tries again until it is back', async () => {
+    const port = await freePort()
+    const { prefix, starters, warnings } = deployment(`127.0.0.1:${port}`)
+    expect(() => starters.wakeInbox(INTEGRATION)).not.toThrow()
+    await expect.poll(() => warnings.length, { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
+    expect(new Set(warnings)).toEqual(new Set(['inbox.wake_failed']))
+    starters.wakeInbox(INTEGRATION)
+
+    await forward(port, server.address)
+    await expect.poll(() => signals(prefix), { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
+  })
+
+  it('throws nothing when no client can be made', async () => {
+    const warnings: string[] = []
+    const { config } = loadConfig({ config: {}, providerKeys: [], optionProviderKeys: [], middlewareNames: [] })
+    const warned = new Promise<void>((resolve) => {
+      const starters = temporalStarters(
+        () => {
+          throw new Error('no address')
+        },
+        config,
+        {
+          debug() {},
+          info() {},
+          warn: (fields) => {
+            warnings.push(`${fields.event} ${fields.error}`)
+            resolve()
+          },
+          error() {},
+        },
+      )
+      starters.wakeInbox(INTEGRATION)
+    })
+    await warned
+    expect(warnings).toEqual(['inbox.wake_failed Error: no address'])
+  })
+})
+
+describe('starting a sync', () => {
+  it('starts one run of an integration; a second start finds it running', async () => {
+    const { prefix, starters } = deployment()
+    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+    expect(await starters.startSync(INTEGRATION, 'github')).toBe('already running')
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
+    expect(await run.describe()).toMatchObject({ type: WORKFLOW.syncIntegration, taskQueue: `${prefix}-default` })
+
+    await run.terminate()
+    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+  })
+
+  it('starts one run when two ask at the same moment', async () => {
+    const { starters } = deployment()
+    const answers = await Promise.all(Array.from({ length: 5 }, () => starters.startSync(INTEGRATION, 'github')))
+    expect(answers.filter((answer) => answer === 'started')).toHaveLength(1)
+    expect(answers.filter((answer) => answer === 'already running')).toHaveLength(4)
+  })
+})
+
+describe('starting a host’s workflow as a handler', () => {
+  const input = { webhookId: 12, integrationId: INTEGRATION, eventType: 'issues' }
+
+  it('starts one workflow per webhook, also once it has ended', async () => {
+    const { prefix, starters } = deployment()
+    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input)
+    const handle = client.workflow.getHandle(workflowId.webhookHandler(prefix, 12))
+    const first = await handle.describe()
+    expect(first).toMatchObject({ type: 'triageIssue', taskQueue: 'host' })
+
+    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input)
+    await handle.terminate()
+    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input)
+    expect((await handle.describe()).runId).toBe(first.runId)
+  })
+
+  it('uses the webhook queue unless the handler names another', async () => {
+    const { prefix, starters } = deployment()
+    await starters.startHandler({ workflow: 'triageIssue' }, input)
+    const handle = client.workflow.getHandle(workflowId.webhookHandler(prefix, 12))
+    expect(await handle.describe()).toMatchObject({ taskQueue: `${prefix}-default` })
+  })
+})
+
+/** Lets a port lead to a server, from now to the end of the test. */
+async function forward(port: number, address: string): Promise<void> {
+  const [host, target] = address.split(':') as [string, string]
+  const sockets = new Set<Socket>()
+  const proxy: Server = createServer((from) => {
+    const to = connect(Number(target), host)
+    for (const socket of [from, to]) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+    }
+    from.pipe(to).pipe(from)
+  })
+  await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve))
+  cleanups.unshift(() => {
+    for (const socket of sockets) socket.destroy()
+    proxy.close()
+  })
+}

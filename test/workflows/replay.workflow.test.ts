@@ -1,0 +1,89 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import type { WorkflowBundle } from '@temporalio/worker'
+import { Worker } from '@temporalio/worker'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { bundleWorkflows } from '../../src/worker.ts'
+import { WORKFLOW } from '../../src/workflows/messages.ts'
+import { silenceTemporal } from './stage.ts'
+
+/**
+ * The SDK's own reader (`historyFromJSON`) fails with "type must be a Type" where npm installs protobufjs 8 once per
+ * @temporalio package, as it does beside the 7 of @grpc/proto-loader. This is the class the worker writes histories with.
+ */
+const fromWorker = createRequire(createRequire(import.meta.url).resolve('@temporalio/worker'))
+const { History } = (fromWorker('@temporalio/proto') as HistoryClass).temporal.api.history.v1
+
+interface History {
+  readonly events: { workflowExecutionStartedEventAttributes?: { workflowType: { name: string } } | null }[]
+}
+interface HistoryClass {
+  readonly temporal: { api: { history: { v1: { History: { fromObject(json: object): History } } } } }
+}
+
+const folder = new URL('./histories/', import.meta.url)
+
+interface Stored {
+  readonly workflowId: string
+  readonly text: string
+  readonly history: History
+}
+
+let histories: Stored[]
+
+beforeAll(async () => {
+  silenceTemporal()
+  const names = (await readdir(folder)).sort()
+  histories = await Promise.all(
+    names.map(async (name) => {
+      const text = await readFile(new URL(name, folder), 'utf8')
+      return { workflowId: name.replace(/[.]json$/, ''), text, history: History.fromObject(JSON.parse(text) as object) }
+    }),
+  )
+})
+
+/** The outcome of each replay by the history's name: null when it fits. */
+async function replay(workflowBundle: WorkflowBundle): Promise<Record<string, string | null>> {
+  const outcomes: Record<string, string | null> = {}
+  for await (const { workflowId, error } of Worker.runReplayHistories({ workflowBundle }, histories))
+    outcomes[workflowId] = error?.name ?? null
+  return outcomes
+}
+
+describe('stored histories', () => {
+  it('cover each workflow, retries, failures and runs that go on', () => {
+    const types = histories.map(
+      ({ history }) => history.events[0]?.workflowExecutionStartedEventAttributes?.workflowType.name,
+    )
+    expect(new Set(types)).toEqual(new Set(Object.values(WORKFLOW)))
+    const all = histories.map((stored) => stored.text).join('')
+    const events = [
+      'CONTINUED_AS_NEW',
+      'EXECUTION_FAILED',
+      'ACTIVITY_TASK_FAILED',
+      'TIMER_FIRED',
+      'EXECUTION_SIGNALED',
+      'MARKER_RECORDED',
+    ]
+    expect(events.filter((event) => !all.includes(event))).toEqual([])
+  })
+
+  it('name no machine, user or path', () => {
+    for (const { text } of histories)
+      expect(text).not.toMatch(/\d+@[\w-]+|\/work\/|\/home\/|\/root\/|node_modules|[.]ts:\d/)
+  })
+
+  it('fit the workflows of this code', async () => {
+    const outcomes = await replay(await bundleWorkflows())
+    expect(outcomes).toEqual(Object.fromEntries(histories.map(({ workflowId }) => [workflowId, null])))
+  })
+
+  it('do not fit workflows that do something else', async () => {
+    const changed = await bundleWorkflows(fileURLToPath(new URL('./changed-workflows.ts', import.meta.url)))
+    const outcomes = await replay(changed)
+    expect(outcomes).toEqual(
+      Object.fromEntries(histories.map(({ workflowId }) => [workflowId, 'DeterminismViolationError'])),
+    )
+  })
+})

@@ -1,0 +1,145 @@
+import type { Activities } from '../../src/activities/index.ts'
+import type { ItemBatch, ItemBatchResult } from '../../src/activities/sync-items.ts'
+import type { Finalisation, Listing, OpenedRun } from '../../src/activities/sync-runs.ts'
+import type { Scene } from './stage.ts'
+
+export type Outcome = 'succeeds' | 'fails' | { readonly retryAfter: number } | { readonly deferredBy: number }
+
+export interface Attempt {
+  /** Milliseconds, the test server's time. */
+  readonly at: number
+}
+
+/** A run's items as the table would hold them, and the activities of a run over them. Each call is noted in order. */
+export class ScriptedSync implements Partial<Activities> {
+  readonly calls: string[] = []
+  readonly batches: { batch: ItemBatch; at: number; claimed: number }[] = []
+  readonly attempts = new Map<number, Attempt[]>()
+  readonly ended = new Map<number, 'succeeded' | 'failed'>()
+  readonly waiting = new Set<number>()
+  mostWaiting = 0
+  running = 0
+  mostRunning = 0
+  failure: string | undefined
+  /** Task queue of the batches; the scene's own unless set. */
+  itemTaskQueue: string | undefined
+  pending: number
+  readonly #total: number
+  readonly #attempt: (id: number, attempt: number) => Outcome
+  readonly #during: (batch: ItemBatch) => unknown
+  scene: Scene | undefined
+
+  constructor(
+    total: number,
+    options: {
+      /** What becomes of an item's attempt, from 1. Default: succeeds. */
+      attempt?: (id: number, attempt: number) => Outcome
+      /** Runs inside a batch, before its items. */
+      during?: (batch: ItemBatch) => unknown
+    } = {},
+  ) {
+    this.#total = total
+    this.pending = total
+    this.#attempt = options.attempt ?? (() => 'succeeds')
+    this.#during = options.during ?? (() => {})
+  }
+
+  /** As an object of plain functions, the way a worker takes it; `replaced` take precedence. */
+  activities(replaced: Partial<Activities> = {}): Partial<Activities> {
+    const { openSyncRun, listSyncItems, processSyncItems, finaliseSyncRun, announceSyncRun, failSyncRun } = this
+    return { openSyncRun, listSyncItems, processSyncItems, finaliseSyncRun, announceSyncRun, failSyncRun, ...replaced }
+  }
+
+  readonly openSyncRun = async (): Promise<OpenedRun> => {
+    this.calls.push('open')
+    return {
+      kind: 'open',
+      syncLogId: 70,
+      settings: {
+        listingTimeoutSeconds: 600,
+        listingTotalSeconds: 1_800,
+        itemTaskQueue: this.itemTaskQueue ?? this.#scene.taskQueue,
+      },
+    }
+  }
+
+  readonly listSyncItems = async (): Promise<Listing> => {
+    this.calls.push('list')
+    return { listed: this.#total, duplicatesDropped: 0 }
+  }
+
+  readonly processSyncItems = async (batch: ItemBatch): Promise<ItemBatchResult> => {
+    this.calls.push(batch.take.kind)
+    const ids = this.#claim(batch)
+    const at = await this.#scene.now()
+    this.batches.push({ batch, at, claimed: ids.length })
+    this.running += 1
+    this.mostRunning = Math.max(this.mostRunning, this.running)
+    try {
+      await this.#during(batch)
+    } finally {
+      this.running -= 1
+    }
+    const result = { claimed: ids.length, succeeded: 0, failed: 0, deferredSeconds: 0 }
+    const waiting: { id: number; seconds: number }[] = []
+    for (const id of ids) {
+      this.attempts.set(id, [...this.attemptsOf(id), { at }])
+      const outcome = this.#attempt(id, this.attemptsOf(id).length)
+      if (outcome === 'succeeds' || outcome === 'fails') {
+        const ended = outcome === 'succeeds' ? 'succeeded' : 'failed'
+        result[ended] += 1
+        if (this.ended.has(id)) throw new Error(`item ${id} ended twice`)
+        this.ended.set(id, ended)
+      } else {
+        const seconds = 'retryAfter' in outcome ? outcome.retryAfter : outcome.deferredBy
+        if ('deferredBy' in outcome) result.deferredSeconds = Math.max(result.deferredSeconds, seconds)
+        waiting.push({ id, seconds })
+        this.waiting.add(id)
+      }
+    }
+    this.mostWaiting = Math.max(this.mostWaiting, this.waiting.size)
+    return { ...result, waiting }
+  }
+
+  readonly finaliseSyncRun = async (): Promise<Finalisation> => {
+    this.calls.push('finalise')
+    if (this.pending + this.waiting.size > 0)
+      return { kind: 'unfinished', pending: this.pending, waiting: [...this.waiting].map((id) => ({ id, seconds: 0 })) }
+    const outcomes = [...this.ended.values()]
+    const failed = outcomes.filter((outcome) => outcome === 'failed').length
+    const succeeded = outcomes.length - failed
+    return { kind: 'finalised', status: failed === 0 ? 'success' : 'partial', succeeded, failed, skipped: 0 }
+  }
+
+  readonly announceSyncRun = async (): Promise<void> => {
+    this.calls.push('announce')
+  }
+
+  readonly failSyncRun = async ({ reason }: { reason: string }): Promise<void> => {
+    this.calls.push('fail')
+    this.failure = reason
+  }
+
+  attemptsOf(id: number): Attempt[] {
+    return this.attempts.get(id) ?? []
+  }
+
+  /** Seconds between the attempts of an item. */
+  gapsOf(id: number): number[] {
+    const at = this.attemptsOf(id).map((attempt) => attempt.at)
+    return at.slice(1).map((moment, index) => (moment - (at[index] as number)) / 1_000)
+  }
+
+  get #scene(): Scene {
+    if (this.scene === undefined) throw new Error('set `scene` first')
+    return this.scene
+  }
+
+  #claim({ take }: ItemBatch): number[] {
+    if (take.kind === 'due') return take.ids.filter((id) => this.waiting.delete(id))
+    const count = Math.min(take.limit, this.pending)
+    const first = this.#total - this.pending + 1
+    this.pending -= count
+    return Array.from({ length: count }, (_, index) => first + index)
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * A stage for workflow tests: Temporal's time-skipping server and our own bundle. Each test plays with a worker and a task
+ * queue of its own, and with activities it scripts itself.
+ */
+import type {
+  WorkflowClient,
+  WorkflowHandle,
+  WorkflowHandleWithFirstExecutionRunId,
+  WorkflowHandleWithSignaledRunId,
+} from '@temporalio/client'
+import type { TestWorkflowEnvironment } from '@temporalio/testing'
+import type { WorkflowBundle } from '@temporalio/worker'
+import { DefaultLogger, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker'
+import type { Activities } from '../../src/activities/index.ts'
+import type { Finalisation } from '../../src/activities/sync-runs.ts'
+import { bundleWorkflows } from '../../src/worker.ts'
+import type { InboxInput, InboxState, SyncInput } from '../../src/workflows/messages.ts'
+import { arrived, WORKFLOW } from '../../src/workflows/messages.ts'
+import { createTimeSkippingEnvironment } from '../support/time-skipping.ts'
+
+/** What the SDK warns of (an activity that fails by script) is no news to a test. */
+export function silenceTemporal(): void {
+  if (isSilent) return
+  isSilent = true
+  Runtime.install({
+    logger: new DefaultLogger('ERROR'),
+    telemetryOptions: { logging: { filter: makeTelemetryFilterString({ core: 'ERROR' }) } },
+  })
+}
+
+let isSilent = false
+
+export interface Scene {
+  readonly client: WorkflowClient
+  readonly taskQueue: string
+  readonly workflowId: string
+  /** The server's time, skips included. */
+  now(): Promise<number>
+}
+
+export interface Stage {
+  readonly env: TestWorkflowEnvironment
+  readonly bundle: WorkflowBundle
+  play<Result>(activities: Partial<Activities>, scene: (scene: Scene) => Promise<Result>): Promise<Result>
+  close(): Promise<void>
+}
+
+let scenes = 0
+
+export async function openStage(
+  environment: () => Promise<TestWorkflowEnvironment> = createTimeSkippingEnvironment,
+): Promise<Stage> {
+  silenceTemporal()
+  const [env, bundle] = await Promise.all([environment(), bundleWorkflows()])
+  return {
+    env,
+    bundle,
+    async play(activities, scene) {
+      scenes += 1
+      const taskQueue = `scene-${scenes}`
+      const worker = await Worker.create({
+        connection: env.nativeConnection,
+        taskQueue,
+        workflowBundle: bundle,
+        activities,
+        shutdownGraceTime: 0,
+        // A worker that stops waits for its long polls.
+        shutdownForceTime: '5 seconds',
+      })
+      const played: Scene = {
+        client: env.client.workflow,
+        taskQueue,
+        workflowId: `integrations:${taskQueue}`,
+        now: () => env.currentTimeMs(),
+      }
+      return worker.runUntil(async () => {
+        try {
+          return await scene(played)
+        } catch (error) {
+          // A workflow that is left over holds up the time of the scenes to come.
+          await handleOf(played)
+            .terminate()
+            .catch(() => {})
+          throw error
+        }
+      })
+    },
+    close: () => env.teardown(),
+  }
+}
+
+/** As the API does it once a row is stored. */
+export function wakeInbox(
+  { client, taskQueue, workflowId }: Scene,
+  input: InboxInput = { integrationId: 7 },
+): Promise<WorkflowHandleWithSignaledRunId<(input: InboxInput) => Promise<InboxState>>> {
+  return client.signalWithStart(WORKFLOW.webhookInbox, {
+    workflowId,
+    taskQueue,
+    args: [input],
+    signal: arrived,
+    signalArgs: [],
+  })
+}
+
+export function startSync(
+  { client, taskQueue, workflowId }: Scene,
+  input: SyncInput = { integrationId: 7 },
+): Promise<WorkflowHandleWithFirstExecutionRunId<(input: SyncInput) => Promise<Finalisation>>> {
+  return client.start(WORKFLOW.syncIntegration, { workflowId, taskQueue, args: [input] })
+}
+
+export function handleOf(scene: Scene, runId?: string): WorkflowHandle<(input: InboxInput) => Promise<InboxState>> {
+  return scene.client.getHandle(scene.workflowId, runId, { followRuns: runId === undefined })
+}
+
+/** How many events of a kind a run's history holds, and how many in all. */
+export async function countEvents(handle: WorkflowHandle, attribute?: string): Promise<number> {
+  const { events } = await handle.fetchHistory()
+  if (attribute === undefined) return events?.length ?? 0
+  return (events ?? []).filter((event) => (event as Record<string, unknown>)[attribute] != null).length
+}
+
+/** From a run's start to its end, in the server's time. After a result the server's clock runs far ahead of it. */
+export async function lifetimeMs(handle: WorkflowHandle): Promise<number> {
+  const { startTime, closeTime } = await handle.describe()
+  return (closeTime?.getTime() ?? Number.NaN) - startTime.getTime()
+}
+
+/** The most activities that a run had scheduled and not seen ended, at any moment of its history. */
+export async function mostActivitiesAtOnce(handle: WorkflowHandle): Promise<number> {
+  const { events } = await handle.fetchHistory()
+  let open = 0
+  let most = 0
+  for (const event of events ?? []) {
+    if (event.activityTaskScheduledEventAttributes != null) open += 1
+    if (event.activityTaskCompletedEventAttributes != null) open -= 1
+    most = Math.max(most, open)
+  }
+  return most
+}

@@ -1,0 +1,380 @@
+import { ApplicationFailure } from '@temporalio/activity'
+import { WorkflowFailedError } from '@temporalio/client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Activities } from '../../src/activities/index.ts'
+import type { Finalisation } from '../../src/activities/sync-runs.ts'
+import { syncProgress } from '../../src/workflows/messages.ts'
+import { ScriptedSync } from './scripted-sync.ts'
+import type { Scene, Stage } from './stage.ts'
+import { countEvents, handleOf, mostActivitiesAtOnce, openStage, startSync } from './stage.ts'
+
+const BATCH = 200
+const MAX_BATCHES = 400
+const MAX_WAITING = 1_000
+
+let stage: Stage
+beforeAll(async () => {
+  stage = await openStage()
+})
+afterAll(() => stage.close())
+
+/** Plays a run to its end. */
+function run(sync: ScriptedSync, replaced?: Partial<Activities>): Promise<Finalisation> {
+  return withRun(sync, (handle) => handle.result(), replaced)
+}
+
+function withRun<Result>(
+  sync: ScriptedSync,
+  during: (handle: Awaited<ReturnType<typeof startSync>>, scene: Scene) => Promise<Result>,
+  replaced?: Partial<Activities>,
+): Promise<Result> {
+  return stage.play(sync.activities(replaced), async (scene) => {
+    sync.scene = scene
+    return during(await startSync(scene), scene)
+  })
+}
+
+describe('the order of a run', () => {
+  it('opens, lists, processes, finalises and announces, with five activities for a small run', async () => {
+    const sync = new ScriptedSync(BATCH - 1)
+    await withRun(sync, async (handle) => {
+      expect(await handle.result()).toEqual({
+        kind: 'finalised',
+        status: 'success',
+        succeeded: BATCH - 1,
+        failed: 0,
+        skipped: 0,
+      })
+      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(5)
+      const batch = sync.batches[0]?.batch
+      expect(batch).toEqual({
+        syncLogId: 70,
+        take: { kind: 'pending', limit: BATCH },
+        claim: `${handle.firstExecutionRunId}:1`,
+      })
+    })
+    expect(sync.calls).toEqual(['open', 'list', 'pending', 'finalise', 'announce'])
+  })
+
+  it('processes nothing when the listing is empty, and still finalises and announces', async () => {
+    const sync = new ScriptedSync(0)
+    await run(sync)
+    expect(sync.calls).toEqual(['open', 'list', 'finalise', 'announce'])
+  })
+
+  it('ends silently when there is nothing to do', async () => {
+    const sync = new ScriptedSync(5)
+    const openSyncRun = async () => ({ kind: 'nothing to do' as const, reason: 'the integration is switched off' })
+    expect(await run(sync, { openSyncRun })).toEqual({
+      kind: 'not this time',
+      reason: 'the integration is switched off',
+    })
+    expect(sync.calls).toEqual([])
+  })
+
+  it('announces nothing when somebody else has finalised the run', async () => {
+    const sync = new ScriptedSync(1)
+    const finaliseSyncRun = async () => ({ kind: 'not this time' as const, reason: 'the run is gone' })
+    expect(await run(sync, { finaliseSyncRun })).toMatchObject({ kind: 'not this time' })
+    expect(sync.calls).toEqual(['open', 'list', 'pending'])
+  })
+
+  it('runs its batches on the queue of the settings', async () => {
+    const sync = new ScriptedSync(1)
+    await withRun(sync, async (handle, scene) => {
+      await handle.result()
+      const { events } = await handle.fetchHistory()
+      const queues = (events ?? []).flatMap((event) => event.activityTaskScheduledEventAttributes ?? [])
+      expect(queues.map((task) => [task.activityType?.name, task.taskQueue?.name])).toEqual([
+        ['openSyncRun', scene.taskQueue],
+        ['listSyncItems', scene.taskQueue],
+        ['processSyncItems', scene.taskQueue],
+        ['finaliseSyncRun', scene.taskQueue],
+        ['announceSyncRun', scene.taskQueue],
+      ])
+    })
+
+    const elsewhere = new ScriptedSync(1)
+    await stage.play(elsewhere.activities(), async (items) => {
+      elsewhere.itemTaskQueue = items.taskQueue
+      // The run's own worker knows no batch: only the queue of the settings can serve it.
+      const { processSyncItems: _, ...others } = elsewhere.activities()
+      await stage.play(others, async (scene) => {
+        elsewhere.scene = scene
+        expect(await (await startSync(scene)).result()).toMatchObject({ succeeded: 1 })
+      })
+    })
+  })
+
+  it('opens four lanes for a large run, and one for a small', async () => {
+    let reachFour = (): void => {}
+    const four = new Promise<void>((resolve) => {
+      reachFour = resolve
+    })
+    const large: ScriptedSync = new ScriptedSync(9 * BATCH + 1, {
+      during: () => {
+        if (large.running === 4) reachFour()
+        return large.batches.length > 1 ? four : undefined
+      },
+    })
+    await withRun(large, async (handle) => {
+      expect(await handle.result()).toMatchObject({ succeeded: 9 * BATCH + 1 })
+      expect(await mostActivitiesAtOnce(handle)).toBe(4)
+    })
+    expect(large.mostRunning).toBe(4)
+
+    const small = new ScriptedSync(BATCH - 1)
+    await withRun(small, async (handle) => {
+      await handle.result()
+      expect(await mostActivitiesAtOnce(handle)).toBe(1)
+    })
+
+    const claims = large.batches.map(({ batch }) => batch.claim)
+    expect(new Set(claims).size).toBe(claims.length)
+  })
+
+  it('says in the query `progress` how far it is', async () => {
+    const seen: unknown[] = []
+    const look = async () => {
+      seen.push(await handleOf(sync.scene as Scene).query(syncProgress))
+    }
+    const sync = new ScriptedSync(2, {
+      attempt: (id, attempt) => (id === 1 || attempt > 1 ? 'succeeds' : { retryAfter: 60 }),
+      during: look,
+    })
+    const listSyncItems = async () => {
+      await look()
+      return sync.listSyncItems()
+    }
+    const announceSyncRun = look
+    await withRun(
+      sync,
+      async (handle) => {
+        await handle.result()
+        await look()
+      },
+      { listSyncItems, announceSyncRun },
+    )
+    const startedAt = expect.stringMatching(/^\d{4}-.*Z$/)
+    const base = { syncLogId: 70, failed: 0, startedAt }
+    expect(seen).toEqual([
+      { ...base, phase: 'listing', listed: null, succeeded: 0, waiting: 0 },
+      { ...base, phase: 'processing', listed: 2, succeeded: 0, waiting: 0 },
+      { ...base, phase: 'processing', listed: 2, succeeded: 1, waiting: 0 },
+      { ...base, phase: 'finalising', listed: 2, succeeded: 2, waiting: 0 },
+      { ...base, phase: 'done', listed: 2, succeeded: 2, waiting: 0 },
+    ])
+  })
+})
+
+describe('a listing that fails', () => {
+  it('is given up with its reason, and fails the run', async () => {
+    const sync = new ScriptedSync(5)
+    const listSyncItems = async () => {
+      throw ApplicationFailure.nonRetryable('the token was refused', 'client')
+    }
+    await withRun(
+      sync,
+      async (handle) => {
+        const error = await handle.result().catch((thrown: unknown) => thrown)
+        expect(error).toBeInstanceOf(WorkflowFailedError)
+        expect((error as WorkflowFailedError).cause).toMatchObject({
+          type: 'ListingFailed',
+          message: 'The listing did not end: the token was refused',
+        })
+      },
+      { listSyncItems },
+    )
+    expect(sync.calls).toEqual(['open', 'fail'])
+    expect(sync.failure).toBe('the token was refused')
+  })
+
+  it('is tried again after 10 s and 30 s, and then goes on', async () => {
+    const sync = new ScriptedSync(1)
+    const tries: number[] = []
+    const listSyncItems = async () => {
+      tries.push(await (sync.scene as Scene).now())
+      if (tries.length < 3) throw new Error('not now')
+      return sync.listSyncItems()
+    }
+    expect(await run(sync, { listSyncItems })).toMatchObject({ kind: 'finalised', succeeded: 1 })
+    expect(tries).toHaveLength(3)
+    const [first, second] = [tries[1] as number, tries[2] as number].map((at, n) => (at - (tries[n] as number)) / 1_000)
+    expect(first).toBeGreaterThanOrEqual(10)
+    expect(first).toBeLessThan(20)
+    expect(second).toBeGreaterThanOrEqual(30)
+    expect(second).toBeLessThan(60)
+  })
+})
+
+describe('items that run again', () => {
+  it('waits for minutes and hours on durable timers, and holds up no other item', async () => {
+    const delays = [120, 3 * 3_600]
+    const sync = new ScriptedSync(3, {
+      attempt: (id, attempt) => {
+        const delay = id === 2 ? delays[attempt - 1] : undefined
+        return delay === undefined ? 'succeeds' : { retryAfter: delay }
+      },
+    })
+    await withRun(sync, async (handle) => {
+      expect(await handle.result()).toMatchObject({ status: 'success', succeeded: 3 })
+      expect(await countEvents(handle, 'timerStartedEventAttributes')).toBe(2)
+    })
+    const gaps = sync.gapsOf(2)
+    expect(gaps).toHaveLength(2)
+    for (const [n, delay] of delays.entries()) {
+      expect(gaps[n]).toBeGreaterThanOrEqual(delay)
+      expect(gaps[n]).toBeLessThan(delay + 30)
+    }
+    expect(sync.attemptsOf(1)).toHaveLength(1)
+    expect(sync.attemptsOf(3)).toHaveLength(1)
+    expect(sync.calls).toEqual(['open', 'list', 'pending', 'due', 'due', 'finalise', 'announce'])
+  })
+
+  it('counts an item that failed for good, and ends as partial', async () => {
+    const sync = new ScriptedSync(2, { attempt: (id) => (id === 1 ? 'fails' : 'succeeds') })
+    expect(await run(sync)).toMatchObject({ status: 'partial', succeeded: 1, failed: 1 })
+  })
+
+  it('takes nothing new in while its list of waiting items is full', async () => {
+    const total = 3_000
+    const sync = new ScriptedSync(total, {
+      attempt: (_id, attempt) => (attempt > 1 ? 'succeeds' : { retryAfter: 3_600 }),
+    })
+    expect(await run(sync)).toMatchObject({ succeeded: total })
+    // A lane that looked just before the list was full adds its batch.
+    expect(sync.mostWaiting).toBeLessThanOrEqual(MAX_WAITING + 3 * BATCH)
+    const firstAt = sync.batches[0]?.at as number
+    const early = sync.batches.filter(({ batch, at }) => batch.take.kind === 'pending' && at < firstAt + 3_600_000)
+    expect(early.length).toBeGreaterThanOrEqual(MAX_WAITING / BATCH)
+    expect(early.length).toBeLessThanOrEqual(MAX_WAITING / BATCH + 3)
+    for (const id of [1, total]) expect(sync.gapsOf(id)[0]).toBeGreaterThanOrEqual(3_600)
+  })
+
+  it('takes nothing new in while the provider is at its limit; what waits for a retry runs', async () => {
+    const sync = new ScriptedSync(5 * BATCH, {
+      attempt: (id, attempt) => {
+        if (attempt > 1) return 'succeeds'
+        if (id === 1) return { deferredBy: 7_200 }
+        return id === 2 ? { retryAfter: 60 } : 'succeeds'
+      },
+    })
+    expect(await run(sync)).toMatchObject({ succeeded: 5 * BATCH })
+    const limitedAt = sync.batches[0]?.at as number
+    const later = sync.batches.slice(1).filter(({ batch }) => batch.take.kind === 'pending')
+    expect(later.length).toBeGreaterThan(0)
+    for (const { at } of later) expect(at - limitedAt).toBeGreaterThanOrEqual(7_200_000)
+    expect(sync.gapsOf(1)[0]).toBeGreaterThanOrEqual(7_200)
+    expect(sync.gapsOf(2)[0]).toBeLessThan(120)
+  })
+})
+
+describe('a finalisation that finds rows unfinished', () => {
+  it('takes up the rows it names: pending ones and waiting ones, these after their time', async () => {
+    const sync = new ScriptedSync(3)
+    const finaliseSyncRun = async (): Promise<Finalisation> => {
+      const isFirst = !sync.calls.includes('finalise')
+      if (isFirst) {
+        // A lost batch left a new row pending, and put one to wait without being able to say so.
+        sync.ended.delete(2)
+        sync.waiting.add(2)
+        sync.pending = 1
+        sync.ended.delete(3)
+      }
+      const result = await sync.finaliseSyncRun()
+      return result.kind === 'unfinished' ? { ...result, waiting: [{ id: 2, seconds: 600 }] } : result
+    }
+    expect(await run(sync, { finaliseSyncRun })).toMatchObject({ kind: 'finalised', succeeded: 3 })
+    expect(sync.calls).toEqual(['open', 'list', 'pending', 'finalise', 'pending', 'due', 'finalise', 'announce'])
+    expect(sync.gapsOf(2)[0]).toBeGreaterThanOrEqual(600)
+    expect(sync.gapsOf(3)[0]).toBeLessThan(600)
+  })
+
+  it('looks again every 30 s while another workflow holds a row, in new runs when that takes long', async () => {
+    const looks = MAX_BATCHES + 2
+    const sync = new ScriptedSync(1)
+    const lookedAt: number[] = []
+    const finaliseSyncRun = async (): Promise<Finalisation> => {
+      lookedAt.push(await (sync.scene as Scene).now())
+      const looked = sync.calls.filter((call) => call === 'finalise').length
+      const result = await sync.finaliseSyncRun()
+      return looked < looks ? { kind: 'unfinished', pending: 0, waiting: [] } : result
+    }
+    await withRun(
+      sync,
+      async (handle, scene) => {
+        expect(await handle.result()).toMatchObject({ kind: 'finalised', succeeded: 1 })
+        expect(lookedAt).toHaveLength(looks + 1)
+        for (const [n, at] of lookedAt.slice(1).entries())
+          expect(at - (lookedAt[n] as number)).toBeGreaterThanOrEqual(30_000)
+        const first = handleOf(scene, handle.firstExecutionRunId)
+        expect(await countEvents(first, 'workflowExecutionContinuedAsNewEventAttributes')).toBe(1)
+        expect(await countEvents(first)).toBeLessThan(5_000)
+      },
+      { finaliseSyncRun },
+    )
+    expect(sync.calls.filter((call) => call === 'announce')).toHaveLength(1)
+  })
+})
+
+describe('a reducer that throws', () => {
+  it('is asked ten times, 10, 30, 120 and then 300 s apart; then the run is given up with its reason', async () => {
+    const sync = new ScriptedSync(1)
+    const askedAt: number[] = []
+    const finaliseSyncRun = async (): Promise<Finalisation> => {
+      askedAt.push(await (sync.scene as Scene).now())
+      return { kind: 'reducer threw', reason: 'Error: no order' }
+    }
+    await withRun(
+      sync,
+      async (handle) => {
+        await expect(handle.result()).rejects.toMatchObject({ cause: { type: 'ReducerThrew' } })
+      },
+      { finaliseSyncRun },
+    )
+    const gaps = askedAt.slice(1).map((at, n) => Math.floor((at - (askedAt[n] as number)) / 10_000) * 10)
+    expect(gaps).toEqual([10, 30, 120, 300, 300, 300, 300, 300, 300])
+    expect(sync.failure).toBe('reduceCheckpoints() threw: Error: no order')
+    expect(sync.calls).not.toContain('announce')
+  })
+})
+
+describe('a long run', () => {
+  it('goes on in a new run after 400 batches: waiting items keep their time, and the provider’s limit holds', async () => {
+    const total = (MAX_BATCHES + 5) * BATCH
+    const hours = 5
+    const limited = MAX_BATCHES * BATCH // the last item of the first run's last batch
+    const sync = new ScriptedSync(total, {
+      attempt: (id, attempt) => {
+        if (attempt > 1) return 'succeeds'
+        if (id === limited) return { deferredBy: 3_600 }
+        return id % 50_000 === 1 ? { retryAfter: hours * 3_600 } : 'succeeds'
+      },
+    })
+    await withRun(sync, async (handle, scene) => {
+      expect(await handle.result()).toMatchObject({ succeeded: total })
+      const first = handleOf(scene, handle.firstExecutionRunId)
+      expect(await countEvents(first, 'workflowExecutionContinuedAsNewEventAttributes')).toBe(1)
+      expect(await countEvents(first)).toBeLessThan(5_000)
+      expect(await handle.query(syncProgress)).toMatchObject({ listed: total, succeeded: total, waiting: 0 })
+
+      const claims = sync.batches.map(({ batch }) => batch.claim)
+      expect(new Set(claims).size).toBe(claims.length)
+      const later = sync.batches.filter(({ batch }) => !batch.claim.startsWith(`${handle.firstExecutionRunId}:`))
+      expect(claims.length - later.length).toBe(MAX_BATCHES)
+      expect(later.length).toBeGreaterThan(0)
+      const limitedAt = sync.attemptsOf(limited)[0]?.at as number
+      for (const { at } of later) expect(at - limitedAt).toBeGreaterThanOrEqual(3_600_000)
+    })
+    expect(sync.calls.filter((call) => call !== 'pending' && call !== 'due')).toEqual([
+      'open',
+      'list',
+      'finalise',
+      'announce',
+    ])
+    for (const id of [1, 50_001]) {
+      expect(sync.gapsOf(id)[0]).toBeGreaterThanOrEqual(hours * 3_600)
+      expect(sync.gapsOf(id)[0]).toBeLessThan(hours * 3_600 + 120)
+    }
+  })
+})
