@@ -18,6 +18,8 @@ const SHUTDOWN_GRACE = '10 seconds'
  * this is dead time, so less than the SDK's 10 s.
  */
 const STICKY_TIMEOUT = '3 seconds'
+/** Signs of life are sent this often: the SDK would hold them back for most of the heartbeat timeout, and a late one costs a batch. */
+const HEARTBEAT_EVERY = '5 seconds'
 
 export interface WorkerOptions {
   /** Path of a module that re-exports `durable-integrations/workflows` beside the host's own workflows. */
@@ -59,6 +61,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         activities,
         shutdownGraceTime: SHUTDOWN_GRACE,
         stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
+        maxHeartbeatThrottleInterval: HEARTBEAT_EVERY,
       }),
     )
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')

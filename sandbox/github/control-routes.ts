@@ -12,6 +12,7 @@ const webhooksSchema = z.strictObject({
   url: z.url({ protocol: /^https?$/ }),
   secret: z.string().min(1),
   limit: z.int().min(1).max(1_000_000).optional(),
+  offset: z.int().min(0).max(1_000_000).optional(),
   ratePerSecond: z.number().positive().optional(),
   concurrency: z.int().min(1).max(256).optional(),
   fresh: z.boolean().optional(),

@@ -15,6 +15,8 @@ export interface SendOptions {
   secret: string
   /** How many deliveries. Default: each payload once (329). More begins again with the first payload and new ids. */
   limit?: number
+  /** The place in the list to begin at. Default 0. */
+  offset?: number
   /** Deliveries started in a second at most. Default: no limit but the concurrency. */
   ratePerSecond?: number
   /** Deliveries under way at once. */
@@ -60,9 +62,10 @@ export function webhookExamples(): { event: string; payload: unknown }[] {
   return definitions.flatMap(({ name, examples }) => examples.map((payload) => ({ event: name, payload })))
 }
 
-export function deliveries(limit?: number, fresh = false): Delivery[] {
+export function deliveries(limit?: number, fresh = false, offset = 0): Delivery[] {
   const bodies = webhookExamples().map(({ event, payload }) => ({ event, body: Buffer.from(JSON.stringify(payload)) }))
-  return Array.from({ length: limit ?? bodies.length }, (_, index) => {
+  return Array.from({ length: limit ?? bodies.length }, (_, nth) => {
+    const index = offset + nth
     const { event, body } = bodies[index % bodies.length] as { event: string; body: Buffer }
     return { event, body, deliveryId: fresh ? randomUUID() : deliveryIdAt(index) }
   })
@@ -81,13 +84,14 @@ export async function sendWebhooks({
   url,
   secret,
   limit,
+  offset = 0,
   ratePerSecond,
   concurrency = 8,
   fresh = false,
   retryForSeconds = 60,
   backoffMs = 100,
 }: SendOptions): Promise<SendResult> {
-  const queue = deliveries(limit, fresh)
+  const queue = deliveries(limit, fresh, offset)
   const startedAt = performance.now()
   const result: SendResult = {
     sent: 0,

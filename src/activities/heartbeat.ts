@@ -1,6 +1,6 @@
 import { Context } from '@temporalio/activity'
 
-/** Well below the heartbeat timeout of 30 s, so that one late beat costs nothing. */
+/** Well below the heartbeat timeout of 20 s, so that one late beat costs nothing. */
 const HEARTBEAT_EVERY_MS = 5_000
 
 /**

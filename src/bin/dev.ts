@@ -5,6 +5,7 @@
  */
 import { rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createChecklist } from './dev/checklist.ts'
 import { runDemo, summaryTable } from './dev/demo.ts'
@@ -14,6 +15,9 @@ import { createSupervisor, stopOnSignals } from './dev/processes.ts'
 import type { Stack } from './dev/stack.ts'
 import { startStack } from './dev/stack.ts'
 import { keepTrafficGoing } from './dev/traffic.ts'
+
+/** How long Ctrl-C waits for the step of a start that is under way. */
+const LAST_STEP_MS = 3_000
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { data: { type: 'string' } } })
 const demo = positionals[0] === 'demo'
@@ -60,9 +64,12 @@ async function main(): Promise<number> {
         else early.push(tell)
       },
     })
-    // Ctrl-C does not wait for a start that may build a Temporal server; what comes up meanwhile ends with this process.
     const stack = await Promise.race([starting, interrupted])
-    if (typeof stack === 'number') return stack
+    if (typeof stack === 'number') {
+      // What the step under way has started is stopped as soon as it is there. A step that builds a server is not waited for.
+      await Promise.race([starting.catch(() => {}), sleep(LAST_STEP_MS)])
+      return stack
+    }
     const urls = urlsOf(stack)
     lock.setUrls(urls)
     print('')

@@ -15,6 +15,7 @@ import type { StoredPayload, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
 import { integrationHandle } from './integration.ts'
 import { redactedErrorLine } from './redacted-error.ts'
+import { withTimeLimit } from './time-limit.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 
@@ -51,7 +52,9 @@ export async function runSyncItem(framework: Framework, row: SyncItemRow): Promi
     if (framework.listeners.hasQueuedItemListener(eventClass))
       throw new SyncListenerMustNotBeQueuedException(row.eventClass)
     const event = new eventClass(handle, readPayload(eventClass, row.payload))
-    await withTimeout(sync.item_timeout, () => framework.listeners.deliver(event))
+    await withTimeLimit(sync.item_timeout, new ItemTimedOut(sync.item_timeout), () =>
+      framework.listeners.deliver(event),
+    )
   } catch (thrown) {
     error = thrown
     outcome = outcomeOf(thrown, secrets)
@@ -138,16 +141,4 @@ function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
   if (error instanceof PayloadMismatch || isIntegrationsError(error, 'sync_listener_must_not_be_queued'))
     return { kind: 'refused', message }
   return { kind: 'failed', message }
-}
-
-async function withTimeout(seconds: number, work: () => Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new ItemTimedOut(seconds)), seconds * 1_000)
-  })
-  try {
-    await Promise.race([work(), timeout])
-  } finally {
-    clearTimeout(timer)
-  }
 }

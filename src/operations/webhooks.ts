@@ -13,6 +13,7 @@ import { handlesWebhooks } from '../providers/provider.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
 import { integrationHandle } from './integration.ts'
 import { redactedErrorLine } from './redacted-error.ts'
+import { withTimeLimit } from './time-limit.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 const MAX_RESULT_BYTES = 65_536
@@ -42,9 +43,8 @@ export async function runWebhook(framework: Framework, row: WebhookRow): Promise
     const refusal = refusalOf(framework, integration)
     if (integration === null || refusal !== null) return end({ status: 'failed', error: refusal ?? 'gone' })
     secrets = secretsOf(framework.encryption.decrypt(integration.id, integration.credentials))
-    const result = await withTimeout(framework.config.webhook.handler_timeout, () =>
-      dispatch(framework, integration, row),
-    )
+    const limit = framework.config.webhook.handler_timeout
+    const result = await withTimeLimit(limit, new HandlerTimedOut(limit), () => dispatch(framework, integration, row))
     return end({ status: 'processed', result: storedResult(result, secrets) })
   } catch (error) {
     return end({ status: 'failed', error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH) })
@@ -83,19 +83,6 @@ async function dispatch(framework: Framework, row: IntegrationRow, webhook: Webh
       })
       return { status: 'started', workflow: handler.workflow }
     }
-  }
-}
-
-/** A handler's late result is dropped: its row is settled as timed out. */
-async function withTimeout<T>(seconds: number, work: () => Promise<T>): Promise<T> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new HandlerTimedOut(seconds)), seconds * 1_000)
-  })
-  try {
-    return await Promise.race([work(), timeout])
-  } finally {
-    clearTimeout(timer)
   }
 }
 

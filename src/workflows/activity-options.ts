@@ -2,7 +2,7 @@
 import type { ActivityOptions, LocalActivityOptions } from '@temporalio/workflow'
 
 /** A dead worker is known within this time; the next one takes its rows up at once. */
-const HEARTBEAT_TIMEOUT = '30 seconds'
+const HEARTBEAT_TIMEOUT = '20 seconds'
 const RETRY = { initialInterval: '1 second', maximumInterval: '30 seconds', backoffCoefficient: 2 } as const
 
 /** Short statements. Tried until the database is back. */

@@ -60,6 +60,7 @@ describe('the recorded payloads', () => {
     expect(deliveries().map((delivery) => delivery.deliveryId)).toEqual(ids)
     expect(new Set(ids).size).toBe(329)
     expect(ids.every((id) => UUID.test(id))).toBe(true)
+    expect(deliveries(2, false, 5).map((delivery) => delivery.deliveryId)).toEqual(ids.slice(5, 7))
     const fresh = deliveries(329, true).map((delivery) => delivery.deliveryId)
     expect(new Set([...ids, ...fresh]).size).toBe(658)
   })

@@ -97,7 +97,7 @@ export interface Supervisor {
   /** True from the first call of `stop()`: an exit seen now is wanted. */
   readonly stopping: boolean
   start(options: ProcessOptions): Promise<ManagedProcess>
-  /** Takes charge of something started elsewhere (Postgres, Temporal, the lock): it is stopped in its turn. */
+  /** Takes charge of something started elsewhere (Postgres, Temporal, the lock): it is stopped in its turn, or now if all is. */
   own(name: string, stop: () => Promise<void>): void
   /** Stops everything in the reverse of its starting order. One that fails to stop does not keep the others alive. */
   stop(): Promise<void>
@@ -109,7 +109,17 @@ export interface Supervisor {
 export function createSupervisor(options: { log: (line: string) => void }): Supervisor {
   const owned: { name: string; stop: () => Promise<void> }[] = []
   const processes: ManagedProcess[] = []
+  /** Of what was taken charge of after the stop had begun. */
+  const late: Promise<void>[] = []
   let stopping: Promise<void> | undefined
+
+  async function stopOne({ name, stop }: { name: string; stop: () => Promise<void> }): Promise<void> {
+    try {
+      await stop()
+    } catch (error) {
+      options.log(`${name} did not stop cleanly: ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
 
   function kill() {
     for (const { child, pid } of processes) {
@@ -131,20 +141,16 @@ export function createSupervisor(options: { log: (line: string) => void }): Supe
       return started
     },
     own(name, stop) {
-      owned.push({ name, stop })
+      if (stopping === undefined) owned.push({ name, stop })
+      else late.push(stopOne({ name, stop }))
     },
-    stop() {
+    async stop() {
       stopping ??= (async () => {
-        for (let next = owned.pop(); next !== undefined; next = owned.pop()) {
-          try {
-            await next.stop()
-          } catch (error) {
-            options.log(`${next.name} did not stop cleanly: ${error instanceof Error ? error.message : String(error)}`)
-          }
-        }
+        for (let next = owned.pop(); next !== undefined; next = owned.pop()) await stopOne(next)
         process.off('exit', kill)
       })()
-      return stopping
+      await stopping
+      await Promise.all(late)
     },
     kill,
   }

@@ -64,7 +64,13 @@ export interface Restarting {
 }
 
 export async function startStack(options: StackOptions): Promise<Stack> {
-  const { folder, supervisor, lock, checklist } = options
+  const { folder, supervisor, lock } = options
+  const checklist: Checklist = {
+    step(name, work) {
+      if (supervisor.stopping) throw new Error('It was stopped while it was starting.')
+      return options.checklist.step(name, work)
+    },
+  }
   mkdirSync(folder, { recursive: true })
   const port = (preferred: number): number => (options.anyPorts === true ? 0 : preferred)
   // Not started again: a server that ended by itself may have a reason that another start makes worse.

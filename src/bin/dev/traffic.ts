@@ -5,7 +5,10 @@ import type { Stack } from './stack.ts'
 const FIRST_WEBHOOKS = 25
 const FIRST_RATE_PER_SECOND = 5
 const WEBHOOK_EVERY_MS = 15_000
-/** Every fourth round changes issues too: about once a minute, as often as the sandbox's sync runs. */
+/** The payloads are sorted by event: a stride that shares no factor with their number, 329, shows another one each time. */
+const PAYLOADS = 329
+const STRIDE = 100
+/** Every fourth round changes issues too: about once a minute, so that each sync finds some. */
 const ROUNDS_PER_CHANGE = 4
 const ISSUES_PER_CHANGE = 3
 
@@ -20,7 +23,7 @@ export async function keepTrafficGoing(
   for (let round = 1; !signal.aborted; round += 1)
     try {
       await sleep(WEBHOOK_EVERY_MS, undefined, { signal })
-      await sendWebhooks(stack, { limit: 1, fresh: true })
+      await sendWebhooks(stack, { limit: 1, offset: (round * STRIDE) % PAYLOADS, fresh: true })
       if (round % ROUNDS_PER_CHANGE === 0)
         await post(`${stack.sandboxUrl}/_sandbox/issues/touch`, { count: ISSUES_PER_CHANGE })
     } catch (error) {
@@ -39,7 +42,7 @@ export interface SentWebhooks {
 /** Has the sandbox send real GitHub payloads, signed, to the API. Ends when all have been answered. */
 export async function sendWebhooks(
   stack: Stack,
-  options: { limit?: number; ratePerSecond?: number; concurrency?: number; fresh?: boolean },
+  options: { limit?: number; offset?: number; ratePerSecond?: number; concurrency?: number; fresh?: boolean },
 ): Promise<SentWebhooks> {
   const url = `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`
   return (await post(`${stack.sandboxUrl}/_sandbox/webhooks`, {

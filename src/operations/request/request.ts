@@ -6,53 +6,22 @@
  * → events → retry decision. Which of them this version has switched on: docs/behaviour/requests.md, "Stages".
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { z } from 'zod'
-import { InvalidArgumentException, isIntegrationsError, RequestTimeout, SchemaDrift } from '../../core/errors.ts'
-import { classifyFailure, FailureClass } from '../../core/failure-class.ts'
-import { errorLine } from '../../core/logger.ts'
+import { InvalidArgumentException, isIntegrationsError } from '../../core/errors.ts'
 import { redactText, secretsOf } from '../../core/redaction.ts'
 import { ATTEMPTS_RANGE, defaultAttempts, retryDecision } from '../../core/request-retry.ts'
 import type { RequestRecord } from '../../events/events.ts'
 import type { Framework } from '../../framework.ts'
-import type { Call, Credentials, Integration, RequestOptions } from '../../providers/integration.ts'
+import type { Integration } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
-import { classifiesFailures, customizesRetry } from '../../providers/provider.ts'
+import { customizesRetry } from '../../providers/provider.ts'
 import { redactedErrorLine } from '../redacted-error.ts'
-import type { Answer } from './answer.ts'
-import { answerOf, decode, NO_ANSWER } from './answer.ts'
+import type { Attempt, OutboundCall } from './attempt.ts'
+import { makeAttempt } from './attempt.ts'
 import { settleAttempt } from './settlement.ts'
 
 const DEFAULT_TIMEOUT_MS = 30_000
 const MAX_TIMEOUT_MS = 600_000
 const MAX_ERROR_LENGTH = 2_000
-
-export interface OutboundCall<T> {
-  readonly integration: Integration
-  /** The credentials of the handle's snapshot, decrypted when first needed: their values are redacted. */
-  readonly credentials: () => Credentials
-  readonly endpoint: string
-  readonly method: string
-  readonly call: Call<T>
-  readonly options: RequestOptions
-  /** Given by `requestAs()`: the answer must fit. */
-  readonly schema?: z.ZodType
-  /** Sees each row, to be told which requests belong to a piece of work. */
-  readonly observe?: ((request: RequestRecord) => void) | undefined
-}
-
-/** Everything that one attempt came to. */
-interface Attempt {
-  readonly number: number
-  readonly durationMs: number
-  readonly answer: Answer
-  readonly outcome: { readonly kind: 'succeeded'; readonly value: unknown; readonly body: unknown } | Failure
-}
-
-interface Failure {
-  readonly kind: 'failed'
-  readonly error: unknown
-  readonly failureClass: FailureClass
-}
 
 export async function performRequest<T>(framework: Framework, outbound: OutboundCall<T>): Promise<T> {
   const { method, attempts, timeoutMs } = checkOptions(outbound)
@@ -88,7 +57,7 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
       attempt: number,
       attempts,
       isFinal: isFinal(outcome.error, outbound.options.signal),
-      ...providerOpinion(framework, provider, outcome.error, number, outbound.integration.id),
+      ...providerOpinion(framework, provider, outcome.error, number, { integration: outbound.integration.id, secrets }),
       retryAfterSeconds: attempt.answer.retryAfterSeconds,
       maxDelaySeconds: framework.config.retry.retry_after_max_seconds,
       random: Math.random(),
@@ -127,110 +96,13 @@ function checkOptions({ endpoint, method, options }: OutboundCall<unknown>): {
   return { method: method.toUpperCase(), attempts, timeoutMs }
 }
 
-async function makeAttempt(
-  framework: Framework,
-  provider: IntegrationProvider | null,
-  { integration, endpoint, call, options, schema }: OutboundCall<unknown>,
-  number: number,
-  timeoutMs: number,
-): Promise<Attempt> {
-  const deadline = new AbortController()
-  const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal])
-  const reported: { -readonly [K in keyof Answer]?: Answer[K] } = {}
-  const startedAt = performance.now()
-  const timeout = new RequestTimeout(endpoint, timeoutMs)
-  const timer = setTimeout(() => deadline.abort(timeout), timeoutMs)
-  const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => ({
-    number,
-    durationMs: Math.round(performance.now() - startedAt),
-    answer: { ...answer, ...reported },
-    outcome,
-  })
-  try {
-    const context = {
-      attempt: number,
-      signal,
-      report: (meta: {
-        statusCode?: number | undefined
-        providerRequestId?: string | undefined
-        retryAfterSeconds?: number | undefined
-      }) => {
-        if (meta.statusCode !== undefined) reported.statusCode = meta.statusCode
-        if (meta.providerRequestId !== undefined) reported.providerRequestId = meta.providerRequestId.slice(0, 128)
-        if (meta.retryAfterSeconds !== undefined) reported.retryAfterSeconds = meta.retryAfterSeconds
-      },
-    }
-    // A call that ignores the signal loses the race: its late result is dropped.
-    const decoded = await Promise.race([
-      Promise.resolve().then(async () => {
-        const returned = await call(context)
-        // Read before decoding: an error made of a Response must keep what the Response said.
-        const seen = answerOf(returned, framework.clock.now())
-        return { ...(await decode(returned)), seen }
-      }),
-      rejectOnAbort(signal),
-    ])
-    const answer = decoded.seen
-    if (schema === undefined) return finish(answer, { kind: 'succeeded', value: decoded.value, body: decoded.body })
-    const parsed = schema.safeParse(decoded.value)
-    if (parsed.success) return finish(answer, { kind: 'succeeded', value: parsed.data, body: decoded.body })
-    const drift = new SchemaDrift(
-      endpoint,
-      parsed.error.issues.map((issue) => ({
-        path: issue.path.map(String).join('.') || '(root)',
-        message: issue.message,
-      })),
-    )
-    return finish(answer, { kind: 'failed', error: drift, failureClass: FailureClass.Unknown })
-  } catch (error) {
-    const callerAborted = options.signal?.aborted === true
-    // The caller's own reason, whatever it looks like, says nothing about the provider.
-    const failureClass =
-      callerAborted && error === options.signal?.reason
-        ? FailureClass.Unknown
-        : classifyFailure({
-            error,
-            callerAborted,
-            providerVerdict: callerAborted ? null : providerVerdict(framework, provider, error, integration.id),
-          })
-    return finish(error === timeout ? NO_ANSWER : answerOf(error, framework.clock.now()), {
-      kind: 'failed',
-      error,
-      failureClass,
-    })
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** A provider's classifier that throws, or answers nonsense, defers: its verdict must never hide the failure itself. */
-function providerVerdict(
-  framework: Framework,
-  provider: IntegrationProvider | null,
-  error: unknown,
-  integrationId: number,
-): FailureClass | null {
-  if (provider === null || !classifiesFailures(provider)) return null
-  try {
-    const verdict = provider.classifyFailure(error)
-    if (verdict === null || Object.values(FailureClass).includes(verdict)) return verdict
-    framework.logger.warn({ integration: integrationId, verdict }, 'classifyFailure() gave no failure class; ignored')
-  } catch (fault) {
-    framework.logger.warn(
-      { integration: integrationId, error: errorLine(fault, 500) },
-      'classifyFailure() threw; ignored',
-    )
-  }
-  return null
-}
-
 /** A provider's opinion that is a throw or nonsense is none: the failure itself must reach the caller. */
 function providerOpinion(
   framework: Framework,
   provider: IntegrationProvider | null,
   error: unknown,
   attempt: number,
-  integrationId: number,
+  { integration, secrets }: { integration: number; secrets: readonly string[] },
 ): { providerSaysRetryable: boolean | null; providerDelayMs: number | null } {
   if (provider === null || !customizesRetry(provider)) return { providerSaysRetryable: null, providerDelayMs: null }
   try {
@@ -242,7 +114,7 @@ function providerOpinion(
     }
   } catch (fault) {
     framework.logger.warn(
-      { integration: integrationId, error: errorLine(fault, 500) },
+      { integration, error: redactedErrorLine(fault, secrets, 500) },
       'isRetryable() or retryDelayMs() threw; ignored',
     )
     return { providerSaysRetryable: null, providerDelayMs: null }
@@ -273,11 +145,4 @@ function bodyOfError(error: unknown): unknown {
   if (isIntegrationsError(error, 'http_error')) return (error as unknown as { body: unknown }).body
   const response = (error as { response?: { data?: unknown } } | null)?.response
   return response?.data
-}
-
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason)
-    else signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  })
 }
