@@ -15,30 +15,39 @@ const SETTLE_AFTER_MS = 100
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 5_000
 
-export interface Batch<Row, Outcome> {
+export interface Batch<Row, Prepared, Outcome> {
   readonly rows: readonly Row[]
   /** Rows that run at once. */
   readonly concurrency: number
   /** Aborted when the worker stops or the run is cancelled: nothing new starts. */
   readonly signal: AbortSignal
   readonly logger: Logger
+  /** What a row needs from the database before it starts. Tried until it succeeds: that Postgres is away is no failed attempt. */
+  prepare(row: Row): Promise<Prepared>
   /** Never throws: what goes wrong is part of the outcome. */
-  run(row: Row): Promise<Outcome>
+  run(row: Row, prepared: Prepared): Promise<Outcome>
   settle(outcomes: readonly Outcome[]): Promise<void>
   /** Rows that no handler has seen. */
   handBack(rows: readonly Row[]): Promise<void>
 }
 
 /** @returns how many rows ran */
-export async function runBatch<Row, Outcome>(batch: Batch<Row, Outcome>): Promise<number> {
+export async function runBatch<Row, Prepared, Outcome>(batch: Batch<Row, Prepared, Outcome>): Promise<number> {
   const deadline = performance.now() + START_WINDOW_MS
   const waiting = [...batch.rows]
   const settler = new Settler(batch)
+  const mayStart = (): boolean => !batch.signal.aborted && performance.now() < deadline
   const lane = async (): Promise<void> => {
-    while (!batch.signal.aborted && performance.now() < deadline) {
+    while (mayStart()) {
       const row = waiting.shift()
       if (row === undefined) return
-      settler.add(await batch.run(row))
+      const prepared = await preparedRow(batch, row)
+      // The worker stops, or the database was away for too long: the row has not started, so it goes back.
+      if (prepared === null || !mayStart()) {
+        waiting.unshift(row)
+        return
+      }
+      settler.add(await batch.run(row, prepared.value))
     }
   }
   await Promise.all(Array.from({ length: Math.min(batch.concurrency, waiting.length) }, lane))
@@ -47,14 +56,47 @@ export async function runBatch<Row, Outcome>(batch: Batch<Row, Outcome>): Promis
   return batch.rows.length - waiting.length
 }
 
+/**
+ * Does the work again until it succeeds. For statements around a handler: that Postgres is away for a moment must neither
+ * fail a row nor make a handler run again.
+ *
+ * @throws the last error, once the signal is aborted
+ */
+export async function patiently<T>(
+  what: string,
+  work: () => Promise<T>,
+  { signal, logger }: { signal: AbortSignal; logger: Logger },
+): Promise<T> {
+  for (let wait = FIRST_RETRY_MS; ; wait = Math.min(wait * 2, LAST_RETRY_MS))
+    try {
+      return await work()
+    } catch (error) {
+      if (signal.aborted) throw error
+      logger.warn({ error: errorLine(error, 300) }, `${what} failed; it is tried again`)
+      await sleep(wait, undefined, { signal }).catch(() => {})
+    }
+}
+
+/** Null: the worker stopped first. The last fault is logged by then. */
+async function preparedRow<Row, Prepared>(
+  batch: Pick<Batch<Row, Prepared, never>, 'prepare' | 'signal' | 'logger'>,
+  row: Row,
+): Promise<{ value: Prepared } | null> {
+  try {
+    return { value: await patiently('reading what a row needs', () => batch.prepare(row), batch) }
+  } catch {
+    return null
+  }
+}
+
 /** Collects outcomes and writes them in sets, one set at a time. */
 class Settler<Outcome> {
   #pending: Outcome[] = []
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> = Promise.resolve()
-  readonly #batch: Pick<Batch<never, Outcome>, 'settle' | 'signal' | 'logger'>
+  readonly #batch: Pick<Batch<never, never, Outcome>, 'settle' | 'signal' | 'logger'>
 
-  constructor(batch: Pick<Batch<never, Outcome>, 'settle' | 'signal' | 'logger'>) {
+  constructor(batch: Pick<Batch<never, never, Outcome>, 'settle' | 'signal' | 'logger'>) {
     this.#batch = batch
   }
 
@@ -76,23 +118,8 @@ class Settler<Outcome> {
     const outcomes = this.#pending
     this.#pending = []
     if (outcomes.length === 0) return
-    this.#writing = this.#writing.then(() => this.#write(outcomes))
+    this.#writing = this.#writing.then(() => patiently('a settlement', () => this.#batch.settle(outcomes), this.#batch))
     // finish() reports it; this only keeps a rejection that comes before from counting as unhandled.
     this.#writing.catch(() => {})
-  }
-
-  /** A handler that has run must not run again because Postgres was away for a moment: the outcome waits for it. */
-  async #write(outcomes: readonly Outcome[]): Promise<void> {
-    for (let wait = FIRST_RETRY_MS; ; wait = Math.min(wait * 2, LAST_RETRY_MS))
-      try {
-        return await this.#batch.settle(outcomes)
-      } catch (error) {
-        if (this.#batch.signal.aborted) throw error
-        this.#batch.logger.warn(
-          { rows: outcomes.length, error: errorLine(error, 300) },
-          'a settlement failed; it is tried again',
-        )
-        await sleep(wait, undefined, { signal: this.#batch.signal }).catch(() => {})
-      }
   }
 }

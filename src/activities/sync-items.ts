@@ -1,5 +1,6 @@
 import { Context } from '@temporalio/activity'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
 import {
   claimPendingItems,
   claimWaitingItems,
@@ -8,12 +9,13 @@ import {
   settleItems,
   takeUpItem,
 } from '../db/queries/sync-items.ts'
-import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { IntegrationRow, SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { getIntegration } from '../operations/integration.ts'
 import type { ItemRun } from '../operations/sync-items.ts'
 import { itemRecord, runSyncItem } from '../operations/sync-items.ts'
-import { runBatch } from './batch.ts'
+import type { Batch } from './batch.ts'
+import { patiently, runBatch } from './batch.ts'
 
 /** Either the next pending items of a run, or certain ones whose wait is over. */
 export interface ItemBatch {
@@ -79,60 +81,67 @@ export function syncItemActivities(framework: Framework) {
         }
       }
 
-      for (const row of await itemsHeldBy(db, tables, claim)) await takeUp(framework, row, claim, settle)
-      const rows =
-        take.kind === 'due'
-          ? await claimWaitingItems(db, tables, { ids: take.ids, claim })
-          : await claimPendingItems(db, tables, { syncLogId, claim, limit: take.limit })
-      const ran = await runBatch({
-        rows,
+      const batch: Omit<Batch<SyncItemRow, IntegrationRow | null, ItemRun>, 'rows'> = {
         concurrency: config.sync.item_concurrency,
         signal: context.cancellationSignal,
         logger,
-        run: (row) => runSyncItem(framework, row),
+        prepare: (row) => findIntegration(db, tables, row.integrationId),
+        run: (row, integration) => runSyncItem(framework, row, integration),
         settle,
         handBack: async (unstarted) => {
           await handBackItems(db, tables, claim, unstarted)
           // A later attempt waits for nothing but a lane; a first one is pending again.
           for (const row of unstarted) if (row.attempts > 1) waiting.push({ id: row.id, seconds: 0 })
         },
-      })
+      }
+      // One at a time: if a row is what kills workers, it takes no other down.
+      for (const held of await itemsHeldBy(db, tables, claim)) {
+        const taken = await takeUp(framework, held, claim)
+        if (taken?.kind === 'again') await runBatch({ ...batch, rows: [taken.row] })
+        if (taken?.kind === 'given up') await patiently('a settlement', () => settle([taken.outcome]), batch)
+      }
+      const rows =
+        take.kind === 'due'
+          ? await claimWaitingItems(db, tables, { ids: take.ids, claim })
+          : await claimPendingItems(db, tables, { syncLogId, claim, limit: take.limit })
+      const ran = await runBatch({ ...batch, rows })
       const limit = take.kind === 'pending' ? take.limit : take.ids.length
       return { ...tally, waiting, claimed: ran < rows.length ? limit : rows.length }
     },
   }
 }
 
-/** A row whose worker died with it. One at a time: if it is what kills workers, it takes no other down. */
+/** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
 async function takeUp(
   framework: Framework,
-  row: SyncItemRow,
+  held: SyncItemRow,
   claim: string,
-  settle: (runs: readonly ItemRun[]) => Promise<void>,
-): Promise<void> {
-  const taken = await takeUpItem(framework.db, framework.tables, row, claim)
-  if (taken === null) return
+): Promise<{ kind: 'again'; row: SyncItemRow } | { kind: 'given up'; outcome: ItemRun } | null> {
+  const taken = await takeUpItem(framework.db, framework.tables, held, claim)
+  if (taken === null) return null
+  const { row, losses } = taken
   framework.logger.warn(
-    { event: 'item.worker_lost', integration: row.integrationId, item: row.id, losses: taken.losses },
+    { event: 'item.worker_lost', integration: row.integrationId, item: row.id, losses },
     'the worker of a sync item was lost; it is taken up again',
   )
-  if (taken.losses < MAX_LOST_WORKERS) return settle([await runSyncItem(framework, taken.row)])
-  const reason = `worker lost ${taken.losses} times`
-  await settle([
-    {
-      row: taken.row,
+  if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
+  const reason = `worker lost ${losses} times`
+  return {
+    kind: 'given up',
+    outcome: {
+      row,
       integration: await getIntegration(framework, row.integrationId),
       step: { kind: 'fail', reason },
       error: new Error(reason),
       settlement: {
         id: row.id,
-        attempts: taken.row.attempts,
-        claim: taken.row.claim ?? '',
+        attempts: row.attempts,
+        claim: row.claim ?? '',
         status: 'failed',
         uncounted: false,
         error: reason,
         failure: null,
       },
     },
-  ])
+  }
 }

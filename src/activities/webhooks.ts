@@ -1,5 +1,6 @@
 import { Context } from '@temporalio/activity'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import {
   claimPendingWebhooks,
@@ -8,10 +9,11 @@ import {
   takeUpWebhook,
   webhooksHeldBy,
 } from '../db/queries/webhooks.ts'
-import type { WebhookRow } from '../db/schema/tables.ts'
+import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { runWebhook } from '../operations/webhooks.ts'
-import { runBatch } from './batch.ts'
+import type { Batch } from './batch.ts'
+import { patiently, runBatch } from './batch.ts'
 
 export interface WebhookBatch {
   readonly integrationId: number
@@ -62,14 +64,12 @@ export function webhookActivities(framework: Framework) {
         else logger.warn({ ...ended, error: outcome.error }, 'webhook failed')
       }
 
-      for (const row of await webhooksHeldBy(db, tables, claim)) await takeUp(framework, row, claim, settle)
-      const rows = await claimPendingWebhooks(db, tables, { integrationId, claim, limit })
-      const ran = await runBatch({
-        rows,
+      const batch: Omit<Batch<WebhookRow, IntegrationRow | null, WebhookOutcome>, 'rows'> = {
         concurrency: config.webhook.concurrency,
         signal: context.cancellationSignal,
         logger,
-        run: (row) => runWebhook(framework, row),
+        prepare: (row) => findIntegration(db, tables, row.integrationId),
+        run: (row, integration) => runWebhook(framework, row, integration),
         settle,
         handBack: (unstarted) =>
           handBackWebhooks(
@@ -78,36 +78,45 @@ export function webhookActivities(framework: Framework) {
             claim,
             unstarted.map((row) => row.id),
           ),
-      })
+      }
+      // One at a time: if a row is what kills workers, it takes no other down.
+      for (const held of await webhooksHeldBy(db, tables, claim)) {
+        const taken = await takeUp(framework, held, claim)
+        if (taken?.kind === 'again') await runBatch({ ...batch, rows: [taken.row] })
+        if (taken?.kind === 'given up') await patiently('a settlement', () => settle([taken.outcome]), batch)
+      }
+      const rows = await claimPendingWebhooks(db, tables, { integrationId, claim, limit })
+      const ran = await runBatch({ ...batch, rows })
       // Rows that went back are pending again: the lane must come for them.
       return { ...tally, claimed: ran < rows.length ? limit : rows.length }
     },
   }
 }
 
-/** A row whose worker died with it. One at a time: if it is what kills workers, it takes no other down. */
+/** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
 async function takeUp(
-  framework: Framework,
-  row: WebhookRow,
+  { db, tables, logger }: Framework,
+  held: WebhookRow,
   claim: string,
-  settle: (outcomes: readonly WebhookOutcome[]) => Promise<void>,
-): Promise<void> {
-  const taken = await takeUpWebhook(framework.db, framework.tables, row, claim)
-  if (taken === null) return
-  framework.logger.warn(
-    { event: 'webhook.worker_lost', integration: row.integrationId, webhook: row.id, losses: taken.losses },
+): Promise<{ kind: 'again'; row: WebhookRow } | { kind: 'given up'; outcome: WebhookOutcome } | null> {
+  const taken = await takeUpWebhook(db, tables, held, claim)
+  if (taken === null) return null
+  const { row, losses } = taken
+  logger.warn(
+    { event: 'webhook.worker_lost', integration: row.integrationId, webhook: row.id, losses },
     'the worker of a webhook was lost; it is taken up again',
   )
-  if (taken.losses < MAX_LOST_WORKERS) return settle([await runWebhook(framework, taken.row)])
-  await settle([
-    {
+  if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
+  return {
+    kind: 'given up',
+    outcome: {
       id: row.id,
-      attempts: taken.row.attempts,
-      claim: taken.row.claim ?? '',
+      attempts: row.attempts,
+      claim: row.claim ?? '',
       status: 'failed',
-      error: `worker lost ${taken.losses} times`,
+      error: `worker lost ${losses} times`,
       result: null,
       durationMs: 0,
     },
-  ])
+  }
 }

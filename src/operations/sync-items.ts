@@ -6,9 +6,8 @@ import { errorLine } from '../core/logger.ts'
 import { secretsOf } from '../core/redaction.ts'
 import type { ItemOutcome, ItemStep } from '../core/sync-item.ts'
 import { nextStep } from '../core/sync-item.ts'
-import { findIntegration } from '../db/queries/integrations.ts'
 import type { ItemSettlement } from '../db/queries/sync-items.ts'
-import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { IntegrationRow, SyncItemRow } from '../db/schema/tables.ts'
 import type { SyncItemRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
 import type { StoredPayload, SyncItemEventClass } from '../providers/events.ts'
@@ -33,8 +32,13 @@ export interface ItemRun {
  * One attempt of an item and what follows from it; never throws.
  *
  * @param row as claimed: the settlement carries its `attempts` and `claim`, by which it is guarded
+ * @param integration read after the claim; null when it is gone
  */
-export async function runSyncItem(framework: Framework, row: SyncItemRow): Promise<ItemRun> {
+export async function runSyncItem(
+  framework: Framework,
+  row: SyncItemRow,
+  integration: IntegrationRow | null,
+): Promise<ItemRun> {
   const { sync } = framework.config
   const startedAt = performance.now()
   let secrets: string[] = []
@@ -42,7 +46,6 @@ export async function runSyncItem(framework: Framework, row: SyncItemRow): Promi
   let handle: Integration | null = null
   let outcome: ItemOutcome = { kind: 'succeeded' }
   try {
-    const integration = await findIntegration(framework.db, framework.tables, row.integrationId)
     if (integration === null) throw new Error('the integration is gone')
     handle = integrationHandle(framework, integration)
     secrets = secretsOf(framework.encryption.decrypt(integration.id, integration.credentials))

@@ -4,7 +4,6 @@ import type { Json } from '../core/json.ts'
 import { withoutNul } from '../core/json.ts'
 import { redactBody, secretsOf } from '../core/redaction.ts'
 import { routeOf } from '../core/webhook.ts'
-import { findIntegration } from '../db/queries/integrations.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -22,8 +21,13 @@ const MAX_RESULT_BYTES = 65_536
  * The outcome of one attempt; never throws.
  *
  * @param row as claimed: the outcome carries its `attempts` and `claim`, by which the settlement is guarded
+ * @param integration read after the claim, so that the webhook sees it as it is when it runs; null when it is gone
  */
-export async function runWebhook(framework: Framework, row: WebhookRow): Promise<WebhookOutcome> {
+export async function runWebhook(
+  framework: Framework,
+  row: WebhookRow,
+  integration: IntegrationRow | null,
+): Promise<WebhookOutcome> {
   const startedAt = performance.now()
   const end = (
     outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string },
@@ -38,8 +42,6 @@ export async function runWebhook(framework: Framework, row: WebhookRow): Promise
   })
   let secrets: string[] = []
   try {
-    // Read anew, so that a webhook sees the integration as it is when it runs.
-    const integration = await findIntegration(framework.db, framework.tables, row.integrationId)
     const refusal = refusalOf(framework, integration)
     if (integration === null || refusal !== null) return end({ status: 'failed', error: refusal ?? 'gone' })
     secrets = secretsOf(framework.encryption.decrypt(integration.id, integration.credentials))

@@ -418,8 +418,10 @@ it('a cancelled batch gives first attempts back to the queue, later ones to thos
   const later = await item({ status: 'processing', attempts: 1 })
   let cancel = (): void => {}
   const cancelled = occasion()
+  let running = 0
   listen(test, ThingSynced, async () => {
-    cancel()
+    running += 1
+    if (running === rows.length) cancel()
     await cancelled.happened
   })
   const ids = [...rows, first, later].map(({ id }) => id)

@@ -395,6 +395,33 @@ describe('a settlement', () => {
   })
 })
 
+describe('a row whose integration can not be read', () => {
+  it('has not failed: it waits until the database is back, and then its handler runs, once', async () => {
+    // More than run at once, so that the last ones are read after the first handler has run.
+    const rows = await Promise.all(Array.from({ length: 8 }, () => pending()))
+    let isAway = false
+    handle.mockImplementation(async () => {
+      if (isAway) return
+      isAway = true
+      await test.sql`alter table integrations rename to integrations_away`
+    })
+    const before = test.lines.length
+    const running = batch()
+    try {
+      await vi.waitFor(() =>
+        expect(test.lines.slice(before).map(({ message }) => message)).toContain(
+          'reading what a row needs failed; it is tried again',
+        ),
+      )
+    } finally {
+      await test.sql`alter table integrations_away rename to integrations`
+    }
+    expect(await running).toMatchObject({ claimed: 8, processed: 8, failed: 0 })
+    expect(handle).toHaveBeenCalledTimes(8)
+    for (const row of rows) expect(await webhookOf(test, row.id)).toMatchObject({ status: 'processed', attempts: 1 })
+  })
+})
+
 describe('a second try of the same batch', () => {
   const claim = 'run-x:7'
 
