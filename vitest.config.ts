@@ -1,11 +1,12 @@
 import { defineConfig } from 'vitest/config'
 
 /**
- * Five projects, told apart by a test file's ending, run one after the other:
+ * Six projects, told apart by a test file's ending, run one after the other:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
  * | fast      | *.test.ts          | nothing: no server, no network          |
+ * | examples  | *.test.ts          | nothing: examples/, tested as a host is |
  * | postgres  | *.pg.test.ts       | Postgres, a database of its own a file  |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
  * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
@@ -49,6 +50,19 @@ export default defineConfig({
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
           testTimeout: 10_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'examples',
+          include: ['examples/**/*.test.ts'],
+          pool: 'threads',
+          maxWorkers: 2,
+          // With the fast ones: a group has one number of workers.
+          sequence: { groupOrder: 0 },
+          // The first use on a machine makes the kit's snapshot.
+          hookTimeout: 60_000,
         },
       },
       {

@@ -31,7 +31,11 @@ const staticSteps: Step[] = [
 ]
 
 /** Alone at the end: it keeps both cores busy by itself. */
-const fastTests: Step = { name: 'fast tests', command: 'vitest', args: ['run', '--project', 'fast'] }
+const fastTests: Step = {
+  name: 'fast tests',
+  command: 'vitest',
+  args: ['run', '--project', 'fast', '--project', 'examples'],
+}
 
 /** A CI machine has two cores, and no step but the tests uses more than one. */
 const AT_ONCE = 2

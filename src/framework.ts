@@ -1,13 +1,16 @@
 /**
  * What every operation and activity works with: its first argument. Made once by `createIntegrations()`.
  */
+import type { z } from 'zod'
 import type { CacheStore } from './cache/store.ts'
 import type { Config } from './config/schema.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import type { Database } from './db/client.ts'
 import type { Tables } from './db/schema/tables.ts'
 import type { Encryption } from './encryption.ts'
+import type { RequestRecord } from './events/events.ts'
 import type { Listeners } from './events/listeners.ts'
+import type { Call, Credentials, Integration, RequestOptions } from './providers/integration.ts'
 import type { MappedModel } from './providers/mapped-model.ts'
 import type { ProviderRegistry } from './providers/registry.ts'
 
@@ -26,7 +29,55 @@ export interface WorkflowStarters {
   startSync(integrationId: number, provider: string): Promise<'started' | 'already running'>
   /** Starts a host's own workflow as the handler of one webhook; a second start of the same attempt does nothing. */
   startHandler(handler: { workflow: string; taskQueue?: string }, input: HandlerInput): Promise<void>
+  /** Whether a run of this integration lives, paused ones too. @throws BackendUnreachable */
+  isSyncRunning(integrationId: number): Promise<boolean>
+  /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */
+  cancelSync(integrationId: number): Promise<void>
   close(): Promise<void>
+}
+
+/** A Schedule that we keep, as the server has it. */
+export interface ScheduleState {
+  readonly name: string
+  readonly id: string
+  /** `left over`: under our prefix, and the configuration does not ask for it. */
+  readonly standing: 'in step' | 'missing' | 'differs' | 'left over'
+  /** In words; empty unless it differs. */
+  readonly differences: readonly string[]
+  /** Paused by an operator. */
+  readonly isPaused: boolean
+  readonly note: string | null
+  readonly lastRunAt: Date | null
+  readonly nextRunAt: Date | null
+}
+
+/** What can be seen of Temporal from outside; the only implementation is temporal/inspection.ts. */
+export interface TemporalInspection {
+  readonly address: string
+  readonly namespace: string
+  /** @throws BackendUnreachable */
+  check(): Promise<void>
+  /** The Schedules that the configuration asks for, and those of ours that are left over. */
+  schedules(): Promise<readonly ScheduleState[]>
+  /** Creates what is missing, updates what differs, removes what the configuration no longer wants. */
+  applySchedules(): Promise<readonly ScheduleState[]>
+  /** The task queues of this configuration, each with how many workers polled it lately. */
+  pollers(): Promise<readonly { readonly taskQueue: string; readonly workers: number }[]>
+  /** Whether an integration's inbox lives, a waiting one too. @throws BackendUnreachable */
+  isInboxRunning(integrationId: number): Promise<boolean>
+  readonly commands: TemporalCommands
+}
+
+/** Lines for the `temporal` command line, ready to be pasted. */
+export interface TemporalCommands {
+  /** For when `check()` threw this error. */
+  reach(error: unknown): string
+  wakeInbox(integrationId: number): string
+  askInbox(integrationId: number): string
+  /** Ends a Schedule's pause. */
+  resume(scheduleId: string): string
+  /** Starts what is due, now. */
+  dispatchNow(): string
 }
 
 /** What a host's workflow gets as its one argument. The payload stays in the row: read it in an activity. */
@@ -35,6 +86,24 @@ export interface HandlerInput {
   readonly integrationId: number
   readonly eventType: string | null
 }
+
+/** A call as it comes to the door. */
+export interface OutboundCall<T> {
+  readonly integration: Integration
+  /** The credentials of the handle's snapshot, decrypted when first needed: their values are redacted. */
+  readonly credentials: () => Credentials
+  readonly endpoint: string
+  readonly method: string
+  readonly call: Call<T>
+  readonly options: RequestOptions
+  /** Given by `requestAs()`: the answer must fit. */
+  readonly schema?: z.ZodType
+  /** Sees each row, to be told which requests belong to a piece of work. */
+  readonly observe?: ((request: RequestRecord) => void) | undefined
+}
+
+/** @returns what the call gives, of the type that its caller asked for */
+export type RequestDoor = <T>(framework: Framework, outbound: OutboundCall<T>) => Promise<T>
 
 export interface Framework {
   readonly config: Config
@@ -48,6 +117,9 @@ export interface Framework {
   readonly models: ReadonlyMap<string, MappedModel>
   readonly listeners: Listeners
   readonly workflows: WorkflowStarters
+  readonly temporal: TemporalInspection
+  /** The only door to a provider: `performRequest`, or what the testing kit puts in its place. */
+  readonly request: RequestDoor
   readonly clock: Clock
   readonly logger: Logger
 }

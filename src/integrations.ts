@@ -4,31 +4,61 @@
  */
 
 import type { Client } from '@temporalio/client'
+import type { MiddlewareHandler } from 'hono'
 import { pino } from 'pino'
 import type { Sql } from 'postgres'
 import { postgresCache } from './cache/postgres.ts'
-import { loadConfig } from './config/load.ts'
+import type { ConfigEntry } from './config/describe.ts'
+import { describeConfig } from './config/describe.ts'
+import { attempt } from './config/faults.ts'
+import { isRecord } from './config/is-record.ts'
+import { collectConfig } from './config/load.ts'
+import { checkOptions } from './config/options.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
+import type { ConfigurationProblem } from './core/errors.ts'
 import { InvalidConfiguration } from './core/errors.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import { systemClock } from './core/logger.ts'
 import { checkConnection, connect } from './db/client.ts'
-import { assertMigrated, migrate } from './db/migrate.ts'
+import { readDatabaseUrl } from './db/database-url.ts'
+import { assertMigrated, migrate, pendingMigrations } from './db/migrate.ts'
 import { createTables } from './db/schema/tables.ts'
 import { createEncryption, parseKeyRing } from './encryption.ts'
 import type { EventName, IntegrationEvents } from './events/events.ts'
 import type { EventKey, Listener, ListenerOptions } from './events/listeners.ts'
 import { Listeners } from './events/listeners.ts'
-import type { Framework } from './framework.ts'
-import { verifyKeys } from './operations/encryption-keys.ts'
+import type { Framework, TemporalInspection } from './framework.ts'
+import type { Access } from './operations/access.ts'
+import { createAccess } from './operations/access.ts'
+import type { DeletedRows, DeleteIntegration } from './operations/deletion.ts'
+import { deleteIntegration } from './operations/deletion.ts'
+import type { Finding } from './operations/doctor.ts'
+import { runDoctor } from './operations/doctor.ts'
+import { disableIntegration, enableIntegration } from './operations/enabled.ts'
+import type { KeyStatus } from './operations/encryption-keys.ts'
+import { keyStatus, verifyKeys } from './operations/encryption-keys.ts'
+import type { ErasedRows, EraseIntegration } from './operations/erasure.ts'
+import { eraseIntegration } from './operations/erasure.ts'
+import type { HealthCheckResult } from './operations/health-check.ts'
+import { checkIntegrationHealth } from './operations/health-check.ts'
 import { getIntegration } from './operations/integration.ts'
-import type { CreateIntegration, ListIntegrations, UpdateIntegration } from './operations/integrations.ts'
-import {
-  createIntegration,
-  findIntegrationById,
-  listIntegrations,
-  updateIntegrationRow,
-} from './operations/integrations.ts'
+import type { ListIntegrations } from './operations/integration-list.ts'
+import { listIntegrations } from './operations/integration-list.ts'
+import type { IntegrationSummary } from './operations/integration-summaries.ts'
+import { summariseIntegrations } from './operations/integration-summaries.ts'
+import type { CreateIntegration, UpdateIntegration } from './operations/integrations.ts'
+import { createIntegration, findIntegrationById, updateIntegrationRow } from './operations/integrations.ts'
+import type { KeyRotation, RotateOptions } from './operations/key-rotation.ts'
+import { rotateKeys } from './operations/key-rotation.ts'
+import type { OAuthLink } from './operations/oauth-links.ts'
+import { oauthLink } from './operations/oauth-links.ts'
+import type { OperatorView } from './operations/operator.ts'
+import { operatorView } from './operations/operator.ts'
+import type { ProviderDescription } from './operations/provider-list.ts'
+import { describeProviders } from './operations/provider-list.ts'
+import type { Readiness } from './operations/readiness.ts'
+import { createReadiness } from './operations/readiness.ts'
+import { performRequest } from './operations/request/request.ts'
 import { startSyncNow } from './operations/syncs.ts'
 import type { Arrival, Delivery } from './operations/webhook-arrival.ts'
 import { receiveDelivery, wakePendingInboxes } from './operations/webhook-arrival.ts'
@@ -39,7 +69,8 @@ import { hasScheduledSync } from './providers/provider.ts'
 import type { ProviderSource } from './providers/registry.ts'
 import { ProviderRegistry } from './providers/registry.ts'
 import type { TemporalOptions } from './temporal/connection.ts'
-import { lazyClient } from './temporal/connection.ts'
+import { lazyClient, temporalAddress } from './temporal/connection.ts'
+import { temporalInspection } from './temporal/inspection.ts'
 import { temporalStarters } from './temporal/starters.ts'
 
 export interface IntegrationsOptions {
@@ -55,6 +86,15 @@ export interface IntegrationsOptions {
   readonly models?: Readonly<Record<string, MappedModel<any, any>>>
   readonly logger?: Logger
   readonly clock?: Clock
+  /** Where the API is reached from outside, such as `https://api.example.com`. Default: INTEGRATIONS_BASE_URL. */
+  readonly baseUrl?: string
+  /** Middleware by the names that `webhook.middleware` and the like may use; adds to the built-in ones, or replaces one. */
+  readonly middleware?: Readonly<Record<string, MiddlewareHandler>>
+  /**
+   * Asks nobody on this very machine to sign in. For development only; refused where NODE_ENV is production.
+   * Default: whether INTEGRATIONS_DEV is 1.
+   */
+  readonly dev?: boolean
   /** Connections of each of our two pools at most (default 10), and after how long an unused one is closed (default 60 s). */
   readonly pool?: { readonly max?: number; readonly idleSeconds?: number }
   /** Postgres schema of our tables. Default `public`. */
@@ -70,6 +110,21 @@ export interface Integrations {
   get(id: number): Promise<Integration>
   list(filter?: ListIntegrations): AsyncIterable<Integration>
   update(id: number, patch: UpdateIntegration): Promise<Integration>
+  /** Removes the row and all its rows. @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced */
+  delete(id: number, options?: DeleteIntegration): Promise<DeletedRows>
+  /** Blanks payloads, bodies, results and credentials; counts and times stay. @throws as {@link Integrations.delete} */
+  erase(id: number, options?: EraseIntegration): Promise<ErasedRows>
+  enable(id: number): Promise<void>
+  disable(id: number): Promise<void>
+  /** As an operator lists them, with traffic of the last 24 hours. */
+  summaries(filter?: ListIntegrations): AsyncIterable<IntegrationSummary>
+  /**
+   * Asks the provider's `healthCheck()`, 30 s at most; null when it has none. What goes wrong there is in the result.
+   * @throws IntegrationNotFound
+   */
+  check(id: number): Promise<HealthCheckResult | null>
+  /** The registered providers, by their identifier. */
+  providers(): readonly ProviderDescription[]
   register(key: string, provider: ProviderSource, options?: { replace?: boolean }): void
 
   on<Name extends EventName>(
@@ -103,41 +158,90 @@ export interface Integrations {
     start(integrationId: number): Promise<'started' | 'already running'>
   }
 
+  readonly oauth: {
+    /**
+     * A link that opens one action of one integration to whoever has it, for a while.
+     *
+     * @throws BaseUrlMissing, IntegrationNotFound
+     */
+    link(id: number, options: OAuthLink): Promise<string>
+  }
+
+  readonly keys: {
+    status(): Promise<KeyStatus>
+    /** Encrypts anew, with the key that writes, whatever another key wrote. Online; run again, it goes on. */
+    rotate(options?: RotateOptions): Promise<KeyRotation>
+  }
+  readonly schedules: Pick<TemporalInspection, 'schedules' | 'applySchedules'>
+  /** Every check, in order; looks only. */
+  doctor(): Promise<readonly Finding[]>
+  /** The configuration in force, key by key, secrets masked. */
+  configuration(): readonly ConfigEntry[]
+  /** Who may call, and what the HTTP routes need to know to ask. */
+  readonly access: Access & {
+    readonly baseUrl: string | null
+    readonly dev: boolean
+    readonly middleware: Readonly<Record<string, MiddlewareHandler>>
+  }
+  /** What the operator API shows and writes down. */
+  readonly operator: OperatorView
+  readonly logger: Logger
+
   /** Brings the tables up to this code. */
   migrate(): Promise<{ applied: string[] }>
+  /** What `migrate()` would apply, in order. */
+  pendingMigrations(): Promise<string[]>
   /**
    * Checks what a process needs before it starts: Postgres answers, the tables are up to date, the keys read what is
    * stored. @throws BackendUnreachable, SchemaBehind, EncryptionKeyMismatch
    */
   ready(): Promise<void>
+  /** Whether it can do its work now, part by part; Temporal too. Never throws. */
+  readiness(): Promise<Readiness>
   close(): Promise<void>
 }
 
 /**
- * @throws InvalidConfiguration with every fault at once; InvalidEncryptionKeys; InvalidProvider
+ * @throws InvalidConfiguration with every fault at once: of keys, options, the database's URL, encryption keys, providers
  */
-export function createIntegrations(options: IntegrationsOptions = {}): Integrations {
-  const inConfig = (options.config?.providers ?? {}) as Record<string, ProviderSource>
-  const { config, warnings } = loadConfig({
-    config: options.config ?? {},
-    providerKeys: Object.keys({ ...inConfig, ...options.providers }),
-    optionProviderKeys: Object.keys(options.providers ?? {}),
-    middlewareNames: [],
-  })
-  refuseMiddleware(config)
-  const logger = options.logger ?? defaultLogger()
+export function createIntegrations(given: IntegrationsOptions = {}): Integrations {
+  const problems: ConfigurationProblem[] = []
+  const { baseUrl, dev, logLevel } = checkOptions(given, process.env, problems)
+  const options: IntegrationsOptions = isRecord(given) ? given : {}
+  const optionProviders = namesAndValues(options.providers)
+  const providerSources = { ...namesAndValues(options.config?.providers), ...optionProviders }
+  const loaded = collectConfig(
+    {
+      config: options.config,
+      providerKeys: Object.keys(providerSources),
+      optionProviderKeys: Object.keys(optionProviders),
+      middlewareNames: Object.keys(namesAndValues(options.middleware)),
+    },
+    problems,
+  )
+  const { config, warnings } = loaded
+  const database = options.database === undefined ? (process.env.DATABASE_URL ?? '') : options.database
+  if (typeof database === 'string') attempt(problems, 'database', () => readDatabaseUrl(database))
+  const ring = attempt(problems, 'encryptionKeys', () => parseKeyRing({ encryptionKeys: options.encryptionKeys }))
+  const logger = options.logger ?? defaultLogger(logLevel)
+  const listeners = new Listeners(logger)
+  const providers = new ProviderRegistry()
+  const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
+    providers.register(key, source, registration)
+    const provider = providers.get(key)
+    if (hasScheduledSync(provider))
+      for (const eventClass of provider.syncItemEvents?.() ?? []) listeners.registerItemClass(eventClass)
+  }
+  for (const [key, source] of Object.entries(providerSources))
+    attempt(problems, `providers.${key}`, () => register(key, source as ProviderSource))
+  if (problems.length > 0 || ring === undefined) throw new InvalidConfiguration(problems)
   for (const warning of warnings) logger.warn({}, warning)
 
-  const encryption = createEncryption(parseKeyRing({ encryptionKeys: options.encryptionKeys }))
-  const pool = {
-    database: options.database ?? process.env.DATABASE_URL ?? '',
-    ...(options.pool === undefined ? {} : { pool: options.pool }),
-  }
+  const encryption = createEncryption(ring)
+  const pool = { database, ...(options.pool === undefined ? {} : { pool: options.pool }) }
   const connection = connect(pool)
   const modelConnection = connect(pool)
   const tables = createTables(config.table_prefix, options.schema)
-  const listeners = new Listeners(logger)
-  const providers = new ProviderRegistry()
   let client: Client | undefined
   const temporal = (): Client => {
     client ??= lazyClient(options.temporal ?? {})
@@ -149,27 +253,24 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
     db: connection.db,
     modelDb: modelConnection.db,
     tables,
-    cache: postgresCache(connection.db, tables, config.cache_prefix),
+    cache: postgresCache(connection.db, tables, config.cache_prefix, options.clock),
     encryption,
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
     workflows: temporalStarters(temporal, config, logger),
+    temporal: temporalInspection(temporal, config, temporalAddress(options.temporal ?? {})),
+    request: performRequest,
     clock: options.clock ?? systemClock,
     logger,
   }
-  const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
-    providers.register(key, source, registration)
-    const provider = providers.get(key)
-    if (hasScheduledSync(provider))
-      for (const eventClass of provider.syncItemEvents?.() ?? []) listeners.registerItemClass(eventClass)
-  }
-  for (const [key, source] of Object.entries({ ...inConfig, ...options.providers })) register(key, source)
   const target = {
     sql: connection.sql,
     tablePrefix: config.table_prefix,
     ...(options.schema === undefined ? {} : { schema: options.schema }),
   }
+
+  const access = { ...createAccess(framework), baseUrl, dev, middleware: options.middleware ?? {} }
 
   const integrations: Integrations = {
     config,
@@ -178,6 +279,13 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
     get: (id) => getIntegration(framework, id),
     list: (filter) => listIntegrations(framework, filter),
     update: (id, patch) => updateIntegrationRow(framework, id, patch),
+    delete: (id, deletion) => deleteIntegration(framework, id, deletion),
+    erase: (id, erasure) => eraseIntegration(framework, id, erasure),
+    enable: (id) => enableIntegration(framework, id),
+    disable: (id) => disableIntegration(framework, id),
+    summaries: (filter) => summariseIntegrations(framework, filter),
+    check: (id) => checkIntegrationHealth(framework, id),
+    providers: () => describeProviders(framework),
     register,
     on: (key: EventKey, listener: Listener, listenerOptions?: ListenerOptions) =>
       listeners.on(key, listener, listenerOptions),
@@ -187,7 +295,30 @@ export function createIntegrations(options: IntegrationsOptions = {}): Integrati
       wakePending: () => wakePendingInboxes(framework),
     },
     syncs: { start: (integrationId) => startSyncNow(framework, integrationId) },
+    keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
+    schedules: {
+      schedules: () => framework.temporal.schedules(),
+      applySchedules: () => framework.temporal.applySchedules(),
+    },
+    doctor: () =>
+      runDoctor(framework, {
+        checkDatabase: () => checkConnection(connection),
+        pendingMigrations: () => pendingMigrations(target),
+        baseUrl,
+        dev,
+      }),
+    configuration: () => describeConfig(loaded),
+    oauth: { link: (id, link) => oauthLink(framework, access, id, link) },
+    access,
+    operator: operatorView(framework),
+    logger,
+    readiness: createReadiness(framework, {
+      postgres: () => checkConnection(connection),
+      migrations: () => assertMigrated(target),
+      keys: () => verifyKeys(framework),
+    }),
     migrate: () => migrate(target),
+    pendingMigrations: () => pendingMigrations(target),
     async ready() {
       await checkConnection(connection)
       await assertMigrated(target)
@@ -218,18 +349,13 @@ export function partsOf(integrations: Integrations): Parts {
   return parts
 }
 
-/** Nothing mounts middleware yet, and a route that looks protected must not be open. */
-function refuseMiddleware({ webhook }: Config): void {
-  if (webhook.middleware.length === 0) return
-  throw new InvalidConfiguration([
-    {
-      key: 'webhook.middleware',
-      expected: 'an empty list: this version mounts no middleware; put your own before createApi()',
-      received: JSON.stringify(webhook.middleware),
-    },
-  ])
+/** Lines of JSON at LOG_LEVEL (default `info`) to LOG_STREAM: `stdout`, the default, or `stderr`. */
+function defaultLogger(level: string): Logger {
+  const fd = process.env.LOG_STREAM === 'stderr' ? process.stderr.fd : process.stdout.fd
+  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination({ fd, sync: true }))
 }
 
-function defaultLogger(): Logger {
-  return pino({ level: process.env.LOG_LEVEL ?? 'info', base: null, timestamp: pino.stdTimeFunctions.isoTime })
+/** Of what a host gave for an object: whatever else it is, the options' check has reported. */
+function namesAndValues(given: unknown): Record<string, unknown> {
+  return isRecord(given) ? given : {}
 }

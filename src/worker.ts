@@ -9,7 +9,7 @@ import type { Integrations } from './integrations.ts'
 import { partsOf } from './integrations.ts'
 import { checkTemporal, connectionOptions, temporalAddress } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/schedules.ts'
-import { taskQueue } from './workflows/messages.ts'
+import { taskQueuesOf } from './temporal/task-queues.ts'
 
 /** How long activities may go on once the worker is told to stop; then they are cancelled and give their rows back. */
 const SHUTDOWN_GRACE = '10 seconds'
@@ -49,7 +49,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
 
   const workflowBundle = options.workflowBundle ?? (await bundleWorkflows(options.workflowsPath))
   const activities = createActivities(framework)
-  const queues = distinctQueues(config)
+  const queues = taskQueuesOf(config)
   const workers: Worker[] = []
   for (const queue of queues)
     workers.push(
@@ -100,12 +100,6 @@ export function bundleWorkflows(workflowsPath?: string): Promise<WorkflowBundle>
     // Its progress lines are of no use to whoever runs a worker.
     logger: new DefaultLogger('WARN'),
   })
-}
-
-function distinctQueues(config: Integrations['config']): string[] {
-  const names = [config.webhook.queue, config.sync.queue, ...Object.values(config.sync.queues)]
-  if (config.sync.item_queue !== null) names.push(config.sync.item_queue)
-  return [...new Set(names)].map((name) => taskQueue(config.cache_prefix, name))
 }
 
 function fields(meta: object | undefined): Record<string, unknown> {

@@ -1,4 +1,3 @@
-import { Context } from '@temporalio/activity'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import {
@@ -16,6 +15,7 @@ import type { ItemRun } from '../operations/sync-items.ts'
 import { itemRecord, runSyncItem } from '../operations/sync-items.ts'
 import type { Batch } from './batch.ts'
 import { patiently, runBatch } from './batch.ts'
+import { temporalSurroundings } from './surroundings.ts'
 
 /** Either the next pending items of a run, or certain ones whose wait is over. */
 export interface ItemBatch {
@@ -35,7 +35,7 @@ export interface ItemBatchResult {
   readonly deferredSeconds: number
 }
 
-export function syncItemActivities(framework: Framework) {
+export function syncItemActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { config, db, tables, logger } = framework
 
   return {
@@ -46,7 +46,7 @@ export function syncItemActivities(framework: Framework) {
      * the first one had put to wait without being able to say so is found by the finalisation, which names such rows.
      */
     async processSyncItems({ syncLogId, claim, take }: ItemBatch): Promise<ItemBatchResult> {
-      const context = Context.current()
+      const context = surroundings()
       const tally = { succeeded: 0, failed: 0, deferredSeconds: 0 }
       const waiting: { id: number; seconds: number }[] = []
       const settle = async (runs: readonly ItemRun[]): Promise<void> => {

@@ -3,7 +3,6 @@
  *
  * Rule: docs/behaviour/syncs.md.
  */
-import { Context } from '@temporalio/activity'
 import type { Json } from '../core/json.ts'
 import { secretsOf } from '../core/redaction.ts'
 import type { RunStatus } from '../core/sync-run.ts'
@@ -20,6 +19,8 @@ import { failRun, finaliseRun } from '../operations/sync-finalisation.ts'
 import type { HasScheduledSync } from '../providers/provider.ts'
 import { classifiesFailures, hasIncrementalSync, hasScheduledSync } from '../providers/provider.ts'
 import { asFailure, isFinalFault } from './failures.ts'
+import type { Surroundings } from './surroundings.ts'
+import { temporalSurroundings } from './surroundings.ts'
 import { StoringSession } from './sync-session.ts'
 
 export type { Finalisation } from '../operations/sync-finalisation.ts'
@@ -54,7 +55,7 @@ export interface Listing {
   readonly duplicatesDropped: number
 }
 
-export function syncRunActivities(framework: Framework) {
+export function syncRunActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { config, db, tables, logger, providers, listeners } = framework
 
   return {
@@ -122,7 +123,7 @@ export function syncRunActivities(framework: Framework) {
      * start only after a whole listing, so none of them has begun.
      */
     async listSyncItems({ integrationId, syncLogId }: { integrationId: number; syncLogId: number }): Promise<Listing> {
-      const context = Context.current()
+      const context = surroundings()
       const log = await findLog(db, tables, syncLogId)
       const row = await findIntegration(db, tables, integrationId)
       if (log === null || row === null)
@@ -200,7 +201,7 @@ export function syncRunActivities(framework: Framework) {
     },
   }
 
-  async function list(row: IntegrationRow, log: LogRow, context: Context): Promise<Listing> {
+  async function list(row: IntegrationRow, log: LogRow, context: Surroundings): Promise<Listing> {
     const provider = providers.get(row.provider) as HasScheduledSync
     const metadata = log.metadata as RunMetadata
     const requestIds: number[] = []
@@ -241,7 +242,12 @@ export function syncRunActivities(framework: Framework) {
     return listing
   }
 
-  function listingFailure(row: IntegrationRow, provider: HasScheduledSync, error: unknown, context: Context): Error {
+  function listingFailure(
+    row: IntegrationRow,
+    provider: HasScheduledSync,
+    error: unknown,
+    context: Surroundings,
+  ): Error {
     if (context.cancellationSignal.aborted) return error as Error
     const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
     const secrets = secretsOf(framework.encryption.decrypt(row.id, row.credentials))

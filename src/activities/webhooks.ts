@@ -1,4 +1,3 @@
-import { Context } from '@temporalio/activity'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
@@ -14,6 +13,7 @@ import type { Framework } from '../framework.ts'
 import { runWebhook } from '../operations/webhooks.ts'
 import type { Batch } from './batch.ts'
 import { patiently, runBatch } from './batch.ts'
+import { temporalSurroundings } from './surroundings.ts'
 
 export interface WebhookBatch {
   readonly integrationId: number
@@ -31,7 +31,7 @@ export interface WebhookBatchResult {
   readonly slowestMs: number
 }
 
-export function webhookActivities(framework: Framework) {
+export function webhookActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { config, db, tables, logger } = framework
 
   return {
@@ -42,7 +42,7 @@ export function webhookActivities(framework: Framework) {
      * a time, and counts the loss; rows that were settled are settled.
      */
     async processPendingWebhooks({ integrationId, claim, limit }: WebhookBatch): Promise<WebhookBatchResult> {
-      const context = Context.current()
+      const context = surroundings()
       const tally = { claimed: 0, processed: 0, failed: 0, slowestMs: 0 }
       const settle = async (outcomes: readonly WebhookOutcome[]): Promise<void> => {
         const settled = await settleWebhooks(db, tables, 'webhook', outcomes)

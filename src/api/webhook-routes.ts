@@ -4,6 +4,7 @@
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
+import { middlewareOf } from './middleware.ts'
 
 type Delivery = Parameters<Integrations['webhooks']['receive']>[0]
 type Arrival = Awaited<ReturnType<Integrations['webhooks']['receive']>>
@@ -18,11 +19,15 @@ const ID = /^[1-9]\d{0,15}$/
 
 export function webhookRoutes(integrations: Integrations): Hono {
   const routes = new Hono()
-  const prefix = `/${integrations.config.webhook.prefix}`
-  routes.all(`${prefix}/:provider/webhook`, (context) => answer(integrations, context, null))
-  routes.all(`${prefix}/:provider/:id/webhook`, (context) =>
-    answer(integrations, context, idOf(context.req.param('id'))),
-  )
+  const { prefix, middleware } = integrations.config.webhook
+  const paths = [`/${prefix}/:provider/webhook`, `/${prefix}/:provider/:id/webhook`]
+  // Before everything else: what it refuses is neither counted, read nor looked up.
+  for (const path of paths) routes.use(path, ...middlewareOf(integrations, middleware))
+  for (const path of paths)
+    routes.all(path, (context) => {
+      const id = context.req.param('id')
+      return answer(integrations, context, id === undefined ? null : idOf(id))
+    })
   return routes
 }
 

@@ -1,13 +1,21 @@
 /** An API process: serves the routes until it is told to stop. Starts while Temporal is away: webhooks are stored. */
 import { serve } from '@hono/node-server'
 import { createApi } from '../api/app.ts'
+import { attempt, attemptLater } from '../config/faults.ts'
+import type { ConfigurationProblem } from '../core/errors.ts'
+import { InvalidConfiguration } from '../core/errors.ts'
 import { loadHost } from './host.ts'
 import { address } from './listen-address.ts'
 import { onStop, runProcess } from './run.ts'
 
 await runProcess(async () => {
-  const { hostname, port } = address(process.env)
-  const { integrations } = await loadHost()
+  const problems: ConfigurationProblem[] = []
+  const listen = attempt(problems, 'PORT', () => address(process.env))
+  // With a port that is none, the host's own faults are still looked for, to be told together.
+  const host = await attemptLater(problems, 'INTEGRATIONS_CONFIG', loadHost())
+  if (listen === undefined || host === undefined) throw new InvalidConfiguration(problems)
+  const { hostname, port } = listen
+  const { integrations } = host
   await integrations.ready()
   const api = createApi(integrations)
   const server = serve({ fetch: api.fetch, hostname, port }, (info) => {

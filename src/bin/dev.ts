@@ -111,6 +111,7 @@ async function finishDemo(stack: Stack): Promise<number> {
 function urlsOf(stack: Stack): Record<string, string> {
   return {
     API: stack.apiUrl,
+    Operator: `${stack.apiUrl}/${stack.integrations.config.operator.prefix}`,
     ...(stack.temporalUi === null ? {} : { 'Temporal UI': stack.temporalUi }),
     'Temporal server': stack.temporalAddress,
     Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,

@@ -14,8 +14,17 @@ export interface LockOptions {
   readonly waitSeconds: number
 }
 
+/** What the work knows of the lock that it runs under. */
+export interface Lease {
+  /** Another `ttlSeconds` from now, for work that gets on. False: the lock ran out, and may be somebody else's. */
+  extend(): Promise<boolean>
+}
+
 /**
  * Does the work while holding a lock that all processes respect.
+ *
+ * Nothing extends the lock but the work itself: work that hangs must not keep it. So work that outlives the lock may run
+ * beside the next holder's, and must be safe then. Rule: docs/behaviour/locks.md, "How long a lock lasts".
  *
  * @throws LockTimeoutException when the wait is over
  */
@@ -23,22 +32,30 @@ export async function withLock<T>(
   store: CacheStore,
   name: string,
   { ttlSeconds, waitSeconds }: LockOptions,
-  work: () => Promise<T>,
+  work: (lease: Lease) => Promise<T>,
 ): Promise<T> {
   const owner = randomUUID()
-  const startedAt = performance.now()
-  for (
-    let pollMs = FIRST_POLL_MS;
-    !(await store.acquire(name, owner, ttlSeconds));
-    pollMs = Math.min(pollMs * 1.5, LAST_POLL_MS)
-  ) {
-    const waitedSeconds = (performance.now() - startedAt) / 1000
-    if (waitedSeconds >= waitSeconds) throw new LockTimeoutException(name, Math.round(waitedSeconds))
-    await sleep(pollMs)
-  }
+  await acquireWithin(store, name, owner, { ttlSeconds, waitSeconds })
   try {
-    return await work()
+    return await work({ extend: () => store.extend(name, owner, ttlSeconds) })
   } finally {
-    await store.release(name, owner)
+    // How the work ended is the news, well or badly. A lock that can't be given back ends by itself.
+    await store.release(name, owner).catch(() => {})
+  }
+}
+
+async function acquireWithin(
+  store: CacheStore,
+  name: string,
+  owner: string,
+  { ttlSeconds, waitSeconds }: LockOptions,
+): Promise<void> {
+  const startedAt = performance.now()
+  for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(pollMs * 1.5, LAST_POLL_MS)) {
+    if (await store.acquire(name, owner, ttlSeconds)) return
+    const waitedMs = performance.now() - startedAt
+    const leftMs = waitSeconds * 1000 - waitedMs
+    if (leftMs <= 0) throw new LockTimeoutException(name, Math.round(waitedMs / 100) / 10)
+    await sleep(Math.min(pollMs, leftMs))
   }
 }

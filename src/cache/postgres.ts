@@ -1,40 +1,74 @@
-import { and, eq, sql } from 'drizzle-orm'
+import { and, eq, isNull, or, sql } from 'drizzle-orm'
 import type { Json } from '../core/json.ts'
+import type { Clock } from '../core/logger.ts'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { CacheStore } from './store.ts'
+import { heldAsLock } from './store.ts'
 
-/** The store that all processes share, by the database's clock. Needs no session, so a transaction pooler will do. */
-export function postgresCache(db: Database, { cache }: Tables, prefix: string): CacheStore {
+/**
+ * The store that all processes share. Needs no session, so a transaction pooler will do.
+ *
+ * Each method is one statement. Its clock is the database's, read when the row is locked, so that processes whose own
+ * clocks differ agree on when an entry ends.
+ *
+ * @param clock takes the place of the database's
+ */
+export function postgresCache(db: Database, { cache }: Tables, prefix: string, clock?: Clock): CacheStore {
   const full = (key: string): string => `${prefix}:${key}`
+  const now = () =>
+    clock === undefined ? sql`clock_timestamp()` : sql`${clock.now().toISOString()}::timestamp with time zone`
   const inSeconds = (ttlSeconds: number | null) =>
-    ttlSeconds === null ? null : sql`clock_timestamp() + make_interval(secs => ${ttlSeconds}::double precision)`
-  const isAbsent = sql`${cache.expiresAt} is not null and ${cache.expiresAt} <= clock_timestamp()`
+    ttlSeconds === null ? null : sql`${now()} + make_interval(secs => ${ttlSeconds}::double precision)`
+  const isPresent = () => sql<boolean>`(${cache.expiresAt} is null or ${cache.expiresAt} > ${now()})`
+  const isAbsent = () => sql`not ${isPresent()}`
+  const isValue = isNull(cache.owner)
+
+  /** False: what is there already may not be replaced. */
+  async function put(
+    key: string,
+    entry: { value: Json; owner: string | null; ttlSeconds: number | null },
+    mayReplace = isAbsent(),
+  ): Promise<boolean> {
+    const { ttlSeconds, ...columns } = entry
+    const row = { ...columns, expiresAt: inSeconds(ttlSeconds) as never }
+    const rows = await db
+      .insert(cache)
+      .values({ key: full(key), ...row })
+      .onConflictDoUpdate({ target: cache.key, set: row, setWhere: mayReplace })
+      .returning({ key: cache.key })
+    return rows.length === 1
+  }
 
   return {
     async get(key) {
       const [row] = await db
         .select({ value: cache.value })
         .from(cache)
-        .where(and(eq(cache.key, full(key)), sql`not (${isAbsent})`))
+        .where(and(eq(cache.key, full(key)), isValue, isPresent()))
       return row === undefined ? undefined : (row.value as Json)
     },
     async set(key, value, ttlSeconds) {
-      const entry = { value, owner: null, expiresAt: inSeconds(ttlSeconds) as never }
-      await db
-        .insert(cache)
-        .values({ key: full(key), ...entry })
-        .onConflictDoUpdate({ target: cache.key, set: entry })
+      if (!(await put(key, { value, owner: null, ttlSeconds }, or(isValue, isAbsent())))) throw heldAsLock(key)
+    },
+    add: (key, value, ttlSeconds) => put(key, { value, owner: null, ttlSeconds }),
+    async take(key) {
+      // One that is over goes, too. Whether it is, is asked in `returning`: then the row is locked.
+      const [row] = await db
+        .delete(cache)
+        .where(and(eq(cache.key, full(key)), isValue))
+        .returning({ value: cache.value, isPresent: isPresent() })
+      return row?.isPresent ? (row.value as Json) : undefined
     },
     async delete(key) {
-      await db.delete(cache).where(eq(cache.key, full(key)))
+      await db.delete(cache).where(and(eq(cache.key, full(key)), isValue))
     },
-    async acquire(key, owner, ttlSeconds) {
-      const entry = { value: null, owner, expiresAt: inSeconds(ttlSeconds) as never }
+    acquire: (key, owner, ttlSeconds) => put(key, { value: null, owner, ttlSeconds }),
+    async extend(key, owner, ttlSeconds) {
       const rows = await db
-        .insert(cache)
-        .values({ key: full(key), ...entry })
-        .onConflictDoUpdate({ target: cache.key, set: entry, setWhere: isAbsent })
+        .update(cache)
+        .set({ expiresAt: inSeconds(ttlSeconds) as never })
+        .where(and(eq(cache.key, full(key)), eq(cache.owner, owner), isPresent()))
         .returning({ key: cache.key })
       return rows.length === 1
     },

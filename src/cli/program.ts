@@ -1,15 +1,107 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
-import { Command } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError } from 'commander'
+import { completionCommand } from './commands/completion.ts'
+import { configCommand } from './commands/config.ts'
+import { deleteCommand } from './commands/delete.ts'
+import { disableCommand } from './commands/disable.ts'
+import { doctorCommand } from './commands/doctor.ts'
+import { enableCommand } from './commands/enable.ts'
+import { eraseCommand } from './commands/erase.ts'
+import { installCommand } from './commands/install.ts'
+import { keysCommand } from './commands/keys.ts'
+import { listCommand } from './commands/list.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { schedulesCommand } from './commands/schedules.ts'
+import { showCommand } from './commands/show.ts'
 import { syncCommand } from './commands/sync.ts'
+import type { LoadIntegrations } from './create-frame.ts'
+import { createFrame, jsonLine, withCommonOptions } from './create-frame.ts'
+import { failureOf } from './failure.ts'
+import type { Frame, Terminal } from './frame.ts'
+import { plainLines } from './plain.ts'
 
-/** What a command works with; loaded only when one runs, so that `--help` needs no database. */
-export type LoadIntegrations = () => Promise<Integrations>
+export interface ProgramOptions {
+  readonly load: LoadIntegrations
+  readonly terminal: Terminal
+  /** Aborted by Ctrl-C. */
+  readonly signal?: AbortSignal
+}
 
-export function createProgram(load: LoadIntegrations): Command {
-  return new Command('integrations')
+const COMMANDS: readonly ((frame: Frame) => Command)[] = [
+  migrateCommand,
+  doctorCommand,
+  configCommand,
+  keysCommand,
+  schedulesCommand,
+  installCommand,
+  listCommand,
+  showCommand,
+  enableCommand,
+  disableCommand,
+  deleteCommand,
+  eraseCommand,
+  syncCommand,
+  completionCommand,
+]
+
+/** Runs one command line. @returns the exit code */
+export async function runProgram(words: readonly string[], options: ProgramOptions): Promise<number> {
+  const { terminal } = options
+  // Known before the words are parsed: a word too many is a failure like any other.
+  const json = words.slice(0, words.includes('--') ? words.indexOf('--') : undefined).includes('--json')
+  let exitCode = 0
+  const frame = createFrame({
+    ...options,
+    onExitCode: (code) => {
+      exitCode = code
+    },
+  })
+  try {
+    await createProgram(frame, terminal).parseAsync(words, { from: 'user' })
+    return exitCode
+  } catch (error) {
+    // Help and version.
+    if (error instanceof CommanderError && error.exitCode === 0) return 0
+    const failure = failureOf(error)
+    if (json) terminal.out(jsonLine(failure.document))
+    if (!json || failure.document.error.code === 'unexpected_error') terminal.err(`${plainLines(failure.text)}\n`)
+    return failure.exitCode
+  }
+}
+
+/** All commands, in the order of the help. They throw what goes wrong and never end the process. */
+export function createProgram(frame: Frame, terminal: Terminal): Command {
+  const program = withCommonOptions(new Command('integrations'))
     .description('Operates the integrations of the host whose integrations.config.ts is here.')
-    .addCommand(migrateCommand(load))
-    .addCommand(syncCommand(load))
+    .version(version(), '--version', 'print the version')
+    .addHelpText('after', HELP)
+  for (const create of COMMANDS) program.addCommand(create(frame))
+  for (const command of [program, ...program.commands])
+    command
+      .exitOverride()
+      .showSuggestionAfterError()
+      .configureHelp({ subcommandTerm: termOf })
+      // Commander's error is thrown as well; runProgram() prints it.
+      .configureOutput({ writeOut: terminal.out, writeErr: terminal.err, outputError: () => {} })
+  return program
+}
+
+const HELP = `
+Each command also goes by its name with "integrations:" before it.
+The host's module is found by INTEGRATIONS_CONFIG, else it is integrations.config.ts, .js or .mjs here.
+Exit codes: 0 done or nothing to do; 1 bad input, refused, or a part failed; 2 Postgres or Temporal not reached.`
+
+/** The name and its arguments; every command has the same kind of alias, which the help names once. */
+function termOf(command: Command): string {
+  const args = command.registeredArguments.map((argument) =>
+    argument.required ? `<${argument.name()}>` : `[${argument.name()}]`,
+  )
+  return [command.name(), ...args].join(' ')
+}
+
+/** As far from here in src/ as in dist/. */
+function version(): string {
+  return (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string })
+    .version
 }

@@ -20,7 +20,10 @@ export interface Registered {
 }
 
 /** @param faulty keys that have a problem of their own: comparing them would only add noise */
-export function crossProblems({ sync, health, webhook }: Config, faulty: ReadonlySet<string>): ConfigurationProblem[] {
+export function crossProblems(
+  { sync, health, webhook, oauth, operator }: Config,
+  faulty: ReadonlySet<string>,
+): ConfigurationProblem[] {
   const neverDisabled = Number.POSITIVE_INFINITY
   const values = {
     'sync.lock_ttl': sync.lock_ttl,
@@ -40,6 +43,18 @@ export function crossProblems({ sync, health, webhook }: Config, faulty: Readonl
   hold('health.degraded_after', 'at most', 'health.failing_after')
   hold('health.failing_after', 'at most', 'health.disabled_after')
   hold('webhook.handler_timeout', 'less than', 'webhook.processing_timeout')
+  const shared = (
+    [
+      ['webhook.prefix', webhook.prefix],
+      ['oauth.route_prefix', oauth.route_prefix],
+    ] as const
+  ).find(([key, prefix]) => prefix === operator.prefix && !faulty.has(key))
+  if (shared !== undefined && !faulty.has('operator.prefix'))
+    problems.push({
+      key: 'operator.prefix',
+      expected: `a prefix of its own, not that of ${shared[0]}`,
+      received: shown(operator.prefix),
+    })
   return problems
 }
 

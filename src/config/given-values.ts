@@ -4,7 +4,9 @@
  */
 
 import type { ConfigurationProblem } from '../core/errors.ts'
+import { isRecord } from './is-record.ts'
 import { nearestName } from './nearest-name.ts'
+import { OPTION_NAMES } from './option-registry.ts'
 import { shown } from './received.ts'
 import type { ConfigKey } from './schema.ts'
 import { CONFIG_KEYS, ENVIRONMENT_PREFIX, environmentName, SECTION_NAMES } from './schema.ts'
@@ -18,22 +20,6 @@ export interface GivenValue {
   /** The text of the variable, when it comes from one. */
   readonly text?: string
 }
-
-/** Options of `createIntegrations()` that are often looked for among the keys. */
-const OPTIONS: ReadonlySet<string> = new Set([
-  'database',
-  'temporal',
-  'encryptionKeys',
-  'baseUrl',
-  'middleware',
-  'egress',
-  'models',
-  'logger',
-  'clock',
-  'dev',
-  'pool',
-  'schema',
-])
 
 export function givenInCode(config: unknown, problems: ConfigurationProblem[]): GivenValue[] {
   if (!isRecord(config)) {
@@ -86,7 +72,7 @@ export function givenInEnvironment(
 }
 
 function knownKey(name: string): string {
-  if (OPTIONS.has(name)) return `no key of this name: ${name} is an option of createIntegrations() beside config`
+  if (OPTION_NAMES.has(name)) return `no key of this name: ${name} is an option of createIntegrations() beside config`
   // A key put at the top: the section is missing, the name is right.
   const elsewhere = [...CONFIG_KEYS.keys()].find((known) => known.endsWith(`.${name}`))
   const nearest = elsewhere ?? nearestName(name, [...CONFIG_KEYS.keys(), ...SECTION_NAMES, 'providers'])
@@ -97,8 +83,4 @@ function nested(dotted: string): string {
   const name = CONFIG_KEYS.has(dotted) ? dotted : (nearestName(dotted, CONFIG_KEYS.keys()) ?? 'section.key')
   const [section, inner] = name.split('.')
   return `nested objects, such as { ${section}: { ${inner}: … } }`
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

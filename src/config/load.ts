@@ -4,12 +4,13 @@
  */
 
 import type { ConfigurationProblem } from '../core/errors.ts'
-import { InvalidConfiguration } from '../core/errors.ts'
+import type { Checked } from './check-value.ts'
+import { checkValue } from './check-value.ts'
 import type { Registered } from './cross-checks.ts'
 import { crossProblems, emptyMiddlewareWarnings, middlewareProblems, providerProblems } from './cross-checks.ts'
+import { refuse } from './faults.ts'
 import type { GivenValue } from './given-values.ts'
 import { givenInCode, givenInEnvironment } from './given-values.ts'
-import { masked, shown } from './received.ts'
 import type { Config, ConfigInput } from './schema.ts'
 import { CONFIG_KEYS, defaultHandlerTimeout, environmentName, MIN_RESPONSE_BYTES } from './schema.ts'
 
@@ -32,6 +33,13 @@ export interface LoadedConfig {
 /** @throws InvalidConfiguration with every fault of every layer, also of values that a higher layer replaces */
 export function loadConfig(options: LoadConfigOptions = {}): LoadedConfig {
   const problems: ConfigurationProblem[] = []
+  const loaded = collectConfig(options, problems)
+  refuse(problems)
+  return loaded
+}
+
+/** As {@link loadConfig}, with every fault added to `problems`; a faulty value counts as not given. */
+export function collectConfig(options: LoadConfigOptions, problems: ConfigurationProblem[]): LoadedConfig {
   const given = [
     ...givenInCode(options.config === undefined ? {} : options.config, problems),
     ...givenInEnvironment(options.environment ?? process.env, problems),
@@ -61,34 +69,12 @@ export function loadConfig(options: LoadConfigOptions = {}): LoadedConfig {
     ...providerProblems(config, providersOf(options.config), options),
     ...middlewareProblems(config, options),
   )
-  if (problems.length > 0) throw new InvalidConfiguration(problems)
   return { config, sources, warnings: [...warnings, ...emptyMiddlewareWarnings(config)] }
 }
 
-type Checked =
-  | { readonly ok: true; readonly value: unknown }
-  | { readonly ok: false; readonly problems: readonly ConfigurationProblem[] }
-
-function check({ name, key, value, source, text }: GivenValue): Checked {
-  const result = key.schema.safeParse(value)
-  if (result.success) return { ok: true, value: result.data }
-
-  const origin = source === 'environment' ? ` from ${environmentName(name)}` : ''
-  const problems = new Map<string, ConfigurationProblem>()
-  const report = (path: readonly PropertyKey[], expected: string, received: string) => {
-    const at = [name, ...path.map(String)].join('.')
-    if (!problems.has(at)) problems.set(at, { key: at, expected, received: received + origin })
-  }
-  for (const issue of result.error.issues) {
-    if (issue.code === 'unrecognized_keys') {
-      for (const field of issue.keys) report([...issue.path, field], 'no such field', 'an unknown field')
-    } else {
-      const atRoot = issue.path.length === 0
-      const received = atRoot && text !== undefined ? text : valueAt(value, issue.path)
-      report(issue.path, atRoot ? key.allowed : issue.message, key.secret ? masked(received) : shown(received))
-    }
-  }
-  return { ok: false, problems: [...problems.values()] }
+function check({ name, key, value, text }: GivenValue): Checked {
+  const variable = text === undefined ? {} : { variable: { name: environmentName(name), text } }
+  return checkValue({ name, kind: key, value, ...variable })
 }
 
 /** Drops the values that would have no effect, in place. */
@@ -128,10 +114,6 @@ function assemble(values: ReadonlyMap<string, unknown>, sources: Readonly<Record
 function providersOf(config: ConfigInput | null | undefined): string[] {
   const providers: unknown = config?.providers
   return typeof providers === 'object' && providers !== null ? Object.keys(providers) : []
-}
-
-function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce<unknown>((inner, step) => (inner as Record<PropertyKey, unknown> | undefined)?.[step], value)
 }
 
 function deepFreeze<T>(value: T): T {

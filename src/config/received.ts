@@ -2,13 +2,21 @@
 
 const SHOWN_CHARACTERS = 80
 
-/** A value as it is, cut, without the user info of a URL. */
+/** A value as it is, cut, without what a URL may hold of secrets: its user info and its query. */
 export function shown(value: unknown): string {
   if (typeof value === 'string') {
-    const text = value.replace(/\/\/[^/\s]*@/g, '//[masked]@')
+    const text = withoutUrlSecrets(value)
     return JSON.stringify(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text)
   }
   return isPlain(value) ? String(value) : kindOf(value)
+}
+
+/** Up to the last `@`: a password that nobody has percent-encoded may hold any character. */
+function withoutUrlSecrets(text: string): string {
+  return text
+    .replace(/\/\/.*@/s, '//[masked]@')
+    .replace(/^[^/]*:[^/]*@/, '[masked]@')
+    .replace(/(:\/\/[^?]*)\?.*/s, '$1?[masked]')
 }
 
 /** Of a value that may be a secret, or stands where one belongs: its kind only. */

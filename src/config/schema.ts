@@ -1,6 +1,6 @@
 /**
  * Every configuration key: exact name, kind, default, unit, meaning. One registry, from which come the checks, the typed
- * `Config`, the names of the environment variables and docs/behaviour/configuration.md.
+ * `Config`, the names of the environment variables and docs/configuration.md.
  * Rule: docs/behaviour/configuration.md.
  */
 
@@ -261,6 +261,11 @@ export const CONFIG_KEYS: ReadonlyMap<string, ConfigKey<unknown>> = new Map<stri
     Object.entries(keys).map(([name, entry]) => [`${section}.${name}`, entry] as const),
   ),
 ])
+
+/** The value of a key by its dotted name. */
+export function configValue(config: Config, name: string): unknown {
+  return name.split('.').reduce<unknown>((inner, step) => (inner as Record<string, unknown>)[step], config)
+}
 
 export const ENVIRONMENT_PREFIX = 'INTEGRATIONS__'
 

@@ -7,6 +7,7 @@
  */
 
 import { z } from 'zod'
+import { hasUnsafeCharacters, hasUserInfo, isHttpUrl } from './http-url.ts'
 
 export interface ValueKind<T> {
   /** As the reference table writes it: `int`, `?int`, `string`, `?string`, `bool`, `array`. */
@@ -247,23 +248,9 @@ function repeats(values: readonly string[]): number[] {
   return values.flatMap((value, index) => (values.indexOf(value) < index ? [index] : []))
 }
 
-function isHttpUrl(text: string): boolean {
-  return /^https?:\/\//i.test(text) && !hasUnsafeCharacters(text) && URL.canParse(text)
-}
-
-function hasUserInfo(url: string): boolean {
-  const { username, password } = new URL(url)
-  return username !== '' || password !== ''
-}
-
 function isRedirectTarget(target: string): boolean {
   if (target.startsWith('/')) return !target.startsWith('//') && !hasUnsafeCharacters(target)
   return isHttpUrl(target)
-}
-
-/** Browsers drop tabs and line ends and read `\` as `/` (WHATWG URL): `/<tab>/host` would become `//host`. */
-function hasUnsafeCharacters(text: string): boolean {
-  return /[\\\s\p{Cc}]/u.test(text)
 }
 
 /** The secret of a signed webhook (Standard Webhooks, "Webhook secrets"). */

@@ -114,6 +114,24 @@ export class IntegrationNotFound extends IntegrationsError {
   }
 }
 
+/** A run of the integration lives, and what was asked for must not happen beneath it. */
+export class IntegrationBusy extends IntegrationsError {
+  override readonly code = 'integration_busy'
+  constructor(readonly integrationId: number) {
+    super(`A sync run of integration ${integrationId} lives. Wait for its end, or use force: it ends the run first.`)
+  }
+}
+
+/** A link needs to know where the API is reached from outside. */
+export class BaseUrlMissing extends IntegrationsError {
+  override readonly code = 'base_url_missing'
+  constructor() {
+    super(
+      'No base URL is configured, so no link can be made. Give one such as "https://api.example.com" as the option baseUrl, or by INTEGRATIONS_BASE_URL.',
+    )
+  }
+}
+
 /** The stored credentials can't be read: unknown key, another row's text, a damaged or plain text. Never read as empty. */
 export class CredentialsUnreadable extends IntegrationsError {
   override readonly code = 'credentials_unreadable'

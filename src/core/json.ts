@@ -1,10 +1,16 @@
 /** What JSON can hold, and what may be asked about it. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 
-/** Whether `value` survives JSON unchanged: no undefined, function, NaN, Date, class instance or cycle anywhere in it. */
+/**
+ * Whether `value` survives JSON unchanged: no undefined, function, NaN, Date, class instance or cycle anywhere in it, and at
+ * most 500 levels.
+ */
 export function isJson(value: unknown): value is Json {
   return survivesJson(value, [])
 }
+
+/** Deeper nesting is an attack on whoever walks it, or a mistake; every walker of ours is recursive. */
+const MAX_DEPTH = 500
 
 function survivesJson(value: unknown, around: readonly object[]): boolean {
   switch (typeof value) {
@@ -15,7 +21,7 @@ function survivesJson(value: unknown, around: readonly object[]): boolean {
       return Number.isFinite(value)
     case 'object': {
       if (value === null) return true
-      if (around.includes(value)) return false
+      if (around.length >= MAX_DEPTH || around.includes(value)) return false
       const within = [...around, value]
       // Array.from: every() would pass over the holes, which JSON writes as null.
       if (Array.isArray(value)) return Array.from(value).every((inner) => survivesJson(inner, within))

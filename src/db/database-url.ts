@@ -20,6 +20,7 @@ const FOREIGN_PARAMETERS = ['channel_binding', 'gssencmode', 'pgbouncer', 'conne
  * Source: https://www.postgresql.org/docs/current/libpq-ssl.html
  */
 export function readDatabaseUrl(text: string): DatabaseUrl {
+  if (text === '') throw invalid('nothing: neither the option database nor DATABASE_URL is given')
   const mark = text.indexOf('?')
   const base = mark < 0 ? text : text.slice(0, mark)
   const parameters = new URLSearchParams(mark < 0 ? '' : text.slice(mark + 1))
@@ -108,11 +109,11 @@ function certificate(path: string): string {
 }
 
 /** Says nothing of what was given: it may hold a password. */
-const invalid = () =>
+const invalid = (received = 'a text that is no such URL') =>
   new InvalidConfiguration([
     {
       key: 'database',
       expected: 'a URL such as postgres://user:password@host:5432/name, with special characters percent-encoded',
-      received: 'a text that is no such URL',
+      received,
     },
   ])

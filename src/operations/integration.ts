@@ -8,10 +8,9 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
-import { hasScheduledSync } from '../providers/provider.ts'
 import { patchCredentials } from './credentials.ts'
+import { disableIntegration, enableIntegration } from './enabled.ts'
 import { findExternalId, mapExternalId, remapExternalId, resolveMappings, upsertByExternalId } from './mappings.ts'
-import { performRequest } from './request/request.ts'
 
 /** The handle of an id. @throws IntegrationNotFound */
 export async function getIntegration(framework: Framework, id: number): Promise<Integration> {
@@ -32,10 +31,6 @@ export function integrationHandle(
     decrypted ??= framework.encryption.decrypt(row.id, row.credentials)
     return decrypted
   }
-  const change = async (patch: Parameters<typeof updateIntegration>[3]): Promise<void> => {
-    if ((await updateIntegration(framework.db, framework.tables, row.id, patch)) === null)
-      throw new IntegrationNotFound(row.id)
-  }
 
   const handle: Integration = {
     ...identity,
@@ -50,9 +45,9 @@ export function integrationHandle(
     createdAt: row.createdAt,
 
     request: (endpoint, method, call, options = {}) =>
-      performRequest(framework, { integration: handle, credentials, endpoint, method, call, options, observe }),
+      framework.request(framework, { integration: handle, credentials, endpoint, method, call, options, observe }),
     requestAs: (schema, endpoint, method, call, options = {}) =>
-      performRequest(framework, {
+      framework.request(framework, {
         integration: handle,
         credentials,
         endpoint,
@@ -96,19 +91,8 @@ export function integrationHandle(
     },
 
     emit: (event) => framework.listeners.deliver(event),
-    async enable() {
-      const provider = framework.providers.find(row.provider)
-      const isScheduled = provider !== null && hasScheduledSync(provider)
-      await change({
-        isActive: true,
-        healthStatus: 'healthy',
-        consecutiveFailures: 0,
-        ...(isScheduled ? { nextSyncAt: framework.clock.now() } : {}),
-      })
-      // Deliveries that came while its health had it switched off.
-      framework.workflows.wakeInbox(row.id)
-    },
-    disable: () => change({ isActive: false }),
+    enable: () => enableIntegration(framework, row.id),
+    disable: () => disableIntegration(framework, row.id),
     refresh: () => getIntegration(framework, row.id),
     toJSON: () => identity,
   }

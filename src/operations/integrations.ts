@@ -1,22 +1,23 @@
-/** Creating, finding and changing integrations. */
+/** Creating, finding and changing integrations. Rule: docs/behaviour/integrations.md, "Creating and changing". */
 import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../core/errors.ts'
-import type { HealthStatus } from '../core/health.ts'
 import {
   findIntegration,
   insertIntegration,
   lockIntegration,
   nextIntegrationId,
-  pageOfIntegrations,
   updateIntegration,
 } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { hasScheduledSync } from '../providers/provider.ts'
-import { checkCredentials, checkMetadata, patchedCredentials } from './credentials.ts'
+import { checkCredentials, checkMetadata, keysOf, patchedCredentials } from './credentials.ts'
 import { integrationHandle } from './integration.ts'
+import type { Owner } from './integration-owner.ts'
+import { checkOwner } from './integration-owner.ts'
 
-const PAGE = 100
 const MAX_NAME_LENGTH = 255
+/** Column `sync_interval_minutes` is a Postgres integer. */
+const MAX_INTERVAL_MINUTES = 2 ** 31 - 1
 
 export interface CreateIntegration {
   /** A registered provider's identifier. */
@@ -25,7 +26,8 @@ export interface CreateIntegration {
   /** Checked by the provider's schema, stored encrypted. */
   readonly credentials: Credentials
   readonly metadata?: Readonly<Record<string, unknown>>
-  readonly owner?: { readonly type: string; readonly id: number }
+  /** Null is none. */
+  readonly owner?: Owner | null
   /** Overrides the provider's default interval. */
   readonly syncIntervalMinutes?: number | null
   /** Default true. */
@@ -36,24 +38,16 @@ export type UpdateIntegration = Partial<
   Pick<CreateIntegration, 'name' | 'metadata' | 'owner' | 'syncIntervalMinutes' | 'isActive' | 'credentials'>
 >
 
-export interface ListIntegrations {
-  readonly provider?: string
-  readonly active?: boolean
-  readonly health?: HealthStatus
-  readonly owner?: { readonly type: string; readonly id: number }
-  /** Ids greater than this one. */
-  readonly after?: number
-  readonly limit?: number
-}
-
 /** @throws UnknownProvider, InvalidCredentials, InvalidArgumentException; then nothing is stored */
 export async function createIntegration(framework: Framework, given: CreateIntegration): Promise<Integration> {
   const { db, tables, encryption, listeners, providers } = framework
   const provider = providers.get(given.provider)
   checkName(given.name)
   checkInterval(given.provider, hasScheduledSync(provider), given.syncIntervalMinutes)
+  checkActive(given.isActive)
+  const owner = checkOwner(given.owner)
   const credentials = checkCredentials(given.provider, provider, given.credentials)
-  const metadata = checkMetadata(given.provider, provider, given.metadata ?? {})
+  const metadata = checkMetadata(given.provider, provider, given.metadata === undefined ? {} : given.metadata)
   // Credentials are bound to the row's id, so the id comes first.
   const id = await nextIntegrationId(db, tables)
   const row = await insertIntegration(db, tables, {
@@ -62,8 +56,8 @@ export async function createIntegration(framework: Framework, given: CreateInteg
     name: given.name,
     credentials: encryption.encrypt(id, credentials),
     metadata,
-    ownerType: given.owner?.type ?? null,
-    ownerId: given.owner?.id ?? null,
+    ownerType: owner?.type ?? null,
+    ownerId: owner?.id ?? null,
     syncIntervalMinutes: given.syncIntervalMinutes ?? null,
     isActive: given.isActive ?? true,
   })
@@ -90,12 +84,14 @@ export async function updateIntegrationRow(
     if (before === null) throw new IntegrationNotFound(id)
     const provider = providers.find(before.provider)
     if (patch.name !== undefined) checkName(patch.name)
+    checkActive(patch.isActive)
+    const owner = checkOwner(patch.owner)
     checkInterval(before.provider, provider !== null && hasScheduledSync(provider), patch.syncIntervalMinutes)
     const metadata = patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider, patch.metadata)
     return updateIntegration(tx, tables, id, {
       ...(patch.name === undefined ? {} : { name: patch.name }),
       ...(metadata === undefined ? {} : { metadata }),
-      ...(patch.owner === undefined ? {} : { ownerType: patch.owner.type, ownerId: patch.owner.id }),
+      ...(owner === undefined ? {} : { ownerType: owner?.type ?? null, ownerId: owner?.id ?? null }),
       ...(patch.syncIntervalMinutes === undefined ? {} : { syncIntervalMinutes: patch.syncIntervalMinutes }),
       ...(patch.isActive === undefined ? {} : { isActive: patch.isActive }),
       ...(patch.credentials === undefined
@@ -107,26 +103,12 @@ export async function updateIntegrationRow(
   if (row === null) throw new IntegrationNotFound(id)
   const integration = integrationHandle(framework, row)
   if (patch.credentials !== undefined)
-    await listeners.emit('CredentialsUpdated', { integration, keys: Object.keys(patch.credentials) })
+    await listeners.emit('CredentialsUpdated', { integration, keys: keysOf(patch.credentials) })
   return integration
 }
 
-export async function* listIntegrations(
-  framework: Framework,
-  { after = 0, limit = Number.POSITIVE_INFINITY, ...filter }: ListIntegrations = {},
-): AsyncGenerator<Integration> {
-  let last = after
-  for (let left = limit; left > 0; ) {
-    const size = Math.min(PAGE, left)
-    const rows = await pageOfIntegrations(framework.db, framework.tables, filter, last, size)
-    for (const row of rows) yield integrationHandle(framework, row)
-    if (rows.length < size) return
-    last = rows.at(-1)?.id ?? last
-    left -= rows.length
-  }
-}
-
-function checkName(name: string): void {
+function checkName(name: unknown): void {
+  if (typeof name !== 'string') throw new InvalidArgumentException('name', 'text is allowed')
   const length = [...name].length
   if (name.trim() === '' || length > MAX_NAME_LENGTH || name.includes('\u0000'))
     throw new InvalidArgumentException('name', `1 to ${MAX_NAME_LENGTH} characters are allowed, ${length} were given`)
@@ -135,9 +117,14 @@ function checkName(name: string): void {
 function checkInterval(provider: string, isScheduled: boolean, minutes: number | null | undefined): void {
   if (minutes === undefined || minutes === null) return
   if (!isScheduled) throw new UnsupportedByProvider(provider, 'HasScheduledSync')
-  if (!Number.isInteger(minutes) || minutes < 1)
+  if (!Number.isInteger(minutes) || minutes < 1 || minutes > MAX_INTERVAL_MINUTES)
     throw new InvalidArgumentException(
       'syncIntervalMinutes',
-      `an integer of at least 1 is allowed, ${minutes} was given`,
+      `an integer from 1 to ${MAX_INTERVAL_MINUTES} is allowed, ${minutes} was given`,
     )
+}
+
+function checkActive(isActive: unknown): void {
+  if (isActive !== undefined && typeof isActive !== 'boolean')
+    throw new InvalidArgumentException('isActive', 'true or false is allowed')
 }

@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/mappings.md.
  */
 import { createHash } from 'node:crypto'
+import { integrationKey } from '../cache/integration-keys.ts'
 import { withLock } from '../cache/lock.ts'
 import { InvalidArgumentException, MappingAlreadyClaimed } from '../core/errors.ts'
 import type { Database, Transaction } from '../db/client.ts'
@@ -79,7 +80,7 @@ export async function upsertByExternalId<Row, Attributes>(
   const key = keyOf(integrationId, externalId, model.type)
   const digest = createHash('sha256').update(key.externalId).digest('hex')
   const { lock_ttl: ttlSeconds, lock_wait: waitSeconds } = framework.config.mappings
-  const lock = `lock:mapping:${integrationId}:${model.type}:${digest}`
+  const lock = integrationKey(integrationId, `lock:mapping:${model.type}:${digest}`)
   return withLock(framework.cache, lock, { ttlSeconds, waitSeconds }, async () => {
     const valuesFor = async (existing: Row | null): Promise<Attributes> =>
       typeof attributes === 'function'

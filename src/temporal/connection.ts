@@ -25,8 +25,8 @@ export function temporalAddress(
   environment: NodeJS.ProcessEnv = process.env,
 ): TemporalAddress {
   return {
-    address: options.address ?? environment.TEMPORAL_ADDRESS ?? 'localhost:7233',
-    namespace: options.namespace ?? environment.TEMPORAL_NAMESPACE ?? 'default',
+    address: options.address ?? (environment.TEMPORAL_ADDRESS || 'localhost:7233'),
+    namespace: options.namespace ?? (environment.TEMPORAL_NAMESPACE || 'default'),
   }
 }
 

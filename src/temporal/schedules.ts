@@ -1,20 +1,22 @@
 /** Keeps the Temporal Schedules in step with the configuration. An operator's pause survives. */
-import type { Client } from '@temporalio/client'
-import { ScheduleAlreadyRunning, ScheduleOverlapPolicy } from '@temporalio/client'
+import type { Client, ScheduleDescription } from '@temporalio/client'
+import { ScheduleAlreadyRunning, ScheduleNotFoundError, ScheduleOverlapPolicy } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.ts'
 
 /** A worker that was away for longer does not make up for what it missed: the next run takes it all. */
-const CATCH_UP_WINDOW = '60 seconds'
+const CATCH_UP_SECONDS = 60
+const MINUTE_SECONDS = 60
 
 interface Timetable {
   readonly name: string
   readonly workflow: string
   readonly workflowId: string
-  readonly every: string
-  readonly queue: string
+  readonly everySeconds: number
+  readonly taskQueue: string
 }
 
+/** Every Schedule that this release knows, wanted or not. */
 function timetable(config: Config): Timetable[] {
   const prefix = config.cache_prefix
   return [
@@ -22,33 +24,79 @@ function timetable(config: Config): Timetable[] {
       name: 'dispatch-syncs',
       workflow: WORKFLOW.dispatchSyncs,
       workflowId: workflowId.dispatchSyncs(prefix),
-      every: '1 minute',
-      queue: config.sync.queue,
+      everySeconds: MINUTE_SECONDS,
+      taskQueue: taskQueue(prefix, config.sync.queue),
     },
   ]
 }
 
-/** Creates what is missing and updates what differs. Several workers may do it at the same moment. */
+/** Names of the Schedules that the configuration asks for. */
+export function wantedSchedules(config: Config): string[] {
+  return config.schedules.enabled ? timetable(config).map((entry) => entry.name) : []
+}
+
+/**
+ * Creates what is missing, updates what differs, and removes ours where the host keeps the timing itself. Several workers
+ * may do it at the same moment.
+ *
+ * A Schedule of a name that this release does not know stays: it may be a newer release's, whose workers run beside ours.
+ */
 export async function ensureSchedules(client: Client, config: Config): Promise<void> {
-  if (!config.schedules.enabled) return
   for (const entry of timetable(config)) {
     const id = scheduleId(config.cache_prefix, entry.name)
-    const definition = {
-      spec: { intervals: [{ every: entry.every as `${number} minute` }] },
-      action: {
-        type: 'startWorkflow' as const,
-        workflowType: entry.workflow,
-        workflowId: entry.workflowId,
-        taskQueue: taskQueue(config.cache_prefix, entry.queue),
-        args: [],
-      },
-      policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: CATCH_UP_WINDOW as '60 seconds' },
+    if (!config.schedules.enabled) {
+      await removeSchedule(client, id)
+      continue
     }
+    const definition = definitionOf(entry)
     try {
       await client.schedule.create({ scheduleId: id, ...definition })
     } catch (error) {
       if (!(error instanceof ScheduleAlreadyRunning)) throw error
       await client.schedule.getHandle(id).update((previous) => ({ ...previous, ...definition }))
     }
+  }
+}
+
+/** Does nothing when it is gone already. */
+export async function removeSchedule(client: Client, id: string): Promise<void> {
+  try {
+    await client.schedule.getHandle(id).delete()
+  } catch (error) {
+    if (!(error instanceof ScheduleNotFoundError)) throw error
+  }
+}
+
+/** What of a Schedule on the server is not as the configuration says, in words; its pause is not ours to judge. */
+export function scheduleDifferences(config: Config, name: string, found: ScheduleDescription): string[] {
+  const entry = timetable(config).find((candidate) => candidate.name === name)
+  if (entry === undefined) return []
+  const { action, spec, policies } = found
+  const intervals = spec.intervals?.map((interval) => `${interval.every / 1_000} s`) ?? []
+  const others = (spec.calendars?.length ?? 0) > 0 ? ['a calendar'] : []
+  const compared: [what: string, found: string | undefined, wanted: string][] = [
+    ['workflow', action.workflowType, entry.workflow],
+    ['workflow id', action.workflowId, entry.workflowId],
+    ['task queue', action.taskQueue, entry.taskQueue],
+    ['interval', [...intervals, ...others].join(' and ') || 'none', `${entry.everySeconds} s`],
+    ['overlap policy', policies.overlap, ScheduleOverlapPolicy.SKIP],
+    ['catch-up window', `${policies.catchupWindow / 1_000} s`, `${CATCH_UP_SECONDS} s`],
+  ]
+  return compared
+    .filter(([, is, shouldBe]) => is !== shouldBe)
+    .map(([what, is, shouldBe]) => `${what} ${is} instead of ${shouldBe}`)
+}
+
+function definitionOf(entry: Timetable) {
+  return {
+    spec: { intervals: [{ every: entry.everySeconds * 1_000 }] },
+    action: {
+      type: 'startWorkflow' as const,
+      workflowType: entry.workflow,
+      workflowId: entry.workflowId,
+      taskQueue: entry.taskQueue,
+      args: [],
+    },
+    policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: CATCH_UP_SECONDS * 1_000 },
   }
 }

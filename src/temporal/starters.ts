@@ -1,6 +1,13 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
-import type { Client } from '@temporalio/client'
-import { Connection, WorkflowExecutionAlreadyStartedError } from '@temporalio/client'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Client, WorkflowHandle } from '@temporalio/client'
+import {
+  Connection,
+  isGrpcDeadlineError,
+  WorkflowExecutionAlreadyStartedError,
+  WorkflowFailedError,
+  WorkflowNotFoundError,
+} from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import { BackendUnreachable } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
@@ -11,14 +18,25 @@ import { arrived, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.
 
 /** Wake-ups of one integration are so far apart at least; the inbox takes many rows at once anyway. */
 const WAKE_EVERY_MS = 200
-/** How long a start may wait for Temporal's answer. */
-const START_TIMEOUT_MS = 5_000
+/** How long a question may wait for Temporal's answer. */
+const ANSWER_TIMEOUT_MS = 5_000
+/** A run ends its activities first; a dead worker's are given up after 20 s (activity-options.ts). */
+const CANCEL_TIMEOUT_MS = 30_000
+/** How long a wake-up that is under way at the end is waited for. */
+const LAST_WAKE_MS = 2_000
 const FIRST_RETRY_MS = 1_000
 const LAST_RETRY_MS = 60_000
 
 /** @param client made when first asked for: a process without Temporal (a CLI that only reads) never connects */
-export function temporalStarters(client: () => Client, config: Config, logger: Logger): WorkflowStarters {
+export function temporalStarters(
+  client: () => Client,
+  config: Config,
+  logger: Logger,
+  { cancelTimeoutMs = CANCEL_TIMEOUT_MS }: { cancelTimeoutMs?: number } = {},
+): WorkflowStarters {
   const prefix = config.cache_prefix
+  const syncHandle = (integrationId: number) =>
+    client().workflow.getHandle(workflowId.syncIntegration(prefix, integrationId))
   const inboxes = new Map<number, Waker>()
 
   return {
@@ -61,14 +79,11 @@ export function temporalStarters(client: () => Client, config: Config, logger: L
           workflowIdConflictPolicy: 'FAIL',
         })
       try {
-        await client().withDeadline(Date.now() + START_TIMEOUT_MS, start)
+        await answered(client(), start)
         return 'started'
       } catch (error) {
         if (error instanceof WorkflowExecutionAlreadyStartedError) return 'already running'
-        throw new BackendUnreachable('Temporal', addressOf(client()), {
-          cause: error,
-          remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace exists (${errorLine(error, 300)}).`,
-        })
+        throw error
       }
     },
 
@@ -86,11 +101,69 @@ export function temporalStarters(client: () => Client, config: Config, logger: L
       }
     },
 
+    isSyncRunning: (integrationId) => isRunning(client(), syncHandle(integrationId)),
+
+    async cancelSync(integrationId) {
+      const handle = syncHandle(integrationId)
+      if (!(await isRunning(client(), handle))) return
+      await unlessGone(answered(client(), () => handle.cancel()))
+      if (await isOverWithin(client(), handle, cancelTimeoutMs)) return
+      // No worker is there, or one does not listen. It has been asked, and what it would do next is not wanted any more.
+      const reason = `cancelled; it did not end within ${cancelTimeoutMs} ms`
+      await unlessGone(answered(client(), () => handle.terminate(reason)))
+      logger.warn({ event: 'sync.terminated', integration: integrationId }, `a sync run was ${reason}: terminated`)
+    },
+
     async close() {
-      for (const waker of inboxes.values()) waker.stop()
+      // A command that ends right after its wake-up was asked for must not take it along.
+      await Promise.all([...inboxes.values()].map((waker) => waker.stop(LAST_WAKE_MS)))
       await client().connection.close()
     },
   }
+}
+
+async function isRunning(client: Client, handle: WorkflowHandle): Promise<boolean> {
+  const description = await unlessGone(answered(client, () => handle.describe()))
+  return description?.status.name === 'RUNNING'
+}
+
+/** Waits for the end of a workflow, whichever it is; a run that goes on in a new history is the same one. */
+async function isOverWithin(client: Client, handle: WorkflowHandle, timeoutMs: number): Promise<boolean> {
+  try {
+    await unlessGone(client.withDeadline(Date.now() + timeoutMs, () => handle.result()))
+    return true
+  } catch (error) {
+    if (error instanceof WorkflowFailedError) return true
+    if (isGrpcDeadlineError(error)) return false
+    throw unreachable(client, error)
+  }
+}
+
+/** Null for a workflow that is not there, or has ended meanwhile. */
+async function unlessGone<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return null
+    throw error
+  }
+}
+
+/** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */
+async function answered<T>(client: Client, ask: () => Promise<T>): Promise<T> {
+  try {
+    return await client.withDeadline(Date.now() + ANSWER_TIMEOUT_MS, ask)
+  } catch (error) {
+    if (error instanceof WorkflowExecutionAlreadyStartedError || error instanceof WorkflowNotFoundError) throw error
+    throw unreachable(client, error)
+  }
+}
+
+function unreachable(client: Client, error: unknown): BackendUnreachable {
+  return new BackendUnreachable('Temporal', addressOf(client), {
+    cause: error,
+    remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace exists (${errorLine(error, 300)}).`,
+  })
 }
 
 function addressOf({ connection }: Client): string {
@@ -106,6 +179,7 @@ class Waker {
   #dirty = false
   #stopped = false
   #timer: NodeJS.Timeout | undefined
+  #sending: Promise<unknown> = Promise.resolve()
   #retryMs = FIRST_RETRY_MS
   readonly #send: () => Promise<unknown>
   readonly #onFailure: (error: unknown, waitMs: number) => void
@@ -122,9 +196,13 @@ class Waker {
     else void this.#run()
   }
 
-  stop(): void {
+  /** Nothing new; what is under way may still arrive, and so may one that waits its turn. */
+  async stop(withinMs: number): Promise<void> {
+    const isOwed = this.#dirty
     this.#stopped = true
     clearTimeout(this.#timer)
+    const last = this.#sending.then(() => (isOwed ? this.#send() : undefined)).catch(() => {})
+    await Promise.race([last, sleep(withinMs, undefined, { ref: false })])
   }
 
   async #run(): Promise<void> {
@@ -132,7 +210,9 @@ class Waker {
     this.#dirty = false
     let waitMs = WAKE_EVERY_MS
     try {
-      await this.#send()
+      const sent = this.#send()
+      this.#sending = sent
+      await sent
       this.#retryMs = FIRST_RETRY_MS
     } catch (error) {
       if (this.#stopped) return

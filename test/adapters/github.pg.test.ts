@@ -71,21 +71,6 @@ describe('the pages of a listing', () => {
       expect.stringMatching(/^\/repositories\/\d+\/issues$/),
     ])
   })
-
-  it.each([
-    ['leads to another origin', '<http://127.0.0.1:9/steal?page=2>; rel="next"'],
-    ['is no URL', '<nowhere>; rel="next"'],
-    ['names no next', '<http://127.0.0.1:9/x>; rel="last"'],
-  ])('are counted on when Link %s: the token goes nowhere else', async (_, link) => {
-    const integration = await against({ entries: 150 })
-    await fault({ match: 'GET /repos/*/issues*', headers: { link } })
-    const run = await list(integration)
-    expect((await requests()).map(({ path, query }) => [path, query.page])).toEqual([
-      ['/repos/octo-sandbox/widgets/issues', '1'],
-      ['/repos/octo-sandbox/widgets/issues', '2'],
-    ])
-    expect(await itemsOf(test, run)).toHaveLength(150 - 18)
-  })
 })
 
 describe('a listing', () => {

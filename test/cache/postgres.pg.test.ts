@@ -1,159 +1,141 @@
-/** The store that all processes share: entries with an end, and locks with an owner. */
+/** The store that all processes share: the rules of every store, by the database's clock, for several processes. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { withLock } from '../../src/cache/lock.ts'
 import { postgresCache } from '../../src/cache/postgres.ts'
 import type { CacheStore } from '../../src/cache/store.ts'
-import type { Json } from '../../src/core/json.ts'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import { createTables } from '../../src/db/schema/tables.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
-import { occasion } from '../support/integrations.ts'
+import { testIntegrations } from '../support/integrations.ts'
+import { describeCacheStore } from './conformance.ts'
 
+/** Two pools, as two processes have them. */
+let connections: readonly [Connection, Connection]
 let database: TestDatabase
-let connection: Connection
 let store: CacheStore
+
+const storeOn = (connection: Connection, prefix: string) =>
+  postgresCache(connection.db, createTables('integration'), prefix)
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  connection = connect({ database: database.url })
-  store = postgresCache(connection.db, createTables('integration'), 'deployment')
+  connections = [connect({ database: database.url }), connect({ database: database.url })]
+  store = storeOn(connections[0], 'deployment')
 })
 
 afterAll(async () => {
-  await connection.close()
+  await Promise.all(connections.map((connection) => connection.close()))
   await database.drop()
 })
 
-/** Moves the end of an entry to this many seconds from now, by the database's clock. */
-const endIn = (key: string, seconds: number) =>
-  connection.sql`update integration_cache set expires_at = clock_timestamp() + make_interval(secs => ${seconds}) where key = ${`deployment:${key}`}`
+describeCacheStore((prefix, clock) => postgresCache(connections[0].db, createTables('integration'), prefix, clock), {
+  propertyRuns: 50,
+})
 
-describe('an entry', () => {
-  it.each<[string, Json]>([
-    ['an object', { a: [1, null] }],
-    ['a text of digits', '12345'],
-    ['false', false],
-    ['null', null],
-  ])('gives back %s', async (name, value) => {
-    await store.set(`value ${name}`, value, 60)
-    expect(await store.get(`value ${name}`)).toEqual(value)
-  })
+describe("the database's clock", () => {
+  /** Moves the end of an entry to this many seconds from now. */
+  const endIn = (key: string, seconds: number) =>
+    connections[0].sql`
+      update integration_cache set expires_at = clock_timestamp() + make_interval(secs => ${seconds})
+      where key = ${`deployment:${key}`}`
 
-  it('is undefined when there is none, and after delete()', async () => {
-    expect(await store.get('never set')).toBeUndefined()
-    await store.set('deleted', 1, null)
-    await store.delete('deleted')
-    expect(await store.get('deleted')).toBeUndefined()
-  })
-
-  it('counts as absent from its end on, not before', async () => {
+  it('says when a value is over', async () => {
     await store.set('ending', 'here', 60)
     await endIn('ending', 30)
     expect(await store.get('ending')).toBe('here')
     await endIn('ending', 0)
-    expect(await store.get('ending')).toBeUndefined()
+    expect([await store.get('ending'), await store.take('ending')]).toEqual([undefined, undefined])
+    expect(await store.add('ending', 'next', 60)).toBe(true)
   })
 
-  it('without an end never expires', async () => {
-    await store.set('lasting', 1, 60)
-    await store.set('lasting', 2, null)
-    const [row] = await connection.sql`select expires_at from integration_cache where key = 'deployment:lasting'`
-    expect([await store.get('lasting'), row?.expires_at]).toEqual([2, null])
-  })
-
-  it('of another deployment is another one', async () => {
-    const other = postgresCache(connection.db, createTables('integration'), 'another')
-    await store.set('shared', 'ours', null)
-    expect(await other.get('shared')).toBeUndefined()
-  })
-})
-
-describe('a lock', () => {
-  it('is one holder‘s; the same owner does not get it twice', async () => {
-    expect(await store.acquire('held', 'a', 60)).toBe(true)
-    expect(await store.acquire('held', 'b', 60)).toBe(false)
-    expect(await store.acquire('held', 'a', 60)).toBe(false)
-  })
-
-  it('is released by its owner‘s token only', async () => {
-    await store.acquire('owned', 'a', 60)
-    await store.release('owned', 'b')
-    expect(await store.acquire('owned', 'b', 60)).toBe(false)
-    await store.release('owned', 'a')
-    expect(await store.acquire('owned', 'b', 60)).toBe(true)
-  })
-
-  it('of a dead holder is free from its end on; the late holder can not release the next one‘s', async () => {
+  it('says when a lock is over', async () => {
     await store.acquire('dead', 'a', 60)
+    await endIn('dead', 30)
+    expect([await store.acquire('dead', 'b', 60), await store.extend('dead', 'a', 60)]).toEqual([false, true])
     await endIn('dead', 0)
-    expect(await store.acquire('dead', 'b', 60)).toBe(true)
-    await store.release('dead', 'a')
-    expect(await store.acquire('dead', 'c', 60)).toBe(false)
+    expect([await store.extend('dead', 'a', 60), await store.acquire('dead', 'b', 60)]).toEqual([false, true])
   })
 
-  it('goes to one of many who ask at once', async () => {
-    const taken = await Promise.all(Array.from({ length: 20 }, (_, n) => store.acquire('contended', `owner ${n}`, 60)))
-    expect(taken.filter(Boolean)).toHaveLength(1)
+  it('gives an entry its end', async () => {
+    await store.set('for a minute', 1, 60)
+    await store.set('for ever', 1, null)
+    const rows = await connections[0].sql`
+      select key, round(extract(epoch from expires_at - updated_at))::int as seconds from integration_cache
+      where key in ('deployment:for a minute', 'deployment:for ever') order by key`
+    expect(rows.map((row) => row.seconds)).toEqual([60, null])
+  })
+
+  it("gives way to the host's, where it has one", async () => {
+    let now = new Date('2001-01-01T00:00:00Z')
+    const test = testIntegrations(database.url, { clock: { now: () => now } })
+    try {
+      await test.framework.cache.set('k', 1, 60)
+      expect(await test.framework.cache.get('k')).toBe(1)
+      now = new Date('2001-01-01T00:01:00Z')
+      expect(await test.framework.cache.get('k')).toBeUndefined()
+    } finally {
+      await test.close()
+    }
   })
 })
 
-describe('work under a lock', () => {
-  const lock = { ttlSeconds: 60, waitSeconds: 10 }
+describe('two processes', () => {
+  const INCREMENTS = 20
 
-  it('is one at a time, and all of it is done', async () => {
-    let running = 0
-    let most = 0
-    const done = await Promise.all(
-      Array.from({ length: 5 }, (_, n) =>
-        withLock(store, 'serial', lock, async () => {
-          running += 1
-          most = Math.max(most, running)
-          await connection.sql`select 1`
-          running -= 1
-          return n
-        }),
-      ),
+  it('lose no update that is made under a lock', async () => {
+    const { sql } = connections[0]
+    await sql`create table counter (n int not null)`
+    await sql`insert into counter values (0)`
+    await Promise.all(
+      Array.from({ length: INCREMENTS }, (_, i) => {
+        const connection = connections[i % 2] as Connection
+        return withLock(storeOn(connection, 'deployment'), 'counter', { ttlSeconds: 60, waitSeconds: 25 }, async () => {
+          const [row] = await connection.sql<{ n: number }[]>`select n from counter`
+          await connection.sql`update counter set n = ${(row?.n ?? 0) + 1}`
+        })
+      }),
     )
-    expect([most, done]).toEqual([1, [0, 1, 2, 3, 4]])
+    expect(await sql`select n from counter`).toEqual([{ n: INCREMENTS }])
   })
 
-  it('waits for the holder, then goes on', async () => {
-    const holding = occasion()
-    const end = occasion()
-    const first = withLock(store, 'awaited', lock, async () => {
-      holding.happen()
-      await end.happened
-    })
-    await holding.happened
-    const second = withLock(store, 'awaited', lock, async () => 'done')
-    end.happen()
-    await first
-    expect(await second).toBe('done')
-  })
-
-  it('gives the lock back when it throws', async () => {
-    await expect(withLock(store, 'thrown', lock, () => Promise.reject(new Error('no')))).rejects.toThrow('no')
-    expect(await withLock(store, 'thrown', { ...lock, waitSeconds: 0 }, async () => 'free')).toBe('free')
-  })
-
-  it.each([
-    ['with wait 0 after one try', 0],
-    ['when the wait is over', 0.1],
-  ])('is LockTimeoutException %s', async (_, waitSeconds) => {
-    await store.acquire(`stuck ${waitSeconds}`, 'somebody else', 60)
-    let acquired = 0
-    const counting = {
-      ...store,
-      acquire: (...args: Parameters<CacheStore['acquire']>) => {
-        acquired += 1
-        return store.acquire(...args)
+  it.each([0, 0.5])('wait %s s for a lock, then LockTimeoutException', async (waitSeconds) => {
+    const [holder, waiter] = connections.map((connection) => storeOn(connection, `wait-${waitSeconds}`))
+    await holder?.acquire('stuck', 'somebody else', 60)
+    let tries = 0
+    const counting: CacheStore = {
+      ...(waiter as CacheStore),
+      acquire: (...args) => {
+        tries += 1
+        return (waiter as CacheStore).acquire(...args)
       },
     }
-    const work = withLock(counting, `stuck ${waitSeconds}`, { ttlSeconds: 60, waitSeconds }, async () => 'never')
-    await expect(work).rejects.toMatchObject({ code: 'lock_timeout', lock: `stuck ${waitSeconds}` })
-    if (waitSeconds === 0) expect(acquired).toBe(1)
-    else expect(acquired).toBeGreaterThan(1)
+    const startedAt = performance.now()
+    const work = withLock(counting, 'stuck', { ttlSeconds: 60, waitSeconds }, async () => 'never')
+    await expect(work).rejects.toMatchObject({ code: 'lock_timeout', lock: 'stuck' })
+    const waited = (performance.now() - startedAt) / 1000
+    expect(waited).toBeGreaterThanOrEqual(waitSeconds)
+    expect(waited).toBeLessThan(waitSeconds + 2) // a busy machine's statements
+    if (waitSeconds === 0) expect(tries).toBe(1)
+    // 50, 75, 113, 169 and the rest of 500 ms: six looks at most, the last when the wait is over.
+    else expect([tries > 1, tries <= 6]).toEqual([true, true])
+  })
+
+  it('see what the other holds and stores', async () => {
+    const [one, other] = connections.map((connection) => storeOn(connection, 'both')) as [CacheStore, CacheStore]
+    expect(await one.acquire('l', 'a', 60)).toBe(true)
+    expect(await other.acquire('l', 'b', 60)).toBe(false)
+    await one.set('k', { n: 1 }, 60)
+    expect(await other.take('k')).toEqual({ n: 1 })
+    expect(await one.get('k')).toBeUndefined()
+  })
+
+  it('get one token once, however many of both ask', async () => {
+    await store.set('token', 'once', 60)
+    const taken = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => storeOn(connections[i % 2] as Connection, 'deployment').take('token')),
+    )
+    expect(taken.filter((value) => value !== undefined)).toEqual(['once'])
   })
 })

@@ -1,173 +1,155 @@
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { createProgram } from '../../src/cli/program.ts'
-import { BackendUnreachable, IntegrationNotFound, SchemaBehind } from '../../src/core/errors.ts'
-import type { Integrations } from '../../src/integrations.ts'
+import { describe, expect, it } from 'vitest'
+import type { Ran } from './run.ts'
+import { runCommand } from './run.ts'
 
-/** What a command asked of the host's object, in order. */
-let calls: string[]
-/** How the host's object answers. */
-let answers: {
-  ready: () => Promise<void>
-  migrate: () => Promise<{ applied: string[] }>
-  get: () => Promise<never>
-  start: () => Promise<'started' | 'already running'>
-}
-let printed: string[]
-
-beforeEach(() => {
-  calls = []
-  printed = []
-  answers = {
-    ready: async () => {},
-    migrate: async () => ({ applied: [] }),
-    get: async () => ({}) as never,
-    start: async () => 'started',
-  }
-  vi.spyOn(console, 'log').mockImplementation((line: string) => printed.push(line))
-})
-
-afterEach(() => {
-  vi.restoreAllMocks()
-})
-
-function integrations(): Integrations {
-  const noted = <T>(call: string, answer: () => T): T => {
-    calls.push(call)
-    return answer()
-  }
-  return {
-    ready: () => noted('ready', answers.ready),
-    migrate: () => noted('migrate', answers.migrate),
-    get: (id: number) => noted(`get ${id}`, answers.get),
-    syncs: { start: (id: number) => noted(`start ${id}`, answers.start) },
-    close: () => noted('close', async () => {}),
-  } as unknown as Integrations
+/** What needs no host must not load it. */
+async function run(...words: string[]): Promise<Ran & { loaded: boolean }> {
+  let loaded = false
+  const ran = await runCommand(async () => {
+    loaded = true
+    throw new Error('this host is not to be loaded')
+  }, words)
+  return { ...ran, loaded }
 }
 
-async function run(...words: string[]): Promise<{ exitCode: number; out: string; err: string }> {
-  let out = ''
-  let err = ''
-  const program = createProgram(async () => {
-    calls.push('load')
-    return integrations()
-  })
-  for (const command of [program, ...program.commands])
-    command.exitOverride().configureOutput({
-      writeOut: (text) => {
-        out += text
-      },
-      writeErr: (text) => {
-        err += text
-      },
-    })
-  try {
-    await program.parseAsync(words, { from: 'user' })
-    return { exitCode: 0, out, err }
-  } catch (error) {
-    const { exitCode } = error as { exitCode?: number }
-    if (exitCode === undefined) throw error
-    return { exitCode, out, err }
-  }
-}
+const COMMANDS = [
+  'migrate',
+  'doctor',
+  'config',
+  'keys',
+  'schedules',
+  'install',
+  'list',
+  'show',
+  'enable',
+  'disable',
+  'delete',
+  'erase',
+  'sync',
+  'completion',
+]
 
 describe('help', () => {
-  it.each([
-    [['--help'], ['migrate', 'sync']],
-    [['help'], ['migrate', 'sync']],
-    [['help', 'sync'], ['--integration <id>']],
-    [['sync', '--help'], ['--integration <id>']],
-    [['migrate', '--help'], ['Brings the tables up to this release.']],
-  ])('%j needs no host and no database', async (words, said) => {
-    const { exitCode, out } = await run(...words)
+  it('names every command, the exit codes and where the host is looked for', async () => {
+    const { exitCode, out, err, loaded } = await run('--help')
+    expect({ exitCode, err, loaded }).toEqual({ exitCode: 0, err: '', loaded: false })
+    for (const command of COMMANDS) expect(out).toMatch(new RegExp(`^ {2}${command}\\b`, 'm'))
+    expect(out).toContain('INTEGRATIONS_CONFIG')
+    expect(out).toContain('Exit codes: 0 done')
+  })
+
+  it.each(COMMANDS)('of %s has a summary, --json and examples, under both names', async (command) => {
+    const short = await run(command, '--help')
+    expect(short).toMatchObject({ exitCode: 0, err: '', loaded: false })
+    expect(short.out).toContain(`Usage: integrations ${command}`)
+    expect(short.out).toContain('--json')
+    expect(short.out).toMatch(/Examples:\n {2}\$ .*integrations /)
+    expect((await run(`integrations:${command}`, '--help')).out).toBe(short.out)
+    expect((await run('help', command)).out).toBe(short.out)
+  })
+
+  it('is what a bare `integrations` prints, as an error', async () => {
+    const { exitCode, out, err } = await run()
+    expect({ exitCode, out }).toEqual({ exitCode: 1, out: '' })
+    expect(err).toContain('Usage: integrations')
+  })
+})
+
+describe('--version', () => {
+  it("prints the package's", async () => {
+    const { exitCode, out } = await run('--version')
     expect(exitCode).toBe(0)
-    for (const text of said) expect(out).toContain(text)
-    expect(calls).toEqual([])
+    expect(out).toMatch(/^\d+\.\d+\.\d+\n$/)
   })
 })
 
 describe('bad input', () => {
-  it.each<[string, string[], string]>([
-    ['an unknown command', ['sink'], "unknown command 'sink'"],
+  const TABLE: [string, string[], string][] = [
+    ['an unknown command', ['snyc'], "unknown command 'snyc'"],
+    ['an unknown command, with the nearest', ['snyc'], 'Did you mean sync?'],
     ['an unknown option', ['sync', '--integration', '1', '--hard'], "unknown option '--hard'"],
+    ['an unknown option, with the nearest', ['migrate', '--dryrun'], 'Did you mean --dry-run?'],
     ['too many words', ['migrate', 'now'], 'too many arguments'],
     ['no integration', ['sync'], "required option '--integration <id>' not specified"],
+    ['no id', ['show'], "missing required argument 'id'"],
     ['an option without its value', ['sync', '--integration'], 'argument missing'],
-    ['a name', ['sync', '--integration', 'github'], '"github" was given'],
-    ['zero', ['sync', '--integration', '0'], '"0" was given'],
+    ['a name for an id', ['sync', '--integration', 'github'], '"github" was given'],
+    ['zero', ['show', '0'], '"0" was given'],
     ['a negative number', ['sync', '--integration=-1'], '"-1" was given'],
-    ['a fraction', ['sync', '--integration', '1.5'], '"1.5" was given'],
-    ['a leading zero', ['sync', '--integration', '01'], '"01" was given'],
-    ['a hexadecimal number', ['sync', '--integration', '0x10'], '"0x10" was given'],
-    ['an exponent', ['sync', '--integration', '1e3'], '"1e3" was given'],
-    ['nothing', ['sync', '--integration', ''], '"" was given'],
-    ['a space', ['sync', '--integration', ' 1'], '" 1" was given'],
-    ['more than a number holds', ['sync', '--integration', '9007199254740992'], '"9007199254740992" was given'],
-    ['seventeen digits', ['sync', '--integration', '10000000000000000'], '"10000000000000000" was given'],
-  ])('%s ends with 1 before the host is loaded', async (_, words, said) => {
-    const { exitCode, err } = await run(...words)
-    expect(exitCode).toBe(1)
+    ['a fraction', ['enable', '1.5'], '"1.5" was given'],
+    ['a leading zero', ['disable', '01'], '"01" was given'],
+    ['a hexadecimal number', ['delete', '0x10'], '"0x10" was given'],
+    ['an exponent', ['erase', '1e3'], '"1e3" was given'],
+    ['nothing', ['show', ''], '"" was given'],
+    ['a space', ['show', ' 1'], '" 1" was given'],
+    ['a line break', ['show', '1\n'], 'was given'],
+    ['more than a number holds', ['show', '9007199254740992'], '"9007199254740992" was given'],
+    ['seventeen digits', ['show', '10000000000000000'], '"10000000000000000" was given'],
+    ['a limit of zero', ['list', '--limit', '0'], 'a whole number of at least 1 is allowed, "0" was given'],
+    ['a limit that is none', ['list', '--limit', 'all'], '"all" was given'],
+    ['an owner without an id', ['list', '--owner', 'team'], 'such as team:7, "team" was given'],
+    ['an owner with a bad id', ['list', '--owner', 'team:x'], '"team:x" was given'],
+    ['another health', ['list', '--health', 'ill'], 'Allowed choices are healthy, degraded, failing, disabled'],
+    ['active and inactive', ['list', '--active', '--inactive'], 'cannot be used with'],
+    ['another source', ['config', '--source', 'file'], 'Allowed choices are default, options, environment'],
+    ['another action on keys', ['keys', 'drop'], 'Allowed choices are status, generate, rotate'],
+    ['a dry run of what changes nothing', ['keys', 'generate', '--dry-run'], '--dry-run goes with `keys rotate`'],
+    ['an interval of zero', ['install', 'demo', '--sync-interval', '0'], '"0" was given'],
+    ['another shell', ['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],
+  ]
+
+  it.each(TABLE)('%s ends with 1 before the host is loaded', async (_, words, said) => {
+    const { exitCode, out, err, loaded } = await run(...words)
+    expect({ exitCode, out, loaded }).toEqual({ exitCode: 1, out: '', loaded: false })
     expect(err).toContain(said)
-    expect(calls).toEqual([])
+    expect(err).not.toMatch(/^\s+at /m)
+  })
+
+  it.each(TABLE)('%s is one JSON document with --json', async (_, words, said) => {
+    // Before the command's words: after them it would be taken for the value that is missing.
+    const { exitCode, out, err, loaded, json } = await run('--json', ...words)
+    expect({ exitCode, err, loaded }).toEqual({ exitCode: 1, err: '', loaded: false })
+    expect(json()).toEqual({ error: { code: 'usage', message: expect.stringContaining(said) } })
+    expect(out.trimEnd()).not.toContain('\n')
   })
 
   it('says what an id is', async () => {
-    expect((await run('sync', '--integration', 'x')).err).toContain('an id is a positive whole number')
+    expect((await run('show', 'x')).err).toContain('an id is a positive whole number of at most 9007199254740991')
   })
-})
 
-describe('sync', () => {
   it.each([
-    ['sync', '7'],
-    ['integrations:sync', '7'],
-    ['sync', '9007199254740991'],
-  ])('%s --integration %s starts a run', async (command, id) => {
-    await run(command, '--integration', id)
-    expect(calls).toEqual(['load', 'ready', `get ${id}`, `start ${id}`, 'close'])
-    expect(printed).toEqual(['Started 1'])
+    [['install', 'demo', '--credentials=token=hunter2hunter2']],
+    [['install', 'demo', '--credentials=token=hunter2\nhunter2hunter2']],
+    [['--json', 'install', 'demo', '--credential-token=hunter2hunter2']],
+  ])('%j does not repeat what may be a secret', async (words) => {
+    const { exitCode, out, err } = await run(...words)
+    expect(exitCode).toBe(1)
+    expect(out + err).toContain("unknown option '--credential")
+    expect(out + err).not.toContain('hunter2')
   })
 
-  it('of one that runs already is a note, not an error', async () => {
-    answers.start = async () => 'already running'
-    expect((await run('sync', '--integration', '7')).exitCode).toBe(0)
-    expect(printed).toEqual(['Already running'])
+  it('strips what would move the cursor of a terminal', async () => {
+    const { err } = await run('show', 'x\u001b[2J\u009b2J\u202e')
+    expect(err).toContain('"x[2J2J" was given')
   })
 
-  it('of an unknown integration starts nothing', async () => {
-    answers.get = async () => Promise.reject(new IntegrationNotFound(7))
-    await expect(run('sync', '--integration', '7')).rejects.toMatchObject({ code: 'integration_not_found' })
-    expect(calls).not.toContain('start 7')
-  })
-
-  it('looks first whether Postgres answers and the tables are up to date', async () => {
-    answers.ready = async () => Promise.reject(new SchemaBehind(0, 1))
-    await expect(run('sync', '--integration', '7')).rejects.toMatchObject({ code: 'schema_behind' })
-    expect(calls).toEqual(['load', 'ready'])
+  it('is what --json without a command is', async () => {
+    const { exitCode, json } = await run('--json')
+    expect(exitCode).toBe(1)
+    expect(json()).toEqual({ error: { code: 'usage', message: expect.stringContaining('A command is missing') } })
   })
 })
 
-describe('migrate', () => {
-  it.each([['migrate'], ['integrations:migrate']])('%s names what it applied', async (command) => {
-    answers.migrate = async () => ({ applied: ['0000_initial', '0001_next'] })
-    await run(command)
-    expect(printed).toEqual(['Applied: 0000_initial, 0001_next'])
-    expect(calls.at(-1)).toBe('close')
-  })
-
-  it('says so when there is nothing to apply', async () => {
-    await run('migrate')
-    expect(printed).toEqual(['Nothing to apply.'])
-  })
-
-  it('is not kept from its work by tables that are behind', async () => {
-    answers.ready = async () => Promise.reject(new SchemaBehind(0, 1))
-    answers.migrate = async () => ({ applied: ['0000_initial'] })
-    await run('migrate')
-    expect(printed).toEqual(['Applied: 0000_initial'])
-  })
-
-  it('does nothing when Postgres does not answer', async () => {
-    answers.ready = async () => Promise.reject(new BackendUnreachable('Postgres', 'db:5432', { remedy: '' }))
-    await expect(run('migrate')).rejects.toMatchObject({ code: 'backend_unreachable' })
-    expect(calls).not.toContain('migrate')
+describe('a failure that is none of ours', () => {
+  it('shows its stack, and with --json one document beside it', async () => {
+    const broken = async (): Promise<never> => {
+      throw new TypeError('the host has a bug')
+    }
+    const plain = await runCommand(broken, ['list'])
+    expect(plain).toMatchObject({ exitCode: 1, out: '' })
+    expect(plain.err).toMatch(/^TypeError: the host has a bug\n\s+at /)
+    const json = await runCommand(broken, ['list', '--json'])
+    expect(json.exitCode).toBe(1)
+    expect(json.json()).toEqual({ error: { code: 'unexpected_error', message: 'TypeError: the host has a bug' } })
   })
 })

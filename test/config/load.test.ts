@@ -381,6 +381,18 @@ describe('an unknown name', () => {
 
 describe('keys that depend on each other', () => {
   it.each<[ConfigInput, key: string, expected: string, received: string]>([
+    [
+      { operator: { prefix: 'integrations' } },
+      'operator.prefix',
+      'a prefix of its own, not that of webhook.prefix',
+      '"integrations"',
+    ],
+    [
+      { operator: { prefix: 'o' }, oauth: { route_prefix: '/o/' } },
+      'operator.prefix',
+      'a prefix of its own, not that of oauth.route_prefix',
+      '"o"',
+    ],
     [{ sync: { lock_ttl: 1799 } }, 'sync.lock_ttl', 'at least sync.job_timeout (1800)', '1799'],
     [{ sync: { job_timeout: 1801 } }, 'sync.lock_ttl', 'at least sync.job_timeout (1801)', '1800'],
     [{ health: { degraded_after: 21 } }, 'health.degraded_after', 'at most health.failing_after (20)', '21'],

@@ -35,6 +35,16 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'invalid_provider',
     says: ['"123"', 'not all digits'],
   },
+  IntegrationBusy: {
+    error: new exported.IntegrationBusy(42),
+    code: 'integration_busy',
+    says: ['42', 'lives', 'force'],
+  },
+  BaseUrlMissing: {
+    error: new exported.BaseUrlMissing(),
+    code: 'base_url_missing',
+    says: ['No base URL', 'https://api.example.com', 'INTEGRATIONS_BASE_URL'],
+  },
   IntegrationNotFound: {
     error: new exported.IntegrationNotFound(42),
     code: 'integration_not_found',

@@ -49,6 +49,8 @@ describe('what JSON can hold', () => {
     ['a hole in a list', new Array(1)],
     ['a date far down', { a: [{ b: new Date(0) }] }],
     ['a cycle', cyclic()],
+    ['more than 500 levels', JSON.parse('['.repeat(501) + ']'.repeat(501))],
+    ['30,000 levels', JSON.parse('['.repeat(30_000) + ']'.repeat(30_000))],
   ])('not %s', (_, value) => {
     expect(isJson(value)).toBe(false)
   })

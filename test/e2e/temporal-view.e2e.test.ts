@@ -10,7 +10,7 @@ const execute = promisify(execFile)
 
 const WEBHOOKS = 10
 /** The listing asks for four pages; the last one is kept waiting for so long, so that a run is there to be looked at. */
-const SLOW_PAGE_MS = 5_000
+const SLOW_PAGE_MS = 8_000
 
 let stack: OwnStack
 let binary: string

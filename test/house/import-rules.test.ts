@@ -75,7 +75,7 @@ const plants: Plant[] = [
   holdsAsType('src/framework.ts', 'src/db/migrate.ts'),
   breaks('src/framework.ts', 'src/db/client.ts', 'framework-imports-types-only'),
   breaks('src/framework.ts', 'src/operations/webhooks.ts', 'framework-imports-ours'),
-  breaks('src/framework.ts', 'zod', 'framework-imports-packages'),
+  breaks('src/framework.ts', 'hono', 'framework-imports-packages'),
 
   holds('src/operations/request', 'src/framework.ts'),
   holds('src/operations/request', 'src/egress/fetch.ts'),
@@ -109,7 +109,8 @@ const plants: Plant[] = [
   breaks('src/integrations.ts', 'src/api/app.ts', 'integrations-imports-ours'),
   holdsAsType('src/integrations.ts', 'src/workflows/prune.ts'),
   breaks('src/integrations.ts', 'src/workflows/webhook-inbox.ts', 'integrations-imports-types-only'),
-  breaks('src/integrations.ts', 'hono', 'integrations-imports-packages'),
+  holdsAsType('src/integrations.ts', 'hono'),
+  breaks('src/integrations.ts', 'drizzle-orm', 'integrations-imports-packages'),
 
   holds('src/worker.ts', 'src/activities/index.ts'),
   holds('src/worker.ts', '@temporalio/worker'),
@@ -121,6 +122,8 @@ const plants: Plant[] = [
   holds('src/api', 'hono'),
   holds('src/api/dashboard', 'src/integrations.ts'),
   holds('src/api', 'src/providers/webhook-request.ts'),
+  holds('src/api', 'src/core/access.ts'),
+  breaks('src/api', 'src/core/backoff.ts', 'api-imports-ours'),
   breaks('src/api', 'src/db/client.ts', 'api-imports-ours'),
   breaks('src/api', 'src/operations/webhooks.ts', 'api-imports-ours'),
   breaks('src/api', 'src/providers/provider.ts', 'api-imports-ours'),

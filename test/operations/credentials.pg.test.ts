@@ -80,6 +80,33 @@ describe('a patch', () => {
     expect((await integration.refresh()).credentialsArray()).toEqual(after)
   })
 
+  it('leaves a key alone whose value is undefined', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    await integration.updateCredentials({ token: undefined, added: 1 })
+    expect((await integration.refresh()).credentialsArray()).toEqual({ ...CREDENTIALS, added: 1 })
+  })
+
+  it('with what JSON can not hold is refused, naming the key and the rule, never the value', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    const refusal = await integration
+      .updateCredentials({ expires: new Date('2031-02-03'), a: 1 })
+      .catch((error) => error)
+    expect(refusal).toMatchObject({ code: 'invalid_argument', argument: 'credentials' })
+    expect(refusal.message).toBe(
+      'Invalid credentials: texts, finite numbers, booleans, null, and lists and plain objects of them are allowed in it; "expires" is or holds something else',
+    )
+    expect((await integration.refresh()).credentialsArray()).toEqual(CREDENTIALS)
+  })
+
+  it('is refused when the schema makes something of it that JSON can not hold', async () => {
+    test.integrations.register('dated', { credentialsSchema: z.object({ at: z.coerce.date() }) }, { replace: true })
+    await storesNothing(async () => {
+      await expect(
+        test.integrations.create({ provider: 'dated', name: 'n', credentials: { at: '2031-02-03' } }),
+      ).rejects.toMatchObject({ code: 'invalid_argument', message: expect.stringContaining('schema returns') })
+    })
+  })
+
   it('tells CredentialsUpdated with keys, never values', async () => {
     const integration = await makeIntegration(test, 'plain')
     const told = vi.fn()
@@ -116,6 +143,12 @@ describe('credentials that do not fit', () => {
     ['null', null],
     ['a list', ['a']],
     ['a text', 'token'],
+    ['a Map', new Map([['token', 'a']])],
+    ['a Date', new Date()],
+    ['an object of a class', new (class Keys {})()],
+    ['an object with a bigint', { token: 1n }],
+    ['an object with a Date deep in it', { a: [{ b: new Date() }] }],
+    ['an object with NaN', { port: Number.NaN }],
     ['more than 64 KiB', { blob: 'x'.repeat(65_536) }],
   ])('as %s are refused at create, nothing stored', async (_, credentials) => {
     await storesNothing(async () => {

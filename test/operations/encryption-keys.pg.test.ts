@@ -1,11 +1,13 @@
-/** Whether a process starts with the keys that wrote the database. */
-import { afterEach, beforeEach, expect, it } from 'vitest'
+/** Whether a process starts with the keys that wrote the database, and which key wrote what. */
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
-import { makeIntegration } from '../support/rows.ts'
+import { makeIntegration, setIntegration } from '../support/rows.ts'
 
-const [first, second, firstWithOtherBytes] = [encryptionKey('k1'), encryptionKey('k2'), encryptionKey('k1')]
+const [first, second, third] = [encryptionKey('k1'), encryptionKey('k2'), encryptionKey('k3')]
+const [firstWithOtherBytes, secondWithOtherBytes] = [encryptionKey('k1'), encryptionKey('k2')]
 
 let database: TestDatabase
 beforeEach(async () => {
@@ -13,45 +15,151 @@ beforeEach(async () => {
 })
 afterEach(() => database.drop())
 
-/** Starts a process with these keys; null, or the error's code and key ids. */
-async function start(keys: string[], { writes = false } = {}) {
+/** What a process with these keys does. */
+async function withKeys<T>(keys: string[], work: (test: TestIntegrations) => Promise<T>): Promise<T> {
   const test = testIntegrations(database.url, { encryptionKeys: keys, providers: { plain: {} } })
   try {
-    await test.integrations.ready()
-    if (writes) await makeIntegration(test, 'plain')
-    return null
-  } catch (error) {
-    const { code, wrongKids, missingKids, message } = error as Record<string, unknown>
-    return { code, wrongKids, missingKids, message }
+    return await work(test)
   } finally {
     await test.close()
   }
 }
 
-it('the same keys start again and again', async () => {
-  expect(await start([first], { writes: true })).toBeNull()
-  expect(await start([first])).toBeNull()
+/** Starts a process with these keys; null, or the error's code and key ids. */
+function start(keys: string[], { writes = false } = {}) {
+  return withKeys(keys, async (test) => {
+    try {
+      await test.integrations.ready()
+    } catch (error) {
+      const { code, wrongKids, missingKids, message } = error as Record<string, unknown>
+      return { code, wrongKids, missingKids, message }
+    }
+    if (writes) await makeIntegration(test, 'plain')
+    return null
+  })
+}
+
+describe('a start', () => {
+  it('happens with the same keys again and again', async () => {
+    expect(await start([first], { writes: true })).toBeNull()
+    expect(await start([first])).toBeNull()
+  })
+
+  it('is refused with other bytes under the same id, even before the first integration', async () => {
+    await start([first])
+    const refused = await start([firstWithOtherBytes])
+    expect(refused).toMatchObject({ code: 'encryption_key_mismatch', wrongKids: ['k1'], missingKids: [] })
+    expect(refused?.message).not.toContain(firstWithOtherBytes.slice(3, 20))
+  })
+
+  it('is refused with other bytes under the id of a key that was removed long ago', async () => {
+    await start([first])
+    await start([second, first])
+    await start([second])
+    expect(await start([second, firstWithOtherBytes])).toMatchObject({ wrongKids: ['k1'], missingKids: [] })
+    expect(await start([firstWithOtherBytes, second])).toMatchObject({ wrongKids: ['k1'], missingKids: [] })
+  })
+
+  it('goes by the rows where a key has no canary: written without a start, or the cache was emptied', async () => {
+    await withKeys([first], (test) => makeIntegration(test, 'plain'))
+    expect(await start([firstWithOtherBytes])).toMatchObject({ wrongKids: ['k1'] })
+    expect(await start([second, firstWithOtherBytes])).toMatchObject({ wrongKids: ['k1'] })
+    expect(await start([first])).toBeNull()
+  })
+
+  it('does not take a good key for a wrong one because of one damaged row', async () => {
+    await withKeys([first], async (test) => {
+      const [damaged, whole] = [await makeIntegration(test, 'plain'), await makeIntegration(test, 'plain')]
+      // Another row's text does not open.
+      const [row] = await test.sql`select credentials from integrations where id = ${whole.id}`
+      await setIntegration(test, damaged.id, { credentials: row?.credentials })
+    })
+    expect(await start([first])).toBeNull()
+  })
+
+  it('that is refused leaves no canary of its wrong key', async () => {
+    await start([first], { writes: true })
+    expect(await start([secondWithOtherBytes])).toMatchObject({ wrongKids: [], missingKids: ['k1'] })
+    expect(await start([second, first])).toBeNull()
+    expect(await start([secondWithOtherBytes, first])).toMatchObject({ wrongKids: ['k2'] })
+  })
+
+  it('of two at once with other bytes under the id of a new key happens once', async () => {
+    const outcomes = await Promise.all([start([first]), start([firstWithOtherBytes])])
+    expect(outcomes.filter((outcome) => outcome === null)).toHaveLength(1)
+    expect(outcomes.find((outcome) => outcome !== null)).toMatchObject({ wrongKids: ['k1'] })
+  })
+
+  it('is refused with a ring that lacks a key that rows were written with: it is named', async () => {
+    await start([first], { writes: true })
+    expect(await start([second])).toMatchObject({ code: 'encryption_key_mismatch', wrongKids: [], missingKids: ['k1'] })
+  })
+
+  it('happens with a new first key beside the old one', async () => {
+    await start([first], { writes: true })
+    expect(await start([second, first], { writes: true })).toBeNull()
+    expect(await start([first])).toMatchObject({ missingKids: ['k2'] })
+  })
+
+  it('happens without a key that never wrote anything', async () => {
+    await start([first, second], { writes: true })
+    expect(await start([first])).toBeNull()
+  })
+
+  it('happens beside rows whose text is no envelope: those alone are unreadable', async () => {
+    const texts = ['', 'plain text', '{"token":"a"}', 'v1.', 'v1.k9', 'v1.k9.short.text.here']
+    await withKeys([first], async (test) => {
+      const whole = await makeIntegration(test, 'plain')
+      for (const credentials of texts)
+        await setIntegration(test, (await makeIntegration(test, 'plain')).id, { credentials })
+      await test.integrations.ready()
+      for await (const integration of test.integrations.list())
+        if (integration.id !== whole.id)
+          expect(() => integration.credentialsArray()).toThrow(
+            `credentials of integration ${integration.id} can't be read`,
+          )
+      expect((await test.integrations.keys.status()).keys).toEqual([
+        { kid: 'k1', rows: 1, inRing: true, removable: false },
+        { kid: '(unreadable)', rows: texts.length, inRing: false, removable: false },
+      ])
+    })
+  })
 })
 
-it('other bytes under the same id do not, even before the first integration', async () => {
-  await start([first])
-  const refused = await start([firstWithOtherBytes])
-  expect(refused).toMatchObject({ code: 'encryption_key_mismatch', wrongKids: ['k1'], missingKids: [] })
-  expect(refused?.message).not.toContain(firstWithOtherBytes.slice(3, 20))
-})
+describe('the status of the keys', () => {
+  it('counts rows by key, in the order of the ring', async () => {
+    await start([first], { writes: true })
+    await start([second, first], { writes: true })
+    await start([second, first], { writes: true })
+    await withKeys([third, second, first], async (test) => {
+      expect(await test.integrations.keys.status()).toEqual({
+        primary: 'k3',
+        keys: [
+          { kid: 'k3', rows: 0, inRing: true, removable: false },
+          { kid: 'k2', rows: 2, inRing: true, removable: false },
+          { kid: 'k1', rows: 1, inRing: true, removable: false },
+        ],
+      })
+    })
+  })
 
-it('a ring that lacks a key that rows were written with does not: it is named', async () => {
-  await start([first], { writes: true })
-  expect(await start([second])).toMatchObject({ code: 'encryption_key_mismatch', wrongKids: [], missingKids: ['k1'] })
-})
+  it('says which key may go: it does not write, and no row needs it', async () => {
+    await withKeys([second, first], async (test) => {
+      await makeIntegration(test, 'plain')
+      expect((await test.integrations.keys.status()).keys).toEqual([
+        { kid: 'k2', rows: 1, inRing: true, removable: false },
+        { kid: 'k1', rows: 0, inRing: true, removable: true },
+      ])
+    })
+  })
 
-it('a new first key beside the old one starts', async () => {
-  await start([first], { writes: true })
-  expect(await start([second, first], { writes: true })).toBeNull()
-  expect(await start([first])).toMatchObject({ missingKids: ['k2'] })
-})
-
-it('a key that never wrote anything may go', async () => {
-  await start([first, second], { writes: true })
-  expect(await start([first])).toBeNull()
+  it('lists a key that rows need and the ring lacks', async () => {
+    await start([first], { writes: true })
+    await withKeys([second], async (test) => {
+      expect((await test.integrations.keys.status()).keys).toEqual([
+        { kid: 'k2', rows: 0, inRing: true, removable: false },
+        { kid: 'k1', rows: 1, inRing: false, removable: false },
+      ])
+    })
+  })
 })

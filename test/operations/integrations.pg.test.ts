@@ -60,6 +60,17 @@ describe('create', () => {
     ['a blank name', { name: '  ' }, 'invalid_argument'],
     ['a name of 256 characters', { name: 'x'.repeat(256) }, 'invalid_argument'],
     ['a name with U+0000', { name: 'a\0b' }, 'invalid_argument'],
+    ['a name that is no text', { name: 7 as never }, 'invalid_argument'],
+    ['an owner without an id', { owner: { type: 'team' } as never }, 'invalid_argument'],
+    ['an owner with id 0', { owner: { type: 'team', id: 0 } }, 'invalid_argument'],
+    ['an owner with id 2^53', { owner: { type: 'team', id: 2 ** 53 } }, 'invalid_argument'],
+    ['an owner of a blank type', { owner: { type: ' ', id: 1 } }, 'invalid_argument'],
+    ['an owner of a type of 256 characters', { owner: { type: 'x'.repeat(256), id: 1 } }, 'invalid_argument'],
+    ['a switch that is no boolean', { isActive: 1 as never }, 'invalid_argument'],
+    ['metadata that is null', { metadata: null as never }, 'invalid_argument'],
+    ['metadata with a Date', { metadata: { since: new Date() } }, 'invalid_argument'],
+    ['metadata of 65,537 bytes', { metadata: { a: 'x'.repeat(65_537 - '{"a":""}'.length) } }, 'invalid_argument'],
+    ['an interval of 2^31', { provider: 'synced', syncIntervalMinutes: 2 ** 31 }, 'invalid_argument'],
     ['an interval of 0', { provider: 'synced', syncIntervalMinutes: 0 }, 'invalid_argument'],
     ['an interval of 1.5', { provider: 'synced', syncIntervalMinutes: 1.5 }, 'invalid_argument'],
     ['an interval without sync()', { syncIntervalMinutes: 5 }, 'unsupported_by_provider'],
@@ -82,6 +93,19 @@ describe('find and get', () => {
     })
   })
 
+  it.each([0, -1, 1.5, Number.NaN, 2 ** 53, '1' as never])('know of none with the id %s', async (id) => {
+    expect(await test.integrations.find(id)).toBeNull()
+    for (const ask of [
+      () => test.integrations.get(id),
+      () => test.integrations.update(id, { name: 'x' }),
+      () => test.integrations.enable(id),
+      () => test.integrations.disable(id),
+      () => test.integrations.delete(id),
+      () => test.integrations.erase(id),
+    ])
+      await expect(ask()).rejects.toMatchObject({ code: 'integration_not_found', integrationId: id })
+  })
+
   it('load a row of an unregistered provider; using it throws UnknownProvider', async () => {
     const { id } = await makeIntegration(test, 'plain')
     await setIntegration(test, id, { provider: 'gone' })
@@ -102,7 +126,7 @@ describe('list', () => {
     expect(await ids({ provider: 'listed' })).toEqual(made)
     expect(await ids({ provider: 'listed', after: made[99] as number })).toEqual(made.slice(100))
     expect(await ids({ provider: 'listed', limit: 101 })).toEqual(made.slice(0, 101))
-    expect(await ids({ provider: 'listed', limit: 0 })).toEqual([])
+    expect(await ids({ provider: 'listed', limit: 203 })).toEqual(made)
   })
 
   it('filters by activity, health and owner', async () => {
@@ -117,6 +141,37 @@ describe('list', () => {
     expect(await ids({ owner, active: false })).toEqual([off.id])
     expect(await ids({ owner, active: true, health: 'healthy' })).toEqual([active.id])
     expect(await ids({ owner: { type: 'user', id: 42 } })).toEqual([])
+  })
+
+  it('filters by staleness', async () => {
+    const owner = { type: 'team', id: 44 }
+    const [fresh, stale] = [
+      await makeIntegration(test, 'plain', { owner }),
+      await makeIntegration(test, 'plain', { owner }),
+    ]
+    await setIntegration(test, stale.id, { syncStaleAlertedAt: new Date() })
+    expect(await ids({ owner, stale: true })).toEqual([stale.id])
+    expect(await ids({ owner, stale: false })).toEqual([fresh.id])
+    expect(await ids({ owner })).toEqual([fresh.id, stale.id])
+  })
+
+  it.each<[string, Record<string, unknown>]>([
+    ['health', { health: 'ill' }],
+    ['limit', { limit: 0 }],
+    ['limit', { limit: 1.5 }],
+    ['after', { after: -1 }],
+    ['after', { after: 1.5 }],
+    ['owner', { owner: { type: 'team' } }],
+    ['owner', { owner: { id: 3 } }],
+    ['owner', { owner: { type: '', id: 3 } }],
+    ['owner', { owner: null }],
+    ['active', { active: 'yes' }],
+    ['stale', { stale: 1 }],
+    ['provider', { provider: 7 }],
+  ])('refuses a bad %s: %j', (argument, filter) => {
+    const refusal = expect.objectContaining({ code: 'invalid_argument', argument })
+    expect(() => test.integrations.list(filter)).toThrow(refusal)
+    expect(() => test.integrations.summaries(filter)).toThrow(refusal)
   })
 
   it('works over rows whose credentials can not be read', async () => {
@@ -135,6 +190,22 @@ describe('update', () => {
     expect(after.credentialsArray()).toEqual(CREDENTIALS)
   })
 
+  it('clears the owner with null, and leaves it without a word of it', async () => {
+    const { id } = await makeIntegration(test, 'plain', { owner: { type: 'team', id: 1 } })
+    expect((await test.integrations.update(id, { name: 'renamed' })).owner).toEqual({ type: 'team', id: 1 })
+    expect((await test.integrations.update(id, { owner: { type: 'user', id: 2 } })).owner).toEqual({
+      type: 'user',
+      id: 2,
+    })
+    expect((await test.integrations.update(id, { owner: null })).owner).toBeNull()
+  })
+
+  it('replaces metadata as a whole', async () => {
+    const { id } = await makeIntegration(test, 'plain', { metadata: { a: 1 } })
+    expect((await test.integrations.update(id, { metadata: { b: 2 } })).metadata).toEqual({ b: 2 })
+    expect((await test.integrations.update(id, { metadata: {} })).metadata).toEqual({})
+  })
+
   it('merges credentials', async () => {
     const { id } = await makeIntegration(test, 'plain')
     const after = await test.integrations.update(id, { credentials: { added: true, token: null } })
@@ -146,6 +217,10 @@ describe('update', () => {
     ['credentials that do not fit', { credentials: { token: 'short' } }, 'invalid_credentials'],
     ['metadata that does not fit', { metadata: { region: 'mars' } }, 'invalid_credentials'],
     ['an interval without sync()', { syncIntervalMinutes: 5 }, 'unsupported_by_provider'],
+    ['half an owner', { owner: { type: 'team' } as never }, 'invalid_argument'],
+    ['metadata that is null', { metadata: null as never }, 'invalid_argument'],
+    ['a switch that is no boolean', { isActive: 'yes' as never }, 'invalid_argument'],
+    ['credentials that are no JSON', { credentials: { at: new Date() } }, 'invalid_argument'],
   ])('with %s stores nothing of the patch', async (_, patch, code) => {
     const { id } = await makeIntegration(test, 'strict', { metadata: { region: 'eu' } })
     const told = vi.fn()
@@ -187,6 +262,18 @@ describe('a handle', () => {
       await test.sql`select is_active, health_status, consecutive_failures, coalesce(next_sync_at, now()) <= now() as due from integrations where id = ${integration.id}`
     expect(row).toEqual({ is_active: true, health_status: 'healthy', consecutive_failures: 0, due: true })
     expect(test.starts.wakes.slice(wakes)).toEqual([integration.id])
+  })
+
+  it('stays as it is when it is enabled again, but for being due', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    const before = await integration.refresh()
+    await integration.enable()
+    expect(await integration.refresh()).toMatchObject({
+      isActive: true,
+      healthStatus: 'healthy',
+      metadata: before.metadata,
+      nextSyncAt: null,
+    })
   })
 
   it.each([
@@ -234,9 +321,4 @@ describe('starting a sync by hand', () => {
     await expect(test.integrations.syncs.start(await make())).rejects.toMatchObject({ code })
     expect(test.starts.syncs).toHaveLength(starts)
   })
-})
-
-it('refuses webhook.middleware, which nothing mounts yet', () => {
-  const open = () => testIntegrations(database.url, { config: { webhook: { middleware: ['operator'] } } })
-  expect(open).toThrow(/webhook\.middleware: expected an empty list/)
 })

@@ -29,6 +29,8 @@ export interface RecordedStarts {
   readonly handlers: { readonly workflow: string; readonly taskQueue?: string; readonly input: HandlerInput }[]
   /** Integrations whose run lives already: another start is refused. */
   readonly running: Set<number>
+  /** Runs that were ended. */
+  readonly cancelled: number[]
 }
 
 export interface TestIntegrations {
@@ -51,7 +53,7 @@ export function testIntegrations(
   { recordStarts = true, ...options }: IntegrationsOptions & { recordStarts?: boolean } = {},
 ): TestIntegrations {
   const lines: LogLine[] = []
-  const starts: RecordedStarts = { wakes: [], syncs: [], handlers: [], running: new Set() }
+  const starts: RecordedStarts = { wakes: [], syncs: [], handlers: [], running: new Set(), cancelled: [] }
   const integrations = createIntegrations({
     database: url,
     encryptionKeys: encryptionKey('test'),
@@ -92,6 +94,11 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     },
     async startHandler(handler, input) {
       starts.handlers.push({ ...handler, input })
+    },
+    isSyncRunning: async (integrationId) => starts.running.has(integrationId),
+    cancelSync: async (integrationId) => {
+      starts.cancelled.push(integrationId)
+      starts.running.delete(integrationId)
     },
     close: async () => {},
   }

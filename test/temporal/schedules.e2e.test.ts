@@ -70,6 +70,15 @@ describe('the Schedules', () => {
     await expect(dispatchOf(prefix).describe()).rejects.toThrow(/not found/i)
   })
 
+  it('are removed when the host takes the timing over, paused or not', async () => {
+    const { prefix, config } = deployment()
+    await ensureSchedules(client, config)
+    await dispatchOf(prefix).pause('maintenance until noon')
+    const { config: without } = deployment({ schedules: { enabled: false } })
+    await ensureSchedules(client, { ...without, cache_prefix: prefix })
+    await expect(dispatchOf(prefix).describe()).rejects.toThrow(/not found/i)
+  })
+
   it('are made by a worker, and start what the worker runs', async () => {
     const { prefix, input } = deployment()
     const integrations = createIntegrations({

@@ -1,8 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Server, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
+import { Context } from '@temporalio/activity'
 import { Client, Connection } from '@temporalio/client'
+import { NativeConnection, Worker } from '@temporalio/worker'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { OpenedRun } from '../../src/activities/sync-runs.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { Logger } from '../../src/core/logger.ts'
@@ -10,8 +13,11 @@ import type { WorkflowStarters } from '../../src/framework.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
 import { freePort } from '../../src/temporal/local-process.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
+import { bundleWorkflows } from '../../src/worker.ts'
 import { WORKFLOW, workflowId } from '../../src/workflows/messages.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { occasion } from '../support/integrations.ts'
+import { silenceTemporal } from '../workflows/stage.ts'
 
 const INTEGRATION = 7
 
@@ -21,6 +27,7 @@ let client: Client
 const cleanups: (() => unknown)[] = []
 
 beforeAll(async () => {
+  silenceTemporal()
   server = await shareDevServer()
   client = new Client({ connection: await Connection.connect({ address: server.address }) })
 })
@@ -41,7 +48,7 @@ interface Deployment {
   readonly sends: () => number
 }
 
-function deployment(address = server.address): Deployment {
+function deployment(address = server.address, options: { cancelTimeoutMs?: number } = {}): Deployment {
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const { config } = loadConfig({
     config: { cache_prefix: prefix },
@@ -65,6 +72,7 @@ function deployment(address = server.address): Deployment {
     },
     config,
     logger,
+    options,
   )
   cleanups.push(() => starters.close())
   return { prefix, starters, warnings, sends: () => sends }
@@ -165,6 +173,61 @@ describe('starting a sync', () => {
   })
 })
 
+describe('whether a run lives', () => {
+  it('is known from its start to its end', async () => {
+    const { prefix, starters } = deployment()
+    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
+    await starters.startSync(INTEGRATION, 'github')
+    expect(await starters.isSyncRunning(INTEGRATION)).toBe(true)
+    expect(await starters.isSyncRunning(INTEGRATION + 1)).toBe(false)
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION)).terminate()
+    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
+  })
+
+  it('can not be said while Temporal is away, and a run can not be ended', async () => {
+    const { starters } = deployment(`127.0.0.1:${await freePort()}`)
+    const away = { code: 'backend_unreachable', backend: 'Temporal' }
+    await expect(starters.isSyncRunning(INTEGRATION)).rejects.toMatchObject(away)
+    await expect(starters.cancelSync(INTEGRATION)).rejects.toMatchObject(away)
+  })
+})
+
+describe('ending a run', () => {
+  it('does nothing when there is none, or none any more', async () => {
+    const { prefix, starters, warnings } = deployment()
+    await starters.cancelSync(INTEGRATION)
+    await starters.startSync(INTEGRATION, 'github')
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
+    await run.terminate('by hand')
+    await starters.cancelSync(INTEGRATION)
+    expect((await run.describe()).status.name).toBe('TERMINATED')
+    expect(warnings).toEqual([])
+  })
+
+  it('lets it close its log first, and waits for that', async () => {
+    const { prefix, starters, warnings } = deployment()
+    const steps: string[] = []
+    const { listing } = await workListings(prefix, steps)
+    await starters.startSync(INTEGRATION, 'github')
+    await listing
+    await starters.cancelSync(INTEGRATION)
+    expect(steps).toEqual(['open', 'list', 'cancelled', 'fail'])
+    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
+    expect(warnings).toEqual([])
+  })
+
+  it('terminates it when it does not end in time: no worker is there', async () => {
+    const { prefix, starters, warnings } = deployment(server.address, { cancelTimeoutMs: 500 })
+    await starters.startSync(INTEGRATION, 'github')
+    await starters.cancelSync(INTEGRATION)
+    expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
+    expect((await run.describe()).status.name).toBe('TERMINATED')
+    expect(warnings).toEqual(['sync.terminated'])
+    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+  })
+})
+
 describe('starting a host’s workflow as a handler', () => {
   const input = { webhookId: 12, integrationId: INTEGRATION, eventType: 'issues' }
 
@@ -188,6 +251,53 @@ describe('starting a host’s workflow as a handler', () => {
     expect(await handle.describe()).toMatchObject({ taskQueue: `${prefix}-default` })
   })
 })
+
+/**
+ * A worker with our own workflows, whose listing goes on until it is cancelled.
+ *
+ * @returns `listing` resolves when one has begun
+ */
+async function workListings(prefix: string, steps: string[]): Promise<{ readonly listing: Promise<void> }> {
+  const connection = await NativeConnection.connect({ address: server.address })
+  const listing = occasion()
+  const worker = await Worker.create({
+    connection,
+    taskQueue: `${prefix}-default`,
+    workflowBundle: await bundleWorkflows(),
+    shutdownGraceTime: 0,
+    maxHeartbeatThrottleInterval: 100,
+    activities: {
+      async openSyncRun(): Promise<OpenedRun> {
+        steps.push('open')
+        const settings = { listingTimeoutSeconds: 60, listingTotalSeconds: 60, itemTaskQueue: `${prefix}-default` }
+        return { kind: 'open', syncLogId: 1, settings }
+      },
+      async listSyncItems() {
+        steps.push('list')
+        const { heartbeat, cancelled } = Context.current()
+        // A cancellation comes with the answer to a heartbeat.
+        const beats = setInterval(() => heartbeat(), 100)
+        listing.happen()
+        return cancelled
+          .catch((error) => {
+            steps.push('cancelled')
+            throw error
+          })
+          .finally(() => clearInterval(beats))
+      },
+      async failSyncRun() {
+        steps.push('fail')
+      },
+    },
+  })
+  const running = worker.run()
+  cleanups.push(async () => {
+    worker.shutdown()
+    await running
+    await connection.close()
+  })
+  return { listing: listing.happened }
+}
 
 /** Lets a port lead to a server, from now to the end of the test. */
 async function forward(port: number, address: string): Promise<void> {

@@ -38,10 +38,11 @@ export interface Repository {
   readonly origin: string
 }
 
-export function repositoryOf(integration: Integration): Repository {
+/** @param fetch what Octokit sends with; undefined: the platform's */
+export function repositoryOf(integration: Integration, fetch?: typeof globalThis.fetch): Repository {
   const { token } = GitHubCredentials.parse(integration.credentialsArray())
   const { owner, repo, base_url: baseUrl = DEFAULT_BASE_URL } = GitHubMetadata.parse(integration.metadata)
-  const octokit = new Octokit({ auth: token, baseUrl: baseUrl.replace(/\/+$/, ''), log: SILENT })
+  const octokit = new Octokit({ auth: token, baseUrl: baseUrl.replace(/\/+$/, ''), log: SILENT, request: { fetch } })
   octokit.hook.before('request', (options) => {
     options.headers.accept = MEDIA_TYPE
     options.headers['x-github-api-version'] = API_VERSION

@@ -21,9 +21,9 @@ const Page = z.object({ data: z.array(IssueListEntry), headers: z.object({ link:
 export async function* issuesSince(
   integration: Integration,
   since: string,
-  options: Pick<RequestOptions, 'signal'> = {},
+  { fetch, ...options }: Pick<RequestOptions, 'signal'> & { fetch?: typeof globalThis.fetch | undefined } = {},
 ): AsyncGenerator<GitHubIssue> {
-  const repository = repositoryOf(integration)
+  const repository = repositoryOf(integration, fetch)
   const { octokit, owner, repo } = repository
   let next: string | null = null
   for (let page = 1; ; page += 1) {

@@ -24,13 +24,19 @@ export class GitHubProvider implements HasIncrementalSync, HandlesWebhooks, Clas
   readonly label = 'GitHub'
   readonly credentialsSchema = GitHubCredentials
   readonly metadataSchema = GitHubMetadata
+  readonly #fetch: typeof globalThis.fetch | undefined
+
+  /** @param options.fetch what GitHub is called with, such as a test's scripted one. Default: the platform's */
+  constructor({ fetch }: { fetch?: typeof globalThis.fetch } = {}) {
+    this.#fetch = fetch
+  }
 
   sync(_integration: Integration, session: SyncSession): Promise<void> {
-    return syncIssues(session)
+    return syncIssues(session, this.#fetch)
   }
 
   syncIncremental(_integration: Integration, session: SyncSession): Promise<void> {
-    return syncIssues(session)
+    return syncIssues(session, this.#fetch)
   }
 
   readonly reduceCheckpoints = reduceCheckpointsByMax

@@ -11,9 +11,9 @@ const BEGINNING = '1970-01-01T00:00:00Z'
 const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
 
 /** Hands every issue updated since the cursor to the session: checkpoint `updated_at`, external id the issue's number. */
-export async function syncIssues(session: SyncSession): Promise<void> {
+export async function syncIssues(session: SyncSession, fetch?: typeof globalThis.fetch): Promise<void> {
   const { integration, signal } = session
-  for await (const issue of issuesSince(integration, sinceOf(session.cursor()), { signal }))
+  for await (const issue of issuesSince(integration, sinceOf(session.cursor()), { signal, fetch }))
     await session.dispatch(
       new GitHubIssueSynced(integration, issue),
       INSTANT.test(issue.updated_at) ? issue.updated_at : null,

@@ -153,7 +153,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const startApi = async (preferred: number): Promise<{ url: string; process: Restarting }> => {
     const apiPort = await freePort(preferred)
-    const env = { PORT: String(apiPort), HOST: '127.0.0.1' }
+    // Only this machine reaches it, so nobody is asked to sign in.
+    const env = { PORT: String(apiPort), HOST: '127.0.0.1', INTEGRATIONS_DEV: '1' }
     try {
       const started = await run.keptUp('api', ['src/bin/api.ts'], env, (line) => line.includes('"api.ready"'))
       return { url: `http://127.0.0.1:${apiPort}`, process: started }

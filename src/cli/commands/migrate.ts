@@ -1,20 +1,36 @@
-import { Command } from 'commander'
+import type { Command } from 'commander'
 import { isIntegrationsError } from '../../core/errors.ts'
-import type { LoadIntegrations } from '../program.ts'
+import type { Frame } from '../frame.ts'
 
-/** `integrations migrate` */
-export function migrateCommand(load: LoadIntegrations): Command {
-  return new Command('migrate')
-    .alias('integrations:migrate')
-    .description('Brings the tables up to this release.')
-    .action(async () => {
-      const integrations = await load()
-      // Says whether Postgres is there; that the tables are behind is why we are here.
-      await integrations.ready().catch((error: unknown) => {
-        if (!isIntegrationsError(error, 'schema_behind')) throw error
-      })
-      const { applied } = await integrations.migrate()
-      console.log(applied.length === 0 ? 'Nothing to apply.' : `Applied: ${applied.join(', ')}`)
-      await integrations.close()
-    })
+/** `integrations migrate`: brings the tables up to this release. */
+export function migrateCommand(frame: Frame): Command {
+  return frame
+    .command('migrate', 'Brings the tables up to this release.', [
+      'integrations migrate',
+      'integrations migrate --dry-run',
+    ])
+    .option('--dry-run', 'only name what would be applied', false)
+    .action(
+      frame.action(
+        async ({ integrations }, { dryRun }: { dryRun: boolean }) => {
+          // Says whether Postgres is there; that the tables are behind is why we are here.
+          await integrations.ready().catch((error: unknown) => {
+            if (!isIntegrationsError(error, 'schema_behind')) throw error
+          })
+          if (dryRun) {
+            const pending = await integrations.pendingMigrations()
+            return {
+              document: { applied: [], pending },
+              text: pending.length === 0 ? 'Nothing to apply.' : `Would apply: ${pending.join(', ')}`,
+            }
+          }
+          const { applied } = await integrations.migrate()
+          return {
+            document: { applied, pending: [] },
+            text: applied.length === 0 ? 'Nothing to apply.' : `Applied: ${applied.join(', ')}`,
+          }
+        },
+        { needs: 'nothing' },
+      ),
+    )
 }

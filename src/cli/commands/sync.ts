@@ -1,25 +1,20 @@
-import { Command, InvalidArgumentError } from 'commander'
-import type { LoadIntegrations } from '../program.ts'
+import type { Command } from 'commander'
+import { integrationId } from '../arguments.ts'
+import type { Frame } from '../frame.ts'
 
 /** `integrations sync --integration N`: starts a run now, due or not. */
-export function syncCommand(load: LoadIntegrations): Command {
-  return new Command('sync')
-    .alias('integrations:sync')
-    .description('Starts a sync run of one integration now, due or not.')
+export function syncCommand(frame: Frame): Command {
+  return frame
+    .command('sync', 'Starts a sync run of one integration now, due or not.', ['integrations sync --integration 7'])
     .requiredOption('--integration <id>', 'id of the integration', integrationId)
-    .action(async ({ integration: id }: { integration: number }) => {
-      const integrations = await load()
-      await integrations.ready()
-      await integrations.get(id)
-      const outcome = await integrations.syncs.start(id)
-      console.log(outcome === 'started' ? 'Started 1' : 'Already running')
-      await integrations.close()
-    })
-}
-
-function integrationId(text: string): number {
-  const id = Number(text)
-  if (!/^[1-9]\d{0,15}$/.test(text) || !Number.isSafeInteger(id))
-    throw new InvalidArgumentError(`an id is a positive whole number, "${text}" was given`)
-  return id
+    .action(
+      frame.action(async ({ integrations }, { integration: id }: { integration: number }) => {
+        await integrations.get(id)
+        const started = (await integrations.syncs.start(id)) === 'started'
+        return {
+          document: { integration_id: id, started: started ? 1 : 0, already_running: !started },
+          text: started ? 'Started 1' : 'Already running',
+        }
+      }),
+    )
 }

@@ -9,11 +9,18 @@ import type { IntegrationRow, Tables } from '../schema/tables.ts'
 /** At most so many integrations of a provider are asked whose signature a generic delivery bears. */
 export const MAX_GENERIC_CANDIDATES = 100
 
+/** Postgres would refuse a fraction or a text with an error of its own, and a number beyond 2^53 may be another row's. */
+function canBeId(id: number): boolean {
+  return Number.isSafeInteger(id) && id > 0
+}
+
+/** Null when there is none: of what can't be an id there never is one. */
 export async function findIntegration(
   db: Database | Transaction,
   { integrations }: Tables,
   id: number,
 ): Promise<IntegrationRow | null> {
+  if (!canBeId(id)) return null
   const [row] = await db.select().from(integrations).where(eq(integrations.id, id))
   return row ?? null
 }
@@ -24,6 +31,7 @@ export async function lockIntegration(
   { integrations }: Tables,
   id: number,
 ): Promise<IntegrationRow | null> {
+  if (!canBeId(id)) return null
   const [row] = await tx.select().from(integrations).where(eq(integrations.id, id)).for('update')
   return row ?? null
 }
@@ -52,6 +60,7 @@ export async function updateIntegration(
   id: number,
   patch: Partial<typeof integrations.$inferInsert>,
 ): Promise<IntegrationRow | null> {
+  if (!canBeId(id)) return null
   const [row] = await db.update(integrations).set(patch).where(eq(integrations.id, id)).returning()
   return row ?? null
 }
@@ -60,6 +69,7 @@ export interface IntegrationFilter {
   readonly provider?: string
   readonly active?: boolean
   readonly health?: IntegrationRow['healthStatus']
+  readonly stale?: boolean
   readonly owner?: { readonly type: string; readonly id: number }
 }
 
@@ -75,6 +85,8 @@ export async function pageOfIntegrations(
   if (filter.provider !== undefined) conditions.push(eq(integrations.provider, filter.provider))
   if (filter.active !== undefined) conditions.push(eq(integrations.isActive, filter.active))
   if (filter.health !== undefined) conditions.push(eq(integrations.healthStatus, filter.health))
+  if (filter.stale !== undefined)
+    conditions.push(filter.stale ? isNotNull(integrations.syncStaleAlertedAt) : isNull(integrations.syncStaleAlertedAt))
   if (filter.owner !== undefined)
     conditions.push(eq(integrations.ownerType, filter.owner.type), eq(integrations.ownerId, filter.owner.id))
   return db
@@ -129,15 +141,6 @@ export async function dueIntegrations(
     )
     .orderBy(sql`${integrations.nextSyncAt} asc nulls first`, asc(integrations.id))
     .limit(limit)
-}
-
-/** Ids of the keys that stored credentials are written with. */
-export async function storedKeyIds(db: Database, { integrations }: Tables): Promise<string[]> {
-  const rows = await db
-    .selectDistinct({ kid: sql<string>`split_part(${integrations.credentials}, '.', 2)` })
-    .from(integrations)
-    .where(sql`${integrations.credentials} like 'v1.%'`)
-  return rows.map((row) => row.kid)
 }
 
 /** Columns that end a clean or unclean run. */

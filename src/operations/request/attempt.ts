@@ -1,30 +1,12 @@
-/** One attempt of an outbound call: the call against its deadline, its answer read, its failure classified. */
-import type { z } from 'zod'
 import { RequestTimeout, SchemaDrift } from '../../core/errors.ts'
 import { classifyFailure, FailureClass } from '../../core/failure-class.ts'
 import { secretsOf } from '../../core/redaction.ts'
-import type { RequestRecord } from '../../events/events.ts'
-import type { Framework } from '../../framework.ts'
-import type { Call, Credentials, Integration, RequestOptions } from '../../providers/integration.ts'
+import type { Framework, OutboundCall } from '../../framework.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { classifiesFailures } from '../../providers/provider.ts'
 import { redactedErrorLine } from '../redacted-error.ts'
 import type { Answer } from './answer.ts'
 import { answerOf, decode, NO_ANSWER } from './answer.ts'
-
-export interface OutboundCall<T> {
-  readonly integration: Integration
-  /** The credentials of the handle's snapshot, decrypted when first needed: their values are redacted. */
-  readonly credentials: () => Credentials
-  readonly endpoint: string
-  readonly method: string
-  readonly call: Call<T>
-  readonly options: RequestOptions
-  /** Given by `requestAs()`: the answer must fit. */
-  readonly schema?: z.ZodType
-  /** Sees each row, to be told which requests belong to a piece of work. */
-  readonly observe?: ((request: RequestRecord) => void) | undefined
-}
 
 /** Everything that one attempt came to. */
 export interface Attempt {

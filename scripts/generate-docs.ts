@@ -1,0 +1,25 @@
+/** `npm run docs`: writes the pages that are made of the code. With `--check` it writes nothing and ends with 1 where one differs. */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { configurationPage } from './configuration-page.ts'
+
+const PAGES: Readonly<Record<string, () => string>> = {
+  'docs/configuration.md': configurationPage,
+}
+
+const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+for (const [path, make] of Object.entries(PAGES)) {
+  const file = root + path
+  const text = make()
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) console.log(`${path} is up to date.`)
+  else if (values.check) {
+    console.error(`${path} is not what the code makes. Run \`npm run docs\` and commit the page.`)
+    process.exitCode = 1
+  } else {
+    writeFileSync(file, text)
+    console.log(`${path} is written.`)
+  }
+}

@@ -1,0 +1,61 @@
+/** What every page has: one style, no script, nothing from elsewhere. Rule: docs/behaviour/operator-api.md, "Pages". */
+import { createHash } from 'node:crypto'
+import type { Context } from 'hono'
+import { html, raw } from 'hono/html'
+
+type Markup = ReturnType<typeof html>
+
+const STYLE = `
+:root { color-scheme: light dark; --line: light-dark(#d0d7de, #3d444d); --quiet: light-dark(#59636e, #9198a1); --bad: light-dark(#b3261e, #ff8a80) }
+body { font: 1rem/1.5 system-ui, sans-serif; max-width: 64rem; margin: 0 auto; padding: 1rem }
+header { display: flex; justify-content: space-between; align-items: center; gap: 1rem; border-bottom: 1px solid var(--line); margin-bottom: 1rem }
+header p, nav { margin: 0; color: var(--quiet); display: flex; gap: 1rem; align-items: center }
+.wide { overflow-x: auto }
+table { border-collapse: collapse; width: 100% }
+caption { text-align: left; color: var(--quiet); padding-bottom: .5rem }
+th, td { text-align: left; padding: .4rem .75rem .4rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere }
+form { margin: 0 }
+.login { display: grid; gap: .5rem; max-width: 24rem }
+input, button { font: inherit; padding: .4rem .75rem }
+.problem { color: var(--bad) }
+`
+
+/** The one style by its hash; forms go to ourselves only; nobody frames us (CSP Level 3). */
+const SECURITY_POLICY = [
+  "default-src 'none'",
+  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/**
+ * `same-origin`, not `no-referrer`: under that one a browser sends `Origin: null` with our own forms (Fetch, "append a request
+ * Origin header"), and they would be refused as foreign.
+ */
+const REFERRER_POLICY = 'same-origin'
+
+export function page(
+  context: Context,
+  { title, header = html``, main, status = 200 }: { title: string; header?: Markup; main: Markup; status?: 200 | 401 },
+): Response | Promise<Response> {
+  context.header('Content-Security-Policy', SECURITY_POLICY)
+  context.header('Referrer-Policy', REFERRER_POLICY)
+  context.header('X-Frame-Options', 'DENY')
+  return context.html(
+    html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} · Integrations</title>
+<style>${raw(STYLE)}</style>
+</head>
+<body>
+<header><h1>${title}</h1>${header}</header>
+<main>${main}</main>
+</body>
+</html>`,
+    status,
+  )
+}

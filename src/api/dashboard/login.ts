@@ -1,0 +1,68 @@
+/** Signing in and out in a browser. Rule: docs/behaviour/access.md, "Sessions". */
+import type { Context } from 'hono'
+import { Hono } from 'hono'
+import { html } from 'hono/html'
+import { safeNextPath } from '../../core/access.ts'
+import type { Integrations } from '../../integrations.ts'
+import type { AccessEnvironment } from '../caller.ts'
+import { callerOf } from '../caller.ts'
+import { formField, requireCsrfToken } from '../csrf.ts'
+import { operatorRoot, sameOrigin } from '../middleware.ts'
+import { clearSessionCookie, writeSessionCookie } from '../session-cookie.ts'
+import { page } from './layout.ts'
+
+export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { access } = integrations
+  const root = operatorRoot(integrations)
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/login', (context) => loginPage(context, root, safeNextPath(context.req.query('next'), root)))
+
+  routes.post('/login', sameOrigin(integrations), async (context) => {
+    const next = safeNextPath(await formField(context, 'next'), root)
+    const session = await access.signIn((await formField(context, 'token')) ?? '')
+    if (session === null) return loginPage(context, root, next, 'This token is not known here.')
+    writeSessionCookie(integrations, context, session)
+    return context.redirect(next, 303)
+  })
+
+  routes.post(
+    '/logout',
+    sameOrigin(integrations),
+    async (context, next) => {
+      const caller = await callerOf(integrations, context)
+      // A session that is over by itself needs no more than its cookie taken back.
+      if (caller === null) return signedOut(context)
+      context.set('caller', caller)
+      return next()
+    },
+    requireCsrfToken(),
+    async (context) => {
+      const { session } = context.var.caller
+      if (session !== null) await access.signOut(session.id)
+      return signedOut(context)
+    },
+  )
+
+  function signedOut(context: Context): Response {
+    clearSessionCookie(integrations, context)
+    return context.redirect(`${root}/login`, 303)
+  }
+
+  return routes
+}
+
+function loginPage(context: Context, root: string, next: string, problem?: string): Response | Promise<Response> {
+  const isRefused = problem !== undefined
+  return page(context, {
+    title: 'Sign in',
+    status: isRefused ? 401 : 200,
+    main: html`<form class="login" method="post" action="${root}/login">
+<label for="token">Operator token</label>
+<input id="token" name="token" type="password" autocomplete="current-password" required autofocus${isRefused ? html` aria-invalid="true" aria-describedby="problem"` : ''}>
+${isRefused ? html`<p class="problem" id="problem" role="alert">${problem}</p>` : ''}
+<input type="hidden" name="next" value="${next}">
+<button type="submit">Sign in</button>
+</form>`,
+  })
+}

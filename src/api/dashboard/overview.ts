@@ -1,0 +1,78 @@
+/** The first page: the integrations, newest first. Rule: docs/behaviour/operator-api.md, "Pages". */
+import { Hono } from 'hono'
+import { html } from 'hono/html'
+import { z } from 'zod'
+import { hasScope } from '../../core/access.ts'
+import type { Integrations } from '../../integrations.ts'
+import { queryOf } from '../body.ts'
+import type { AccessEnvironment, Caller } from '../caller.ts'
+import { CSRF_FIELD } from '../csrf.ts'
+import { operatorRoot } from '../middleware.ts'
+import { idOf, switchIntegration } from '../operator-api.ts'
+import { integrationsQuery } from '../operator-schemas.ts'
+import { page } from './layout.ts'
+
+type Markup = ReturnType<typeof html>
+type Row = Awaited<ReturnType<Integrations['operator']['page']>>['data'][number]
+
+const overviewQuery = z.strictObject({ after: integrationsQuery.shape.after })
+const PAGE = 50
+
+export function overviewRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const root = operatorRoot(integrations)
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/', async (context) => {
+    const { caller } = context.var
+    const { data, next } = await integrations.operator.page({ ...queryOf(context, overviewQuery), limit: PAGE })
+    return page(context, {
+      title: 'Integrations',
+      header: whoIsHere(root, caller),
+      main: html`${table(root, caller, data)}${next === null ? '' : html`<p><a href="${root}?after=${next}">Older</a></p>`}`,
+    })
+  })
+
+  for (const action of ['enable', 'disable'] as const)
+    routes.post(`/integrations/:id/${action}`, async (context) => {
+      await switchIntegration(integrations, context, idOf(context), action)
+      return context.redirect(root, 303)
+    })
+
+  return routes
+}
+
+function whoIsHere(root: string, { principal, session }: Caller): Markup {
+  if (session === null) return html`<p>${principal.name}</p>`
+  return html`<nav aria-label="Account"><span>${principal.name}</span>
+<form method="post" action="${root}/logout">${csrfField(session.csrfToken)}<button type="submit">Sign out</button></form></nav>`
+}
+
+function table(root: string, caller: Caller, rows: readonly Row[]): Markup {
+  if (rows.length === 0) return html`<p>There is no integration yet.</p>`
+  const mayOperate = hasScope(caller.principal.scopes, 'operate')
+  return html`<div class="wide"><table>
+<caption>Newest first. Times are UTC.</caption>
+<thead><tr><th scope="col">Name</th><th scope="col">Provider</th><th scope="col">Health</th><th scope="col">Active</th><th scope="col">Last sync</th>${mayOperate ? html`<th scope="col">Actions</th>` : ''}</tr></thead>
+<tbody>${rows.map(
+    (row) => html`
+<tr><th scope="row">${row.name}</th><td>${row.provider}</td><td>${row.healthStatus}</td><td>${row.isActive ? 'yes' : 'no'}</td><td>${row.lastSyncedAt === null ? 'never' : time(row.lastSyncedAt)}</td>${mayOperate ? html`<td>${switchForm(root, caller, row)}</td>` : ''}</tr>`,
+  )}
+</tbody>
+</table></div>`
+}
+
+/** Enabling also heals, so one that its health has disabled is offered it as well. */
+function switchForm(root: string, { session }: Caller, { id, name, isActive }: Row): Markup {
+  const action = isActive ? 'disable' : 'enable'
+  const label = isActive ? 'Disable' : 'Enable'
+  return html`<form method="post" action="${root}/integrations/${id}/${action}">${session === null ? '' : csrfField(session.csrfToken)}<button type="submit" aria-label="${label} ${name}">${label}</button></form>`
+}
+
+function csrfField(token: string): Markup {
+  return html`<input type="hidden" name="${CSRF_FIELD}" value="${token}">`
+}
+
+function time(moment: Date): Markup {
+  const text = moment.toISOString()
+  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`
+}

@@ -1,0 +1,85 @@
+/** The operator API's integrations. Rule: docs/behaviour/operator-api.md. */
+import type { Context } from 'hono'
+import { Hono } from 'hono'
+import type { Integrations } from '../integrations.ts'
+import { jsonBody, queryOf } from './body.ts'
+import type { AccessEnvironment } from './caller.ts'
+import { changedIntegration, deletionQuery, integrationsQuery, newIntegration } from './operator-schemas.ts'
+import { ProblemError, snakeCase } from './problem.ts'
+
+type Detail = Awaited<ReturnType<Integrations['operator']['detail']>>
+
+/** Routes for somebody who has been let in: the middleware before them has asked. */
+export function integrationRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { operator } = integrations
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/', async (context) => {
+    const { data, next } = await operator.page(queryOf(context, integrationsQuery))
+    return context.json({ data: data.map(asColumns), next })
+  })
+
+  routes.post('/', async (context) => {
+    const created = await integrations.create(await jsonBody(context, newIntegration))
+    await noteAct(integrations, context, created.id, 'create')
+    context.header('Location', `${context.req.path.replace(/\/$/, '')}/${created.id}`)
+    return context.json(asColumns(await operator.detail(created.id)), 201)
+  })
+
+  routes.get('/:id', async (context) => context.json(asColumns(await operator.detail(idOf(context)))))
+
+  routes.patch('/:id', async (context) => {
+    const id = idOf(context)
+    await integrations.update(id, await jsonBody(context, changedIntegration))
+    await noteAct(integrations, context, id, 'update')
+    return context.json(asColumns(await operator.detail(id)))
+  })
+
+  routes.delete('/:id', async (context) => {
+    const { force } = queryOf(context, deletionQuery)
+    // Its log rows go with it: the deletion itself is told to the process's log, with who asked.
+    const by = `operator:${context.var.caller.principal.name}`
+    return context.json({ deleted: await integrations.delete(idOf(context), { force, by }) })
+  })
+
+  for (const action of ['enable', 'disable'] as const)
+    routes.post(`/:id/${action}`, async (context) => {
+      const id = idOf(context)
+      await switchIntegration(integrations, context, id, action)
+      return context.json(asColumns(await operator.detail(id)))
+    })
+
+  return routes
+}
+
+/** Also behind the buttons of the page. */
+export async function switchIntegration(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+  id: number,
+  action: 'enable' | 'disable',
+): Promise<void> {
+  await integrations[action](id)
+  await noteAct(integrations, context, id, action)
+}
+
+async function noteAct(
+  { operator }: Integrations,
+  context: Context<AccessEnvironment>,
+  id: number,
+  action: string,
+): Promise<void> {
+  await operator.note(id, { token: context.var.caller.principal.name, action, target: `integration:${id}` })
+}
+
+/** Ids are positive integers that a JS number holds exactly; anything else names nothing. */
+export function idOf(context: Context): number {
+  const text = context.req.param('id') ?? ''
+  const id = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : Number.NaN
+  if (Number.isSafeInteger(id)) return id
+  throw new ProblemError({ status: 404, code: 'integration_not_found', detail: 'There is no integration of this id.' })
+}
+
+function asColumns(detail: Detail): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(detail).map(([property, value]) => [snakeCase(property), value]))
+}

@@ -1,0 +1,38 @@
+/** Everything under `operator.prefix`. Rule: docs/behaviour/operator-api.md. */
+import type { MiddlewareHandler } from 'hono'
+import { Hono } from 'hono'
+import { trimTrailingSlash } from 'hono/trailing-slash'
+import type { Integrations } from '../integrations.ts'
+import { limitBody } from './body.ts'
+import type { AccessEnvironment } from './caller.ts'
+import { requireCsrfToken } from './csrf.ts'
+import { loginRoutes } from './dashboard/login.ts'
+import { overviewRoutes } from './dashboard/overview.ts'
+import { healthRoutes } from './health-routes.ts'
+import { hasLoginPage, operator } from './middleware.ts'
+import { integrationRoutes } from './operator-api.ts'
+import { problemHandler, problemResponse } from './problem.ts'
+
+export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const routes = new Hono<AccessEnvironment>().basePath(`/${integrations.config.operator.prefix}`)
+  routes.onError(problemHandler(integrations))
+  routes.route('/api/v1', healthRoutes(integrations))
+  // With no token nobody could be let in, so nothing that reads or changes is there.
+  if (!hasLoginPage(integrations)) return routes
+
+  routes.use('*', noStore, limitBody, trimTrailingSlash())
+  routes.route('/', loginRoutes(integrations))
+  routes.use('*', operator(integrations), requireCsrfToken())
+  routes.route('/api/v1/integrations', integrationRoutes(integrations))
+  routes.route('/', overviewRoutes(integrations))
+  routes.all('*', (context) =>
+    problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),
+  )
+  return routes
+}
+
+const noStore: MiddlewareHandler = async function noStore(context, next) {
+  await next()
+  context.header('Cache-Control', 'no-store')
+  context.header('X-Content-Type-Options', 'nosniff')
+}

@@ -1,0 +1,91 @@
+/** Refusals and failures as `application/problem+json` (RFC 9457). Rule: docs/behaviour/operator-api.md, "Errors". */
+import { STATUS_CODES } from 'node:http'
+import type { Context, ErrorHandler } from 'hono'
+import { isIntegrationsError } from '../core/errors.ts'
+import type { Integrations } from '../integrations.ts'
+
+/** What is wrong with one field of a body or a query. */
+export interface FieldProblem {
+  readonly path: string
+  readonly message: string
+}
+
+export interface Problem {
+  readonly status: number
+  /** Stable, in snake_case: what a client tells problems apart by. */
+  readonly code: string
+  /** One sentence for a person. */
+  readonly detail: string
+  readonly fields?: readonly FieldProblem[]
+}
+
+/** A problem that a handler runs into; `problemHandler` makes it the answer. */
+export class ProblemError extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail)
+  }
+}
+
+/** `about:blank` says that the title is the status's own phrase; ours is told by `code` (RFC 9457, 4.2.1). */
+export function problemResponse(context: Context, { status, code, detail, fields }: Problem): Response {
+  const title = STATUS_CODES[status] ?? 'Error'
+  const body = { type: 'about:blank', title, status, code, detail, ...(fields === undefined ? {} : { fields }) }
+  return context.body(JSON.stringify(body), status as 400, {
+    'Content-Type': 'application/problem+json',
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    ...(status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {}),
+  })
+}
+
+/** Our errors by code. Whatever is not here is our own trouble: 500, told to the log and not to the caller. */
+const STATUSES: Readonly<Record<string, number>> = {
+  integration_not_found: 404,
+  integration_busy: 409,
+  credentials_unreadable: 409,
+  invalid_argument: 422,
+  invalid_credentials: 422,
+  unknown_provider: 422,
+  unsupported_by_provider: 422,
+  backend_unreachable: 503,
+}
+
+export function problemHandler({ logger }: Integrations): ErrorHandler {
+  return (error, context) => {
+    if (error instanceof ProblemError) return problemResponse(context, error.problem)
+    if (isIntegrationsError(error) && 'code' in error) {
+      const code = String(error.code)
+      const status = STATUSES[code]
+      if (status !== undefined) {
+        const fields = fieldsOf(error)
+        return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }) })
+      }
+    }
+    const cause = { error: error.name, ...('code' in error ? { code: String(error.code) } : {}), stack: error.stack }
+    logger.error({ method: context.req.method, path: context.req.path, ...cause }, 'A request failed.')
+    return problemResponse(context, {
+      status: 500,
+      code: 'internal',
+      detail: 'Something went wrong here; the log says what.',
+    })
+  }
+}
+
+/** What a refusal of ours names. Paths and reasons only: our errors hold no values. */
+function fieldsOf(error: Error): FieldProblem[] | undefined {
+  if ('issues' in error && 'field' in error)
+    return (error.issues as FieldProblem[]).map(({ path, message }) => ({
+      path: path === error.field ? path : `${String(error.field)}.${path}`,
+      message,
+    }))
+  if ('argument' in error && 'reason' in error)
+    return [{ path: snakeCase(String(error.argument)), message: String(error.reason) }]
+  if (isIntegrationsError(error, 'unknown_provider')) return [{ path: 'provider', message: error.message }]
+  if (isIntegrationsError(error, 'unsupported_by_provider')) return [{ path: 'provider', message: error.message }]
+  return undefined
+}
+
+/** `syncIntervalMinutes` → `sync_interval_minutes`: a property as its column. */
+export function snakeCase(property: string): string {
+  return property.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}

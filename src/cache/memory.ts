@@ -1,0 +1,76 @@
+/**
+ * The cache of one process, for the testing kit: the same rules as the Postgres one, nothing shared.
+ *
+ * Its methods never wait between looking and writing, so each is as indivisible as a statement.
+ * test/cache/conformance.ts holds both to the rules.
+ */
+import type { Json } from '../core/json.ts'
+import type { Clock } from '../core/logger.ts'
+import { systemClock } from '../core/logger.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { CacheStore } from './store.ts'
+import { heldAsLock } from './store.ts'
+
+interface Entry {
+  /** As JSON: who reads a value gets a copy of his own. */
+  readonly json: string
+  /** Null for a value. */
+  readonly owner: string | null
+  readonly expiresAtMs: number
+}
+
+export function memoryCache(clock: Clock = systemClock): CacheStore {
+  const entries = new Map<string, Entry>()
+
+  function living(key: string): Entry | undefined {
+    const entry = entries.get(key)
+    if (entry === undefined || entry.expiresAtMs > clock.now().getTime()) return entry
+    entries.delete(key)
+    return undefined
+  }
+  function put(key: string, value: Json, owner: string | null, ttlSeconds: number | null): void {
+    const expiresAtMs = ttlSeconds === null ? Number.POSITIVE_INFINITY : clock.now().getTime() + ttlSeconds * 1000
+    entries.set(key, { json: jsonText(value), owner, expiresAtMs })
+  }
+  function storedValue(key: string): Json | undefined {
+    const entry = living(key)
+    return entry === undefined || entry.owner !== null ? undefined : (JSON.parse(entry.json) as Json)
+  }
+  const isHeldBy = (key: string, owner: string): boolean => living(key)?.owner === owner
+
+  return {
+    async get(key) {
+      return storedValue(key)
+    },
+    async set(key, value, ttlSeconds) {
+      if ((living(key)?.owner ?? null) !== null) throw heldAsLock(key)
+      put(key, value, null, ttlSeconds)
+    },
+    async add(key, value, ttlSeconds) {
+      if (living(key) !== undefined) return false
+      put(key, value, null, ttlSeconds)
+      return true
+    },
+    async take(key) {
+      const value = storedValue(key)
+      if (value !== undefined) entries.delete(key)
+      return value
+    },
+    async delete(key) {
+      if (living(key)?.owner === null) entries.delete(key)
+    },
+    async acquire(key, owner, ttlSeconds) {
+      if (living(key) !== undefined) return false
+      put(key, null, owner, ttlSeconds)
+      return true
+    },
+    async extend(key, owner, ttlSeconds) {
+      if (!isHeldBy(key, owner)) return false
+      put(key, null, owner, ttlSeconds)
+      return true
+    },
+    async release(key, owner) {
+      if (isHeldBy(key, owner)) entries.delete(key)
+    },
+  }
+}

@@ -1,0 +1,190 @@
+import type { Command } from 'commander'
+import type { Integrations } from '../../integrations.ts'
+import { integrationId, minutes, owner } from '../arguments.ts'
+import { Interrupted, Refused } from '../failure.ts'
+import type { CommandContext, Frame, Outcome } from '../frame.ts'
+import { valueReader } from '../given-values.ts'
+import type { Values } from '../install-questions.ts'
+import { askMissing, askName } from '../install-questions.ts'
+import { plain } from '../plain.ts'
+import { fieldsOf } from '../schema-fields.ts'
+
+interface Options {
+  readonly name?: string
+  readonly credential: readonly string[]
+  readonly metadata: readonly string[]
+  readonly owner?: { readonly type: string; readonly id: number }
+  readonly syncInterval?: number
+  readonly integration?: number
+  readonly skipCheck: boolean
+  readonly force: boolean
+}
+
+type Provider = ReturnType<Integrations['providers']>[number]
+type Integration = Awaited<ReturnType<Integrations['get']>>
+type Check = Awaited<ReturnType<Integrations['check']>>
+
+/** `integrations install <provider>`: stores an integration and asks the provider whether the credentials are good. */
+export function installCommand(frame: Frame): Command {
+  return frame
+    .command('install', 'Stores an integration of a provider and checks its credentials.', [
+      'integrations install github',
+      'integrations install github --name "Our repository" --credential token=env:GITHUB_TOKEN --metadata owner=acme',
+      'pass show stripe | integrations install stripe --credential api_key=- --owner team:7',
+      'integrations install github --name "Our repository" --credential token=@/run/secrets/token --force',
+    ])
+    .argument('<provider>', 'identifier of a registered provider')
+    .option('--name <name>', "what people call it; default the provider's label")
+    .option('--credential <key=value>', 'may be repeated; the value also as @file, env:NAME, or - for stdin', added, [])
+    .option('--metadata <key=value>', 'may be repeated; the value also as @file, env:NAME, or - for stdin', added, [])
+    .option('--owner <type:id>', "the host's record that it belongs to", owner)
+    .option('--sync-interval <minutes>', "minutes between syncs; default the provider's", minutes)
+    .option('--integration <id>', 'with --force: the one to update', integrationId)
+    .option('--skip-check', "do not ask the provider's health check", false)
+    .option('--force', 'update an existing one of this name, and keep what fails the check', false)
+    .action(frame.action(install, { stopsItself: true }))
+}
+
+const added = (word: string, before: readonly string[]): string[] => [...before, word]
+
+async function install(context: CommandContext, key: string, options: Options): Promise<Outcome> {
+  const { integrations, terminal, signal } = context
+  const provider = findProvider(integrations, key)
+  const given = await givenValues(context, provider, options)
+  const name = options.name ?? (terminal.isInteractive ? await askName(terminal, provider.label) : provider.label)
+  const existing = await findExisting(integrations, provider, name, options)
+  if (existing !== null && !options.force) throw alreadyInstalled(existing)
+
+  // An update merges: what is stored already need not be asked for.
+  const { credentials, metadata } =
+    existing === null && terminal.isInteractive ? await askMissing(terminal, provider, given) : given
+  const checks = provider.hasHealthCheck && !options.skipCheck
+  const values = {
+    name,
+    ...(options.owner === undefined ? {} : { owner: options.owner }),
+    ...(options.syncInterval === undefined ? {} : { syncIntervalMinutes: options.syncInterval }),
+  }
+  const integration =
+    existing === null
+      ? // Off until it is checked: no sync and no webhook of what may be taken back.
+        await integrations.create({ provider: key, ...values, credentials, metadata, isActive: !checks })
+      : await integrations.update(existing.id, {
+          ...values,
+          ...(Object.keys(credentials).length === 0 ? {} : { credentials }),
+          ...(Object.keys(metadata).length === 0 ? {} : { metadata: { ...existing.metadata, ...metadata } }),
+        })
+  const check = checks ? await checked(context, integration, existing === null) : null
+  if (check !== null && !check.ok) await keepOrTakeBack(context, integration, check, options.force)
+  if (signal.aborted) {
+    if (existing === null) await integrations.delete(integration.id, { force: true, by: context.by })
+    throw new Interrupted()
+  }
+  if (existing === null && checks) await integrations.update(integration.id, { isActive: true })
+  return outcome(integration, existing === null, check)
+}
+
+function findProvider(integrations: Integrations, key: string): Provider {
+  const providers = integrations.providers()
+  const found = providers.find((provider) => provider.key === key)
+  if (found !== undefined) return found
+  const known = providers.length === 0 ? 'none' : providers.map((provider) => provider.key).join(', ')
+  throw new Refused('usage', `No provider is registered as "${key}". Registered: ${known}.`)
+}
+
+async function givenValues({ terminal, warn }: CommandContext, provider: Provider, options: Options): Promise<Values> {
+  const read = valueReader({
+    environment: process.env,
+    stdin: terminal.stdin,
+    onLiteral: (option, name) => {
+      if (option === '--credential')
+        warn(
+          `The credential "${name}" stands on the command line, where other users and the shell's history see it. ` +
+            `Better: ${name}=env:NAME, ${name}=@file, or ${name}=- for stdin.`,
+        )
+    },
+  })
+  return {
+    credentials: await read('--credential', options.credential, fieldsOf(provider.credentialsSchema)),
+    metadata: await read('--metadata', options.metadata, fieldsOf(provider.metadataSchema)),
+  }
+}
+
+/** The one to update; null when there is none yet. */
+async function findExisting(
+  integrations: Integrations,
+  { key }: Provider,
+  name: string,
+  { integration: id, force }: Options,
+): Promise<Integration | null> {
+  if (id !== undefined) {
+    if (!force) throw new Refused('usage', '--integration names the one to update, which needs --force.')
+    const named = await integrations.get(id)
+    if (named.provider === key) return named
+    throw new Refused('usage', `Integration ${id} is of the provider "${named.provider}", not of "${key}".`)
+  }
+  const found: Integration[] = []
+  for await (const integration of integrations.list({ provider: key }))
+    if (integration.name === name) found.push(integration)
+  if (found.length > 1 && force)
+    throw new Refused(
+      'usage',
+      `Integrations ${found.map((integration) => integration.id).join(', ')} all have this name: --integration <id> names the one to update.`,
+    )
+  return found[0] ?? null
+}
+
+function alreadyInstalled({ id, name, provider }: Integration): Refused {
+  return new Refused(
+    'already_installed',
+    `"${name}" of the provider "${provider}" is there already, as integration ${id}. --force updates it; --name gives another one its own name.`,
+  )
+}
+
+/** The check's result; at Ctrl-C what was just made is taken back. */
+async function checked(context: CommandContext, { id }: Integration, isNew: boolean): Promise<Check> {
+  const { integrations, signal, progress } = context
+  progress('Asking the provider ...')
+  let abort = (): void => {}
+  const aborted = new Promise<'aborted'>((resolve) => {
+    abort = () => resolve('aborted')
+  })
+  signal.addEventListener('abort', abort, { once: true })
+  if (signal.aborted) abort()
+  const result = await Promise.race([integrations.check(id), aborted])
+  signal.removeEventListener('abort', abort)
+  if (result !== 'aborted') return result
+  if (isNew) await integrations.delete(id, { force: true, by: context.by })
+  throw new Interrupted()
+}
+
+/** A new one is removed unless it is wanted all the same; one that was there stays, with `--force` it was asked for. */
+async function keepOrTakeBack(
+  { integrations, terminal, warn, by }: CommandContext,
+  { id }: Integration,
+  { error }: NonNullable<Check>,
+  force: boolean,
+): Promise<void> {
+  const failed = `The health check failed: ${error}`
+  if (force || (terminal.isInteractive && (await terminal.prompts.confirm(`${plain(failed)} Keep it all the same?`)))) {
+    warn(`${failed} Integration ${id} is kept.`)
+    return
+  }
+  try {
+    await integrations.delete(id, { force: true, by })
+  } catch (cause) {
+    throw new Refused(
+      'health_check_failed',
+      `${failed} Integration ${id} could not be removed and stays, switched off (${(cause as Error).message}). Then: integrations delete ${id}`,
+    )
+  }
+  throw new Refused('health_check_failed', `${failed} Nothing was stored. --force keeps it all the same.`)
+}
+
+function outcome({ id, name, provider }: Integration, isNew: boolean, check: Check): Outcome {
+  const result = check === null ? null : { ok: check.ok, duration_ms: check.durationMs, error: check.error }
+  const verdict = result === null ? '' : result.ok ? ' The provider takes the credentials.' : ''
+  return {
+    document: { id, name, provider, created: isNew, check: result },
+    text: `${isNew ? 'Installed' : 'Updated'} integration ${id} ("${name}", ${provider}).${verdict}`,
+  }
+}

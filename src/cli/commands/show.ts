@@ -1,0 +1,63 @@
+import type { Command } from 'commander'
+import { isIntegrationsError } from '../../core/errors.ts'
+import type { Integrations } from '../../integrations.ts'
+import { integrationId } from '../arguments.ts'
+import type { Frame } from '../frame.ts'
+import { table } from '../frame.ts'
+
+type Integration = Awaited<ReturnType<Integrations['get']>>
+
+/** `integrations show <id>`: one integration; of its credentials only the names. */
+export function showCommand(frame: Frame): Command {
+  return frame
+    .command('show', 'Shows one integration; of its credentials only the names.', [
+      'integrations show 7',
+      'integrations show 7 --json',
+    ])
+    .argument('<id>', 'id of the integration', integrationId)
+    .action(
+      frame.action(async ({ integrations, warn }, id: number) => {
+        const integration = await integrations.get(id)
+        const provider = integrations.providers().find(({ key }) => key === integration.provider)
+        const document = {
+          id,
+          name: integration.name,
+          provider: integration.provider,
+          registered: provider !== undefined,
+          contracts: provider?.contracts ?? [],
+          owner: integration.owner === null ? null : `${integration.owner.type}:${integration.owner.id}`,
+          is_active: integration.isActive,
+          health_status: integration.healthStatus,
+          credentials: credentialNames(integration, warn),
+          metadata: integration.metadata,
+          sync_interval_minutes: integration.syncIntervalMinutes,
+          sync_cursor: integration.syncCursor,
+          last_synced_at: integration.lastSyncedAt?.toISOString() ?? null,
+          next_sync_at: integration.nextSyncAt?.toISOString() ?? null,
+          created_at: integration.createdAt.toISOString(),
+        }
+        return {
+          document,
+          text: table(
+            ['Field', 'Value'],
+            Object.entries(document).map(([field, value]) => [field, shown(value)]),
+          ),
+        }
+      }),
+    )
+}
+
+/** Null when they can't be read, which is told. */
+function credentialNames(integration: Integration, warn: (text: string) => void): string[] | null {
+  try {
+    return Object.keys(integration.credentialsArray()).sort()
+  } catch (error) {
+    if (!isIntegrationsError(error, 'credentials_unreadable')) throw error
+    warn(error.message)
+    return null
+  }
+}
+
+function shown(value: unknown): unknown {
+  return Array.isArray(value) ? value.join(', ') : value
+}

@@ -1,0 +1,77 @@
+/** What a failed command says and ends with. Rule: docs/commands.md, "Exit codes". */
+import { CommanderError } from 'commander'
+import { isIntegrationsError } from '../core/errors.ts'
+
+export const EXIT = {
+  done: 0,
+  /** Bad input, a refusal, or a part that failed. */
+  refused: 1,
+  /** Postgres, or a Temporal that the command needs, was not reached. */
+  unreachable: 2,
+  /** Ctrl-C: 128 and the signal's number, as shells count. */
+  interrupted: 130,
+} as const
+
+/** Somebody pressed Ctrl-C, or broke a question off. */
+export class Interrupted extends Error {
+  readonly code = 'interrupted'
+  constructor() {
+    super('Interrupted.')
+  }
+}
+
+/** A command that will not do what it was asked; the code is what `--json` prints. */
+export class Refused extends Error {
+  constructor(
+    readonly code: 'usage' | 'already_installed' | 'health_check_failed' | 'confirmation_needed',
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** What `--json` prints of a failure. */
+export interface FailureDocument {
+  readonly error: { readonly code: string; readonly message: string; readonly problems?: readonly unknown[] }
+}
+
+export interface Failure {
+  readonly exitCode: number
+  readonly document: FailureDocument
+  /** For people; a stack only for what is no error of ours. */
+  readonly text: string
+}
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof Interrupted) return failure(EXIT.interrupted, error.code, error.message)
+  if (error instanceof Refused) return failure(EXIT.refused, error.code, error.message)
+  if (error instanceof CommanderError) return failure(EXIT.refused, 'usage', usageMessage(error))
+  if (isIntegrationsError(error)) {
+    const exitCode = error.code === 'backend_unreachable' ? EXIT.unreachable : EXIT.refused
+    return failure(exitCode, error.code, error.message, problemsOf(error))
+  }
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error))
+  return { ...failure(EXIT.refused, 'unexpected_error', `${name}: ${message}`), text: stack ?? message }
+}
+
+function usageMessage({ code, message }: CommanderError): string {
+  if (code === 'commander.help') return 'A command is missing. `integrations --help` lists them.'
+  // What follows the equals sign of a mistyped option may be a credential.
+  const shown = code === 'commander.unknownOption' ? message.replace(/('-[^=\n]*)=[\s\S]*?'(?=\n\(|$)/, "$1'") : message
+  return shown.replace(/^error: /, '')
+}
+
+function failure(exitCode: number, code: string, message: string, problems: readonly unknown[] = []): Failure {
+  return {
+    exitCode,
+    document: { error: { code, message, ...(problems.length === 0 ? {} : { problems }) } },
+    text: message,
+  }
+}
+
+/** Each fault of its own, where an error lists several. */
+function problemsOf(error: object): readonly unknown[] {
+  if ('problems' in error && Array.isArray(error.problems)) return error.problems
+  if ('issues' in error && Array.isArray(error.issues)) return error.issues
+  return []
+}

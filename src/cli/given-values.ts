@@ -1,0 +1,82 @@
+/**
+ * `--credential key=value` and `--metadata key=value`. No message here shows a value: it may be a secret.
+ *
+ * Rule: docs/commands.md, "Values".
+ */
+import { readFileSync } from 'node:fs'
+import { Refused } from './failure.ts'
+import type { SchemaField } from './schema-fields.ts'
+
+export type ValueOption = '--credential' | '--metadata'
+
+export interface ValueSources {
+  readonly environment: Readonly<Record<string, string | undefined>>
+  readonly stdin: () => Promise<string>
+  /** Told of each value that stood on the command line itself. */
+  readonly onLiteral: (option: ValueOption, key: string) => void
+}
+
+/** Stdin can be read once, whichever option asks for it. */
+export function valueReader({ environment, stdin, onLiteral }: ValueSources) {
+  let stdinReadBy: string | null = null
+
+  async function textOf(option: ValueOption, key: string, given: string): Promise<string> {
+    if (given === '-') {
+      if (stdinReadBy !== null)
+        throw new Refused('usage', `Stdin is read once: ${stdinReadBy} and ${option} ${key} both ask for it.`)
+      stdinReadBy = `${option} ${key}`
+      return withoutLastLineBreak(await stdin())
+    }
+    if (given.startsWith('@')) return withoutLastLineBreak(fileText(option, key, given.slice(1)))
+    if (given.startsWith('env:')) {
+      const name = given.slice('env:'.length)
+      const value = environment[name]
+      if (value === undefined || value === '')
+        throw new Refused('usage', `${option} ${key}: the environment has no variable ${name}, or it is empty.`)
+      return value
+    }
+    onLiteral(option, key)
+    return given
+  }
+
+  return async (
+    option: ValueOption,
+    words: readonly string[],
+    fields: readonly SchemaField[],
+  ): Promise<Record<string, unknown>> => {
+    const values: Record<string, unknown> = {}
+    for (const word of words) {
+      const equals = word.indexOf('=')
+      if (equals < 1) throw new Refused('usage', `${option} takes key=value; what was given has no key or no "=".`)
+      const key = word.slice(0, equals)
+      if (Object.hasOwn(values, key)) throw new Refused('usage', `${option} ${key} is given twice.`)
+      const text = await textOf(option, key, word.slice(equals + 1))
+      const field = fields.find(({ name }) => name === key)
+      Object.defineProperty(values, key, { value: readValue(option, field, text), enumerable: true })
+    }
+    return values
+  }
+}
+
+/** A string, and what JSON says where the provider's schema takes no string. */
+export function readValue(option: string, field: SchemaField | undefined, text: string): unknown {
+  if (field === undefined || field.takesString) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Refused('usage', `${option} ${field.name}: JSON of type ${field.types.join(' or ')} is expected.`)
+  }
+}
+
+function fileText(option: string, key: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new Refused('usage', `${option} ${key}: the file can't be read: ${(error as Error).message}`)
+  }
+}
+
+/** `echo` and editors add one. */
+function withoutLastLineBreak(text: string): string {
+  return text.replace(/\r?\n$/, '')
+}

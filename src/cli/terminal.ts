@@ -1,0 +1,46 @@
+/** The terminal of a real process. */
+import { confirm, password, text } from '@clack/prompts'
+import { Interrupted } from './failure.ts'
+import type { Prompts, Terminal } from './frame.ts'
+
+/** The terminal of this process. Questions go to stderr: stdout is the result's. */
+export function processTerminal(out: (text: string) => void): Terminal {
+  const { CI } = process.env
+  const isCi = CI !== undefined && CI !== '' && CI !== 'false' && CI !== '0'
+  return {
+    out,
+    err: (line) => void process.stderr.write(line),
+    isInteractive: process.stdin.isTTY === true && process.stderr.isTTY === true && !isCi,
+    prompts: clackPrompts(),
+    async stdin() {
+      const chunks: Buffer[] = []
+      for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
+      return Buffer.concat(chunks).toString('utf8')
+    },
+  }
+}
+
+function clackPrompts(): Prompts {
+  const output = process.stderr
+  const answered = <T>(answer: T): Exclude<T, symbol> => {
+    if (typeof answer === 'symbol') throw new Interrupted()
+    return answer as Exclude<T, symbol>
+  }
+  const validate = (check: ((answer: string) => string | undefined) | undefined) =>
+    check === undefined ? {} : { validate: (answer: string | undefined) => check(answer ?? '') }
+  return {
+    text: async (message, { initial, check } = {}) =>
+      answered(
+        await text({
+          message,
+          output,
+          ...(initial === undefined ? {} : { initialValue: initial }),
+          ...validate(check),
+        }),
+      ) ?? '',
+    password: async (message, { check } = {}) =>
+      answered(await password({ message, output, ...validate(check) })) ?? '',
+    confirm: async (message, { initial = false } = {}) =>
+      answered(await confirm({ message, output, initialValue: initial })),
+  }
+}

@@ -1,0 +1,208 @@
+/**
+ * The options of `createIntegrations()` that are no keys: exact name, kind, default, meaning, and the variable that gives
+ * the default. One registry, from which come the checks and docs/configuration.md.
+ * Rule: docs/behaviour/configuration.md, "Options".
+ */
+
+import { z } from 'zod'
+import { hasUserInfo, isHttpUrl } from './http-url.ts'
+import { isRecord } from './is-record.ts'
+import type { ValueKind } from './value-kinds.ts'
+import { anyString, bool, int } from './value-kinds.ts'
+
+export interface Option extends ValueKind<unknown> {
+  /** For the reader of the page; the value itself is chosen where the option is used. */
+  readonly default: string
+  readonly meaning: string
+  /** Gives the default. Empty counts as unset. */
+  readonly variable: string | null
+}
+
+const MAX_CONNECTIONS = 262_143 // the largest max_connections that Postgres takes
+const MAX_IDLE_SECONDS = 2_147_483 // Node's timers hold 2^31-1 milliseconds
+const MAX_SCHEMA_BYTES = 63 // a name in Postgres
+const MIDDLEWARE_NAME = /^[a-z][a-z0-9-]{0,63}$/
+
+const MODEL_METHODS = ['of', 'find', 'findMany', 'create', 'update', 'scan']
+const LOGGER_METHODS = ['debug', 'info', 'warn', 'error']
+
+/** By name; a dot parts a group and its field. */
+export const OPTIONS = {
+  database: option(
+    masked('string', 'a URL such as postgres://user:password@host:5432/name, or a postgres.js client', isDatabase),
+    'Postgres 14 or newer. Of a client the settings are taken, never its connections',
+    { variable: 'DATABASE_URL' },
+  ),
+  schema: option(
+    given('string', `a name of 1 to ${MAX_SCHEMA_BYTES} bytes`, isSchemaName),
+    'Postgres schema of our tables',
+    { fallback: '`public`' },
+  ),
+  'pool.max': option(int(1, MAX_CONNECTIONS), 'connections of each of our two pools at most', { fallback: '10' }),
+  'pool.idleSeconds': option(
+    int(0, MAX_IDLE_SECONDS),
+    'seconds after which an unused connection is closed; 0 = never',
+    { fallback: '60' },
+  ),
+  'temporal.address': option(
+    given('string', 'a host, or host:port such as localhost:7233', isHost),
+    'where Temporal is',
+    {
+      variable: 'TEMPORAL_ADDRESS',
+      fallback: '`localhost:7233`',
+    },
+  ),
+  'temporal.namespace': option(given('string', 'a string that is not empty', isText), "Temporal's namespace", {
+    variable: 'TEMPORAL_NAMESPACE',
+    fallback: '`default`',
+  }),
+  'temporal.apiKey': option(
+    masked('string', 'a string that is not empty', isText),
+    'for Temporal Cloud, or a cluster that asks for keys; turns TLS on',
+  ),
+  'temporal.tls': option(
+    masked('bool or object', 'true, false or {clientCertPair: {crt, key}} with the bytes of both PEM files', isTls),
+    'TLS, with a certificate of our own where it asks for one',
+    { fallback: 'true with an API key, else false' },
+  ),
+  encryptionKeys: option(
+    masked('string or list', 'a string or a list of strings', () => true), // read, and judged, by the key ring
+    '`kid:base64,…`, 32 bytes each; the first writes, all read',
+    { variable: 'INTEGRATIONS_ENCRYPTION_KEYS' },
+  ),
+  baseUrl: option(
+    { ...anyString(), allowed: 'an absolute http(s) URL without user info, query and fragment', schema: baseUrl() },
+    'where the API is reached from outside, such as `https://api.example.com`; a slash at its end is trimmed',
+    { variable: 'INTEGRATIONS_BASE_URL' },
+  ),
+  dev: option(bool(), 'asks nobody on this very machine to sign in; refused where `NODE_ENV` is `production`', {
+    variable: 'INTEGRATIONS_DEV',
+    fallback: 'false',
+  }),
+  config: option(
+    given('object', 'an object', () => true),
+    'the keys; see the sections',
+  ), // read by the keys' own checks
+  providers: option(
+    given('object', 'an object of provider identifiers and providers', isRecord),
+    'providers by identifier; also under `config.providers`, but not both for one name',
+    { fallback: '{}' },
+  ),
+  models: option(
+    named(
+      'an object of names and models',
+      (model) => isModel(model),
+      `a model, with a type and ${MODEL_METHODS.join(', ')}`,
+    ),
+    "the host's models by the name stored in `internal_type`",
+    { fallback: '{}' },
+  ),
+  middleware: option(
+    named('an object of names and middleware', isFunction, 'a function (context, next) => …', MIDDLEWARE_NAME),
+    'Hono middleware by name, for `webhook.middleware` and the like; adds to the built-in ones, or replaces one',
+    { fallback: '{}' },
+  ),
+  logger: option(
+    given('object', `an object with the functions ${LOGGER_METHODS.join(', ')}`, (logger) =>
+      hasMethods(logger, LOGGER_METHODS),
+    ),
+    'where log lines go: `(fields, message)`',
+    { fallback: 'JSON lines on stdout, from `LOG_LEVEL` up' },
+  ),
+  clock: option(
+    given('object', 'an object with the function now', (clock) => hasMethods(clock, ['now'])),
+    'where the time comes from',
+    { fallback: "the machine's" },
+  ),
+} as const satisfies Record<string, Option>
+
+type GroupOf<Name> = Name extends `${infer Group}.${string}` ? Group : Name
+/** The names that `createIntegrations()` takes. */
+export type OptionName = GroupOf<keyof typeof OPTIONS>
+
+export const OPTION_NAMES: ReadonlySet<string> = new Set(Object.keys(OPTIONS).map((name) => name.replace(/\..*/, '')))
+
+function option(
+  kind: ValueKind<unknown>,
+  meaning: string,
+  { variable = null, fallback = '' }: { variable?: string | null; fallback?: string } = {},
+): Option {
+  return { ...kind, meaning, variable, default: fallback }
+}
+
+function given(type: string, allowed: string, isAllowed: (value: unknown) => boolean): ValueKind<unknown> {
+  return { type, allowed, schema: z.custom(isAllowed), fromText: (text) => text, secret: false }
+}
+
+function masked(type: string, allowed: string, isAllowed: (value: unknown) => boolean): ValueKind<unknown> {
+  return { ...given(type, allowed, isAllowed), secret: true }
+}
+
+/** Names and values of one sort. */
+function named(
+  allowed: string,
+  isAllowed: (value: unknown) => boolean,
+  expected: string,
+  pattern: RegExp | null = null,
+): ValueKind<unknown> {
+  const schema = z.custom<Record<string, unknown>>(isRecord).superRefine((values, context) => {
+    for (const [name, value] of Object.entries(values)) {
+      if (pattern !== null && !pattern.test(name))
+        context.addIssue({
+          code: 'custom',
+          path: [name],
+          message: `a name that matches ${pattern.source}`,
+          params: { received: name },
+        })
+      else if (!isAllowed(value)) context.addIssue({ code: 'custom', path: [name], message: expected })
+    }
+  })
+  return { ...given('object', allowed, isRecord), schema }
+}
+
+/** Kept as it is written but for the slash: providers compare redirect addresses letter by letter. */
+function baseUrl(): z.ZodType<string> {
+  return z
+    .string()
+    .refine((text) => isHttpUrl(text) && /^https?:\/\/[^/?#@]+(\/[^?#]*)?$/i.test(text) && !hasUserInfo(text))
+    .overwrite((text) => text.replace(/\/+$/, ''))
+}
+
+function isDatabase(value: unknown): boolean {
+  // A postgres.js client is a function with settings.
+  return typeof value === 'string' || (isFunction(value) && 'options' in value && isRecord(value.options))
+}
+
+function isSchemaName(value: unknown): boolean {
+  if (typeof value !== 'string' || value.includes('\0')) return false
+  const bytes = Buffer.byteLength(value)
+  return bytes >= 1 && bytes <= MAX_SCHEMA_BYTES
+}
+
+function isHost(value: unknown): boolean {
+  return typeof value === 'string' && /^[^\s/@]+$/.test(value)
+}
+
+function isText(value: unknown): boolean {
+  return typeof value === 'string' && value !== ''
+}
+
+function isTls(value: unknown): boolean {
+  if (typeof value === 'boolean') return true
+  if (!isRecord(value) || !isRecord(value.clientCertPair)) return false
+  const { crt, key } = value.clientCertPair
+  return crt instanceof Uint8Array && key instanceof Uint8Array
+}
+
+function isModel(value: unknown): boolean {
+  return hasMethods(value, MODEL_METHODS) && 'type' in value && isText(value.type)
+}
+
+function hasMethods(value: unknown, names: readonly string[]): value is object {
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false
+  return names.every((name) => isFunction((value as Record<string, unknown>)[name]))
+}
+
+function isFunction(value: unknown): value is (...args: unknown[]) => unknown {
+  return typeof value === 'function'
+}

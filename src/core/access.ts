@@ -1,0 +1,143 @@
+/**
+ * Who may call, as rules: no clock, no store, no request object. Rule: docs/behaviour/access.md.
+ */
+import { createHash, timingSafeEqual } from 'node:crypto'
+
+/** `operate` includes `read`. */
+export type Scope = 'read' | 'operate'
+
+/** Who calls, once that is known. */
+export interface Principal {
+  /** The token's name; `dev` where no sign-in is asked. */
+  readonly name: string
+  readonly scopes: readonly Scope[]
+  readonly via: 'token' | 'session' | 'dev'
+}
+
+export function hasScope(scopes: readonly Scope[], needed: Scope): boolean {
+  return scopes.includes('operate') || scopes.includes(needed)
+}
+
+/** Methods that change nothing (RFC 9110, 9.2.1); all others need `operate` and a same-origin page. */
+export function isSafeMethod(method: string): boolean {
+  return method === 'GET' || method === 'HEAD'
+}
+
+export type Authorization =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'bearer'; readonly token: string }
+  | { readonly kind: 'malformed' }
+
+/** `Bearer` and one token of RFC 6750, 2.1; the scheme in any case. Another scheme is malformed, not absent. */
+export function parseAuthorization(header: string | null | undefined): Authorization {
+  if (header === null || header === undefined) return { kind: 'none' }
+  const token = /^bearer +([A-Za-z0-9\-._~+/]{1,1024}=*)$/i.exec(header)?.[1]
+  return token === undefined ? { kind: 'malformed' } : { kind: 'bearer', token }
+}
+
+export function sha256Hex(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
+
+/** Equality that takes the same time wherever two texts differ. Hashed first: the comparison wants equal lengths. */
+export function isSameSecret(given: string, expected: string): boolean {
+  const hashed = (text: string): Buffer => createHash('sha256').update(text).digest()
+  return timingSafeEqual(hashed(given), hashed(expected))
+}
+
+export interface OriginEvidence {
+  readonly origin: string | null
+  readonly secFetchSite: string | null
+  /** Where our own pages come from; null when that is not known. */
+  readonly ownOrigin: string | null
+  readonly hasBearer: boolean
+  readonly hasCookie: boolean
+}
+
+/**
+ * Whether a request was made by a page of ours, or by no browser at all.
+ *
+ * A browser adds cookies by itself but never a bearer token, so a call with a token and no cookie can't be forged. `Origin`
+ * decides where it can: it is sent with every POST (Fetch, 3.2), and `null` is no origin of ours.
+ */
+export function isSameOrigin(evidence: OriginEvidence): boolean {
+  const { origin, secFetchSite, ownOrigin, hasBearer, hasCookie } = evidence
+  if (hasBearer && !hasCookie) return true
+  if (origin !== null && ownOrigin !== null) return origin === ownOrigin
+  return secFetchSite === 'same-origin'
+}
+
+/** Scheme, host and port of a URL; null for what is none. */
+export function originOf(url: string | null): string | null {
+  return url !== null && URL.canParse(url) ? new URL(url).origin : null
+}
+
+/** The path under which the API is reached from outside, without a trailing slash: empty in most deployments. */
+export function basePathOf(baseUrl: string | null): string {
+  return baseUrl !== null && URL.canParse(baseUrl) ? new URL(baseUrl).pathname.replace(/\/+$/, '') : ''
+}
+
+/** The path as our routes know it: what a proxy leaves of the base URL's own path is taken off. */
+export function routePathOf(path: string, baseUrl: string | null): string {
+  const base = basePathOf(baseUrl)
+  return base !== '' && path.startsWith(`${base}/`) ? path.slice(base.length) : path
+}
+
+export interface CallOrigin {
+  /** The address at the other end of the connection; undefined where the server does not tell. */
+  readonly peer: string | undefined
+  readonly host: string | null | undefined
+  readonly headerNames: Iterable<string>
+}
+
+const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|::ffff:127(\.\d{1,3}){3})$/i
+const LOCAL_HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i
+const FORWARDING = /^(forwarded|x-forwarded-.+|x-real-ip)$/i
+
+/**
+ * Whether the caller sits at this very machine: a loopback peer, no proxy between us, and a Host that only this machine
+ * has. The Host keeps out a web page whose name was re-pointed to 127.0.0.1 (DNS rebinding).
+ */
+export function isFromThisMachine({ peer, host, headerNames }: CallOrigin): boolean {
+  if (peer === undefined || !LOOPBACK.test(peer)) return false
+  if (!host || !LOCAL_HOST.test(host)) return false
+  return ![...headerNames].some((name) => FORWARDING.test(name))
+}
+
+/** A link is open for seven days at most. */
+export const MAX_LINK_SECONDS = 7 * 86_400
+
+/** What is signed: one method and path until one moment. */
+export function signedLinkText(method: string, path: string, expiresAtSeconds: number): string {
+  return [method.toUpperCase(), path, String(expiresAtSeconds)].join('\n')
+}
+
+export interface LinkProof {
+  readonly expiresAtSeconds: number
+  readonly signature: string
+}
+
+/** What a query claims; null unless it is `expires` and `signature`, once each, and nothing beside them: they are all that is signed. */
+export function linkProofOf(query: URLSearchParams): LinkProof | null {
+  const names = [...query.keys()].sort()
+  if (names.length !== 2 || names[0] !== 'expires' || names[1] !== 'signature') return null
+  const expires = query.get('expires') ?? ''
+  // Twelve digits reach the year 33658.
+  if (!/^[1-9]\d{0,11}$/.test(expires)) return null
+  return { expiresAtSeconds: Number(expires), signature: query.get('signature') ?? '' }
+}
+
+const MAX_NEXT_LENGTH = 2048
+
+/**
+ * Where a browser goes after signing in: the path it asked for, or `fallback` when that could lead to another site.
+ *
+ * One leading slash (two name a host), no backslash (browsers read it as a slash) and no control character or space (they
+ * drop some of them): WHATWG URL, 4.4. The text is passed on as it came, since normalising `/.//host` would make `//host`.
+ */
+export function safeNextPath(next: string | null | undefined, fallback: string): string {
+  if (!next || next.length > MAX_NEXT_LENGTH) return fallback
+  if (!/^\/(?![/\\])[\x21-\x5b\x5d-\x7e]*$/.test(next)) return fallback
+  const base = 'http://next.invalid'
+  return URL.canParse(next, base) && new URL(next, base).origin === base ? next : fallback
+}

@@ -1,0 +1,241 @@
+/**
+ * What the doctor counts. Statements look only; ages are by the database's clock, and each goes by an index, since the doctor
+ * also comes to large tables.
+ */
+import type { SQL } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, lt, min, or, sql } from 'drizzle-orm'
+import type { Database } from '../client.ts'
+import type { Tables } from '../schema/tables.ts'
+
+const secondsAgo = (seconds: number): SQL =>
+  sql`clock_timestamp() - make_interval(secs => ${seconds}::double precision)`
+
+export async function databaseClock(db: Database): Promise<{ now: Date; version: string }> {
+  const [row] = await db.execute<{ now: string | Date; version: string }>(
+    sql`select clock_timestamp() as now, current_setting('server_version') as version`,
+  )
+  return { now: new Date(row?.now ?? Number.NaN), version: row?.version ?? 'unknown' }
+}
+
+export interface ProviderUse {
+  readonly provider: string
+  readonly integrations: number
+  readonly firstId: number
+}
+
+export async function providersInUse(db: Database, { integrations }: Tables): Promise<ProviderUse[]> {
+  return db
+    .select({
+      provider: integrations.provider,
+      integrations: sql<number>`count(*)::int`,
+      firstId: sql<number>`min(${integrations.id})`.mapWith(Number),
+    })
+    .from(integrations)
+    .groupBy(integrations.provider)
+    .orderBy(asc(integrations.provider))
+}
+
+/** One page by ascending id. */
+export async function pageOfCredentials(
+  db: Database,
+  { integrations }: Tables,
+  afterId: number,
+  limit: number,
+): Promise<{ id: number; provider: string; credentials: string }[]> {
+  return db
+    .select({ id: integrations.id, provider: integrations.provider, credentials: integrations.credentials })
+    .from(integrations)
+    .where(gt(integrations.id, afterId))
+    .orderBy(asc(integrations.id))
+    .limit(limit)
+}
+
+export interface WebhookGroup {
+  readonly integrationId: number
+  readonly webhooks: number
+  /** When the row that has been so for the longest time was last changed. */
+  readonly since: Date
+}
+
+/** Webhooks that have been in a status for longer than so many seconds, by integration, the oldest first. */
+export async function lingeringWebhooks(
+  db: Database,
+  { webhooks, integrations }: Tables,
+  { status, seconds, limit }: { status: 'pending' | 'processing'; seconds: number; limit: number },
+): Promise<WebhookGroup[]> {
+  const since = min(webhooks.updatedAt)
+  const rows = await db
+    .select({ integrationId: webhooks.integrationId, webhooks: sql<number>`count(*)::int`, since })
+    .from(webhooks)
+    .innerJoin(integrations, eq(integrations.id, webhooks.integrationId))
+    .where(
+      and(
+        eq(webhooks.status, status),
+        lt(webhooks.updatedAt, secondsAgo(seconds)),
+        // What waits for an integration that is switched off waits on purpose: enabling it wakes the inbox.
+        status === 'pending' ? sql`${integrations.isActive} and ${integrations.healthStatus} <> 'disabled'` : undefined,
+      ),
+    )
+    .groupBy(webhooks.integrationId)
+    .orderBy(since)
+    .limit(limit)
+  return rows as WebhookGroup[]
+}
+
+/** Webhooks that failed within the last so many seconds, by integration, the most first. */
+export async function lateFailedWebhooks(
+  db: Database,
+  { webhooks }: Tables,
+  { seconds, limit }: { seconds: number; limit: number },
+): Promise<WebhookGroup[]> {
+  const count = sql<number>`count(*)::int`
+  const rows = await db
+    .select({ integrationId: webhooks.integrationId, webhooks: count, since: min(webhooks.updatedAt) })
+    .from(webhooks)
+    .where(and(eq(webhooks.status, 'failed'), gt(webhooks.updatedAt, secondsAgo(seconds))))
+    .groupBy(webhooks.integrationId)
+    .orderBy(sql`${count} desc`)
+    .limit(limit)
+  return rows as WebhookGroup[]
+}
+
+export interface OpenRun {
+  readonly logId: number
+  readonly integrationId: number
+  readonly isActive: boolean
+  readonly startedAt: Date
+}
+
+/**
+ * Run logs that say `processing` and are older than so many seconds, among the last `depth` logs of each integration's runs:
+ * the index leads to those, and the table may hold a year's.
+ */
+export async function openRuns(
+  db: Database,
+  { logs, integrations }: Tables,
+  { seconds, depth, limit }: { seconds: number; depth: number; limit: number },
+): Promise<OpenRun[]> {
+  const lately = db
+    .select()
+    .from(logs)
+    .where(and(sql`${logs.integrationId} = ${integrations.id}`, eq(logs.operation, 'sync')))
+    .orderBy(sql`${logs.id} desc`)
+    .limit(depth)
+    .as('lately')
+  return db
+    .select({
+      logId: lately.id,
+      integrationId: integrations.id,
+      isActive: integrations.isActive,
+      startedAt: lately.createdAt,
+    })
+    .from(integrations)
+    .crossJoinLateral(lately)
+    .where(and(eq(lately.status, 'processing'), lt(lately.createdAt, secondsAgo(seconds))))
+    .orderBy(asc(lately.id))
+    .limit(limit)
+}
+
+/** Which of these run logs still say `processing`. */
+export async function stillOpen(db: Database, { logs }: Tables, ids: readonly number[]): Promise<Set<number>> {
+  if (ids.length === 0) return new Set()
+  const rows = await db
+    .select({ id: logs.id })
+    .from(logs)
+    .where(and(inArray(logs.id, [...ids]), eq(logs.status, 'processing')))
+  return new Set(rows.map((row) => row.id))
+}
+
+/** Active integrations of these providers that have been due for longer than so many seconds, the longest first. */
+export async function overdueIntegrations(
+  db: Database,
+  { integrations }: Tables,
+  {
+    providers,
+    withInterval,
+    seconds,
+    limit,
+  }: { providers: readonly string[]; withInterval: readonly string[]; seconds: number; limit: number },
+): Promise<{ id: number; dueSince: Date }[]> {
+  if (providers.length === 0) return []
+  const dueSince = sql`coalesce(${integrations.nextSyncAt}, ${integrations.createdAt})`.mapWith(integrations.createdAt)
+  return db
+    .select({ id: integrations.id, dueSince })
+    .from(integrations)
+    .where(
+      and(
+        eq(integrations.isActive, true),
+        inArray(integrations.provider, [...providers]),
+        or(sql`${integrations.syncIntervalMinutes} is not null`, inArray(integrations.provider, [...withInterval])),
+        lt(sql`coalesce(${integrations.nextSyncAt}, ${integrations.createdAt})`, secondsAgo(seconds)),
+      ),
+    )
+    .orderBy(sql`coalesce(${integrations.nextSyncAt}, ${integrations.createdAt})`, asc(integrations.id))
+    .limit(limit)
+}
+
+export interface FailedItems {
+  readonly integrationId: number
+  readonly items: number
+  /** Those without an external id: no later run can make up for them. */
+  readonly nameless: number
+  readonly since: Date
+}
+
+/** Failed items that nothing later has made up for, by integration: they hold its cursor. */
+export async function unresolvedItems(
+  db: Database,
+  { syncItems, integrations }: Tables,
+  limit: number,
+): Promise<FailedItems[]> {
+  const rows = await db.execute<{ id: string; items: number; nameless: number; since: string | Date }>(sql`
+    select i.id, held.items, held.nameless, held.since
+    from ${integrations} i
+    cross join lateral (
+      select count(*)::int as items, count(*) filter (where f.external_id is null)::int as nameless,
+             min(f.created_at) as since
+      from ${syncItems} f
+      where f.integration_id = i.id and f.status = 'failed'
+        and not exists (
+          select 1 from ${syncItems} later
+          where later.integration_id = f.integration_id and later.external_id = f.external_id
+            and later.event_class = f.event_class and later.id > f.id and later.status in ('success', 'skipped')
+        )
+    ) held
+    where held.items > 0
+    order by held.since limit ${limit}`)
+  return rows.map((row) => ({
+    integrationId: Number(row.id),
+    items: row.items,
+    nameless: row.nameless,
+    since: new Date(row.since),
+  }))
+}
+
+export interface DisabledIntegration {
+  readonly id: number
+  readonly failures: number
+  readonly lastErrorAt: Date | null
+  readonly pendingWebhooks: number
+}
+
+/** Switched off by their health. */
+export async function disabledIntegrations(
+  db: Database,
+  { integrations, webhooks }: Tables,
+  limit: number,
+): Promise<DisabledIntegration[]> {
+  return db
+    .select({
+      id: integrations.id,
+      failures: integrations.consecutiveFailures,
+      lastErrorAt: integrations.lastErrorAt,
+      // The table is named by hand: Drizzle leaves it out of a column here, and the inner query has an `id` of its own.
+      pendingWebhooks: sql<number>`(
+        select count(*)::int from ${webhooks} w where w.integration_id = ${integrations}.id and w.status = 'pending')`,
+    })
+    .from(integrations)
+    .where(eq(integrations.healthStatus, 'disabled'))
+    .orderBy(asc(integrations.id))
+    .limit(limit)
+}

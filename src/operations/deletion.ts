@@ -1,0 +1,67 @@
+/** Removes an integration with all its rows. Rule: docs/behaviour/integrations.md, "Deletion". */
+import { integrationKey } from '../cache/integration-keys.ts'
+import { despiteDeadlocks } from '../db/deadlock.ts'
+import type { OwnedTable } from '../db/queries/deletion.ts'
+import { deleteCacheEntries, deleteChunk, deleteRemainder, OWNED } from '../db/queries/deletion.ts'
+import type { Framework } from '../framework.ts'
+import { bringToRest } from './quiet-integration.ts'
+
+/** Rows of one statement: short enough to hold nobody up, long enough for millions. */
+export const CHUNK_ROWS = 5_000
+
+export interface DeleteIntegration {
+  /** Ends a living run first; without it such an integration is refused. */
+  readonly force?: boolean
+  /** Who asked, for the log. */
+  readonly by?: string
+}
+
+/** Rows that went with it, by table. */
+export type DeletedRows = Readonly<Record<OwnedTable | 'cache', number>>
+
+/**
+ * Off first, then chunk by chunk, the row last: until then the deletion can be asked for again, and goes on.
+ *
+ * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable
+ */
+export async function deleteIntegration(
+  framework: Framework,
+  id: number,
+  { force = false, by }: DeleteIntegration = {},
+): Promise<DeletedRows> {
+  const { config, db, tables, logger } = framework
+  const { provider, name } = await bringToRest(framework, id, { force })
+  const identity = { integration: id, provider, name, by: by ?? null }
+  logger.info({ event: 'integration.deleting', ...identity }, 'an integration is being deleted')
+
+  const prefix = `${config.cache_prefix}:${integrationKey(id, '')}`
+  const chunks: Partial<Record<OwnedTable | 'cache', number>> = {}
+  for (const table of OWNED)
+    chunks[table] = await allChunks((afterId) =>
+      deleteChunk(db, tables, table, { integrationId: id, afterId, limit: CHUNK_ROWS }),
+    )
+  let entries: number
+  do {
+    entries = await deleteCacheEntries(db, tables, { prefix, limit: CHUNK_ROWS })
+    chunks.cache = (chunks.cache ?? 0) + entries
+  } while (entries === CHUNK_ROWS)
+
+  const remainder = await despiteDeadlocks(() => deleteRemainder(db, tables, id, prefix))
+  const sum = (table: OwnedTable | 'cache'): number => (chunks[table] ?? 0) + (remainder?.[table] ?? 0)
+  const deleted = Object.fromEntries([...OWNED, 'cache' as const].map((table) => [table, sum(table)])) as DeletedRows
+  logger.info({ event: 'integration.deleted', ...identity, rows: deleted }, 'an integration was deleted')
+  return deleted
+}
+
+/** Walks until a statement finds nothing more. @returns the rows of all of them */
+export async function allChunks(
+  next: (afterId: number) => Promise<{ readonly rows: number; readonly lastId: number | null }>,
+): Promise<number> {
+  let rows = 0
+  for (let afterId: number | null = 0; afterId !== null; ) {
+    const walked = await next(afterId)
+    rows += walked.rows
+    afterId = walked.lastId
+  }
+  return rows
+}

@@ -1,0 +1,34 @@
+import { hasOAuth2 } from '../../providers/provider.ts'
+import type { Check } from './check.ts'
+import { ok, warning } from './check.ts'
+
+/** Prints a new token, and the line that makes it known to API, worker and CLI started from the same shell. */
+const NEW_TOKEN = `node -e ${"'"}const { createHash, randomBytes } = require("crypto"); const token = randomBytes(32).toString("base64url"); const sha256 = createHash("sha256").update(token).digest("hex"); console.log("# token: " + token); console.log("export INTEGRATIONS__OPERATOR__TOKENS=\\x27" + JSON.stringify([{ name: "me", sha256, scopes: ["operate"] }]) + "\\x27")${"'"}`
+
+export const accessTokens: Check = {
+  name: 'access.tokens',
+  needs: [],
+  async look({ config }, { dev }) {
+    const names = config.operator.tokens.map(({ name }) => name)
+    if (names.length > 0) return ok(`Operators' tokens: ${names.join(', ')}.`)
+    if (dev) return ok('No token, and none is asked for on this machine (INTEGRATIONS_DEV).')
+    return warning(
+      'There is no operator token (operator.tokens): nobody can read the operator pages. Keep the token that this prints, and put the other line where API and CLI get their environment.',
+      NEW_TOKEN,
+    )
+  },
+}
+
+export const accessBaseUrl: Check = {
+  name: 'access.base_url',
+  needs: [],
+  async look({ providers }, { baseUrl }) {
+    if (baseUrl !== null) return ok(`The API is reached at ${baseUrl}.`)
+    const oauth = providers.entries().flatMap(([key, provider]) => (hasOAuth2(provider) ? [key] : []))
+    if (oauth.length === 0) return ok('Not set, and no registered provider needs it.')
+    return warning(
+      `No base URL is set, and ${oauth.join(', ')} use OAuth: providers can't lead a browser back to the API. Set it to where the API is reached from outside.`,
+      'export INTEGRATIONS_BASE_URL=https://integrations.example.com',
+    )
+  },
+}

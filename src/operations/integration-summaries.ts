@@ -1,0 +1,58 @@
+/** Integrations as an operator lists them. Rule: docs/behaviour/integrations.md, "The list". */
+import type { HealthStatus } from '../core/health.ts'
+import { trafficOfLastDay } from '../db/queries/traffic.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import type { ListIntegrations } from './integration-list.ts'
+import { integrationPages } from './integration-list.ts'
+
+export interface IntegrationSummary {
+  readonly id: number
+  readonly name: string
+  readonly provider: string
+  /** Whether this process knows the provider. */
+  readonly registered: boolean
+  readonly healthStatus: HealthStatus
+  readonly isActive: boolean
+  readonly stale: boolean
+  readonly lastSyncedAt: Date | null
+  readonly requests24h: number
+  /** Percent, 0 to 100, to one decimal; null without traffic. */
+  readonly errorRate24h: number | null
+}
+
+/** One question for the rows and one for the traffic of each page. @throws InvalidArgumentException at once */
+export function summariseIntegrations(
+  framework: Framework,
+  filter: ListIntegrations = {},
+): AsyncIterable<IntegrationSummary> {
+  return summaries(framework, integrationPages(framework, filter))
+}
+
+async function* summaries(
+  { db, tables, providers }: Framework,
+  pages: AsyncIterable<IntegrationRow[]>,
+): AsyncGenerator<IntegrationSummary> {
+  for await (const rows of pages) {
+    const traffic = await trafficOfLastDay(
+      db,
+      tables,
+      rows.map((row) => row.id),
+    )
+    for (const row of rows) {
+      const { requests, failed } = traffic.get(row.id) ?? { requests: 0, failed: 0 }
+      yield {
+        id: row.id,
+        name: row.name,
+        provider: row.provider,
+        registered: providers.find(row.provider) !== null,
+        healthStatus: row.healthStatus,
+        isActive: row.isActive,
+        stale: row.syncStaleAlertedAt !== null,
+        lastSyncedAt: row.lastSyncedAt,
+        requests24h: requests,
+        errorRate24h: requests === 0 ? null : Math.round((failed / requests) * 1_000) / 10,
+      }
+    }
+  }
+}

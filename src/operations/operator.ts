@@ -1,0 +1,89 @@
+/** What the operator API shows of integrations, and what it writes down. Rule: docs/behaviour/operator-api.md. */
+import { IntegrationNotFound } from '../core/errors.ts'
+import { errorLine } from '../core/logger.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
+import { insertLog } from '../db/queries/logs.ts'
+import type { NewestIntegrations } from '../db/queries/operator.ts'
+import { newestIntegrations } from '../db/queries/operator.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+
+/** Every column; of the credentials only the names of their keys, null when they can't be read. */
+export type IntegrationDetail = Omit<IntegrationRow, 'credentials'> & {
+  readonly credentials: readonly string[] | null
+}
+
+export interface IntegrationPage {
+  readonly data: readonly IntegrationDetail[]
+  /** The `after` of the next page; null on the last one. */
+  readonly next: number | null
+}
+
+/** A change that somebody asked for over HTTP. */
+export interface OperatorAct {
+  /** The token's name. */
+  readonly token: string
+  readonly action: string
+  /** Such as `integration:7`. */
+  readonly target: string
+}
+
+/** What the operator API needs beyond the object's own methods. */
+export interface OperatorView {
+  /** Newest first. */
+  page(filter: NewestIntegrations & { readonly limit: number }): Promise<IntegrationPage>
+  /** @throws IntegrationNotFound */
+  detail(id: number): Promise<IntegrationDetail>
+  /** Writes a log row of a change that has been made. */
+  note(integrationId: number, act: OperatorAct): Promise<void>
+}
+
+export function operatorView(framework: Framework): OperatorView {
+  const { db, tables, logger } = framework
+  return {
+    async page({ limit, ...filter }) {
+      // One more than asked for tells whether there is another page.
+      const rows = await newestIntegrations(db, tables, filter, limit + 1)
+      const data = rows.slice(0, limit).map((row) => detailOf(framework, row))
+      return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
+    },
+
+    async detail(id) {
+      const row = await findIntegration(db, tables, id)
+      if (row === null) throw new IntegrationNotFound(id)
+      return detailOf(framework, row)
+    },
+
+    async note(integrationId, act) {
+      try {
+        await insertLog(db, tables, {
+          integrationId,
+          operation: 'operator',
+          direction: 'inbound',
+          status: 'success',
+          summary: `${act.action} by ${act.token}`,
+          metadata: { ...act },
+        })
+      } catch (error) {
+        // The change is made and can't be called a failure any more: its record goes where it can still be written.
+        logger.error(
+          { ...act, error: errorLine(error, 500) },
+          "The log row of an operator's change could not be written.",
+        )
+      }
+    },
+  }
+}
+
+function detailOf({ encryption }: Framework, { credentials, ...row }: IntegrationRow): IntegrationDetail {
+  return { ...row, credentials: keysOf(() => encryption.decrypt(row.id, credentials)) }
+}
+
+/** A row whose credentials can't be read is listed all the same: docs/behaviour/credentials.md. */
+function keysOf(decrypt: () => Record<string, unknown>): readonly string[] | null {
+  try {
+    return Object.keys(decrypt())
+  } catch {
+    return null
+  }
+}

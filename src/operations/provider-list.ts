@@ -1,0 +1,60 @@
+/** The registered providers, as `integrations install` and a dashboard show them. */
+import type { z } from 'zod'
+import type { Framework } from '../framework.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+import {
+  classifiesFailures,
+  customizesRetry,
+  declaresRateLimit,
+  handlesWebhooks,
+  hasHealthCheck,
+  hasIncrementalSync,
+  hasOAuth2,
+  hasScheduledSync,
+  identifiesAuthenticatedUser,
+  limitsRequestLogging,
+  redactsRequestData,
+  supportsIdempotency,
+} from '../providers/provider.ts'
+
+export interface ProviderDescription {
+  /** What stands in the `provider` column. */
+  readonly key: string
+  /** For people. */
+  readonly label: string
+  readonly credentialsSchema?: z.ZodType
+  readonly metadataSchema?: z.ZodType
+  readonly hasHealthCheck: boolean
+  /** Names of the contracts that it implements. */
+  readonly contracts: readonly string[]
+}
+
+const GUARDS: Readonly<Record<string, (provider: IntegrationProvider) => boolean>> = {
+  HasOAuth2: hasOAuth2,
+  HandlesWebhooks: handlesWebhooks,
+  DeclaresRateLimit: declaresRateLimit,
+  HasScheduledSync: hasScheduledSync,
+  HasIncrementalSync: hasIncrementalSync,
+  ClassifiesFailures: classifiesFailures,
+  CustomizesRetry: customizesRetry,
+  SupportsIdempotency: supportsIdempotency,
+  IdentifiesAuthenticatedUser: identifiesAuthenticatedUser,
+  RedactsRequestData: redactsRequestData,
+  LimitsRequestLogging: limitsRequestLogging,
+}
+
+/** In the order of their identifiers. */
+export function describeProviders({ providers }: Framework): readonly ProviderDescription[] {
+  return providers.keys().map((key) => {
+    const provider = providers.get(key)
+    const { label, credentialsSchema, metadataSchema } = provider
+    return {
+      key,
+      label: label ?? key,
+      ...(credentialsSchema === undefined ? {} : { credentialsSchema }),
+      ...(metadataSchema === undefined ? {} : { metadataSchema }),
+      hasHealthCheck: hasHealthCheck(provider),
+      contracts: Object.keys(GUARDS).filter((contract) => GUARDS[contract]?.(provider)),
+    }
+  })
+}

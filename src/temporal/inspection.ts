@@ -1,0 +1,139 @@
+/** What `doctor` and `schedules` see of Temporal. */
+import type { Client, ScheduleDescription } from '@temporalio/client'
+import { ScheduleNotFoundError, WorkflowNotFoundError } from '@temporalio/client'
+import type { Config } from '../config/schema.ts'
+import { BackendUnreachable, isIntegrationsError } from '../core/errors.ts'
+import { errorLine } from '../core/logger.ts'
+import type { ScheduleState, TemporalInspection } from '../framework.ts'
+import { scheduleId, workflowId } from '../workflows/messages.ts'
+import { temporalCommands } from './commands.ts'
+import type { TemporalAddress } from './connection.ts'
+import { checkTemporal } from './connection.ts'
+import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './schedules.ts'
+import { taskQueuesOf } from './task-queues.ts'
+
+/** How long each question may wait for Temporal's answer. */
+const ANSWER_TIMEOUT_MS = 5_000
+/**
+ * A worker's poll lasts a minute at most (the server's `matching.longPollExpirationInterval`), then it polls again; the rest
+ * is for clocks that differ. The server itself remembers a poller for five minutes.
+ */
+const POLLED_LATELY_MS = 120_000
+/** `temporal.api.enums.v1.TaskQueueType`: a worker whose activity slots are taken polls for workflow tasks still. */
+const TASK_QUEUE_TYPES = { workflow: 1, activity: 2 } as const
+
+/** @param client made when first asked for */
+export function temporalInspection(client: () => Client, config: Config, where: TemporalAddress): TemporalInspection {
+  const prefix = config.cache_prefix
+
+  async function ask<T>(question: (client: Client) => Promise<T>): Promise<T> {
+    try {
+      return await client().withDeadline(Date.now() + ANSWER_TIMEOUT_MS, () => question(client()))
+    } catch (error) {
+      if (isIntegrationsError(error)) throw error
+      throw new BackendUnreachable('Temporal', where.address, {
+        cause: error,
+        remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${where.namespace}" exists (${errorLine(error, 300)}).`,
+      })
+    }
+  }
+
+  async function describe(name: string): Promise<ScheduleDescription | null> {
+    try {
+      return await ask((asked) => asked.schedule.getHandle(scheduleId(prefix, name)).describe())
+    } catch (error) {
+      if ((error as Error).cause instanceof ScheduleNotFoundError) return null
+      throw error
+    }
+  }
+
+  /** Names of Schedules under our prefix that the configuration does not ask for. The list may lag behind what is there. */
+  function leftOverNames(): Promise<string[]> {
+    const begin = scheduleId(prefix, '')
+    const wanted = wantedSchedules(config)
+    return ask(async (asked) => {
+      const names: string[] = []
+      for await (const { scheduleId: id } of asked.schedule.list()) {
+        const name = id.slice(begin.length)
+        if (id.startsWith(begin) && !wanted.includes(name)) names.push(name)
+      }
+      return names.sort()
+    })
+  }
+
+  async function schedules(): Promise<ScheduleState[]> {
+    const states: ScheduleState[] = []
+    for (const name of wantedSchedules(config)) {
+      const found = await describe(name)
+      const differences = found === null ? [] : scheduleDifferences(config, name, found)
+      const standing = found === null ? 'missing' : differences.length > 0 ? 'differs' : 'in step'
+      states.push(stateOf(scheduleId(prefix, name), name, standing, differences, found))
+    }
+    for (const name of await leftOverNames()) {
+      const found = await describe(name)
+      if (found !== null) states.push(stateOf(scheduleId(prefix, name), name, 'left over', [], found))
+    }
+    return states
+  }
+
+  return {
+    ...where,
+    commands: temporalCommands(config, where),
+    check: () => checkTemporal(client(), where),
+    schedules,
+    async applySchedules() {
+      await ask((asked) => ensureSchedules(asked, config))
+      for (const name of await leftOverNames()) await ask((asked) => removeSchedule(asked, scheduleId(prefix, name)))
+      return schedules()
+    },
+    async pollers() {
+      const queues: { taskQueue: string; workers: number }[] = []
+      for (const taskQueue of taskQueuesOf(config)) {
+        const identities = new Set<string>()
+        for (const taskQueueType of Object.values(TASK_QUEUE_TYPES)) {
+          const { pollers } = await ask((asked) =>
+            asked.workflowService.describeTaskQueue({
+              namespace: where.namespace,
+              taskQueue: { name: taskQueue },
+              taskQueueType,
+            }),
+          )
+          for (const { identity, lastAccessTime } of pollers ?? [])
+            if (Number(lastAccessTime?.seconds ?? 0) * 1_000 > Date.now() - POLLED_LATELY_MS)
+              identities.add(identity ?? '')
+        }
+        queues.push({ taskQueue, workers: identities.size })
+      }
+      return queues
+    },
+    async isInboxRunning(integrationId) {
+      try {
+        const handle = (asked: Client) => asked.workflow.getHandle(workflowId.webhookInbox(prefix, integrationId))
+        const { status } = await ask((asked) => handle(asked).describe())
+        return status.name === 'RUNNING'
+      } catch (error) {
+        if ((error as Error).cause instanceof WorkflowNotFoundError) return false
+        throw error
+      }
+    },
+  }
+}
+
+function stateOf(
+  id: string,
+  name: string,
+  standing: ScheduleState['standing'],
+  differences: readonly string[],
+  found: ScheduleDescription | null,
+): ScheduleState {
+  return {
+    name,
+    id,
+    standing,
+    differences,
+    isPaused: found?.state.paused ?? false,
+    note: found?.state.note ?? null,
+    lastRunAt: found?.info.recentActions.at(-1)?.takenAt ?? null,
+    nextRunAt: found?.state.paused === true ? null : (found?.info.nextActionTimes[0] ?? null),
+  }
+}

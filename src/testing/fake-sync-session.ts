@@ -1,0 +1,131 @@
+/**
+ * A session that stores nothing, to see what a provider's `sync()` hands in. The rules are those of a run: it is the same
+ * class, with an array for a table.
+ */
+import { AssertionError } from 'node:assert'
+import { isDeepStrictEqual } from 'node:util'
+import { StoringSession } from '../activities/sync-session.ts'
+import type { Json } from '../core/json.ts'
+import type { Logger } from '../core/logger.ts'
+import { Listeners } from '../events/listeners.ts'
+import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
+import type { ExternalId, Integration } from '../providers/integration.ts'
+import { detachedIntegration } from './detached-integration.ts'
+
+/** `sync.max_items_per_batch`, its default. */
+const SOFT_CAP = 1_000_000
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
+
+export interface FakeSyncSessionOptions {
+  /** Default: one that can be named but not worked with. `kit.syncSession()` gives a session of a real one. */
+  readonly integration?: Integration
+  /** The item classes that count as registered. Default: any class with a `type`. */
+  readonly itemEvents?: readonly SyncItemEventClass[]
+  readonly signal?: AbortSignal
+  readonly listeners?: Listeners
+  readonly logger?: Logger
+}
+
+/** An item that the session took. */
+export interface DispatchedItem {
+  readonly event: SyncItemEvent<unknown>
+  readonly checkpointValue: Json
+  readonly externalId: ExternalId | null
+}
+
+export class FakeSyncSession extends StoringSession {
+  readonly #items: DispatchedItem[] = []
+  readonly #listeners: Listeners
+  readonly #takesAnyClass: boolean
+
+  constructor(cursor: Json = null, options: FakeSyncSessionOptions = {}) {
+    const { integration = detachedIntegration(), itemEvents, signal = new AbortController().signal } = options
+    const { logger = SILENT, listeners = new Listeners(logger) } = options
+    for (const eventClass of itemEvents ?? []) listeners.registerItemClass(eventClass)
+    super({ integration, syncLogId: 0, cursor, signal, listeners, logger, softCap: SOFT_CAP, store: async () => {} })
+    this.#listeners = listeners
+    this.#takesAnyClass = itemEvents === undefined && options.listeners === undefined
+  }
+
+  /** What was handed in, in order, without the duplicates that the session dropped. */
+  get items(): readonly DispatchedItem[] {
+    return this.#items
+  }
+
+  override dispatch(
+    event: SyncItemEvent<unknown>,
+    checkpointValue: Json = null,
+    externalId: ExternalId | null = null,
+  ): Promise<void> {
+    if (this.#takesAnyClass) this.#register(event)
+    const before = this.count
+    // It judges before it first waits, so that the count tells whether the item was taken.
+    const dispatched = super.dispatch(event, checkpointValue, externalId)
+    if (this.count > before) this.#items.push({ event, checkpointValue, externalId })
+    return dispatched
+  }
+
+  /** An item of this class was handed in, and, given a predicate, one for which it holds. */
+  assertDispatched<Event extends SyncItemEvent<unknown>>(
+    eventClass: SyncItemEventClass<Event>,
+    predicate: (event: Event, item: DispatchedItem) => boolean = () => true,
+  ): void {
+    const ofClass = this.#items.filter(({ event }) => event instanceof eventClass)
+    if (ofClass.some((item) => predicate(item.event as Event, item))) return
+    throw new AssertionError({
+      message:
+        ofClass.length === 0
+          ? `No ${eventClass.type} was dispatched; dispatched: ${this.#types().join(', ') || 'nothing'}`
+          : `${ofClass.length} of ${eventClass.type} were dispatched, but the predicate holds for none`,
+      actual: ofClass.length === 0 ? this.#types() : ofClass.map(({ event }) => event.payload),
+      expected: [eventClass.type],
+      operator: 'assertDispatched',
+      stackStartFn: this.assertDispatched,
+    })
+  }
+
+  assertDispatchedCount(count: number, eventClass?: SyncItemEventClass): void {
+    const actual = this.#items.filter(({ event }) => eventClass === undefined || event instanceof eventClass).length
+    if (actual !== count)
+      throw new AssertionError({
+        message: `${actual} items${eventClass === undefined ? '' : ` of ${eventClass.type}`} were dispatched, expected ${count}`,
+        actual,
+        expected: count,
+        operator: 'assertDispatchedCount',
+        stackStartFn: this.assertDispatchedCount,
+      })
+  }
+
+  assertNothingDispatched(): void {
+    if (this.#items.length > 0)
+      throw new AssertionError({
+        message: `${this.#items.length} items were dispatched, expected none`,
+        actual: this.#types(),
+        expected: [],
+        operator: 'assertNothingDispatched',
+        stackStartFn: this.assertNothingDispatched,
+      })
+  }
+
+  /** The checkpoints of all items, in order. */
+  assertCheckpoints(expected: readonly Json[]): void {
+    const actual = this.#items.map(({ checkpointValue }) => checkpointValue)
+    if (!isDeepStrictEqual(actual, expected))
+      throw new AssertionError({
+        message: 'The checkpoints of the dispatched items differ from those expected',
+        actual,
+        expected,
+        operator: 'assertCheckpoints',
+        stackStartFn: this.assertCheckpoints,
+      })
+  }
+
+  #types(): string[] {
+    return this.#items.map(({ event }) => (event.constructor as SyncItemEventClass).type)
+  }
+
+  #register(event: unknown): void {
+    const eventClass = (event as object | null | undefined)?.constructor as SyncItemEventClass | undefined
+    if (typeof eventClass?.type === 'string') this.#listeners.registerItemClass(eventClass)
+  }
+}

@@ -1,0 +1,31 @@
+/** `durable-integrations/testing`: what a host needs to test its provider, listeners and handlers without servers. */
+export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './errors.ts'
+export { type FakedCall, type FakeReply, type FakeRequests, sequence } from './fake-requests.ts'
+export { type DispatchedItem, FakeSyncSession, type FakeSyncSessionOptions } from './fake-sync-session.ts'
+export { type Duration, ManualClock } from './manual-clock.ts'
+export type { RecordedEvent, RecordedEvents } from './recorded-events.ts'
+export type { LogLine } from './recorded-log.ts'
+export {
+  type ScriptedAnswer,
+  type ScriptedReply,
+  type ScriptedTransport,
+  type SentRequest,
+  scriptedTransport,
+} from './scripted-transport.ts'
+export {
+  gitHubSigner,
+  hmacSigner,
+  type SignedWebhookOptions,
+  signedWebhook,
+  standardWebhooksSigner,
+  type WebhookSigner,
+} from './signed-webhook.ts'
+export {
+  createTestIntegrations,
+  type SyncedItem,
+  type TestIntegrations,
+  type TestIntegrationsOptions,
+  type TestSync,
+} from './test-integrations.ts'
+export type { ProcessedWebhooks } from './webhooks-in-process.ts'
+export type { Started, StartedWorkflow } from './without-temporal.ts'

@@ -1,0 +1,69 @@
+/**
+ * A Postgres in this process: PGlite, the server's own code compiled to WebAssembly, reached over streams in memory.
+ *
+ * Why it and no fake: docs/decisions/0011-testing-kit.md.
+ */
+import type { PGlite } from '@electric-sql/pglite'
+import type { Clock } from '../../core/logger.ts'
+import { EmbeddedDatabaseMissing } from '../errors.ts'
+import { CREATE_CLOCK, clockKeeper, useClock } from './clock.ts'
+import { Connection } from './connection.ts'
+import { startup } from './messages.ts'
+import { SharedSession } from './shared-session.ts'
+import { readSnapshot, snapshotPath, writeSnapshot } from './snapshot.ts'
+
+const NAME = 'postgres'
+
+export interface InProcessPostgres {
+  /** A new connection, for the option `socket` of postgres.js. */
+  connect(): Connection
+  close(): Promise<void>
+}
+
+export interface InProcessPostgresOptions {
+  readonly clock: Clock
+  /** Where the tables are: a snapshot fits no other place. */
+  readonly prefix: string
+  readonly schema: string
+  /** After how long a statement that waits for another connection's idle transaction fails. */
+  readonly blockedAfterMs?: number
+}
+
+/**
+ * @param migrate brings a new database up to this code, over connections of its own
+ * @throws EmbeddedDatabaseMissing
+ */
+export async function startPostgres(
+  options: InProcessPostgresOptions,
+  migrate: (database: InProcessPostgres) => Promise<unknown>,
+): Promise<InProcessPostgres> {
+  const { PGlite } = await loadPGlite()
+  const path = await snapshotPath(options)
+  const snapshot = await readSnapshot(path)
+  if (snapshot !== null) return open(await PGlite.create({ loadDataDir: snapshot }), options)
+
+  const pglite = await PGlite.create()
+  await pglite.exec(CREATE_CLOCK)
+  const database = await open(pglite, options)
+  await migrate(database)
+  await writeSnapshot(path, await pglite.dumpDataDir('none'))
+  return database
+}
+
+async function open(pglite: PGlite, { clock, blockedAfterMs }: InProcessPostgresOptions): Promise<InProcessPostgres> {
+  await pglite.exec(useClock(clock))
+  const greeting = Buffer.from(await pglite.execProtocolRaw(startup(NAME, NAME)))
+  const session = new SharedSession(pglite, clockKeeper(clock), blockedAfterMs)
+  return {
+    connect: () => new Connection(session, greeting),
+    close: () => pglite.close(),
+  }
+}
+
+async function loadPGlite(): Promise<typeof import('@electric-sql/pglite')> {
+  try {
+    return await import('@electric-sql/pglite')
+  } catch (cause) {
+    throw new EmbeddedDatabaseMissing({ cause })
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * A migrated database in a file. Making one takes PGlite some 3 s, loading one half a second, so the first use on a
+ * machine leaves one behind for the others.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { homedir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+
+/** Part of the name: raise it when what is in a snapshot beside the migrations changes. */
+const FORMAT = 1
+const MIGRATIONS = new URL('../../../drizzle/', import.meta.url)
+/** Snapshots of other versions that nobody has made for so long go when a new one is written; each is some 40 MB. */
+const OUTDATED_AFTER_MS = 14 * 24 * 60 * 60 * 1_000
+const SUFFIX = '.pglite.tar'
+
+/** @returns the snapshot's path: PGlite's version, the migrations, and where the tables are to be */
+export async function snapshotPath({ prefix, schema }: { prefix: string; schema: string }): Promise<string> {
+  const hash = createHash('sha256').update(JSON.stringify([FORMAT, schema]))
+  for (const file of (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort())
+    hash.update(file).update(await readFile(new URL(file, MIGRATIONS)))
+  return join(cacheFolder(), `${await pgliteVersion()}-${prefix}-${hash.digest('hex').slice(0, 12)}${SUFFIX}`)
+}
+
+/** Null when there is none. */
+export async function readSnapshot(path: string): Promise<Blob | null> {
+  try {
+    return new Blob([await readFile(path)])
+  } catch {
+    return null
+  }
+}
+
+/** Whole or not at all, also when several processes write it. A folder that can't be written only costs the time. */
+export async function writeSnapshot(path: string, snapshot: Blob): Promise<void> {
+  const unfinished = `${path}.${randomBytes(6).toString('hex')}`
+  try {
+    await mkdir(dirname(path), { recursive: true })
+    await removeOutdated(dirname(path))
+    await writeFile(unfinished, Buffer.from(await snapshot.arrayBuffer()))
+    await rename(unfinished, path)
+  } catch {
+    await rm(unfinished, { force: true }).catch(() => {})
+  }
+}
+
+async function removeOutdated(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const path = join(folder, name)
+    const isOld = Date.now() - (await stat(path)).mtimeMs > OUTDATED_AFTER_MS
+    if (name.includes(SUFFIX) && isOld) await rm(path, { force: true })
+  }
+}
+
+/** Beside the host's packages, so that a clean installation begins anew; else in the user's cache folder. */
+function cacheFolder(): string {
+  for (let folder = process.cwd(); ; folder = dirname(folder)) {
+    const packages = join(folder, 'node_modules')
+    if (existsSync(packages)) return join(packages, '.cache', 'durable-integrations')
+    if (folder === dirname(folder)) break
+  }
+  return join(process.env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'durable-integrations')
+}
+
+async function pgliteVersion(): Promise<string> {
+  const entry = createRequire(import.meta.url).resolve('@electric-sql/pglite')
+  const description = await readFile(resolve(dirname(entry), '../package.json'), 'utf8')
+  return `pglite-${(JSON.parse(description) as { version: string }).version}`
+}

@@ -1,0 +1,72 @@
+/**
+ * Deliveries signed as a provider would sign them.
+ *
+ * Rule: docs/testing.md, "Webhooks".
+ */
+import { createHmac, randomUUID } from 'node:crypto'
+
+export interface SignedWebhookOptions {
+  readonly secret: string
+  /** When it is signed, for schemes that sign the time. Default: the machine's time. */
+  readonly at?: Date
+  /** The event's type, for providers that name it in a header. */
+  readonly event?: string
+  /** The provider's id of the delivery. Default: a new one. */
+  readonly deliveryId?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface Delivery {
+  /** The raw body. */
+  readonly body: string
+  readonly secret: string
+  readonly at: Date
+  readonly event: string | null
+  readonly deliveryId: string
+}
+
+/** How a provider signs: the headers of one delivery. Write one for a provider of your own. */
+export type WebhookSigner = (delivery: Delivery) => Record<string, string>
+
+/** @param body text as it is, anything else as JSON */
+export function signedWebhook(signer: WebhookSigner, body: unknown, options: SignedWebhookOptions): Request {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const { secret, at = new Date(), event = null, deliveryId = randomUUID() } = options
+  const signed = signer({ body: text, secret, at, event, deliveryId })
+  return new Request('http://localhost/', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...signed, ...options.headers },
+    body: text,
+  })
+}
+
+/** HMAC-SHA256 of the raw body in one header: what `verifyHmacSignature()` of `durable-integrations/provider` checks. */
+export function hmacSigner({
+  header,
+  prefix = '',
+  encoding = 'hex',
+}: {
+  header: string
+  prefix?: string
+  encoding?: 'hex' | 'base64'
+}): WebhookSigner {
+  return ({ body, secret }) => ({ [header]: prefix + createHmac('sha256', secret).update(body).digest(encoding) })
+}
+
+const gitHubSignature = hmacSigner({ header: 'x-hub-signature-256', prefix: 'sha256=' })
+
+/** https://docs.github.com/en/webhooks/webhook-events-and-payloads#delivery-headers */
+export const gitHubSigner: WebhookSigner = (delivery) => ({
+  ...gitHubSignature(delivery),
+  'x-github-delivery': delivery.deliveryId,
+  'x-github-event': delivery.event ?? 'ping',
+  'user-agent': 'GitHub-Hookshot/kit',
+})
+
+/** https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md, symmetric signatures */
+export const standardWebhooksSigner: WebhookSigner = ({ body, secret, at, deliveryId }) => {
+  const timestamp = Math.floor(at.getTime() / 1_000)
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
+  const digest = createHmac('sha256', key).update(`${deliveryId}.${timestamp}.${body}`).digest('base64')
+  return { 'webhook-id': deliveryId, 'webhook-timestamp': String(timestamp), 'webhook-signature': `v1,${digest}` }
+}

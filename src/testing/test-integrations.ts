@@ -1,0 +1,210 @@
+/**
+ * The framework in one process, for a host's tests: its real code and its real SQL on a Postgres in memory, a clock that a
+ * test moves, and no Temporal, network or server.
+ *
+ * Rule: docs/testing.md.
+ */
+import { randomBytes } from 'node:crypto'
+import { asc, eq } from 'drizzle-orm'
+import type { PostgresJsDatabase } from 'drizzle-orm/postgres-js'
+import { drizzle } from 'drizzle-orm/postgres-js'
+import type { Hono } from 'hono'
+import type { Sql } from 'postgres'
+import postgres from 'postgres'
+import { createApi } from '../api/app.ts'
+import { memoryCache } from '../cache/memory.ts'
+import type { Json } from '../core/json.ts'
+import { migrate } from '../db/migrate.ts'
+import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { SyncResult } from '../events/events.ts'
+import type { Framework, RequestDoor } from '../framework.ts'
+import type { Integrations, IntegrationsOptions } from '../integrations.ts'
+import { createIntegrations, partsOf } from '../integrations.ts'
+import type { Integration } from '../providers/integration.ts'
+import { UnexpectedRequest } from './errors.ts'
+import type { FakeReply } from './fake-requests.ts'
+import { FakeRequests } from './fake-requests.ts'
+import { FakeSyncSession } from './fake-sync-session.ts'
+import { ManualClock } from './manual-clock.ts'
+import type { InProcessPostgres } from './postgres/postgres.ts'
+import { startPostgres } from './postgres/postgres.ts'
+import { RecordedEvents } from './recorded-events.ts'
+import type { LogLine } from './recorded-log.ts'
+import { recordingLogger } from './recorded-log.ts'
+import type { ScriptedTransport } from './scripted-transport.ts'
+import { runSync } from './sync-in-process.ts'
+import type { ProcessedWebhooks } from './webhooks-in-process.ts'
+import { processPending } from './webhooks-in-process.ts'
+import type { Started } from './without-temporal.ts'
+import { NO_TEMPORAL, recordingStarters } from './without-temporal.ts'
+
+export interface TestIntegrationsOptions extends Omit<IntegrationsOptions, 'database' | 'temporal' | 'clock' | 'pool'> {
+  /** Where the clock begins. Default: the machine's time. */
+  readonly now?: Date | string
+  /** Scripts what goes over the wire; give its `fetch` to the provider as well. */
+  readonly transport?: ScriptedTransport
+  /** Lets `integration.request()` call out when nothing is faked. Default false: it throws UnexpectedRequest. */
+  readonly allowRequests?: boolean
+}
+
+/** An item of a run, as its row says. */
+export type SyncedItem = Pick<
+  SyncItemRow,
+  'id' | 'eventClass' | 'externalId' | 'status' | 'attempts' | 'error' | 'checkpointValue' | 'payload'
+>
+
+export interface TestSync {
+  readonly syncLogId: number
+  readonly result: SyncResult
+  /** In the order of the listing. */
+  readonly items: readonly SyncedItem[]
+}
+
+export interface TestIntegrations {
+  readonly integrations: Integrations
+  /** The framework, its SQL and the database's `now()` all go by it. */
+  readonly clock: ManualClock
+  /** A connection of the host's own to the same database: make your tables with it. */
+  readonly sql: Sql
+  /** The same for Drizzle. */
+  readonly db: PostgresJsDatabase
+  /** The routes of `createApi()`: `api.request(…)`. */
+  readonly api: Hono
+  readonly logs: readonly LogLine[]
+  readonly events: RecordedEvents
+  /** What would have been asked of Temporal. */
+  readonly started: Started
+  /** Sends a delivery to the webhook route, given an integration to its own. */
+  deliver(request: Request, to?: Integration): Promise<Response>
+  /** Runs the handlers of all webhooks that wait, once each. */
+  processWebhooks(): Promise<ProcessedWebhooks>
+  /**
+   * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits.
+   *
+   * @throws SyncDidNotEnd when there was nothing to run, or the listing was given up
+   */
+  sync(integration: Integration): Promise<TestSync>
+  /** A session that stores nothing, with the item classes that are registered. Default: the integration's cursor. */
+  syncSession(integration: Integration, cursor?: Json): FakeSyncSession
+  /** From now on these answer in the provider's place, and a call that none of them matches throws. */
+  fakeRequests(
+    replies: Readonly<Record<string, FakeReply>>,
+    scope?: { integration?: Integration | number },
+  ): FakeRequests
+  close(): Promise<void>
+}
+
+/** Two, so that a statement that waits for an open transaction reaches the database, which says so. */
+const CONNECTIONS = 2
+
+/** @throws EmbeddedDatabaseMissing; what `createIntegrations()` throws */
+export async function createTestIntegrations(options: TestIntegrationsOptions = {}): Promise<TestIntegrations> {
+  const { now, transport, allowRequests = false, ...rest } = options
+  const clock = new ManualClock(now)
+  transport?.useClock(clock)
+  const logs: LogLine[] = []
+
+  let started: Promise<InProcessPostgres> | undefined
+  const sql = clientOf(async () => (await (started as Promise<InProcessPostgres>)).connect())
+  const integrations = createIntegrations({
+    ...rest,
+    encryptionKeys: options.encryptionKeys ?? `kit:${randomBytes(32).toString('base64')}`,
+    database: sql,
+    pool: { max: CONNECTIONS },
+    clock,
+    logger: recordingLogger(logs, options.logger),
+  })
+  const { framework } = partsOf(integrations)
+  const place = { prefix: integrations.config.table_prefix, schema: options.schema ?? 'public' }
+  started = startPostgres({ clock, ...place }, async (database) => {
+    const client = clientOf(async () => database.connect())
+    await migrate({ sql: client, tablePrefix: place.prefix, schema: place.schema })
+    await client.end()
+  })
+  const database = await started
+
+  const starts: Started = { wokenInboxes: [], startedSyncs: [], startedWorkflows: [] }
+  const fakes = new FakeRequests()
+  const real = framework.request
+  Object.assign(framework, {
+    cache: memoryCache(clock),
+    workflows: recordingStarters(starts),
+    temporal: NO_TEMPORAL,
+    request: requestDoor(fakes, allowRequests || transport !== undefined ? real : null),
+  } satisfies Partial<Framework>)
+  const events = new RecordedEvents(framework.listeners)
+  const api = createApi(integrations)
+  const drizzleClient = clientOf(async () => database.connect())
+
+  return {
+    integrations,
+    clock,
+    sql,
+    db: drizzle(drizzleClient),
+    api,
+    logs,
+    events,
+    started: starts,
+    async deliver(request, to) {
+      return api.request(to === undefined ? request : await redirected(request, webhookUrl(integrations, to)))
+    },
+    processWebhooks: () => processPending(framework),
+    async sync({ id }) {
+      const syncLogId = await runSync(framework, clock, id)
+      await framework.workflows.cancelSync(id)
+      const result = events.of('SyncCompleted').findLast(({ integration }) => integration.id === id)
+        ?.result as SyncResult
+      const { syncItems } = framework.tables
+      const ofRun = eq(syncItems.syncLogId, syncLogId)
+      return {
+        syncLogId,
+        result,
+        items: await framework.db.select().from(syncItems).where(ofRun).orderBy(asc(syncItems.id)),
+      }
+    },
+    syncSession: (integration, cursor = integration.syncCursor) =>
+      new FakeSyncSession(cursor, { integration, listeners: framework.listeners, logger: framework.logger }),
+    fakeRequests: (replies, scope) => fakes.add(replies, scope),
+    async close() {
+      await integrations.close()
+      await Promise.all([sql.end({ timeout: 1 }), drizzleClient.end({ timeout: 1 })])
+      await database.close()
+    },
+  }
+}
+
+/** A client whose connections are streams in memory. */
+function clientOf(socket: () => Promise<unknown>): Sql {
+  return postgres({
+    host: 'memory',
+    database: 'postgres',
+    user: 'postgres',
+    max: CONNECTIONS,
+    fetch_types: false,
+    onnotice: () => {},
+    // An option that the driver's types lack: https://github.com/porsager/postgres#connection-details
+    ...({ socket } as object),
+  })
+}
+
+function requestDoor(fakes: FakeRequests, real: RequestDoor | null): RequestDoor {
+  return async (framework, outbound) => {
+    if (fakes.isActive) return (await fakes.answer(outbound)) as never
+    if (real !== null) return real(framework, outbound)
+    throw new UnexpectedRequest(
+      outbound.method.toUpperCase(),
+      outbound.endpoint,
+      'Answer it with kit.fakeRequests(), or give createTestIntegrations() a `transport`, or `allowRequests: true` to call out.',
+    )
+  }
+}
+
+function webhookUrl({ config }: Integrations, { provider, id }: Integration): string {
+  return `http://localhost/${config.webhook.prefix}/${provider}/${id}/webhook`
+}
+
+async function redirected(request: Request, url: string): Promise<Request> {
+  const { method, headers } = request
+  const body = method === 'GET' ? null : await request.arrayBuffer()
+  return new Request(url + new URL(request.url).search, { method, headers, body })
+}

@@ -1,0 +1,239 @@
+/** Each route × each way of calling: who gets what. Rule: docs/behaviour/access.md. */
+import { Hono } from 'hono'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createApi } from '../../src/api/app.ts'
+import { middlewareOf } from '../../src/api/middleware.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { BASE_URL, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
+import { CREDENTIALS, sign, webhookProvider } from '../support/providers.ts'
+import { makeIntegration } from '../support/rows.ts'
+
+/**
+ * Ways of calling: nobody, tokens (read, operate, wrong), sessions (read, operate, operate without a CSRF token, operate from a
+ * foreign page), signed links (right, expired, of another id, of another action), in `dev` (here, through a proxy, from the
+ * network, from a foreign page), and nobody where no token is configured.
+ */
+const MATRIX = `
+  route              nobody read operate wrong  s-read s-operate s-no-csrf s-foreign  link old id action  dev proxied network foreign  no-tokens
+  POST webhook        200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
+  GET healthz         200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
+  GET readyz          200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
+  GET login           200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      404
+  POST login          403    303   303    303    303     303       303       403       303 303 303 303    401   401    401     403      404
+  POST logout         403    303   303    303    303     303       403       403       303 303 303 303    303   303    303     403      404
+  GET logout          401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
+  GET page            401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  POST page/enable    401    403   303    401    403     303       403       403       401 401 401 401    303   401    401     403      404
+  POST page/disable   401    403   303    401    403     303       403       403       401 401 401 401    303   401    401     403      404
+  GET api             401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  POST api            401    403   201    401    403     201       403       403       401 401 401 401    201   401    401     403      404
+  GET api/id          401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  HEAD api/id         401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  PATCH api/id        401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  DELETE api/id       401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  POST api/enable     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  POST api/disable    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
+  GET web             401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
+  POST web            401    403   200    401    403     200       200       403       200 401 401 401    200   401    401     403      401
+  GET signed          403    403   403    403    403     403       403       403       200 403 403 403    403   403    403     403      403
+  POST signed         403    403   403    403    403     403       403       403       200 403 403 403    403   403    403     403      403
+  GET same-origin     200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
+  POST same-origin    403    200   200    200    200     200       200       403       200 200 200 200    200   200    200     403      403
+  GET operator        401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      401
+  POST operator       401    403   200    401    403     200       200       403       401 401 401 401    200   401    401     403      401
+`
+
+const [HEAD = '', ...LINES] = MATRIX.trim().split('\n')
+const CALLERS = HEAD.trim().split(/\s+/).slice(1)
+const ROWS = LINES.map((line) => {
+  const [method, name, ...statuses] = line.trim().split(/\s+/)
+  return [`${method} ${name}`, statuses.map(Number)] as const
+})
+
+type Kind = 'tokens' | 'dev' | 'none'
+interface Place {
+  readonly test: TestIntegrations
+  readonly api: Hono
+  /** Routes such as OAuth's, behind one named middleware each. */
+  readonly guarded: Readonly<Record<string, Hono>>
+}
+
+let database: TestDatabase
+let places: Record<Kind, Place>
+let id: number
+let otherId: number
+/** How far the clock is off; a link made an hour ago has expired by now. */
+let offsetMs = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  const clock = { now: () => new Date(Date.now() + offsetMs) }
+  const shared = { providers: { acme: webhookProvider() }, encryptionKeys: encryptionKey('shared'), clock }
+  const tokens = { operator: { tokens: TOKENS } }
+  places = {
+    tokens: place(testIntegrations(database.url, { ...shared, baseUrl: BASE_URL, config: tokens })),
+    dev: place(testIntegrations(database.url, { ...shared, dev: true })),
+    none: place(testIntegrations(database.url, { ...shared, baseUrl: BASE_URL })),
+  }
+  id = (await makeIntegration(places.tokens.test, 'acme')).id
+  otherId = (await makeIntegration(places.tokens.test, 'acme')).id
+})
+
+afterAll(async () => {
+  for (const { test } of Object.values(places)) await test.close()
+  await database.drop()
+})
+
+function place(test: TestIntegrations): Place {
+  const { integrations, framework } = test
+  Object.assign(framework, { temporal: { ...framework.temporal, check: async () => {} } })
+  const behind = (name: string): Hono => {
+    const app = new Hono()
+    for (const action of ['authorize', 'revoke']) {
+      const path = `/integrations/:id/oauth/${action}`
+      app.use(path, ...middlewareOf(integrations, [name]))
+      app.all(path, (context) => context.text('let in'))
+    }
+    return app
+  }
+  const guarded = Object.fromEntries(['web', 'signed', 'same-origin', 'operator'].map((name) => [name, behind(name)]))
+  return { test, api: createApi(integrations), guarded }
+}
+
+interface Call {
+  readonly kind: Kind
+  readonly headers: Record<string, string>
+  readonly peer: string
+  readonly csrfToken?: string
+  /** Of the signed link. */
+  readonly query?: string
+}
+
+const FOREIGN = 'https://evil.example'
+const LOCAL = 'http://localhost:3000'
+
+/** What each caller brings, made anew for each call: a session may be signed out by it. */
+async function bring(caller: string, method: string): Promise<Call> {
+  const outside = { kind: 'tokens' as const, peer: '203.0.113.7' }
+  const { integrations } = places.tokens.test
+  const token = (text: string): Call => ({ ...outside, headers: { authorization: `Bearer ${text}` } })
+  const session = async (text: string, origin: string, withCsrf: boolean): Promise<Call> => {
+    const { cookie, csrfToken } = await signIn(integrations, text)
+    return { ...outside, headers: { cookie, origin }, ...(withCsrf ? { csrfToken } : {}) }
+  }
+  const [action, otherAction] =
+    method === 'POST' ? (['revoke', 'authorize'] as const) : (['authorize', 'revoke'] as const)
+  const link = async (of: number, to: 'authorize' | 'revoke'): Promise<Call> => {
+    const url = new URL(await integrations.oauth.link(of, { action: to, expiresIn: 60 }))
+    return { ...outside, headers: { origin: BASE_URL }, query: url.search }
+  }
+  const dev = (headers: Record<string, string>, peer = '127.0.0.1'): Call => ({
+    kind: 'dev',
+    peer,
+    headers: { host: 'localhost:3000', ...headers },
+  })
+  switch (caller) {
+    case 'nobody':
+      return { ...outside, headers: {} }
+    case 'read':
+      return token(READ_TOKEN)
+    case 'operate':
+      return token(OPERATE_TOKEN)
+    case 'wrong':
+      return token(WRONG_TOKEN)
+    case 's-read':
+      return session(READ_TOKEN, BASE_URL, true)
+    case 's-operate':
+      return session(OPERATE_TOKEN, BASE_URL, true)
+    case 's-no-csrf':
+      return session(OPERATE_TOKEN, BASE_URL, false)
+    case 's-foreign':
+      return session(OPERATE_TOKEN, FOREIGN, true)
+    case 'link':
+      return link(id, action)
+    case 'old':
+      offsetMs = -3_600_000
+      return link(id, action).finally(() => {
+        offsetMs = 0
+      })
+    case 'id':
+      return link(otherId, action)
+    case 'action':
+      return link(id, otherAction)
+    case 'dev':
+      return dev({ origin: LOCAL })
+    case 'proxied':
+      return dev({ origin: LOCAL, 'x-forwarded-for': '127.0.0.1' })
+    case 'network':
+      return dev({ origin: LOCAL }, '192.168.1.7')
+    case 'foreign':
+      return dev({ origin: FOREIGN })
+    case 'no-tokens':
+      return { kind: 'none', peer: '127.0.0.1', headers: { host: 'localhost:3000' } }
+    default:
+      throw new Error(`no such caller: ${caller}`)
+  }
+}
+
+const API = '/operator/api/v1'
+
+async function statusOf(route: string, caller: string): Promise<number> {
+  const [method = '', name = ''] = route.split(' ')
+  const { kind, headers, peer, csrfToken, query = '' } = await bring(caller, method)
+  const { test, api, guarded } = places[kind]
+  const target = method === 'DELETE' ? (await makeIntegration(test, 'acme')).id : id
+  const app = guarded[name] ?? api
+  const form = (fields: Record<string, string>) => ({
+    body: new URLSearchParams({ ...fields, ...(csrfToken === undefined ? {} : { csrf_token: csrfToken }) }).toString(),
+    type: 'application/x-www-form-urlencoded',
+  })
+  const json = (value: unknown) => ({ body: JSON.stringify(value), type: 'application/json' })
+  const routes: Record<string, { path: string; body?: string; type?: string }> = {
+    webhook: { path: `/integrations/acme/${id}/webhook`, body: '{}' },
+    healthz: { path: `${API}/healthz` },
+    readyz: { path: `${API}/readyz` },
+    login: { path: '/operator/login', ...form({ token: OPERATE_TOKEN }) },
+    logout: { path: '/operator/logout', ...form({}) },
+    page: { path: '/operator' },
+    'page/enable': { path: `/operator/integrations/${id}/enable`, ...form({}) },
+    'page/disable': { path: `/operator/integrations/${otherId}/disable`, ...form({}) },
+    api: {
+      path: `${API}/integrations`,
+      ...(method === 'POST' ? json({ provider: 'acme', name: 'made', credentials: CREDENTIALS }) : {}),
+    },
+    'api/id': { path: `${API}/integrations/${target}`, ...(method === 'PATCH' ? json({ name: 'renamed' }) : {}) },
+    'api/enable': { path: `${API}/integrations/${id}/enable` },
+    'api/disable': { path: `${API}/integrations/${otherId}/disable` },
+    'api/unknown': { path: `${API}/nothing` },
+  }
+  const oauth: (typeof routes)[string] = {
+    path: `/integrations/${id}/oauth/${method === 'POST' ? 'revoke' : 'authorize'}`,
+  }
+  const { path, body, type } = routes[name] ?? oauth
+  const response = await app.request(
+    // A link's query means nothing to the other routes, and theirs is checked.
+    `http://localhost:3000${path}${query}`,
+    {
+      method,
+      headers: {
+        ...(name === 'webhook' ? { 'x-signature': sign('{}'), 'x-delivery': 'one' } : {}),
+        ...(type === undefined ? {} : { 'content-type': type }),
+        ...(csrfToken === undefined ? {} : { 'x-csrf-token': csrfToken }),
+        ...headers,
+      },
+      ...(body === undefined || method === 'GET' ? {} : { body }),
+    },
+    from(peer),
+  )
+  return response.status
+}
+
+it.each(ROWS)('%s', async (route, expected) => {
+  const statuses: Record<string, number> = {}
+  for (const caller of CALLERS) statuses[caller] = await statusOf(route, caller)
+  expect(statuses).toEqual(Object.fromEntries(CALLERS.map((caller, index) => [caller, expected[index]])))
+})

@@ -1,0 +1,268 @@
+/** What a browser gets: signing in and out, the list, its forms, and the headers around them. */
+import { createHash } from 'node:crypto'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { serve } from '@hono/node-server'
+import type { Hono } from 'hono'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createApi } from '../../src/api/app.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { BASE_URL, COOKIE, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
+import { webhookProvider } from '../support/providers.ts'
+import { logsOf, makeIntegration } from '../support/rows.ts'
+
+const HTML = { accept: 'text/html,application/xhtml+xml' }
+const encryptionKeys = encryptionKey('shared')
+
+let database: TestDatabase
+let test: TestIntegrations
+let api: Hono
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = made(TOKENS)
+  api = createApi(test.integrations)
+})
+
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+function made(tokens: readonly (typeof TOKENS)[number][], baseUrl: string = BASE_URL): TestIntegrations {
+  const providers = { acme: webhookProvider() }
+  return testIntegrations(database.url, { encryptionKeys, providers, baseUrl, config: { operator: { tokens } } })
+}
+
+function post(path: string, fields: Record<string, string>, headers: Record<string, string> = {}, app = api) {
+  return app.request(path, {
+    method: 'POST',
+    headers: { origin: BASE_URL, 'content-type': 'application/x-www-form-urlencoded', ...headers },
+    body: new URLSearchParams(fields).toString(),
+  })
+}
+
+describe('signing in', () => {
+  it('leads from any page to the login page, and back to it', async () => {
+    const asked = '/operator/api/v1/integrations?provider=acme&limit=2'
+    const sent = await api.request(asked, { headers: HTML })
+    expect([sent.status, sent.headers.get('location')]).toEqual([
+      302,
+      `/operator/login?${new URLSearchParams({ next: asked })}`,
+    ])
+    const page = await (await api.request(sent.headers.get('location') ?? '', { headers: HTML })).text()
+    expect(page).toContain(`name="next" value="${asked.replace('&', '&amp;')}"`)
+    const answer = await post('/operator/login', { token: READ_TOKEN, next: asked })
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, asked])
+    const [cookie = ''] = (answer.headers.get('set-cookie') ?? '').split(';')
+    expect((await api.request(asked, { headers: { cookie } })).status).toBe(200)
+  })
+
+  it.each([
+    ['a program', { accept: 'application/json' }],
+    ['a browser that shows a wrong token', { ...HTML, authorization: `Bearer ${WRONG_TOKEN}` }],
+  ])('is not asked of %s: 401 and how to do it', async (_, headers) => {
+    const answer = await api.request('/operator', { headers })
+    expect([answer.status, answer.headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
+    expect(await answer.json()).toMatchObject({ code: 'unauthenticated' })
+  })
+
+  it.each([
+    'https://evil.example/',
+    '//evil.example',
+    '/\\evil.example',
+    '/\t/evil.example',
+    'javascript:alert(1)',
+    '',
+  ])('never leads to %j', async (next) => {
+    const page = await (await api.request(`/operator/login?${new URLSearchParams({ next })}`)).text()
+    expect(page).toContain('name="next" value="/operator"')
+    const answer = await post('/operator/login', { token: READ_TOKEN, next })
+    expect(answer.headers.get('location')).toBe('/operator')
+  })
+
+  it('sets a cookie that scripts, other sites and plain http do not get', async () => {
+    const answer = await post('/operator/login', { token: READ_TOKEN })
+    const [value, ...attributes] = (answer.headers.get('set-cookie') ?? '').split('; ')
+    expect(value).toMatch(new RegExp(`^${COOKIE}=[\\w-]{43}$`))
+    expect(attributes.map((attribute) => attribute.replace(/=.*GMT$/, '')).sort()).toEqual(
+      ['Expires', 'HttpOnly', 'Path=/', 'SameSite=Strict', 'Secure'].sort(),
+    )
+    const expires = new Date(attributes.find((attribute) => attribute.startsWith('Expires='))?.slice(8) ?? '')
+    expect(Math.abs(expires.getTime() - Date.now() - 8 * 3_600_000)).toBeLessThan(60_000)
+  })
+
+  it('without https goes without the prefix and Secure', async () => {
+    const plain = made(TOKENS, 'http://localhost:3000')
+    const headers = { origin: 'http://localhost:3000' }
+    const answer = await post('/operator/login', { token: READ_TOKEN }, headers, createApi(plain.integrations))
+    expect(answer.headers.get('set-cookie')).toMatch(/^integrations_operator=[\w-]{43}; (?!.*Secure)/)
+    await plain.close()
+  })
+
+  it('with a token that is nobody’s is a 401 page with one log line, neither of which names it', async () => {
+    const before = test.lines.length
+    const answer = await post('/operator/login', { token: WRONG_TOKEN })
+    const page = await answer.text()
+    expect([answer.status, answer.headers.get('set-cookie')]).toEqual([401, null])
+    expect(page).toContain('role="alert"')
+    expect(test.lines.slice(before)).toMatchObject([{ level: 'warn' }])
+    expect(page + JSON.stringify(test.lines.slice(before))).not.toContain(WRONG_TOKEN)
+  })
+
+  it.each([
+    ['another content type', 'application/json', JSON.stringify({ token: READ_TOKEN })],
+    ['a file in its place', 'multipart/form-data; boundary=x', `--x\r\n\r\n${READ_TOKEN}\r\n--x--`],
+  ])('with %s is a 401', async (_, type, body) => {
+    const headers = { origin: BASE_URL, 'content-type': type }
+    expect((await api.request('/operator/login', { method: 'POST', headers, body })).status).toBe(401)
+  })
+
+  it('works below a path of the base URL', async () => {
+    const below = made(TOKENS, `${BASE_URL}/hub`)
+    const app = createApi(below.integrations)
+    expect((await app.request('/operator', { headers: HTML })).headers.get('location')).toBe(
+      '/hub/operator/login?next=%2Fhub%2Foperator',
+    )
+    const answer = await post('/operator/login', { token: READ_TOKEN }, {}, app)
+    expect(answer.headers.get('location')).toBe('/hub/operator')
+    await below.close()
+  })
+})
+
+describe('signing out', () => {
+  it('ends the session and takes the cookie back', async () => {
+    const { cookie, csrfToken } = await signIn(test.integrations, READ_TOKEN)
+    const answer = await post('/operator/logout', { csrf_token: csrfToken }, { cookie })
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/operator/login'])
+    expect(answer.headers.get('set-cookie')).toMatch(new RegExp(`^${COOKIE}=; Max-Age=0; Path=/`))
+    expect((await api.request('/operator', { headers: { cookie } })).status).toBe(401)
+  })
+
+  it('needs the session’s own CSRF token', async () => {
+    const { cookie } = await signIn(test.integrations, READ_TOKEN)
+    const other = await signIn(test.integrations, READ_TOKEN)
+    const answer = await post('/operator/logout', { csrf_token: other.csrfToken }, { cookie })
+    expect([answer.status, await answer.json()]).toMatchObject([403, { code: 'invalid_csrf_token' }])
+    expect((await api.request('/operator', { headers: { cookie } })).status).toBe(200)
+  })
+})
+
+it('a session ends with its token', async () => {
+  const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
+  const later = made([TOKENS[0]])
+  expect((await createApi(later.integrations).request('/operator', { headers: { cookie } })).status).toBe(401)
+  await later.close()
+})
+
+describe('the page', () => {
+  it('shows each integration, newest first, with a form that works', async () => {
+    const { id } = await makeIntegration(test, 'acme', { name: 'Switch me' })
+    const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
+    const page = await (await api.request('/operator', { headers: { cookie } })).text()
+    expect(page).toMatch(/<th scope="row">Switch me<\/th><td>acme<\/td><td>healthy<\/td><td>yes<\/td><td>never<\/td>/)
+    const form = new RegExp(
+      `<form method="post" action="(/operator/integrations/${id}/disable)"><input type="hidden" name="csrf_token" value="([\\w-]+)">`,
+    )
+    const [, action = '', csrf = ''] = form.exec(page) ?? []
+    const answer = await post(action, { csrf_token: csrf }, { cookie })
+    expect([answer.status, answer.headers.get('location')]).toEqual([303, '/operator'])
+    expect((await test.integrations.get(id)).isActive).toBe(false)
+    expect((await logsOf(test, id, 'operator'))[0]?.metadata).toEqual({
+      token: 'operator',
+      action: 'disable',
+      target: `integration:${id}`,
+    })
+    const after = await (await api.request('/operator', { headers: { cookie } })).text()
+    expect(after).toContain(`action="/operator/integrations/${id}/enable"`)
+  })
+
+  it('shows a reader no actions', async () => {
+    await makeIntegration(test, 'acme')
+    const { cookie } = await signIn(test.integrations, READ_TOKEN)
+    const page = await (await api.request('/operator', { headers: { cookie } })).text()
+    expect(page).toContain('reader')
+    expect(page.match(/<form [^>]*>/g)).toEqual(['<form method="post" action="/operator/logout">'])
+  })
+
+  it('escapes what others have named', async () => {
+    const name = `"><script>alert('x')</script><img src=x onerror=alert(1)>&amp;`
+    await makeIntegration(test, 'acme', { name })
+    const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
+    const page = await (await api.request('/operator', { headers: { cookie } })).text()
+    expect(page).not.toMatch(/<script|<img/)
+    expect(page).toContain(
+      '&quot;&gt;&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;&amp;amp;',
+    )
+  })
+
+  it('escapes what the address says', async () => {
+    const next = `/"><script>alert(1)</script>`
+    const page = await (await api.request(`/operator/login?${new URLSearchParams({ next })}`)).text()
+    expect(page).not.toContain('<script')
+  })
+
+  it('goes on to the older ones', async () => {
+    const many = made(TOKENS)
+    for (let index = 0; index < 51; index += 1) await makeIntegration(many, 'acme', { name: `of many ${index}` })
+    const headers = { authorization: `Bearer ${READ_TOKEN}` }
+    const first = await (await api.request('/operator', { headers })).text()
+    const [, older = ''] = /<a href="([^"]+)">Older<\/a>/.exec(first) ?? []
+    expect(first).not.toContain('of many 0<')
+    expect(await (await api.request(older, { headers })).text()).toContain('of many 0<')
+    await many.close()
+  })
+})
+
+it('every page allows one style and no script, and is neither framed, kept nor told to others', async () => {
+  const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
+  for (const path of ['/operator', '/operator/login']) {
+    const answer = await api.request(path, { headers: { cookie } })
+    const text = await answer.text()
+    const style = /<style>([\s\S]*?)<\/style>/.exec(text)?.[1] ?? ''
+    const hash = createHash('sha256').update(style).digest('base64')
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      'content-type': 'text/html; charset=UTF-8',
+      'content-security-policy': `default-src 'none'; style-src 'sha256-${hash}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'`,
+      // Under no-referrer a browser would send "Origin: null" with these very forms.
+      'referrer-policy': 'same-origin',
+      'x-content-type-options': 'nosniff',
+      'x-frame-options': 'DENY',
+      'cache-control': 'no-store',
+    })
+    expect(text).not.toMatch(/<script|\sstyle=|\son\w+=|https?:\/\//)
+    expect(text).toMatch(/<html lang="en">/)
+  }
+})
+
+it('in `dev` shows the page at once to this machine, with forms that need no session', async () => {
+  const dev = testIntegrations(database.url, { encryptionKeys, providers: { acme: webhookProvider() }, dev: true })
+  const { id } = await makeIntegration(dev, 'acme')
+  const app = createApi(dev.integrations)
+  const host = '127.0.0.1:3000'
+  const local = from('127.0.0.1')
+  const page = await app.request('http://127.0.0.1:3000/operator', { headers: { host, ...HTML } }, local)
+  expect([page.status, await page.text()]).toEqual([
+    200,
+    expect.stringContaining(`/operator/integrations/${id}/disable`),
+  ])
+  const init = { method: 'POST', headers: { host, origin: 'http://127.0.0.1:3000' } }
+  const answer = await app.request(`http://127.0.0.1:3000/operator/integrations/${id}/disable`, init, local)
+  expect([answer.status, (await dev.integrations.get(id)).isActive]).toEqual([303, false])
+  await dev.close()
+})
+
+it('in `dev` knows this machine by the connection itself', async () => {
+  const dev = testIntegrations(database.url, { encryptionKeys, dev: true })
+  const server = serve({ fetch: createApi(dev.integrations).fetch, port: 0, hostname: '127.0.0.1' }) as Server
+  if (!server.listening) await new Promise((listening) => server.once('listening', listening))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/operator`
+  expect((await fetch(url)).status).toBe(200)
+  expect((await fetch(url, { headers: { 'x-forwarded-for': '203.0.113.7' } })).status).toBe(401)
+  server.closeAllConnections()
+  server.close()
+  await dev.close()
+})

@@ -1,0 +1,425 @@
+/**
+ * The doctor on a whole stack of real processes: faults are planted one by one, the doctor is run as a process and must find
+ * that one alone, and what it prints as the remedy is run by a shell, as printed. Then the doctor finds nothing.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { partsOf } from '../../src/integrations.ts'
+import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { scheduleId } from '../../src/workflows/messages.ts'
+import type { OwnStack } from '../e2e/own-stack.ts'
+import { startOwnStack, until } from '../e2e/own-stack.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const PREFIX = 'integrations'
+const TOKEN = { name: 'test', sha256: createHash('sha256').update('of the tests').digest('hex'), scopes: ['read'] }
+
+interface Finding {
+  readonly check: string
+  readonly status: 'ok' | 'warning' | 'fault' | 'skipped'
+  readonly message: string
+  readonly remedy: string | null
+}
+type Environment = Readonly<Record<string, string>>
+
+let stack: OwnStack
+let client: Client
+/** First on PATH: `integrations` as npm links it, `temporal` as this machine has it. */
+let bin: string
+
+beforeAll(async () => {
+  stack = await startOwnStack({ sandboxEntries: 3, env: { INTEGRATIONS__OPERATOR__TOKENS: JSON.stringify([TOKEN]) } })
+  client = new Client({ connection: await Connection.connect({ address: stack.temporalAddress }) })
+  bin = join(stack.folder, 'bin')
+  await mkdir(bin)
+  await symlink(await findTemporalBinary(), join(bin, 'temporal'))
+  const command = `exec "${process.execPath}" --conditions=durable-source --import tsx src/bin/integrations.ts "$@"\n`
+  await writeFile(join(bin, 'integrations'), `#!/bin/sh\n${command}`)
+  await chmod(join(bin, 'integrations'), 0o755)
+  await until('the first run has ended', async () => {
+    const [row] = await stack.sql`select last_synced_at from integrations`
+    return row?.last_synced_at !== null
+  })
+})
+afterAll(async () => {
+  await client?.connection.close()
+  await stack?.stop()
+})
+
+/** A command line, by a shell, in this folder. */
+function start(line: string, env: Environment = {}, folder = ROOT): ChildProcess {
+  return spawn('sh', ['-c', line], {
+    cwd: folder,
+    env: { ...process.env, PATH: `${bin}:${process.env.PATH}`, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+}
+
+function run(line: string, env: Environment = {}): Promise<{ exitCode: number | null; out: string; err: string }> {
+  const child = start(line, env)
+  let out = ''
+  let err = ''
+  child.stdout?.on('data', (chunk) => {
+    out += String(chunk)
+  })
+  child.stderr?.on('data', (chunk) => {
+    err += String(chunk)
+  })
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (exitCode) => resolve({ exitCode, out, err }))
+  })
+}
+
+async function doctor(env: Environment = {}, options = ''): Promise<{ exitCode: number | null; findings: Finding[] }> {
+  const { exitCode, out, err } = await run(`integrations doctor --json ${options}`, env)
+  try {
+    return { exitCode, findings: (JSON.parse(out) as { findings: Finding[] }).findings }
+  } catch (cause) {
+    throw new Error(`no document: ${out}\n${err}`, { cause })
+  }
+}
+
+const wrong = (findings: readonly Finding[]): Finding[] =>
+  findings.filter(({ status }) => status === 'fault' || status === 'warning')
+
+/** The doctor finds this alone. @returns the finding */
+async function findsAlone(check: string, status: 'fault' | 'warning', env: Environment = {}): Promise<Finding> {
+  const { exitCode, findings } = await doctor(env)
+  const found = wrong(findings)
+  expect(
+    found.map((finding) => [finding.check, finding.status]),
+    JSON.stringify(found),
+  ).toEqual([[check, status]])
+  expect(exitCode).toBe(status === 'fault' ? 1 : 0)
+  return found[0] as Finding
+}
+
+/** Runs what the doctor printed, as it was printed. */
+async function mend({ remedy }: Finding, env: Environment = {}): Promise<string> {
+  const { exitCode, out, err } = await run(remedy as string, env)
+  expect({ remedy, exitCode, err: exitCode === 0 ? '' : err }).toEqual({ remedy, exitCode: 0, err: '' })
+  return out
+}
+
+async function findsNothing(env: Environment = {}): Promise<void> {
+  const { exitCode, findings } = await doctor(env, '--fail-on warning')
+  expect(wrong(findings)).toEqual([])
+  expect(findings.filter(({ status }) => status === 'skipped')).toEqual([])
+  expect(exitCode).toBe(0)
+}
+
+/** An integration that no Schedule starts, so that a planted row stays as it was planted. */
+async function quietIntegration(name: string): Promise<number> {
+  const created = await stack.integrations.create({
+    provider: 'github',
+    name,
+    credentials: { token: 'sandbox-token', webhook_secret: 'of the tests' },
+    metadata: { owner: 'octo-sandbox', repo: 'widgets', base_url: stack.sandboxUrl },
+    isActive: false,
+  })
+  return created.id
+}
+
+/** One that takes webhooks, and that is not due. */
+async function listeningIntegration(name: string): Promise<number> {
+  const id = await quietIntegration(name)
+  await stack.sql`update integrations set is_active = true, next_sync_at = now() + interval '1 day' where id = ${id}`
+  return id
+}
+
+/** A database of its own beside the stack's: with other keys and tables, the same Temporal. */
+async function otherDatabase(name: string): Promise<Environment> {
+  await stack.sql.unsafe(`create database ${name}`)
+  const url = new URL(stack.databaseUrl)
+  url.pathname = `/${name}`
+  return { DATABASE_URL: url.href }
+}
+
+describe('a healthy stack', () => {
+  it('has neither fault nor warning, and each check was looked at', async () => {
+    await findsNothing()
+  })
+
+  it('is told in one line', async () => {
+    const { exitCode, out } = await run('integrations doctor')
+    expect(out).toContain('All is well: 19 checks without a finding.')
+    expect(exitCode).toBe(0)
+  })
+})
+
+describe('the database', () => {
+  it('that does not answer is told, what needs it is skipped, the rest is looked at', async () => {
+    const env = { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' }
+    const { findings } = await doctor(env)
+    expect(wrong(findings).map(({ check }) => check)).toEqual(['database.reachable'])
+    expect(findings.find(({ check }) => check === 'webhooks.pending')).toMatchObject({
+      status: 'skipped',
+      message: 'Not looked at: see database.reachable.',
+    })
+    expect(findings.find(({ check }) => check === 'temporal.workers')?.status).toBe('ok')
+    const { exitCode, out } = await run('integrations doctor', env)
+    expect(exitCode).toBe(1)
+    expect(out).toMatch(/^1 fault, 0 warnings, \d+ skipped, \d+ ok\.\n\nFAULT +database\.reachable .*\n {2}psql /)
+    const psql = await run(wrong(findings)[0]?.remedy as string, env)
+    expect(psql.err).toContain('Connection refused')
+  })
+
+  it('whose tables are behind', async () => {
+    const env = await otherDatabase('behind')
+    await mend(await findsAlone('database.migrations', 'fault', env), env)
+    await findsNothing(env)
+  })
+})
+
+describe('the keys', () => {
+  it('that are others under the same id', async () => {
+    const other = randomBytes(32).toString('base64')
+    const env = { INTEGRATIONS_ENCRYPTION_KEYS_FILE: '', INTEGRATIONS_ENCRYPTION_KEYS: `dev:${other}` }
+    const found = await findsAlone('keys.match', 'fault', env)
+    expect(found.message).toContain('dev')
+    expect(found.message).not.toContain(other)
+    await mend(found, env)
+  })
+
+  it('of which an older one wrote rows', async () => {
+    const database = await otherDatabase('rotated')
+    const older = `a:${randomBytes(32).toString('base64')}`
+    const newer = `b:${randomBytes(32).toString('base64')}`
+    const with_ = (keys: string): Environment => ({
+      ...database,
+      INTEGRATIONS_ENCRYPTION_KEYS_FILE: '',
+      INTEGRATIONS_ENCRYPTION_KEYS: keys,
+    })
+    await run('integrations migrate', with_(older))
+    const installed = await run(
+      'integrations install github --skip-check --name x --credential token=t --credential webhook_secret=w --metadata owner=o --metadata repo=r',
+      with_(older),
+    )
+    expect(installed).toMatchObject({ exitCode: 0 })
+    await run(`psql "$DATABASE_URL" -c 'update integrations set is_active = false'`, with_(older))
+    const env = with_(`${newer},${older}`)
+    const found = await findsAlone('keys.rotation', 'warning', env)
+    expect(found.message).toContain('1 integration with "a"')
+    await mend(found, env)
+    await findsNothing(env)
+  })
+})
+
+describe('Temporal', () => {
+  it('that has no such namespace', async () => {
+    const env = { TEMPORAL_NAMESPACE: 'forgotten' }
+    await mend(await findsAlone('temporal.reachable', 'fault', env), env)
+    await until(
+      'the namespace is known',
+      async () => !wrong((await doctor(env)).findings).some(({ check }) => check === 'temporal.reachable'),
+    )
+  })
+
+  it('that lost a Schedule', async () => {
+    await client.schedule.getHandle(scheduleId(PREFIX, 'dispatch-syncs')).delete()
+    await mend(await findsAlone('temporal.schedules', 'fault'))
+    await findsNothing()
+  })
+
+  it('with a Schedule that an operator paused', async () => {
+    await client.schedule.getHandle(scheduleId(PREFIX, 'dispatch-syncs')).pause("until Anna's deploy")
+    const found = await findsAlone('temporal.schedules', 'warning')
+    expect(found.message).toContain("until Anna's deploy")
+    await mend(found)
+    await findsNothing()
+  })
+
+  it('with a Schedule that somebody changed', async () => {
+    const handle = client.schedule.getHandle(scheduleId(PREFIX, 'dispatch-syncs'))
+    await handle.update((previous) => ({ ...previous, spec: { intervals: [{ every: '2 minutes' }] } }))
+    const found = await findsAlone('temporal.schedules', 'warning')
+    expect(found.message).toContain('interval 120 s instead of 60 s')
+    await mend(found)
+    await findsNothing()
+  })
+
+  it('whose task queue nobody polls', async () => {
+    const env = { INTEGRATIONS__SYNC__ITEM_QUEUE: 'slow' }
+    const found = await findsAlone('temporal.workers', 'fault', env)
+    expect(found.message).toContain('integrations-slow')
+    const worker = start(`exec ${found.remedy}`, env)
+    try {
+      await until('a worker polls', async () => wrong((await doctor(env)).findings).length === 0, 90)
+    } finally {
+      const ended = new Promise((resolve) => worker.once('close', resolve))
+      worker.kill('SIGTERM')
+      await ended
+    }
+  })
+})
+
+describe('integrations', () => {
+  it('of a provider that is not registered', async () => {
+    const id = await quietIntegration('of a provider that is gone')
+    await stack.sql`update integrations set provider = 'gone' where id = ${id}`
+    const found = await findsAlone('providers.registered', 'fault')
+    expect(await mend(found)).toContain('of a provider that is gone')
+    await mend({ ...found, remedy: `integrations delete ${id} --yes` })
+    await findsNothing()
+  })
+
+  it('that their health switched off', async () => {
+    const id = await quietIntegration('disabled')
+    await stack.sql`update integrations set health_status = 'disabled', consecutive_failures = 50 where id = ${id}`
+    const found = await findsAlone('integrations.disabled', 'fault')
+    expect(found.remedy).toBe(`integrations enable ${id}`)
+    await mend(found)
+    await stack.sql`update integrations set is_active = false where id = ${id}`
+    await findsNothing()
+  })
+
+  it('whose credentials were damaged', async () => {
+    const id = await quietIntegration('damaged')
+    await stack.sql`update integrations set credentials = overlay(credentials placing 'AAAA' from 60) where id = ${id}`
+    await mend(await findsAlone('keys.readable', 'fault'))
+    const { encryption } = partsOf(stack.integrations).framework
+    await stack.sql`update integrations set credentials = ${encryption.encrypt(id, { token: 't', webhook_secret: 'w' })}
+                    where id = ${id}`
+    await findsNothing()
+  })
+})
+
+describe('webhooks', () => {
+  const plant = async (integrationId: number, status: string, age: string): Promise<number> => {
+    const [row] = await stack.sql<{ id: string }[]>`
+      insert into integration_webhooks
+        (integration_id, delivery_id, event_type, payload, headers, status, attempts, claim, error, updated_at)
+      values (${integrationId}, ${`planted-${integrationId}`}, 'ping', '{"zen":"Keep it logically awesome."}',
+              '{"x-github-event":["ping"],"content-type":["application/json"]}', ${status},
+              ${status === 'pending' ? 0 : 1}, ${status === 'processing' ? 'a-run-that-is-gone:1' : null},
+              ${status === 'failed' ? 'the listener threw' : null}, now() - ${age}::interval)
+      returning id`
+    return Number(row?.id)
+  }
+  const isProcessed = async (id: number): Promise<boolean> => {
+    const [row] = await stack.sql`select status from integration_webhooks where id = ${id}`
+    return row?.status === 'processed'
+  }
+
+  it('that wait without an inbox', async () => {
+    const webhook = await plant(await listeningIntegration('unwoken'), 'pending', '10 minutes')
+    const found = await findsAlone('webhooks.pending', 'fault')
+    expect(found.message).toContain('1 webhook of integration')
+    await mend(found)
+    await until('it is processed', () => isProcessed(webhook))
+    await findsNothing()
+  })
+
+  it('whose inbox is gone while it held them', async () => {
+    const webhook = await plant(await listeningIntegration('stranded'), 'processing', '2 hours')
+    await mend(await findsAlone('webhooks.processing', 'fault'))
+    await until('it is processed', () => isProcessed(webhook))
+    await findsNothing()
+  })
+
+  it('that failed', async () => {
+    const webhook = await plant(await listeningIntegration('failed'), 'failed', '1 hour')
+    expect(await mend(await findsAlone('webhooks.failed', 'warning'))).toContain('the listener threw')
+    await stack.sql`delete from integration_webhooks where id = ${webhook}`
+    await findsNothing()
+  })
+})
+
+describe('syncs', () => {
+  it('whose workflow is gone', async () => {
+    const [log] = await stack.sql<{ id: string }[]>`
+      insert into integration_logs (integration_id, operation, direction, status, metadata, created_at)
+      values (${stack.integrationId}, 'sync', 'inbound', 'processing',
+              '{"run_id":"gone","incremental":true,"cursor_before":null,"enumerated":false}', now() - interval '1 hour')
+      returning id`
+    await mend(await findsAlone('sync.stuck', 'fault'))
+    const [closed] = await stack.sql`select status from integration_logs where id = ${log?.id as string}`
+    expect(closed).toEqual({ status: 'failed' })
+    await findsNothing()
+  })
+
+  it('that are overdue since the Schedule does not come round', async () => {
+    const handle = client.schedule.getHandle(scheduleId(PREFIX, 'dispatch-syncs'))
+    await handle.pause('by the test')
+    await until('nothing runs', async () => {
+      const [row] = await stack.sql`select count(*)::int as runs from integration_logs where status = 'processing'`
+      return row?.runs === 0
+    })
+    await stack.sql`update integrations set next_sync_at = now() - interval '1 hour' where id = ${stack.integrationId}`
+    const found = wrong((await doctor()).findings)
+    expect(found.map(({ check, status }) => [check, status])).toEqual([
+      ['temporal.schedules', 'warning'],
+      ['sync.overdue', 'fault'],
+    ])
+    await mend(found[1] as Finding)
+    await until('it has synced', async () => {
+      const [row] =
+        await stack.sql`select next_sync_at > now() as planned from integrations where id = ${stack.integrationId}`
+      return row?.planned === true
+    })
+    await mend(found[0] as Finding)
+    await findsNothing()
+  })
+
+  it('with failed items that no later run can make up for', async () => {
+    const id = await quietIntegration('held')
+    await stack.sql`insert into integration_sync_items (integration_id, event_class, status, error)
+                    values (${id}, 'test.thing', 'failed', 'the listener threw')`
+    await mend(await findsAlone('sync.failed_items', 'warning'))
+    await findsNothing()
+  })
+})
+
+describe('access', () => {
+  it('without an operator’s token', async () => {
+    const env = { INTEGRATIONS__OPERATOR__TOKENS: '' }
+    const printed = await mend(await findsAlone('access.tokens', 'warning', env), env)
+    const token = /# token: (\S+)/.exec(printed)?.[1] as string
+    const shown = await run(`${/^export .*$/m.exec(printed)?.[0]}; printf %s "$INTEGRATIONS__OPERATOR__TOKENS"`)
+    expect(JSON.parse(shown.out)).toMatchObject([{ sha256: createHash('sha256').update(token).digest('hex') }])
+    await findsNothing({ INTEGRATIONS__OPERATOR__TOKENS: shown.out })
+  })
+})
+
+describe('integrations schedules', () => {
+  it('shows them, removes those that are left over, and creates what is missing', async () => {
+    await client.schedule.create({
+      scheduleId: scheduleId(PREFIX, 'of-an-older-release'),
+      spec: { intervals: [{ every: '1 day' }] },
+      action: { type: 'startWorkflow', workflowType: 'none', taskQueue: 'none', args: [] },
+    })
+    const standings = async (options = ''): Promise<unknown> => {
+      const rows = JSON.parse((await run(`integrations schedules --json ${options}`)).out) as {
+        name: string
+        standing: string
+      }[]
+      return rows.map(({ name, standing }) => [name, standing])
+    }
+    const both = [
+      ['dispatch-syncs', 'in step'],
+      ['of-an-older-release', 'left over'],
+    ]
+    // A Schedule is in the server's list a moment after it was made.
+    await until('it is listed', async () => JSON.stringify(await standings()) === JSON.stringify(both))
+    expect(await standings('--apply')).toEqual([['dispatch-syncs', 'in step']])
+    expect((await run('integrations schedules')).out).toContain('integrations:schedule:dispatch-syncs')
+  })
+
+  it('ends with 2 when Temporal is not reached', async () => {
+    const { exitCode, err } = await run('integrations schedules', { TEMPORAL_ADDRESS: '127.0.0.1:1' })
+    expect(err).toContain('Temporal was not reached at 127.0.0.1:1')
+    expect(exitCode).toBe(2)
+  })
+})
+
+it('never shows a key', async () => {
+  const key = (await readFile(join(stack.folder, 'encryption-keys'), 'utf8')).split(':')[1]?.trim() as string
+  expect(JSON.stringify(await doctor())).not.toContain(key)
+})

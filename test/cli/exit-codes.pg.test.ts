@@ -1,0 +1,109 @@
+/** Every command where something is missing: its exit code, and its one document with --json. */
+import { randomBytes } from 'node:crypto'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
+import { createIntegrations } from '../../src/integrations.ts'
+import { encryptionKey } from '../support/integrations.ts'
+import type { Ran } from './run.ts'
+import { runCommand } from './run.ts'
+
+const KEY = encryptionKey('k1')
+const PASSWORD = 'open-sesame'
+/** Nobody listens there: it is reserved, and not for us. */
+const CLOSED_PORT = 1
+
+let empty: string
+
+beforeAll(async () => {
+  const name = `empty_${randomBytes(6).toString('hex')}`
+  empty = Object.assign(new URL(inject('postgresUrl')), { pathname: name }).href
+  const sql = postgres(inject('postgresUrl'), { max: 1, fetch_types: false })
+  await sql.unsafe(`create database ${name}`)
+  await sql.end()
+})
+
+afterAll(async () => {
+  const sql = postgres(inject('postgresUrl'), { max: 1, fetch_types: false })
+  await sql.unsafe(`drop database ${new URL(empty).pathname.slice(1)} with (force)`)
+  await sql.end()
+})
+
+const ON_TABLES = [
+  ['keys', 'status'],
+  ['keys', 'rotate'],
+  ['keys', 'rotate', '--dry-run'],
+  ['install', 'demo', '--name', 'ours'],
+  ['list'],
+  ['show', '1'],
+  ['enable', '1'],
+  ['disable', '1'],
+  ['delete', '1', '--yes'],
+  ['erase', '1', '--yes'],
+  ['sync', '--integration', '1'],
+]
+const MIGRATE = [['migrate'], ['migrate', '--dry-run']]
+
+/** Made and closed by the command itself, as in a process. */
+async function run(words: readonly string[], options: IntegrationsOptions): Promise<Ran> {
+  const load = async (): Promise<Integrations> =>
+    createIntegrations({ encryptionKeys: KEY, providers: { demo: {} }, ...options })
+  const ran = await runCommand(load, [...words, '--json'])
+  expect(ran.out).toMatch(/^[^\n]+\n$/)
+  expect(ran.out + ran.err).not.toContain(PASSWORD)
+  return ran
+}
+
+describe('without Postgres', () => {
+  const database = `postgres://app:${PASSWORD}@127.0.0.1:${CLOSED_PORT}/app`
+
+  it.each([...MIGRATE, ...ON_TABLES].map((words) => [words]))('%j ends with 2', async (words) => {
+    const ran = await run(words, { database })
+    expect(ran.exitCode).toBe(2)
+    expect(ran.json()).toEqual({
+      error: {
+        code: 'backend_unreachable',
+        message: expect.stringContaining(`Postgres was not reached at 127.0.0.1:${CLOSED_PORT}.`),
+      },
+    })
+  })
+
+  it.each([[['config']], [['keys', 'generate']], [['completion', 'bash']]])('%j does not need it', async (words) => {
+    expect((await run(words, { database })).exitCode).toBe(0)
+  })
+})
+
+describe('on tables that are behind', () => {
+  it.each(ON_TABLES.map((words) => [words]))('%j ends with 1 and names the command that mends it', async (words) => {
+    const ran = await run(words, { database: empty })
+    expect(ran.exitCode).toBe(1)
+    expect(ran.json()).toEqual({
+      error: { code: 'schema_behind', message: expect.stringContaining('`integrations migrate`') },
+    })
+  })
+
+  it('migrate --dry-run names what migrate then applies', async () => {
+    const dry = await run(['migrate', '--dry-run'], { database: empty })
+    const { pending }: { pending: string[] } = dry.json()
+    expect(pending.length).toBeGreaterThan(0)
+    expect(dry.json()).toEqual({ applied: [], pending })
+    expect((await run(['list'], { database: empty })).exitCode).toBe(1)
+    expect((await run(['migrate'], { database: empty })).json()).toEqual({ applied: pending, pending: [] })
+    expect((await run(['migrate'], { database: empty })).json()).toEqual({ applied: [], pending: [] })
+    expect((await run(['list'], { database: empty })).json()).toEqual([])
+  })
+})
+
+describe('with a bad configuration', () => {
+  it.each([...MIGRATE, ...ON_TABLES, ['config']].map((words) => [words]))('%j ends with 1', async (words) => {
+    const config = { webhook: { max_attempts: '3', max_payload_byte: 1 } } as never
+    const ran = await run(words, { config, database: empty })
+    expect(ran.exitCode).toBe(1)
+    expect(ran.json()).toMatchObject({
+      error: {
+        code: 'invalid_configuration',
+        problems: [{ key: 'webhook.max_payload_byte' }, { key: 'webhook.max_attempts' }],
+      },
+    })
+  })
+})

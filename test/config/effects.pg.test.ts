@@ -1,0 +1,411 @@
+/** What each configuration key changes, shown with two values of it. The table of all keys: effects.test.ts. */
+import { createHash } from 'node:crypto'
+import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
+import type { MiddlewareHandler } from 'hono'
+import { afterAll, beforeAll, describe, expect } from 'vitest'
+import type { ItemBatchResult } from '../../src/activities/sync-items.ts'
+import { createApi } from '../../src/api/app.ts'
+import type { CacheStore } from '../../src/cache/store.ts'
+import type { Config, ConfigInput } from '../../src/config/schema.ts'
+import type { LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
+import type { IntegrationsOptions } from '../../src/integrations.ts'
+import { mappedTable } from '../../src/operations/mapped-table.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import { runActivity } from '../support/activities.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
+import { sign, syncProvider, ThingSynced, webhookProvider } from '../support/providers.ts'
+import {
+  itemOf,
+  logsOf,
+  makeIntegration,
+  makeItem,
+  makeRun,
+  makeWebhook,
+  setIntegration,
+  webhookOf,
+} from '../support/rows.ts'
+import { effect } from './effects-table.ts'
+
+const INTERVAL_MINUTES = 10
+const notes = pgTable('notes', {
+  id: bigint('id', { mode: 'number' }).primaryKey().generatedAlwaysAsIdentity(),
+  text: text('text').notNull(),
+})
+const note = mappedTable(notes, { type: 'note' })
+/** One ring for all, so that two deployments can work on one integration. */
+const encryptionKeys = encryptionKey('effects')
+
+let database: TestDatabase
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  await withConfig(
+    {},
+    ({ sql }) => sql`create table notes (id bigint primary key generated always as identity, text text not null)`,
+  )
+})
+
+afterAll(() => database.drop())
+
+describe('names', () => {
+  effect('table_prefix', 'names the tables', async () => {
+    for (const prefix of ['acme', 'globex'])
+      await withConfig({ table_prefix: prefix }, async (test) => {
+        await test.integrations.migrate()
+        await makeIntegration(test, 'acme')
+        expect(await test.sql`select name from ${test.sql(`${prefix}s`)}`).toHaveLength(1)
+      })
+  })
+
+  effect('cache_prefix', 'keeps the locks of two deployments apart', async () => {
+    const upsertBeside = (prefix: string) =>
+      withConfig({ cache_prefix: 'ours', mappings: { lock_wait: 0 } }, (first) =>
+        withConfig({ cache_prefix: prefix, mappings: { lock_wait: 0 } }, async (second) => {
+          const integration = await makeIntegration(first, 'acme')
+          const { release } = await holdMapping(integration)
+          const beside = await second.integrations.get(integration.id)
+          return beside.upsertByExternalId('x', note, { text: 'beside' }).finally(release)
+        }),
+      )
+    await expect(upsertBeside('ours')).rejects.toMatchObject({ code: 'lock_timeout' })
+    await expect(upsertBeside('theirs')).resolves.toMatchObject({ text: 'beside' })
+  })
+})
+
+describe('webhooks', () => {
+  effect('webhook.prefix', 'moves the routes', async () => {
+    await withConfig({ webhook: { prefix: 'hooks/v1' } }, async (test) => {
+      expect((await deliver(test, { at: 'hooks/v1' })).status).toBe(200)
+      expect((await deliver(test, { at: 'integrations' })).status).toBe(404)
+    })
+    await withConfig({}, async (test) => expect((await deliver(test, { at: 'integrations' })).status).toBe(200))
+  })
+
+  effect('webhook.max_payload_bytes', 'refuses larger bodies', async () => {
+    const body = '{"n":12345}'
+    const statusAt = (max_payload_bytes: number) =>
+      withConfig({ webhook: { max_payload_bytes } }, async (test) => (await deliver(test, { body })).status)
+    expect(await statusAt(body.length - 1)).toBe(413)
+    expect(await statusAt(body.length)).toBe(200)
+  })
+
+  effect('webhook.middleware', 'is asked before a delivery is taken', async () => {
+    const closed: MiddlewareHandler = async (context) => context.text('Not from there.', 403)
+    const statusAt = (middleware: string[]) =>
+      withConfig({ webhook: { middleware } }, async (test) => (await deliver(test)).status, { middleware: { closed } })
+    expect(await statusAt(['closed'])).toBe(403)
+    expect(await statusAt([])).toBe(200)
+  })
+
+  effect('webhook.concurrency', 'bounds the handlers that run at once', async () => {
+    const mostAt = async (concurrency: number) => {
+      const crowd = crowdOf(concurrency)
+      await handled({ webhook: { concurrency, handler_timeout: 5 } }, crowd.join, 8)
+      return crowd.most()
+    }
+    expect([await mostAt(1), await mostAt(4)]).toEqual([1, 4])
+  })
+
+  effect('webhook.handler_timeout', 'ends the attempt of a handler that takes longer', async () => {
+    const late = occasion()
+    const handle = () => late.happened
+    const patient = handled({ webhook: { handler_timeout: 30 } }, handle)
+    const [timedOut] = await handled({ webhook: { handler_timeout: 1 } }, handle)
+    late.happen()
+    expect(timedOut).toMatchObject({ status: 'failed', error: expect.stringContaining('HandlerTimedOut') })
+    expect(await patient).toMatchObject([{ status: 'processed' }])
+  })
+})
+
+describe('syncs', () => {
+  effect('sync.item_tries', 'ends an item after so many failed attempts', async () => {
+    expect((await attempted({ sync: { item_tries: 1 } }, fails)).row.status).toBe('failed')
+    expect((await attempted({ sync: { item_tries: 2 } }, fails)).row.status).toBe('processing')
+  })
+
+  effect('sync.item_backoff', 'is the wait before the next attempt', async () => {
+    for (const seconds of [7, 70]) {
+      const { row, result } = await attempted({ sync: { item_backoff: [seconds] } }, fails)
+      expect(result.waiting).toEqual([{ id: row.id, seconds }])
+    }
+  })
+
+  effect('sync.item_retry_window', 'ends an item that would wait past it', async () => {
+    const createdAt = new Date(Date.now() - 100_000)
+    const statusAt = async (item_retry_window: number) =>
+      (await attempted({ sync: { item_retry_window, item_backoff: [10] } }, fails, { createdAt })).row.status
+    expect([await statusAt(105), await statusAt(1_000)]).toEqual(['failed', 'processing'])
+  })
+
+  effect('sync.item_timeout', 'fails the attempt of listeners that take longer', async () => {
+    const late = occasion()
+    const listener = () => late.happened
+    const patient = attempted({ sync: { item_timeout: 30 } }, listener)
+    const impatient = await attempted({ sync: { item_timeout: 1 } }, listener)
+    late.happen()
+    expect(impatient.row.status).toBe('processing')
+    expect(impatient.log?.error).toContain('ItemTimedOut')
+    expect((await patient).row.status).toBe('success')
+  })
+
+  effect('sync.item_concurrency', 'bounds the items that run at once', async () => {
+    const mostAt = async (item_concurrency: number) => {
+      const crowd = crowdOf(item_concurrency)
+      await attempted({ sync: { item_concurrency, item_timeout: 5 } }, crowd.join, {}, 8)
+      return crowd.most()
+    }
+    expect([await mostAt(1), await mostAt(4)]).toEqual([1, 4])
+  })
+
+  effect('sync.max_items_per_batch', 'is the number of items beyond which a run warns, and goes on', async () => {
+    const lists = syncProvider(async (session) => {
+      for (const n of [1, 2, 3]) await session.dispatch(new ThingSynced(session.integration, { n }))
+    })
+    const listedAt = (max_items_per_batch: number) =>
+      withConfig(
+        { sync: { max_items_per_batch } },
+        async (test) => {
+          const run = await makeRun(test, (await makeIntegration(test, 'lists')).id, { enumerated: false })
+          const input = { integrationId: run.integrationId, syncLogId: run.id }
+          const { listed } = await runActivity(test.activities.listSyncItems, input)
+          const warned = test.lines.some(({ message }) => message.includes('sync.max_items_per_batch'))
+          return { listed, warned }
+        },
+        { providers: { lists } },
+      )
+    expect(await listedAt(2)).toEqual({ listed: 3, warned: true })
+    expect(await listedAt(3)).toEqual({ listed: 3, warned: false })
+  })
+
+  effect('sync.failure_backoff_max_multiplier', 'bounds the wait after many failed runs', async () => {
+    const minutesAt = (failure_backoff_max_multiplier: number) =>
+      withConfig({ sync: { failure_backoff_max_multiplier } }, async (test) => {
+        const { id } = await makeIntegration(test, 'things')
+        await setIntegration(test, id, { consecutiveSyncFailures: 9 })
+        const run = await makeRun(test, id)
+        await makeItem(test, run, { status: 'failed' })
+        await test.activities.finaliseSyncRun({ integrationId: id, syncLogId: run.id })
+        const [row] = await test.sql`
+          select extract(epoch from next_sync_at - now())::float8 / 60 as minutes from integrations where id = ${id}`
+        return row?.minutes
+      })
+    expect(await minutesAt(2)).toBeCloseTo(2 * INTERVAL_MINUTES, 0)
+    expect(await minutesAt(5)).toBeCloseTo(5 * INTERVAL_MINUTES, 0)
+  })
+})
+
+describe('mappings', () => {
+  effect('mappings.lock_wait', 'is how long a second writer waits for the first', async () => {
+    await withConfig({ mappings: { lock_wait: 0 } }, async (test) => {
+      const integration = await makeIntegration(test, 'acme')
+      const { release } = await holdMapping(integration)
+      const second = integration.upsertByExternalId('x', note, { text: 'second' })
+      await expect(second.finally(release)).rejects.toMatchObject({ code: 'lock_timeout' })
+    })
+    await withConfig({ mappings: { lock_wait: 30 } }, async (test) => {
+      const integration = await makeIntegration(test, 'acme')
+      const { release } = await holdMapping(integration)
+      const refused = refusalOf(test.framework.cache)
+      const second = integration.upsertByExternalId('x', note, { text: 'second' })
+      await refused
+      await release()
+      expect(await second).toMatchObject({ text: 'second' })
+    })
+  })
+
+  effect('mappings.lock_ttl', 'is how long a writer that hangs holds up the next one', async () => {
+    const beside = async (test: TestIntegrations) => {
+      const integration = await makeIntegration(test, 'acme')
+      const { release } = await holdMapping(integration)
+      return { second: integration.upsertByExternalId('x', note, { text: 'second' }), release }
+    }
+    await withConfig({ mappings: { lock_ttl: 1, lock_wait: 30 } }, (short) =>
+      withConfig({ mappings: { lock_ttl: 30, lock_wait: 30 } }, async (long) => {
+        const waits = await beside(long)
+        const passes = await beside(short)
+        expect(
+          await Promise.race([waits.second.then(() => 'held for 30 s'), passes.second.then(() => 'held for 1 s')]),
+        ).toBe('held for 1 s')
+        await Promise.all([passes.release(), waits.release(), waits.second])
+      }),
+    )
+  })
+})
+
+describe('operators', () => {
+  effect('operator.tokens', 'says who may call; without one there is only health', async () => {
+    const token = {
+      name: 'ops',
+      sha256: createHash('sha256').update('of-ops').digest('hex'),
+      scopes: ['read'] as const,
+    }
+    const statusesAt = (tokens: Config['operator']['tokens']) =>
+      withConfig({ operator: { tokens } }, async ({ integrations }) => {
+        const paths = ['/operator/api/v1/healthz', '/operator/api/v1/integrations']
+        const asked = (bearer: string) =>
+          paths.map(async (path) => {
+            const headers = { authorization: `Bearer ${bearer}` }
+            return (await createApi(integrations).request(path, { headers })).status
+          })
+        return { ops: await Promise.all(asked('of-ops')), nobody: await Promise.all(asked('of-nobody')) }
+      })
+    expect(await statusesAt([])).toEqual({ ops: [200, 404], nobody: [200, 404] })
+    expect(await statusesAt([token])).toEqual({ ops: [200, 200], nobody: [200, 401] })
+  })
+})
+
+describe('outbound calls', () => {
+  effect('retry.retry_after_max_seconds', 'caps what a Retry-After asks for', async () => {
+    const callAt = (seconds: number, signal?: AbortSignal) =>
+      withConfig({ retry: { retry_after_max_seconds: seconds } }, async (test) => {
+        const integration = await makeIntegration(test, 'acme')
+        const call = ({ attempt }: { attempt: number }) =>
+          attempt > 1 ? `attempt ${attempt}` : new Response('', { status: 503, headers: { 'Retry-After': '3600' } })
+        return integration.request('things', 'GET', call, signal === undefined ? {} : { signal })
+      })
+    const waiting = new AbortController()
+    const long = callAt(3_600, waiting.signal)
+    expect(await callAt(1)).toBe('attempt 2')
+    waiting.abort()
+    await expect(long).rejects.toMatchObject({ code: 'http_error', status: 503 })
+  })
+
+  effect('logging.max_response_bytes', 'cuts the stored body', async () => {
+    const storedAt = (max_response_bytes: number | null) =>
+      withConfig({ logging: { max_response_bytes } }, async (test) => {
+        const integration = await makeIntegration(test, 'acme')
+        await integration.request('things', 'GET', () => 'x'.repeat(3_000))
+        const [row] = await test.sql`
+          select length(response_data) as bytes from integration_requests where integration_id = ${integration.id}`
+        return row?.bytes
+      })
+    expect([await storedAt(null), await storedAt(2_000), await storedAt(1_024)]).toEqual([3_000, 2_000, 1_024])
+  })
+})
+
+type Options = Pick<IntegrationsOptions, 'providers' | 'middleware'>
+
+/** A deployment of this configuration on the file's database. */
+async function withConfig<Result>(
+  config: ConfigInput,
+  play: (test: TestIntegrations) => PromiseLike<Result>,
+  { providers, ...options }: Options = {},
+): Promise<Result> {
+  const things = syncProvider(() => {}, { defaultSyncInterval: () => INTERVAL_MINUTES })
+  const test = testIntegrations(database.url, {
+    ...options,
+    encryptionKeys,
+    config,
+    providers: { acme: webhookProvider(), things, ...providers },
+  })
+  try {
+    return await play(test)
+  } finally {
+    await test.close()
+  }
+}
+
+async function deliver(test: TestIntegrations, { at = 'integrations', body = '{}' } = {}): Promise<Response> {
+  const { id } = await makeIntegration(test, 'acme')
+  const headers = { 'x-signature': sign(body) }
+  return createApi(test.integrations).request(`/${at}/acme/${id}/webhook`, { method: 'POST', headers, body })
+}
+
+/** What became of so many webhooks in one batch. */
+function handled(config: ConfigInput, handle: () => unknown, count = 1): Promise<WebhookRow[]> {
+  const acme = webhookProvider({ handleWebhook: handle })
+  return withConfig(
+    config,
+    async (test) => {
+      const { id } = await makeIntegration(test, 'acme')
+      const rows = await Promise.all(Array.from({ length: count }, () => makeWebhook(test, id)))
+      await runActivity(test.activities.processPendingWebhooks, {
+        integrationId: id,
+        claim: `effects:${id}`,
+        limit: 100,
+      })
+      return Promise.all(rows.map((row) => webhookOf(test, row.id)))
+    },
+    { providers: { acme } },
+  )
+}
+
+interface Attempted {
+  /** The first item, after the attempt. */
+  readonly row: SyncItemRow
+  readonly result: ItemBatchResult
+  /** Of the failed attempt. */
+  readonly log: LogRow | undefined
+}
+
+/** What became of items of a run in one batch. */
+function attempted(
+  config: ConfigInput,
+  listener: () => unknown,
+  values: Partial<SyncItemRow> = {},
+  count = 1,
+): Promise<Attempted> {
+  return withConfig(config, async (test) => {
+    test.integrations.on(ThingSynced, listener)
+    const run = await makeRun(test, (await makeIntegration(test, 'things')).id)
+    const [first] = await Promise.all(Array.from({ length: count }, () => makeItem(test, run, values)))
+    const input = { syncLogId: run.id, claim: `effects:${run.id}`, take: { kind: 'pending', limit: 100 } as const }
+    const result = await runActivity(test.activities.processSyncItems, input)
+    const [log] = await logsOf(test, run.integrationId, 'sync_item')
+    return { row: await itemOf(test, first?.id ?? 0), result, log }
+  })
+}
+
+function fails(): never {
+  throw new Error('not today')
+}
+
+/** Each who joins waits until so many are there; then they leave one turn of the event loop later. */
+function crowdOf(size: number): { join(): Promise<void>; most(): number } {
+  const full = occasion()
+  let present = 0
+  let most = 0
+  return {
+    async join() {
+      present += 1
+      most = Math.max(most, present)
+      if (present === size) full.happen()
+      await full.happened
+      await new Promise((resolve) => setImmediate(resolve))
+      present -= 1
+    },
+    most: () => most,
+  }
+}
+
+/** A writer of the external id `x` that stands still with the lock in its hand. */
+async function holdMapping(integration: Integration): Promise<{ release(): Promise<void> }> {
+  const [held, released] = [occasion(), occasion()]
+  const holder = integration.upsertByExternalId('x', note, async () => {
+    held.happen()
+    await released.happened
+    return { text: 'first' }
+  })
+  await held.happened
+  return {
+    async release() {
+      released.happen()
+      await holder
+    },
+  }
+}
+
+/** The moment at which somebody finds a lock taken. */
+function refusalOf(cache: CacheStore): Promise<void> {
+  const { acquire } = cache
+  const refused = occasion()
+  cache.acquire = async (...lock) => {
+    const isTaken = !(await acquire(...lock))
+    if (isTaken) refused.happen()
+    return !isTaken
+  }
+  return refused.happened
+}

@@ -1,0 +1,287 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
+import { BackendUnreachable } from '../../src/core/errors.ts'
+import type { ScheduleState, TemporalInspection } from '../../src/framework.ts'
+import type { DoctorProbes, Finding } from '../../src/operations/doctor.ts'
+import { runDoctor } from '../../src/operations/doctor.ts'
+import type { HasOAuth2 } from '../../src/providers/provider.ts'
+import { temporalCommands } from '../../src/temporal/commands.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { syncProvider, webhookProvider } from '../support/providers.ts'
+import { makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../support/rows.ts'
+
+const KEY = encryptionKey('test')
+const HOUR_MS = 3_600_000
+const IN_STEP: ScheduleState = {
+  name: 'dispatch-syncs',
+  id: 'integrations:schedule:dispatch-syncs',
+  standing: 'in step',
+  differences: [],
+  isPaused: false,
+  note: null,
+  lastRunAt: null,
+  nextRunAt: null,
+}
+
+let database: TestDatabase
+let test: TestIntegrations
+/** How Temporal answers. */
+let temporal: { schedules: ScheduleState[]; workers: number; inboxes: Set<number>; unreachable: Error | null }
+let probes: DoctorProbes
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, {
+    encryptionKeys: KEY,
+    config: { operator: { tokens: [{ name: 'test', sha256: 'a'.repeat(64), scopes: ['read'] }] } },
+    providers: {
+      hooks: webhookProvider(),
+      things: syncProvider(() => {}),
+      byhand: syncProvider(() => {}, { defaultSyncInterval: () => null }),
+    },
+  })
+  Object.assign(test.framework, { temporal: scriptedTemporal() })
+})
+afterAll(async () => {
+  await test?.close()
+  await database?.drop()
+})
+
+beforeEach(async () => {
+  temporal = { schedules: [IN_STEP], workers: 1, inboxes: new Set(), unreachable: null }
+  probes = { checkDatabase: async () => {}, pendingMigrations: async () => [], baseUrl: null, dev: false }
+  test.starts.running.clear()
+  await test.sql`delete from integrations`
+})
+
+function scriptedTemporal(): TemporalInspection {
+  const where = { address: 'temporal.example:7233', namespace: 'default' }
+  const { config } = loadConfig({ config: {}, providerKeys: [], optionProviderKeys: [], middlewareNames: [] })
+  return {
+    ...where,
+    commands: temporalCommands(config, where),
+    async check() {
+      if (temporal.unreachable !== null) throw temporal.unreachable
+    },
+    schedules: async () => temporal.schedules,
+    applySchedules: async () => temporal.schedules,
+    pollers: async () => [{ taskQueue: 'integrations-default', workers: temporal.workers }],
+    isInboxRunning: async (id) => temporal.inboxes.has(id),
+  }
+}
+
+async function wrong(): Promise<Finding[]> {
+  const findings = await runDoctor(test.framework, probes)
+  return findings.filter(({ status }) => status === 'fault' || status === 'warning')
+}
+
+const ago = (ms: number): Date => new Date(Date.now() - ms)
+
+it('finds nothing on healthy rows, and looks at everything', async () => {
+  const things = await makeIntegration(test, 'things')
+  const hooks = await makeIntegration(test, 'hooks')
+  await makeWebhook(test, hooks.id, { status: 'pending' })
+  await makeWebhook(test, hooks.id, { status: 'processed', updatedAt: ago(HOUR_MS) })
+  const run = await makeRun(test, things.id, {}, { status: 'success', createdAt: ago(HOUR_MS) })
+  await makeItem(test, run, { status: 'failed', externalId: 'a' })
+  await makeItem(test, run, { status: 'success', externalId: 'a' })
+  const findings = await runDoctor(test.framework, probes)
+  expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
+  expect(findings.length).toBe(19)
+})
+
+describe('pending webhooks', () => {
+  it('are no fault before two minutes have passed, nor while an inbox lives', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(110_000) })
+    expect(await wrong()).toEqual([])
+    await makeWebhook(test, id, { updatedAt: ago(130_000) })
+    expect(await wrong()).toMatchObject([{ check: 'webhooks.pending', status: 'fault' }])
+    temporal.inboxes.add(id)
+    expect(await wrong()).toEqual([])
+  })
+
+  it('are a warning when a living inbox has not got to them for webhook.pending_timeout', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    temporal.inboxes.add(id)
+    await makeWebhook(test, id, { updatedAt: ago(HOUR_MS + 10_000) })
+    expect(await wrong()).toMatchObject([
+      { check: 'webhooks.pending', status: 'warning', remedy: expect.stringContaining('workflow query') },
+    ])
+  })
+
+  it('of an integration that its health disabled wait on purpose', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(HOUR_MS) })
+    await setIntegration(test, id, { healthStatus: 'disabled' })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'integrations.disabled',
+        message: expect.stringContaining('1 webhook wait'),
+        remedy: `integrations enable ${id}`,
+      },
+    ])
+  })
+
+  it('are counted by integration, ten at most, with a word on the rest', async () => {
+    for (let n = 0; n < 12; n++) {
+      const { id } = await makeIntegration(test, 'hooks')
+      await makeWebhook(test, id, { updatedAt: ago(HOUR_MS - n * 1_000) })
+    }
+    const found = await wrong()
+    expect(found).toHaveLength(11)
+    expect(found.at(-1)?.message).toContain('at least 2 more')
+  })
+})
+
+describe('processing webhooks', () => {
+  it('are left alone until webhook.processing_timeout', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_790_000) })
+    expect(await wrong()).toEqual([])
+    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_810_000) })
+    expect(await wrong()).toMatchObject([
+      { check: 'webhooks.processing', status: 'fault', message: expect.stringContaining('1 webhook of integration') },
+    ])
+  })
+
+  it('that a living inbox may hold are not to be put back by hand', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    temporal.inboxes.add(id)
+    await makeWebhook(test, id, { status: 'processing', claim: 'slow:1', updatedAt: ago(HOUR_MS) })
+    const [found] = await wrong()
+    expect(found).toMatchObject({ check: 'webhooks.processing', status: 'warning' })
+    expect(found?.remedy).not.toContain('psql')
+  })
+})
+
+describe('runs', () => {
+  it('that live are no fault, and of two open logs the newer is the living one', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: new Date(Date.now() + HOUR_MS) })
+    test.starts.running.add(id)
+    const older = await makeRun(test, id, {}, { createdAt: ago(2 * HOUR_MS) })
+    const newer = await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
+    const [found, ...others] = await wrong()
+    expect(others).toEqual([])
+    expect(found).toMatchObject({ check: 'sync.stuck', message: expect.stringContaining(`log ${older.id},`) })
+    expect(found?.remedy).not.toContain('integrations sync')
+    test.starts.running.delete(id)
+    expect((await wrong()).map(({ message }) => /log (\d+)/.exec(message)?.[1])).toEqual([`${older.id}`, `${newer.id}`])
+  })
+
+  it('are overdue five minutes after their time, unless one lives or nobody plans them', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const byHand = await makeIntegration(test, 'byhand')
+    await setIntegration(test, byHand.id, { nextSyncAt: ago(HOUR_MS) })
+    await setIntegration(test, id, { nextSyncAt: ago(290_000) })
+    expect(await wrong()).toEqual([])
+    await setIntegration(test, id, { nextSyncAt: ago(310_000) })
+    expect(await wrong()).toMatchObject([
+      { check: 'sync.overdue', remedy: expect.stringContaining('schedule trigger') },
+    ])
+    test.starts.running.add(id)
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that are overdue for want of a worker are the worker’s finding', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: ago(HOUR_MS) })
+    temporal.workers = 0
+    expect((await wrong()).map(({ check }) => check)).toEqual(['temporal.workers'])
+  })
+
+  it('with failed items that hold the cursor: another run for those with an external id, else letting go', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const run = await makeRun(test, id, {}, { status: 'partial' })
+    await makeItem(test, run, { status: 'failed', externalId: 'a' })
+    await makeItem(test, run, { status: 'failed', externalId: 'b' })
+    await makeItem(test, run, { status: 'failed' })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.failed_items',
+        message: expect.stringMatching(/^2 items /),
+        remedy: `integrations sync --integration ${id}`,
+      },
+      {
+        check: 'sync.failed_items',
+        message: expect.stringMatching(/^1 item without/),
+        remedy: expect.stringContaining('psql'),
+      },
+    ])
+  })
+})
+
+describe('this process', () => {
+  it('whose clock is off by more than 5 s', async () => {
+    const at = (ms: number) => ({ ...test.framework, clock: { now: () => new Date(Date.now() + ms) } })
+    const status = async (ms: number) => (await runDoctor(at(ms), probes)).find(({ check }) => check === 'clock.skew')
+    expect(await status(4_000)).toMatchObject({ status: 'ok' })
+    expect(await status(8_000)).toMatchObject({ status: 'warning', message: expect.stringMatching(/[78] s ahead of/) })
+    expect(await status(-8_000)).toMatchObject({ status: 'warning', message: expect.stringMatching(/[89] s behind/) })
+  })
+
+  it('that has an OAuth provider and no base URL', async () => {
+    const oauth: HasOAuth2 = {
+      authorizationUrl: () => 'https://provider.example/authorize',
+      exchangeCode: async () => ({ access_token: 'x' }),
+      refreshToken: async () => ({ access_token: 'x' }),
+      revokeToken: async () => {},
+      refreshThreshold: () => 300,
+    }
+    const with_ = testIntegrations(database.url, { encryptionKeys: KEY, providers: { oauth } })
+    const look = async (given: DoctorProbes) =>
+      (await runDoctor({ ...test.framework, providers: with_.framework.providers }, given)).find(
+        ({ check }) => check === 'access.base_url',
+      )
+    expect(await look(probes)).toMatchObject({
+      status: 'warning',
+      remedy: expect.stringContaining('INTEGRATIONS_BASE_URL='),
+    })
+    expect(await look({ ...probes, baseUrl: 'https://api.example' })).toMatchObject({ status: 'ok' })
+    await with_.close()
+  })
+
+  it('with the wrong ring leaves no trace of it in an empty database', async () => {
+    await test.sql`delete from integration_cache`
+    expect(await wrong()).toEqual([])
+    expect(await test.sql`select key from integration_cache where key like '%canary%'`).toEqual([])
+  })
+})
+
+describe('what can’t be looked at', () => {
+  it('names the root, however far away', async () => {
+    const refused = new BackendUnreachable('Postgres', 'db.example:5432', { remedy: 'Check it.' })
+    probes = { ...probes, checkDatabase: () => Promise.reject(refused) }
+    const findings = await runDoctor(test.framework, probes)
+    expect(findings.filter(({ status }) => status === 'fault').map(({ check }) => check)).toEqual([
+      'database.reachable',
+    ])
+    expect(findings.find(({ check }) => check === 'keys.readable')?.message).toBe(
+      'Not looked at: see database.reachable.',
+    )
+  })
+
+  it('for want of Temporal is not told as a fault of its own', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(HOUR_MS) })
+    temporal.unreachable = new BackendUnreachable('Temporal', 'temporal.example:7233', { remedy: 'Check it.' })
+    expect(await wrong()).toMatchObject([
+      { check: 'temporal.reachable', remedy: expect.stringContaining('cluster health') },
+    ])
+  })
+
+  it('since the check itself fails is a fault, and the other checks go on', async () => {
+    probes = { ...probes, pendingMigrations: () => Promise.reject(new Error('permission denied for table')) }
+    const findings = await runDoctor(test.framework, probes)
+    expect(findings.find(({ check }) => check === 'database.migrations')).toMatchObject({
+      status: 'fault',
+      message: expect.stringContaining('permission denied for table'),
+      remedy: null,
+    })
+    expect(findings.find(({ check }) => check === 'access.tokens')).toMatchObject({ status: 'ok' })
+  })
+})

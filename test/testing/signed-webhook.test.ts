@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest'
+import { GitHubProvider } from '../../src/adapters/github/index.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import { verifyHmacSignature, webhookRequest } from '../../src/providers/webhook-request.ts'
+import { gitHubSigner, hmacSigner, signedWebhook, standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'
+
+async function received(request: Request) {
+  const rawBody = new Uint8Array(await request.arrayBuffer())
+  return webhookRequest({ method: request.method, path: '/', query: '', headers: request.headers, rawBody })
+}
+
+describe('a signed delivery', () => {
+  it('of GitHub has its documented signature, its event and its id', async () => {
+    // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries#testing-the-webhook-payload-validation
+    const request = signedWebhook(gitHubSigner, 'Hello, World!', {
+      secret: "It's a Secret to Everybody",
+      event: 'issues',
+      deliveryId: '72d3162e-cc78-11e3-81ab-4c9367dc0958',
+    })
+    expect(Object.fromEntries(request.headers)).toMatchObject({
+      'x-hub-signature-256': 'sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17',
+      'x-github-event': 'issues',
+      'x-github-delivery': '72d3162e-cc78-11e3-81ab-4c9367dc0958',
+    })
+    const integration = { credentialsArray: () => ({ webhook_secret: "It's a Secret to Everybody" }) } as never
+    expect(new GitHubProvider().verifyWebhookSignature(integration as Integration, await received(request))).toBe(true)
+  })
+
+  it.each([
+    ['hex', { header: 'x-sig' }],
+    ['hex with a prefix', { header: 'x-sig', prefix: 'v1=' }],
+    ['base64', { header: 'x-sig', encoding: 'base64' as const }],
+  ])('by HMAC in %s is what verifyHmacSignature() takes', async (_, form) => {
+    const request = await received(signedWebhook(hmacSigner(form), { a: 1 }, { secret: 's' }))
+    expect(verifyHmacSignature(request, ['s'], form)).toBe(true)
+    expect(verifyHmacSignature(request, ['another'], form)).toBe(false)
+    expect(request.json()).toEqual({ a: 1 })
+  })
+
+  it('by Standard Webhooks signs id, time and body', () => {
+    // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md#verifying-signatures: its key.
+    // `openssl dgst -sha256 -mac HMAC` gives the same digest.
+    const request = signedWebhook(standardWebhooksSigner, '{"test": 2432232314}', {
+      secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
+      at: new Date(1_614_265_330_000),
+      deliveryId: 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+    })
+    expect(Object.fromEntries(request.headers)).toMatchObject({
+      'webhook-id': 'msg_p5jXN8AQM9LWM0D4loKWxJek',
+      'webhook-timestamp': '1614265330',
+      'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
+    })
+  })
+
+  it('has an id of its own each time', () => {
+    const ids = [1, 2].map(() => signedWebhook(gitHubSigner, {}, { secret: 's' }).headers.get('x-github-delivery'))
+    expect(ids[0]).not.toBe(ids[1])
+  })
+})

@@ -1,0 +1,280 @@
+/** The kit itself: the framework in this process, on a Postgres in memory. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'drizzle-orm'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { RateLimitExceededException } from '../../src/core/errors.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { HandlesWebhooks, HasScheduledSync } from '../../src/providers/provider.ts'
+import type { SyncSession } from '../../src/providers/sync-session.ts'
+import type { TestIntegrations } from '../../src/testing/index.ts'
+import {
+  createTestIntegrations,
+  hmacSigner,
+  scriptedTransport,
+  sequence,
+  signedWebhook,
+} from '../../src/testing/index.ts'
+import { CREDENTIALS, SECRET, syncProvider, ThingSynced, webhookProvider } from '../support/providers.ts'
+
+const START = '2026-01-31T12:00:00Z'
+const signer = hmacSigner({ header: 'x-signature' })
+
+let kit: TestIntegrations
+let integration: Integration
+let lists: (session: SyncSession) => Promise<void> = async () => {}
+let reduces: HasScheduledSync['reduceCheckpoints'] | null = null
+let handles: HandlesWebhooks['handleWebhook'] = () => ({ handled: true })
+
+beforeAll(async () => {
+  const { reduceCheckpoints: greatest, ...sync } = syncProvider((session) => lists(session))
+  kit = await createTestIntegrations({
+    now: START,
+    config: { sync: { item_tries: 3, item_backoff: [10, 600] } },
+    providers: {
+      acme: {
+        ...sync,
+        reduceCheckpoints: (checkpoints) => (reduces ?? greatest)(checkpoints),
+        ...webhookProvider({
+          webhookHandlers: () => ({ any: (...given) => handles(...given), started: { workflow: 'onStarted' } }),
+        }),
+      } satisfies HasScheduledSync & HandlesWebhooks,
+    },
+  })
+}, 60_000)
+afterAll(() => kit.close())
+
+beforeEach(async () => {
+  lists = async () => {}
+  reduces = null
+  handles = () => ({ handled: true })
+  kit.clock.set(START)
+  kit.events.clear()
+  integration = await kit.integrations.create({ provider: 'acme', name: 'of a test', credentials: CREDENTIALS })
+})
+
+const delivery = (id: string, event = 'any', secret = SECRET): Request =>
+  signedWebhook(signer, { id }, { secret, headers: { 'x-delivery': id, 'x-event': event } })
+const dispatches =
+  (...numbers: number[]) =>
+  async (session: SyncSession): Promise<void> => {
+    for (const n of numbers) await session.dispatch(new ThingSynced(session.integration, { n }), `at-${n}`, n)
+  }
+function listen(listener: (event: ThingSynced) => unknown): () => void {
+  kit.integrations.on(ThingSynced, listener)
+  return () => kit.integrations.off(ThingSynced, listener)
+}
+
+describe('the database', () => {
+  it('is a Postgres of the version that PGlite is made of, migrated', async () => {
+    const [{ version } = { version: 0 }] = await kit.sql`select current_setting('server_version_num')::int as version`
+    expect(version).toBeGreaterThanOrEqual(180_000)
+    expect(await kit.integrations.migrate()).toEqual({ applied: [] })
+    await kit.integrations.ready()
+  })
+
+  it('goes by the clock: now(), the defaults of columns, and what comes of both', async () => {
+    await kit.sql`create table of_the_host (at timestamptz not null default now())`
+    kit.clock.advance({ hours: 5 })
+    await kit.sql`insert into of_the_host default values`
+    const [row] = await kit.sql`select at, now(), clock_timestamp() from of_the_host`
+    expect(row).toEqual({ at: kit.clock.now(), now: kit.clock.now(), clock_timestamp: kit.clock.now() })
+    const created = await kit.integrations.create({ provider: 'acme', name: 'later', credentials: CREDENTIALS })
+    expect(created.createdAt).toEqual(kit.clock.now())
+  })
+
+  it('holds what its connections do apart: a transaction of one is not seen by another', async () => {
+    await kit.sql`create table counted (n int)`
+    const counts = await Promise.all([
+      kit.sql.begin(async (tx) => {
+        await tx`insert into counted values (1)`
+        await sleep(5)
+        await tx`insert into counted values (2)`
+        return 'done'
+      }),
+      kit.db.execute(sql`select count(*)::int as n from counted`),
+      kit.sql`select count(*)::int as n from counted where n > ${0}`,
+    ])
+    expect(counts[0]).toBe('done')
+    for (const [row] of counts.slice(1) as unknown as [{ n: number }][]) expect([0, 2]).toContain(row.n)
+  })
+})
+
+describe('webhooks', () => {
+  it('are stored, handled once and told of', async () => {
+    const answers = [await kit.deliver(delivery('d1'), integration), await kit.deliver(delivery('d1'), integration)]
+    expect(await Promise.all(answers.map((answer) => answer.json()))).toEqual([
+      { status: 'queued' },
+      { status: 'duplicate' },
+    ])
+    expect(kit.started.wokenInboxes).toContain(integration.id)
+    expect(kit.events.of('WebhookReceived')).toMatchObject([{ deliveryId: 'd1', eventType: 'any' }])
+    expect(await kit.processWebhooks()).toEqual({ processed: 1, failed: 0 })
+    expect(await kit.processWebhooks()).toEqual({ processed: 0, failed: 0 })
+  })
+
+  it('with a wrong signature are turned away by the real route', async () => {
+    expect((await kit.deliver(delivery('d2', 'any', 'wrong'), integration)).status).toBe(403)
+    expect((await kit.api.request('/integrations/unknown/1/webhook', { method: 'POST' })).status).toBe(404)
+  })
+
+  it('whose handler throws fail, as their row says', async () => {
+    handles = () => {
+      throw new Error('not today')
+    }
+    await kit.deliver(delivery('d3'), integration)
+    expect(await kit.processWebhooks()).toEqual({ processed: 0, failed: 1 })
+    const rows = await kit.sql`select status, attempts, error from integration_webhooks where delivery_id = 'd3'`
+    expect(rows).toEqual([{ status: 'failed', attempts: 1, error: 'Error: not today' }])
+    expect(kit.logs.some(({ fields }) => fields.event === 'webhook.failed')).toBe(true)
+  })
+
+  it('whose handler is a workflow are noted, not run', async () => {
+    await kit.deliver(delivery('d4', 'started'), integration)
+    expect(await kit.processWebhooks()).toEqual({ processed: 1, failed: 0 })
+    expect(kit.started.startedWorkflows).toMatchObject([
+      { workflow: 'onStarted', input: { integrationId: integration.id, eventType: 'started' } },
+    ])
+  })
+})
+
+describe('a sync', () => {
+  it('runs from the listing to the announcement', async () => {
+    lists = dispatches(1, 2)
+    const { result, items } = await kit.sync(integration)
+    expect(result).toMatchObject({ kind: 'success', successCount: 2, cursor: 'at-2', safeSyncedAt: kit.clock.now() })
+    expect(items.map(({ externalId, status }) => [externalId, status])).toEqual([
+      ['1', 'success'],
+      ['2', 'success'],
+    ])
+    expect(kit.events.of(ThingSynced).map(({ payload }) => payload.n)).toEqual([1, 2])
+    expect((await integration.refresh()).nextSyncAt).toEqual(new Date('2026-01-31T12:10:00Z'))
+  })
+
+  it('moves the clock on over an item‘s backoffs', async () => {
+    lists = dispatches(1, 2)
+    const attemptedAt: string[] = []
+    const off = listen(({ payload }) => {
+      if (payload.n !== 1) return
+      attemptedAt.push(kit.clock.now().toISOString().slice(11, 19))
+      if (attemptedAt.length < 3) throw new Error('not yet')
+    })
+    const { result, items } = await kit.sync(integration)
+    off()
+    expect(attemptedAt).toEqual(['12:00:00', '12:00:10', '12:10:10'])
+    expect([result.kind, items[0]?.attempts]).toEqual(['success', 3])
+  })
+
+  it('fails an item at its last try', async () => {
+    lists = dispatches(1)
+    const off = listen(() => {
+      throw new Error('never')
+    })
+    const { result, items } = await kit.sync(integration)
+    off()
+    expect([result.kind, result.cursor]).toEqual(['failed', null])
+    expect(items).toMatchObject([{ status: 'failed', attempts: 3, error: 'Error: never' }])
+    expect(kit.events.of('SyncItemFailed')).toHaveLength(1)
+  })
+
+  it('waits for the provider‘s limit by the clock, and counts no attempt', async () => {
+    lists = dispatches(1)
+    let calls = 0
+    const off = listen(() => {
+      calls += 1
+      if (calls === 1) throw new RateLimitExceededException(integration, 3_600, null)
+    })
+    const { items } = await kit.sync(integration)
+    off()
+    expect([items[0]?.status, items[0]?.attempts, calls]).toEqual(['success', 1, 2])
+    expect(kit.clock.now()).toEqual(new Date('2026-01-31T13:00:00Z'))
+  })
+
+  it('tries a listing three times, then gives the run up', async () => {
+    let tries = 0
+    lists = async () => {
+      tries += 1
+      throw new Error('page 2 is missing')
+    }
+    await expect(kit.sync(integration)).rejects.toMatchObject({
+      code: 'sync_did_not_end',
+      message: expect.stringContaining('page 2 is missing'),
+    })
+    expect([tries, kit.clock.now()]).toEqual([3, new Date('2026-01-31T12:00:40Z')])
+  })
+
+  it('says so when its reducer throws', async () => {
+    lists = dispatches(1)
+    reduces = () => {
+      throw new Error('no order')
+    }
+    await expect(kit.sync(integration)).rejects.toThrow(/reduceCheckpoints\(\) threw.*no order/)
+  })
+
+  it('of an integration that is switched off says so', async () => {
+    await integration.disable()
+    await expect(kit.sync(integration)).rejects.toMatchObject({ reason: 'the integration is switched off' })
+  })
+
+  it('that is asked for is noted until it is run', async () => {
+    expect(await kit.integrations.syncs.start(integration.id)).toBe('started')
+    expect(await kit.integrations.syncs.start(integration.id)).toBe('already running')
+    expect(kit.started.startedSyncs).toContain(integration.id)
+    await kit.sync(integration)
+    expect(kit.started.startedSyncs).not.toContain(integration.id)
+  })
+
+  it('of more items than a batch has ends with all of them', async () => {
+    lists = dispatches(...Array.from({ length: 201 }, (_, n) => n))
+    expect((await kit.sync(integration)).result.successCount).toBe(201)
+  })
+
+  it('can be listed without being run', async () => {
+    lists = dispatches(1, 2)
+    const session = kit.syncSession(integration, 'from here')
+    await lists(session)
+    session.assertCheckpoints(['at-1', 'at-2'])
+    expect(session.cursor()).toBe('from here')
+    await expect(session.dispatch({ payload: 1 } as never)).rejects.toMatchObject({ argument: 'event' })
+  })
+})
+
+describe('a request', () => {
+  const call = (): never => {
+    throw new Error('the wire was reached')
+  }
+
+  it('that nothing answers throws, and is not made', async () => {
+    await expect(integration.request('things/1', 'get', call)).rejects.toMatchObject({
+      code: 'unexpected_request',
+      message: expect.stringMatching(/^Unexpected request GET things\/1\. .*fakeRequests.*allowRequests/),
+    })
+  })
+
+  it('is answered by a fake, and fails without one that matches', async () => {
+    const fakes = kit.fakeRequests({ 'GET things/*': sequence('one') })
+    expect(await integration.request('things/1', 'GET', call)).toBe('one')
+    await expect(integration.request('things/1', 'PUT', call)).rejects.toMatchObject({ code: 'unexpected_request' })
+    fakes.assertRequestCount('things/*', 2)
+    fakes.stop()
+  })
+
+  it('goes through the real pipeline over a scripted transport, its row included', async () => {
+    const transport = scriptedTransport([
+      { status: 503, headers: { 'retry-after': '0' } },
+      { body: { n: 1 }, delayMs: 2_000, headers: { 'x-request-id': 'r1' } },
+    ])
+    const own = await createTestIntegrations({ now: START, providers: { acme: webhookProvider() }, transport })
+    const handle = await own.integrations.create({ provider: 'acme', name: 'wired', credentials: CREDENTIALS })
+    const answer = await handle.request('things/1', 'GET', () => transport.fetch('https://api.example.com/things/1'))
+    expect(answer).toEqual({ n: 1 })
+    transport.assertDone()
+    expect(own.clock.now()).toEqual(new Date('2026-01-31T12:00:02Z'))
+    const rows = await own.sql`select status_code, provider_request_id from integration_requests order by id`
+    expect(rows).toEqual([
+      { status_code: 503, provider_request_id: null },
+      { status_code: 200, provider_request_id: 'r1' },
+    ])
+    expect(own.events.of('RequestCompleted')).toHaveLength(1)
+    await own.close()
+  }, 30_000)
+})
