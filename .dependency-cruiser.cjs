@@ -24,7 +24,7 @@ const layers = {
   core: { path: '^src/core/', node: ['crypto'] },
   config: { path: '^src/config/', ours: ['^src/core/'], npm: ['zod'] },
   providers: { path: '^src/providers/', ours: ['^src/core/'], npm: ['zod'] },
-  egress: { path: '^src/egress/', ours: ['^src/core/'] },
+  egress: { path: '^src/egress/', ours: ['^src/core/'], npm: ['undici', 'ipaddr[.]js'] },
   events: { path: '^src/events/', ours: ['^src/core/', '^src/providers/'] },
   // The driver is met where connections, migrations and columns are made; queries speak drizzle.
   db: {
@@ -44,7 +44,7 @@ const layers = {
   encryption: { path: '^src/encryption[.]ts$', ours: ['^src/core/'] },
   framework: {
     path: '^src/framework[.]ts$',
-    types: ['^src/(core|config|db|cache|providers|events)/', '^src/encryption[.]ts$'],
+    types: ['^src/(core|config|db|cache|egress|providers|events)/', '^src/encryption[.]ts$'],
     npm: ['pino', 'zod'],
   },
   operations: {

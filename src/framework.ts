@@ -7,6 +7,7 @@ import type { Config } from './config/schema.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import type { Database } from './db/client.ts'
 import type { Tables } from './db/schema/tables.ts'
+import type { Egress } from './egress/guarded-fetch.ts'
 import type { Encryption } from './encryption.ts'
 import type { RequestRecord } from './events/events.ts'
 import type { Listeners } from './events/listeners.ts'
@@ -96,6 +97,8 @@ export interface OutboundCall<T> {
   readonly method: string
   readonly call: Call<T>
   readonly options: RequestOptions
+  /** Given by a call by URL, whose endpoint is the path only: what the cache tells calls apart by. */
+  readonly url?: string | undefined
   /** Given by `requestAs()`: the answer must fit. */
   readonly schema?: z.ZodType
   /** Sees each row, to be told which requests belong to a piece of work. */
@@ -113,6 +116,7 @@ export interface Framework {
   readonly tables: Tables
   readonly cache: CacheStore
   readonly encryption: Encryption
+  readonly egress: Egress
   readonly providers: ProviderRegistry
   readonly models: ReadonlyMap<string, MappedModel>
   readonly listeners: Listeners

@@ -19,10 +19,13 @@ import type { ConfigurationProblem } from './core/errors.ts'
 import { InvalidConfiguration } from './core/errors.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import { systemClock } from './core/logger.ts'
+import type { Transaction } from './db/client.ts'
 import { checkConnection, connect } from './db/client.ts'
 import { readDatabaseUrl } from './db/database-url.ts'
 import { assertMigrated, migrate, pendingMigrations } from './db/migrate.ts'
 import { createTables } from './db/schema/tables.ts'
+import type { EgressPolicy } from './egress/guarded-fetch.ts'
+import { createEgress } from './egress/guarded-fetch.ts'
 import { createEncryption, parseKeyRing } from './encryption.ts'
 import type { EventName, IntegrationEvents } from './events/events.ts'
 import type { EventKey, Listener, ListenerOptions } from './events/listeners.ts'
@@ -60,6 +63,8 @@ import type { Readiness } from './operations/readiness.ts'
 import { createReadiness } from './operations/readiness.ts'
 import { performRequest } from './operations/request/request.ts'
 import { startSyncNow } from './operations/syncs.ts'
+import type { HasTransactions } from './operations/transactions.ts'
+import { runInTransaction, trackTransactions } from './operations/transactions.ts'
 import type { Arrival, Delivery } from './operations/webhook-arrival.ts'
 import { receiveDelivery, wakePendingInboxes } from './operations/webhook-arrival.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from './providers/events.ts'
@@ -95,6 +100,8 @@ export interface IntegrationsOptions {
    * Default: whether INTEGRATIONS_DEV is 1.
    */
   readonly dev?: boolean
+  /** What `context.fetch` and calls by URL may reach beyond public addresses, or not at all. */
+  readonly egress?: EgressPolicy
   /** Connections of each of our two pools at most (default 10), and after how long an unused one is closed (default 60 s). */
   readonly pool?: { readonly max?: number; readonly idleSeconds?: number }
   /** Postgres schema of our tables. Default `public`. */
@@ -187,6 +194,11 @@ export interface Integrations {
   readonly operator: OperatorView
   readonly logger: Logger
 
+  /** A transaction of the host's models. Inside it no keyed write is made: a rollback would forget it. */
+  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+  /** Makes the transactions of a host's Drizzle database known, for the same refusal. */
+  trackTransactions<DB extends HasTransactions>(db: DB): DB
+
   /** Brings the tables up to this code. */
   migrate(): Promise<{ applied: string[] }>
   /** What `migrate()` would apply, in order. */
@@ -255,6 +267,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     tables,
     cache: postgresCache(connection.db, tables, config.cache_prefix, options.clock),
     encryption,
+    egress: createEgress(options.egress),
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
@@ -317,6 +330,8 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       migrations: () => assertMigrated(target),
       keys: () => verifyKeys(framework),
     }),
+    transaction: (work) => runInTransaction(framework, work),
+    trackTransactions,
     migrate: () => migrate(target),
     pendingMigrations: () => pendingMigrations(target),
     async ready() {
@@ -326,7 +341,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     },
     async close() {
       if (client !== undefined) await framework.workflows.close()
-      await Promise.all([connection.close(), modelConnection.close()])
+      await Promise.all([framework.egress.close(), connection.close(), modelConnection.close()])
     },
   }
   PARTS.set(integrations, { framework, temporal: options.temporal ?? {}, client: temporal })

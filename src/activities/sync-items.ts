@@ -86,7 +86,7 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
         signal: context.cancellationSignal,
         logger,
         prepare: (row) => findIntegration(db, tables, row.integrationId),
-        run: (row, integration) => runSyncItem(framework, row, integration),
+        run: (row, integration) => runSyncItem(framework, row, integration, context.cancellationSignal),
         settle,
         handBack: async (unstarted) => {
           await handBackItems(db, tables, claim, unstarted)

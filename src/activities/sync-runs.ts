@@ -12,6 +12,7 @@ import { findLog, findRunLog, insertLog, mergeLogMetadata } from '../db/queries/
 import { deleteUnstartedItems, insertSyncItems } from '../db/queries/sync-items.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import { insideSync } from '../operations/inside-sync.ts'
 import { getIntegration, integrationHandle } from '../operations/integration.ts'
 import { redactedErrorLine } from '../operations/redacted-error.ts'
 import type { Finalisation } from '../operations/sync-finalisation.ts'
@@ -221,8 +222,11 @@ export function syncRunActivities(framework: Framework, surroundings = temporalS
         insertSyncItems(db, tables, { integrationId: row.id, syncLogId: log.id, batchId: metadata.run_id }, items),
     })
     try {
-      if (hasIncrementalSync(provider)) await provider.syncIncremental(session.integration, session)
-      else await provider.sync(session.integration, session)
+      await insideSync({ signal: context.cancellationSignal }, () =>
+        hasIncrementalSync(provider)
+          ? provider.syncIncremental(session.integration, session)
+          : provider.sync(session.integration, session),
+      )
       await session.close()
     } catch (error) {
       await session.abandon()

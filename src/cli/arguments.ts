@@ -14,12 +14,16 @@ export const integrationId = (text: string): number =>
 
 export const limit = (text: string): number => parsed(Id, text, 'a whole number of at least 1 is allowed')
 
-export const minutes = (text: string): number =>
-  parsed(
-    Id.refine((value) => value <= 2_147_483_647),
-    text,
-    'whole minutes of at least 1 are allowed',
-  )
+const Count = Id.refine((value) => value <= 2_147_483_647)
+
+export const minutes = (text: string): number => parsed(Count, text, 'whole minutes of at least 1 are allowed')
+
+export const count = (text: string): number => parsed(Count, text, 'a whole number from 1 to 2147483647 is allowed')
+
+const Instant = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
+
+export const instant = (text: string): Date =>
+  parsed(Instant, text, 'a moment in ISO 8601 with its offset is allowed, such as 2031-06-01T12:00:00Z')
 
 const Owner = z
   .string()

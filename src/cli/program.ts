@@ -1,6 +1,7 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { circuitCommand } from './commands/circuit.ts'
 import { completionCommand } from './commands/completion.ts'
 import { configCommand } from './commands/config.ts'
 import { deleteCommand } from './commands/delete.ts'
@@ -12,9 +13,11 @@ import { installCommand } from './commands/install.ts'
 import { keysCommand } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { rateLimitCommand } from './commands/rate-limit.ts'
 import { schedulesCommand } from './commands/schedules.ts'
 import { showCommand } from './commands/show.ts'
 import { syncCommand } from './commands/sync.ts'
+import { testCommand } from './commands/test.ts'
 import type { LoadIntegrations } from './create-frame.ts'
 import { createFrame, jsonLine, withCommonOptions } from './create-frame.ts'
 import { failureOf } from './failure.ts'
@@ -37,8 +40,11 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   installCommand,
   listCommand,
   showCommand,
+  testCommand,
   enableCommand,
   disableCommand,
+  circuitCommand,
+  rateLimitCommand,
   deleteCommand,
   eraseCommand,
   syncCommand,

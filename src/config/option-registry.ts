@@ -5,6 +5,7 @@
  */
 
 import { z } from 'zod'
+import { EGRESS_RULE, parseEgressRule } from '../core/egress-rule.ts'
 import { hasUserInfo, isHttpUrl } from './http-url.ts'
 import { isRecord } from './is-record.ts'
 import type { ValueKind } from './value-kinds.ts'
@@ -79,6 +80,12 @@ export const OPTIONS = {
     variable: 'INTEGRATIONS_DEV',
     fallback: 'false',
   }),
+  'egress.allow': option(egressRules(), 'what calls may reach though its address is not public', { fallback: '`[]`' }),
+  'egress.deny': option(egressRules(), 'what calls never reach; wins over `egress.allow`', { fallback: '`[]`' }),
+  'egress.proxy': option(
+    masked('string', 'an absolute http(s) URL', (value) => typeof value === 'string' && isHttpUrl(value)),
+    "proxy that calls go through; the environment's proxies are ignored",
+  ),
   config: option(
     given('object', 'an object', () => true),
     'the keys; see the sections',
@@ -158,6 +165,11 @@ function named(
     }
   })
   return { ...given('object', allowed, isRecord), schema }
+}
+
+function egressRules(): ValueKind<unknown> {
+  const rule = z.string({ error: EGRESS_RULE }).refine((text) => parseEgressRule(text) !== null, { error: EGRESS_RULE })
+  return { ...given('list', `a list, each ${EGRESS_RULE}`, Array.isArray), schema: z.array(rule) }
 }
 
 /** Kept as it is written but for the slash: providers compare redirect addresses letter by letter. */

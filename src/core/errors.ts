@@ -248,6 +248,101 @@ export class RateLimitExceededException extends IntegrationsError {
   }
 }
 
+/** The circuit breaker lets no call through. */
+export class CircuitOpenException extends IntegrationsError {
+  override readonly code = 'circuit_open'
+  constructor(
+    readonly integration: IntegrationIdentity,
+    /** Null when an operator forced it open. */
+    readonly openedAt: Date | null,
+    readonly cooldownSeconds: number,
+    /** Null when nobody knows: forced open, or a probe is under way. */
+    readonly retryAfterSeconds: number | null,
+  ) {
+    super(
+      `The circuit of integration ${integration.id} (${integration.provider}) is open${retryAfterSeconds === null ? '' : `; a probe may be made in ${retryAfterSeconds} s`}.`,
+    )
+  }
+}
+
+/** The idempotency key is spent. What it answered, if that is known, is in `priorResponse`. */
+export class IdempotencyConflict extends IntegrationsError {
+  override readonly code = 'idempotency_conflict'
+  readonly integrationId: number
+  readonly key: string
+  readonly priorState: 'recovered' | 'empty' | 'unparseable' | 'unknown'
+  /** As stored, redacted. */
+  readonly priorResponse: unknown
+  readonly priorRequestId: number | null
+  readonly reservedAt: Date
+  constructor(conflict: {
+    integrationId: number
+    key: string
+    priorState: 'recovered' | 'empty' | 'unparseable' | 'unknown'
+    priorResponse: unknown
+    priorRequestId: number | null
+    reservedAt: Date
+  }) {
+    super(
+      `The idempotency key "${conflict.key}" of integration ${conflict.integrationId} was used at ${conflict.reservedAt.toISOString()}: ${
+        conflict.priorState === 'unknown'
+          ? 'whether it took effect is not known. Ask the provider; forgetIdempotencyKey() frees it'
+          : `request ${conflict.priorRequestId} has its answer`
+      }.`,
+    )
+    this.integrationId = conflict.integrationId
+    this.key = conflict.key
+    this.priorState = conflict.priorState
+    this.priorResponse = conflict.priorResponse
+    this.priorRequestId = conflict.priorRequestId
+    this.reservedAt = conflict.reservedAt
+  }
+}
+
+/** A keyed write inside an open transaction: a rollback would forget what the provider has done. */
+export class IdempotencyInsideTransaction extends IntegrationsError {
+  override readonly code = 'idempotency_inside_transaction'
+  constructor(readonly key: string) {
+    super(`The call with the idempotency key "${key}" is made inside an open transaction. Make it after the commit.`)
+  }
+}
+
+/** A URL that must not be reached. */
+export class EgressRefused extends IntegrationsError {
+  override readonly code = 'egress_refused'
+  constructor(
+    readonly host: string,
+    readonly reason: string,
+    options?: { cause?: unknown },
+  ) {
+    super(`The host "${host}" is not reached: ${reason}.`, options)
+  }
+}
+
+/** A body that is larger, decoded, than the call takes. What came of it is dropped. */
+export class ResponseTooLarge extends IntegrationsError {
+  override readonly code = 'response_too_large'
+  constructor(readonly maxBytes: number) {
+    super(`The answer's body has more than ${maxBytes} bytes, which is all that is read.`)
+  }
+}
+
+/** Thrown by a call, or found among its causes: asks for another attempt, whatever the error's class. */
+export class RetryableError extends IntegrationsError {
+  override readonly code = 'retryable'
+  constructor(
+    message: string,
+    readonly options: {
+      readonly retryAfterSeconds?: number
+      /** Only lowers the call's own number. */
+      readonly maxAttempts?: number
+      readonly cause?: unknown
+    } = {},
+  ) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
+  }
+}
+
 /** A session was used after the provider's `sync()` had returned. Await every `dispatch()`. */
 export class SyncSessionClosed extends IntegrationsError {
   override readonly code = 'sync_session_closed'

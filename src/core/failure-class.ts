@@ -33,6 +33,8 @@ const CONNECTION_CODES: ReadonlySet<string> = new Set([
   'UND_ERR_SOCKET',
   'UND_ERR_HEADERS_TIMEOUT',
   'UND_ERR_BODY_TIMEOUT',
+  // fetch's word for what node:http calls HPE_HEADER_OVERFLOW.
+  'UND_ERR_HEADERS_OVERFLOW',
   // TLS and certificates, as Node names them: https://nodejs.org/api/tls.html#x509-certificate-error-codes
   'CERT_CHAIN_TOO_LONG',
   'CERT_HAS_EXPIRED',
@@ -83,8 +85,11 @@ export function classifyFailure({ error, callerAborted, providerVerdict = null }
   return chain.some(isConnectionFault) ? FailureClass.Upstream : FailureClass.Unknown
 }
 
-/** Errors of ours that stand for what the provider did; every other one is no signal about the provider. */
-const OUTCOME_CODES: ReadonlySet<string> = new Set(['http_error', 'request_timeout'])
+/**
+ * Errors of ours that stand for what the provider did; every other one is no signal about the provider. A RetryableError
+ * asks for another attempt and says no more: what it wraps decides.
+ */
+const OUTCOME_CODES: ReadonlySet<string> = new Set(['http_error', 'request_timeout', 'retryable'])
 
 /** 429 throttle; 501 client (the provider will never do it); other 5xx upstream; 4xx client; less is no failure status. */
 export function classOfStatus(status: number): FailureClass {
@@ -98,14 +103,16 @@ export function classOfStatus(status: number): FailureClass {
 /** The HTTP status that an error carries, outermost first; null without one. */
 export function statusOf(error: unknown): number | null {
   for (const link of errorChain(error)) {
-    // Octokit invents a 500 for a refused port, a bad URL and an abort alike: without a response its cause decides.
-    if (isOctokitErrorWithoutResponse(link)) continue
     const record = link as Record<string, unknown>
+    // Octokit invents a 500 for a refused port, a bad URL and an abort alike: without a response its cause decides.
+    if (isOctokitErrorWithoutResponse(link) || record.name === 'AbortError') continue
     const candidates = [
       field(record.response, 'status'),
       record.statusCode,
       record.status,
       field(record.$metadata, 'httpStatusCode'),
+      // As got has it: https://github.com/sindresorhus/got/blob/main/documentation/8-errors.md
+      field(record.response, 'statusCode'),
       typeof record.code === 'number' && !isDomException(link) ? record.code : undefined,
     ]
     const status = candidates.find((value) => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599)
@@ -132,8 +139,11 @@ export function errorChain(error: unknown): object[] {
   return chain
 }
 
-function isConnectionFault(link: object): boolean {
+/** Whether this very link says that the connection failed, before an answer or in the middle of it. */
+export function isConnectionFault(link: object): boolean {
   if (isDatabaseError(link)) return false
+  // Of an answer that does not begin with HTTP/, undici's error has no code: only this name.
+  if ((link as { name?: unknown }).name === 'HTTPParserError') return true
   const code = codeOf(link)
   if (CONNECTION_CODES.has(code) || CONNECTION_CODE_PREFIXES.some((prefix) => code.startsWith(prefix))) return true
   return (link as { type?: unknown }).type === 'StripeConnectionError'
@@ -144,10 +154,14 @@ function isAbort(link: object): boolean {
   return name === 'AbortError' || name === 'TimeoutError'
 }
 
-/** Postgres errors carry a five-character SQLSTATE and a severity; Drizzle wraps them with the query. */
+/**
+ * Postgres' own errors carry a five-character SQLSTATE and a severity. What postgres.js throws of a refused socket looks like
+ * the provider's, but for the `query` and `parameters` that it puts on every error; Drizzle's has `query` and `params`.
+ */
 function isDatabaseError(link: object): boolean {
   const record = link as Record<string, unknown>
-  if (record.name === 'PostgresError' || record.name === 'DrizzleQueryError') return true
+  if (record.name === 'PostgresError') return true
+  if (Object.hasOwn(link, 'query') && (Object.hasOwn(link, 'parameters') || Object.hasOwn(link, 'params'))) return true
   return typeof record.severity === 'string' && typeof record.code === 'string' && /^[0-9A-Z]{5}$/.test(record.code)
 }
 

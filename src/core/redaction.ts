@@ -4,6 +4,8 @@
  * Rule: docs/behaviour/requests.md, "Redaction".
  */
 
+import { scanJson } from './json-scan.ts'
+
 export const REDACTED = '[REDACTED]'
 
 /** Shorter values are too common as ordinary words to be replaced in a text. */
@@ -32,8 +34,10 @@ export function secretsOf(credentials: unknown): string[] {
       found.add(new URLSearchParams([['', value]]).toString().slice(1))
       found.add(bytes.toString('base64'))
       found.add(bytes.toString('base64url'))
-      // As it stands inside a JSON text: a private key's line breaks are escaped there.
-      found.add(JSON.stringify(value).slice(1, -1))
+      // As it stands inside a JSON text: a private key's line breaks are escaped there, and by some writers every slash.
+      const escaped = JSON.stringify(value).slice(1, -1)
+      found.add(escaped)
+      found.add(escaped.replaceAll('/', '\\/'))
     } else if (typeof value === 'object' && value !== null) for (const inner of Object.values(value)) visit(inner)
   }
   visit(credentials)
@@ -46,38 +50,96 @@ export function redactText(text: string, secrets: readonly string[]): string {
   return redacted
 }
 
+/** What a JSON body loses besides credentials: segments of a dot path, `*` for any one key or element. */
+export type RedactionPath = readonly string[]
+
+/** `a.*.b\\.c` is `a`, any key or element, `b.c`. */
+export function parseRedactionPath(path: string): RedactionPath {
+  return path.split(/(?<!\\)\./).map((segment) => segment.replaceAll('\\.', '.'))
+}
+
 /**
- * A JSON text or a form without secrets: values under secret keys, and every credential wherever it occurs. A text without
- * either comes back byte for byte; one that is neither only loses the credentials.
+ * A JSON text or a form without secrets: values at the paths and under secret keys, and every credential wherever it occurs.
+ * A JSON text stays one. All other bytes stay as they are.
+ *
+ * @param paths only a JSON text has such
  */
-export function redactBody(body: string, secrets: readonly string[]): string {
-  const withoutKeys = redactSecretKeys(body)
-  return redactText(withoutKeys, secrets)
+export function redactBody(body: string, secrets: readonly string[], paths: readonly RedactionPath[] = []): string {
+  // Other escapes are spelled in one way only, which the secrets hold (RFC 8259, section 7).
+  const isEscaped = /\\[u/]/.test(body)
+  const mayHoldKey = isEscaped || [...SECRET_KEYS].some((key) => body.includes(key))
+  const mayHoldSecret = secrets.length > 0 && (isEscaped || secrets.some((secret) => body.includes(secret)))
+  if (paths.length === 0 && !mayHoldKey && !mayHoldSecret) return body
+  const withoutValues = isJson(body)
+    ? replaceSpans(body, spansToRedact(body, secrets, paths))
+    : body.replace(SECRET_FORM_FIELD, `$1=${REDACTED}`)
+  return redactText(withoutValues, secrets)
 }
 
 /** OAuth's token endpoint is asked, and by some providers answered, with a form (RFC 6749, section 4.1.3). */
 const SECRET_FORM_FIELD = new RegExp(`(?<=^|&)(${[...SECRET_KEYS].join('|')})=[^&]*`, 'g')
 
-function redactSecretKeys(body: string): string {
-  // A key may be written with escapes.
-  if (!body.includes('\\u') && ![...SECRET_KEYS].some((key) => body.includes(key))) return body
-  let changed = false
-  const visit = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(visit)
-    if (typeof value !== 'object' || value === null) return value
-    return Object.fromEntries(
-      Object.entries(value).map(([key, inner]) => {
-        if (!SECRET_KEYS.has(key)) return [key, visit(inner)]
-        changed = true
-        return [key, REDACTED]
-      }),
-    )
+interface Span {
+  readonly start: number
+  readonly end: number
+  readonly by: string
+}
+
+function spansToRedact(json: string, secrets: readonly string[], paths: readonly RedactionPath[]): Span[] {
+  const spans: Span[] = []
+  scanJson<readonly RedactionPath[]>(json, paths, {
+    step(around, key, inList) {
+      if (!inList && SECRET_KEYS.has(key)) return null
+      const here = around.filter(([wanted]) => wanted === '*' || wanted === key).map(([, ...rest]) => rest)
+      return here.some((rest) => rest.length === 0) ? null : here
+    },
+    taken: (start, end) => void spans.push({ start, end, by: `"${REDACTED}"` }),
+    scalar(start, end) {
+      const token = json.slice(start, end)
+      if (!token.startsWith('"')) {
+        // Half a number and the mark would be no JSON.
+        if (secrets.some((secret) => token.includes(secret))) spans.push({ start, end, by: `"${REDACTED}"` })
+      } else if (token.includes('\\')) spans.push(...secretsInString(token, start, secrets))
+    },
+  })
+  return spans
+}
+
+/** Where secrets stand in a string that spells some of its characters as escapes (RFC 8259, section 7). */
+function secretsInString(token: string, start: number, secrets: readonly string[]): Span[] {
+  const decoded = JSON.parse(token) as string
+  const found = secrets.filter((secret) => decoded.includes(secret))
+  if (found.length === 0) return []
+  // Where each character of the decoded string begins, and where the last one ends.
+  const offsets = [...token.slice(1, -1).matchAll(/\\u[0-9a-fA-F]{4}|\\.|[^\\]/gs)].map(
+    ({ index }) => start + 1 + index,
+  )
+  offsets.push(start + token.length - 1)
+  const spans: Span[] = []
+  for (const secret of found)
+    for (let at = decoded.indexOf(secret); at !== -1; at = decoded.indexOf(secret, at + secret.length)) {
+      const span = { start: offsets[at] as number, end: offsets[at + secret.length] as number, by: REDACTED }
+      if (!spans.some((other) => span.start < other.end && other.start < span.end)) spans.push(span)
+    }
+  return spans
+}
+
+function replaceSpans(text: string, spans: readonly Span[]): string {
+  const pieces: string[] = []
+  let at = 0
+  for (const { start, end, by } of [...spans].sort((a, b) => a.start - b.start)) {
+    pieces.push(text.slice(at, start), by)
+    at = end
   }
+  return pieces.length === 0 ? text : [...pieces, text.slice(at)].join('')
+}
+
+function isJson(text: string): boolean {
   try {
-    const redacted = visit(JSON.parse(body))
-    return changed ? JSON.stringify(redacted) : body
+    JSON.parse(text)
+    return true
   } catch {
-    return body.replace(SECRET_FORM_FIELD, `$1=${REDACTED}`)
+    return false
   }
 }
 
@@ -87,13 +149,12 @@ function redactSecretKeys(body: string): string {
  * @param maxBytes at least 64; null leaves the text whole
  */
 export function cutToBytes(text: string, maxBytes: number | null): string {
-  const bytes = Buffer.byteLength(text)
-  if (maxBytes === null || bytes <= maxBytes) return text
-  const note = ` ...[cut, ${bytes} bytes]`
-  let head = Buffer.from(text).subarray(0, maxBytes - Buffer.byteLength(note))
+  if (maxBytes === null) return text
+  const bytes = Buffer.from(text)
+  if (bytes.length <= maxBytes) return text
+  const note = ` ...[cut, ${bytes.length} bytes]`
   // A continuation byte at the cut means that a character was split: step back to its first byte.
-  let end = head.length
-  while (end > 0 && (Buffer.from(text)[end] ?? 0) >> 6 === 0b10) end -= 1
-  head = head.subarray(0, end)
-  return head.toString('utf8') + note
+  let end = maxBytes - note.length
+  while (end > 0 && (bytes[end] ?? 0) >> 6 === 0b10) end -= 1
+  return bytes.toString('utf8', 0, end) + note
 }

@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/events.md.
  */
 import type { FailureClass } from '../core/failure-class.ts'
+import type { HealthStatus } from '../core/health.ts'
 import type { Json } from '../core/json.ts'
 import type { RunStatus } from '../core/sync-run.ts'
 import type { Integration } from '../providers/integration.ts'
@@ -32,6 +33,31 @@ export interface SyncItemRecord {
   readonly error: string | null
 }
 
+/** A span of trouble, as its row in `integration_incidents` says. */
+export interface IncidentRecord {
+  readonly id: number
+  readonly status: 'open' | 'closed'
+  readonly source: 'health' | 'circuit' | 'sync'
+  readonly reason: string
+  readonly peakSeverity: HealthStatus
+  readonly openedAt: Date
+  readonly lastErrorAt: Date | null
+  readonly closedAt: Date | null
+}
+
+/** One operation, as its row in `integration_logs` says. */
+export interface OperationRecord {
+  readonly id: number
+  readonly operation: string
+  readonly direction: 'inbound' | 'outbound'
+  readonly status: string
+  readonly summary: string | null
+  readonly externalId: string | null
+  readonly error: string | null
+  readonly durationMs: number | null
+  readonly parentId: number | null
+}
+
 /** How a sync run ended; the counts come from its rows. */
 export interface SyncResult {
   readonly kind: RunStatus
@@ -49,6 +75,28 @@ export interface IntegrationEvents {
   CredentialsUpdated: { readonly integration: Integration; readonly keys: readonly string[] }
   RequestCompleted: { readonly integration: Integration; readonly request: RequestRecord }
   RequestFailed: { readonly integration: Integration; readonly request: RequestRecord; readonly error: unknown }
+  /** Its health reached `disabled`: it is switched off. Before `IntegrationHealthChanged`. */
+  IntegrationDisabled: { readonly integration: Integration }
+  IntegrationHealthChanged: {
+    readonly integration: Integration
+    readonly previousStatus: HealthStatus
+    readonly newStatus: HealthStatus
+  }
+  CircuitOpened: {
+    readonly integration: Integration
+    readonly reason: 'threshold_reached' | 'half_open_probe_failed' | 'forced_open'
+    readonly openedAt: Date
+  }
+  CircuitClosed: {
+    readonly integration: Integration
+    readonly reason: 'half_open_probe_succeeded' | 'forced_closed'
+  }
+  IncidentOpened: { readonly integration: Integration; readonly incident: IncidentRecord }
+  IncidentEscalated: { readonly integration: Integration; readonly incident: IncidentRecord }
+  IncidentClosed: { readonly integration: Integration; readonly incident: IncidentRecord }
+  OperationStarted: { readonly integration: Integration; readonly log: OperationRecord }
+  OperationCompleted: { readonly integration: Integration; readonly log: OperationRecord }
+  OperationFailed: { readonly integration: Integration; readonly log: OperationRecord }
   /** After a verified webhook is stored; at most once, not awaited by the answer. */
   WebhookReceived: {
     readonly integration: Integration

@@ -9,7 +9,7 @@ import { accessBaseUrl, accessTokens } from './doctor/access.ts'
 import type { Check, Observation } from './doctor/check.ts'
 import { fault, skipped } from './doctor/check.ts'
 import { clockSkew, databaseMigrations, databaseReachable } from './doctor/database.ts'
-import { integrationsDisabled, providersRegistered } from './doctor/integrations.ts'
+import { circuitsOpen, integrationsDisabled, providersRegistered } from './doctor/integrations.ts'
 import { keysMatch, keysReadable, keysRotation } from './doctor/keys.ts'
 import { syncFailedItems, syncOverdue, syncStuck } from './doctor/syncs.ts'
 import { temporalReachable, temporalSchedules, temporalWorkers } from './doctor/temporal.ts'
@@ -51,6 +51,7 @@ const CHECKS: readonly Check[] = [
   temporalWorkers,
   providersRegistered,
   integrationsDisabled,
+  circuitsOpen,
   webhooksPending,
   webhooksProcessing,
   webhooksFailed,

@@ -1,10 +1,17 @@
-/** Asks a provider whether it answers and takes the credentials. Rule: docs/commands.md, "install". */
-import { secretsOf } from '../core/redaction.ts'
+/** Asks a provider whether it answers and takes the credentials. Rule: docs/behaviour/requests.md, "Health checks". */
+import { IntegrationNotFound } from '../core/errors.ts'
+import type { FailureClass } from '../core/failure-class.ts'
+import { classifyFailure } from '../core/failure-class.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
 import { hasHealthCheck } from '../providers/provider.ts'
-import { getIntegration } from './integration.ts'
+import { integrationHandle } from './integration.ts'
+import { secretsIn } from './integration-secrets.ts'
+import { recordOutcome } from './recorded-outcome.ts'
 import { redactedErrorLine } from './redacted-error.ts'
+import { providerVerdict } from './request/attempt.ts'
 import { withTimeLimit } from './time-limit.ts'
 
 const HEALTH_CHECK_TIMEOUT_SECONDS = 30
@@ -21,34 +28,60 @@ export interface HealthCheckResult {
  * Never throws for what the provider does: that is in the result. Null when the provider has no health check, or is not
  * registered here.
  *
+ * Its requests count for health as any others do. A check that makes none counts itself: as a success, or by the class of
+ * its error.
+ *
  * @throws IntegrationNotFound
  */
 export async function checkIntegrationHealth(framework: Framework, id: number): Promise<HealthCheckResult | null> {
-  const integration = await getIntegration(framework, id)
-  const provider = framework.providers.find(integration.provider)
+  const row = await findIntegration(framework.db, framework.tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  const provider = framework.providers.find(row.provider)
   if (provider === null || !hasHealthCheck(provider)) return null
+
+  let calls = 0
+  const counting: Framework = {
+    ...framework,
+    request: (_, outbound) => {
+      calls += 1
+      return framework.request(framework, outbound)
+    },
+  }
+  const integration = integrationHandle(counting, row)
+  const { failureClass, ...result } = await ask(framework, provider, integration)
+  if (calls === 0) await recordOutcome(framework, integration, failureClass)
+  return result
+}
+
+async function ask(
+  framework: Framework,
+  provider: Required<Pick<IntegrationProvider, 'healthCheck'>>,
+  integration: Integration,
+): Promise<HealthCheckResult & { readonly failureClass: FailureClass | null }> {
   const startedAt = performance.now()
-  const result = (ok: boolean, error: string | null): HealthCheckResult => ({
-    ok,
+  const result = (failureClass: FailureClass | null, error: string | null) => ({
+    ok: error === null,
     durationMs: Math.round(performance.now() - startedAt),
     error,
+    failureClass,
   })
   const tooLate = new Error(`The health check did not end within ${HEALTH_CHECK_TIMEOUT_SECONDS} s.`)
+  // The word by which classifiers know a deadline, whoever set it.
+  tooLate.name = 'TimeoutError'
   try {
     const answer = await withTimeLimit(HEALTH_CHECK_TIMEOUT_SECONDS, tooLate, async () =>
       provider.healthCheck(integration),
     )
-    return answer === true ? result(true, null) : result(false, 'The health check did not answer true.')
+    return answer === true ? result(null, null) : result('unknown', 'The health check did not answer true.')
   } catch (error) {
-    return result(false, redactedErrorLine(error, secretsIn(integration), MAX_ERROR_LENGTH))
-  }
-}
-
-/** Unreadable credentials are a reason to fail of their own, and have told nobody a secret. */
-function secretsIn(integration: Integration): string[] {
-  try {
-    return secretsOf(integration.credentialsArray())
-  } catch {
-    return []
+    const secrets = secretsIn(integration)
+    // Of the credentials only the secrets are looked at, and unreadable ones must not hide why the check failed.
+    const credentials = () => ({ secrets })
+    const failureClass = classifyFailure({
+      error,
+      callerAborted: false,
+      providerVerdict: providerVerdict(framework, provider, error, { integration, credentials }),
+    })
+    return result(failureClass, redactedErrorLine(error, secrets, MAX_ERROR_LENGTH))
   }
 }

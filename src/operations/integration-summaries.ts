@@ -3,6 +3,8 @@ import type { HealthStatus } from '../core/health.ts'
 import { trafficOfLastDay } from '../db/queries/traffic.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import type { CircuitView } from '../providers/integration.ts'
+import { circuitsOf } from './circuit.ts'
 import type { ListIntegrations } from './integration-list.ts'
 import { integrationPages } from './integration-list.ts'
 
@@ -14,6 +16,8 @@ export interface IntegrationSummary {
   readonly registered: boolean
   readonly healthStatus: HealthStatus
   readonly isActive: boolean
+  /** The override in force, else the breaker's state. */
+  readonly circuit: NonNullable<CircuitView['override']> | CircuitView['state']
   readonly stale: boolean
   readonly lastSyncedAt: Date | null
   readonly requests24h: number
@@ -21,7 +25,7 @@ export interface IntegrationSummary {
   readonly errorRate24h: number | null
 }
 
-/** One question for the rows and one for the traffic of each page. @throws InvalidArgumentException at once */
+/** One question for the rows, one for the traffic and one for the breakers of each page. @throws InvalidArgumentException at once */
 export function summariseIntegrations(
   framework: Framework,
   filter: ListIntegrations = {},
@@ -30,16 +34,19 @@ export function summariseIntegrations(
 }
 
 async function* summaries(
-  { db, tables, providers }: Framework,
+  framework: Framework,
   pages: AsyncIterable<IntegrationRow[]>,
 ): AsyncGenerator<IntegrationSummary> {
+  const { db, tables, providers } = framework
   for await (const rows of pages) {
     const traffic = await trafficOfLastDay(
       db,
       tables,
       rows.map((row) => row.id),
     )
+    const circuits = await circuitsOf(framework, rows)
     for (const row of rows) {
+      const circuit = circuits.get(row.id)
       const { requests, failed } = traffic.get(row.id) ?? { requests: 0, failed: 0 }
       yield {
         id: row.id,
@@ -48,6 +55,7 @@ async function* summaries(
         registered: providers.find(row.provider) !== null,
         healthStatus: row.healthStatus,
         isActive: row.isActive,
+        circuit: circuit?.override ?? circuit?.state ?? 'closed',
         stale: row.syncStaleAlertedAt !== null,
         lastSyncedAt: row.lastSyncedAt,
         requests24h: requests,

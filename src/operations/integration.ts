@@ -8,9 +8,15 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
+import { circuitView, overrideCircuit } from './circuit.ts'
 import { patchCredentials } from './credentials.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
 import { findExternalId, mapExternalId, remapExternalId, resolveMappings, upsertByExternalId } from './mappings.ts'
+import { startOperation } from './operation-log.ts'
+import { overrideRateLimit, rateLimitView } from './rate-limit.ts'
+import { recordOutcome } from './recorded-outcome.ts'
+import { requestBuilder } from './request/builder.ts'
+import { forgetIdempotencyKey, idempotencyRecord } from './request/idempotency.ts'
 
 /** The handle of an id. @throws IntegrationNotFound */
 export async function getIntegration(framework: Framework, id: number): Promise<Integration> {
@@ -45,18 +51,20 @@ export function integrationHandle(
     createdAt: row.createdAt,
 
     request: (endpoint, method, call, options = {}) =>
-      framework.request(framework, { integration: handle, credentials, endpoint, method, call, options, observe }),
+      framework.request(framework, { ...own, endpoint, method, call, options }),
     requestAs: (schema, endpoint, method, call, options = {}) =>
-      framework.request(framework, {
-        integration: handle,
-        credentials,
-        endpoint,
-        method,
-        call,
-        options,
-        schema,
-        observe,
-      }) as never,
+      framework.request(framework, { ...own, endpoint, method, call, options, schema }) as never,
+    at: (endpoint) => requestBuilder(framework, { ...own, endpoint, options: {} }),
+
+    recordFailure: (failureClass) => recordOutcome(framework, handle, failureClass),
+    recordSuccess: () => recordOutcome(framework, handle, null),
+    circuit: () => circuitView(framework, row.id),
+    rateLimit: () => rateLimitView(framework, row.id),
+    overrideCircuit: (to, until) => overrideCircuit(framework, handle, to, until),
+    overrideRateLimit: (limit, until) => overrideRateLimit(framework, handle, limit, until),
+    startOperation: (operation) => startOperation(framework, handle, operation),
+    idempotencyRecord: (key) => idempotencyRecord(framework, row.id, key),
+    forgetIdempotencyKey: (key) => forgetIdempotencyKey(framework, row.id, key),
 
     credentialsArray: () => ({ ...credentials() }),
     async updateCredentials(patch, options) {
@@ -96,5 +104,6 @@ export function integrationHandle(
     refresh: () => getIntegration(framework, row.id),
     toJSON: () => identity,
   }
+  const own = { integration: handle, credentials, observe }
   return handle
 }

@@ -5,6 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { integrationKey } from '../cache/integration-keys.ts'
+import type { LockOptions } from '../cache/lock.ts'
 import { withLock } from '../cache/lock.ts'
 import { InvalidArgumentException, MappingAlreadyClaimed } from '../core/errors.ts'
 import type { Database, Transaction } from '../db/client.ts'
@@ -14,6 +15,7 @@ import { claimMapping, findMapping, findMappingOfModel, findMappings, pointMappi
 import type { Framework } from '../framework.ts'
 import type { ExternalId } from '../providers/integration.ts'
 import type { MappedModel, ModelRef } from '../providers/mapped-model.ts'
+import { keepToTransactionsEnd, modelConnection, runInTransaction } from './transactions.ts'
 
 const MAX_EXTERNAL_ID_LENGTH = 500
 
@@ -39,8 +41,9 @@ export async function mapExternalId(
   model: ModelRef,
 ): Promise<void> {
   const key = keyOf(integrationId, externalId, model.type)
-  if (await claimMapping(framework.modelDb, framework.tables, key, model.id)) return
-  await refuseUnlessHolder(framework, framework.modelDb, key, model.id)
+  const db = modelConnection(framework)
+  if (await claimMapping(db, framework.tables, key, model.id)) return
+  await refuseUnlessHolder(framework, db, key, model.id)
 }
 
 /** Points the external id at this model, whoever held it; the change is logged with both ids. */
@@ -51,7 +54,7 @@ export async function remapExternalId(
   model: ModelRef,
 ): Promise<void> {
   const key = keyOf(integrationId, externalId, model.type)
-  await framework.modelDb.transaction(async (tx) => {
+  await runInTransaction(framework, async (tx) => {
     const before = await pointMapping(tx, framework.tables, key, model.id)
     if (before === model.id) return
     await insertLog(tx, framework.tables, {
@@ -81,7 +84,7 @@ export async function upsertByExternalId<Row, Attributes>(
   const digest = createHash('sha256').update(key.externalId).digest('hex')
   const { lock_ttl: ttlSeconds, lock_wait: waitSeconds } = framework.config.mappings
   const lock = integrationKey(integrationId, `lock:mapping:${model.type}:${digest}`)
-  return withLock(framework.cache, lock, { ttlSeconds, waitSeconds }, async () => {
+  return withModelLock(framework, lock, { ttlSeconds, waitSeconds }, async () => {
     const valuesFor = async (existing: Row | null): Promise<Attributes> =>
       typeof attributes === 'function'
         ? (attributes as (existing: Row | null) => Attributes | Promise<Attributes>)(existing)
@@ -102,6 +105,22 @@ export async function upsertByExternalId<Row, Attributes>(
   })
 }
 
+/** Inside a host's transaction the lock is kept to its end: given back before the commit, it would let a twin be made. */
+async function withModelLock<T>(
+  framework: Framework,
+  lock: string,
+  options: LockOptions,
+  work: () => Promise<T>,
+): Promise<T> {
+  const isKept = await keepToTransactionsEnd(framework, lock, (taken, ended) =>
+    withLock(framework.cache, lock, options, () => {
+      taken()
+      return ended
+    }),
+  )
+  return isKept ? work() : withLock(framework.cache, lock, options, work)
+}
+
 /** Null: somebody claimed the external id meanwhile, and our own new model was taken back. */
 async function writeOnce<Row, Attributes>(
   framework: Framework,
@@ -110,7 +129,8 @@ async function writeOnce<Row, Attributes>(
   valuesFor: (existing: Row | null) => Promise<Attributes>,
 ): Promise<Row | null> {
   try {
-    return await framework.modelDb.transaction(async (tx) => {
+    // Known as open: a keyed write made by the model or the attributes would be forgotten by its rollback.
+    return await runInTransaction(framework, async (tx) => {
       const mapping = await findMapping(tx, framework.tables, key)
       const existing = mapping === null ? null : await model.find(tx, mapping.internalId)
       if (mapping !== null && existing !== null) return model.update(tx, mapping.internalId, await valuesFor(existing))
@@ -137,7 +157,7 @@ export async function findExternalId(
   integrationId: number,
   model: ModelRef,
 ): Promise<string | null> {
-  const mapping = await findMappingOfModel(framework.modelDb, framework.tables, {
+  const mapping = await findMappingOfModel(modelConnection(framework), framework.tables, {
     integrationId,
     internalType: model.type,
     internalId: model.id,
@@ -153,14 +173,12 @@ export async function resolveMappings<Row, Attributes>(
   model: MappedModel<Row, Attributes>,
 ): Promise<Map<string, Row | null>> {
   const asked = externalIds.map(externalIdText)
-  const mappings = await findMappings(
-    framework.modelDb,
-    framework.tables,
-    { integrationId, internalType: model.type },
-    [...new Set(asked)],
-  )
+  const db = modelConnection(framework)
+  const mappings = await findMappings(db, framework.tables, { integrationId, internalType: model.type }, [
+    ...new Set(asked),
+  ])
   const rows = await model.findMany(
-    framework.modelDb,
+    db,
     mappings.map((mapping) => mapping.internalId),
   )
   const byId = new Map(rows.map((row) => [model.of(row).id, row]))

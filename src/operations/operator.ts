@@ -19,9 +19,9 @@ export interface IntegrationPage {
   readonly next: number | null
 }
 
-/** A change that somebody asked for over HTTP. */
+/** A change that somebody asked for over HTTP, or by a command. */
 export interface OperatorAct {
-  /** The token's name. */
+  /** The token's name; of a command `cli:<user>`. */
   readonly token: string
   readonly action: string
   /** Such as `integration:7`. */

@@ -12,6 +12,7 @@ import type { SyncItemRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
 import type { StoredPayload, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
+import { insideSync } from './inside-sync.ts'
 import { integrationHandle } from './integration.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import { withTimeLimit } from './time-limit.ts'
@@ -33,11 +34,13 @@ export interface ItemRun {
  *
  * @param row as claimed: the settlement carries its `attempts` and `claim`, by which it is guarded
  * @param integration read after the claim; null when it is gone
+ * @param signal aborted when the worker stops: what waits then is put off
  */
 export async function runSyncItem(
   framework: Framework,
   row: SyncItemRow,
   integration: IntegrationRow | null,
+  signal: AbortSignal,
 ): Promise<ItemRun> {
   const { sync } = framework.config
   const startedAt = performance.now()
@@ -56,7 +59,7 @@ export async function runSyncItem(
       throw new SyncListenerMustNotBeQueuedException(row.eventClass)
     const event = new eventClass(handle, readPayload(eventClass, row.payload))
     await withTimeLimit(sync.item_timeout, new ItemTimedOut(sync.item_timeout), () =>
-      framework.listeners.deliver(event),
+      insideSync({ signal }, () => framework.listeners.deliver(event)),
     )
   } catch (thrown) {
     error = thrown

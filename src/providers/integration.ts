@@ -4,8 +4,11 @@
  * A handle is a snapshot of its row; shared state (cursor, counters, credentials) is decided in SQL, never from it.
  */
 import type { z } from 'zod'
+import type { CircuitOverride } from '../core/circuit-breaker.ts'
+import type { FailureClass } from '../core/failure-class.ts'
 import type { HealthStatus } from '../core/health.ts'
 import type { Json } from '../core/json.ts'
+import type { RateLimit } from '../core/rate-limit.ts'
 import type { ProviderEvent } from './events.ts'
 import type { MappedModel, ModelRef } from './mapped-model.ts'
 
@@ -19,6 +22,12 @@ export interface RequestOptions {
   readonly data?: Json | string | Uint8Array
   /** Attempts in all, 1 to 10. Default 3 for GET and HEAD, 1 for every other method. */
   readonly attempts?: number
+  /** Serves a stored answer of the same call for so long: whole seconds of at least 1, or until a moment to come. */
+  readonly cacheFor?: number | Date
+  /** Serves a stored answer, however old, when the provider is away or asks for quiet. */
+  readonly serveStale?: boolean
+  /** Makes a write take effect at most once: 1 to 191 characters. Null and undefined: none. */
+  readonly idempotencyKey?: string | null
   /** Id of the request row that this call repeats. */
   readonly retryOf?: number
   /** The host's record that the call is about. */
@@ -31,20 +40,104 @@ export interface RequestOptions {
 
 /** What a call learns about its attempt and may report about the answer. */
 export interface RequestContext {
+  /** To be sent to a provider that dedupes by it. */
+  readonly idempotencyKey: string | null
   /** From 1. */
   readonly attempt: number
+  /** Reaches public addresses only, and has the attempt's signal. */
+  readonly fetch: typeof fetch
   /** Aborted at the deadline and when the caller aborts: give it to the SDK or to `fetch`. */
   readonly signal: AbortSignal
   /** Says what can't be read off the returned value. A reported value wins; undefined never overwrites. */
   report(meta: {
     statusCode?: number | undefined
     providerRequestId?: string | undefined
+    rateLimitRemaining?: number | undefined
+    rateLimitResetAt?: Date | undefined
     retryAfterSeconds?: number | undefined
   }): void
 }
 
 /** The call itself: an SDK's method or a `fetch`. A returned `Response` is judged by its status and decoded. */
 export type Call<T> = (context: RequestContext) => T | Promise<T>
+
+/** A call step by step. Each step gives a new builder; the last one makes the call. */
+export interface RequestBuilder<T = unknown> {
+  /** The answer is parsed by the schema. */
+  as<S extends z.ZodType>(schema: S): RequestBuilder<z.output<S>>
+  withCache(cacheFor: number | Date, options?: { serveStale?: boolean }): RequestBuilder<T>
+  withAttempts(attempts: number): RequestBuilder<T>
+  withData(data: NonNullable<RequestOptions['data']>): RequestBuilder<T>
+  relatedTo(type: string, id: string | number): RequestBuilder<T>
+  retryOf(requestId: number): RequestBuilder<T>
+  withIdempotencyKey(key: string | null): RequestBuilder<T>
+  withTimeout(timeoutMs: number): RequestBuilder<T>
+  /** By a callback, or by a URL: then `data` is the query of GET, HEAD and DELETE, else the body. */
+  get<R = T>(target: Call<R> | string | URL): Promise<R>
+  post<R = T>(target: Call<R> | string | URL): Promise<R>
+  put<R = T>(target: Call<R> | string | URL): Promise<R>
+  patch<R = T>(target: Call<R> | string | URL): Promise<R>
+  delete<R = T>(target: Call<R> | string | URL): Promise<R>
+  execute<R = T>(method: string, target: Call<R> | string | URL): Promise<R>
+}
+
+/** How the circuit breaker of an integration stands. */
+export interface CircuitView {
+  readonly override: CircuitOverride | null
+  readonly overrideUntil: Date | null
+  readonly state: 'closed' | 'open' | 'half_open'
+  /** Upstream failures counted: in the window, or in a row. */
+  readonly failures: number
+  /** Percent of the window's outcomes; null without outcomes, and under the strategy `count`. */
+  readonly failureRate: number | null
+  readonly openedAt: Date | null
+  /** When a probe may be made; null unless it is open. */
+  readonly retryAt: Date | null
+}
+
+/** Which rate limit an integration is under, and how much of it is used. */
+export interface RateLimitView {
+  readonly source: 'override' | 'provider' | 'none'
+  readonly limit: number | null
+  readonly windowSeconds: number | null
+  readonly window: 'fixed' | 'sliding' | null
+  readonly used: number
+  readonly overrideUntil: Date | null
+  readonly suppressedUntil: Date | null
+}
+
+/** What an idempotency key answered earlier. */
+export interface PriorCall {
+  readonly key: string
+  /** `unknown`: in flight, crashed, or its effect is uncertain. */
+  readonly priorState: 'recovered' | 'empty' | 'unparseable' | 'unknown'
+  /** The stored body, redacted: JSON, or text when it is none; null when there is none. */
+  readonly priorResponse: Json
+  readonly priorRequestId: number | null
+  readonly reservedAt: Date
+}
+
+/** An operation to be logged. */
+export interface OperationInput {
+  /** `import`, `export`, … */
+  readonly operation: string
+  readonly direction: 'inbound' | 'outbound'
+  /** Default `processing`. */
+  readonly status?: string
+  /** At most 255 characters. */
+  readonly summary?: string
+  readonly externalId?: string
+  readonly metadata?: Json
+}
+
+export interface Operation {
+  readonly id: number
+  /** @throws TypeError when it has ended already */
+  succeed(outcome?: { summary?: string; metadata?: Json; result?: Json }): Promise<void>
+  fail(error: unknown, outcome?: { summary?: string; metadata?: Json }): Promise<void>
+  /** Work whose own operations become children of this one. */
+  run<T>(work: () => Promise<T>): Promise<T>
+}
 
 export interface Integration {
   readonly id: number
@@ -76,6 +169,23 @@ export interface Integration {
     call: Call<unknown>,
     options?: RequestOptions,
   ): Promise<z.output<S>>
+
+  /** A call step by step. */
+  at(endpoint: string): RequestBuilder
+  /** Counts a failure of a call made elsewhere; only `upstream` degrades health. */
+  recordFailure(failureClass: FailureClass): Promise<void>
+  recordSuccess(): Promise<void>
+  circuit(): Promise<CircuitView>
+  rateLimit(): Promise<RateLimitView>
+  /** Null gives the breaker back to itself: closed and empty. */
+  overrideCircuit(to: CircuitOverride | null, until?: Date): Promise<void>
+  /** Null gives the provider's limit back. */
+  overrideRateLimit(limit: Pick<RateLimit, 'limit' | 'seconds' | 'window'> | null, until?: Date): Promise<void>
+  startOperation(operation: OperationInput): Promise<Operation>
+  /** What a key answered; null when it was never used. */
+  idempotencyRecord(key: string): Promise<PriorCall | null>
+  /** The operator's way out: the key may be used again. False when there was none. */
+  forgetIdempotencyKey(key: string): Promise<boolean>
 
   /** The decrypted credentials of this snapshot. @throws CredentialsUnreadable */
   credentialsArray(): Credentials

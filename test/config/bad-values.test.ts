@@ -1,6 +1,7 @@
 /** What `createIntegrations()` says of bad values: exactly what was decided, all of it at once, and no secret. */
 import { describe, expect, it, vi } from 'vitest'
 import { CONFIG_KEYS } from '../../src/config/schema.ts'
+import { EGRESS_RULE } from '../../src/core/egress-rule.ts'
 import type { ConfigurationProblem, InvalidConfiguration } from '../../src/core/errors.ts'
 import { isIntegrationsError } from '../../src/core/errors.ts'
 import { createIntegrations } from '../../src/integrations.ts'
@@ -16,6 +17,7 @@ const OTHER_KEY = encryptionKey('k2')
 const GOOD = { database: `postgres://app:${SECRET}@127.0.0.1:1/app`, encryptionKeys: KEY }
 const KEY_RING = expect.stringMatching(/^"kid:base64\[,kid:base64\.\.\.\]", 32 bytes each/)
 const DATABASE_URL = expect.stringContaining('a URL such as postgres://user:password@host:5432/name')
+const HTTP_URL = 'an absolute http(s) URL'
 const PROVIDER = 'a provider that can be registered'
 
 /** The problems of an object made so, on a machine whose own variables do not count. */
@@ -99,7 +101,17 @@ describe('a bad option', () => {
   it.each<[options: Record<string, unknown>, key: string, expected: unknown, received: string]>([
     [{ databse: 'x' }, 'databse', 'a known option, did you mean "database"?', 'an unknown option'],
     [{ quux: SECRET }, 'quux', 'a known option', 'an unknown option'],
-    [{ egress: {} }, 'egress', 'a known option', 'an unknown option'],
+    [{ egress: { allow: ['10.0.0.0/8', '10/8'] } }, 'egress.allow.1', EGRESS_RULE, '"10/8"'],
+    [{ egress: { deny: ['https://api.example.com'] } }, 'egress.deny.0', EGRESS_RULE, '"https://api.example.com"'],
+    [{ egress: { allow: [3] } }, 'egress.allow.0', EGRESS_RULE, '3'],
+    [{ egress: { allow: '10.0.0.0/8' } }, 'egress.allow', `a list, each ${EGRESS_RULE}`, '"10.0.0.0/8"'],
+    [{ egress: { proxy: `socks5://${SECRET}@proxy` } }, 'egress.proxy', HTTP_URL, 'a string of 31 characters (masked)'],
+    [
+      { egress: { proxies: [] } },
+      'egress.proxies',
+      expect.stringMatching(/^one of egress\.allow, /),
+      'an unknown option',
+    ],
     [{ webhook: { queue: 'x' } }, 'webhook', 'it under config, as { config: { webhook: { … } } }', 'an unknown option'],
     [
       { max_attempts: 3 },

@@ -7,6 +7,7 @@ import type { ItemBatchResult } from '../../src/activities/sync-items.ts'
 import { createApi } from '../../src/api/app.ts'
 import type { CacheStore } from '../../src/cache/store.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
+import { RateLimit } from '../../src/core/rate-limit.ts'
 import type { LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationsOptions } from '../../src/integrations.ts'
 import { mappedTable } from '../../src/operations/mapped-table.ts'
@@ -286,7 +287,150 @@ describe('outbound calls', () => {
   })
 })
 
-type Options = Pick<IntegrationsOptions, 'providers' | 'middleware'>
+describe('rate limits', () => {
+  effect('rate_limiting.max_wait_seconds', 'is how long a call waits for capacity', async () => {
+    const twoAt = (max_wait_seconds: number) =>
+      withConfig({ rate_limiting: { max_wait_seconds } }, (test) => {
+        const limited = makeIntegration(test, 'limited')
+        return Promise.all([limited.then((it) => calling(it, 200)), limited.then((it) => calling(it, 200))])
+      })
+    expect((await twoAt(0)).sort()).toEqual(['made', 'rate_limit_exceeded'])
+    expect(await twoAt(60)).toEqual(['made', 'made'])
+  })
+
+  effect('rate_limiting.overrides_enabled', 'says whether an override counts', async () => {
+    const twoAt = (overrides_enabled: boolean) =>
+      withConfig({ rate_limiting: { overrides_enabled, max_wait_seconds: 0 } }, async (test) => {
+        const integration = await makeIntegration(test, 'acme')
+        await integration.overrideRateLimit(RateLimit.perDay(1))
+        return [await calling(integration, 200), await calling(integration, 200)]
+      })
+    expect(await twoAt(true)).toEqual(['made', 'rate_limit_exceeded'])
+    expect(await twoAt(false)).toEqual(['made', 'made'])
+  })
+})
+
+describe('circuit breakers', () => {
+  effect('circuit_breaker.enabled', 'is the master switch', async () => {
+    const thirdAt = (enabled: boolean) => lastCall({ enabled, minimum_requests: 2 }, [503, 503, 200])
+    expect([await thirdAt(true), await thirdAt(false)]).toEqual(['circuit_open', 'made'])
+  })
+
+  effect('circuit_breaker.strategy', 'counts failures in a row, or their share', async () => {
+    const statuses = [503, 200, 503, 200]
+    const lastAt = (strategy: 'rate' | 'count') => lastCall({ strategy, minimum_requests: 3, threshold: 2 }, statuses)
+    expect([await lastAt('rate'), await lastAt('count')]).toEqual(['circuit_open', 'made'])
+  })
+
+  effect('circuit_breaker.time_window', 'is how long an outcome counts', async () => {
+    const lastAt = (time_window: number) =>
+      lastCall({ time_window, minimum_requests: 2 }, [503, 503, 200], { secondsBetween: 20 })
+    expect([await lastAt(60), await lastAt(10)]).toEqual(['circuit_open', 'made'])
+  })
+
+  effect('circuit_breaker.failure_rate_threshold', 'is the share that opens it', async () => {
+    const lastAt = (failure_rate_threshold: number) =>
+      lastCall({ failure_rate_threshold, minimum_requests: 4 }, [200, 200, 503, 503, 200])
+    expect([await lastAt(50), await lastAt(51)]).toEqual(['circuit_open', 'made'])
+  })
+
+  effect('circuit_breaker.minimum_requests', 'is how many outcomes there must be', async () => {
+    const lastAt = (minimum_requests: number) => lastCall({ minimum_requests }, [503, 503, 200])
+    expect([await lastAt(2), await lastAt(3)]).toEqual(['circuit_open', 'made'])
+  })
+
+  effect('circuit_breaker.threshold', 'is how many failures in a row open it', async () => {
+    const lastAt = (threshold: number) => lastCall({ strategy: 'count', threshold }, [503, 503, 200])
+    expect([await lastAt(2), await lastAt(3)]).toEqual(['circuit_open', 'made'])
+  })
+
+  effect('circuit_breaker.cooldown_seconds', 'is how long it stays open', async () => {
+    const lastAt = (cooldown_seconds: number) =>
+      lastCall({ cooldown_seconds, minimum_requests: 2 }, [503, 503, 200], { secondsBetween: 20 })
+    expect([await lastAt(21), await lastAt(20)]).toEqual(['circuit_open', 'made'])
+  })
+
+  effect('circuit_breaker.overrides_enabled', 'says whether an override counts', async () => {
+    const callAt = (overrides_enabled: boolean) =>
+      withConfig({ circuit_breaker: { overrides_enabled } }, async (test) => {
+        const integration = await makeIntegration(test, 'acme')
+        await integration.overrideCircuit('forced_open')
+        return calling(integration, 200)
+      })
+    expect([await callAt(true), await callAt(false)]).toEqual(['circuit_open', 'made'])
+  })
+
+  /** What becomes of the last of these calls. */
+  function lastCall(
+    circuit_breaker: ConfigInput['circuit_breaker'],
+    statuses: readonly number[],
+    { secondsBetween = 1 } = {},
+  ): Promise<string | undefined> {
+    let now = Date.parse('2031-06-01T12:00:00Z')
+    const clock = { now: () => new Date(now) }
+    return withConfig(
+      { circuit_breaker },
+      async (test) => {
+        const integration = await makeIntegration(test, 'acme')
+        const became: string[] = []
+        for (const status of statuses) {
+          became.push(await calling(integration, status))
+          now += secondsBetween * 1_000
+        }
+        return became.at(-1)
+      },
+      { clock },
+    )
+  }
+})
+
+describe('health', () => {
+  effect('health.degraded_after', 'is the failures in a row that degrade it', async () => {
+    const statusAt = (degraded_after: number) => healthAfter(2, { degraded_after })
+    expect([await statusAt(2), await statusAt(3)]).toEqual(['degraded', 'healthy'])
+  })
+
+  effect('health.failing_after', 'is the failures in a row that make it failing', async () => {
+    const statusAt = (failing_after: number) => healthAfter(2, { degraded_after: 1, failing_after })
+    expect([await statusAt(2), await statusAt(3)]).toEqual(['failing', 'degraded'])
+  })
+
+  effect('health.disabled_after', 'is the failures in a row that switch it off; null: none do', async () => {
+    const statusAt = (disabled_after: number | null) =>
+      healthAfter(3, { degraded_after: 1, failing_after: 2, disabled_after })
+    expect([await statusAt(3), await statusAt(4), await statusAt(null)]).toEqual(['disabled', 'failing', 'failing'])
+  })
+
+  effect('observability.incidents_enabled', 'says whether trouble is kept as an incident', async () => {
+    const incidentsAt = (incidents_enabled: boolean) =>
+      withConfig({ observability: { incidents_enabled }, health: { degraded_after: 1 } }, async (test) => {
+        const integration = await makeIntegration(test, 'acme')
+        await calling(integration, 503)
+        return test.sql`select source, reason from integration_incidents where integration_id = ${integration.id}`
+      })
+    expect(await incidentsAt(true)).toEqual([{ source: 'health', reason: 'health_degraded' }])
+    expect(await incidentsAt(false)).toEqual([])
+  })
+
+  function healthAfter(failures: number, health: ConfigInput['health']): Promise<string | undefined> {
+    return withConfig({ health }, async (test) => {
+      const integration = await makeIntegration(test, 'acme')
+      for (let calls = 0; calls < failures; calls += 1) await calling(integration, 503)
+      return (await integration.refresh()).healthStatus
+    })
+  }
+})
+
+/** One attempt; what became of it: `made`, or the error's code. */
+function calling(integration: Integration, status: number): Promise<string> {
+  const answer = () => new Response('', { status })
+  return integration.request('things', 'GET', answer, { attempts: 1 }).then(
+    () => 'made',
+    (error: { code: string }) => error.code,
+  )
+}
+
+type Options = Pick<IntegrationsOptions, 'providers' | 'middleware' | 'clock'>
 
 /** A deployment of this configuration on the file's database. */
 async function withConfig<Result>(
@@ -294,12 +438,13 @@ async function withConfig<Result>(
   play: (test: TestIntegrations) => PromiseLike<Result>,
   { providers, ...options }: Options = {},
 ): Promise<Result> {
+  const limited = { defaultRateLimit: () => RateLimit.per(1, 2).sliding() }
   const things = syncProvider(() => {}, { defaultSyncInterval: () => INTERVAL_MINUTES })
   const test = testIntegrations(database.url, {
     ...options,
     encryptionKeys,
     config,
-    providers: { acme: webhookProvider(), things, ...providers },
+    providers: { acme: webhookProvider(), things, limited, ...providers },
   })
   try {
     return await play(test)

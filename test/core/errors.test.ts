@@ -124,6 +124,43 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'schema_behind',
     says: ['1 of 3', 'integrations migrate'],
   },
+  CircuitOpenException: {
+    error: new exported.CircuitOpenException(integration, new Date(0), 60, 12),
+    code: 'circuit_open',
+    says: ['integration 7', 'open', '12 s'],
+  },
+  IdempotencyConflict: {
+    error: new exported.IdempotencyConflict({
+      integrationId: 7,
+      key: 'order-1',
+      priorState: 'unknown',
+      priorResponse: null,
+      priorRequestId: null,
+      reservedAt: new Date(0),
+    }),
+    code: 'idempotency_conflict',
+    says: ['"order-1"', 'integration 7', '1970-01-01T00:00:00.000Z', 'not known', 'forgetIdempotencyKey()'],
+  },
+  IdempotencyInsideTransaction: {
+    error: new exported.IdempotencyInsideTransaction('order-1'),
+    code: 'idempotency_inside_transaction',
+    says: ['"order-1"', 'inside an open transaction', 'after the commit'],
+  },
+  EgressRefused: {
+    error: new exported.EgressRefused('internal.example', 'it resolves to 10.0.0.1, which is private'),
+    code: 'egress_refused',
+    says: ['"internal.example"', '10.0.0.1'],
+  },
+  ResponseTooLarge: {
+    error: new exported.ResponseTooLarge(1_024),
+    code: 'response_too_large',
+    says: ['1024 bytes'],
+  },
+  RetryableError: {
+    error: new exported.RetryableError('the export is not ready', { retryAfterSeconds: 5 }),
+    code: 'retryable',
+    says: ['the export is not ready'],
+  },
   BackendUnreachable: {
     error: new exported.BackendUnreachable('Postgres', 'db:5432', { remedy: 'Check that it runs.' }),
     code: 'backend_unreachable',

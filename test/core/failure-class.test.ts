@@ -1,4 +1,5 @@
 import { Octokit } from '@octokit/rest'
+import { DrizzleQueryError } from 'drizzle-orm'
 import { describe, expect, it } from 'vitest'
 import {
   CredentialsUnreadable,
@@ -6,6 +7,7 @@ import {
   InvalidArgumentException,
   RateLimitExceededException,
   RequestTimeout,
+  RetryableError,
   SchemaDrift,
 } from '../../src/core/errors.ts'
 import type { FailureClass } from '../../src/core/failure-class.ts'
@@ -110,6 +112,7 @@ describe('the status that an error carries', () => {
     ['a numeric code', { code: 502 }, 502],
     ['response before statusCode', { response: { status: 404 }, statusCode: 500 }, 404],
     ['statusCode before status', { statusCode: 404, status: 500 }, 404],
+    ["got's response.statusCode", { response: { statusCode: 503 } }, 503],
     ['status before metadata', { status: 404, $metadata: { httpStatusCode: 500 } }, 404],
     ['metadata before code', { $metadata: { httpStatusCode: 404 }, code: 500 }, 404],
     ['the outer before the inner', error({ status: 429, cause: error({ status: 500 }) }), 429],
@@ -177,7 +180,11 @@ describe('the chain of an error', () => {
 
   it.each([
     ["below the driver's error", error({ ...fieldsOf(postgresError), cause: refused })],
-    ['below a query error of Drizzle', error({ name: 'DrizzleQueryError', query: 'select 1', cause: refused })],
+    ['below a query error of Drizzle', new DrizzleQueryError('select 1', [], refused)],
+    [
+      "below a refused socket of postgres.js'",
+      error({ ...fieldsOf(refused), query: undefined, parameters: undefined }),
+    ],
     ["below node-postgres' error", error({ name: 'error', severity: 'FATAL', code: '57P03', cause: refused })],
     ['below a wrapper of it', wrapped(error({ ...fieldsOf(postgresError), cause: refused }))],
   ])('is not followed %s', (_, thrown) => {
@@ -211,6 +218,7 @@ describe('the class of a failure', () => {
       'UND_ERR_SOCKET',
       'UND_ERR_HEADERS_TIMEOUT',
       'UND_ERR_BODY_TIMEOUT',
+      'UND_ERR_HEADERS_OVERFLOW',
       // No HTTP.
       'HPE_INVALID_CONSTANT',
       'HPE_HEADER_OVERFLOW',
@@ -337,6 +345,15 @@ describe('the class of a failure', () => {
     ])('%s say nothing about the provider, whatever it says', (_, thrown) => {
       expect(classOf(thrown)).toBe('unknown')
       expect(classOf(thrown, { providerVerdict: 'upstream' })).toBe('unknown')
+    })
+
+    it.each<[string, unknown, FailureClass]>([
+      ['a refused port', refused, 'upstream'],
+      ['an answer', new HttpError(404, new Headers(), null), 'client'],
+      ['nothing', undefined, 'unknown'],
+      ['a bad argument', new InvalidArgumentException('x', 'no'), 'unknown'],
+    ])('a RetryableError says no more than what it wraps: %s', (_, cause, failureClass) => {
+      expect(classOf(new RetryableError('again', { cause }))).toBe(failureClass)
     })
 
     it("are not mixed up with a provider's code of the same name", () => {

@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { cutToBytes, REDACTED, redactBody, redactText, secretsOf } from '../../src/core/redaction.ts'
+import {
+  cutToBytes,
+  parseRedactionPath,
+  REDACTED,
+  redactBody,
+  redactText,
+  secretsOf,
+} from '../../src/core/redaction.ts'
 
 const TOKEN = 'gho_open sesame+/="'
 
@@ -37,6 +44,7 @@ const FORMS: Record<string, (secret: string) => string> = {
   'as base64': (secret) => Buffer.from(secret).toString('base64'),
   'as base64url': (secret) => Buffer.from(secret).toString('base64url'),
   'in a JSON text': (secret) => JSON.stringify(secret).slice(1, -1),
+  'in a JSON text that escapes slashes': (secret) => JSON.stringify(secret).slice(1, -1).replaceAll('/', '\\/'),
 }
 
 describe('a text', () => {
@@ -106,7 +114,17 @@ describe('a body', () => {
     ['a null', '{"access_token":null}', `{"access_token":"${REDACTED}"}`],
     ['an empty text', '{"access_token":""}', `{"access_token":"${REDACTED}"}`],
     ['zero', '{"access_token":0}', `{"access_token":"${REDACTED}"}`],
-    ['a key with escapes', '{"access\\u005ftoken":"x"}', `{"access_token":"${REDACTED}"}`],
+    ['a key with escapes', '{"access\\u005ftoken":"x"}', `{"access\\u005ftoken":"${REDACTED}"}`],
+    [
+      'there twice',
+      '{"access_token":1,"access_token":2}',
+      `{"access_token":"${REDACTED}","access_token":"${REDACTED}"}`,
+    ],
+    [
+      'deeper than calls can be',
+      `${'['.repeat(50_000)}{"id_token":1}${']'.repeat(50_000)}`,
+      `${'['.repeat(50_000)}{"id_token":"${REDACTED}"}${']'.repeat(50_000)}`,
+    ],
     ['a list', '[{"access_token":"x"}]', `[{"access_token":"${REDACTED}"}]`],
     [
       'a form',
@@ -158,6 +176,158 @@ describe('a body', () => {
           value: JSON.parse(JSON.stringify(value)),
         })
       }),
+    )
+  })
+})
+
+describe('a JSON body with paths', () => {
+  it.each<[string, string, string, string]>([
+    ['a member', 'a', '{"a":1,"b":1}', '{"a":"*","b":1}'],
+    ['a member of a member', 'a.b', '{"b":1,"a":{"b":{"deep":[1]},"c":2}}', '{"b":1,"a":{"b":"*","c":2}}'],
+    ['null', 'a', '{"a":null}', '{"a":"*"}'],
+    ['false', 'a', '{"a":false}', '{"a":"*"}'],
+    ['zero', 'a', '{"a":0}', '{"a":"*"}'],
+    ['an empty text', 'a', '{"a":""}', '{"a":"*"}'],
+    ['a list', 'a', '{"a":[1,{"b":"]"}]}', '{"a":"*"}'],
+    ['any member', 'a.*', '{"a":{"x":1,"y":{"z":2}}}', '{"a":{"x":"*","y":"*"}}'],
+    ['any element', 'a.*.b', '{"a":[{"b":1},{"c":2},{"b":3}]}', '{"a":[{"b":"*"},{"c":2},{"b":"*"}]}'],
+    ['one level only', '*.b', '{"x":{"b":1,"c":{"b":2}}}', '{"x":{"b":"*","c":{"b":2}}}'],
+    ['an element by its place', 'a.1', '{"a":[0,1,2]}', '{"a":[0,"*",2]}'],
+    ['elements of a list at the top', '*.b', '[{"b":1}]', '[{"b":"*"}]'],
+    ['a dot in a name', 'a\\.b', '{"a.b":1,"a":{"b":2}}', '{"a.b":"*","a":{"b":2}}'],
+    ['a name with escapes', 'é', '{"\\u00e9":1}', '{"\\u00e9":"*"}'],
+    [
+      'big numbers elsewhere',
+      'a',
+      '{ "a" : 1 ,\n "n":12345678901234567890, "f" : 1.0e2 }',
+      '{ "a" : "*" ,\n "n":12345678901234567890, "f" : 1.0e2 }',
+    ],
+    ['the same name twice', 'a', '{"a":1,"a":2}', '{"a":"*","a":"*"}'],
+  ])('loses %s', (_, path, body, expected) => {
+    expect(redactBody(body, [], [parseRedactionPath(path)])).toBe(expected.replaceAll('"*"', `"${REDACTED}"`))
+  })
+
+  it.each<[string, string, string]>([
+    ['a missing path', 'a.b', '{ "a" : {} , "b":1}'],
+    ['a path through a scalar', 'a.b', '{"a":"b","c":[1.50]}'],
+    ['a path longer than what is there', 'a.b.c', '{"a":{"b":1}}'],
+    ['a list index beyond the end', 'a.9', '{"a":[1]}'],
+    ['a scalar', 'a', '"a"'],
+    ['no JSON', 'a', 'a=1&b=2'],
+    ['an empty body', 'a', ''],
+    ['names of every object', 'constructor', '{"a":1}'],
+    ['their prototype', '__proto__.a', '{"a":1}'],
+  ])('comes back byte for byte: %s', (_, path, body) => {
+    expect(redactBody(body, [], [parseRedactionPath(path)])).toBe(body)
+  })
+})
+
+describe('redaction of JSON', () => {
+  // Letters, digits, quotes, slashes and what takes more than a byte; no character of it is used for other texts.
+  const SECRET = 'S/€cré"t\\+😀-1'
+  const space = fc.string({ unit: fc.constantFrom(' ', '\n', '\t', '\r'), maxLength: 2 })
+  const spell = (character: string, how: number): string => {
+    const code = character.charCodeAt(0)
+    if (how === 1 || code < 32) return `\\u${code.toString(16).padStart(4, '0')}`
+    if (how === 2) return `\\u${code.toString(16).padStart(4, '0').toUpperCase()}`
+    if (character === '/' && how === 3) return '\\/'
+    return character === '"' || character === '\\' ? `\\${character}` : character
+  }
+  const spelled = (text: string) =>
+    fc
+      .array(fc.nat(3), { minLength: text.length, maxLength: text.length })
+      .map((hows) => hows.map((how, at) => spell(text[at] as string, how)).join(''))
+  const filler = fc.string({
+    unit: fc.constantFrom('a', '.', '*', '{', ']', ',', ':', '\u0007', 'ü', '日'),
+    maxLength: 4,
+  })
+
+  /** A value as it is written, and as it is to be written afterwards. */
+  interface Written {
+    readonly before: string
+    readonly after: string
+  }
+  const text: fc.Arbitrary<Written> = fc
+    .array(
+      fc.oneof(
+        filler.chain(spelled).map((raw): Written => ({ before: raw, after: raw })),
+        spelled(SECRET).map((raw): Written => ({ before: raw, after: REDACTED })),
+      ),
+      { maxLength: 3 },
+    )
+    .map((parts) => ({
+      before: `"${parts.map(({ before }) => before).join('')}"`,
+      after: `"${parts.map(({ after }) => after).join('')}"`,
+    }))
+  const same = (raw: string): Written => ({ before: raw, after: raw })
+  const scalar = fc.oneof(
+    text,
+    fc.constantFrom('null', 'true', 'false', '0', '-0.0', '1.50e+2', '12345678901234567890').map(same),
+  )
+  const { value } = fc.letrec<{ value: Written }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 4 },
+      scalar,
+      fc.tuple(fc.array(fc.tuple(space, tie('value'), space), { maxLength: 3 }), space).map(([elements, inside]) => {
+        const list = (side: keyof Written) =>
+          `[${elements.map(([left, element, right]) => left + element[side] + right).join(',') || inside}]`
+        return { before: list('before'), after: list('after') }
+      }),
+      fc
+        .tuple(
+          fc.array(
+            fc.tuple(
+              fc
+                .constantFrom('a', 'path', 'secret', 'access_token', 'b.c')
+                .chain((key) => spelled(key).map((raw) => ({ key, raw }))),
+              space,
+              tie('value'),
+              space,
+            ),
+            { maxLength: 3 },
+          ),
+          space,
+        )
+        .map(([members, inside]) => {
+          const object = (side: keyof Written) =>
+            `{${
+              members
+                .map(([{ key, raw }, left, member, right]) => {
+                  const isTaken = side === 'after' && key === 'access_token'
+                  return `"${raw}"${left}:${right}${isTaken ? `"${REDACTED}"` : member[side]}${left}`
+                })
+                .join(',') || inside
+            }}`
+          return { before: object('before'), after: object('after') }
+        }),
+    ),
+  }))
+
+  it('leaves no credential in any spelling and changes no other byte', () => {
+    fc.assert(
+      fc.property(value, space, ({ before, after }, around) => {
+        expect(redactBody(around + before + around, secretsOf({ SECRET }))).toBe(around + after + around)
+      }),
+      { numRuns: 2_000 },
+    )
+  })
+
+  it('takes exactly what stands at a path, however it is written', () => {
+    fc.assert(
+      fc.property(value, value, spelled('secret'), space, (taken, kept, name, between) => {
+        const body = (side: keyof Written, at: string) =>
+          `{"list":[[${kept[side]}],{"${name}"${between}:${at},"other":${kept[side]}}],"secret":${kept[side]}}`
+        expect(redactBody(body('before', taken.before), secretsOf({ SECRET }), [['list', '*', 'secret']])).toBe(
+          body('after', `"${REDACTED}"`),
+        )
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+
+  it('stays JSON when digits of a number are a credential', () => {
+    expect(redactBody('{"id":12345678,"ids":[912345678e0,1234567]}', secretsOf({ id: '12345678' }))).toBe(
+      `{"id":"${REDACTED}","ids":["${REDACTED}",1234567]}`,
     )
   })
 })

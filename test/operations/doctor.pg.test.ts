@@ -90,7 +90,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(19)
+  expect(findings.length).toBe(20)
 })
 
 describe('pending webhooks', () => {
@@ -134,6 +134,44 @@ describe('pending webhooks', () => {
     const found = await wrong()
     expect(found).toHaveLength(11)
     expect(found.at(-1)?.message).toContain('at least 2 more')
+  })
+})
+
+describe('circuits', () => {
+  const failing = () => Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }))
+
+  it('that are open are shown, with the moment since and the command that tells more', async () => {
+    const integration = await makeIntegration(test, 'hooks')
+    for (let calls = 0; calls < 10; calls += 1)
+      await expect(integration.request('things', 'GET', failing, { attempts: 1 })).rejects.toThrow('refused')
+    const { openedAt } = await integration.circuit()
+    expect(await wrong()).toEqual([
+      {
+        check: 'circuits.open',
+        status: 'warning',
+        message: expect.stringContaining(`is open since ${openedAt?.toISOString().slice(0, 19)}Z; the next probe`),
+        remedy: `integrations circuit ${integration.id} status`,
+      },
+    ])
+  })
+
+  it.each([
+    ['forced_open', 'forced its circuit open'],
+    ['forced_closed', 'forced its circuit closed'],
+    ['disabled', 'switched its circuit breaker off'],
+  ] as const)('that an operator has overridden by %s are given back by a command', async (override, message) => {
+    const integration = await makeIntegration(test, 'hooks')
+    await integration.overrideCircuit(override, new Date('2099-01-01T00:00:00Z'))
+    expect(await wrong()).toEqual([
+      {
+        check: 'circuits.open',
+        status: 'warning',
+        message: expect.stringMatching(new RegExp(`${message}.*until 2099-01-01T00:00:00Z`)),
+        remedy: `integrations circuit ${integration.id} auto`,
+      },
+    ])
+    await integration.overrideCircuit(null)
+    expect(await wrong()).toEqual([])
   })
 })
 

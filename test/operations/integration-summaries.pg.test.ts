@@ -51,6 +51,7 @@ describe('a summary', () => {
         registered: true,
         healthStatus: 'degraded',
         isActive: true,
+        circuit: 'closed',
         stale: true,
         lastSyncedAt,
         requests24h: 9,
@@ -82,17 +83,18 @@ describe('a summary', () => {
     expect(await summaries({ provider: 'gone' })).toMatchObject([{ id, provider: 'gone', registered: false }])
   })
 
-  it('asks for the traffic of a whole page at once', async () => {
+  it('asks for the traffic and the breakers of a whole page at once', async () => {
     const ids: number[] = []
     for (let n = 0; n < 101; n += 1) ids.push((await makeIntegration(test, 'many')).id)
     await calls(ids[100] as number, 2, null)
     await calls(ids[0] as number, 1, 'client')
+    await (await test.integrations.get(ids[100] as number)).overrideCircuit('forced_open')
     const statements = vi.spyOn(test.framework.db, 'execute')
     const found = await summaries({ provider: 'many' })
-    expect(statements).toHaveBeenCalledTimes(2)
+    expect(statements).toHaveBeenCalledTimes(4)
     expect(found.map(({ id }) => id)).toEqual(ids)
-    expect(found[100]).toMatchObject({ requests24h: 2, errorRate24h: 0 })
-    expect(found[0]).toMatchObject({ requests24h: 1, errorRate24h: 100 })
+    expect(found[100]).toMatchObject({ requests24h: 2, errorRate24h: 0, circuit: 'forced_open' })
+    expect(found[0]).toMatchObject({ requests24h: 1, errorRate24h: 100, circuit: 'closed' })
     expect((await summaries({ provider: 'many', limit: 3 })).length).toBe(3)
   })
 })

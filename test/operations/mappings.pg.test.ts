@@ -8,7 +8,7 @@ import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { testIntegrations } from '../support/integrations.ts'
+import { occasion, testIntegrations } from '../support/integrations.ts'
 import { logsOf, makeIntegration } from '../support/rows.ts'
 
 const notes = pgTable('notes', {
@@ -159,7 +159,9 @@ describe('upserting', () => {
       ...model,
       create: async (...given: Parameters<typeof model.create>) => {
         const row = await model.create(...given)
-        if (!raced) await integration.mapExternalId('x', model.of(winner))
+        if (!raced)
+          await test.sql`insert into integration_mappings (integration_id, external_id, internal_type, internal_id)
+            values (${integration.id}, 'x', 'note', ${winner})`
         raced = true
         return row
       },
@@ -225,6 +227,117 @@ describe('a mapped table', () => {
     const page = await model.scan(host.db, null, 2)
     expect(page).toEqual(ids.slice(0, 2).map((id) => ({ id, createdAt: null })))
     expect((await model.scan(host.db, ids[1] as string, 2)).map(({ id }) => id)).toEqual(ids.slice(2))
+  })
+})
+
+describe('inside a host‘s transaction', () => {
+  const locks = () => test.sql`select key from integration_cache where key like '%lock:mapping%'`
+
+  it('record and mapping come with its commit, and go with its rollback', async () => {
+    const { transaction } = test.integrations
+    await transaction(() => integration.upsertByExternalId('x', model, { text: 'kept' }))
+    await expect(
+      transaction(async () => {
+        await integration.upsertByExternalId('x', model, { text: 'changed' })
+        await integration.upsertByExternalId('y', model, { text: 'new' })
+        await integration.mapExternalId('z', model.of(1))
+        await integration.remapExternalId('x', model.of(2))
+        throw new Error('enough')
+      }),
+    ).rejects.toThrow('enough')
+    expect(await test.sql`select text from notes`).toEqual([{ text: 'kept' }])
+    expect(await mappings()).toEqual([['x', '1']])
+    expect(await locks()).toEqual([])
+  })
+
+  it('sees what it has written itself, and may write it again', async () => {
+    await test.integrations.transaction(async () => {
+      const made = await integration.upsertByExternalId('x', model, { text: 'a' })
+      await integration.mapExternalId('x', model.of(made))
+      expect(await integration.resolveMapping('x', model)).toEqual(made)
+      expect(await integration.findExternalId(model.of(made))).toBe('x')
+      expect(await integration.upsertByExternalId('x', model, { text: 'b' })).toEqual({ ...made, text: 'b' })
+      expect(await mappings()).toEqual([])
+    })
+    expect(await mappings()).toEqual([['x', '1']])
+  })
+
+  it('several at once share its connection, one after the other', async () => {
+    const ids = Array.from({ length: 5 }, (_, n) => `x${n}`)
+    await test.integrations.transaction(() =>
+      Promise.all([...ids, ...ids].map((text) => integration.upsertByExternalId(text, model, { text }))),
+    )
+    expect((await mappings()).map(([id]) => id).toSorted()).toEqual(ids)
+  })
+
+  it('one that fails takes only its own writes back, if the host goes on', async () => {
+    await test.integrations.transaction(async () => {
+      await integration.upsertByExternalId('x', model, { text: 'a' })
+      await expect(integration.upsertByExternalId('y', model, { text: null as never })).rejects.toThrow('null value')
+      await integration.upsertByExternalId('z', model, { text: 'c' })
+    })
+    expect((await mappings()).map(([id]) => id)).toEqual(['x', 'z'])
+  })
+
+  it('more transactions than connections do not wait for each other', async () => {
+    const small = testIntegrations(database.url, { providers: { plain: {} }, pool: { max: 2 } })
+    try {
+      const own = await makeIntegration(small, 'plain')
+      const work = (n: number) =>
+        small.integrations.transaction(() => own.upsertByExternalId(`x${n}`, model, { text: `${n}` }))
+      await Promise.all([0, 1, 2, 3, 4].map(work))
+    } finally {
+      await small.close()
+    }
+    expect(await mappings()).toHaveLength(5)
+  })
+
+  it('keeps the lock to its end: whoever waits finds the committed record', async () => {
+    const [written, end] = [occasion(), occasion()]
+    const transaction = test.integrations.transaction(async () => {
+      await integration.upsertByExternalId('x', model, { text: 'first' })
+      written.happen()
+      await end.happened
+    })
+    await written.happened
+    expect(await locks()).toHaveLength(1)
+    const seen: unknown[] = []
+    const second = integration.upsertByExternalId('x', model, (existing) => {
+      seen.push(existing?.text)
+      return { text: 'second' }
+    })
+    end.happen()
+    await transaction
+    await second
+    expect(seen).toEqual(['first'])
+    expect(await test.sql`select text from notes`).toEqual([{ text: 'second' }])
+    expect(await locks()).toEqual([])
+  })
+
+  it('a lock that another holder keeps is waited for, then the host may go on', async () => {
+    const impatient = testIntegrations(database.url, {
+      providers: { plain: {} },
+      config: { mappings: { lock_wait: 0 } },
+    })
+    try {
+      const own = await makeIntegration(impatient, 'plain')
+      const [inside, end] = [occasion(), occasion()]
+      const holder = own.upsertByExternalId('x', model, async () => {
+        inside.happen()
+        await end.happened
+        return { text: 'held' }
+      })
+      await inside.happened
+      await impatient.integrations.transaction(async () => {
+        const late = () => own.upsertByExternalId('x', model, { text: 'late' })
+        await expect(late()).rejects.toMatchObject({ code: 'lock_timeout' })
+        end.happen()
+        await holder
+        expect(await late()).toMatchObject({ text: 'late' })
+      })
+    } finally {
+      await impatient.close()
+    }
   })
 })
 

@@ -64,6 +64,7 @@ function rowOf(summary: Summary) {
     registered: summary.registered,
     health_status: summary.healthStatus,
     is_active: summary.isActive,
+    circuit: summary.circuit,
     stale: summary.stale,
     last_synced_at: summary.lastSyncedAt?.toISOString() ?? null,
     requests_24h: summary.requests24h,
@@ -73,7 +74,19 @@ function rowOf(summary: Summary) {
 
 function textOf(rows: readonly Row[]): string {
   return table(
-    ['ID', 'Name', 'Provider', 'Registered', 'Health', 'Active', 'Stale', 'Last synced', 'Requests 24 h', 'Errors %'],
+    [
+      'ID',
+      'Name',
+      'Provider',
+      'Registered',
+      'Health',
+      'Active',
+      'Circuit',
+      'Stale',
+      'Last synced',
+      'Requests 24 h',
+      'Errors %',
+    ],
     rows.map((row) => Object.values(row)),
   )
 }

@@ -5,7 +5,7 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, gt, inArray, lt, min, or, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
-import type { Tables } from '../schema/tables.ts'
+import type { IntegrationRow, Tables } from '../schema/tables.ts'
 
 const secondsAgo = (seconds: number): SQL =>
   sql`clock_timestamp() - make_interval(secs => ${seconds}::double precision)`
@@ -47,6 +47,22 @@ export async function pageOfCredentials(
     .from(integrations)
     .where(gt(integrations.id, afterId))
     .orderBy(asc(integrations.id))
+    .limit(limit)
+}
+
+/** One page by ascending id. */
+export async function pageOfCircuits(
+  db: Database,
+  { integrations }: Tables,
+  afterId: number,
+  limit: number,
+): Promise<Pick<IntegrationRow, 'id' | 'provider' | 'circuitOverride' | 'circuitOverrideUntil'>[]> {
+  const { id, provider, circuitOverride, circuitOverrideUntil } = integrations
+  return db
+    .select({ id, provider, circuitOverride, circuitOverrideUntil })
+    .from(integrations)
+    .where(gt(id, afterId))
+    .orderBy(asc(id))
     .limit(limit)
 }
 

@@ -78,6 +78,22 @@ export async function updateLog(
   await db.update(logs).set(patch).where(eq(logs.id, id))
 }
 
+/** Ends an operation that has this status still. False: its row is gone, or was ended by somebody else. */
+export async function endLog(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  from: string,
+  patch: Partial<typeof logs.$inferInsert>,
+): Promise<boolean> {
+  const rows = await db
+    .update(logs)
+    .set(patch)
+    .where(and(eq(logs.id, id), eq(logs.status, from)))
+    .returning({ id: logs.id })
+  return rows.length > 0
+}
+
 /** Whether somebody set the cursor after this run had begun: then the run must leave it alone. */
 export async function cursorWasSetAfter(
   tx: Transaction,

@@ -43,6 +43,7 @@ export function createTables(prefix: string, schema = 'public') {
 export type Tables = ReturnType<typeof createTables>
 
 export type IntegrationRow = Tables['integrations']['$inferSelect']
+export type IncidentRow = Tables['incidents']['$inferSelect']
 export type LogRow = Tables['logs']['$inferSelect']
 export type MappingRow = Tables['mappings']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']

@@ -1,7 +1,9 @@
 import { shellWord } from '../../core/shell-word.ts'
-import { disabledIntegrations, providersInUse } from '../../db/queries/doctor.ts'
-import type { Check } from './check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment } from './check.ts'
+import { disabledIntegrations, pageOfCircuits, providersInUse } from '../../db/queries/doctor.ts'
+import type { CircuitView } from '../../providers/integration.ts'
+import { circuitsOf } from '../circuit.ts'
+import type { Check, Observation } from './check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './check.ts'
 
 export const providersRegistered: Check = {
   name: 'providers.registered',
@@ -37,4 +39,43 @@ export const integrationsDisabled: Check = {
       'None was switched off by its health.',
     )
   },
+}
+
+const CIRCUITS_PAGE = 1_000
+
+export const circuitsOpen: Check = {
+  name: 'circuits.open',
+  needs: ['database.migrations'],
+  async look(framework) {
+    const found: Observation[] = []
+    for (let afterId = 0; found.length < MAX_LOOKED_AT; ) {
+      const page = await pageOfCircuits(framework.db, framework.tables, afterId, CIRCUITS_PAGE)
+      for (const [id, circuit] of await circuitsOf(framework, page)) found.push(...aboutCircuit(id, circuit))
+      if (page.length < CIRCUITS_PAGE) break
+      afterId = page.at(-1)?.id ?? 0
+    }
+    return capped(found, 'Every circuit is closed, and none is forced.')
+  },
+}
+
+const FORCED = {
+  forced_open: 'an operator has forced its circuit open: no call is made',
+  forced_closed: 'an operator has forced its circuit closed: calls are made whatever they come to',
+  disabled: 'an operator has switched its circuit breaker off: calls are made whatever they come to',
+} as const
+
+function aboutCircuit(id: number, { override, overrideUntil, state, openedAt, retryAt }: CircuitView): Observation[] {
+  if (override !== null) {
+    const term = overrideUntil === null ? 'for good' : `until ${moment(overrideUntil)}`
+    return [warning(`Integration ${id}: ${FORCED[override]}, ${term}.`, `integrations circuit ${id} auto`)]
+  }
+  if (state === 'closed') return []
+  const since = openedAt === null ? '' : ` since ${moment(openedAt)}`
+  const next = retryAt === null ? 'a probe is under way or due' : `the next probe may be made at ${moment(retryAt)}`
+  return [
+    warning(
+      `Integration ${id}: its provider fails, so its circuit is ${state === 'open' ? 'open' : 'half-open'}${since}; ${next}.`,
+      `integrations circuit ${id} status`,
+    ),
+  ]
 }

@@ -1,6 +1,7 @@
 /**
  * What can be read off whatever a call returned or threw: a fetch `Response`, an Octokit response or error, a Stripe
- * object with its `lastResponse`. SDK values pass to the caller untouched; this is only for the request's row.
+ * object with its `lastResponse`. SDK values pass to the caller untouched; this is only for the request's row and for the
+ * limits that a provider tells of. Rule: docs/behaviour/requests.md, "What an answer says".
  */
 import { HttpError } from '../../core/errors.ts'
 import { errorChain, statusOf } from '../../core/failure-class.ts'
@@ -10,20 +11,42 @@ export interface Answer {
   readonly statusCode: number | null
   readonly providerRequestId: string | null
   readonly retryAfterSeconds: number | null
+  /** Calls that the provider's quota still allows. */
+  readonly rateLimitRemaining: number | null
+  /** When that quota is whole again. */
+  readonly rateLimitResetAt: Date | null
 }
 
-export const NO_ANSWER: Answer = { statusCode: null, providerRequestId: null, retryAfterSeconds: null }
+export const NO_ANSWER: Answer = {
+  statusCode: null,
+  providerRequestId: null,
+  retryAfterSeconds: null,
+  rateLimitRemaining: null,
+  rateLimitResetAt: null,
+}
 
 /** Header names under which providers give the id of a request. */
 const REQUEST_ID_HEADERS = ['request-id', 'x-github-request-id', 'x-request-id']
 const MAX_REQUEST_ID_LENGTH = 128
 
-/** A `Response` judged by its status and decoded; anything else as it is. @throws HttpError for a status of 400 or more */
-export async function decode(value: unknown): Promise<{ value: unknown; body: unknown; response: Response | null }> {
-  if (!(value instanceof Response)) return { value, body: bodyOf(value), response: null }
+/** A reset further ahead is no moment in seconds, or no clock to go by. */
+const MAX_RESET_AHEAD_MS = 86_400_000
+
+/** Redirects that say "not here, and not as something else": a write that follows none has not been made (RFC 9110, 15.4). */
+const UNMADE: ReadonlySet<number> = new Set([307, 308])
+
+/**
+ * A `Response` judged by its status and decoded; anything else as it is.
+ *
+ * @param keyed whether redirects were left alone, since the call has an idempotency key
+ * @throws HttpError for a status of 400 or more, and for a keyed call that was sent elsewhere
+ */
+export async function decode(value: unknown, { keyed = false } = {}): Promise<{ value: unknown; body: unknown }> {
+  if (!isResponse(value)) return { value, body: bodyOf(value) }
   const decoded = await decodeBody(value)
-  if (value.status >= 400) throw new HttpError(value.status, value.headers, decoded)
-  return { value: decoded, body: decoded, response: value }
+  if (value.status >= 400 || (keyed && UNMADE.has(value.status)))
+    throw new HttpError(value.status, new Headers([...value.headers]), decoded)
+  return { value: decoded, body: decoded }
 }
 
 export function answerOf(source: unknown, now: Date): Answer {
@@ -34,9 +57,24 @@ export function answerOf(source: unknown, now: Date): Answer {
       statusCode: statusIn(link) ?? statusOf(source),
       providerRequestId: requestIdIn(link, headers),
       retryAfterSeconds: retryAfterSeconds(headers('retry-after'), now),
+      ...quotaIn(headers, now),
     }
   }
   return { ...NO_ANSWER, statusCode: source instanceof Error ? statusOf(source) : null }
+}
+
+/** By its shape: `context.fetch` answers with undici's class, a test's transport with the platform's. */
+function isResponse(value: unknown): value is Response {
+  if (value instanceof Response) return true
+  if (typeof value !== 'object' || value === null) return false
+  const { status, ok, headers, text, arrayBuffer } = value as Record<string, unknown>
+  return (
+    typeof status === 'number' &&
+    typeof ok === 'boolean' &&
+    typeof text === 'function' &&
+    typeof arrayBuffer === 'function' &&
+    typeof inner(headers, 'get') === 'function'
+  )
 }
 
 type HeaderReader = (name: string) => string | null
@@ -47,9 +85,13 @@ function headersOf(link: object): HeaderReader | null {
     (candidate) => typeof candidate === 'object' && candidate !== null,
   )
   if (holder === undefined) return null
-  if (holder instanceof Headers) return (name) => holder.get(name)
   const plain = holder as Record<string, unknown>
-  return (name) => (plain[name] === undefined || plain[name] === null ? null : String(plain[name]))
+  const read = (name: string): unknown =>
+    typeof plain.get === 'function' ? (holder as Headers).get(name) : plain[name]
+  return (name) => {
+    const value = read(name)
+    return value === undefined || value === null ? null : String(value)
+  }
 }
 
 function statusIn(link: object): number | null {
@@ -63,7 +105,31 @@ function requestIdIn(link: object, headers: HeaderReader): string | null {
   const own =
     inner((link as Record<string, unknown>).lastResponse, 'requestId') ?? (link as Record<string, unknown>).requestId
   const found = typeof own === 'string' ? own : REQUEST_ID_HEADERS.map(headers).find((value) => value !== null)
-  return found === undefined || found === null ? null : found.slice(0, MAX_REQUEST_ID_LENGTH)
+  return found === undefined || found === null ? null : cutRequestId(found)
+}
+
+/** Between characters: Postgres takes no half of a surrogate pair. */
+export function cutRequestId(id: string): string {
+  return [...id].slice(0, MAX_REQUEST_ID_LENGTH).join('')
+}
+
+/**
+ * GitHub's headers, which many have taken over: what is left, and the reset in seconds since the epoch
+ * (https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#checking-the-status-of-your-rate-limit).
+ *
+ * A quota of one resource or route says nothing about the others: GitHub names it in `X-RateLimit-Resource`, Discord in
+ * `X-RateLimit-Bucket` (https://docs.discord.com/developers/topics/rate-limits).
+ */
+function quotaIn(headers: HeaderReader, now: Date): Pick<Answer, 'rateLimitRemaining' | 'rateLimitResetAt'> {
+  const resource = headers('x-ratelimit-resource')
+  const isPartial = (resource !== null && resource !== 'core') || headers('x-ratelimit-bucket') !== null
+  const remaining = headers('x-ratelimit-remaining')
+  if (isPartial || remaining === null || !/^\d{1,15}$/.test(remaining))
+    return { rateLimitRemaining: null, rateLimitResetAt: null }
+  const reset = headers('x-ratelimit-reset') ?? ''
+  const resetMs = /^\d{1,15}$/.test(reset) ? Number(reset) * 1_000 : Number.NaN
+  const isNear = resetMs > now.getTime() && resetMs <= now.getTime() + MAX_RESET_AHEAD_MS
+  return { rateLimitRemaining: Number(remaining), rateLimitResetAt: isNear ? new Date(resetMs) : null }
 }
 
 /** Octokit's answer holds the body in `data`, beside url, status and headers. Stripe's object is the body itself. */

@@ -1,3 +1,4 @@
+/** One attempt: the call, its deadline, and what it came to. Rule: docs/behaviour/requests.md, "Attempts". */
 import { RequestTimeout, SchemaDrift } from '../../core/errors.ts'
 import { classifyFailure, FailureClass } from '../../core/failure-class.ts'
 import { secretsOf } from '../../core/redaction.ts'
@@ -7,100 +8,107 @@ import { classifiesFailures } from '../../providers/provider.ts'
 import { redactedErrorLine } from '../redacted-error.ts'
 import type { Answer } from './answer.ts'
 import { answerOf, decode, NO_ANSWER } from './answer.ts'
+import { callContext } from './call-context.ts'
+import { followSignals } from './follow-signals.ts'
+import type { CallPlan } from './options.ts'
 
 /** Everything that one attempt came to. */
 export interface Attempt {
   readonly number: number
   readonly durationMs: number
   readonly answer: Answer
-  readonly outcome: { readonly kind: 'succeeded'; readonly value: unknown; readonly body: unknown } | Failure
+  readonly outcome: Success | Failure
+}
+
+interface Success {
+  readonly kind: 'succeeded'
+  readonly value: unknown
+  /** Decoded, before a schema has made something of it: what the response cache keeps. */
+  readonly returned: unknown
+  readonly body: unknown
 }
 
 interface Failure {
   readonly kind: 'failed'
   readonly error: unknown
   readonly failureClass: FailureClass
+  /** The answer that did not fit; else it is read off the error. */
+  readonly body?: unknown
 }
 
 export async function makeAttempt(
   framework: Framework,
   provider: IntegrationProvider | null,
   outbound: OutboundCall<unknown>,
+  { timeoutMs, idempotencyKey }: CallPlan,
   number: number,
-  timeoutMs: number,
 ): Promise<Attempt> {
-  const { endpoint, call, options, schema } = outbound
+  const { endpoint, call, options } = outbound
   const deadline = new AbortController()
-  const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal])
-  const reported: { -readonly [K in keyof Answer]?: Answer[K] } = {}
+  const { signal } = deadline
+  const release = followSignals(deadline, [options.signal])
+  const { context, over } = callContext(framework.egress, { idempotencyKey, attempt: number, signal })
+  // Made when it is needed: an error's stack is costly, and most attempts end in time.
+  let timeout: RequestTimeout | null = null
+  const timer = setTimeout(() => {
+    timeout = new RequestTimeout(endpoint, timeoutMs)
+    deadline.abort(timeout)
+  }, timeoutMs)
   const startedAt = performance.now()
-  const timeout = new RequestTimeout(endpoint, timeoutMs)
-  const timer = setTimeout(() => deadline.abort(timeout), timeoutMs)
-  const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => ({
-    number,
-    durationMs: Math.round(performance.now() - startedAt),
-    answer: { ...answer, ...reported },
-    outcome,
-  })
+  let seen = NO_ANSWER
+  const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => {
+    return { number, durationMs: Math.round(performance.now() - startedAt), answer: over(answer), outcome }
+  }
+  const perform = async (): Promise<{ value: unknown; body: unknown }> => {
+    const returned = await call(context)
+    // Before decoding: what a Response says of itself is known also when its body breaks off.
+    seen = answerOf(returned, framework.clock.now())
+    return decode(returned, { keyed: idempotencyKey !== null })
+  }
   try {
-    const context = {
-      attempt: number,
-      signal,
-      report: (meta: {
-        statusCode?: number | undefined
-        providerRequestId?: string | undefined
-        retryAfterSeconds?: number | undefined
-      }) => {
-        if (meta.statusCode !== undefined) reported.statusCode = meta.statusCode
-        if (meta.providerRequestId !== undefined) reported.providerRequestId = meta.providerRequestId.slice(0, 128)
-        if (meta.retryAfterSeconds !== undefined) reported.retryAfterSeconds = meta.retryAfterSeconds
-      },
-    }
-    // A call that ignores the signal loses the race: its late result is dropped.
-    const decoded = await Promise.race([
-      Promise.resolve().then(async () => {
-        const returned = await call(context)
-        // Read before decoding: an error made of a Response must keep what the Response said.
-        const seen = answerOf(returned, framework.clock.now())
-        return { ...(await decode(returned)), seen }
-      }),
-      rejectOnAbort(signal),
-    ])
-    const answer = decoded.seen
-    if (schema === undefined) return finish(answer, { kind: 'succeeded', value: decoded.value, body: decoded.body })
-    const parsed = schema.safeParse(decoded.value)
-    if (parsed.success) return finish(answer, { kind: 'succeeded', value: parsed.data, body: decoded.body })
-    const drift = new SchemaDrift(
-      endpoint,
-      parsed.error.issues.map((issue) => ({
-        path: issue.path.map(String).join('.') || '(root)',
-        message: issue.message,
-      })),
-    )
-    return finish(answer, { kind: 'failed', error: drift, failureClass: FailureClass.Unknown })
+    // A call that ignores the signal loses the race: its late result, or rejection, is dropped.
+    const { value, body } = await Promise.race([perform(), rejectOnAbort(signal)])
+    return finish(seen, fitted(outbound, value, body))
   } catch (error) {
-    const callerAborted = options.signal?.aborted === true
-    // The caller's own reason, whatever it looks like, says nothing about the provider.
-    const failureClass =
-      callerAborted && error === options.signal?.reason
-        ? FailureClass.Unknown
-        : classifyFailure({
-            error,
-            callerAborted,
-            providerVerdict: callerAborted ? null : providerVerdict(framework, provider, error, outbound),
-          })
-    return finish(error === timeout ? NO_ANSWER : answerOf(error, framework.clock.now()), {
+    const answer = timeout !== null && error === timeout ? NO_ANSWER : answerOf(error, framework.clock.now())
+    return finish(answer.statusCode === null ? seen : answer, {
       kind: 'failed',
       error,
-      failureClass,
+      failureClass: classOf(framework, provider, outbound, error),
     })
   } finally {
     clearTimeout(timer)
+    release()
   }
 }
 
+/** The answer as the schema makes it. */
+function fitted({ endpoint, schema }: OutboundCall<unknown>, returned: unknown, body: unknown): Success | Failure {
+  const parsed = schema?.safeParse(returned)
+  if (parsed === undefined) return { kind: 'succeeded', value: returned, returned, body }
+  if (parsed.success) return { kind: 'succeeded', value: parsed.data, returned, body }
+  const issues = parsed.error.issues.map(({ path, message }) => {
+    return { path: path.map(String).join('.') || '(root)', message }
+  })
+  return { kind: 'failed', error: new SchemaDrift(endpoint, issues), failureClass: FailureClass.Unknown, body }
+}
+
+function classOf(
+  framework: Framework,
+  provider: IntegrationProvider | null,
+  outbound: OutboundCall<unknown>,
+  error: unknown,
+): FailureClass {
+  const caller = outbound.options.signal
+  // The caller's own reason, whatever it looks like, says nothing about the provider.
+  if (caller?.aborted === true && error === caller.reason) return FailureClass.Unknown
+  const callerAborted = caller?.aborted === true
+  const verdict = callerAborted ? null : providerVerdict(framework, provider, error, outbound)
+  return classifyFailure({ error, callerAborted, providerVerdict: verdict })
+}
+
 /** A provider's classifier that throws, or answers nonsense, defers: its verdict must never hide the failure itself. */
-function providerVerdict(
+export function providerVerdict(
   framework: Framework,
   provider: IntegrationProvider | null,
   error: unknown,

@@ -58,6 +58,7 @@ describe('list', () => {
         registered: true,
         health_status: 'failing',
         is_active: true,
+        circuit: 'closed',
         stale: true,
         last_synced_at: null,
         requests_24h: 0,
@@ -71,9 +72,9 @@ describe('list', () => {
     const { out } = await run(['list'])
     const [head, row] = out.split('\n')
     expect(head).toMatch(
-      /^ *ID +Name +Provider +Registered +Health +Active +Stale +Last synced +Requests 24 h +Errors %$/,
+      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Last synced +Requests 24 h +Errors %$/,
     )
-    expect(row).toMatch(new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +yes +- +0 +-$`))
+    expect(row).toMatch(new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +- +0 +-$`))
   })
 
   it.each<[string[], () => number[]]>([

@@ -1,0 +1,129 @@
+/**
+ * What every bench shares: contenders measured in turn, medians, comparisons with a goal, the table and the JSON line.
+ *
+ * Nothing is compared across runs or machines: ours and its peers take turns in one run, A B C A B C, so that what slows the
+ * machine for a while slows all of them. Method: docs/performance.md, "Method".
+ */
+
+export interface BenchOptions {
+  /** Fits in 50 seconds: shorter rounds, fewer of them. */
+  readonly quick: boolean
+  readonly say: (line: string) => void
+}
+
+/** Starts what it needs, measures, and takes down what it started. */
+export type Bench = (options: BenchOptions) => Promise<Outcome>
+
+export interface Outcome {
+  readonly figures: readonly Figure[]
+  readonly comparisons: readonly Comparison[]
+}
+
+export interface Figure {
+  readonly name: string
+  readonly value: number
+  /** Such as `calls/s` or `ms`. */
+  readonly unit: string
+}
+
+export interface Goal {
+  readonly direction: 'at least' | 'at most'
+  readonly value: number
+}
+
+/** A figure of ours beside a peer's: how many times as much, or how much more. */
+export interface Comparison {
+  readonly name: string
+  readonly figure: Figure
+  readonly peer: Figure
+  readonly by: 'ratio' | 'difference'
+  readonly value: number
+  readonly goal: Goal
+  readonly isMet: boolean
+}
+
+export interface Contender {
+  readonly name: string
+  /** One round; a call that fails fails the bench. */
+  measure(): Promise<number>
+}
+
+/** Three are the fewest whose median a single bad round can't move. */
+const MIN_ROUNDS = 3
+
+/** One warm-up of each, which counts for nothing, then the rounds. @returns each contender's median, by its name */
+export async function inTurn(contenders: readonly Contender[], rounds: number): Promise<Map<string, number>> {
+  if (!Number.isInteger(rounds) || rounds < MIN_ROUNDS)
+    throw new RangeError(`at least ${MIN_ROUNDS} rounds are allowed, ${rounds} were given`)
+  const measured = new Map(contenders.map(({ name }): [string, number[]] => [name, []]))
+  if (measured.size < contenders.length) throw new TypeError('two contenders have the same name')
+  for (const contender of contenders) await contender.measure()
+  for (let round = 0; round < rounds; round += 1)
+    for (const contender of contenders) measured.get(contender.name)?.push(await contender.measure())
+  return new Map([...measured].map(([name, values]) => [name, median(values)]))
+}
+
+export function median(values: readonly number[]): number {
+  if (values.length === 0 || values.some(Number.isNaN)) throw new RangeError('the median of nothing is not known')
+  const sorted = [...values].sort((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  const upper = sorted[middle] as number
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] as number) + upper) / 2
+}
+
+export function compare(figure: Figure, peer: Figure, by: Comparison['by'], goal: Goal): Comparison {
+  if (figure.unit !== peer.unit) throw new TypeError(`${figure.unit} can't be compared with ${peer.unit}`)
+  const value = by === 'ratio' ? figure.value / peer.value : figure.value - peer.value
+  return {
+    name: `${figure.name} ${by === 'ratio' ? '/' : '-'} ${peer.name}, ${goal.direction}`,
+    figure,
+    peer,
+    by,
+    value,
+    goal,
+    isMet: goal.direction === 'at least' ? value >= goal.value : value <= goal.value,
+  }
+}
+
+const HEAD = ['figure', 'peer', 'ratio', 'target', 'met']
+
+/** Comparisons first, then the figures that none of them shows. */
+export function table({ figures, comparisons }: Outcome): string {
+  const compared = new Set(comparisons.flatMap(({ figure, peer }) => [figure.name, peer.name]))
+  const rows = [
+    ...comparisons.map(({ figure, peer, by, value, goal, isMet }) => [
+      worded(figure),
+      worded(peer),
+      by === 'ratio' ? value.toFixed(2) : `+${rounded(value)} ${figure.unit}`,
+      `${goal.direction === 'at least' ? '>=' : '<='} ${goal.value}${by === 'ratio' ? '' : ` ${figure.unit}`}`,
+      isMet ? 'met' : 'NOT MET',
+    ]),
+    ...figures.filter(({ name }) => !compared.has(name)).map((figure) => [worded(figure), '', '', '', '']),
+  ]
+  const widths = HEAD.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)))
+  const line = (cells: readonly string[]) => `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`
+  return [line(HEAD), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n')
+}
+
+function worded({ name, value, unit }: Figure): string {
+  return `${name}: ${rounded(value)} ${unit}`
+}
+
+/** Three digits that mean something; a whole number from a hundred on. */
+function rounded(value: number): string {
+  return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3)
+}
+
+export function jsonLine(name: string, machine: string, { figures, comparisons }: Outcome): string {
+  return JSON.stringify({
+    name,
+    machine,
+    figures: figures.map((figure) => ({ name: figure.name, value: figure.value, unit: figure.unit })),
+    targets: comparisons.map((target) => ({
+      name: target.name,
+      value: target.value,
+      goal: target.goal.value,
+      met: target.isMet,
+    })),
+  })
+}

@@ -1,0 +1,64 @@
+/**
+ * The one place where a connection is opened: what is checked is what is dialled, so that a name that resolves anew to
+ * another address (DNS rebinding) finds no gap between check and use.
+ * Rule: docs/behaviour/egress.md, "When it is checked".
+ */
+import type { LookupAddress, LookupAllOptions, LookupOptions } from 'node:dns'
+import type { LookupFunction } from 'node:net'
+import { buildConnector } from 'undici'
+import type { EgressRules } from './rules.ts'
+
+/** `dns.lookup` asked for all addresses. */
+export type LookupAll = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void
+
+export function guardedConnector(rules: EgressRules, lookup: LookupAll, timeoutMs: number): buildConnector.connector {
+  const connect = buildConnector({ timeout: timeoutMs, lookup: guardedLookup(rules, lookup) })
+  return (options, callback) => {
+    try {
+      // Node asks no lookup about an address.
+      rules.checkHost(options.hostname)
+    } catch (refusal) {
+      callback(refusal as Error, null)
+      return
+    }
+    connect(options, callback)
+  }
+}
+
+/** Gives the checked addresses and no others, as many as the socket asks for. */
+function guardedLookup(rules: EgressRules, lookup: LookupAll): LookupFunction {
+  return (hostname, options: LookupOptions, callback) => {
+    resolve(rules, lookup, hostname, options).then(
+      ([first, ...others]) => {
+        if (options.all) callback(null, [first, ...others])
+        else callback(null, first.address, first.family)
+      },
+      (error: NodeJS.ErrnoException) => callback(error, options.all ? [] : ''),
+    )
+  }
+}
+
+/** Every address of a host, all of them checked. @throws EgressRefused, or the resolver's error */
+export async function resolve(
+  rules: EgressRules,
+  lookup: LookupAll,
+  hostname: string,
+  options: LookupOptions = {},
+): Promise<[LookupAddress, ...LookupAddress[]]> {
+  const addresses = await new Promise<LookupAddress[]>((done, fail) => {
+    lookup(hostname, { ...options, all: true }, (error, found) => (error === null ? done(found) : fail(error)))
+  })
+  const [first, ...others] = addresses
+  if (first === undefined) {
+    throw Object.assign(new Error(`no address was found for "${hostname}"`), { code: 'ENOTFOUND', hostname })
+  }
+  rules.checkAddresses(
+    hostname,
+    addresses.map(({ address }) => address),
+  )
+  return [first, ...others]
+}

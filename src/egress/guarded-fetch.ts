@@ -1,0 +1,208 @@
+/**
+ * A `fetch` that reaches public addresses only. Rule: docs/behaviour/egress.md.
+ */
+
+import { lookup as dnsLookup } from 'node:dns'
+import type { Dispatcher, Response as UndiciResponse } from 'undici'
+import { Agent, ProxyAgent, fetch as undiciFetch } from 'undici'
+import { bareHost } from '../core/egress-rule.ts'
+import { EgressRefused, InvalidArgumentException, isIntegrationsError } from '../core/errors.ts'
+import { parseAddress } from './addresses.ts'
+import type { LookupAll } from './connector.ts'
+import { guardedConnector, resolve } from './connector.ts'
+import { limitedBody } from './limited-body.ts'
+import type { Hop } from './redirects.ts'
+import { checkUrl, isRedirect, MAX_REDIRECTS, nextHop } from './redirects.ts'
+import { EgressRules } from './rules.ts'
+
+export interface EgressPolicy {
+  /** Hosts and CIDR ranges that are reached though they are private. */
+  readonly allow?: readonly string[]
+  /** Hosts and CIDR ranges that are never reached; wins over `allow`. */
+  readonly deny?: readonly string[]
+  /** URL of an HTTP proxy; the environment's are ignored. */
+  readonly proxy?: string
+}
+
+export interface GuardedFetchOptions {
+  /** Header names that another origin never sees. */
+  readonly secretHeaders?: readonly string[]
+  /** A keyed write follows no redirect. */
+  readonly followRedirects?: boolean
+  /** Decoded bytes of a body at most. Default 10 MiB. */
+  readonly maxBytes?: number
+  /** Aborts the call, its body included, beside a signal that a call gives itself. */
+  readonly signal?: AbortSignal
+}
+
+export interface Egress {
+  fetch(options?: GuardedFetchOptions): typeof fetch
+  /** Ends what is under way too. */
+  close(): Promise<void>
+}
+
+/** For tests: where addresses come from, and how long a connection may take. */
+export interface EgressInternals {
+  readonly lookup?: LookupAll
+  readonly connectTimeoutMs?: number
+}
+
+const CONNECT_TIMEOUT_MS = 10_000
+const MAX_BODY_BYTES = 10 * 1024 * 1024
+/** How deep `fetch failed` and the like hide what failed. */
+const MAX_CAUSES = 10
+/** Statuses that a `Response` with a body can't have: https://fetch.spec.whatwg.org/#null-body-status */
+const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304])
+
+/** @throws InvalidArgumentException for a rule or a proxy that is none */
+export function createEgress(
+  policy: EgressPolicy = {},
+  { lookup = dnsLookup, connectTimeoutMs = CONNECT_TIMEOUT_MS }: EgressInternals = {},
+): Egress {
+  const rules = new EgressRules(policy)
+  const { proxy } = policy
+  // Given with each call: neither the environment's proxies nor a dispatcher of the host's own gets in between.
+  const dispatcher: Dispatcher =
+    proxy === undefined
+      ? new Agent({ connect: guardedConnector(rules, lookup, connectTimeoutMs) })
+      : new ProxyAgent({ uri: proxyUrl(proxy), proxyTunnel: false, proxyTls: { timeout: connectTimeoutMs } })
+
+  /** The proxy dials, and resolves the name again: all that can be done here is to ask first. */
+  const checkForProxy = async ({ hostname }: URL): Promise<void> => {
+    rules.checkHost(hostname)
+    const isName = parseAddress(bareHost(hostname)) === null
+    if (isName && !rules.isTrusted(hostname)) await resolve(rules, lookup, hostname)
+  }
+
+  const send = async ({ url, method, headers, body }: Hop, signal: AbortSignal | null): Promise<UndiciResponse> => {
+    if (proxy !== undefined) await orAbort(checkForProxy(url), signal)
+    try {
+      return await undiciFetch(url.href, {
+        method,
+        headers: [...headers],
+        body,
+        signal,
+        dispatcher,
+        redirect: 'manual',
+        ...(body instanceof ReadableStream ? { duplex: 'half' as const } : {}),
+      })
+    } catch (error) {
+      throw refusalIn(error) ?? error
+    }
+  }
+
+  return {
+    fetch:
+      ({ secretHeaders = [], followRedirects = true, maxBytes = MAX_BODY_BYTES, signal: ownSignal } = {}) =>
+      async (input, init) => {
+        const given = await firstHop(input, init)
+        const signal = anyOf([ownSignal, given.signal])
+        let { hop } = given
+        for (let redirects = 0; ; redirects += 1) {
+          const answer = await send(hop, signal)
+          const isFollowed = followRedirects && given.redirect !== 'manual' && isRedirect(answer)
+          if (!isFollowed) return responseOf(answer, { url: hop.url, isRedirected: redirects > 0, maxBytes, signal })
+          await answer.body?.cancel()
+          if (given.redirect === 'error')
+            throw new EgressRefused(hop.url.hostname, 'it redirects, and the call follows none')
+          if (redirects === MAX_REDIRECTS) {
+            throw new EgressRefused(hop.url.hostname, `it redirects after ${MAX_REDIRECTS} redirects`)
+          }
+          hop = nextHop(hop, answer.status, answer.headers.get('location') ?? '', lowerCase(secretHeaders))
+        }
+      },
+    close: () => dispatcher.destroy(),
+  }
+}
+
+/** What the arguments of `fetch` ask for. */
+async function firstHop(
+  input: string | URL | Request,
+  init: RequestInit | undefined,
+): Promise<{ hop: Hop; redirect: Request['redirect']; signal: AbortSignal | null }> {
+  const text = input instanceof Request ? input.url : String(input)
+  // Before `new Request()`: its own refusals quote the URL, and with it what the query or the user info holds.
+  if (!URL.canParse(text)) throw new InvalidArgumentException('url', 'must be an absolute http(s) URL')
+  const url = new URL(text)
+  checkUrl(url)
+  const request = new Request(input, init)
+  const isStream = init?.body instanceof ReadableStream || isAsyncIterable(init?.body)
+  // Kept in memory, so that a redirect can ask for it again; a stream is sent as it comes.
+  const body = isStream || request.body === null ? request.body : new Uint8Array(await request.arrayBuffer())
+  const signal = init?.signal === undefined && input instanceof Request ? input.signal : (init?.signal ?? null)
+  return { hop: { url, method: request.method, headers: request.headers, body }, redirect: request.redirect, signal }
+}
+
+/** A `Response` of the platform's own class, by which callers know one: undici's is another. */
+function responseOf(
+  answer: UndiciResponse,
+  {
+    url,
+    isRedirected,
+    maxBytes,
+    signal,
+  }: { url: URL; isRedirected: boolean; maxBytes: number; signal: AbortSignal | null },
+): Response {
+  const { status, ok, statusText } = answer
+  const stream = NULL_BODY_STATUSES.has(status) ? null : (answer.body as ReadableStream<Uint8Array> | null)
+  // LinkedIn answers 999, which the constructor refuses.
+  const response = new Response(stream === null ? null : limitedBody(stream, maxBytes, signal), {
+    status: status >= 200 && status <= 599 ? status : 200,
+    statusText,
+    headers: [...answer.headers],
+  })
+  const values = { url: withoutFragment(url), redirected: isRedirected, status, ok }
+  for (const [name, value] of Object.entries(values)) Object.defineProperty(response, name, { value, enumerable: true })
+  return response
+}
+
+/** `fetch failed` says nothing: the refusal below it is what happened. */
+function refusalIn(error: unknown): EgressRefused | null {
+  let link: unknown = error
+  for (let depth = 0; depth < MAX_CAUSES && link instanceof Error; depth += 1) {
+    if (isIntegrationsError(link, 'egress_refused')) return link as EgressRefused
+    link = link.cause
+  }
+  return null
+}
+
+function anyOf(signals: readonly (AbortSignal | null | undefined)[]): AbortSignal | null {
+  const [first, ...others] = new Set(signals.filter((signal) => signal !== null && signal !== undefined))
+  if (first === undefined) return null
+  return others.length === 0 ? first : AbortSignal.any([first, ...others])
+}
+
+/** A name can take long to resolve, and nobody can call it off. */
+async function orAbort<T>(work: Promise<T>, signal: AbortSignal | null): Promise<T> {
+  if (signal === null) return work
+  signal.throwIfAborted()
+  let onAbort = () => {}
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+  })
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+function proxyUrl(text: string): string {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol)) {
+    throw new InvalidArgumentException('egress.proxy', 'must be an absolute http(s) URL')
+  }
+  return text
+}
+
+function withoutFragment(url: URL): string {
+  return url.href.replace(/#.*$/, '')
+}
+
+function lowerCase(names: readonly string[]): string[] {
+  return names.map((name) => name.toLowerCase())
+}
+
+function isAsyncIterable(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value
+}

@@ -1,0 +1,64 @@
+/** What a policy says of a host and of an address. Rule: docs/behaviour/egress.md, "Rules". */
+
+import type { EgressRule } from '../core/egress-rule.ts'
+import { bareHost, EGRESS_RULE, parseEgressRule } from '../core/egress-rule.ts'
+import { EgressRefused, InvalidArgumentException } from '../core/errors.ts'
+import { holds, parseAddress, whyNotPublic } from './addresses.ts'
+
+const REMEDY = 'To reach it on purpose: the option egress.allow'
+
+export class EgressRules {
+  readonly #allow: readonly EgressRule[]
+  readonly #deny: readonly EgressRule[]
+
+  /** @throws InvalidArgumentException for an entry that is no rule */
+  constructor({ allow = [], deny = [] }: { allow?: readonly string[]; deny?: readonly string[] }) {
+    this.#allow = allow.map((text, index) => ruleOf(text, `egress.allow.${index}`))
+    this.#deny = deny.map((text, index) => ruleOf(text, `egress.deny.${index}`))
+  }
+
+  /** Whatever its address is: its name is allowed, and not denied. */
+  isTrusted(hostname: string): boolean {
+    return this.#allow.some((rule) => names(rule, bareHost(hostname)))
+  }
+
+  /** What can be said without its addresses. @throws EgressRefused */
+  checkHost(hostname: string): void {
+    const host = bareHost(hostname)
+    if (this.#deny.some((rule) => names(rule, host))) throw new EgressRefused(host, 'the option egress.deny names it')
+    if (parseAddress(host) !== null) this.checkAddresses(host, [host])
+  }
+
+  /** One that must not be reached refuses the host: nobody knows which of them is dialled. @throws EgressRefused */
+  checkAddresses(hostname: string, addresses: readonly string[]): void {
+    const host = bareHost(hostname)
+    const isTrusted = this.isTrusted(host)
+    for (const text of addresses) {
+      const reason = this.#reason(text, isTrusted)
+      if (reason !== null)
+        throw new EgressRefused(host, text === host ? `it ${reason}` : `it resolves to ${text}, which ${reason}`)
+    }
+  }
+
+  /** What is wrong with the address, as the end of a sentence. */
+  #reason(text: string, isTrusted: boolean): string | null {
+    const address = parseAddress(text)
+    if (address === null) return 'is no address'
+    const isIn = (rule: EgressRule) => rule.kind === 'range' && holds(rule, address)
+    if (this.#deny.some(isIn)) return 'is in a range of the option egress.deny'
+    if (isTrusted || this.#allow.some(isIn)) return null
+    const kind = whyNotPublic(address)
+    return kind === null ? null : `is ${kind}, not public. ${REMEDY}`
+  }
+}
+
+function ruleOf(text: string, argument: string): EgressRule {
+  const rule = parseEgressRule(text)
+  if (rule === null) throw new InvalidArgumentException(argument, `must be ${EGRESS_RULE}, not "${text}"`)
+  return rule
+}
+
+function names(rule: EgressRule, host: string): boolean {
+  if (rule.kind === 'host') return rule.host === host
+  return rule.kind === 'below' && host.endsWith(`.${rule.host}`)
+}

@@ -1,0 +1,125 @@
+/** Looking at and overriding the circuit breaker. Rule: docs/behaviour/requests.md, "Overrides". */
+import type { BreakerState, CircuitOverride } from '../core/circuit-breaker.ts'
+import { CLOSED_BREAKER, failuresCounted, resetBreaker } from '../core/circuit-breaker.ts'
+import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import { despiteDeadlocks } from '../db/deadlock.ts'
+import type { StoredCallState } from '../db/queries/call-state.ts'
+import { callStates, lockCallState, storeCallState } from '../db/queries/call-state.ts'
+import type { CallTarget } from '../db/queries/calls.ts'
+import { findIntegration, updateIntegration } from '../db/queries/integrations.ts'
+import { clearExpiredCircuitOverride } from '../db/queries/overrides.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import type { CircuitView, Integration } from '../providers/integration.ts'
+import { checkUntil, isOver } from './override-term.ts'
+import { callTarget } from './request/call-state.ts'
+
+const OVERRIDES: readonly unknown[] = ['forced_open', 'forced_closed', 'disabled'] satisfies CircuitOverride[]
+
+type CircuitColumns = Pick<IntegrationRow, 'id' | 'provider' | 'circuitOverride' | 'circuitOverrideUntil'>
+
+/** An override that is over is cleared by the way. @throws IntegrationNotFound */
+export async function circuitView(framework: Framework, integrationId: number): Promise<CircuitView> {
+  const { db, tables } = framework
+  const row = await findIntegration(db, tables, integrationId)
+  if (row === null) throw new IntegrationNotFound(integrationId)
+  const target = callTarget(framework, row)
+  const { nowMs, states } = await callStates(db, tables, [target.key])
+  const until = row.circuitOverrideUntil
+  const now = target.nowMs ?? nowMs
+  if (until !== null && isOver(until, now)) await clearExpiredCircuitOverride(db, tables, integrationId, until)
+  return circuitOf(row, target, states[target.key], now)
+}
+
+/** How the breakers of these rows stand, by the integration's id: one question for all of them. */
+export async function circuitsOf(
+  framework: Framework,
+  rows: readonly CircuitColumns[],
+): Promise<Map<number, CircuitView>> {
+  const targets = rows.map((row) => ({ row, target: callTarget(framework, row) }))
+  const { nowMs, states } = await callStates(
+    framework.db,
+    framework.tables,
+    targets.map(({ target }) => target.key),
+  )
+  return new Map(
+    targets.map(({ row, target }) => [row.id, circuitOf(row, target, states[target.key], target.nowMs ?? nowMs)]),
+  )
+}
+
+function circuitOf(
+  row: CircuitColumns,
+  { rules: { breaker: settings, circuitOverrides } }: CallTarget,
+  state: StoredCallState | undefined,
+  nowMs: number,
+): CircuitView {
+  const override = circuitOverrides ? overrideInForce(row, nowMs) : null
+  const breaker = state?.breaker ?? CLOSED_BREAKER
+  const isObeyed = override === null && settings.enabled
+  const isOpen = isObeyed && breaker.state === 'open'
+  const { failures, ratePercent } = failuresCounted(breaker, settings, nowMs)
+  const openedAt = isObeyed ? breaker.openedAt : null
+  return {
+    override,
+    overrideUntil: override === null ? null : row.circuitOverrideUntil,
+    state: isObeyed ? breaker.state : override === 'forced_open' ? 'open' : 'closed',
+    failures,
+    failureRate: ratePercent,
+    openedAt: openedAt === null ? null : new Date(openedAt),
+    retryAt: isOpen ? new Date((breaker.openedAt ?? nowMs) + settings.cooldownSeconds * 1_000) : null,
+  }
+}
+
+/**
+ * Forces the breaker, switches it off, or gives it back to itself; it is then closed and empty, also where an override ends by
+ * itself. Calls under way no longer count.
+ *
+ * @throws InvalidArgumentException, IntegrationNotFound; then nothing has changed
+ */
+export async function overrideCircuit(
+  framework: Framework,
+  integration: Integration,
+  to: CircuitOverride | null,
+  until?: Date,
+): Promise<void> {
+  const { db, tables, config, listeners, logger } = framework
+  if (to !== null && !OVERRIDES.includes(to))
+    throw new InvalidArgumentException(
+      'circuit override',
+      `${OVERRIDES.join(', ')} and null are allowed, ${String(to)} was given`,
+    )
+  const nowMs = await checkUntil(framework, integration, to, until)
+  const { key } = callTarget(framework, integration)
+  await despiteDeadlocks(() =>
+    db.transaction(async (tx) => {
+      const state = await lockCallState(tx, tables, integration.id, key)
+      const patch = { circuitOverride: to, circuitOverrideUntil: until ?? null }
+      if (state === null || (await updateIntegration(tx, tables, integration.id, patch)) === null)
+        throw new IntegrationNotFound(integration.id)
+      await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
+    }),
+  )
+  if (!config.circuit_breaker.overrides_enabled) {
+    if (to !== null)
+      logger.warn(
+        { integration: integration.id, override: to },
+        'circuit_breaker.overrides_enabled is false: the override is stored, and nothing obeys it',
+      )
+    return
+  }
+  if (to === 'forced_open')
+    await listeners.emit('CircuitOpened', { integration, reason: to, openedAt: new Date(nowMs) })
+  if (to === 'forced_closed') await listeners.emit('CircuitClosed', { integration, reason: to })
+}
+
+function breakerOf({ breaker }: StoredCallState): BreakerState {
+  return breaker ?? CLOSED_BREAKER
+}
+
+function overrideInForce(
+  { circuitOverride, circuitOverrideUntil }: CircuitColumns,
+  nowMs: number,
+): CircuitOverride | null {
+  const isKnown = OVERRIDES.includes(circuitOverride)
+  return isKnown && !isOver(circuitOverrideUntil, nowMs) ? (circuitOverride as CircuitOverride) : null
+}

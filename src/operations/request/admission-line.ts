@@ -1,0 +1,156 @@
+/**
+ * Those in this process who wait to be admitted, a line per integration, in order of arrival.
+ *
+ * One statement asks for all who stand in line. Who is told to wait keeps the place, and the line asks again when the time
+ * has come: a hundred waiters cost one statement a window, not a hundred, and nobody is overtaken by a newcomer.
+ * Rule: docs/behaviour/requests.md, "Admission".
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Admission } from '../../core/call-state.ts'
+import type { IntegrationIdentity } from '../../core/errors.ts'
+
+/** One statement must not hold the row for long. */
+const MAX_OWNERS = 100
+/** A sliding window frees its units one by one: so long at least they add up before the line asks again. */
+const MIN_PAUSE_MS = 10
+/** Node runs a longer timer at once. The line asks again and goes on waiting. */
+const MAX_PAUSE_MS = 2_147_483_647
+
+/** What of an integration a statement needs. */
+type Identity = Pick<IntegrationIdentity, 'id' | 'provider'>
+type Wait = Extract<Admission, { readonly retryAfterMs: number; readonly kind: 'suppressed' | 'limited' }>
+
+interface Waiting {
+  readonly owner: string
+  readonly joinedAt: number
+  /** Each gate may hold a caller for the whole budget. */
+  readonly slept: { suppressed: number; limited: number }
+  /** Its caller's. */
+  readonly signal: AbortSignal | undefined
+  readonly resolve: (admission: Admission) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface Line {
+  readonly waiting: Waiting[]
+  /** Set while the line sleeps. */
+  pause: AbortController | null
+}
+
+export class AdmissionLines {
+  readonly #lines = new Map<number, Line>()
+  readonly #ask: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>
+  readonly #budgetMs: number
+
+  /**
+   * @param ask one statement; its verdicts stand in the order of the owners
+   * @param budgetMs how long each gate may hold one caller, in sum
+   */
+  constructor(
+    ask: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>,
+    budgetMs: number,
+  ) {
+    this.#ask = ask
+    this.#budgetMs = budgetMs
+  }
+
+  /**
+   * The verdict: admitted, the circuit is open, or a wait that is longer than the caller may sleep.
+   *
+   * A caller that gives up leaves the line with the reason of its signal. One whose question is under way gets the verdict
+   * all the same: what it took may have to be given back.
+   */
+  enter(integration: Identity, owner: string, signal?: AbortSignal): Promise<Admission> {
+    return new Promise((resolve, reject) => {
+      const line = this.#lines.get(integration.id) ?? { waiting: [], pause: null }
+      const leave = (): void => {
+        if (line.pause === null) return
+        line.waiting.splice(line.waiting.indexOf(waiting), 1)
+        if (line.waiting.length === 0) line.pause.abort()
+        waiting.reject(signal?.reason)
+      }
+      const over = (): void => signal?.removeEventListener('abort', leave)
+      const waiting: Waiting = {
+        owner,
+        joinedAt: performance.now(),
+        slept: { suppressed: 0, limited: 0 },
+        signal,
+        resolve: (admission) => {
+          over()
+          resolve(admission)
+        },
+        reject: (error) => {
+          over()
+          reject(error)
+        },
+      }
+      signal?.addEventListener('abort', leave, { once: true })
+      line.waiting.push(waiting)
+      if (this.#lines.get(integration.id) === line) return
+      this.#lines.set(integration.id, line)
+      void this.#serve(integration, line)
+    })
+  }
+
+  async #serve(integration: Identity, line: Line): Promise<void> {
+    while (line.waiting.length > 0) {
+      const asked = line.waiting.splice(0, MAX_OWNERS)
+      let verdicts: readonly Admission[]
+      try {
+        verdicts = await this.#ask(
+          integration,
+          asked.map(({ owner }) => owner),
+        )
+      } catch (error) {
+        for (const { reject } of asked) reject(error)
+        continue
+      }
+      const told = this.#tell(line, asked, verdicts)
+      if (told !== null && line.waiting.length > 0) await this.#pause(line, told)
+    }
+    this.#lines.delete(integration.id)
+  }
+
+  /** Who stays keeps the place. Returns what they wait for; null: nobody was told to wait. */
+  #tell(line: Line, asked: readonly Waiting[], verdicts: readonly Admission[]): Wait | null {
+    let told: Wait | null = null
+    const staying: Waiting[] = []
+    for (const [index, waiting] of asked.entries()) {
+      const verdict = verdicts[index] as Admission
+      if (isWait(verdict)) told = verdict
+      if (isWait(verdict) && this.#maySleep(waiting, verdict)) staying.push(waiting)
+      else waiting.resolve(verdict)
+    }
+    if (told === null) return null
+    // A unit that those in front did not get is not there for those behind them either.
+    const wait: Wait = told
+    for (const waiting of line.waiting.splice(0, Number.POSITIVE_INFINITY))
+      if (this.#maySleep(waiting, wait)) staying.push(waiting)
+      else waiting.resolve(wait)
+    // Who gave up while the question was under way has nothing to give back, and waits no more.
+    for (const waiting of staying)
+      if (waiting.signal?.aborted === true) waiting.reject(waiting.signal.reason)
+      else line.waiting.push(waiting)
+    return wait
+  }
+
+  #maySleep({ slept }: Waiting, { kind, retryAfterMs }: Wait): boolean {
+    return slept[kind] + retryAfterMs <= this.#budgetMs
+  }
+
+  async #pause(line: Line, { kind, retryAfterMs }: Wait): Promise<void> {
+    const pauseMs = Math.min(Math.max(retryAfterMs, MIN_PAUSE_MS), MAX_PAUSE_MS)
+    const startedAt = performance.now()
+    line.pause = new AbortController()
+    // Ended early when the last one has left: then there is nobody to ask for.
+    await sleep(pauseMs, undefined, { signal: line.pause.signal }).catch(() => {})
+    line.pause = null
+    // Who has come meanwhile has slept the rest of it; of a pause that ended early nobody is charged more than it was.
+    const endedAt = Math.min(performance.now(), startedAt + pauseMs)
+    for (const { slept, joinedAt } of line.waiting) slept[kind] += Math.max(0, endedAt - Math.max(startedAt, joinedAt))
+  }
+}
+
+function isWait(admission: Admission): admission is Wait {
+  return admission.kind === 'suppressed' || admission.kind === 'limited'
+}

@@ -1,0 +1,44 @@
+/** What a call is given, and what it reports. Rule: docs/behaviour/requests.md, "The call's context". */
+import type { Egress } from '../../egress/guarded-fetch.ts'
+import type { RequestContext } from '../../providers/integration.ts'
+import type { Answer } from './answer.ts'
+import { cutRequestId } from './answer.ts'
+
+/** Of one attempt: the next one begins empty. */
+export interface Reported {
+  readonly context: RequestContext
+  /** What was reported wins over what was read. */
+  over(answer: Answer): Answer
+}
+
+export function callContext(
+  egress: Egress,
+  given: Pick<RequestContext, 'idempotencyKey' | 'attempt' | 'signal'>,
+): Reported {
+  const reported: { -readonly [K in keyof Answer]?: Answer[K] } = {}
+  const isKeyed = given.idempotencyKey !== null
+  return {
+    context: {
+      ...given,
+      fetch: (input, init) => egress.fetch({ followRedirects: !isKeyed, signal: given.signal })(input, init),
+      report,
+    },
+    over: (answer) => ({ ...answer, ...reported }),
+  }
+
+  /** A value that is none is left out: it must not cost the row. */
+  function report(meta: Parameters<RequestContext['report']>[0]): void {
+    const { statusCode, providerRequestId, rateLimitRemaining, rateLimitResetAt, retryAfterSeconds } = meta
+    if (isWithin(statusCode, 100, 599) && Number.isInteger(statusCode)) reported.statusCode = statusCode
+    if (typeof providerRequestId === 'string') reported.providerRequestId = cutRequestId(providerRequestId)
+    if (isWithin(rateLimitRemaining, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER))
+      reported.rateLimitRemaining = rateLimitRemaining
+    if (rateLimitResetAt instanceof Date && !Number.isNaN(rateLimitResetAt.getTime()))
+      reported.rateLimitResetAt = rateLimitResetAt
+    if (isWithin(retryAfterSeconds, 0, Number.MAX_SAFE_INTEGER)) reported.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+function isWithin(value: number | undefined, min: number, max: number): value is number {
+  return typeof value === 'number' && value >= min && value <= max
+}

@@ -1,0 +1,59 @@
+/** What a provider says about storing its calls' bodies. Rule: docs/behaviour/requests.md, "Redaction". */
+import type { RedactionPath } from '../../core/redaction.ts'
+import { parseRedactionPath } from '../../core/redaction.ts'
+import { isUnlogged } from '../../core/unlogged-response.ts'
+import type { Framework } from '../../framework.ts'
+import type { IntegrationProvider } from '../../providers/provider.ts'
+import { limitsRequestLogging, redactsRequestData } from '../../providers/provider.ts'
+import { redactedErrorLine } from '../redacted-error.ts'
+import type { CallPlan } from './options.ts'
+
+export interface LoggingRules {
+  readonly request: BodyLogging
+  readonly response: BodyLogging
+}
+
+interface BodyLogging {
+  readonly paths: readonly RedactionPath[]
+  readonly isUnlogged: boolean
+}
+
+/** Asked anew for each attempt: a provider may go by its own configuration. */
+export function loggingRules(
+  { logger }: Framework,
+  provider: IntegrationProvider | null,
+  { integrationId, plan, secrets }: { integrationId: number; plan: CallPlan; secrets: readonly string[] },
+): LoggingRules {
+  // A list that can't be had might name what must not be stored: then the body is not stored.
+  const listed = (name: string, ask: () => unknown): readonly string[] | null => {
+    try {
+      const list = ask() ?? []
+      if (Array.isArray(list) && list.every((entry) => typeof entry === 'string')) return list
+      logger.warn({ integration: integrationId }, `${name}() gave no list of texts; the body is not stored`)
+    } catch (error) {
+      logger.warn(
+        { integration: integrationId, error: redactedErrorLine(error, secrets, 500) },
+        `${name}() threw; the body is not stored`,
+      )
+    }
+    return null
+  }
+  const redacts = provider !== null && redactsRequestData(provider) ? provider : null
+  const limits = provider !== null && limitsRequestLogging(provider) ? provider : null
+  const request = listed('redactedRequestPaths', () => redacts?.redactedRequestPaths?.())
+  const response = listed('redactedResponsePaths', () => redacts?.redactedResponsePaths?.())
+  // Served again, or shown to whoever repeats the key: these are needed whole.
+  const isNeeded = plan.cacheForMs !== null || plan.idempotencyKey !== null
+  const unlogged = isNeeded ? [] : listed('unloggedResponses', () => limits?.unloggedResponses())
+  return {
+    request: bodyLogging(request, false),
+    response: bodyLogging(
+      response,
+      unlogged === null || unlogged.some((pattern) => isUnlogged(pattern, plan.method, plan.endpoint)),
+    ),
+  }
+}
+
+function bodyLogging(paths: readonly string[] | null, isUnlogged: boolean): BodyLogging {
+  return { paths: (paths ?? []).map(parseRedactionPath), isUnlogged: isUnlogged || paths === null }
+}

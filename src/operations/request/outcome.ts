@@ -1,0 +1,117 @@
+/** What an attempt came to, as its settlement writes it: redacted, then cut. Rule: docs/behaviour/requests.md, "The row". */
+import { errorChain } from '../../core/failure-class.ts'
+import { redactText } from '../../core/redaction.ts'
+import type { CallOutcome } from '../../db/queries/calls.ts'
+import type { Framework, OutboundCall } from '../../framework.ts'
+import type { IntegrationProvider } from '../../providers/provider.ts'
+import { redactedErrorLine } from '../redacted-error.ts'
+import type { Attempt } from './attempt.ts'
+import type { Ticket } from './call-state.ts'
+import { loggingRules } from './logging-rules.ts'
+import type { CallPlan } from './options.ts'
+import type { BodyRules } from './stored-body.ts'
+import { cacheableText, storable, storedBody } from './stored-body.ts'
+
+const MAX_REQUEST_DATA_BYTES = 65_536
+const MAX_ERROR_LENGTH = 2_000
+/** The text columns are varchar(255); what is longer is cut rather than the row lost. */
+const MAX_NAME_LENGTH = 255
+
+export interface AttemptInput {
+  readonly outbound: OutboundCall<unknown>
+  readonly plan: CallPlan
+  readonly attempt: Attempt
+  readonly ticket: Ticket
+  readonly retryOf: number | null
+  readonly secrets: readonly string[]
+}
+
+/** Never throws: the call has been made, and its outcome must be written. */
+export function outcomeOf(
+  framework: Framework,
+  provider: IntegrationProvider | null,
+  { outbound, plan, attempt, ticket, retryOf, secrets }: AttemptInput,
+): CallOutcome {
+  const { config } = framework
+  const { integration, options } = outbound
+  const { answer, outcome } = attempt
+  const rules = loggingRules(framework, provider, { integrationId: integration.id, plan, secrets })
+  const isWhole = plan.cacheForMs !== null || plan.idempotencyKey !== null
+  const response = responseOf(attempt, plan, {
+    ...rules.response,
+    secrets,
+    maxBytes: isWhole ? null : config.logging.max_response_bytes,
+  })
+  const failureClass = outcome.kind === 'failed' ? outcome.failureClass : null
+  return {
+    owner: ticket.owner,
+    generation: ticket.generation,
+    class: failureClass,
+    quietForMs: failureClass === 'throttle' ? quietForMs(attempt, config.retry.retry_after_max_seconds) : null,
+    quietUntil: quietUntil(attempt),
+    row: {
+      endpoint: named(redactText(storable(plan.endpoint), secrets)),
+      method: named(plan.method),
+      status_code: httpStatus(answer.statusCode),
+      request_data: storedBody(options.data, { ...rules.request, secrets, maxBytes: MAX_REQUEST_DATA_BYTES }),
+      idempotency_key: plan.idempotencyKey === null ? null : storable(plan.idempotencyKey),
+      provider_request_id:
+        answer.providerRequestId === null ? null : named(redactText(answer.providerRequestId, secrets)),
+      response_data: response.text,
+      error: outcome.kind === 'failed' ? storable(redactedErrorLine(outcome.error, secrets, MAX_ERROR_LENGTH)) : null,
+      failure_class: failureClass,
+      duration_ms: attempt.durationMs,
+      retry_of: retryOf,
+      related_type: options.relatedTo === undefined ? null : named(options.relatedTo.type),
+      related_id: options.relatedTo === undefined ? null : Number(options.relatedTo.id),
+      expires_in_ms: response.expiresInMs,
+      request_hash: response.expiresInMs === null ? null : plan.requestHash,
+    },
+  }
+}
+
+/** Only what can be served again exactly as it came expires; all else is stored for people. */
+function responseOf(
+  { outcome }: Attempt,
+  { cacheForMs }: CallPlan,
+  rules: BodyRules,
+): { readonly text: string | null; readonly expiresInMs: number | null } {
+  if (outcome.kind === 'failed')
+    return { text: storedBody(outcome.body ?? bodyOfError(outcome.error), rules), expiresInMs: null }
+  const cacheable =
+    cacheForMs === null || rules.isUnlogged ? null : cacheableText(outcome.returned, outcome.body, rules)
+  return cacheable === null
+    ? { text: storedBody(outcome.body, rules), expiresInMs: null }
+    : { text: cacheable, expiresInMs: cacheForMs }
+}
+
+/** What the provider answered, on whichever error of the chain carries it: our `HttpError` or Octokit's. */
+function bodyOfError(error: unknown): unknown {
+  for (const link of errorChain(error)) {
+    const { body, response } = link as { body?: unknown; response?: { data?: unknown } | null }
+    if (body !== undefined) return body
+    if (response?.data !== undefined) return response.data
+  }
+  return null
+}
+
+/** A throttle's `Retry-After`, which only a provider can know. */
+function quietForMs({ answer: { retryAfterSeconds } }: Attempt, maxSeconds: number): number | null {
+  if (retryAfterSeconds === null || !(retryAfterSeconds > 0)) return null
+  return Math.round(Math.min(retryAfterSeconds, maxSeconds) * 1_000)
+}
+
+/** An exhausted quota is whole again at its reset. What a call reports is not trusted to be of its type. */
+function quietUntil({ answer: { rateLimitRemaining, rateLimitResetAt } }: Attempt): number | null {
+  if (typeof rateLimitRemaining !== 'number' || !(rateLimitRemaining <= 0)) return null
+  const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
+  return Number.isNaN(at) ? null : at
+}
+
+function httpStatus(status: number | null): number | null {
+  return status !== null && Number.isInteger(status) && status >= 100 && status <= 599 ? status : null
+}
+
+function named(text: string): string {
+  return [...storable(text)].slice(0, MAX_NAME_LENGTH).join('')
+}

@@ -1,0 +1,62 @@
+/** Answers that may be served again: the request log is the cache. Rule: docs/behaviour/requests.md, "Response cache". */
+import { errorLine, systemClock } from '../../core/logger.ts'
+import type { Serving } from '../../db/queries/response-cache.ts'
+import { serveAnswer, uncountServing } from '../../db/queries/response-cache.ts'
+import type { Framework, OutboundCall } from '../../framework.ts'
+import type { CallPlan } from './options.ts'
+
+interface ServedAnswer {
+  readonly value: unknown
+}
+
+/** The newest answer that has not expired; null when there is none, or it does not fit the schema. Counted as a hit. */
+export function freshAnswer(
+  framework: Framework,
+  outbound: OutboundCall<unknown>,
+  plan: CallPlan,
+): Promise<ServedAnswer | null> {
+  return served(framework, outbound, plan, 'fresh')
+}
+
+/** The newest answer however old, for a provider that is away. Counted as a stale hit. Never throws: the failure goes on. */
+export async function staleAnswer(
+  framework: Framework,
+  outbound: OutboundCall<unknown>,
+  plan: CallPlan,
+): Promise<ServedAnswer | null> {
+  try {
+    return await served(framework, outbound, plan, 'stale')
+  } catch (error) {
+    framework.logger.error(
+      { integration: outbound.integration.id, error: errorLine(error, 500) },
+      'no older answer could be looked up; the failure goes to the caller',
+    )
+    return null
+  }
+}
+
+async function served(
+  { clock, db, tables }: Framework,
+  { integration, schema }: OutboundCall<unknown>,
+  plan: CallPlan,
+  serving: Serving,
+): Promise<ServedAnswer | null> {
+  if (plan.requestHash === null) return null
+  const call = { integrationId: integration.id, requestHash: plan.requestHash }
+  const answer = await serveAnswer(db, tables, call, serving, clock === systemClock ? null : clock.now())
+  if (answer === null) return null
+  const value = decodedAnswer(answer.body)
+  const parsed = value === undefined || schema === undefined ? null : schema.safeParse(value)
+  if (value !== undefined && parsed?.success !== false) return { value: parsed === null ? value : parsed.data }
+  await uncountServing(db, tables, answer.id, serving)
+  return null
+}
+
+/** Undefined for what is no JSON: every answer that may be served again is stored as JSON, a text too. */
+function decodedAnswer(body: string | null): unknown {
+  try {
+    return body === null ? undefined : JSON.parse(body)
+  } catch {
+    return undefined
+  }
+}

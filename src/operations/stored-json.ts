@@ -1,0 +1,25 @@
+/** JSON columns of the logs: without secrets, and not too large. Rule: docs/behaviour/operations.md, "What is stored". */
+import type { Json } from '../core/json.ts'
+import { REDACTED, redactBody, redactText } from '../core/redaction.ts'
+
+/** What is larger is data, not a note. */
+const MAX_BYTES = 65_536
+
+/** The value without secrets; a marker of its size in place of one that is too large. */
+export function storedJson(value: Json, secrets: readonly string[]): Json {
+  const text = redactBody(JSON.stringify(value), [])
+  const redacted = withoutSecrets(JSON.parse(text) as Json, secrets)
+  const bytes = Buffer.byteLength(JSON.stringify(redacted))
+  return bytes > MAX_BYTES ? { note: `${bytes} bytes not stored` } : redacted
+}
+
+/** Value by value: a secret may be a number's digits, and its place in the text must stay JSON. */
+function withoutSecrets(value: Json, secrets: readonly string[]): Json {
+  if (typeof value === 'string') return redactText(value, secrets)
+  if (typeof value === 'number') return redactText(String(value), secrets) === String(value) ? value : REDACTED
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((inner: Json) => withoutSecrets(inner, secrets))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [redactText(key, secrets), withoutSecrets(inner, secrets)]),
+  )
+}

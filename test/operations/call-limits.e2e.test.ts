@@ -1,0 +1,234 @@
+/** One integration, called by four real processes at once: limits hold across them, and one probe is one probe. */
+import { once } from 'node:events'
+import type { Server, ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
+import { startProcess } from '../../src/bin/dev/processes.ts'
+import type { CallState } from '../../src/core/call-state.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
+import { sharePostgres } from '../support/postgres-setup.ts'
+import type { Calls, Said } from './call-limits-process.ts'
+
+const SCRIPT = fileURLToPath(new URL('call-limits-process.ts', import.meta.url))
+const PROCESSES = 4
+const LIMIT = 100
+const SECONDS = 10
+/** From its admission until our server has read its clock, on a busy machine. */
+const DELIVERY_MS = 300
+
+const encryptionKeys = encryptionKey('k1')
+let postgres: Awaited<ReturnType<typeof sharePostgres>>
+let database: TestDatabase
+let test: TestIntegrations
+let server: Server
+let url: string
+let onArrival: (response: ServerResponse) => void
+const processes: ManagedProcess[] = []
+
+beforeAll(async () => {
+  postgres = await sharePostgres()
+  database = await createTestDatabase({ adminUrl: postgres.url })
+  test = testIntegrations(database.url, { encryptionKeys, providers: { limited: {} } })
+  await test.integrations.ready()
+  server = createServer((_, response) => onArrival(response)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  // Every state that was ever committed.
+  await test.sql`create table states (id bigint generated always as identity, value jsonb)`
+  await test.sql.unsafe(`
+    create function keep() returns trigger language plpgsql as $$ begin insert into states (value) values (new.value); return null; end $$;
+    create trigger keep after insert or update on integration_cache for each row when (new.key like '%:calls') execute function keep()`)
+})
+afterEach(async () => {
+  await Promise.all(processes.splice(0).map((child) => child.stop()))
+})
+afterAll(async () => {
+  await test?.close()
+  server?.close()
+  await database?.drop()
+  await postgres?.release()
+})
+
+interface Running {
+  readonly process: ManagedProcess
+  readonly said: Said[]
+  heard<Kind extends Said['kind']>(kind: Kind): Promise<Extract<Said, { kind: Kind }>>
+}
+
+async function start(calls: Calls, onSaid: (said: Said) => void = () => {}): Promise<Running> {
+  const lines: string[] = []
+  const child = await startProcess({
+    name: 'caller',
+    command: process.execPath,
+    args: ['--import', 'tsx', '--conditions=durable-source', SCRIPT],
+    env: {
+      DATABASE_URL: database.url,
+      INTEGRATIONS_ENCRYPTION_KEYS: encryptionKeys,
+      INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined,
+      NODE_OPTIONS: undefined,
+      CALLS: JSON.stringify(calls),
+    },
+    onLine: (line) => lines.push(line),
+  })
+  processes.push(child)
+  const said: Said[] = []
+  const waiting: { kind: Said['kind']; resolve: (said: never) => void }[] = []
+  const failed = new Promise<never>((_, reject) => {
+    child.child.on('message', (message) => {
+      const heard = message as Said
+      said.push(heard)
+      onSaid(heard)
+      if (heard.kind === 'failed') reject(new Error(heard.message))
+      for (const { kind, resolve } of waiting) if (kind === heard.kind) resolve(heard as never)
+    })
+    void child.exited.then((exit) => {
+      if (exit.code !== 0) reject(new Error(`ended with ${JSON.stringify(exit)}: ${lines.join('\n')}`))
+    })
+  })
+  failed.catch(() => {})
+  return {
+    process: child,
+    said,
+    heard: (kind) => {
+      const found = said.find((each) => each.kind === kind)
+      if (found !== undefined) return Promise.resolve(found as never)
+      return Promise.race([new Promise<never>((resolve) => waiting.push({ kind, resolve })), failed])
+    },
+  }
+}
+
+async function startAll(calls: Calls, onSaid?: (said: Said) => void): Promise<Running[]> {
+  const running = await Promise.all(Array.from({ length: PROCESSES }, () => start(calls, onSaid)))
+  await Promise.all(running.map(({ heard }) => heard('ready')))
+  for (const { process: child } of running) child.child.send('go')
+  return running
+}
+
+/** The most of these moments that any span of so many milliseconds holds. */
+function mostWithin(moments: readonly number[], spanMs: number): number {
+  const sorted = [...moments].sort((a, b) => a - b)
+  let most = 0
+  let first = 0
+  for (const [last, moment] of sorted.entries()) {
+    while ((sorted[first] as number) <= moment - spanMs) first += 1
+    most = Math.max(most, last - first + 1)
+  }
+  return most
+}
+
+/** Each unit that was ever taken, by the database's clock: of a fixed window only the start is known. */
+async function admissions(): Promise<number[]> {
+  const states = await test.sql<{ value: CallState }[]>`select value from states order by id`
+  const taken = new Map<number, number>()
+  for (const { value } of states) {
+    const { window } = value
+    if (window?.kind === 'fixed') taken.set(window.startsAt, Math.max(taken.get(window.startsAt) ?? 0, window.count))
+    if (window?.kind === 'sliding')
+      for (const [index, slot] of window.slots.entries())
+        taken.set(slot, Math.max(taken.get(slot) ?? 0, window.counts[index] as number))
+  }
+  return [...taken].flatMap(([moment, count]) => Array.from({ length: count }, () => moment))
+}
+
+async function transactions(): Promise<number> {
+  const [row] =
+    await test.sql`select xact_commit::int as count from pg_stat_database where datname = current_database()`
+  return row?.count as number
+}
+
+describe('four processes under one limit', () => {
+  it.each(['fixed', 'sliding'] as const)('never exceed it, and use it: %s', async (window) => {
+    const { id } = await test.integrations.create({ provider: 'limited', name: window, credentials: {} })
+    await test.sql`truncate states`
+    const arrivals: number[] = []
+    const enough = occasion()
+    onArrival = (response) => {
+      const now = Date.now()
+      arrivals.push(now)
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+      if (now - (arrivals[0] as number) > (SECONDS + 1) * 1_000) enough.happen()
+    }
+    const before = await transactions()
+    const config = { rate_limiting: { max_wait_seconds: 30 } }
+    const running = await startAll({ integrationId: id, url, callers: 60, window, repeat: true, config })
+    await Promise.race([enough.happened, ...running.map(({ heard }) => heard('failed'))])
+    for (const { process: child } of running) child.child.send('stop')
+    const made = await Promise.all(running.map(({ heard }) => heard('done')))
+    await Promise.all(running.map(({ process: child }) => child.exited))
+    const statements = (await transactions()) - before
+
+    const admitted = await admissions()
+    expect(mostWithin(admitted, 1_000)).toBeLessThanOrEqual(LIMIT)
+    // Late ones of the window before may be among a window's arrivals.
+    expect(
+      window === 'sliding'
+        ? mostWithin(arrivals, 1_000 - DELIVERY_MS)
+        : Math.max(...inWindows(arrivals.filter((moment) => moment % 1_000 >= DELIVERY_MS))),
+    ).toBeLessThanOrEqual(LIMIT)
+
+    const from = Math.min(...admitted)
+    const used = admitted.filter(
+      (moment) => moment >= from + (window === 'fixed' ? 1_000 : 0) && moment < from + SECONDS * 1_000,
+    )
+    expect(used.length).toBeGreaterThanOrEqual(0.95 * LIMIT * (window === 'fixed' ? SECONDS - 1 : SECONDS))
+    // Every unit is a call, but for those whose callers were told to stop meanwhile.
+    expect(arrivals.length).toBeGreaterThanOrEqual(admitted.length - PROCESSES * 60)
+    for (const { made: count } of made) expect(count).toBeGreaterThan(0)
+    // Each call needs an admission and a settlement; those that meet share a statement, and waiters ask together.
+    expect(statements).toBeLessThan(arrivals.length)
+  })
+})
+
+/** How many fall into each second of the clock. */
+function inWindows(moments: readonly number[]): number[] {
+  const counts = new Map<number, number>()
+  for (const moment of moments) {
+    const second = Math.floor(moment / 1_000)
+    counts.set(second, (counts.get(second) ?? 0) + 1)
+  }
+  return [...counts.values()]
+}
+
+it('lets exactly one of 200 callers in four processes try an open circuit past its cooldown', async () => {
+  const { id } = await test.integrations.create({ provider: 'limited', name: 'broken', credentials: {} })
+  const integration = await test.integrations.get(id)
+  await test.sql`
+    insert into integration_cache (key, value) values (${`integrations:integration:${id}:calls`}, ${test.sql.json({
+      breaker: {
+        state: 'open',
+        generation: 7,
+        openedAt: Date.now() - 60_000,
+        probe: null,
+        strategy: 'rate',
+        slices: [],
+        streak: 0,
+      },
+    })})`
+  expect(await integration.circuit()).toMatchObject({ state: 'open' })
+  const probes: ServerResponse[] = []
+  const allRefused = occasion()
+  onArrival = (response) => probes.push(response)
+  let refused = 0
+  const running = await startAll(
+    { integrationId: id, url, callers: 50, window: null, repeat: false, config: {} },
+    ({ kind }) => {
+      if (kind !== 'refused') return
+      refused += 1
+      if (refused === PROCESSES * 50 - 1) allRefused.happen()
+    },
+  )
+  await Promise.race([allRefused.happened, ...running.map(({ heard }) => heard('failed'))])
+  expect(probes).toHaveLength(1)
+  probes[0]?.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  const made = await Promise.all(running.map(({ heard }) => heard('done')))
+  expect(made.reduce((sum, { made: count }) => sum + count, 0)).toBe(1)
+  expect(probes).toHaveLength(1)
+  expect(refused).toBe(PROCESSES * 50 - 1)
+  expect(await integration.circuit()).toMatchObject({ state: 'closed' })
+})
