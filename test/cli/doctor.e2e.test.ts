@@ -149,7 +149,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 19 checks without a finding.')
+    expect(out).toContain('All is well: 20 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })

@@ -121,8 +121,8 @@ export async function settled(
 /** A statement that hangs must not keep the outcome from the caller. */
 function within<T>(ms: number, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const late = new Error(`Postgres gave no answer within ${SETTLEMENT_MS / 1_000} s`)
-    const timer = setTimeout(() => reject(late), ms)
+    const late = (): void => reject(new Error(`Postgres gave no answer within ${SETTLEMENT_MS / 1_000} s`))
+    const timer = setTimeout(late, ms)
     work.then(resolve, reject).finally(() => clearTimeout(timer))
   })
 }
