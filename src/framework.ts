@@ -91,7 +91,7 @@ export interface HandlerInput {
 /** A call as it comes to the door. */
 export interface OutboundCall<T> {
   readonly integration: Integration
-  /** The credentials of the handle's snapshot, decrypted when first needed: their values are redacted. */
+  /** Those of the handle's snapshot, decrypted when first needed, and those given by it since: their values are redacted. */
   readonly credentials: () => Credentials
   readonly endpoint: string
   readonly method: string
@@ -113,6 +113,8 @@ export interface Framework {
   readonly db: Database
   /** For the host's models and their mappings: a host's locked table must not hold up our own statements. */
   readonly modelDb: Database
+  /** For the joined statements of outbound calls: few connections, whose caches stay warm, and never behind other work. */
+  readonly callDb: Database
   readonly tables: Tables
   readonly cache: CacheStore
   readonly encryption: Encryption

@@ -102,7 +102,7 @@ export interface IntegrationsOptions {
   readonly dev?: boolean
   /** What `context.fetch` and calls by URL may reach beyond public addresses, or not at all. */
   readonly egress?: EgressPolicy
-  /** Connections of each of our two pools at most (default 10), and after how long an unused one is closed (default 60 s). */
+  /** Connections of each of our two large pools at most (default 10), and after how long an unused one is closed (default 60 s). */
   readonly pool?: { readonly max?: number; readonly idleSeconds?: number }
   /** Postgres schema of our tables. Default `public`. */
   readonly schema?: string
@@ -213,6 +213,9 @@ export interface Integrations {
   close(): Promise<void>
 }
 
+/** One for admissions, two for settlements, of which one may wait for the disk. */
+const CALL_CONNECTIONS = 3
+
 /**
  * @throws InvalidConfiguration with every fault at once: of keys, options, the database's URL, encryption keys, providers
  */
@@ -253,6 +256,10 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const pool = { database, ...(options.pool === undefined ? {} : { pool: options.pool }) }
   const connection = connect(pool)
   const modelConnection = connect(pool)
+  const callConnection = connect({
+    database,
+    pool: { ...options.pool, max: Math.min(options.pool?.max ?? CALL_CONNECTIONS, CALL_CONNECTIONS) },
+  })
   const tables = createTables(config.table_prefix, options.schema)
   let client: Client | undefined
   const temporal = (): Client => {
@@ -264,6 +271,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     config,
     db: connection.db,
     modelDb: modelConnection.db,
+    callDb: callConnection.db,
     tables,
     cache: postgresCache(connection.db, tables, config.cache_prefix, options.clock),
     encryption,
@@ -341,7 +349,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     },
     async close() {
       if (client !== undefined) await framework.workflows.close()
-      await Promise.all([framework.egress.close(), connection.close(), modelConnection.close()])
+      await Promise.all([framework.egress.close(), connection.close(), modelConnection.close(), callConnection.close()])
     },
   }
   PARTS.set(integrations, { framework, temporal: options.temporal ?? {}, client: temporal })

@@ -1,7 +1,7 @@
 /** Ours, with everything switched on: breaker, limiter, health, incidents, the row, redaction. */
 import { randomBytes } from 'node:crypto'
-import type { Integrations } from '../../src/index.ts'
-import { createIntegrations, RateLimit } from '../../src/index.ts'
+import type { Integrations } from 'durable-integrations'
+import { createIntegrations, RateLimit } from 'durable-integrations'
 import type { Call, PeerOptions } from './peers.ts'
 
 export interface Ours {

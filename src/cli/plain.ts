@@ -4,8 +4,7 @@
  * Control characters (they move a terminal's cursor or set its colours), and those that turn the direction of a text
  * round or have no width: what a provider or a stranger sent must not look like something of ours.
  */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
-const NOT_FOR_A_TERMINAL = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]/g
+const NOT_FOR_A_TERMINAL = /[\p{Cc}\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]/gu
 
 /** A text of foreign origin, in one line, without what a terminal would obey. */
 export function plain(text: string): string {

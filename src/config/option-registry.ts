@@ -39,7 +39,11 @@ export const OPTIONS = {
     'Postgres schema of our tables',
     { fallback: '`public`' },
   ),
-  'pool.max': option(int(1, MAX_CONNECTIONS), 'connections of each of our two pools at most', { fallback: '10' }),
+  'pool.max': option(
+    int(1, MAX_CONNECTIONS),
+    'connections of each of our two large pools at most; the third, for joined statements, has 3, or this if it is less',
+    { fallback: '10' },
+  ),
   'pool.idleSeconds': option(
     int(0, MAX_IDLE_SECONDS),
     'seconds after which an unused connection is closed; 0 = never',

@@ -149,7 +149,8 @@ function isJson(text: string): boolean {
  * @param maxBytes at least 64; null leaves the text whole
  */
 export function cutToBytes(text: string, maxBytes: number | null): string {
-  if (maxBytes === null) return text
+  // A UTF-16 unit is at most 3 bytes of UTF-8.
+  if (maxBytes === null || text.length * 3 <= maxBytes) return text
   const bytes = Buffer.from(text)
   if (bytes.length <= maxBytes) return text
   const note = ` ...[cut, ${bytes.length} bytes]`

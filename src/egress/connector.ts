@@ -5,7 +5,7 @@
  */
 import type { LookupAddress, LookupAllOptions, LookupOptions } from 'node:dns'
 import type { LookupFunction } from 'node:net'
-import { buildConnector } from 'undici'
+import type { buildConnector } from 'undici'
 import type { EgressRules } from './rules.ts'
 
 /** `dns.lookup` asked for all addresses. */
@@ -15,8 +15,8 @@ export type LookupAll = (
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void
 
-export function guardedConnector(rules: EgressRules, lookup: LookupAll, timeoutMs: number): buildConnector.connector {
-  const connect = buildConnector({ timeout: timeoutMs, lookup: guardedLookup(rules, lookup) })
+/** @param connect opens the connection, by way of {@link guardedLookup} */
+export function guardedConnector(rules: EgressRules, connect: buildConnector.connector): buildConnector.connector {
   return (options, callback) => {
     try {
       // Node asks no lookup about an address.
@@ -30,7 +30,7 @@ export function guardedConnector(rules: EgressRules, lookup: LookupAll, timeoutM
 }
 
 /** Gives the checked addresses and no others, as many as the socket asks for. */
-function guardedLookup(rules: EgressRules, lookup: LookupAll): LookupFunction {
+export function guardedLookup(rules: EgressRules, lookup: LookupAll): LookupFunction {
   return (hostname, options: LookupOptions, callback) => {
     resolve(rules, lookup, hostname, options).then(
       ([first, ...others]) => {

@@ -4,12 +4,11 @@
 
 import { lookup as dnsLookup } from 'node:dns'
 import type { Dispatcher, Response as UndiciResponse } from 'undici'
-import { Agent, ProxyAgent, fetch as undiciFetch } from 'undici'
 import { bareHost } from '../core/egress-rule.ts'
 import { EgressRefused, InvalidArgumentException, isIntegrationsError } from '../core/errors.ts'
 import { parseAddress } from './addresses.ts'
 import type { LookupAll } from './connector.ts'
-import { guardedConnector, resolve } from './connector.ts'
+import { guardedConnector, guardedLookup, resolve } from './connector.ts'
 import { limitedBody } from './limited-body.ts'
 import type { Hop } from './redirects.ts'
 import { checkUrl, isRedirect, MAX_REDIRECTS, nextHop } from './redirects.ts'
@@ -27,6 +26,8 @@ export interface EgressPolicy {
 export interface GuardedFetchOptions {
   /** Header names that another origin never sees. */
   readonly secretHeaders?: readonly string[]
+  /** Values that another origin never sees: a header that holds one of them is not sent there. Asked at a redirect. */
+  readonly secrets?: () => readonly string[]
   /** A keyed write follows no redirect. */
   readonly followRedirects?: boolean
   /** Decoded bytes of a body at most. Default 10 MiB. */
@@ -37,7 +38,7 @@ export interface GuardedFetchOptions {
 
 export interface Egress {
   fetch(options?: GuardedFetchOptions): typeof fetch
-  /** Ends what is under way too. */
+  /** Ends what is under way too; a call after it fails. */
   close(): Promise<void>
 }
 
@@ -60,12 +61,26 @@ export function createEgress(
   { lookup = dnsLookup, connectTimeoutMs = CONNECT_TIMEOUT_MS }: EgressInternals = {},
 ): Egress {
   const rules = new EgressRules(policy)
-  const { proxy } = policy
-  // Given with each call: neither the environment's proxies nor a dispatcher of the host's own gets in between.
-  const dispatcher: Dispatcher =
-    proxy === undefined
-      ? new Agent({ connect: guardedConnector(rules, lookup, connectTimeoutMs) })
-      : new ProxyAgent({ uri: proxyUrl(proxy), proxyTunnel: false, proxyTls: { timeout: connectTimeoutMs } })
+  const proxy = policy.proxy === undefined ? undefined : proxyUrl(policy.proxy)
+
+  let isClosed = false
+
+  /** With the first call: most processes make none of this kind. */
+  const open = async () => {
+    const { Agent, ProxyAgent, buildConnector, fetch } = await import('undici')
+    const timeout = connectTimeoutMs
+    // Given with each call: neither the environment's proxies nor a dispatcher of the host's own gets in between.
+    const dispatcher: Dispatcher =
+      proxy === undefined
+        ? new Agent({
+            connect: guardedConnector(rules, buildConnector({ timeout, lookup: guardedLookup(rules, lookup) })),
+          })
+        : new ProxyAgent({ uri: proxy, proxyTunnel: false, proxyTls: { timeout } })
+    // So that a first call after the end fails as any later one does, and leaves nothing open.
+    if (isClosed) await dispatcher.destroy()
+    return { fetch, dispatcher }
+  }
+  let opened: ReturnType<typeof open> | undefined
 
   /** The proxy dials, and resolves the name again: all that can be done here is to ask first. */
   const checkForProxy = async ({ hostname }: URL): Promise<void> => {
@@ -76,8 +91,10 @@ export function createEgress(
 
   const send = async ({ url, method, headers, body }: Hop, signal: AbortSignal | null): Promise<UndiciResponse> => {
     if (proxy !== undefined) await orAbort(checkForProxy(url), signal)
+    opened ??= open()
+    const { fetch, dispatcher } = await opened
     try {
-      return await undiciFetch(url.href, {
+      return await fetch(url.href, {
         method,
         headers: [...headers],
         body,
@@ -93,7 +110,13 @@ export function createEgress(
 
   return {
     fetch:
-      ({ secretHeaders = [], followRedirects = true, maxBytes = MAX_BODY_BYTES, signal: ownSignal } = {}) =>
+      ({
+        secretHeaders = [],
+        secrets = () => [],
+        followRedirects = true,
+        maxBytes = MAX_BODY_BYTES,
+        signal: ownSignal,
+      } = {}) =>
       async (input, init) => {
         const given = await firstHop(input, init)
         const signal = anyOf([ownSignal, given.signal])
@@ -108,10 +131,16 @@ export function createEgress(
           if (redirects === MAX_REDIRECTS) {
             throw new EgressRefused(hop.url.hostname, `it redirects after ${MAX_REDIRECTS} redirects`)
           }
-          hop = nextHop(hop, answer.status, answer.headers.get('location') ?? '', lowerCase(secretHeaders))
+          hop = nextHop(hop, answer.status, answer.headers.get('location') ?? '', [
+            ...lowerCase(secretHeaders),
+            ...holding(hop.headers, secrets()),
+          ])
         }
       },
-    close: () => dispatcher.destroy(),
+    close: async () => {
+      isClosed = true
+      await (await opened)?.dispatcher.destroy()
+    },
   }
 }
 
@@ -197,6 +226,11 @@ function proxyUrl(text: string): string {
 
 function withoutFragment(url: URL): string {
   return url.href.replace(/#.*$/, '')
+}
+
+/** Names of the headers in whose values one of these stands. */
+function holding(headers: Headers, secrets: readonly string[]): string[] {
+  return [...headers].filter(([, value]) => secrets.some((secret) => value.includes(secret))).map(([name]) => name)
 }
 
 function lowerCase(names: readonly string[]): string[] {

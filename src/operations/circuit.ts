@@ -12,7 +12,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { CircuitView, Integration } from '../providers/integration.ts'
 import { checkUntil, isOver } from './override-term.ts'
-import { callTarget } from './request/call-state.ts'
+import { callTarget, endLease } from './request/call-state.ts'
 
 const OVERRIDES: readonly unknown[] = ['forced_open', 'forced_closed', 'disabled'] satisfies CircuitOverride[]
 
@@ -27,8 +27,28 @@ export async function circuitView(framework: Framework, integrationId: number): 
   const { nowMs, states } = await callStates(db, tables, [target.key])
   const until = row.circuitOverrideUntil
   const now = target.nowMs ?? nowMs
-  if (until !== null && isOver(until, now)) await clearExpiredCircuitOverride(db, tables, integrationId, until)
-  return circuitOf(row, target, states[target.key], now)
+  if (until === null || !isOver(until, now)) return circuitOf(row, target, states[target.key], now)
+  await endOverride(framework, row, target, until)
+  const after = await callStates(db, tables, [target.key])
+  return circuitOf(row, target, after.states[target.key], now)
+}
+
+/** As the first admission after its end would: the columns are cleared, and the breaker has itself back, closed and empty. */
+async function endOverride(
+  { db, tables }: Framework,
+  { id, circuitOverride }: CircuitColumns,
+  { key, rules }: CallTarget,
+  until: Date,
+): Promise<void> {
+  const wasObeyed = rules.circuitOverrides && OVERRIDES.includes(circuitOverride)
+  await despiteDeadlocks(() =>
+    db.transaction(async (tx) => {
+      const state = await lockCallState(tx, tables, id, key)
+      const isCleared = await clearExpiredCircuitOverride(tx, tables, id, until)
+      if (state !== null && isCleared && wasObeyed)
+        await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
+    }),
+  )
 }
 
 /** How the breakers of these rows stand, by the integration's id: one question for all of them. */
@@ -99,6 +119,7 @@ export async function overrideCircuit(
       await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
     }),
   )
+  endLease(framework, integration.id)
   if (!config.circuit_breaker.overrides_enabled) {
     if (to !== null)
       logger.warn(

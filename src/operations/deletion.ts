@@ -5,6 +5,7 @@ import type { OwnedTable } from '../db/queries/deletion.ts'
 import { deleteCacheEntries, deleteChunk, deleteRemainder, OWNED } from '../db/queries/deletion.ts'
 import type { Framework } from '../framework.ts'
 import { bringToRest } from './quiet-integration.ts'
+import { endLease } from './request/call-state.ts'
 
 /** Rows of one statement: short enough to hold nobody up, long enough for millions. */
 export const CHUNK_ROWS = 5_000
@@ -47,6 +48,7 @@ export async function deleteIntegration(
   } while (entries === CHUNK_ROWS)
 
   const remainder = await despiteDeadlocks(() => deleteRemainder(db, tables, id, prefix))
+  endLease(framework, id)
   const sum = (table: OwnedTable | 'cache'): number => (chunks[table] ?? 0) + (remainder?.[table] ?? 0)
   const deleted = Object.fromEntries([...OWNED, 'cache' as const].map((table) => [table, sum(table)])) as DeletedRows
   logger.info({ event: 'integration.deleted', ...identity, rows: deleted }, 'an integration was deleted')

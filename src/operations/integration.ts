@@ -37,6 +37,9 @@ export function integrationHandle(
     decrypted ??= framework.encryption.decrypt(row.id, row.credentials)
     return decrypted
   }
+  /** Given to the integration by way of this handle since its snapshot: what goes on with it may send them. */
+  const given: Credentials[] = []
+  const secrets = (): Credentials => (given.length === 0 ? credentials() : { snapshot: credentials(), given })
 
   const handle: Integration = {
     ...identity,
@@ -68,6 +71,7 @@ export function integrationHandle(
 
     credentialsArray: () => ({ ...credentials() }),
     async updateCredentials(patch, options) {
+      given.push(patch)
       const keys = await patchCredentials(framework, row.id, patch, options)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
     },
@@ -104,6 +108,6 @@ export function integrationHandle(
     refresh: () => getIntegration(framework, row.id),
     toJSON: () => identity,
   }
-  const own = { integration: handle, credentials, observe }
+  const own = { integration: handle, credentials: secrets, observe }
   return handle
 }

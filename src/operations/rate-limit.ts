@@ -10,7 +10,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration, RateLimitView } from '../providers/integration.ts'
 import { checkUntil, isOver } from './override-term.ts'
-import { callTarget } from './request/call-state.ts'
+import { callTarget, endLease } from './request/call-state.ts'
 
 /** The greatest number of the configuration's whole numbers. */
 const MAX = 2_147_483_647
@@ -66,6 +66,7 @@ export async function overrideRateLimit(
   const patch = { rateLimitOverride: stored, rateLimitOverrideUntil: until ?? null }
   if ((await updateIntegration(db, tables, integration.id, patch)) === null)
     throw new IntegrationNotFound(integration.id)
+  endLease(framework, integration.id)
   if (stored !== null && !config.rate_limiting.overrides_enabled)
     logger.warn(
       { integration: integration.id },

@@ -57,7 +57,7 @@ export async function runSyncItem(
     if (eventClass === null) throw new Error(`no event class "${row.eventClass}" is registered`)
     if (framework.listeners.hasQueuedItemListener(eventClass))
       throw new SyncListenerMustNotBeQueuedException(row.eventClass)
-    const event = new eventClass(handle, readPayload(eventClass, row.payload))
+    const event = new eventClass(handle, readPayload(eventClass, row.payload) as never)
     await withTimeLimit(sync.item_timeout, new ItemTimedOut(sync.item_timeout), () =>
       insideSync({ signal }, () => framework.listeners.deliver(event)),
     )

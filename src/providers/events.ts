@@ -43,8 +43,8 @@ export abstract class SyncItemEvent<P = Json> {
 /** A concrete event class. */
 export interface ProviderEventClass<E extends ProviderEvent = ProviderEvent> {
   readonly type: string
-  // biome-ignore lint/suspicious/noExplicitAny: a subclass may take further arguments of any type
-  new (integration: Integration, ...rest: any[]): E
+  /** A subclass may take further arguments of any type. */
+  new (integration: Integration, ...rest: never[]): E
 }
 
 export interface SyncItemEventClass<E extends SyncItemEvent<unknown> = SyncItemEvent<unknown>> {
@@ -52,8 +52,8 @@ export interface SyncItemEventClass<E extends SyncItemEvent<unknown> = SyncItemE
   readonly version: number
   readonly schema?: z.ZodType
   upgrade?(data: unknown, from: number): unknown
-  // biome-ignore lint/suspicious/noExplicitAny: the payload's type is the subclass's own
-  new (integration: Integration, payload: any): E
+  /** The payload's type is the subclass's own. */
+  new (integration: Integration, payload: never): E
 }
 
 /** How a sync item's payload is stored: its version and the data. */

@@ -1,6 +1,7 @@
-import { Client, Connection } from '@temporalio/client'
+import type { Client } from '@temporalio/client'
 import { BackendUnreachable } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
+import { sdk } from './sdk.ts'
 
 /** Where Temporal is and how to get in. */
 export interface TemporalOptions {
@@ -42,6 +43,7 @@ export function connectionOptions(options: TemporalOptions) {
 
 /** A client that connects when it is first used, so that a process can start while Temporal is away. */
 export function lazyClient(options: TemporalOptions): Client {
+  const { Client, Connection } = sdk()
   const connection = Connection.lazy({ ...connectionOptions(options), connectTimeout: CONNECT_TIMEOUT_MS })
   return new Client({ connection, namespace: temporalAddress(options).namespace })
 }

@@ -1,6 +1,5 @@
 /** What `doctor` and `schedules` see of Temporal. */
 import type { Client, ScheduleDescription } from '@temporalio/client'
-import { ScheduleNotFoundError, WorkflowNotFoundError } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import { BackendUnreachable, isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
@@ -10,6 +9,7 @@ import { temporalCommands } from './commands.ts'
 import type { TemporalAddress } from './connection.ts'
 import { checkTemporal } from './connection.ts'
 import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './schedules.ts'
+import { sdk } from './sdk.ts'
 import { taskQueuesOf } from './task-queues.ts'
 
 /** How long each question may wait for Temporal's answer. */
@@ -42,7 +42,7 @@ export function temporalInspection(client: () => Client, config: Config, where: 
     try {
       return await ask((asked) => asked.schedule.getHandle(scheduleId(prefix, name)).describe())
     } catch (error) {
-      if ((error as Error).cause instanceof ScheduleNotFoundError) return null
+      if ((error as Error).cause instanceof sdk().ScheduleNotFoundError) return null
       throw error
     }
   }
@@ -112,7 +112,7 @@ export function temporalInspection(client: () => Client, config: Config, where: 
         const { status } = await ask((asked) => handle(asked).describe())
         return status.name === 'RUNNING'
       } catch (error) {
-        if ((error as Error).cause instanceof WorkflowNotFoundError) return false
+        if ((error as Error).cause instanceof sdk().WorkflowNotFoundError) return false
         throw error
       }
     },

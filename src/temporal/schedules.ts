@@ -1,8 +1,8 @@
 /** Keeps the Temporal Schedules in step with the configuration. An operator's pause survives. */
 import type { Client, ScheduleDescription } from '@temporalio/client'
-import { ScheduleAlreadyRunning, ScheduleNotFoundError, ScheduleOverlapPolicy } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.ts'
+import { sdk } from './sdk.ts'
 
 /** A worker that was away for longer does not make up for what it missed: the next run takes it all. */
 const CATCH_UP_SECONDS = 60
@@ -52,7 +52,7 @@ export async function ensureSchedules(client: Client, config: Config): Promise<v
     try {
       await client.schedule.create({ scheduleId: id, ...definition })
     } catch (error) {
-      if (!(error instanceof ScheduleAlreadyRunning)) throw error
+      if (!(error instanceof sdk().ScheduleAlreadyRunning)) throw error
       await client.schedule.getHandle(id).update((previous) => ({ ...previous, ...definition }))
     }
   }
@@ -63,7 +63,7 @@ export async function removeSchedule(client: Client, id: string): Promise<void> 
   try {
     await client.schedule.getHandle(id).delete()
   } catch (error) {
-    if (!(error instanceof ScheduleNotFoundError)) throw error
+    if (!(error instanceof sdk().ScheduleNotFoundError)) throw error
   }
 }
 
@@ -79,7 +79,7 @@ export function scheduleDifferences(config: Config, name: string, found: Schedul
     ['workflow id', action.workflowId, entry.workflowId],
     ['task queue', action.taskQueue, entry.taskQueue],
     ['interval', [...intervals, ...others].join(' and ') || 'none', `${entry.everySeconds} s`],
-    ['overlap policy', policies.overlap, ScheduleOverlapPolicy.SKIP],
+    ['overlap policy', policies.overlap, sdk().ScheduleOverlapPolicy.SKIP],
     ['catch-up window', `${policies.catchupWindow / 1_000} s`, `${CATCH_UP_SECONDS} s`],
   ]
   return compared
@@ -97,6 +97,6 @@ function definitionOf(entry: Timetable) {
       taskQueue: entry.taskQueue,
       args: [],
     },
-    policies: { overlap: ScheduleOverlapPolicy.SKIP, catchupWindow: CATCH_UP_SECONDS * 1_000 },
+    policies: { overlap: sdk().ScheduleOverlapPolicy.SKIP, catchupWindow: CATCH_UP_SECONDS * 1_000 },
   }
 }

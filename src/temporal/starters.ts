@@ -1,13 +1,6 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, WorkflowHandle } from '@temporalio/client'
-import {
-  Connection,
-  isGrpcDeadlineError,
-  WorkflowExecutionAlreadyStartedError,
-  WorkflowFailedError,
-  WorkflowNotFoundError,
-} from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import { BackendUnreachable } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
@@ -15,6 +8,7 @@ import { errorLine } from '../core/logger.ts'
 import type { WorkflowStarters } from '../framework.ts'
 import type { InboxInput, SyncInput } from '../workflows/messages.ts'
 import { arrived, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.ts'
+import { sdk } from './sdk.ts'
 
 /** Wake-ups of one integration are so far apart at least; the inbox takes many rows at once anyway. */
 const WAKE_EVERY_MS = 200
@@ -82,7 +76,7 @@ export function temporalStarters(
         await answered(client(), start)
         return 'started'
       } catch (error) {
-        if (error instanceof WorkflowExecutionAlreadyStartedError) return 'already running'
+        if (error instanceof sdk().WorkflowExecutionAlreadyStartedError) return 'already running'
         throw error
       }
     },
@@ -97,7 +91,7 @@ export function temporalStarters(
         })
       } catch (error) {
         // The attempt before this one started it, and died before it could say so.
-        if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error
+        if (!(error instanceof sdk().WorkflowExecutionAlreadyStartedError)) throw error
       }
     },
 
@@ -133,8 +127,8 @@ async function isOverWithin(client: Client, handle: WorkflowHandle, timeoutMs: n
     await unlessGone(client.withDeadline(Date.now() + timeoutMs, () => handle.result()))
     return true
   } catch (error) {
-    if (error instanceof WorkflowFailedError) return true
-    if (isGrpcDeadlineError(error)) return false
+    if (error instanceof sdk().WorkflowFailedError) return true
+    if (sdk().isGrpcDeadlineError(error)) return false
     throw unreachable(client, error)
   }
 }
@@ -144,7 +138,7 @@ async function unlessGone<T>(answer: Promise<T>): Promise<T | null> {
   try {
     return await answer
   } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return null
+    if (error instanceof sdk().WorkflowNotFoundError) return null
     throw error
   }
 }
@@ -154,7 +148,8 @@ async function answered<T>(client: Client, ask: () => Promise<T>): Promise<T> {
   try {
     return await client.withDeadline(Date.now() + ANSWER_TIMEOUT_MS, ask)
   } catch (error) {
-    if (error instanceof WorkflowExecutionAlreadyStartedError || error instanceof WorkflowNotFoundError) throw error
+    if (error instanceof sdk().WorkflowExecutionAlreadyStartedError || error instanceof sdk().WorkflowNotFoundError)
+      throw error
     throw unreachable(client, error)
   }
 }
@@ -167,7 +162,7 @@ function unreachable(client: Client, error: unknown): BackendUnreachable {
 }
 
 function addressOf({ connection }: Client): string {
-  return connection instanceof Connection ? connection.options.address : 'its address'
+  return connection instanceof sdk().Connection ? connection.options.address : 'its address'
 }
 
 /**

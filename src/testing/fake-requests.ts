@@ -151,8 +151,7 @@ export class FakeRequests {
     return this.#calls.filter((call) => matches(pattern, call))
   }
 
-  // biome-ignore lint/complexity/noBannedTypes: AssertionError takes any function to begin the stack at
-  #failure(message: string, expected: readonly string[], stackStartFn: Function): AssertionError {
+  #failure(message: string, expected: readonly string[], stackStartFn: (...args: never[]) => unknown): AssertionError {
     return new AssertionError({
       message: `${message}. ${this.#asked()}`,
       actual: this.#calls.map(nameOf),

@@ -18,6 +18,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createIntegrations } from '../../src/integrations.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import type { Output } from '../support/output.ts'
+import { outputOf } from '../support/output.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 
 type Program = 'api' | 'worker' | 'integrations'
@@ -106,26 +108,14 @@ async function start(program: Program, { env = {}, args = [], host }: Start): Pr
   return child
 }
 
-interface End {
-  code: number | null
-  out: string
-  err: string
-  seconds: number
+interface End extends Output {
+  readonly seconds: number
 }
 
 /** Runs to its end, and holds what every end has in common against what was printed. */
 async function ends(program: Program, options: Start = {}): Promise<End> {
   const startedAt = performance.now()
-  const child = await start(program, options)
-  let out = ''
-  let err = ''
-  child.stdout?.on('data', (chunk) => {
-    out += chunk
-  })
-  child.stderr?.on('data', (chunk) => {
-    err += chunk
-  })
-  const [code] = (await once(child, 'close')) as [number | null]
+  const { code, out, err } = await outputOf(await start(program, options))
   const printed = out + err
   expect(printed).not.toMatch(/^\s+at .*[:(]/m) // a line of a stack
   const serverPassword = new URL(server.url).password

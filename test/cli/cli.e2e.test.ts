@@ -5,7 +5,6 @@
 import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +14,8 @@ import type { Integrations } from '../../src/integrations.ts'
 import { createIntegrations } from '../../src/integrations.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import type { Output } from '../support/output.ts'
+import { outputOf } from '../support/output.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 
 const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
@@ -107,18 +108,11 @@ function start(program: string, args: readonly string[], env: Environment = {}):
 const cli = (words: readonly string[], env: Environment = {}): ChildProcess =>
   start(COMMAND[0] as string, [...COMMAND.slice(1), BIN, ...words], env)
 
-async function ended(child: ChildProcess): Promise<{ code: number | null; out: string; err: string }> {
-  let out = ''
-  let err = ''
-  child.stdout?.on('data', (chunk) => {
-    out += chunk
-  })
-  child.stderr?.on('data', (chunk) => {
-    err += chunk
-  })
-  const [code] = (await once(child, 'close')) as [number | null]
-  for (const secret of [TOKEN, PASSWORD, KEY, new URL(server.url).password]) expect(out + err).not.toContain(secret)
-  return { code, out, err }
+async function ended(child: ChildProcess): Promise<Output> {
+  const output = await outputOf(child)
+  for (const secret of [TOKEN, PASSWORD, KEY, new URL(server.url).password])
+    expect(output.out + output.err).not.toContain(secret)
+  return output
 }
 
 /** The output as one JSON document in one line, and nothing before or after it. */

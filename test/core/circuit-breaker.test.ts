@@ -47,6 +47,14 @@ describe('strategy rate', () => {
     ['5 of 10 fail: the threshold is inclusive', [...times(5, null), ...times(5, 'upstream')], 'open'],
     ['4 of 10 fail', [...times(6, null), ...times(4, 'upstream')], 'closed'],
     ['the other classes stand in the denominator only', [...times(6, 'client'), ...times(4, 'upstream')], 'closed'],
+    ['throttle, too', [...times(6, 'throttle'), ...times(4, 'upstream')], 'closed'],
+    ['unknown, too', [...times(6, 'unknown'), ...times(4, 'upstream')], 'closed'],
+    [
+      'they make up the minimum',
+      [...times(2, 'client'), ...times(2, 'throttle'), 'unknown', ...times(5, 'upstream')],
+      'open',
+    ],
+    ['the other classes alone', times(20, 'client'), 'closed'],
     ['it is judged at failures: 9 fail, then one succeeds', [...times(9, 'upstream'), null], 'closed'],
     ['and then at the next one', [...times(9, 'upstream'), null, 'upstream'], 'open'],
   ] as const)('%s', (_, outcomes, state) => {
@@ -59,6 +67,31 @@ describe('strategy rate', () => {
   ])('counts what came before until it is a window old: $name', ({ later, state }) => {
     const counted = breakerAfter(times(9, 'upstream'))
     expect(breakerAfter(['upstream'], SETTINGS, counted, NOW + later).state).toBe(state)
+  })
+
+  it.each([
+    { ratePercent: 1, failed: 1, others: 99, state: 'open' },
+    { ratePercent: 1, failed: 1, others: 100, state: 'closed' },
+    { ratePercent: 33, failed: 33, others: 67, state: 'open' },
+    { ratePercent: 34, failed: 33, others: 67, state: 'closed' },
+    { ratePercent: 100, failed: 10, others: 0, state: 'open' },
+    { ratePercent: 100, failed: 99, others: 1, state: 'closed' },
+  ])('of $ratePercent %: $failed of them fail, $others do not', ({ ratePercent, failed, others, state }) => {
+    const settings = { ...SETTINGS, ratePercent }
+    expect(breakerAfter([...times(others, null), ...times(failed, 'upstream')], settings).state).toBe(state)
+  })
+
+  it.each([
+    // Slices of 2 s begin at even seconds, as NOW does: what came in the last moment of one leaves with its start.
+    { at: 1_999, later: 119_999, state: 'open' },
+    { at: 1_999, later: 120_000, state: 'closed' },
+    { at: 2_000, later: 120_000, state: 'open' },
+    { at: 2_000, later: 121_999, state: 'open' },
+    { at: 2_000, later: 122_000, state: 'closed' },
+  ])('a window of 120 s: failures at $at ms, the next at $later ms', ({ at, later, state }) => {
+    const settings = { ...SETTINGS, windowSeconds: 120 }
+    const counted = breakerAfter(times(9, 'upstream'), settings, CLOSED_BREAKER, NOW + at)
+    expect(breakerAfter(['upstream'], settings, counted, NOW + later).state).toBe(state)
   })
 
   it('keeps at most 60 slices, whatever the window', () => {
@@ -83,10 +116,42 @@ describe('strategy count', () => {
     expect(breakerAfter(outcomes, COUNT).state).toBe(state)
   })
 
-  it('starts empty after a change of strategy, and an open breaker stays open', () => {
-    const counted = breakerAfter(times(9, 'upstream'))
-    expect(breakerAfter(times(4, 'upstream'), COUNT, counted).state).toBe('closed')
-    expect(admitByBreaker(open, COUNT, null, 'a', NOW + 1).kind).toBe('refused')
+  it.each([
+    ['rate', 'count', SETTINGS, COUNT, 9, 4],
+    ['count', 'rate', COUNT, SETTINGS, 4, 9],
+  ] as const)(
+    'starts empty after a change from %s to %s, and an open breaker stays open',
+    (_, __, before, after, had, more) => {
+      const counted = breakerAfter(times(had, 'upstream'), before)
+      const changed = breakerAfter(times(more, 'upstream'), after, counted)
+      expect(changed.state).toBe('closed')
+      expect(breakerAfter(['upstream'], after, changed).state).toBe('open')
+      const opened = breakerAfter(times(10, 'upstream'), before)
+      expect(admitByBreaker(opened, after, null, 'a', NOW + 59_999).kind).toBe('refused')
+      expect(admitByBreaker(opened, after, null, 'a', NOW + 60_000)).toMatchObject({ kind: 'admitted', probe: true })
+    },
+  )
+})
+
+describe('a trip', () => {
+  it.each([
+    ['rate', SETTINGS, 9],
+    ['count', COUNT, 4],
+  ] as const)(
+    'of the strategy %s opens it now, for threshold_reached, one generation on, counters empty',
+    (strategy, settings, had) => {
+      const counted = breakerAfter(times(had, 'upstream'), settings)
+      const last = { owner: 'a', generation: 0, failureClass: 'upstream' } as const
+      expect(settleOnBreaker(counted, settings, last, NOW + 5)).toEqual({
+        next: { state: 'open', generation: 1, openedAt: NOW + 5, probe: null, strategy, slices: [], streak: 0 },
+        change: { kind: 'opened', reason: 'threshold_reached' },
+      })
+    },
+  )
+
+  it.each(CLASSES)('is not made longer, nor ended, by a late %s', (failureClass) => {
+    const late = { owner: 'a', generation: 0, failureClass }
+    expect(settleOnBreaker(open, SETTINGS, late, NOW + 30_000)).toEqual({ next: open, change: null })
   })
 })
 
@@ -152,13 +217,23 @@ describe('an override', () => {
     ['forced_open', open, { kind: 'refused', openedAt: NOW, retryAfterMs: null }],
     ['forced_closed', open, { kind: 'admitted', next: open, generation: null, probe: false }],
     ['disabled', open, { kind: 'admitted', next: open, generation: null, probe: false }],
+    // No probe either, and no slot: `probing()` holds one.
+    ['forced_open', probing(), { kind: 'refused', openedAt: NOW, retryAfterMs: null }],
+    ['forced_closed', probing(), { kind: 'admitted', next: probing(), generation: null, probe: false }],
+    ['disabled', probing(), { kind: 'admitted', next: probing(), generation: null, probe: false }],
+    ['forced_closed', CLOSED_BREAKER, { kind: 'admitted', next: CLOSED_BREAKER, generation: null, probe: false }],
+    ['disabled', CLOSED_BREAKER, { kind: 'admitted', next: CLOSED_BREAKER, generation: null, probe: false }],
   ])('%s', (override, breaker, verdict) => {
     expect(admitByBreaker(breaker, SETTINGS, override, 'a', NOW + 999_999)).toEqual(verdict)
   })
 
   it('is stronger than the master switch, and that than the state', () => {
     const off = { ...SETTINGS, enabled: false }
-    expect(admitByBreaker(open, off, null, 'a', NOW).kind).toBe('admitted')
+    expect(admitByBreaker(open, off, null, 'a', NOW)).toMatchObject({
+      kind: 'admitted',
+      generation: null,
+      probe: false,
+    })
     expect(admitByBreaker(open, off, 'forced_open', 'a', NOW).kind).toBe('refused')
   })
 

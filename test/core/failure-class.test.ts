@@ -225,18 +225,33 @@ describe('the class of a failure', () => {
       // TLS and certificates.
       'ERR_TLS_CERT_ALTNAME_INVALID',
       'ERR_SSL_WRONG_VERSION_NUMBER',
+      'CERT_CHAIN_TOO_LONG',
       'CERT_HAS_EXPIRED',
       'CERT_NOT_YET_VALID',
+      'CERT_REJECTED',
       'CERT_REVOKED',
       'CERT_SIGNATURE_FAILURE',
-      'CERT_CHAIN_TOO_LONG',
+      'CERT_UNTRUSTED',
+      'CRL_HAS_EXPIRED',
+      'CRL_NOT_YET_VALID',
+      'CRL_SIGNATURE_FAILURE',
       'DEPTH_ZERO_SELF_SIGNED_CERT',
+      'ERROR_IN_CERT_NOT_AFTER_FIELD',
+      'ERROR_IN_CERT_NOT_BEFORE_FIELD',
+      'ERROR_IN_CRL_LAST_UPDATE_FIELD',
+      'ERROR_IN_CRL_NEXT_UPDATE_FIELD',
+      'HOSTNAME_MISMATCH',
+      'INVALID_CA',
+      'INVALID_PURPOSE',
+      'PATH_LENGTH_EXCEEDED',
       'SELF_SIGNED_CERT_IN_CHAIN',
+      'UNABLE_TO_DECODE_ISSUER_PUBLIC_KEY',
+      'UNABLE_TO_DECRYPT_CERT_SIGNATURE',
+      'UNABLE_TO_DECRYPT_CRL_SIGNATURE',
+      'UNABLE_TO_GET_CRL',
       'UNABLE_TO_GET_ISSUER_CERT',
       'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
       'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-      'INVALID_CA',
-      'HOSTNAME_MISMATCH',
     ])('%s is upstream, also as the cause of "fetch failed"', (code) => {
       expect(classOf(error({ code }))).toBe('upstream')
       expect(classOf(wrapped(error({ code })))).toBe('upstream')
@@ -264,6 +279,11 @@ describe('the class of a failure', () => {
       expect(classOf(thrown)).toBe('upstream')
     })
 
+    it("undici's error of an answer that is no HTTP is upstream by its name", () => {
+      expect(classOf(error({ name: 'HTTPParserError' }))).toBe('upstream')
+      expect(classOf(wrapped(error({ name: 'HTTPParserError' })))).toBe('upstream')
+    })
+
     it('an AggregateError of several addresses is upstream', () => {
       expect(classOf(new AggregateError([refused, error({ code: 'EHOSTUNREACH' })]))).toBe('upstream')
       expect(classOf(wrapped(new AggregateError([new Error('x'), refused])))).toBe('upstream')
@@ -276,6 +296,11 @@ describe('the class of a failure', () => {
       ['a throttled Octokit call', octokit(429), 'throttle'],
       ['a failed Octokit call', octokit(502), 'upstream'],
       ['our HttpError', new HttpError(503, new Headers(), 'x'), 'upstream'],
+      ["the cause of Octokit's error without a response", octokitWithoutResponse(error({ status: 429 })), 'throttle'],
+      ["a Stripe call's answer", stripe({ type: 'StripeRateLimitError', statusCode: 429 }), 'throttle'],
+      ["a status before Stripe's type", stripe({ statusCode: 402 }), 'client'],
+      ['a status in a cause before a connection code', error({ code: 'ECONNRESET', cause: { status: 400 } }), 'client'],
+      ['a status that is none, before a connection code', error({ status: 0, code: 'ECONNRESET' }), 'upstream'],
       ["a status below the driver's error", error({ ...fieldsOf(postgresError), cause: { status: 503 } }), 'unknown'],
     ])('%s', (_, thrown, failureClass) => {
       expect(classOf(thrown)).toBe(failureClass)
@@ -345,6 +370,14 @@ describe('the class of a failure', () => {
     ])('%s say nothing about the provider, whatever it says', (_, thrown) => {
       expect(classOf(thrown)).toBe('unknown')
       expect(classOf(thrown, { providerVerdict: 'upstream' })).toBe('unknown')
+    })
+
+    it.each<[string, unknown]>([
+      ['an abort', new DOMException('late', 'TimeoutError')],
+      ['a connection fault', refused],
+      ['an answer', error({ status: 503 })],
+    ])('come before %s that they wrap', (_, cause) => {
+      expect(classOf(new InvalidArgumentException('x', 'no', { cause }))).toBe('unknown')
     })
 
     it.each<[string, unknown, FailureClass]>([

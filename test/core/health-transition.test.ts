@@ -20,16 +20,30 @@ describe('health after an outcome', () => {
     ['failing', 0, 'upstream', 'failing', 1],
     ['disabled', 0, 'upstream', 'disabled', 1],
     // The highest threshold that is reached.
+    ['healthy', 19, 'upstream', 'failing', 20],
     ['healthy', 49, 'upstream', 'disabled', 50],
+    ['degraded', 49, 'upstream', 'disabled', 50],
+    // What was switched on again with its counter at 0 begins anew.
+    ['healthy', 0, 'upstream', 'healthy', 1],
     // A success heals at once, all but what is disabled.
     ['healthy', 4, null, 'healthy', 0],
     ['degraded', 19, null, 'healthy', 0],
     ['failing', 49, null, 'healthy', 0],
     ['disabled', 51, null, 'disabled', 0],
-    // No other class says anything.
+    ['healthy', 0, null, 'healthy', 0],
+    // No other class says anything, in any status, also one failure before a threshold.
     ['healthy', 4, 'throttle', 'healthy', 4],
+    ['healthy', 4, 'client', 'healthy', 4],
+    ['healthy', 4, 'unknown', 'healthy', 4],
+    ['degraded', 19, 'throttle', 'degraded', 19],
     ['degraded', 19, 'client', 'degraded', 19],
+    ['degraded', 19, 'unknown', 'degraded', 19],
+    ['failing', 49, 'throttle', 'failing', 49],
+    ['failing', 49, 'client', 'failing', 49],
     ['failing', 49, 'unknown', 'failing', 49],
+    ['disabled', 50, 'throttle', 'disabled', 50],
+    ['disabled', 50, 'client', 'disabled', 50],
+    ['disabled', 50, 'unknown', 'disabled', 50],
   ])('%s, %i failures, then %s: %s, %i', (status, consecutiveFailures, outcome, to, failures) => {
     const after = healthAfter({ status, consecutiveFailures }, outcome, DEFAULTS)
     expect(after).toEqual({ status: to, consecutiveFailures: failures })
@@ -43,12 +57,13 @@ describe('health after an outcome', () => {
     expect(after).toEqual({ status: 'failing', consecutiveFailures: 10_000 })
   })
 
-  it('skips the milder of two equal thresholds', () => {
-    const after = healthAfter({ status: 'healthy', consecutiveFailures: 4 }, 'upstream', {
-      ...DEFAULTS,
-      failingAfter: 5,
-    })
-    expect(after.status).toBe('failing')
+  it.each([
+    [{ failingAfter: 5 }, 5, 'failing'],
+    [{ disabledAfter: 20 }, 20, 'disabled'],
+    [{ failingAfter: 5, disabledAfter: 5 }, 5, 'disabled'],
+  ] as const)('skips the milder of two equal thresholds: %j', (thresholds, failures, status) => {
+    const before: HealthState = { status: 'healthy', consecutiveFailures: failures - 1 }
+    expect(healthAfter(before, 'upstream', { ...DEFAULTS, ...thresholds }).status).toBe(status)
   })
 
   it('gets worse by upstream failures only, and better by a success only', () => {

@@ -99,6 +99,9 @@ describe('whether a failed attempt is made again', () => {
     ['the same, as the call asks', { failureClass: 'unknown', error: asks({ cause: unreadable }) }, 'retry'],
     ['an answer of the provider', { error: new HttpError(503, new Headers(), null) }, 'retry'],
     ['our deadline', { error: new RequestTimeout('issues', 30_000) }, 'retry'],
+    ["throttle, against the provider's word", { failureClass: 'throttle', providerSaysRetryable: false }, 'stop'],
+    ['upstream, the provider leaves it open', { failureClass: 'upstream', providerSaysRetryable: null }, 'retry'],
+    ['client, the provider leaves it open', { failureClass: 'client', providerSaysRetryable: null }, 'stop'],
   ])('%s: %s', (_, input, kind) => {
     expect(decide(input).kind).toBe(kind)
   })
@@ -182,6 +185,11 @@ describe('a connection that never stood', () => {
   })
 })
 
+/** What a header that says nothing usable leaves of itself. */
+function ignored(header: string): Pick<RetryInput, 'retryAfterSeconds'> {
+  return { retryAfterSeconds: retryAfterSeconds(header, new Date('2031-05-01T12:00:00.000Z')) }
+}
+
 function aggregate(...errors: Error[]): AggregateError {
   return Object.assign(new AggregateError(errors), { code: (errors[0] as { code?: string }).code })
 }
@@ -218,6 +226,10 @@ describe('the delay after an attempt', () => {
     ['18 s at the ninth', { attempt: 9, attempts: 10 }, 18_000],
     ['1 s else', { failureClass: 'client', providerSaysRetryable: true }, 1_000],
     ['2 s else at the second', { failureClass: 'unknown', providerSaysRetryable: true, attempt: 2 }, 2_000],
+    ['9 s else at the ninth', { failureClass: 'client', error: asks(), attempt: 9, attempts: 10 }, 9_000],
+    ["Retry-After's zero", { failureClass: 'throttle', retryAfterSeconds: 0 }, 0],
+    ['30 s for a throttle whose Retry-After was ignored', { failureClass: 'throttle', ...ignored('soon') }, 30_000],
+    ['2 s for upstream whose Retry-After is past', ignored('Sun, 06 Nov 1994 08:49:37 GMT'), 2_000],
   ])('is %s', (_, input, delayMs) => {
     expect(decide(input)).toEqual(retry(delayMs))
   })
@@ -228,27 +240,33 @@ describe('the delay after an attempt', () => {
     ['Retry-After', { retryAfterSeconds: 3_600 }],
     ['a throttle', { failureClass: 'throttle', maxDelaySeconds: 10 }],
     ['upstream', { attempt: 9, attempts: 10, maxDelaySeconds: 10 }],
+    ['else', { failureClass: 'client', error: asks(), attempt: 9, attempts: 10, maxDelaySeconds: 8 }],
+    ['a throttle with its jitter', { failureClass: 'throttle', random: 0.9, maxDelaySeconds: 31 }],
   ])('is capped: %s', (_, input) => {
     expect(decide(input)).toEqual(retry((input.maxDelaySeconds ?? RETRY_AFTER_MAX_SECONDS) * 1_000))
   })
 
   it('has up to 20 % of jitter, but not where somebody named it', () => {
-    const base: Record<'throttle' | 'upstream', number> = { throttle: 30_000, upstream: 2_000 }
+    const base: Record<FailureClass, number> = { throttle: 30_000, upstream: 2_000, client: 1_000, unknown: 1_000 }
     fc.assert(
       fc.property(
-        fc.constantFrom<'throttle' | 'upstream'>('throttle', 'upstream'),
+        fc.constantFrom<FailureClass>('throttle', 'upstream', 'client', 'unknown'),
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         (failureClass, random) => {
-          const decision = decide({ failureClass, random })
+          const input = { failureClass, random, providerSaysRetryable: true }
+          const decision = decide(input)
           const delayMs = decision.kind === 'retry' ? decision.delayMs : Number.NaN
           expect(delayMs).toBeGreaterThanOrEqual(base[failureClass])
           expect(delayMs).toBeLessThanOrEqual(base[failureClass] * 1.2)
-          expect(decide({ failureClass, random, retryAfterSeconds: 7 })).toEqual(retry(7_000))
-          expect(decide({ failureClass, random, providerDelayMs: 7 })).toEqual(retry(7))
+          expect(decide({ ...input, retryAfterSeconds: 7 })).toEqual(retry(7_000))
+          expect(decide({ ...input, providerDelayMs: 7 })).toEqual(retry(7))
+          expect(decide({ ...input, error: asks({ retryAfterSeconds: 7 }) })).toEqual(retry(7_000))
         },
       ),
     )
     expect(decide({ random: 0.5 })).toEqual(retry(2_200))
+    expect(decide({ random: 0.5, failureClass: 'throttle' })).toEqual(retry(33_000))
+    expect(decide({ random: 0.5, failureClass: 'client', error: asks() })).toEqual(retry(1_100))
   })
 
   it('is never longer than a timer can be', () => {

@@ -239,6 +239,19 @@ describe('redirects', () => {
     expect(JSON.stringify(other.seen)).not.toContain('canary')
   })
 
+  it('to another origin take no header along that holds a secret, whatever its name', async () => {
+    const other = await serve((_request, response) => response.end('other'))
+    const server = await serve((request, response) =>
+      response.writeHead(302, { location: request.url === '/' ? '/again' : other.url }).end(),
+    )
+    const fetch = egress(LOOPBACK).fetch({ secrets: () => ['canary'] })
+    const headers = { 'x-api-key': 'Key canary, v1', 'x-note': 'kept' }
+    await fetch(server.url, { headers })
+    expect(server.seen).toMatchObject([{ headers }, { headers }])
+    expect(other.seen).toMatchObject([{ headers: { 'x-note': 'kept' } }])
+    expect(JSON.stringify(other.seen)).not.toContain('canary')
+  })
+
   it('in a circle end after 5', async () => {
     const server = await serve((_request, response) => response.writeHead(302, { location: '/' }).end())
     await expect(egress(LOOPBACK).fetch()(server.url)).rejects.toEqual(
@@ -447,4 +460,34 @@ it('ends what is under way when it is closed', async () => {
   const answer = await own.fetch()(server.url)
   const text = answer.text()
   await Promise.all([own.close(), expect(text).rejects.toThrow()])
+})
+
+describe('after its end', () => {
+  const destroyed = { message: 'fetch failed', cause: { code: 'UND_ERR_DESTROYED' } }
+
+  it.each(['directly', 'by a proxy'])('every call fails, and nobody is dialled: %s', async (way) => {
+    const server = await serve((_request, response) => response.end())
+    const isDirect = way === 'directly'
+    const policy = isDirect ? LOOPBACK : { proxy: server.url, allow: ['10.0.0.5'] }
+    const url = isDirect ? server.url : 'http://10.0.0.5/'
+
+    const unused = egress(policy)
+    await unused.close()
+    await expect(unused.fetch()(url)).rejects.toMatchObject(destroyed)
+    await expect(unused.fetch()(url)).rejects.toMatchObject(destroyed)
+    expect(server.seen).toEqual([])
+
+    const used = egress(policy)
+    const fetch = used.fetch()
+    expect((await fetch(url)).status).toBe(200)
+    await used.close()
+    await expect(fetch(url)).rejects.toMatchObject(destroyed)
+    expect(server.seen).toHaveLength(1)
+
+    const ending = egress(policy)
+    const underWay = expect(ending.fetch()(url)).rejects.toMatchObject(destroyed)
+    await ending.close()
+    await underWay
+    expect(server.seen).toHaveLength(1)
+  })
 })

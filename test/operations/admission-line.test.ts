@@ -71,6 +71,17 @@ describe('a line', () => {
     await expect(gone).rejects.toThrow('had enough')
   })
 
+  it('is left by a caller that gives up while those in front are asked for: no unit is taken for it', async () => {
+    const { asked, enter } = lines([1, 1])
+    const front = enter('a')
+    const controller = new AbortController()
+    const gone = enter('b', controller.signal)
+    controller.abort(new Error('had enough'))
+    await expect(gone).rejects.toThrow('had enough')
+    expect(await front).toEqual(ADMITTED)
+    expect(asked).toEqual([['a']])
+  })
+
   it('asks for a hundred at most', async () => {
     const { asked, enter } = lines([1, 100, 100])
     await Promise.all(Array.from({ length: 151 }, (_, index) => enter(String(index))))

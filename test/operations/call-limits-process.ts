@@ -11,6 +11,8 @@ export interface Calls {
   readonly url: string
   readonly callers: number
   readonly window: 'fixed' | 'sliding' | null
+  /** Calls in each second. */
+  readonly limit: number
   /** Each caller calls again until it is told to stop; otherwise once. */
   readonly repeat: boolean
   readonly config: Record<string, Record<string, number | string>>
@@ -22,12 +24,18 @@ export type Said =
   | { readonly kind: 'done'; readonly made: number }
   | { readonly kind: 'failed'; readonly message: string }
 
-export const LIMIT = 100
-
-const { integrationId, url, callers, window, repeat, config } = JSON.parse(process.env.CALLS ?? '') as Calls
+const {
+  integrationId,
+  url,
+  callers,
+  window,
+  limit: calls,
+  repeat,
+  config,
+} = JSON.parse(process.env.CALLS ?? '') as Calls
 
 const say = (said: Said): void => void process.send?.(said)
-const limit = window === null ? null : RateLimit.per(LIMIT, 1)[window]()
+const limit = window === null ? null : RateLimit.per(calls, 1)[window]()
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const integrations = createIntegrations({
   providers: { limited: { defaultRateLimit: () => limit } },

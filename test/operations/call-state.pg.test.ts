@@ -7,6 +7,7 @@ import { RateLimit } from '../../src/core/rate-limit.ts'
 import type { CallOutcome, RequestValues } from '../../src/db/queries/calls.ts'
 import { admitted, callTarget, settled } from '../../src/operations/request/call-state.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import type { IntegrationProvider } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -18,7 +19,15 @@ const providers = {
   plain: {},
   once: { defaultRateLimit: () => RateLimit.per(1, 1).sliding() },
   daily: { defaultRateLimit: () => RateLimit.perDay(1) },
-}
+  throwing: {
+    defaultRateLimit: () => {
+      throw new Error('no limit')
+    },
+  },
+  zero: { defaultRateLimit: () => ({ limit: 0, seconds: 1, window: 'fixed' }) },
+  text: { defaultRateLimit: () => ({ limit: '5', seconds: 1, window: 'fixed' }) },
+  half: { defaultRateLimit: () => ({ limit: 5, seconds: 0.5, window: 'rolling' }) },
+} as unknown as Record<string, IntegrationProvider>
 let database: TestDatabase
 let test: TestIntegrations
 beforeAll(async () => {
@@ -81,14 +90,19 @@ describe('a call that succeeds', () => {
     const integration = await makeIntegration(test, 'plain')
     const before = await versionsOf(integration.id)
     const execute = vi.spyOn(test.framework.db, 'execute')
+    const joined = vi.spyOn(test.framework.callDb, 'execute')
     const { rowId, events } = await call(integration)
-    expect(execute).toHaveBeenCalledTimes(2)
+    expect([execute.mock.calls.length, joined.mock.calls.length]).toEqual([2, 0])
+    await call(integration)
+    expect([execute.mock.calls.length, joined.mock.calls.length]).toEqual([2, 2])
     expect(events).toEqual([])
     expect(await versionsOf(integration.id)).toBe(before)
     const rows =
-      await test.sql`select id::int, endpoint, response_data from integration_requests where integration_id = ${integration.id}`
+      await test.sql`select id::int, endpoint, response_data from integration_requests where integration_id = ${integration.id} order by id`
     // A text with U+0000 is legal in a response and none for jsonb: it must not fail what it is joined with.
-    expect(rows).toEqual([{ id: rowId, endpoint: '/things', response_data: '{"text":"a\ufffdb"}' }])
+    expect(rows).toHaveLength(2)
+    expect(rows[0]).toEqual({ id: rowId, endpoint: '/things', response_data: '{"text":"a\ufffdb"}' })
+    expect(rows[1]).toMatchObject({ endpoint: '/things', response_data: '{"text":"a\ufffdb"}' })
     const [state] =
       await test.sql`select value from integration_cache where key = ${`integrations:integration:${integration.id}:calls`}`
     expect(state?.value.breaker).toMatchObject({ state: 'closed', generation: 0 })
@@ -242,6 +256,17 @@ describe('waiting', () => {
       'warn: rate_limit_override holds no limit; it is ignored',
       'warn: circuit_override holds no override; it is ignored',
     ])
+  })
+})
+
+describe('a provider whose limit is none', () => {
+  it.each(['throwing', 'zero', 'text', 'half'])('warns once, and is limited by nothing: %s', async (name) => {
+    const integration = await makeIntegration(test, name)
+    for (let n = 0; n < 3; n += 1) expect(await integration.request('a', 'GET', () => n)).toBe(n)
+    expect(await integration.rateLimit()).toMatchObject({ source: 'none', limit: null })
+    expect(test.lines.filter(({ fields, level }) => level === 'warn' && fields.integration === integration.id)).toEqual(
+      [expect.objectContaining({ message: expect.stringContaining('defaultRateLimit()') })],
+    )
   })
 })
 

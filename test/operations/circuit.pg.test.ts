@@ -215,6 +215,24 @@ describe('overrideCircuit()', () => {
     expect(row).toEqual({ circuit_override: null, circuit_override_until: null })
   })
 
+  it.each<[string, (integration: Integration) => Promise<unknown>]>([
+    ['a look', (integration) => integration.circuit()],
+    ['a call', succeed],
+  ])(
+    'written into the columns over an open breaker, it leaves it closed and empty at its end, seen first by %s',
+    async (_, see) => {
+      const integration = await makeIntegration(test, 'plain')
+      await trip(integration)
+      const { generation } = (await stateOf(integration.id)).breaker
+      await setIntegration(test, integration.id, { circuitOverride: 'disabled', circuitOverrideUntil: later(1) })
+      await fail(integration)
+      clock.advance(1)
+      await see(integration)
+      expect(await integration.circuit()).toMatchObject({ override: null, state: 'closed', failures: 0, retryAt: null })
+      expect((await stateOf(integration.id)).breaker).toMatchObject({ state: 'closed', generation: generation + 1 })
+    },
+  )
+
   it.each<[string, unknown, unknown, string]>([
     ['another word', 'open', undefined, 'circuit override'],
     ['a moment that is now', 'forced_open', START, 'until'],

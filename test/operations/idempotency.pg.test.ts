@@ -7,6 +7,7 @@ import { z } from 'zod'
 import type { IdempotencyConflict } from '../../src/core/errors.ts'
 import { CircuitOpenException, HttpError } from '../../src/core/errors.ts'
 import { classifyFailure } from '../../src/core/failure-class.ts'
+import { RateLimit } from '../../src/core/rate-limit.ts'
 import { connect } from '../../src/db/client.ts'
 import { reserve } from '../../src/operations/request/idempotency.ts'
 import type { Call, Integration, RequestOptions } from '../../src/providers/integration.ts'
@@ -144,11 +145,23 @@ describe('after a call that ended with', () => {
     ['422', http(422), 'given back'],
     ['501', http(501), 'given back'],
     ['429', http(429), 'given back'],
+    ['408', http(408), 'given back'],
+    ['409', http(409), 'given back'],
     ['500', http(500), 'spent'],
+    ['502', http(502), 'spent'],
     ['503', http(503), 'spent'],
+    ['504', http(504), 'spent'],
     ['a refused connection', coded('ECONNREFUSED'), 'given back'],
     ['an unknown host', coded('ENOTFOUND'), 'given back'],
+    ['a resolver that is away', coded('EAI_AGAIN'), 'given back'],
+    ['an unreachable host', coded('EHOSTUNREACH'), 'given back'],
+    ['an unreachable network', coded('ENETUNREACH'), 'given back'],
+    ['no connection in time', coded('UND_ERR_CONNECT_TIMEOUT'), 'given back'],
+    ['a refused address', ({ fetch }) => fetch('http://127.0.0.1:8080'), 'given back'],
     ['a reset connection', coded('ECONNRESET'), 'spent'],
+    ['a broken pipe', coded('EPIPE'), 'spent'],
+    ['no answer in time', coded('UND_ERR_HEADERS_TIMEOUT'), 'spent'],
+    ["an SDK's own timer", failing(new DOMException('late', 'TimeoutError')), 'spent'],
     [
       'a deadline',
       ({ signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
@@ -190,6 +203,50 @@ describe('after a call that ended with', () => {
     await expect(write(call)).rejects.toBeInstanceOf(CircuitOpenException)
     expect(call).not.toHaveBeenCalled()
     expect(await ledger()).toEqual([])
+  })
+
+  it.each<[string, () => Promise<unknown>, unknown]>([
+    [
+      'the rate limiter',
+      async () => {
+        await integration.overrideRateLimit(RateLimit.perHour(1).sliding())
+        await integration.request('other', 'GET', () => 'fine')
+      },
+      { limit: 1, seconds: 3_600, window: 'sliding' },
+    ],
+    [
+      'the suppression',
+      () => {
+        const quiet = new HttpError(429, new Headers({ 'Retry-After': '300' }), null)
+        return integration.request('other', 'GET', failing(quiet), { attempts: 1 }).catch(() => {})
+      },
+      null,
+    ],
+  ])('a refusal by %s before the first attempt, the key is given back', async (_, fill, rateLimit) => {
+    await fill()
+    const call = answers('{}')
+    await expect(write(call)).rejects.toMatchObject({ code: 'rate_limit_exceeded', rateLimit })
+    expect(call).not.toHaveBeenCalled()
+    expect(await ledger()).toEqual([])
+  })
+
+  it('the caller‘s abort while it waits for capacity, the key is given back', async () => {
+    await integration.overrideRateLimit(RateLimit.per(1, 5).sliding())
+    await integration.request('other', 'GET', () => 'fine')
+    const call = answers('{}')
+    await expect(write(call, { signal: AbortSignal.timeout(50) })).rejects.toMatchObject({ name: 'TimeoutError' })
+    expect(call).not.toHaveBeenCalled()
+    expect(await ledger()).toEqual([])
+  })
+
+  it('a refusal after a doubtful attempt, the key is spent', async () => {
+    const call = vi.fn(async () => {
+      await knowing.overrideCircuit('forced_open')
+      throw new HttpError(503, new Headers(), null)
+    })
+    await expect(write(call, { attempts: 2 }, knowing)).rejects.toMatchObject({ code: 'circuit_open' })
+    expect(call).toHaveBeenCalledTimes(1)
+    expect(await ledger(knowing)).toEqual(['key'])
   })
 
   it('a doubtful attempt before a harmless one, the key is spent', async () => {

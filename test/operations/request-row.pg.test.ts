@@ -217,6 +217,24 @@ describe('the other columns', () => {
     expect(error.message).toContain(TOKEN)
   })
 
+  it('hold no credential that was given to the integration since its handle was made', async () => {
+    await integration.updateCredentials({ token: 'renewed-token-1' })
+    await made(() => json('{"token":"renewed-token-1"}'), { data: { token: 'renewed-token-1', before: TOKEN } })
+    expect(await row()).toMatchObject({
+      request_data: '{"token":"[REDACTED]","before":"[REDACTED]"}',
+      response_data: '{"token":"[REDACTED]"}',
+    })
+  })
+
+  it('hold no credential that the call itself has given to the integration', async () => {
+    const call = async () => {
+      await integration.updateCredentials({ token: 'renewed-token-2' })
+      throw new Error('what is renewed-token-2?')
+    }
+    await expect(made(call)).rejects.toThrow('renewed-token-2')
+    expect(await row()).toMatchObject({ error: 'Error: what is [REDACTED]?' })
+  })
+
   it('hold a moment and a hash only where the answer may be served again', async () => {
     await made(() => ({ a: 1 }))
     expect(await row()).toMatchObject({ expires_at: null, request_hash: null })

@@ -9,7 +9,6 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const MAX_SECONDS = 3
-const MAX_RUNS = 5
 
 /** Notes every socket that listens, in whichever thread of whichever process. */
 const WATCH = `
@@ -30,16 +29,11 @@ afterAll(() => rm(folder, { recursive: true, force: true }))
 
 it(`are done in less than ${MAX_SECONDS} s with a warm snapshot, and open no listening socket`, async () => {
   await runHostTests() // leaves the snapshot and the compiled sources
-  const took: number[] = []
-  // What else the machine does only ever adds to a run, so the quickest of a few says what the tests themselves take.
-  while (took.length < MAX_RUNS && !took.some((seconds) => seconds < MAX_SECONDS)) {
-    const { seconds, tests } = await runHostTests()
-    took.push(seconds)
-    expect(tests).toBeGreaterThan(0)
-    expect(await readFile(join(folder, 'listened'), 'utf8')).toBe('')
-  }
-  console.log(`The example host's tests took ${took.join(', ')} s; ${MAX_SECONDS} s are allowed.`)
-  expect(Math.min(...took)).toBeLessThan(MAX_SECONDS)
+  const { seconds, tests } = await runHostTests()
+  console.log(`The example host's ${tests} tests took ${seconds} s of the ${MAX_SECONDS} s allowed.`)
+  expect(tests).toBeGreaterThan(0)
+  expect(await readFile(join(folder, 'listened'), 'utf8')).toBe('')
+  expect(seconds).toBeLessThan(MAX_SECONDS)
 })
 
 async function runHostTests(): Promise<{ seconds: number; tests: number }> {

@@ -1,11 +1,11 @@
 /** The shared state of outbound calls, looked at and reset from outside. Admission and settlement: calls.ts. */
-import { eq, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import type { CallState } from '../../core/call-state.ts'
 import type { Database, Transaction } from '../client.ts'
 import type { Tables } from '../schema/tables.ts'
 import { functionNamed } from './calls.ts'
 
-/** What a row holds; a part that nobody has needed yet is absent. */
+/** A part that nobody has needed yet is absent. */
 export type StoredCallState = Partial<CallState>
 
 export interface CallStates {
@@ -16,11 +16,15 @@ export interface CallStates {
 }
 
 /** The states under these keys, and the moment by which to judge them: one statement, however many. */
-export async function callStates(db: Database, { cache }: Tables, keys: readonly string[]): Promise<CallStates> {
+export async function callStates(db: Database, tables: Tables, keys: readonly string[]): Promise<CallStates> {
+  const { cache } = tables
   const [row] = await db.execute<{ now_ms: string; states: Record<string, StoredCallState> | null }>(sql`
     select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,
-      (select jsonb_object_agg(key, value) from ${cache}
-        where key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))) as states`)
+      (select jsonb_object_agg(whole.key, ${functionNamed(tables, 'merged_calls')}(whole.value, ended.value, spent.value))
+        from ${cache} as whole
+        left join ${cache} as ended on ended.key = whole.key || ':ended'
+        left join ${cache} as spent on spent.key = whole.key || ':window'
+        where whole.key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))) as states`)
   return { nowMs: Number(row?.now_ms), states: row?.states ?? {} }
 }
 
@@ -40,11 +44,12 @@ export async function lockCallState(
   return row?.state ?? null
 }
 
+/** Under the lock of {@link lockCallState}. */
 export async function storeCallState(
   tx: Transaction,
-  { cache }: Tables,
+  tables: Tables,
   key: string,
   state: StoredCallState,
 ): Promise<void> {
-  await tx.update(cache).set({ value: state }).where(eq(cache.key, key))
+  await tx.execute(sql`select ${functionNamed(tables, 'store_calls')}(${key}, ${JSON.stringify(state)}::jsonb)`)
 }

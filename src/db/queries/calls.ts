@@ -144,7 +144,7 @@ async function answerOf<Answer>(
 }
 
 /** An escape string reads the same whatever `standard_conforming_strings` says: PostgreSQL manual, 4.1.2.2. */
-function literal(text: string): string {
+export function literal(text: string): string {
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`
 }
 
@@ -156,7 +156,7 @@ export function functionNamed(tables: Tables, name: string): SQL {
 const FUNCTIONS = new WeakMap<Tables, string>()
 
 /** Found once for each set of tables: it is asked for with each call. */
-function functionName(tables: Tables, name: string): string {
+export function functionName(tables: Tables, name: string): string {
   let known = FUNCTIONS.get(tables)
   if (known === undefined) {
     const { schema = 'public', name: table } = getTableConfig(tables.cache)

@@ -1,4 +1,5 @@
 /** Statements about which key wrote which credentials. The envelope: docs/behaviour/credentials.md, "At rest". */
+import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, gt, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import type { Tables } from '../schema/tables.ts'
@@ -35,13 +36,8 @@ export async function pageNotWrittenBy(
   afterId: number,
   limit: number,
 ): Promise<WrittenCredentials[]> {
-  const { integrations } = tables
-  return db
-    .select({ id: integrations.id, credentials: integrations.credentials })
-    .from(integrations)
-    .where(and(gt(integrations.id, afterId), sql`${writtenBy(tables)} is distinct from ${kid}`))
-    .orderBy(asc(integrations.id))
-    .limit(limit)
+  const isLater = gt(tables.integrations.id, afterId)
+  return oldest(db, tables, and(isLater, sql`${writtenBy(tables)} is distinct from ${kid}`), limit)
 }
 
 /** Some rows that this key wrote, the oldest. */
@@ -51,11 +47,19 @@ export async function sampleWrittenBy(
   kid: string,
   limit: number,
 ): Promise<WrittenCredentials[]> {
-  const { integrations } = tables
+  return oldest(db, tables, sql`${writtenBy(tables)} = ${kid}`, limit)
+}
+
+async function oldest(
+  db: Database,
+  { integrations }: Tables,
+  which: SQL | undefined,
+  limit: number,
+): Promise<WrittenCredentials[]> {
   return db
     .select({ id: integrations.id, credentials: integrations.credentials })
     .from(integrations)
-    .where(sql`${writtenBy(tables)} = ${kid}`)
+    .where(which)
     .orderBy(asc(integrations.id))
     .limit(limit)
 }

@@ -1,22 +1,24 @@
 /** The override columns of an integration. */
 import { and, eq } from 'drizzle-orm'
-import type { Database } from '../client.ts'
+import type { Database, Transaction } from '../client.ts'
 import type { Tables } from '../schema/tables.ts'
 
-/** Clears an override that is over, unless somebody has set another one since. */
+/** Clears an override that is over. False: somebody has set another one since, or cleared it. */
 export async function clearExpiredCircuitOverride(
-  db: Database,
+  tx: Transaction,
   { integrations }: Tables,
   id: number,
   until: Date,
-): Promise<void> {
-  await db
+): Promise<boolean> {
+  const cleared = await tx
     .update(integrations)
     .set({ circuitOverride: null, circuitOverrideUntil: null })
     .where(and(eq(integrations.id, id), eq(integrations.circuitOverrideUntil, until)))
+    .returning({ id: integrations.id })
+  return cleared.length > 0
 }
 
-/** As {@link clearExpiredCircuitOverride}, of the rate limit. */
+/** Clears an override of the rate limit that is over, unless somebody has set another one since. */
 export async function clearExpiredRateLimitOverride(
   db: Database,
   { integrations }: Tables,

@@ -64,9 +64,11 @@ export class AdmissionLines {
     return new Promise((resolve, reject) => {
       const line = this.#lines.get(integration.id) ?? { waiting: [], pause: null }
       const leave = (): void => {
-        if (line.pause === null) return
-        line.waiting.splice(line.waiting.indexOf(waiting), 1)
-        if (line.waiting.length === 0) line.pause.abort()
+        const place = line.waiting.indexOf(waiting)
+        // Its question is under way.
+        if (place === -1) return
+        line.waiting.splice(place, 1)
+        if (line.waiting.length === 0) line.pause?.abort()
         waiting.reject(signal?.reason)
       }
       const over = (): void => signal?.removeEventListener('abort', leave)

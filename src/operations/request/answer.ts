@@ -110,6 +110,7 @@ function requestIdIn(link: object, headers: HeaderReader): string | null {
 
 /** Between characters: Postgres takes no half of a surrogate pair. */
 export function cutRequestId(id: string): string {
+  if (id.length <= MAX_REQUEST_ID_LENGTH) return id
   return [...id].slice(0, MAX_REQUEST_ID_LENGTH).join('')
 }
 

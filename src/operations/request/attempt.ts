@@ -9,7 +9,7 @@ import { redactedErrorLine } from '../redacted-error.ts'
 import type { Answer } from './answer.ts'
 import { answerOf, decode, NO_ANSWER } from './answer.ts'
 import { callContext } from './call-context.ts'
-import { followSignals } from './follow-signals.ts'
+import { Deadline } from './deadline.ts'
 import type { CallPlan } from './options.ts'
 
 /** Everything that one attempt came to. */
@@ -44,16 +44,10 @@ export async function makeAttempt(
   number: number,
 ): Promise<Attempt> {
   const { endpoint, call, options } = outbound
-  const deadline = new AbortController()
-  const { signal } = deadline
-  const release = followSignals(deadline, [options.signal])
-  const { context, over } = callContext(framework.egress, { idempotencyKey, attempt: number, signal })
-  // Made when it is needed: an error's stack is costly, and most attempts end in time.
-  let timeout: RequestTimeout | null = null
-  const timer = setTimeout(() => {
-    timeout = new RequestTimeout(endpoint, timeoutMs)
-    deadline.abort(timeout)
-  }, timeoutMs)
+  const deadline = new Deadline(options.signal, timeoutMs, () => new RequestTimeout(endpoint, timeoutMs))
+  const secrets = () => secretsOf(outbound.credentials())
+  const given = { idempotencyKey, attempt: number, signal: deadline.signal }
+  const { context, over } = callContext(framework.egress, given, secrets)
   const startedAt = performance.now()
   let seen = NO_ANSWER
   const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => {
@@ -66,19 +60,17 @@ export async function makeAttempt(
     return decode(returned, { keyed: idempotencyKey !== null })
   }
   try {
-    // A call that ignores the signal loses the race: its late result, or rejection, is dropped.
-    const { value, body } = await Promise.race([perform(), rejectOnAbort(signal)])
+    const { value, body } = await deadline.race(perform())
     return finish(seen, fitted(outbound, value, body))
   } catch (error) {
-    const answer = timeout !== null && error === timeout ? NO_ANSWER : answerOf(error, framework.clock.now())
+    const answer = deadline.isOver(error) ? NO_ANSWER : answerOf(error, framework.clock.now())
     return finish(answer.statusCode === null ? seen : answer, {
       kind: 'failed',
       error,
       failureClass: classOf(framework, provider, outbound, error),
     })
   } finally {
-    clearTimeout(timer)
-    release()
+    deadline.release()
   }
 }
 
@@ -118,7 +110,11 @@ export function providerVerdict(
   try {
     const verdict = provider.classifyFailure(error)
     if (verdict === null || Object.values(FailureClass).includes(verdict)) return verdict
-    framework.logger.warn({ integration: integration.id, verdict }, 'classifyFailure() gave no failure class; ignored')
+    // Its type only: what it gave may be the failure itself, with all that is in it.
+    framework.logger.warn(
+      { integration: integration.id, verdict: typeof verdict },
+      'classifyFailure() gave no failure class; ignored',
+    )
   } catch (fault) {
     framework.logger.warn(
       { integration: integration.id, error: redactedErrorLine(fault, secretsOf(credentials()), 500) },
@@ -126,11 +122,4 @@ export function providerVerdict(
     )
   }
   return null
-}
-
-function rejectOnAbort(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason)
-    else signal.addEventListener('abort', () => reject(signal.reason), { once: true })
-  })
 }

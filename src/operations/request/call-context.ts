@@ -14,13 +14,14 @@ export interface Reported {
 export function callContext(
   egress: Egress,
   given: Pick<RequestContext, 'idempotencyKey' | 'attempt' | 'signal'>,
+  secrets: () => readonly string[],
 ): Reported {
   const reported: { -readonly [K in keyof Answer]?: Answer[K] } = {}
   const isKeyed = given.idempotencyKey !== null
   return {
     context: {
       ...given,
-      fetch: (input, init) => egress.fetch({ followRedirects: !isKeyed, signal: given.signal })(input, init),
+      fetch: (input, init) => egress.fetch({ followRedirects: !isKeyed, signal: given.signal, secrets })(input, init),
       report,
     },
     over: (answer) => ({ ...answer, ...reported }),

@@ -9,15 +9,20 @@ import { integrationKey } from '../../cache/integration-keys.ts'
 import type { Admission } from '../../core/call-state.ts'
 import { CircuitOpenException, IntegrationNotFound, RateLimitExceededException } from '../../core/errors.ts'
 import { errorLine, systemClock } from '../../core/logger.ts'
-import type { CallEvent, CallOutcome, CallRules, CallTarget } from '../../db/queries/calls.ts'
+import type { Limit } from '../../core/rate-limiter.ts'
+import type { Admissions, CallEvent, CallOutcome, CallRules, CallTarget } from '../../db/queries/calls.ts'
 import { admitCalls, settleCalls } from '../../db/queries/calls.ts'
+import type { Asked, Ended, Joined } from '../../db/queries/joined-calls.ts'
+import { admitJoined, canJoin, joinable, settleJoined } from '../../db/queries/joined-calls.ts'
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { declaresRateLimit } from '../../providers/provider.ts'
 import { currentSync } from '../inside-sync.ts'
 import { AdmissionLines } from './admission-line.ts'
+import { Exchange } from './exchange.ts'
 import { followSignals } from './follow-signals.ts'
 import { isAboutOneItem, Joiner } from './joiner.ts'
+import { Leases } from './leases.ts'
 
 /** A call that may be made; comes back with its outcome. */
 export interface Ticket {
@@ -33,6 +38,7 @@ export interface SettledCall {
 }
 
 interface Queues {
+  readonly leases: Leases | null
   readonly admissions: AdmissionLines
   readonly settlements: Joiner<CallOutcome, SettledCall>
 }
@@ -41,6 +47,8 @@ interface Queues {
 const SETTLEMENT_MS = 10_000
 const SETTLEMENT_WAITS_MS = [500, 3_000]
 
+/** One waits for the disk while the next one is prepared. */
+const SETTLEMENTS_AT_ONCE = 2
 const NOTHING_WRITTEN: SettledCall = { rowId: null, events: [] }
 
 /**
@@ -54,14 +62,13 @@ export async function admitted(
   signal: AbortSignal | undefined,
 ): Promise<Ticket> {
   const owner = randomUUID()
-  const enough = new AbortController()
-  const release = followSignals(enough, [signal, currentSync()?.signal])
+  const { either, release } = eitherSignal(signal, currentSync()?.signal)
   try {
-    enough.signal.throwIfAborted()
-    const admission = await queuesOf(framework).admissions.enter(integration, owner, enough.signal)
+    either?.throwIfAborted()
+    const admission = await queuesOf(framework).admissions.enter(integration, owner, either)
     if (admission.kind === 'admitted') {
-      if (enough.signal.aborted) await giveUp(framework, integration, owner, admission)
-      enough.signal.throwIfAborted()
+      if (either?.aborted === true) await giveUp(framework, integration, owner, admission)
+      either?.throwIfAborted()
       return { owner, generation: admission.generation }
     }
     if (admission.kind === 'open') throw circuitOpen(framework, integration, admission)
@@ -73,6 +80,16 @@ export async function admitted(
   } finally {
     release()
   }
+}
+
+/** Most calls have neither; a controller costs as much as the rest of their admission. */
+function eitherSignal(
+  first: AbortSignal | undefined,
+  second: AbortSignal | undefined,
+): { readonly either: AbortSignal | undefined; readonly release: () => void } {
+  if (first === undefined || second === undefined) return { either: first ?? second, release: () => {} }
+  const controller = new AbortController()
+  return { either: controller.signal, release: followSignals(controller, [first, second]) }
 }
 
 /** The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back. */
@@ -100,6 +117,9 @@ export async function settled(
   outcome: CallOutcome,
 ): Promise<SettledCall> {
   const bytes = (outcome.row?.request_data?.length ?? 0) + (outcome.row?.response_data?.length ?? 0)
+  // At once, also where other outcomes wait to be written first.
+  if (outcome.class === 'upstream' || outcome.quietForMs !== null || outcome.quietUntil !== null)
+    endLease(framework, integration.id)
   const endsAt = performance.now() + SETTLEMENT_MS
   for (let tries = 0; ; tries += 1)
     try {
@@ -127,24 +147,47 @@ function within<T>(ms: number, work: Promise<T>): Promise<T> {
   })
 }
 
+/** What this process comes to know: the next call asks the database. */
+export function endLease(framework: Framework, integrationId: number): void {
+  queuesOf(framework).leases?.end(integrationId)
+}
+
 /** Key of the shared state in the cache table, without the prefix. */
 export function callStateKey(integrationId: number): string {
   return integrationKey(integrationId, 'calls')
 }
 
-export function callTarget(framework: Framework, { id, provider }: Pick<Integration, 'id' | 'provider'>): CallTarget {
+export function callTarget(
+  framework: Framework,
+  { id, provider }: Pick<Integration, 'id' | 'provider'>,
+  limit: Limit | null = declaredLimit(framework, provider) ?? null,
+): CallTarget {
   return {
     integrationId: id,
     key: `${framework.config.cache_prefix}:${callStateKey(id)}`,
-    rules: callRules(framework, provider),
+    rules: callRules(framework, limit),
     nowMs: framework.clock === systemClock ? null : framework.clock.now().getTime(),
   }
 }
 
-function callRules({ config, providers }: Framework, key: string): CallRules {
-  const { circuit_breaker: breaker, health } = config
+/** The provider's own limit; null: none. Undefined for what is no limit, which the statement could not read. */
+function declaredLimit({ providers }: Framework, key: string): Limit | null | undefined {
   const provider = providers.find(key)
-  const limit = provider !== null && declaresRateLimit(provider) ? provider.defaultRateLimit() : null
+  if (provider === null || !declaresRateLimit(provider)) return null
+  try {
+    const given: Limit | null = provider.defaultRateLimit()
+    if (given === null) return null
+    const { limit, seconds, window } = given
+    const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
+    const isLimit = isCount(limit) && isCount(seconds) && (window === 'fixed' || window === 'sliding')
+    return isLimit ? { limit, seconds, window } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function callRules({ config }: Framework, limit: Limit | null): CallRules {
+  const { circuit_breaker: breaker, health } = config
   return {
     breaker: {
       enabled: breaker.enabled,
@@ -155,7 +198,7 @@ function callRules({ config, providers }: Framework, key: string): CallRules {
       threshold: breaker.threshold,
       cooldownSeconds: breaker.cooldown_seconds,
     },
-    limit: limit === null ? null : { limit: limit.limit, seconds: limit.seconds, window: limit.window },
+    limit,
     circuitOverrides: breaker.overrides_enabled,
     limitOverrides: config.rate_limiting.overrides_enabled,
     health: {
@@ -186,7 +229,7 @@ const QUEUES = new WeakMap<Framework, Queues>()
 function queuesOf(framework: Framework): Queues {
   const existing = QUEUES.get(framework)
   if (existing !== undefined) return existing
-  const { db, tables, logger } = framework
+  const { db, callDb, tables, logger } = framework
   /** What was warned of, until it is mended: not once a call. */
   const warned = new Set<string>()
   const warnOnce = (integrationId: number, message: string, isSo: boolean): void => {
@@ -197,16 +240,52 @@ function queuesOf(framework: Framework): Queues {
       logger.warn({ integration: integrationId }, message)
     }
   }
+  const admissions = new Exchange((asked: readonly Asked[]) => admitJoined(callDb, tables, asked), 1, byIntegration)
+  const settlements = new Exchange(
+    (ended: readonly Ended[]) => settleJoined(callDb, tables, ended),
+    SETTLEMENTS_AT_ONCE,
+    byIntegration,
+  )
+  /** Whose own statement found nothing the matter the last time: from then on the joined ones are asked. */
+  const plain = { admission: new Set<number>(), settlement: new Set<number>() }
+  // A clock of a test's own may stand still, and jump.
+  const leases = framework.clock === systemClock ? new Leases() : null
+  const joined = async (target: CallTarget, callers: number): Promise<Pick<Joined, 'generation'> | null> => {
+    const { integrationId } = target
+    const askedAt = performance.now()
+    const answer = await admissions.add({ target, callers, more: leases?.wanted(integrationId, callers) ?? 0 })
+    if (answer !== null) leases?.give(integrationId, answer, askedAt)
+    return answer
+  }
   const queues: Queues = {
+    leases,
     admissions: new AdmissionLines(async (integration, owners) => {
-      const answer = await admitCalls(db, tables, callTarget(framework, integration), owners)
-      if (answer === null) throw new IntegrationNotFound(integration.id)
-      warnOnce(integration.id, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)
-      warnOnce(integration.id, 'circuit_override holds no override; it is ignored', answer.overrideMalformed)
+      const { id } = integration
+      const limit = declaredLimit(framework, integration.provider)
+      warnOnce(id, 'defaultRateLimit() threw, or gave no RateLimit; it is ignored', limit === undefined)
+      const target = callTarget(framework, integration, limit ?? null)
+      if (canJoin(target) && plain.admission.has(id)) {
+        const given = leases?.take(id, owners.length) ?? (await joined(target, owners.length))
+        if (given !== null) return owners.map(() => ({ kind: 'admitted', probe: false, generation: given.generation }))
+      }
+      const answer = await admitCalls(db, tables, target, owners)
+      if (answer === null) throw new IntegrationNotFound(id)
+      warnOnce(id, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)
+      warnOnce(id, 'circuit_override holds no override; it is ignored', answer.overrideMalformed)
+      if (isPlain(answer)) plain.admission.add(id)
+      else plain.admission.delete(id)
       return answer.verdicts
     }, framework.config.rate_limiting.max_wait_seconds * 1_000),
     settlements: new Joiner<CallOutcome, SettledCall>(async (integration, outcomes) => {
-      const answer = await settleCalls(db, tables, callTarget(framework, integration), outcomes)
+      const target = callTarget(framework, integration)
+      const { id } = integration
+      const ended = joinable(target, outcomes)
+      const ids = ended !== null && plain.settlement.has(id) ? await settlements.add(ended) : null
+      if (ids !== null) return ids.map((rowId) => ({ rowId, events: [] }))
+      leases?.end(id)
+      const answer = await settleCalls(db, tables, target, outcomes)
+      if (ended !== null && answer?.events.length === 0) plain.settlement.add(id)
+      else plain.settlement.delete(id)
       if (answer === null) {
         logger.warn(
           { integration: integration.id },
@@ -222,4 +301,15 @@ function queuesOf(framework: Framework): Queues {
   }
   QUEUES.set(framework, queues)
   return queues
+}
+
+type OfTarget = Pick<Asked, 'target'>
+
+function byIntegration({ target: a }: OfTarget, { target: b }: OfTarget): number {
+  return a.integrationId - b.integrationId
+}
+
+function isPlain({ verdicts, override, overrideMalformed, limitSource, limitMalformed }: Admissions): boolean {
+  const isHeldBack = override !== null || overrideMalformed || limitSource === 'override' || limitMalformed
+  return !isHeldBack && verdicts.every((verdict) => verdict.kind === 'admitted' && !verdict.probe)
 }

@@ -6,12 +6,20 @@ import { setMaxListeners } from 'node:events'
  * `AbortSignal.any()` would do the same and gather memory on a signal that outlives many calls
  * (https://github.com/nodejs/node/issues/55351).
  *
+ * @param aborted told of it after the controller's own listeners
  * @returns releases it
  */
-export function followSignals(controller: AbortController, signals: readonly (AbortSignal | undefined)[]): () => void {
+export function followSignals(
+  controller: AbortController,
+  signals: readonly (AbortSignal | undefined)[],
+  aborted?: (reason: unknown) => void,
+): () => void {
   const releases = signals.flatMap((signal) => {
     if (signal === undefined) return []
-    const follow = (): void => controller.abort(signal.reason)
+    const follow = (): void => {
+      controller.abort(signal.reason)
+      aborted?.(signal.reason)
+    }
     if (signal.aborted) follow()
     // Many calls at once may share a signal; Node takes more than ten listeners for a leak.
     setMaxListeners(0, signal)

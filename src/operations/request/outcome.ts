@@ -113,5 +113,7 @@ function httpStatus(status: number | null): number | null {
 }
 
 function named(text: string): string {
+  // In UTF-16 units it is never shorter than in characters.
+  if (text.length <= MAX_NAME_LENGTH) return storable(text)
   return [...storable(text)].slice(0, MAX_NAME_LENGTH).join('')
 }

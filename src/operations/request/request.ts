@@ -10,7 +10,7 @@ import type { FailureClass } from '../../core/failure-class.ts'
 import { isSurelyWithoutEffect } from '../../core/idempotency-key.ts'
 import { redactText, secretsOf } from '../../core/redaction.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
-import type { Integration } from '../../providers/integration.ts'
+import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { currentSync } from '../inside-sync.ts'
 import { makeAttempt } from './attempt.ts'
@@ -51,18 +51,29 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
   if (plan.idempotencyKey !== null) refuseInsideTransaction(plan.idempotencyKey)
   const provider = framework.providers.find(integration.provider)
   // Before a key is spent: credentials that can't be read end the call.
-  const secrets = secretsOf(outbound.credentials())
+  const secrets = knownSecrets(outbound.credentials())
+  // A call may give its integration other ones, as a refresh of a token does.
+  const secretsNow = () => knownSecrets(outbound.credentials())
   const reservation = await reserve(framework, integration, provider, plan)
   // Our own errors name the endpoint, and one with a query may hold a credential.
   const endpoint = redactText(outbound.endpoint, secrets)
   const guarded = { ...outbound, endpoint, call: reservation.guard(outbound.call) }
-  const ending = await makeAttempts(framework, provider, guarded, plan, secrets)
+  const ending = await makeAttempts(framework, provider, guarded, plan, secretsNow)
   await reservation.end(ending)
   if (ending.kind === 'succeeded') return ending.value as T
 
   const stale = plan.serveStale && mayBeStale(ending) ? await staleAnswer(framework, outbound, plan) : null
   if (stale !== null) return stale.value as T
   throw ending.error
+}
+
+const KNOWN_SECRETS = new WeakMap<Credentials, readonly string[]>()
+
+/** Found once for an object of credentials: nobody changes it, a handle gives out copies. */
+function knownSecrets(credentials: Credentials): readonly string[] {
+  const known = KNOWN_SECRETS.get(credentials) ?? secretsOf(credentials)
+  KNOWN_SECRETS.set(credentials, known)
+  return known
 }
 
 /** The provider is away or has asked for quiet; its word that the request is wrong is never hidden by an older answer. */
@@ -76,7 +87,7 @@ async function makeAttempts(
   provider: IntegrationProvider | null,
   outbound: OutboundCall<unknown>,
   plan: CallPlan,
-  secrets: readonly string[],
+  secretsNow: () => readonly string[],
 ): Promise<Ending> {
   const { integration, options } = outbound
   let firstRowId: number | null = null
@@ -90,6 +101,7 @@ async function makeAttempts(
     }
     const attempt = await makeAttempt(framework, provider, outbound, plan, number)
     const { outcome } = attempt
+    const secrets = secretsNow()
     const retryOf = options.retryOf ?? firstRowId
     const record = outcomeOf(framework, provider, { outbound, plan, attempt, ticket, retryOf, secrets })
     const call = await settled(framework, integration, record)

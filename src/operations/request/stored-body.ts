@@ -49,6 +49,7 @@ export function cacheableText(
 
 /** Postgres text holds no U+0000 and UTF-8 no half of a surrogate pair: neither must cost the row. */
 export function storable(text: string): string {
+  if (!/[\0\ud800-\udfff]/.test(text)) return text
   return text.replaceAll('\u0000', '').replace(/\p{Surrogate}/gu, '\ufffd')
 }
 

@@ -3,7 +3,9 @@
  *
  * Why it and no fake: docs/decisions/0011-testing-kit.md.
  */
-import type { PGlite } from '@electric-sql/pglite'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
 import type { Clock } from '../../core/logger.ts'
 import { EmbeddedDatabaseMissing } from '../errors.ts'
 import { CREATE_CLOCK, clockKeeper, useClock } from './clock.ts'
@@ -11,8 +13,13 @@ import { Connection } from './connection.ts'
 import { startup } from './messages.ts'
 import { SharedSession } from './shared-session.ts'
 import { readSnapshot, snapshotPath, writeSnapshot } from './snapshot.ts'
+import { fileSystemOf, filesIn } from './snapshot-files.ts'
 
 const NAME = 'postgres'
+
+type WasmModule = NonNullable<PGliteOptions['pgliteWasmModule']>
+/** A global of Node.js that TypeScript declares with the browser's only. https://nodejs.org/api/globals.html#webassembly */
+declare const WebAssembly: { compile(bytes: Uint8Array): Promise<WasmModule> }
 
 export interface InProcessPostgres {
   /** A new connection, for the option `socket` of postgres.js. */
@@ -37,12 +44,16 @@ export async function startPostgres(
   options: InProcessPostgresOptions,
   migrate: (database: InProcessPostgres) => Promise<unknown>,
 ): Promise<InProcessPostgres> {
-  const { PGlite } = await loadPGlite()
+  const { PGlite, MemoryFS, pgliteWasmModule } = await loadPGlite()
   const path = await snapshotPath(options)
   const snapshot = await readSnapshot(path)
-  if (snapshot !== null) return open(await PGlite.create({ loadDataDir: snapshot }), options)
+  // A file that was cut off (a full disk, a copied cache) is replaced as if there were none.
+  const files = snapshot === null ? null : filesIn(snapshot)
+  if (files !== null) {
+    return open(await PGlite.create({ fs: fileSystemOf(MemoryFS, files), pgliteWasmModule }), options)
+  }
 
-  const pglite = await PGlite.create()
+  const pglite = await PGlite.create({ pgliteWasmModule })
   await pglite.exec(CREATE_CLOCK)
   const database = await open(pglite, options)
   await migrate(database)
@@ -60,10 +71,16 @@ async function open(pglite: PGlite, { clock, blockedAfterMs }: InProcessPostgres
   }
 }
 
-async function loadPGlite(): Promise<typeof import('@electric-sql/pglite')> {
+async function loadPGlite() {
   try {
-    return await import('@electric-sql/pglite')
+    const [pglite, pgliteWasmModule] = await Promise.all([import('@electric-sql/pglite'), compileWasm()])
+    return { ...pglite, pgliteWasmModule }
   } catch (cause) {
     throw new EmbeddedDatabaseMissing({ cause })
   }
+}
+
+/** By threads of V8's own, while this one reads PGlite's JavaScript: PGlite would begin it only after that. */
+async function compileWasm(): Promise<WasmModule> {
+  return WebAssembly.compile(await readFile(createRequire(import.meta.url).resolve('@electric-sql/pglite/pglite.wasm')))
 }

@@ -25,9 +25,11 @@ export async function snapshotPath({ prefix, schema }: { prefix: string; schema:
 }
 
 /** Null when there is none. */
-export async function readSnapshot(path: string): Promise<Blob | null> {
+export async function readSnapshot(path: string): Promise<Uint8Array | null> {
   try {
-    return new Blob([await readFile(path)])
+    const { buffer, byteOffset, byteLength } = await readFile(path)
+    // No Buffer: its `slice()` is no copy, and PGlite's file system takes one for granted.
+    return new Uint8Array(buffer, byteOffset, byteLength)
   } catch {
     return null
   }

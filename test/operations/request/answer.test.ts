@@ -107,7 +107,7 @@ describe('a Response', () => {
 
 describe('report()', () => {
   const given = { idempotencyKey: null, attempt: 1, signal: new AbortController().signal }
-  const reporting = () => callContext({} as Egress, given)
+  const reporting = () => callContext({} as Egress, given, () => [])
 
   it('wins over what was read; undefined never overwrites', () => {
     const { context, over } = reporting()

@@ -1,13 +1,15 @@
 /** The kit's database as postgres.js sees it. */
 import { existsSync } from 'node:fs'
+import { copyFile, rm, truncate } from 'node:fs/promises'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { migrate } from '../../../src/db/migrate.ts'
 import { ManualClock } from '../../../src/testing/manual-clock.ts'
 import type { InProcessPostgres } from '../../../src/testing/postgres/postgres.ts'
 import { startPostgres } from '../../../src/testing/postgres/postgres.ts'
 import { readSnapshot, snapshotPath, writeSnapshot } from '../../../src/testing/postgres/snapshot.ts'
+import { filesIn } from '../../../src/testing/postgres/snapshot-files.ts'
 
 const PLACE = { prefix: 'integration', schema: 'public' }
 
@@ -103,6 +105,22 @@ describe('a snapshot', () => {
     ])
     expect(new Set([path, ...others]).size).toBe(3)
   })
+
+  it('that was cut off is replaced by a whole one', async () => {
+    const place = { ...PLACE, prefix: 'cut_off' }
+    const path = await snapshotPath(place)
+    onTestFinished(() => rm(path, { force: true }))
+    await copyFile(await snapshotPath(PLACE), path)
+    await truncate(path, 40_000_000)
+    let migrations = 0
+    const fresh = await startPostgres({ ...place, clock: new ManualClock() }, async () => {
+      migrations += 1
+    })
+    await fresh.close()
+    expect(migrations).toBe(1)
+    const files = filesIn((await readSnapshot(path)) ?? new Uint8Array())
+    expect(files?.map(({ name }) => name)).toContain('/PG_VERSION')
+  }, 60_000)
 
   it('that is not there is none, and one that can‘t be written costs nothing but time', async () => {
     const path = '/dev/null/no-folder/snapshot.tar'
