@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { RateLimit } from '../../src/core/rate-limit.ts'
 import type { CallOutcome, RequestValues } from '../../src/db/queries/calls.ts'
 import { admitted, callTarget, settled } from '../../src/operations/request/call-state.ts'
@@ -19,6 +19,7 @@ const providers = {
   plain: {},
   once: { defaultRateLimit: () => RateLimit.per(1, 1).sliding() },
   daily: { defaultRateLimit: () => RateLimit.perDay(1) },
+  busy: { defaultRateLimit: () => RateLimit.perDay(100_000) },
   throwing: {
     defaultRateLimit: () => {
       throw new Error('no limit')
@@ -37,6 +38,9 @@ beforeAll(async () => {
     providers,
     config: { circuit_breaker: { strategy: 'count', threshold: 2 }, health: { degraded_after: 2 } },
   })
+})
+afterEach(() => {
+  vi.restoreAllMocks()
 })
 afterAll(async () => {
   await test?.close()
@@ -256,6 +260,76 @@ describe('waiting', () => {
       'warn: rate_limit_override holds no limit; it is ignored',
       'warn: circuit_override holds no override; it is ignored',
     ])
+  })
+})
+
+describe('under a steady load', () => {
+  /** Time stands still, so that no lease ends by itself. Returns the statements that the next calls cost to be admitted. */
+  async function leased(integration: Integration) {
+    vi.restoreAllMocks()
+    await call(integration)
+    vi.spyOn(performance, 'now').mockReturnValue(performance.now())
+    const own = vi.spyOn(test.framework.db, 'execute')
+    const joined = vi.spyOn(test.framework.callDb, 'execute')
+    for (let n = 0; n < 9; n += 1) await call(integration)
+    own.mockClear()
+    joined.mockClear()
+    for (let n = 0; n < 3; n += 1) await call(integration)
+    const settlements = 3
+    return own.mock.calls.length + joined.mock.calls.length - settlements
+  }
+  const used = async (integration: Integration) => (await integration.rateLimit()).used
+
+  it('admits from a lease, whose units are spent already', async () => {
+    const integration = await makeIntegration(test, 'busy')
+    expect(await leased(integration)).toBe(0)
+    expect(await used(integration)).toBeGreaterThan(13)
+  })
+
+  it('obeys at once what is done in this process', async () => {
+    const integration = await makeIntegration(test, 'busy')
+    expect(await leased(integration)).toBe(0)
+    await integration.overrideCircuit('forced_open')
+    await expect(call(integration)).rejects.toMatchObject({ code: 'circuit_open' })
+  })
+
+  it('obeys at once what this process has seen', async () => {
+    const broken = await makeIntegration(test, 'busy')
+    expect(await leased(broken)).toBe(0)
+    await call(broken, 'upstream')
+    await call(broken, 'upstream')
+    await expect(call(broken)).rejects.toMatchObject({ code: 'circuit_open' })
+
+    const quiet = await makeIntegration(test, 'busy')
+    expect(await leased(quiet)).toBe(0)
+    await settled(test.framework, quiet, outcome({ class: 'throttle', quietForMs: 600_000 }))
+    await expect(call(quiet)).rejects.toMatchObject({ code: 'rate_limit_exceeded' })
+  })
+
+  it('is no more than its limit, however it is asked for', async () => {
+    const integration = await makeIntegration(test, 'busy')
+    await leased(integration)
+    const before = await used(integration)
+    await Promise.all(Array.from({ length: 60 }, () => call(integration)))
+    const after = await used(integration)
+    // Every call has its unit; those that are given out beyond them are spent, too.
+    expect(after - before).toBeLessThanOrEqual(60 + 100)
+    const rows = await test.sql`select id from integration_requests where integration_id = ${integration.id}`
+    expect(after).toBeGreaterThanOrEqual(rows.length)
+  })
+})
+
+describe('a signal that many calls share', () => {
+  it('is no leak', async () => {
+    const warnings: Error[] = []
+    const hear = (warning: Error) => warnings.push(warning)
+    process.on('warning', hear)
+    const integration = await makeIntegration(test, 'plain')
+    const { signal } = new AbortController()
+    await Promise.all(Array.from({ length: 30 }, () => admitted(test.framework, integration, signal)))
+    await new Promise((resolve) => setImmediate(resolve))
+    process.off('warning', hear)
+    expect(warnings).toEqual([])
   })
 })
 

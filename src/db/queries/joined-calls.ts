@@ -33,8 +33,8 @@ export interface Joined {
   readonly leftMs: number
 }
 
-/** Larger ones would keep all others waiting. */
-const MAX_JOINED_BYTES = 65_536
+/** Of one integration: a hundred such are a statement of 1.6 MB. Larger ones would keep all others waiting. */
+const MAX_JOINED_BYTES = 16_384
 /** The breaker counts no call: the SQL has no other number for it. */
 const NOT_COUNTED = -1
 

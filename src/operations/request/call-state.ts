@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/requests.md, "Admission" and "Settlement".
  */
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { integrationKey } from '../../cache/integration-keys.ts'
 import type { Admission } from '../../core/call-state.ts'
@@ -87,7 +88,13 @@ function eitherSignal(
   first: AbortSignal | undefined,
   second: AbortSignal | undefined,
 ): { readonly either: AbortSignal | undefined; readonly release: () => void } {
-  if (first === undefined || second === undefined) return { either: first ?? second, release: () => {} }
+  const only = first ?? second
+  if (only === undefined) return { either: undefined, release: () => {} }
+  if (first === undefined || second === undefined) {
+    // Many calls at once may share it, as in followSignals().
+    setMaxListeners(0, only)
+    return { either: only, release: () => {} }
+  }
   const controller = new AbortController()
   return { either: controller.signal, release: followSignals(controller, [first, second]) }
 }
