@@ -13,6 +13,7 @@ export interface Calls {
   readonly window: 'fixed' | 'sliding' | null
   /** Calls in each second. */
   readonly limit: number
+  readonly windowSeconds: number
   /** Each caller calls again until it is told to stop; otherwise once. */
   readonly repeat: boolean
   readonly config: Record<string, Record<string, number | string>>
@@ -30,12 +31,13 @@ const {
   callers,
   window,
   limit: calls,
+  windowSeconds,
   repeat,
   config,
 } = JSON.parse(process.env.CALLS ?? '') as Calls
 
 const say = (said: Said): void => void process.send?.(said)
-const limit = window === null ? null : RateLimit.per(calls, 1)[window]()
+const limit = window === null ? null : RateLimit.per(calls, windowSeconds)[window]()
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const integrations = createIntegrations({
   providers: { limited: { defaultRateLimit: () => limit } },
