@@ -2,7 +2,7 @@
  * What all calls of one integration share: breaker, suppression and window, decided together. All or nothing: a refusal by
  * one gate takes nothing from another.
  *
- * The statements of drizzle/0001 hold the same rule; test/core/call-state.pg.test.ts binds the two.
+ * The functions of drizzle/0002 hold the same rule; test/core/call-state.pg.test.ts binds the two.
  * Rule: docs/behaviour/requests.md, "Admission" and "Settlement".
  */
 import type { BreakerSettings, BreakerState, CircuitChange, CircuitOverride, Outcome } from './circuit-breaker.ts'

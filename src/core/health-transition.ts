@@ -1,7 +1,7 @@
 /**
  * What one outcome does to an integration's health.
  *
- * The statement of drizzle/0001 holds the same rule.
+ * The functions of drizzle/0002 hold the same rule.
  * Rule: docs/behaviour/requests.md, "Health".
  */
 import type { FailureClass } from './failure-class.ts'

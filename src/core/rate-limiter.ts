@@ -1,7 +1,7 @@
 /**
  * The rate limiter of one integration: how many calls its window still holds.
  *
- * The statement of drizzle/0001 holds the same rule; test/core/call-state.pg.test.ts binds the two. Moments are
+ * The functions of drizzle/0002 hold the same rule; test/core/call-state.pg.test.ts binds the two. Moments are
  * milliseconds since the epoch, by the database's clock.
  * Rule: docs/behaviour/requests.md, "Rate limit".
  */

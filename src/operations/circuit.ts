@@ -12,7 +12,8 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { CircuitView, Integration } from '../providers/integration.ts'
 import { checkUntil, isOver } from './override-term.ts'
-import { callTarget, endLease } from './request/call-state.ts'
+import { endLease } from './request/call-state.ts'
+import { callTarget } from './request/call-target.ts'
 
 const OVERRIDES: readonly unknown[] = ['forced_open', 'forced_closed', 'disabled'] satisfies CircuitOverride[]
 

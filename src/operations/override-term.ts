@@ -3,7 +3,7 @@ import { InvalidArgumentException } from '../core/errors.ts'
 import { callStates } from '../db/queries/call-state.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
-import { callTarget } from './request/call-state.ts'
+import { callTarget } from './request/call-target.ts'
 
 /** What Postgres and ISO 8601 write with four digits. */
 const LAST_MOMENT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)

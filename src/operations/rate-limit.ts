@@ -10,7 +10,8 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration, RateLimitView } from '../providers/integration.ts'
 import { checkUntil, isOver } from './override-term.ts'
-import { callTarget, endLease } from './request/call-state.ts'
+import { endLease } from './request/call-state.ts'
+import { callTarget } from './request/call-target.ts'
 
 /** The greatest number of the configuration's whole numbers. */
 const MAX = 2_147_483_647

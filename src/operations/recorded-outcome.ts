@@ -4,7 +4,7 @@ import { FailureClass } from '../core/failure-class.ts'
 import { settleCalls } from '../db/queries/calls.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
-import { callTarget } from './request/call-state.ts'
+import { callTarget } from './request/call-target.ts'
 import { announceChanges } from './request/events.ts'
 
 /**

@@ -15,6 +15,7 @@ import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
 import { scheduleId } from '../../src/workflows/messages.ts'
 import type { OwnStack } from '../e2e/own-stack.ts'
 import { startOwnStack, until } from '../e2e/own-stack.ts'
+import { outputOf } from '../support/output.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const PREFIX = 'integrations'
@@ -61,20 +62,12 @@ function start(line: string, env: Environment = {}, folder = ROOT): ChildProcess
   })
 }
 
-function run(line: string, env: Environment = {}): Promise<{ exitCode: number | null; out: string; err: string }> {
-  const child = start(line, env)
-  let out = ''
-  let err = ''
-  child.stdout?.on('data', (chunk) => {
-    out += String(chunk)
-  })
-  child.stderr?.on('data', (chunk) => {
-    err += String(chunk)
-  })
-  return new Promise((resolve, reject) => {
-    child.once('error', reject)
-    child.once('close', (exitCode) => resolve({ exitCode, out, err }))
-  })
+async function run(
+  line: string,
+  env: Environment = {},
+): Promise<{ exitCode: number | null; out: string; err: string }> {
+  const { code, out, err } = await outputOf(start(line, env))
+  return { exitCode: code, out, err }
 }
 
 async function doctor(env: Environment = {}, options = ''): Promise<{ exitCode: number | null; findings: Finding[] }> {

@@ -6,12 +6,13 @@
  * Node 20 does not read TypeScript and the host's module comes by jiti.
  */
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Output } from '../support/output.ts'
+import { outputOf } from '../support/output.ts'
 import { BAD_VALUES, inCode, inEnvironment, line, problemInCode, problemInEnvironment, SECRET } from './bad-values.ts'
 
 const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
@@ -103,12 +104,6 @@ function compile(folder: string): void {
   cpSync(join(PACKAGE, 'package.json'), join(folder, 'package.json'))
 }
 
-interface End {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
-
 interface Start {
   readonly program: Program
   readonly args: readonly string[]
@@ -118,7 +113,7 @@ interface Start {
   readonly environment: Record<string, string>
 }
 
-async function run({ program, args, compiled, host, environment }: Start): Promise<End> {
+async function run({ program, args, compiled, host, environment }: Start): Promise<Output> {
   const cwd = mkdtempSync(join(compiled ? installed : root, 'host-'))
   writeFileSync(join(cwd, 'integrations.config.ts'), host)
   const clone = ['--conditions=durable-source', '--import', 'tsx', join(PACKAGE, 'src', 'bin', `${program}.ts`)]
@@ -128,19 +123,10 @@ async function run({ program, args, compiled, host, environment }: Start): Promi
     env: { PATH: process.env.PATH, HOME: process.env.HOME, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  let out = ''
-  let err = ''
-  child.stdout.on('data', (chunk) => {
-    out += chunk
-  })
-  child.stderr.on('data', (chunk) => {
-    err += chunk
-  })
-  const [code] = (await once(child, 'close')) as [number | null]
-  return { code, out, err }
+  return outputOf(child)
 }
 
-function expectAll({ code, out, err }: End, expected: readonly string[]): void {
+function expectAll({ code, out, err }: Output, expected: readonly string[]): void {
   expect(out + err).not.toContain(SECRET)
   expect(err).not.toMatch(/^\s+at .*[:(]/m) // a line of a stack
   const [first, ...lines] = err.trimEnd().split('\n')

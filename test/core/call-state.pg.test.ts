@@ -1,5 +1,5 @@
 /**
- * The same rule twice: core/ decides for a model, drizzle/0001 and 0002 decide in Postgres. Over random histories (clocks that jump
+ * The same rule twice: core/ decides for a model, the functions of drizzle/0002 decide in Postgres. Over random histories (clocks that jump
  * and are set back, settings and overrides that change) both give the same verdicts, events and state.
  */
 import fc from 'fast-check'
@@ -15,12 +15,13 @@ import type { Limit } from '../../src/core/rate-limiter.ts'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import { callStates } from '../../src/db/queries/call-state.ts'
-import type { CallOutcome, CallTarget, RequestValues } from '../../src/db/queries/calls.ts'
+import type { CallOutcome, CallTarget } from '../../src/db/queries/calls.ts'
 import { admitCalls, settleCalls } from '../../src/db/queries/calls.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from '../../src/db/queries/joined-calls.ts'
 import { createTables } from '../../src/db/schema/tables.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import { requestValues } from '../support/request-values.ts'
 
 let database: TestDatabase
 let connection: Connection
@@ -304,23 +305,7 @@ async function storedState({ key }: CallTarget): Promise<CallState> {
   return { breaker: breaker ?? CLOSED_BREAKER, suppressedUntil: suppressedUntil ?? null, window: window ?? null }
 }
 
-const ROW: RequestValues = {
-  endpoint: '/a',
-  method: 'GET',
-  status_code: 200,
-  request_data: null,
-  idempotency_key: null,
-  provider_request_id: null,
-  response_data: null,
-  error: null,
-  failure_class: null,
-  duration_ms: 1,
-  retry_of: null,
-  related_type: null,
-  related_id: null,
-  expires_in_ms: null,
-  request_hash: null,
-}
+const ROW = requestValues({ endpoint: '/a', duration_ms: 1 })
 
 /** How often the joined statements decided, so that the test can't pass without them. */
 const decided = { admissions: 0, settlements: 0 }

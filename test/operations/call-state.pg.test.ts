@@ -4,14 +4,16 @@ import type { AddressInfo, Server, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { RateLimit } from '../../src/core/rate-limit.ts'
-import type { CallOutcome, RequestValues } from '../../src/db/queries/calls.ts'
-import { admitted, callTarget, settled } from '../../src/operations/request/call-state.ts'
+import type { CallOutcome } from '../../src/db/queries/calls.ts'
+import { admitted, settled } from '../../src/operations/request/call-state.ts'
+import { callTarget } from '../../src/operations/request/call-target.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { IntegrationProvider } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { requestValues } from '../support/request-values.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
 
 const encryptionKeys = encryptionKey('test')
@@ -47,23 +49,7 @@ afterAll(async () => {
   await database?.drop()
 })
 
-const ROW: RequestValues = {
-  endpoint: '/things',
-  method: 'GET',
-  status_code: 200,
-  request_data: null,
-  idempotency_key: null,
-  provider_request_id: null,
-  response_data: '{"text":"a\u0000b"}',
-  error: null,
-  failure_class: null,
-  duration_ms: 3,
-  retry_of: null,
-  related_type: null,
-  related_id: null,
-  expires_in_ms: null,
-  request_hash: null,
-}
+const ROW = requestValues({ response_data: '{"text":"a\u0000b"}' })
 const outcome = (given: Partial<CallOutcome> = {}): CallOutcome => ({
   owner: 'somebody',
   generation: null,

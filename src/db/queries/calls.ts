@@ -1,4 +1,4 @@
-/** Admission and settlement of outbound calls: the two statements of drizzle/0001. */
+/** Admission and settlement of outbound calls: an integration's own statements, which hold the whole rule (drizzle/0002). */
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
@@ -121,7 +121,7 @@ export function settleCalls(
 
 /**
  * As a text without parameters: it takes one round trip, and with parameters the driver, which names no statements here
- * (docs/decisions/0009-connections.md), takes two. These two statements are made for each outbound call; docs/performance.md.
+ * (docs/decisions/0009-connections.md), takes two.
  */
 async function answerOf<Answer>(
   db: Database,

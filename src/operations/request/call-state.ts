@@ -1,25 +1,24 @@
 /**
- * The two statements around an attempt: may it be made, and what did it come to.
+ * What stands around an attempt: may it be made, and what did it come to. By the joined statements where they can decide, else
+ * by the integration's own.
  *
- * Rule: docs/behaviour/requests.md, "Admission" and "Settlement".
+ * Rule: docs/behaviour/requests.md, "Admission", "Settlement" and "Joined statements".
  */
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { integrationKey } from '../../cache/integration-keys.ts'
 import type { Admission } from '../../core/call-state.ts'
 import { CircuitOpenException, IntegrationNotFound, RateLimitExceededException } from '../../core/errors.ts'
 import { errorLine, systemClock } from '../../core/logger.ts'
-import type { Limit } from '../../core/rate-limiter.ts'
-import type { Admissions, CallEvent, CallOutcome, CallRules, CallTarget } from '../../db/queries/calls.ts'
+import type { Admissions, CallEvent, CallOutcome, CallTarget } from '../../db/queries/calls.ts'
 import { admitCalls, settleCalls } from '../../db/queries/calls.ts'
 import type { Asked, Ended, Joined } from '../../db/queries/joined-calls.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from '../../db/queries/joined-calls.ts'
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
-import { declaresRateLimit } from '../../providers/provider.ts'
 import { currentSync } from '../inside-sync.ts'
 import { AdmissionLines } from './admission-line.ts'
+import { callTarget, declaredLimit } from './call-target.ts'
 import { Exchange } from './exchange.ts'
 import { followSignals } from './follow-signals.ts'
 import { isAboutOneItem, Joiner } from './joiner.ts'
@@ -159,64 +158,6 @@ export function endLease(framework: Framework, integrationId: number): void {
   queuesOf(framework).leases?.end(integrationId)
 }
 
-/** Key of the shared state in the cache table, without the prefix. */
-export function callStateKey(integrationId: number): string {
-  return integrationKey(integrationId, 'calls')
-}
-
-export function callTarget(
-  framework: Framework,
-  { id, provider }: Pick<Integration, 'id' | 'provider'>,
-  limit: Limit | null = declaredLimit(framework, provider) ?? null,
-): CallTarget {
-  return {
-    integrationId: id,
-    key: `${framework.config.cache_prefix}:${callStateKey(id)}`,
-    rules: callRules(framework, limit),
-    nowMs: framework.clock === systemClock ? null : framework.clock.now().getTime(),
-  }
-}
-
-/** The provider's own limit; null: none. Undefined for what is no limit, which the statement could not read. */
-function declaredLimit({ providers }: Framework, key: string): Limit | null | undefined {
-  const provider = providers.find(key)
-  if (provider === null || !declaresRateLimit(provider)) return null
-  try {
-    const given: Limit | null = provider.defaultRateLimit()
-    if (given === null) return null
-    const { limit, seconds, window } = given
-    const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
-    const isLimit = isCount(limit) && isCount(seconds) && (window === 'fixed' || window === 'sliding')
-    return isLimit ? { limit, seconds, window } : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function callRules({ config }: Framework, limit: Limit | null): CallRules {
-  const { circuit_breaker: breaker, health } = config
-  return {
-    breaker: {
-      enabled: breaker.enabled,
-      strategy: breaker.strategy,
-      windowSeconds: breaker.time_window,
-      ratePercent: breaker.failure_rate_threshold,
-      minimum: breaker.minimum_requests,
-      threshold: breaker.threshold,
-      cooldownSeconds: breaker.cooldown_seconds,
-    },
-    limit,
-    circuitOverrides: breaker.overrides_enabled,
-    limitOverrides: config.rate_limiting.overrides_enabled,
-    health: {
-      degradedAfter: health.degraded_after,
-      failingAfter: health.failing_after,
-      disabledAfter: health.disabled_after,
-    },
-    incidents: config.observability.incidents_enabled,
-  }
-}
-
 function circuitOpen(
   { config }: Framework,
   integration: Integration,
@@ -268,13 +209,16 @@ function queuesOf(framework: Framework): Queues {
     leases,
     admissions: new AdmissionLines(async (integration, owners) => {
       const { id } = integration
+      const admittedAll = ({ generation }: Pick<Joined, 'generation'>): Admission[] =>
+        owners.map(() => ({ kind: 'admitted', probe: false, generation }))
+      const leased = leases?.take(id, owners.length) ?? null
+      if (leased !== null) return admittedAll(leased)
       const limit = declaredLimit(framework, integration.provider)
       warnOnce(id, 'defaultRateLimit() threw, or gave no RateLimit; it is ignored', limit === undefined)
       const target = callTarget(framework, integration, limit ?? null)
-      if (canJoin(target) && plain.admission.has(id)) {
-        const given = leases?.take(id, owners.length) ?? (await joined(target, owners.length))
-        if (given !== null) return owners.map(() => ({ kind: 'admitted', probe: false, generation: given.generation }))
-      }
+      const given = canJoin(target) && plain.admission.has(id) ? await joined(target, owners.length) : null
+      if (given !== null) return admittedAll(given)
+      leases?.end(id)
       const answer = await admitCalls(db, tables, target, owners)
       if (answer === null) throw new IntegrationNotFound(id)
       warnOnce(id, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)

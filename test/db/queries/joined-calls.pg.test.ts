@@ -9,13 +9,14 @@ import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
 import type { StoredCallState } from '../../../src/db/queries/call-state.ts'
 import { callStates, lockCallState, storeCallState } from '../../../src/db/queries/call-state.ts'
-import type { CallOutcome, CallRules, CallTarget, RequestValues } from '../../../src/db/queries/calls.ts'
+import type { CallOutcome, CallRules, CallTarget } from '../../../src/db/queries/calls.ts'
 import { admitCalls, settleCalls } from '../../../src/db/queries/calls.ts'
 import type { Asked, Ended } from '../../../src/db/queries/joined-calls.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from '../../../src/db/queries/joined-calls.ts'
 import { createTables } from '../../../src/db/schema/tables.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
+import { requestValues } from '../../support/request-values.ts'
 
 let database: TestDatabase
 let connection: Connection
@@ -53,23 +54,7 @@ const counting = (rules: CallRules = RULES): CallRules => ({
   ...rules,
   breaker: { ...rules.breaker, strategy: 'count' },
 })
-const ROW: RequestValues = {
-  endpoint: '/things',
-  method: 'GET',
-  status_code: 200,
-  request_data: null,
-  idempotency_key: null,
-  provider_request_id: null,
-  response_data: null,
-  error: null,
-  failure_class: null,
-  duration_ms: 3,
-  retry_of: null,
-  related_type: null,
-  related_id: null,
-  expires_in_ms: null,
-  request_hash: null,
-}
+const ROW = requestValues()
 const OUTCOME: CallOutcome = {
   owner: 'somebody',
   generation: 0,
