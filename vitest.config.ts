@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
 /**
- * Six projects, told apart by a test file's ending, run one after the other:
+ * Seven projects, told apart by a test file's ending, run one after the other:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
@@ -10,6 +10,7 @@ import { defineConfig } from 'vitest/config'
  * | postgres  | *.pg.test.ts       | Postgres, a database of its own a file  |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
  * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
+ * | e2e-alone | those of ALONE     | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
  */
 const endings = {
@@ -19,8 +20,21 @@ const endings = {
   long: 'test/**/*.long.test.ts',
 }
 
+/** They hold a promise about time, or calls of theirs do: a neighbour on a machine of two cores would break it. */
+const ALONE = [
+  'test/bench/bench.e2e.test.ts',
+  'test/chaos/webhooks.e2e.test.ts',
+  'test/e2e/kill-worker.e2e.test.ts',
+  'test/e2e/restart.e2e.test.ts',
+  'test/operations/call-limits.e2e.test.ts',
+  'test/operations/idempotency.e2e.test.ts',
+  'test/testing/host-example.e2e.test.ts',
+]
+
 /** Starts one Postgres for all files of a project and hands its address to them. */
-const POSTGRES = ['test/support/postgres-setup.ts']
+const POSTGRES = 'test/support/postgres-setup.ts'
+/** Compiles `src/` once and installs it as a host has it. */
+const INSTALLED = 'test/support/installed-package-setup.ts'
 
 /** The package's own name leads to src/, as in tsconfig.json; the others are what Vite uses for Node by default. */
 const CONDITIONS = ['durable-source', 'module', 'node', 'development|production']
@@ -70,7 +84,7 @@ export default defineConfig({
         test: {
           name: 'postgres',
           include: [endings.postgres],
-          globalSetup: POSTGRES,
+          globalSetup: [POSTGRES],
           pool: 'forks',
           maxWorkers: 2,
           sequence: { groupOrder: 1 },
@@ -83,7 +97,7 @@ export default defineConfig({
         test: {
           name: 'workflows',
           include: [endings.workflows],
-          globalSetup: POSTGRES,
+          globalSetup: [POSTGRES],
           // Each file has a JVM and a worker with its bundle beside it: two at once are slower than one.
           pool: 'forks',
           maxWorkers: 1,
@@ -97,10 +111,26 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: [endings.e2e],
+          exclude: ALONE,
+          globalSetup: [POSTGRES, INSTALLED],
+          pool: 'forks',
+          // Processes that start and wait: each file leaves half of two cores to another one.
+          maxWorkers: 2,
+          sequence: { groupOrder: 3 },
+          testTimeout: 180_000,
+          hookTimeout: 300_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'e2e-alone',
+          include: ALONE,
+          globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 3 },
+          sequence: { groupOrder: 4 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -110,11 +140,11 @@ export default defineConfig({
         test: {
           name: 'long',
           include: [endings.long],
-          globalSetup: POSTGRES,
+          globalSetup: [POSTGRES],
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 5 },
           testTimeout: 30 * 60_000,
           hookTimeout: 300_000,
         },

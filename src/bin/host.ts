@@ -31,7 +31,8 @@ export async function loadHost(path = process.env.INTEGRATIONS_CONFIG || undefin
       },
     ])
   const module = await importModule(found)
-  const integrations = module.default
+  // jiti answers for a default export that is not there with the module itself.
+  const integrations = 'default' in module ? module.default : undefined
   // No more than its shape: the module may have loaded another copy of this package.
   if (
     typeof integrations !== 'object' ||

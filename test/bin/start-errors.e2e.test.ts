@@ -1,20 +1,19 @@
 /**
  * What somebody sees who starts a process with bad input: one clear message and the right exit code, no stack, no secret.
  *
- * Real processes with a small host, in a folder of its own inside the package, so that it can import it by its name.
+ * Real processes with a small host that has installed the package.
  */
 import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import type { AddressInfo, Server, Socket } from 'node:net'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import { createIntegrations } from '../../src/integrations.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -24,7 +23,7 @@ import { sharePostgres } from '../support/postgres-setup.ts'
 
 type Program = 'api' | 'worker' | 'integrations'
 
-const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
+const INSTALLED = inject('installed')
 const PASSWORD = 'open-sesame'
 const KEY = randomBytes(32).toString('base64')
 const OTHER_KEY = randomBytes(32).toString('base64')
@@ -54,8 +53,7 @@ const servers = new Set<Server>()
 beforeAll(async () => {
   server = await sharePostgres()
   database = await createTestDatabase({ adminUrl: server.url })
-  await mkdir(join(PACKAGE, '.data'), { recursive: true })
-  root = await mkdtemp(join(PACKAGE, '.data', 'start-errors-'))
+  root = await mkdtemp(join(INSTALLED, 'start-errors-'))
   await writeFile(join(root, 'integrations.config.ts'), HOST)
 })
 
@@ -97,9 +95,9 @@ async function start(program: Program, { env = {}, args = [], host }: Start): Pr
     cwd = await mkdtemp(join(root, 'host-'))
     if (host !== null) await writeFile(join(cwd, 'integrations.config.ts'), host)
   }
-  const command = ['--conditions=durable-source', '--import', 'tsx', join(PACKAGE, 'src', 'bin', `${program}.ts`)]
+  const command = join(INSTALLED, 'node_modules', 'durable-integrations', 'dist', 'bin', `${program}.js`)
   const given = Object.entries({ ...goodEnvironment(), ...env }).filter(([, value]) => value !== undefined)
-  const child = spawn(process.execPath, [...command, ...args], {
+  const child = spawn(process.execPath, [command, ...args], {
     cwd,
     env: Object.fromEntries(given) as NodeJS.ProcessEnv,
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -6,11 +6,10 @@
  * Node 20 does not read TypeScript and the host's module comes by jiti.
  */
 import { spawn } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import type { Output } from '../support/output.ts'
 import { outputOf } from '../support/output.ts'
 import { BAD_VALUES, inCode, inEnvironment, line, problemInCode, problemInEnvironment, SECRET } from './bad-values.ts'
@@ -70,39 +69,16 @@ const PROGRAMS: [Program, string[]][] = [
   ['integrations', ['migrate']],
 ]
 
+const installed = inject('installed')
+const release = join(installed, 'node_modules', 'durable-integrations')
 let root: string
-/** The folder of a host that has installed the package, and the package in it. */
-let installed: string
-let release: string
 
 beforeAll(() => {
   mkdirSync(join(PACKAGE, '.data'), { recursive: true })
   root = mkdtempSync(join(PACKAGE, '.data', 'bad-values-'))
-  installed = join(root, 'installed')
-  release = join(installed, 'node_modules', 'durable-integrations')
-  compile(release)
-  // A package of its own: else the name would lead to the clone around it.
-  writeFileSync(join(installed, 'package.json'), JSON.stringify({ name: 'host', type: 'module' }))
 })
 
 afterAll(() => rmSync(root, { recursive: true, force: true }))
-
-/** The package as `npm run build` makes it, without its types. */
-function compile(folder: string): void {
-  const { config } = ts.readConfigFile(join(PACKAGE, 'tsconfig.json'), ts.sys.readFile)
-  const options = { ...config.compilerOptions, noEmit: false, rewriteRelativeImportExtensions: true }
-  const { options: compilerOptions } = ts.convertCompilerOptionsFromJson(options, PACKAGE)
-  for (const path of readdirSync(join(PACKAGE, 'src'), { recursive: true, encoding: 'utf8' })) {
-    if (!path.endsWith('.ts')) continue
-    const to = join(folder, 'dist', path.replace(/\.ts$/, '.js'))
-    mkdirSync(dirname(to), { recursive: true })
-    const text = readFileSync(join(PACKAGE, 'src', path), 'utf8')
-    // The name tells the compiler what package.json says: an ES module.
-    const fileName = path.replace(/\.ts$/, '.mts')
-    writeFileSync(to, ts.transpileModule(text, { fileName, compilerOptions }).outputText)
-  }
-  cpSync(join(PACKAGE, 'package.json'), join(folder, 'package.json'))
-}
 
 interface Start {
   readonly program: Program

@@ -3,7 +3,7 @@
  *
  * One a file: the host's module and the environment belong to the process, and each file has one.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,6 +26,8 @@ export interface OwnStack extends Stack {
 
 export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandboxEntries'> = {}): Promise<OwnStack> {
   const folder = await mkdtemp(join(tmpdir(), 'durable-e2e-'))
+  // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
+  await chmod(folder, 0o711)
   const lines: string[] = []
   const supervisor = createSupervisor({ log: (line) => lines.push(`supervisor ${line}`) })
   const cleanUp = async (): Promise<void> => {

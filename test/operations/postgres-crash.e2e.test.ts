@@ -1,5 +1,5 @@
 /** What calls have settled, and keys they have spent, outlives a crash of Postgres: its processes killed, no shutdown, no last write. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
@@ -24,6 +24,8 @@ let test: TestIntegrations
 
 beforeAll(async () => {
   dataFolder = await mkdtemp(join(tmpdir(), 'durable-postgres-crash-'))
+  // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
+  await chmod(dataFolder, 0o711)
   server = await start()
   databaseName = new URL((await createTestDatabase({ adminUrl: server.url })).url).pathname
   test = connected()

@@ -5,7 +5,7 @@
  * `TEST_POSTGRES_URL` names a server that is there already (a superuser's URL). Several projects of one run share the server:
  * all global setups run in vitest's main process.
  */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
@@ -35,7 +35,13 @@ const registry = globalThis as { [SHARED]?: Shared }
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const server = await sharePostgres()
   project.provide('postgresUrl', server.url)
-  return server.release
+  // The e2e files ask for a server themselves, each in a process of its own: these inherit it.
+  const given = process.env.TEST_POSTGRES_URL
+  process.env.TEST_POSTGRES_URL = server.url
+  return async () => {
+    if (given === undefined) delete process.env.TEST_POSTGRES_URL
+    await server.release()
+  }
 }
 
 /** The run's server, started by the first caller in this process and stopped when the last one has released it. */
@@ -58,6 +64,8 @@ async function start(): Promise<Server> {
   const given = process.env.TEST_POSTGRES_URL
   if (given !== undefined && given !== '') return { url: given, stop: async () => {} }
   const dataFolder = await mkdtemp(join(tmpdir(), 'durable-postgres-'))
+  // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
+  await chmod(dataFolder, 0o711)
   const server = await startLocalPostgres({
     dataFolder,
     preferredPort: 0, // any free one

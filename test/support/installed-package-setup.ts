@@ -1,0 +1,86 @@
+/**
+ * vitest globalSetup: compiles `src/` once for the run and installs it in a folder as npm would. Test files put hosts of their own
+ * below that folder (`inject('installed')`): they import the package by its name, and start its programs from node_modules.
+ *
+ * What a host runs is tested so, and its processes start in half the time: there is no TypeScript to load but the host's own.
+ */
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+import type { TestProject } from 'vitest/node'
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    /** Folder that has this package in its node_modules, compiled. Inside the clone, so that what the package needs is found. */
+    installed: string
+  }
+}
+
+const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
+
+/** Setup files are loaded once for each project, so a variable of this module would not be shared. */
+const SHARED = Symbol.for('durable-integrations.test.installed')
+type Shared = { users: number; readonly folder: string }
+const registry = globalThis as { [SHARED]?: Shared }
+
+export default function setup(project: TestProject): () => Promise<void> {
+  registry[SHARED] ??= { users: 0, folder: install() }
+  const shared = registry[SHARED]
+  shared.users++
+  project.provide('installed', shared.folder)
+  return async () => {
+    if (--shared.users > 0) return
+    delete registry[SHARED]
+    await rm(shared.folder, { recursive: true, force: true })
+  }
+}
+
+function install(): string {
+  mkdirSync(join(PACKAGE, '.data'), { recursive: true })
+  const folder = mkdtempSync(join(PACKAGE, '.data', 'installed-'))
+  // A package of its own: else the name would lead to the clone around it.
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'host', type: 'module' }))
+  const release = join(folder, 'node_modules', 'durable-integrations')
+  compile(join(release, 'dist'))
+  cpSync(join(PACKAGE, 'drizzle'), join(release, 'drizzle'), { recursive: true })
+  cpSync(join(PACKAGE, 'package.json'), join(release, 'package.json'))
+  linkCommands(release, join(folder, 'node_modules', '.bin'))
+  return folder
+}
+
+/** As `npm run build` does, without types. */
+function compile(to: string): void {
+  const { config } = ts.readConfigFile(join(PACKAGE, 'tsconfig.json'), ts.sys.readFile)
+  const options = { ...config.compilerOptions, noEmit: false, rewriteRelativeImportExtensions: true }
+  const { options: compilerOptions } = ts.convertCompilerOptionsFromJson(options, PACKAGE)
+  for (const path of readdirSync(join(PACKAGE, 'src'), { recursive: true, encoding: 'utf8' })) {
+    if (!path.endsWith('.ts')) continue
+    const compiled = join(to, path.replace(/\.ts$/, '.js'))
+    mkdirSync(dirname(compiled), { recursive: true })
+    const text = readFileSync(join(PACKAGE, 'src', path), 'utf8')
+    // The name tells the compiler what package.json says: an ES module.
+    const fileName = path.replace(/\.ts$/, '.mts')
+    writeFileSync(compiled, ts.transpileModule(text, { fileName, compilerOptions }).outputText)
+  }
+}
+
+/** https://docs.npmjs.com/cli/v11/configuring-npm/package-json#bin */
+function linkCommands(release: string, folder: string): void {
+  const { bin } = JSON.parse(readFileSync(join(release, 'package.json'), 'utf8')) as { bin: Record<string, string> }
+  mkdirSync(folder)
+  for (const [name, path] of Object.entries(bin)) {
+    chmodSync(join(release, path), 0o755)
+    symlinkSync(relative(folder, join(release, path)), join(folder, name))
+  }
+}
