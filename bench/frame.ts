@@ -17,6 +17,8 @@ export type Bench = (options: BenchOptions) => Promise<Outcome>
 export interface Outcome {
   readonly figures: readonly Figure[]
   readonly comparisons: readonly Comparison[]
+  /** What `--quick` had no time for. */
+  readonly leftOut?: readonly string[]
 }
 
 export interface Figure {
@@ -31,12 +33,13 @@ export interface Goal {
   readonly value: number
 }
 
-/** A figure of ours beside a peer's: how many times as much, or how much more. */
+/** A figure of ours with its goal: beside a peer's, how many times as much or how much more, or by itself. */
 export interface Comparison {
   readonly name: string
   readonly figure: Figure
-  readonly peer: Figure
-  readonly by: 'ratio' | 'difference'
+  /** Null when the goal is absolute. */
+  readonly peer: Figure | null
+  readonly by: 'ratio' | 'difference' | 'itself'
   readonly value: number
   readonly goal: Goal
   readonly isMet: boolean
@@ -71,38 +74,66 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] as number) + upper) / 2
 }
 
-export function compare(figure: Figure, peer: Figure, by: Comparison['by'], goal: Goal): Comparison {
+/** @param share from 0 to 1, such as 0.99; nearest rank: a value that was measured, never one between two */
+export function percentile(values: readonly number[], share: number): number {
+  if (values.length === 0 || values.some(Number.isNaN)) throw new RangeError('a percentile of nothing is not known')
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] as number
+}
+
+export function compare(figure: Figure, peer: Figure, by: 'ratio' | 'difference', goal: Goal): Comparison {
   if (figure.unit !== peer.unit) throw new TypeError(`${figure.unit} can't be compared with ${peer.unit}`)
   const value = by === 'ratio' ? figure.value / peer.value : figure.value - peer.value
+  const name = `${figure.name} ${by === 'ratio' ? '/' : '-'} ${peer.name}, ${goal.direction}`
+  return { name, figure, peer, by, value, goal, isMet: isMet(value, goal) }
+}
+
+/** An absolute goal: so many milliseconds at most, whatever a peer would take. */
+export function target(figure: Figure, goal: Goal): Comparison {
+  const { name, value } = figure
   return {
-    name: `${figure.name} ${by === 'ratio' ? '/' : '-'} ${peer.name}, ${goal.direction}`,
+    name: `${name}, ${goal.direction}`,
     figure,
-    peer,
-    by,
+    peer: null,
+    by: 'itself',
     value,
     goal,
-    isMet: goal.direction === 'at least' ? value >= goal.value : value <= goal.value,
+    isMet: isMet(value, goal),
   }
+}
+
+function isMet(value: number, { direction, value: bound }: Goal): boolean {
+  return direction === 'at least' ? value >= bound : value <= bound
 }
 
 const HEAD = ['figure', 'peer', 'ratio', 'target', 'met']
 
-/** Comparisons first, then the figures that none of them shows. */
-export function table({ figures, comparisons }: Outcome): string {
-  const compared = new Set(comparisons.flatMap(({ figure, peer }) => [figure.name, peer.name]))
+/** Comparisons first, then the figures that none of them shows, then what is left out. */
+export function table({ figures, comparisons, leftOut = [] }: Outcome): string {
+  const compared = new Set(comparisons.flatMap(({ figure, peer }) => [figure.name, peer?.name]))
   const rows = [
-    ...comparisons.map(({ figure, peer, by, value, goal, isMet }) => [
-      worded(figure),
-      worded(peer),
-      by === 'ratio' ? value.toFixed(2) : `+${rounded(value)} ${figure.unit}`,
-      `${goal.direction === 'at least' ? '>=' : '<='} ${goal.value}${by === 'ratio' ? '' : ` ${figure.unit}`}`,
-      isMet ? 'met' : 'NOT MET',
-    ]),
+    ...comparisons.map((comparison) => {
+      const { figure, peer, by, goal } = comparison
+      return [
+        worded(figure),
+        peer === null ? '' : worded(peer),
+        relation(comparison),
+        `${goal.direction === 'at least' ? '>=' : '<='} ${goal.value}${by === 'ratio' ? '' : ` ${figure.unit}`}`,
+        comparison.isMet ? 'met' : 'NOT MET',
+      ]
+    }),
     ...figures.filter(({ name }) => !compared.has(name)).map((figure) => [worded(figure), '', '', '', '']),
   ]
   const widths = HEAD.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)))
   const line = (cells: readonly string[]) => `| ${cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join(' | ')} |`
-  return [line(HEAD), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('\n')
+  const lines = [line(HEAD), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)]
+  if (leftOut.length > 0) lines.push('', `Left out by --quick: ${leftOut.join('; ')}.`)
+  return lines.join('\n')
+}
+
+function relation({ figure, by, value }: Comparison): string {
+  if (by === 'itself') return ''
+  return by === 'ratio' ? value.toFixed(2) : `+${rounded(value)} ${figure.unit}`
 }
 
 function worded({ name, value, unit }: Figure): string {
@@ -114,16 +145,17 @@ function rounded(value: number): string {
   return Math.abs(value) >= 100 ? Math.round(value).toLocaleString('en-US') : value.toPrecision(3)
 }
 
-export function jsonLine(name: string, machine: string, { figures, comparisons }: Outcome): string {
+export function jsonLine(name: string, machine: string, { figures, comparisons, leftOut }: Outcome): string {
   return JSON.stringify({
     name,
     machine,
     figures: figures.map((figure) => ({ name: figure.name, value: figure.value, unit: figure.unit })),
-    targets: comparisons.map((target) => ({
-      name: target.name,
-      value: target.value,
-      goal: target.goal.value,
-      met: target.isMet,
+    targets: comparisons.map((comparison) => ({
+      name: comparison.name,
+      value: comparison.value,
+      goal: comparison.goal.value,
+      met: comparison.isMet,
     })),
+    ...(leftOut === undefined ? {} : { leftOut }),
   })
 }

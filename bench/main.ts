@@ -4,13 +4,14 @@ import { parseArgs } from 'node:util'
 import type { Bench } from './frame.ts'
 import { jsonLine, table } from './frame.ts'
 import { benchRequest } from './request/bench.ts'
+import { benchWebhooks } from './webhooks/bench.ts'
 
-const BENCHES: Readonly<Record<string, Bench>> = { request: benchRequest }
+const BENCHES: Readonly<Record<string, Bench>> = { request: benchRequest, webhooks: benchWebhooks }
 const USAGE = `Usage: npm run bench -- <${Object.keys(BENCHES).join('|')}> [--json] [--assert] [--quick]
 
   --json    a line of JSON at the end
   --assert  exit 1 when a target is missed
-  --quick   in less than 50 seconds; its figures are rougher`
+  --quick   in less than 50 seconds; its figures are rougher, and some are left out`
 
 const EXIT_MISSED = 1
 const EXIT_USAGE = 2

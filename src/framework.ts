@@ -5,6 +5,13 @@ import type { z } from 'zod'
 import type { CacheStore } from './cache/store.ts'
 import type { Config } from './config/schema.ts'
 import type { Clock, Logger } from './core/logger.ts'
+import type {
+  ProcessWebhookInput,
+  ProcessWebhookResult,
+  ReconcileWebhooksInput,
+  ReconcileWebhooksResult,
+  RecoverWebhooksResult,
+} from './core/webhook-jobs.ts'
 import type { Database } from './db/client.ts'
 import type { Tables } from './db/schema/tables.ts'
 import type { Egress } from './egress/guarded-fetch.ts'
@@ -28,8 +35,25 @@ export interface WorkflowStarters {
    * @throws BackendUnreachable when Temporal does not answer within 5 s
    */
   startSync(integrationId: number, provider: string): Promise<'started' | 'already running'>
-  /** Starts a host's own workflow as the handler of one webhook; a second start of the same attempt does nothing. */
-  startHandler(handler: { workflow: string; taskQueue?: string }, input: HandlerInput): Promise<void>
+  /**
+   * Starts a host's own workflow as the handler of one webhook; a second start does nothing.
+   *
+   * @param replayAttempt the attempt that began the row's last replay: each replay is a start of its own
+   * @throws BackendUnreachable when Temporal does not answer within 5 s
+   */
+  startHandler(
+    handler: { workflow: string; taskQueue?: string },
+    input: HandlerInput,
+    replayAttempt: number | null,
+  ): Promise<void>
+  /** Starts the job of one webhook; while one lives, a second start is refused by the server. @throws BackendUnreachable */
+  startProcessWebhook(input: ProcessWebhookInput): Promise<'started' | 'already running'>
+  /** Starts the job of one webhook and waits for its end. @throws BackendUnreachable */
+  runProcessWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult | 'already running'>
+  /** Starts recovery, or joins the one that runs, and waits for its end. @throws BackendUnreachable */
+  runRecovery(): Promise<RecoverWebhooksResult>
+  /** Starts reconciliation and waits for its end. @throws BackendUnreachable */
+  runReconciliation(input: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult | 'already running'>
   /** Whether a run of this integration lives, paused ones too. @throws BackendUnreachable */
   isSyncRunning(integrationId: number): Promise<boolean>
   /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */

@@ -19,6 +19,12 @@ import type { ConfigurationProblem } from './core/errors.ts'
 import { InvalidConfiguration } from './core/errors.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import { systemClock } from './core/logger.ts'
+import type {
+  ProcessWebhookResult,
+  ReconcileWebhooksInput,
+  ReconcileWebhooksResult,
+  RecoverWebhooksResult,
+} from './core/webhook-jobs.ts'
 import type { Transaction } from './db/client.ts'
 import { checkConnection, connect } from './db/client.ts'
 import { readDatabaseUrl } from './db/database-url.ts'
@@ -67,16 +73,25 @@ import type { HasTransactions } from './operations/transactions.ts'
 import { runInTransaction, trackTransactions } from './operations/transactions.ts'
 import type { Arrival, Delivery } from './operations/webhook-arrival.ts'
 import { receiveDelivery, wakePendingInboxes } from './operations/webhook-arrival.ts'
+import type { ListWebhooks, WebhookDetail, WebhookSummary } from './operations/webhook-list.ts'
+import { getWebhook, listWebhooks } from './operations/webhook-list.ts'
+import { reconcileNow } from './operations/webhook-reconciliation.ts'
+import type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } from './operations/webhook-replay.ts'
+import { previewReplays, replayWebhook, replayWebhooks, startReplay } from './operations/webhook-replay.ts'
+import type { RotatedWebhookSecret, RotateWebhookSecret } from './operations/webhook-secrets.ts'
+import { rotateWebhookSecret } from './operations/webhook-secrets.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from './providers/events.ts'
 import type { Integration } from './providers/integration.ts'
 import type { MappedModel } from './providers/mapped-model.ts'
-import { hasScheduledSync } from './providers/provider.ts'
+import { hasScheduledSync, reconcilesWebhooks } from './providers/provider.ts'
 import type { ProviderSource } from './providers/registry.ts'
 import { ProviderRegistry } from './providers/registry.ts'
 import type { TemporalOptions } from './temporal/connection.ts'
 import { lazyClient, temporalAddress } from './temporal/connection.ts'
 import { temporalInspection } from './temporal/inspection.ts'
+import type { ScheduleNeeds } from './temporal/schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
+import { workflowId } from './workflows/messages.ts'
 
 export interface IntegrationsOptions {
   /** URL of a Postgres of 14 or newer, or a postgres.js client. Default: DATABASE_URL. */
@@ -154,8 +169,42 @@ export interface Integrations {
   readonly webhooks: {
     /** What happens to a delivery before it is answered. The routes of `createApi()` use it. */
     receive(delivery: Delivery): Promise<Arrival>
-    /** Wakes the inbox of every integration that has pending rows: done by each API process at its start. */
-    wakePending(): Promise<number>
+    /**
+     * Wakes the inbox of every integration that has pending rows: done by each API process at its start.
+     *
+     * @param options `olderThanSeconds`: only where the first of them has waited for longer
+     */
+    wakePending(options?: { readonly olderThanSeconds?: number }): Promise<number>
+    /** Newest first, without payloads and headers. */
+    list(filter?: ListWebhooks): AsyncIterable<WebhookSummary>
+    /** The row with the very bytes that were delivered: for code, and not for a screen. @throws WebhookNotFound */
+    get(id: number): Promise<WebhookDetail>
+    /**
+     * Runs a settled webhook again on a worker and waits for its end.
+     *
+     * @throws WebhookNotFound; WebhookNotReplayable when it is not settled, or erased; BackendUnreachable
+     */
+    replay(id: number): Promise<ProcessWebhookResult>
+    /** Starts the same and does not wait. @throws as {@link replay} */
+    startReplay(id: number): Promise<StartedReplay>
+    /** What `replayMany()` would do; changes nothing. */
+    previewReplay(filter?: ReplayWebhooks): Promise<ReplayPreview>
+    /** Puts settled webhooks back into the queue, lowest id first; the inboxes run them. */
+    replayMany(filter?: ReplayWebhooks): Promise<ReplayedWebhooks>
+    /** Takes up what is stranded or due for another attempt, and waits for the end. @throws BackendUnreachable */
+    recover(): Promise<RecoverWebhooksResult>
+    /**
+     * Asks providers for deliveries that never came, and waits for the end.
+     *
+     * @throws InvalidArgumentException, IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable
+     */
+    reconcile(input?: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult | 'already running'>
+    /**
+     * Puts a new webhook secret in place of the present one, which stays valid for `webhook.secret_overlap`.
+     *
+     * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidCredentials, CredentialsUnreadable
+     */
+    rotateSecret(id: number, rotation?: RotateWebhookSecret): Promise<RotatedWebhookSecret>
   }
   readonly syncs: {
     /**
@@ -267,6 +316,9 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     return client
   }
 
+  const needs: ScheduleNeeds = {
+    canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
+  }
   const framework: Framework = {
     config,
     db: connection.db,
@@ -280,7 +332,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
     workflows: temporalStarters(temporal, config, logger),
-    temporal: temporalInspection(temporal, config, temporalAddress(options.temporal ?? {})),
+    temporal: temporalInspection(temporal, config, temporalAddress(options.temporal ?? {}), needs),
     request: performRequest,
     clock: options.clock ?? systemClock,
     logger,
@@ -313,7 +365,20 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     off: (key, listener) => listeners.off(key, listener),
     webhooks: {
       receive: (delivery) => receiveDelivery(framework, delivery),
-      wakePending: () => wakePendingInboxes(framework),
+      // An API process does this at its start: what the first wake-up needs is loaded before a delivery could wait for it.
+      wakePending: (options) => {
+        temporal()
+        return wakePendingInboxes(framework, options)
+      },
+      list: (filter) => listWebhooks(framework, filter),
+      get: (id) => getWebhook(framework, id),
+      replay: (id) => replayWebhook(framework, id),
+      startReplay: (id) => startReplay(framework, id, workflowId.processWebhook(config.cache_prefix, id)),
+      previewReplay: (filter) => previewReplays(framework, filter),
+      replayMany: (filter) => replayWebhooks(framework, filter),
+      recover: () => framework.workflows.runRecovery(),
+      reconcile: (input) => reconcileNow(framework, input),
+      rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
     },
     syncs: { start: (integrationId) => startSyncNow(framework, integrationId) },
     keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
@@ -352,7 +417,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       await Promise.all([framework.egress.close(), connection.close(), modelConnection.close(), callConnection.close()])
     },
   }
-  PARTS.set(integrations, { framework, temporal: options.temporal ?? {}, client: temporal })
+  PARTS.set(integrations, { framework, temporal: options.temporal ?? {}, client: temporal, needs })
   return integrations
 }
 
@@ -361,6 +426,7 @@ export interface Parts {
   readonly framework: Framework
   readonly temporal: TemporalOptions
   readonly client: () => Client
+  readonly needs: ScheduleNeeds
 }
 
 const PARTS = new WeakMap<Integrations, Parts>()

@@ -29,5 +29,7 @@ export type {
 } from './providers/integration.ts'
 export type { MappedModel, ModelRef } from './providers/mapped-model.ts'
 export * from './providers/provider.ts'
+export { isTimely, type SignedTimeOptions, soleHeader } from './providers/signed-parts.ts'
+export { verifyStandardWebhook } from './providers/standard-webhook.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'

@@ -9,6 +9,7 @@ import type { Integrations } from './integrations.ts'
 import { partsOf } from './integrations.ts'
 import { checkTemporal, connectionOptions, temporalAddress } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/schedules.ts'
+import { sweepPending } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/task-queues.ts'
 
 /** How long activities may go on once the worker is told to stop; then they are cancelled and give their rows back. */
@@ -38,14 +39,14 @@ export interface RunningWorkers {
 
 /** @throws BackendUnreachable when Temporal does not answer */
 export async function createWorkers(integrations: Integrations, options: WorkerOptions = {}): Promise<RunningWorkers> {
-  const { framework, temporal, client } = partsOf(integrations)
+  const { framework, temporal, client, needs } = partsOf(integrations)
   const { config, logger } = framework
   const where = temporalAddress(temporal)
   await checkTemporal(client(), where)
   const connection = await NativeConnection.connect(connectionOptions(temporal)).catch((cause: unknown) => {
     throw new BackendUnreachable('Temporal', where.address, { cause, remedy: errorLine(cause, 200) })
   })
-  await ensureSchedules(client(), config)
+  await ensureSchedules(client(), config, needs)
 
   const workflowBundle = options.workflowBundle ?? (await bundleWorkflows(options.workflowsPath))
   const activities = createActivities(framework)
@@ -69,9 +70,11 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   return {
     taskQueues: queues,
     async run() {
+      const endSweep = sweepPending(integrations)
       try {
         await Promise.all(workers.map((worker) => worker.run()))
       } finally {
+        endSweep()
         await connection.close()
       }
     },

@@ -3,17 +3,14 @@
  *
  * Rule: docs/behaviour/webhooks.md, "Batches". Syncs use the same.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../core/logger.ts'
-import { errorLine } from '../core/logger.ts'
+import { patiently } from '../operations/patiently.ts'
 
 /** Nothing new starts so long after the claim; what has not started goes back, so that no row ages in a slow batch. */
 const START_WINDOW_MS = 30_000
 /** Outcomes are settled when so many are there, or so long after the first of them. */
 const SETTLE_ROWS = 50
 const SETTLE_AFTER_MS = 100
-const FIRST_RETRY_MS = 100
-const LAST_RETRY_MS = 5_000
 
 export interface Batch<Row, Prepared, Outcome> {
   readonly rows: readonly Row[]
@@ -22,59 +19,71 @@ export interface Batch<Row, Prepared, Outcome> {
   /** Aborted when the worker stops or the run is cancelled: nothing new starts. */
   readonly signal: AbortSignal
   readonly logger: Logger
+  /** Rows of the same key run one after the other, in the order of `rows`. Null, or without this: beside any. */
+  keyOf?(row: Row): string | null
   /** What a row needs from the database before it starts. Tried until it succeeds: that Postgres is away is no failed attempt. */
   prepare(row: Row): Promise<Prepared>
-  /** Never throws: what goes wrong is part of the outcome. */
-  run(row: Row, prepared: Prepared): Promise<Outcome>
+  /** Never throws: what goes wrong is part of the outcome. Null: its handler could not be asked, so the row goes back. */
+  run(row: Row, prepared: Prepared): Promise<Outcome | null>
   settle(outcomes: readonly Outcome[]): Promise<void>
-  /** Rows that no handler has seen. */
+  /** Rows that no handler has seen. Tried until it succeeds. */
   handBack(rows: readonly Row[]): Promise<void>
 }
 
 /** @returns how many rows ran */
 export async function runBatch<Row, Prepared, Outcome>(batch: Batch<Row, Prepared, Outcome>): Promise<number> {
   const deadline = performance.now() + START_WINDOW_MS
-  const waiting = [...batch.rows]
+  const waiting = new Waiting(batch)
+  const unstarted: Row[] = []
   const settler = new Settler(batch)
   const mayStart = (): boolean => !batch.signal.aborted && performance.now() < deadline
   const lane = async (): Promise<void> => {
     while (mayStart()) {
-      const row = waiting.shift()
-      if (row === undefined) return
-      const prepared = await preparedRow(batch, row)
+      const next = waiting.take()
+      // What is left then has the key of a row that runs: that row's lane goes on with it.
+      if (next === null) return
+      const prepared = await preparedRow(batch, next.row)
       // The worker stops, or the database was away for too long: the row has not started, so it goes back.
-      if (prepared === null || !mayStart()) {
-        waiting.unshift(row)
-        return
-      }
-      settler.add(await batch.run(row, prepared.value))
+      const outcome = prepared === null || !mayStart() ? null : await batch.run(next.row, prepared.value)
+      if (outcome === null) unstarted.push(next.row)
+      else settler.add(outcome)
+      next.done()
     }
   }
-  await Promise.all(Array.from({ length: Math.min(batch.concurrency, waiting.length) }, lane))
+  await Promise.all(Array.from({ length: Math.min(batch.concurrency, batch.rows.length) }, lane))
   await settler.finish()
-  if (waiting.length > 0) await batch.handBack(waiting)
-  return batch.rows.length - waiting.length
+  unstarted.push(...waiting.rest())
+  if (unstarted.length > 0) await patiently('handing rows back', () => batch.handBack(unstarted), batch)
+  return batch.rows.length - unstarted.length
 }
 
-/**
- * Does the work again until it succeeds. For statements around a handler: that Postgres is away for a moment must neither
- * fail a row nor make a handler run again.
- *
- * @throws the last error, once the signal is aborted
- */
-export async function patiently<T>(
-  what: string,
-  work: () => Promise<T>,
-  { signal, logger }: { signal: AbortSignal; logger: Logger },
-): Promise<T> {
-  for (let wait = FIRST_RETRY_MS; ; wait = Math.min(wait * 2, LAST_RETRY_MS))
-    try {
-      return await work()
-    } catch (error) {
-      if (signal.aborted) throw error
-      logger.warn({ error: errorLine(error, 300) }, `${what} failed; it is tried again`)
-      await sleep(wait, undefined, { signal }).catch(() => {})
+/** The rows that have not started, in order. */
+class Waiting<Row> {
+  readonly #rows: Row[]
+  readonly #keyOf: (row: Row) => string | null
+  readonly #busy = new Set<string>()
+
+  constructor(batch: Pick<Batch<Row, never, never>, 'rows' | 'keyOf'>) {
+    this.#rows = [...batch.rows]
+    this.#keyOf = batch.keyOf?.bind(batch) ?? (() => null)
+  }
+
+  /** The first row whose key is free; `done` frees it again. Null: there is none. */
+  take(): { row: Row; done: () => void } | null {
+    for (const [at, row] of this.#rows.entries()) {
+      const key = this.#keyOf(row)
+      if (key !== null && this.#busy.has(key)) continue
+      this.#rows.splice(at, 1)
+      if (key === null) return { row, done: () => {} }
+      this.#busy.add(key)
+      return { row, done: () => void this.#busy.delete(key) }
     }
+    return null
+  }
+
+  rest(): readonly Row[] {
+    return this.#rows
+  }
 }
 
 /** Null: the worker stopped first. The last fault is logged by then. */

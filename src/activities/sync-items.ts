@@ -11,10 +11,11 @@ import {
 import type { IntegrationRow, SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { getIntegration } from '../operations/integration.ts'
+import { patiently } from '../operations/patiently.ts'
 import type { ItemRun } from '../operations/sync-items.ts'
 import { itemRecord, runSyncItem } from '../operations/sync-items.ts'
 import type { Batch } from './batch.ts'
-import { patiently, runBatch } from './batch.ts'
+import { runBatch } from './batch.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Either the next pending items of a run, or certain ones whose wait is over. */

@@ -1,18 +1,25 @@
-import { MAX_LOST_WORKERS } from '../core/claim.ts'
-import { findIntegration } from '../db/queries/integrations.ts'
+import { lossesOf, MAX_LOST_WORKERS } from '../core/claim.ts'
+import { compareVersions } from '../core/stale-version.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import {
   claimPendingWebhooks,
   handBackWebhooks,
+  settledBefore,
   settleWebhooks,
   takeUpWebhook,
   webhooksHeldBy,
 } from '../db/queries/webhooks.ts'
-import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
+import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
-import { runWebhook } from '../operations/webhooks.ts'
+import type { IntegrationContext } from '../operations/integration-context.ts'
+import { integrationReader } from '../operations/integration-context.ts'
+import { patiently } from '../operations/patiently.ts'
+import type { Guarded } from '../operations/stale-guard.ts'
+import { HandledVersions } from '../operations/stale-guard.ts'
+import { guardedBy, runWebhook } from '../operations/webhooks.ts'
 import type { Batch } from './batch.ts'
-import { patiently, runBatch } from './batch.ts'
+import { runBatch } from './batch.ts'
+import type { Surroundings } from './surroundings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 export interface WebhookBatch {
@@ -32,65 +39,181 @@ export interface WebhookBatchResult {
 }
 
 export function webhookActivities(framework: Framework, surroundings = temporalSurroundings) {
-  const { config, db, tables, logger } = framework
+  const { db, tables } = framework
 
   return {
-    /**
-     * Takes pending webhooks of one integration and runs each one's handler.
-     *
-     * May be run twice: a second try under the same claim first takes up the rows that the first one still holds, one at
-     * a time, and counts the loss; rows that were settled are settled.
-     */
+    /** Takes pending webhooks of one integration and runs each one's handler. May be run twice, as {@link processRows}. */
     async processPendingWebhooks({ integrationId, claim, limit }: WebhookBatch): Promise<WebhookBatchResult> {
-      const context = surroundings()
-      const tally = { claimed: 0, processed: 0, failed: 0, slowestMs: 0 }
-      const settle = async (outcomes: readonly WebhookOutcome[]): Promise<void> => {
-        const settled = await settleWebhooks(db, tables, 'webhook', outcomes)
-        for (const outcome of outcomes) report(outcome, settled.has(outcome.id))
-      }
-      const report = (outcome: WebhookOutcome, settled: boolean): void => {
-        const fields = { integration: integrationId, webhook: outcome.id, attempt: outcome.attempts }
-        if (!settled) {
-          logger.warn(
-            { event: 'webhook.superseded', ...fields },
-            'a later attempt holds this webhook; its outcome counts',
-          )
-          return
-        }
-        tally[outcome.status] += 1
-        tally.slowestMs = Math.max(tally.slowestMs, outcome.durationMs)
-        const ended = { event: `webhook.${outcome.status}`, ...fields, duration_ms: outcome.durationMs }
-        if (outcome.status === 'processed') logger.info(ended, 'webhook processed')
-        else logger.warn({ ...ended, error: outcome.error }, 'webhook failed')
-      }
-
-      const batch: Omit<Batch<WebhookRow, IntegrationRow | null, WebhookOutcome>, 'rows'> = {
-        concurrency: config.webhook.concurrency,
-        signal: context.cancellationSignal,
-        logger,
-        prepare: (row) => findIntegration(db, tables, row.integrationId),
-        run: (row, integration) => runWebhook(framework, row, integration),
-        settle,
-        handBack: (unstarted) =>
-          handBackWebhooks(
-            db,
-            tables,
-            claim,
-            unstarted.map((row) => row.id),
-          ),
-      }
-      // One at a time: if a row is what kills workers, it takes no other down.
-      for (const held of await webhooksHeldBy(db, tables, claim)) {
-        const taken = await takeUp(framework, held, claim)
-        if (taken?.kind === 'again') await runBatch({ ...batch, rows: [taken.row] })
-        if (taken?.kind === 'given up') await patiently('a settlement', () => settle([taken.outcome]), batch)
-      }
-      const rows = await claimPendingWebhooks(db, tables, { integrationId, claim, limit })
-      const ran = await runBatch({ ...batch, rows })
+      let taken = 0
+      const { handedBack, processed, failed, slowestMs } = await processRows(framework, surroundings(), {
+        claim,
+        async take() {
+          const rows = await claimPendingWebhooks(db, tables, { integrationId, claim, limit })
+          taken = rows.length
+          return rows
+        },
+      })
       // Rows that went back are pending again: the lane must come for them.
-      return { ...tally, claimed: ran < rows.length ? limit : rows.length }
+      return { claimed: handedBack > 0 ? limit : taken, processed, failed, slowestMs }
     },
   }
+}
+
+/** What became of the rows of one claim. */
+export interface Tally {
+  readonly processed: number
+  readonly failed: number
+  /** `pending` again, the attempt not counted: the worker stopped, or Temporal could not be told of a handler. */
+  readonly handedBack: number
+  /** The slowest handler, in milliseconds. */
+  readonly slowestMs: number
+}
+
+export interface ProcessRows {
+  readonly claim: string
+  /** Claims rows under `claim`. @param held how many an earlier try of the same activity had left behind */
+  take(held: number): Promise<readonly WebhookRow[]>
+}
+
+/**
+ * Runs the handlers of claimed rows and settles them.
+ *
+ * May be run twice under the same claim: the rows that the first try still holds are taken up before others are claimed,
+ * and the loss is counted; rows that were settled are settled.
+ */
+export async function processRows(
+  framework: Framework,
+  { cancellationSignal }: Surroundings,
+  { claim, take }: ProcessRows,
+): Promise<Tally> {
+  const runner = new RowRunner(framework, claim, cancellationSignal)
+  await runner.run(await take(await runner.takeUpHeld()))
+  return runner.tally
+}
+
+/** Runs and settles the rows of one claim. */
+class RowRunner {
+  readonly tally = { processed: 0, failed: 0, handedBack: 0, slowestMs: 0 }
+  readonly #framework: Framework
+  readonly #claim: string
+  readonly #read: ReturnType<typeof integrationReader>
+  readonly #batch: Omit<Batch<WebhookRow, IntegrationContext | null, WebhookOutcome>, 'rows'>
+  readonly #integrationOf = new Map<number, number>()
+
+  constructor(framework: Framework, claim: string, signal: AbortSignal) {
+    const { config, db, tables, logger } = framework
+    const handled = new HandledVersions()
+    this.#framework = framework
+    this.#claim = claim
+    this.#read = integrationReader(framework)
+    this.#batch = {
+      concurrency: config.webhook.concurrency,
+      signal,
+      logger,
+      prepare: (row) => this.#read(row.integrationId),
+      run: (row, integration) => runWebhook(framework, row, integration, handled),
+      settle: (outcomes) => this.#settle(outcomes),
+      handBack: async (unstarted) => {
+        const ids = unstarted.map((row) => row.id)
+        await handBackWebhooks(db, tables, claim, ids)
+        this.tally.handedBack += ids.length
+      },
+    }
+  }
+
+  /**
+   * Takes up what an earlier try of the same activity left behind.
+   *
+   * @returns how many there were
+   */
+  async takeUpHeld(): Promise<number> {
+    const { config, db, tables } = this.#framework
+    const heldRows = await webhooksHeldBy(db, tables, this.#claim)
+    for (const group of takenUpTogether(heldRows, this.#claim, config.webhook.concurrency)) {
+      const again: WebhookRow[] = []
+      for (const held of group) {
+        const taken = await takeUp(this.#framework, held, this.#claim)
+        if (taken?.kind === 'again') again.push(taken.row)
+        if (taken?.kind === 'given up') {
+          this.#integrationOf.set(held.id, held.integrationId)
+          await patiently('a settlement', () => this.#settle([taken.outcome]), this.#batch)
+        }
+      }
+      await this.run(again)
+    }
+    return heldRows.length
+  }
+
+  async run(rows: readonly WebhookRow[]): Promise<void> {
+    for (const row of rows) this.#integrationOf.set(row.id, row.integrationId)
+    await runBatch({ ...this.#batch, ...(await newestFirst(this.#framework, rows, this.#read)) })
+  }
+
+  async #settle(outcomes: readonly WebhookOutcome[]): Promise<void> {
+    const { db, tables } = this.#framework
+    const settled = await settleWebhooks(db, tables, outcomes)
+    const left = outcomes.filter(({ id }) => !settled.has(id))
+    for (const id of await settledBefore(db, tables, left)) settled.add(id)
+    for (const outcome of outcomes) this.#report(outcome, settled.has(outcome.id))
+  }
+
+  #report(outcome: WebhookOutcome, settled: boolean): void {
+    const { logger } = this.#framework
+    const fields = { integration: this.#integrationOf.get(outcome.id), webhook: outcome.id, attempt: outcome.attempts }
+    if (!settled) {
+      logger.warn({ event: 'webhook.superseded', ...fields }, 'a later attempt holds this webhook; its outcome counts')
+      return
+    }
+    this.tally[outcome.status] += 1
+    this.tally.slowestMs = Math.max(this.tally.slowestMs, outcome.durationMs)
+    const ended = { event: `webhook.${outcome.status}`, ...fields, duration_ms: outcome.durationMs }
+    if (outcome.status === 'processed') logger.info(ended, 'webhook processed')
+    else logger.warn({ ...ended, error: outcome.error }, 'webhook failed')
+  }
+}
+
+/**
+ * Of rows that are versions of the same thing the newest one first, one at a time: the others are stale then and cost no
+ * lock, and none of them waits for the lock in the place of a row that could run. All other rows keep their places.
+ */
+async function newestFirst(
+  framework: Framework,
+  rows: readonly WebhookRow[],
+  read: (integrationId: number) => Promise<IntegrationContext | null>,
+): Promise<{ rows: readonly WebhookRow[]; keyOf?: (row: WebhookRow) => string | null }> {
+  const guarded = new Map<number, Guarded>()
+  for (const row of rows) {
+    // Only their order is at stake: the row itself waits for the database before it runs.
+    const integration = await read(row.integrationId).catch(() => null)
+    const verdict = integration === null ? null : guardedBy(framework, row, integration.row)
+    if (verdict !== null) guarded.set(row.id, verdict)
+  }
+  if (guarded.size === 0) return { rows }
+  const keyOf = ({ id }: WebhookRow): string | null => {
+    const verdict = guarded.get(id)
+    return verdict === undefined ? null : `${verdict.integrationId}:${verdict.keyHash}`
+  }
+  const versionOf = ({ id }: WebhookRow) => guarded.get(id)?.version ?? 0
+  const byKey = new Map<string, WebhookRow[]>()
+  for (const row of rows) {
+    const key = keyOf(row)
+    if (key !== null) byKey.set(key, [...(byKey.get(key) ?? []), row])
+  }
+  for (const versions of byKey.values()) versions.sort((a, b) => compareVersions(versionOf(b), versionOf(a)))
+  return { rows: rows.map((row) => byKey.get(keyOf(row) ?? '')?.shift() ?? row), keyOf }
+}
+
+/**
+ * Rows that have lost one worker run beside each other: most of them had not even started, and one after the other a full
+ * batch of slow handlers would take an hour. A row that has lost more runs alone: if it is what kills workers, it takes no
+ * other down.
+ */
+function takenUpTogether(rows: readonly WebhookRow[], claim: string, concurrency: number): readonly WebhookRow[][] {
+  const isFirstLoss = (row: WebhookRow): boolean => lossesOf(row.claim ?? claim, claim) === 0
+  const first = rows.filter(isFirstLoss)
+  const together: WebhookRow[][] = []
+  for (let at = 0; at < first.length; at += concurrency) together.push(first.slice(at, at + concurrency))
+  return [...together, ...rows.filter((row) => !isFirstLoss(row)).map((row) => [row])]
 }
 
 /** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */

@@ -34,6 +34,15 @@ export async function jsonBody<Schema extends z.ZodType>(context: Context, schem
   return parsed(schema, body, 'The body has fields that do not fit.')
 }
 
+/** As {@link jsonBody}; no body at all is an empty object. */
+export async function optionalJsonBody<Schema extends z.ZodType>(
+  context: Context,
+  schema: Schema,
+): Promise<z.output<Schema>> {
+  if ((await context.req.text()) === '') return parsed(schema, {}, 'The body has fields that do not fit.')
+  return jsonBody(context, schema)
+}
+
 /** A query's parameters, each at most once. @throws ProblemError 422 */
 export function queryOf<Schema extends z.ZodType>(context: Context, schema: Schema): z.output<Schema> {
   const given = Object.entries(context.req.queries())

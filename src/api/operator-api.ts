@@ -7,8 +7,6 @@ import type { AccessEnvironment } from './caller.ts'
 import { changedIntegration, deletionQuery, integrationsQuery, newIntegration } from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
-type Detail = Awaited<ReturnType<Integrations['operator']['detail']>>
-
 /** Routes for somebody who has been let in: the middleware before them has asked. */
 export function integrationRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const { operator } = integrations
@@ -63,23 +61,26 @@ export async function switchIntegration(
   await noteAct(integrations, context, id, action)
 }
 
-async function noteAct(
+/** @param target default: the integration itself */
+export async function noteAct(
   { operator }: Integrations,
   context: Context<AccessEnvironment>,
   id: number,
   action: string,
+  target = `integration:${id}`,
 ): Promise<void> {
-  await operator.note(id, { token: context.var.caller.principal.name, action, target: `integration:${id}` })
+  await operator.note(id, { token: context.var.caller.principal.name, action, target })
 }
 
 /** Ids are positive integers that a JS number holds exactly; anything else names nothing. */
-export function idOf(context: Context): number {
+export function idOf(context: Context, what: 'integration' | 'webhook' = 'integration'): number {
   const text = context.req.param('id') ?? ''
   const id = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : Number.NaN
   if (Number.isSafeInteger(id)) return id
-  throw new ProblemError({ status: 404, code: 'integration_not_found', detail: 'There is no integration of this id.' })
+  throw new ProblemError({ status: 404, code: `${what}_not_found`, detail: `There is no ${what} of this id.` })
 }
 
-function asColumns(detail: Detail): Record<string, unknown> {
+/** An object by the names of its columns. */
+export function asColumns(detail: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(detail).map(([property, value]) => [snakeCase(property), value]))
 }

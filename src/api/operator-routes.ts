@@ -11,6 +11,7 @@ import { overviewRoutes } from './dashboard/overview.ts'
 import { healthRoutes } from './health-routes.ts'
 import { hasLoginPage, operator } from './middleware.ts'
 import { integrationRoutes } from './operator-api.ts'
+import { integrationWebhookRoutes, webhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
 export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
@@ -24,6 +25,8 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/', loginRoutes(integrations))
   routes.use('*', operator(integrations), requireCsrfToken())
   routes.route('/api/v1/integrations', integrationRoutes(integrations))
+  routes.route('/api/v1/integrations', integrationWebhookRoutes(integrations))
+  routes.route('/api/v1/webhooks', webhookRoutes(integrations))
   routes.route('/', overviewRoutes(integrations))
   routes.all('*', (context) =>
     problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),

@@ -74,7 +74,7 @@ function optionsOf(body: Omit<z.infer<typeof partial>, 'name' | 'credentials'>) 
 
 export const MAX_PAGE = 200
 
-export const integrationsQuery = z.strictObject({
+const page = {
   limit: z
     .string()
     .regex(/^[1-9]\d{0,2}$/, `a whole number from 1 to ${MAX_PAGE}`)
@@ -82,19 +82,61 @@ export const integrationsQuery = z.strictObject({
     .refine((limit) => limit <= MAX_PAGE, `a whole number from 1 to ${MAX_PAGE}`)
     .default(50),
   after: idText.optional(),
+}
+const ownerText = z
+  .string()
+  .regex(/^[^\0]{1,255}:[1-9]\d{0,15}$/, 'type:id')
+  .transform((owner) => ({
+    type: owner.slice(0, owner.lastIndexOf(':')),
+    id: Number(owner.slice(owner.lastIndexOf(':') + 1)),
+  }))
+  .refine((owner) => Number.isSafeInteger(owner.id), 'type:id')
+
+export const integrationsQuery = z.strictObject({
+  ...page,
   provider: text.optional(),
   health: z.enum(HealthStatus).optional(),
   active: flag.optional(),
   stale: flag.optional(),
-  owner: z
-    .string()
-    .regex(/^[^\0]{1,255}:[1-9]\d{0,15}$/, 'type:id')
-    .transform((owner) => ({
-      type: owner.slice(0, owner.lastIndexOf(':')),
-      id: Number(owner.slice(owner.lastIndexOf(':') + 1)),
-    }))
-    .refine((owner) => Number.isSafeInteger(owner.id), 'type:id')
-    .optional(),
+  owner: ownerText.optional(),
 })
 
 export const deletionQuery = z.strictObject({ force: flag.default(false) })
+
+const instant = z.iso
+  .datetime({ offset: true, error: 'a moment in ISO 8601 with its offset, such as 2031-06-01T12:00:00Z' })
+  .transform((moment) => new Date(moment))
+
+const stored = { event: text.optional(), since: instant.optional(), until: instant.optional() }
+
+type Times = { readonly since?: Date | undefined; readonly until?: Date | undefined }
+const inOrder = ({ since, until }: Times): boolean => since === undefined || until === undefined || since < until
+const orderProblem = { path: ['until'], error: 'a moment after since' }
+
+export const webhooksQuery = z
+  .strictObject({
+    ...page,
+    ...stored,
+    integration: idText.optional(),
+    provider: text.optional(),
+    owner: ownerText.optional(),
+    status: z.enum(['pending', 'processing', 'processed', 'failed']).optional(),
+  })
+  .refine(inOrder, orderProblem)
+
+export const webhooksToReplay = z
+  .strictObject({
+    ...stored,
+    integration: id.optional(),
+    status: z.enum(['processed', 'failed']).optional(),
+    limit: id.optional(),
+    dry_run: z.boolean().default(false),
+  })
+  .refine(inOrder, orderProblem)
+  .transform(({ dry_run, ...filter }) => ({ dryRun: dry_run, filter }))
+
+export const reconciliation = z
+  .strictObject({ since: instant.optional(), dry_run: z.boolean().default(false) })
+  .transform(({ since, dry_run }) => ({ since, dryRun: dry_run }))
+
+export const newWebhookSecret = z.strictObject({ secret: z.string().min(1).optional() })

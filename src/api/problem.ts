@@ -41,6 +41,8 @@ export function problemResponse(context: Context, { status, code, detail, fields
 /** Our errors by code. Whatever is not here is our own trouble: 500, told to the log and not to the caller. */
 const STATUSES: Readonly<Record<string, number>> = {
   integration_not_found: 404,
+  webhook_not_found: 404,
+  webhook_not_replayable: 409,
   integration_busy: 409,
   credentials_unreadable: 409,
   invalid_argument: 422,

@@ -43,16 +43,14 @@ async function answer(integrations: Integrations, context: Context, integrationI
     return context.json({ error: `${req.raw.method} is not allowed here; use GET or POST.` }, 405, {
       Allow: ALLOWED_METHODS.join(', '),
     })
-  const url = new URL(req.url)
   const arrival = await integrations.webhooks.receive({
     provider: req.param('provider') ?? '',
     integrationId,
     method: req.raw.method,
-    path: url.pathname,
-    query: url.search.slice(1),
+    ...pathAndQuery(req.url),
     headers: req.raw.headers,
     rawHeaders: rawHeaders(context),
-    readBody: (maxBytes) => readBody(req.raw, maxBytes),
+    readBody: (maxBytes) => readBody(context, maxBytes),
   })
   return toResponse(context, arrival)
 }
@@ -88,9 +86,47 @@ function toResponse(context: Context, arrival: Arrival): Response {
   }
 }
 
+/** As they were sent: `URL` would write a query anew. */
+function pathAndQuery(url: string): { path: string; query: string } {
+  const [address = ''] = url.split('#', 1)
+  const path = address.indexOf('/', address.indexOf('//') + 2)
+  const mark = address.indexOf('?', path)
+  return mark < 0
+    ? { path: address.slice(path), query: '' }
+    : { path: address.slice(path, mark), query: address.slice(mark + 1) }
+}
+
+function readBody({ env, req }: Context, maxBytes: number): ReturnType<Delivery['readBody']> {
+  const { headers } = req.raw
+  const length = headers.get('content-length')
+  if (Number(length ?? 0) > maxBytes) return Promise.resolve({ kind: 'too large' })
+  // Fetch: a GET has no body.
+  if (req.raw.method === 'GET') return Promise.resolve({ kind: 'read', bytes: new Uint8Array() })
+  // Node's parser reads as many bytes as the length says, never more: there is nothing to count.
+  const isBounded = length !== null && !headers.has('transfer-encoding') && incomingOf(env) !== undefined
+  if (isBounded) return readWhole(req.arrayBuffer(), maxBytes)
+  return readCounted(req.raw, maxBytes)
+}
+
+function readWhole(reading: Promise<ArrayBuffer>, maxBytes: number): ReturnType<Delivery['readBody']> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve({ kind: 'too slow' }), BODY_TIMEOUT_MS)
+    reading.then(
+      (body) => {
+        clearTimeout(timer)
+        const isTooLarge = body.byteLength > maxBytes // where something before us has put another body in its place
+        resolve(isTooLarge ? { kind: 'too large' } : { kind: 'read', bytes: new Uint8Array(body) })
+      },
+      (error) => {
+        clearTimeout(timer)
+        reject(error)
+      },
+    )
+  })
+}
+
 /** The raw bytes, counted as they come in: a Content-Length may be missing or wrong. */
-async function readBody(request: Request, maxBytes: number): ReturnType<Delivery['readBody']> {
-  if (Number(request.headers.get('content-length') ?? 0) > maxBytes) return { kind: 'too large' }
+async function readCounted(request: Request, maxBytes: number): ReturnType<Delivery['readBody']> {
   if (request.body === null) return { kind: 'read', bytes: new Uint8Array() }
   const reader = request.body.getReader()
   const chunks: Uint8Array[] = []
@@ -126,10 +162,15 @@ function concatenated(chunks: readonly Uint8Array[], length: number): Uint8Array
 
 /** As Node received them; another server that runs this app gives only the joined ones. */
 function rawHeaders({ env, req }: Context): Iterable<readonly [string, string]> {
-  const sent = (env as { incoming?: { rawHeaders?: string[] } } | undefined)?.incoming?.rawHeaders
+  const sent = incomingOf(env)?.rawHeaders
   if (sent === undefined) return req.raw.headers
-  return Array.from({ length: sent.length / 2 }, (_, index) => [
-    (sent[index * 2] as string).toLowerCase(),
-    sent[index * 2 + 1] as string,
-  ])
+  const headers: [string, string][] = []
+  for (let at = 0; at + 1 < sent.length; at += 2)
+    headers.push([(sent[at] as string).toLowerCase(), sent[at + 1] as string])
+  return headers
+}
+
+/** Node's own request, where a Node server runs this app. */
+function incomingOf(env: unknown): { readonly rawHeaders?: readonly string[] } | undefined {
+  return (env as { incoming?: { rawHeaders?: string[] } } | undefined)?.incoming
 }

@@ -4,6 +4,7 @@ import { createApi } from '../api/app.ts'
 import { attempt, attemptLater } from '../config/faults.ts'
 import type { ConfigurationProblem } from '../core/errors.ts'
 import { InvalidConfiguration } from '../core/errors.ts'
+import { sweepPending } from '../temporal/sweep.ts'
 import { loadHost } from './host.ts'
 import { address } from './listen-address.ts'
 import { onStop, runProcess } from './run.ts'
@@ -27,7 +28,9 @@ await runProcess(async () => {
   })
   // Rows that were stored while nobody could be told.
   await integrations.webhooks.wakePending()
+  const endSweep = sweepPending(integrations)
   onStop(() => {
+    endSweep()
     server.close(() => void integrations.close().then(() => process.exit(0)))
   })
 })

@@ -9,8 +9,12 @@ const Id = z
   .transform(Number)
   .refine(Number.isSafeInteger)
 
-export const integrationId = (text: string): number =>
+const id = (text: string): number =>
   parsed(Id, text, `an id is a positive whole number of at most ${Number.MAX_SAFE_INTEGER}`)
+
+export const integrationId = (text: string): number => id(text)
+
+export const webhookId = (text: string): number => id(text)
 
 export const limit = (text: string): number => parsed(Id, text, 'a whole number of at least 1 is allowed')
 

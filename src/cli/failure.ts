@@ -23,7 +23,7 @@ export class Interrupted extends Error {
 /** A command that will not do what it was asked; the code is what `--json` prints. */
 export class Refused extends Error {
   constructor(
-    readonly code: 'usage' | 'already_installed' | 'health_check_failed' | 'confirmation_needed',
+    readonly code: 'usage' | 'already_installed' | 'already_running' | 'health_check_failed' | 'confirmation_needed',
     message: string,
   ) {
     super(message)

@@ -9,35 +9,43 @@ import type { SchemaField } from './schema-fields.ts'
 
 export type ValueOption = '--credential' | '--metadata'
 
-export interface ValueSources {
+export interface TextSources {
   readonly environment: Readonly<Record<string, string | undefined>>
   readonly stdin: () => Promise<string>
+}
+
+export interface ValueSources extends TextSources {
   /** Told of each value that stood on the command line itself. */
   readonly onLiteral: (option: ValueOption, key: string) => void
 }
 
-/** Stdin can be read once, whichever option asks for it. */
-export function valueReader({ environment, stdin, onLiteral }: ValueSources) {
+/** Reads `@file`, `env:NAME`, `-` for stdin, or the word itself. Stdin can be read once, whichever option asks for it. */
+export function textReader({ environment, stdin }: TextSources) {
   let stdinReadBy: string | null = null
 
-  async function textOf(option: ValueOption, key: string, given: string): Promise<string> {
+  return async (what: string, given: string, onLiteral: () => void): Promise<string> => {
     if (given === '-') {
       if (stdinReadBy !== null)
-        throw new Refused('usage', `Stdin is read once: ${stdinReadBy} and ${option} ${key} both ask for it.`)
-      stdinReadBy = `${option} ${key}`
+        throw new Refused('usage', `Stdin is read once: ${stdinReadBy} and ${what} both ask for it.`)
+      stdinReadBy = what
       return withoutLastLineBreak(await stdin())
     }
-    if (given.startsWith('@')) return withoutLastLineBreak(fileText(option, key, given.slice(1)))
+    if (given.startsWith('@')) return withoutLastLineBreak(fileText(what, given.slice(1)))
     if (given.startsWith('env:')) {
       const name = given.slice('env:'.length)
       const value = environment[name]
       if (value === undefined || value === '')
-        throw new Refused('usage', `${option} ${key}: the environment has no variable ${name}, or it is empty.`)
+        throw new Refused('usage', `${what}: the environment has no variable ${name}, or it is empty.`)
       return value
     }
-    onLiteral(option, key)
+    onLiteral()
     return given
   }
+}
+
+/** Reads `key=` and what {@link textReader} reads. */
+export function valueReader({ onLiteral, ...sources }: ValueSources) {
+  const textOf = textReader(sources)
 
   return async (
     option: ValueOption,
@@ -50,7 +58,7 @@ export function valueReader({ environment, stdin, onLiteral }: ValueSources) {
       if (equals < 1) throw new Refused('usage', `${option} takes key=value; what was given has no key or no "=".`)
       const key = word.slice(0, equals)
       if (Object.hasOwn(values, key)) throw new Refused('usage', `${option} ${key} is given twice.`)
-      const text = await textOf(option, key, word.slice(equals + 1))
+      const text = await textOf(`${option} ${key}`, word.slice(equals + 1), () => onLiteral(option, key))
       const field = fields.find(({ name }) => name === key)
       Object.defineProperty(values, key, { value: readValue(option, field, text), enumerable: true })
     }
@@ -68,11 +76,11 @@ export function readValue(option: string, field: SchemaField | undefined, text: 
   }
 }
 
-function fileText(option: string, key: string, path: string): string {
+function fileText(what: string, path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    throw new Refused('usage', `${option} ${key}: the file can't be read: ${(error as Error).message}`)
+    throw new Refused('usage', `${what}: the file can't be read: ${(error as Error).message}`)
   }
 }
 

@@ -12,10 +12,16 @@ import { eraseCommand } from './commands/erase.ts'
 import { installCommand } from './commands/install.ts'
 import { keysCommand } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
+import { listWebhooksCommand } from './commands/list-webhooks.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { rateLimitCommand } from './commands/rate-limit.ts'
+import { reconcileWebhooksCommand } from './commands/reconcile-webhooks.ts'
+import { recoverWebhooksCommand } from './commands/recover-webhooks.ts'
+import { replayWebhookCommand } from './commands/replay-webhook.ts'
+import { rotateWebhookSecretCommand } from './commands/rotate-webhook-secret.ts'
 import { schedulesCommand } from './commands/schedules.ts'
 import { showCommand } from './commands/show.ts'
+import { showWebhookCommand } from './commands/show-webhook.ts'
 import { syncCommand } from './commands/sync.ts'
 import { testCommand } from './commands/test.ts'
 import type { LoadIntegrations } from './create-frame.ts'
@@ -48,6 +54,12 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   deleteCommand,
   eraseCommand,
   syncCommand,
+  listWebhooksCommand,
+  showWebhookCommand,
+  replayWebhookCommand,
+  recoverWebhooksCommand,
+  reconcileWebhooksCommand,
+  rotateWebhookSecretCommand,
   completionCommand,
 ]
 

@@ -406,6 +406,30 @@ export class MappingAlreadyClaimed extends IntegrationsError {
   }
 }
 
+export class WebhookNotFound extends IntegrationsError {
+  override readonly code = 'webhook_not_found'
+  constructor(readonly id: number) {
+    super(`There is no webhook with id ${id}.`)
+  }
+}
+
+/** Only what has been settled can be replayed, and only while its payload is there. */
+export class WebhookNotReplayable extends IntegrationsError {
+  override readonly code = 'webhook_not_replayable'
+  constructor(
+    readonly id: number,
+    readonly status: string,
+    /** Its payload has been erased. */
+    readonly isErased = false,
+  ) {
+    super(
+      isErased
+        ? `Webhook ${id} has been erased: there is nothing left to replay.`
+        : `Webhook ${id} is ${status}; only one that is processed or failed can be replayed.`,
+    )
+  }
+}
+
 /** A lock stayed with another holder for the whole wait. */
 export class LockTimeoutException extends IntegrationsError {
   override readonly code = 'lock_timeout'

@@ -3,12 +3,15 @@
  *
  * Rule: docs/behaviour/webhooks.md.
  */
+import { createHash } from 'node:crypto'
 
 /** Headers that authenticate the sender or its user; never stored. */
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie'])
 /** Columns `delivery_id` and `event_type` are varchar(255). */
 const MAX_ID_LENGTH = 255
 const NUL = '\u0000'
+/** `ignoreBOM`: does not take it for a mark, so keeps it. */
+const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
  * Pseudo-headers keep, beside the headers, what else a replay needs. A colon can't begin a real header name
@@ -37,8 +40,10 @@ export function storeDelivery(delivery: {
   // A map first: a header may be called `__proto__`.
   const headers = new Map<string, string[]>()
   for (const [name, value] of delivery.headers) {
+    const before = headers.get(name)
     if (SECRET_HEADERS.has(name)) headers.set(name, ['[REDACTED]'])
-    else headers.set(name, [...(headers.get(name) ?? []), value])
+    else if (before === undefined) headers.set(name, [value])
+    else before.push(value)
   }
   if (delivery.method !== 'POST') headers.set(PSEUDO_HEADER.method, [delivery.method])
   if (delivery.query !== '') headers.set(PSEUDO_HEADER.query, [delivery.query])
@@ -56,7 +61,7 @@ export function storedBody({ payload, headers }: StoredDelivery): Uint8Array {
 /** The text of the bytes, byte-order mark kept; null when they are no valid UTF-8. */
 export function decodeUtf8(bytes: Uint8Array): string | null {
   try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    return UTF8.decode(bytes)
   } catch {
     return null
   }
@@ -75,7 +80,20 @@ export function deliveryId(
 ): string {
   if (fromProvider === null || fromProvider === '')
     return sha256Hex(delivery.rawBody.length > 0 ? delivery.rawBody : delivery.query)
-  return [...fromProvider].length > MAX_ID_LENGTH || fromProvider.includes(NUL) ? sha256Hex(fromProvider) : fromProvider
+  // As the column will hold it: half a surrogate pair is no UTF-8.
+  const id = Buffer.from(fromProvider).toString()
+  return [...id].length > MAX_ID_LENGTH || id.includes(NUL) ? sha256Hex(id) : id
+}
+
+/**
+ * What is equal of two deliveries that are one delivery sent twice under two ids: type and body, the query in place of an
+ * empty body. Lower-case hex SHA-256.
+ */
+export function bodyDigest(type: string | null, delivery: { rawBody: Uint8Array; query: string }): string {
+  return createHash('sha256')
+    .update(`${type ?? ''}${NUL}`) // a type has no U+0000: `eventType`
+    .update(delivery.rawBody.length > 0 ? delivery.rawBody : delivery.query)
+    .digest('hex')
 }
 
 /** The event type as the column can hold it; null when the provider named none, or one too long to be a type. */

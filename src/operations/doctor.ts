@@ -83,7 +83,7 @@ export async function runDoctor(framework: Framework, probes: DoctorProbes): Pro
 
 async function look(check: Check, framework: Framework, probes: DoctorProbes): Promise<readonly Observation[]> {
   try {
-    const late = new Error(`no answer within ${CHECK_SECONDS} s`)
+    const late = () => new Error(`no answer within ${CHECK_SECONDS} s`)
     const seen = await withTimeLimit(CHECK_SECONDS, late, () => check.look(framework, probes))
     return [seen].flat()
   } catch (error) {

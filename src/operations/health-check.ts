@@ -69,8 +69,10 @@ async function ask(
   // The word by which classifiers know a deadline, whoever set it.
   tooLate.name = 'TimeoutError'
   try {
-    const answer = await withTimeLimit(HEALTH_CHECK_TIMEOUT_SECONDS, tooLate, async () =>
-      provider.healthCheck(integration),
+    const answer = await withTimeLimit(
+      HEALTH_CHECK_TIMEOUT_SECONDS,
+      () => tooLate,
+      async () => provider.healthCheck(integration),
     )
     return answer === true ? result(null, null) : result('unknown', 'The health check did not answer true.')
   } catch (error) {

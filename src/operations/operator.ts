@@ -7,6 +7,8 @@ import type { NewestIntegrations } from '../db/queries/operator.ts'
 import { newestIntegrations } from '../db/queries/operator.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import type { WebhookDetail } from './webhook-list.ts'
+import { showWebhook } from './webhook-list.ts'
 
 /** Every column; of the credentials only the names of their keys, null when they can't be read. */
 export type IntegrationDetail = Omit<IntegrationRow, 'credentials'> & {
@@ -34,6 +36,8 @@ export interface OperatorView {
   page(filter: NewestIntegrations & { readonly limit: number }): Promise<IntegrationPage>
   /** @throws IntegrationNotFound */
   detail(id: number): Promise<IntegrationDetail>
+  /** One webhook without secrets: for a screen. @throws WebhookNotFound */
+  webhook(id: number): Promise<WebhookDetail>
   /** Writes a log row of a change that has been made. */
   note(integrationId: number, act: OperatorAct): Promise<void>
 }
@@ -53,6 +57,8 @@ export function operatorView(framework: Framework): OperatorView {
       if (row === null) throw new IntegrationNotFound(id)
       return detailOf(framework, row)
     },
+
+    webhook: (id) => showWebhook(framework, id),
 
     async note(integrationId, act) {
       try {

@@ -29,7 +29,7 @@ export function createReadiness(framework: Framework, checks: ReadinessChecks): 
 
   async function state(part: string, check: () => Promise<unknown>): Promise<PartState> {
     try {
-      await withTimeLimit(CHECK_SECONDS, new Error(`no answer within ${CHECK_SECONDS} s`), check)
+      await withTimeLimit(CHECK_SECONDS, () => new Error(`no answer within ${CHECK_SECONDS} s`), check)
       return 'ok'
     } catch (error) {
       if (!failedBefore.split(' ').includes(part))

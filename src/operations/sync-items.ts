@@ -58,8 +58,10 @@ export async function runSyncItem(
     if (framework.listeners.hasQueuedItemListener(eventClass))
       throw new SyncListenerMustNotBeQueuedException(row.eventClass)
     const event = new eventClass(handle, readPayload(eventClass, row.payload) as never)
-    await withTimeLimit(sync.item_timeout, new ItemTimedOut(sync.item_timeout), () =>
-      insideSync({ signal }, () => framework.listeners.deliver(event)),
+    await withTimeLimit(
+      sync.item_timeout,
+      () => new ItemTimedOut(sync.item_timeout),
+      () => insideSync({ signal }, () => framework.listeners.deliver(event)),
     )
   } catch (thrown) {
     error = thrown

@@ -4,20 +4,25 @@
  *
  * Rule: docs/behaviour/webhooks.md, "Arrival".
  */
+import { integrationKey } from '../cache/integration-keys.ts'
 import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import { secretsOf } from '../core/redaction.ts'
-import { eventType, storeDelivery } from '../core/webhook.ts'
-import { findIntegration, genericWebhookCandidates, MAX_GENERIC_CANDIDATES } from '../db/queries/integrations.ts'
-import { insertWebhook, integrationsWithPendingWebhooks } from '../db/queries/webhooks.ts'
-import type { IntegrationRow } from '../db/schema/tables.ts'
+import { bodyDigest, eventType, storeDelivery } from '../core/webhook.ts'
+import { despiteDeadlocks } from '../db/deadlock.ts'
+import type { NewDelivery, OwnedDelivery, StoredDelivery } from '../db/queries/webhook-arrivals.ts'
+import { ANY_VERSION, integrationsToWake, storeOwnedDeliveries } from '../db/queries/webhook-arrivals.ts'
 import type { Framework } from '../framework.ts'
+import type { Integration } from '../providers/integration.ts'
 import type { HandlesWebhooks } from '../providers/provider.ts'
 import { handlesWebhooks } from '../providers/provider.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
-import { integrationHandle } from './integration.ts'
+import { JoiningQueue } from './joiner.ts'
 import { redactedErrorLine } from './redacted-error.ts'
+import { RepeatedWarnings } from './repeated-warnings.ts'
+import type { WebhookOwner, WebhookOwners } from './webhook-owners.ts'
+import { KnownOwners, MAX_CANDIDATES } from './webhook-owners.ts'
 
 /** A delivery as the door sees it. */
 export interface Delivery {
@@ -54,6 +59,18 @@ export type Arrival =
 const MAX_CHALLENGE_BYTES = 4_096
 const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application/json'])
 
+/** While one statement waits for the disk, the next one is prepared. */
+const STATEMENTS_AT_ONCE = 2
+/** How often a delivery whose owner changes while it is stored is verified anew. */
+const TRIES = 3
+
+/** What the deliveries of a process share. */
+interface Desk {
+  readonly owners: KnownOwners
+  readonly rows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
+  readonly warnings: RepeatedWarnings
+}
+
 export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
   const provider = framework.providers.find(delivery.provider)
   if (provider === null) return { kind: 'unknown provider' }
@@ -71,85 +88,138 @@ export async function receiveDelivery(framework: Framework, delivery: Delivery):
 }
 
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
-  const candidates = await candidatesFor(framework, delivery)
-  if (candidates.length === 0) return { kind: 'unknown integration' }
+  const arrivedAt = performance.now()
+  const { owners, rows, warnings } = deskOf(framework)
+  const found = owners.find(delivery)
+  // Nothing is awaited that is there already: under load the event loop's turns are what a delivery costs.
+  let candidates = found instanceof Promise ? await found : found
+  const first = candidates.owners[0]
+  if (first === undefined) return { kind: 'unknown integration' }
+  if (!candidates.areAll)
+    warnings.warn(
+      `candidates ${delivery.provider}`,
+      () => ({ provider: delivery.provider, asked: MAX_CANDIDATES }),
+      'many integrations share the generic webhook route; use the route with the id',
+    )
 
-  const maxBytes = framework.config.webhook.max_payload_bytes
+  const { max_payload_bytes: maxBytes, timestamp_tolerance: toleranceSeconds } = framework.config.webhook
   const body = await delivery.readBody(maxBytes)
   if (body.kind === 'too large') return { kind: 'too large', maxBytes }
   if (body.kind === 'too slow') return body
-  const request = webhookRequest({ ...delivery, rawBody: body.bytes })
+  const request = webhookRequest({
+    method: delivery.method,
+    path: delivery.path,
+    query: delivery.query,
+    headers: delivery.headers,
+    rawBody: body.bytes,
+    receivedAt: framework.clock.now(),
+    toleranceSeconds,
+  })
 
-  const challenge = await answerChallenge(framework, provider, candidates[0] as IntegrationRow, request)
-  if (challenge !== null) return challenge
+  if (provider.answerWebhookChallenge !== undefined) {
+    const challenge = await answerChallenge(framework, provider, first.integration, request)
+    if (challenge !== null) return challenge
+  }
 
-  const owner = await ownerOf(framework, provider, candidates, request)
-  if (owner.kind !== 'verified') return { kind: owner.kind }
-  const row = owner.row
+  let row: NewDelivery | undefined
+  for (let tries = 1; ; tries += 1) {
+    let verdict = await ownerAmong(framework, provider, candidates, request)
+    if (verdict.kind !== 'verified' && candidates.readAt < arrivedAt) {
+      // A secret may have been added since: nobody is refused by what is behind.
+      const known = candidates
+      candidates = await owners.readAfter(delivery, arrivedAt)
+      if (candidates.owners.length === 0) return { kind: 'unknown integration' }
+      if (!isSame(known, candidates)) verdict = await ownerAmong(framework, provider, candidates, request)
+    }
+    if (verdict.kind === 'bad signature') noteRefusal(framework, delivery)
+    if (verdict.kind !== 'verified') return verdict
+    const { integration, version } = verdict.owner
+    row ??= rowOf(framework, provider, delivery, request)
+    const stored = await rows.add(
+      {
+        ...row,
+        ...bodyKeyOf(framework, provider, integration.id, row, request),
+        // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
+        owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
+      },
+      row.payload.length,
+    )
+    if (stored !== 'changed') return arrived(framework, integration, row, stored)
+    candidates = await owners.readInPlaceOf(delivery, candidates)
+    if (candidates.owners.length === 0) return { kind: 'unknown integration' }
+  }
+}
 
+/** Committed: told, and the inbox woken, neither of them awaited. */
+function arrived(
+  framework: Framework,
+  integration: Integration,
+  { deliveryId, eventType: type }: NewDelivery,
+  stored: StoredDelivery,
+): Arrival {
+  if (stored !== 'duplicate') {
+    framework.logger.info(
+      { event: 'webhook.stored', integration: integration.id, webhook: stored.id, type, delivery: deliveryId },
+      'webhook stored',
+    )
+    void framework.listeners.emit('WebhookReceived', {
+      integration,
+      provider: integration.provider,
+      webhookId: stored.id,
+      deliveryId,
+      eventType: type,
+    })
+  }
+  // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
+  framework.workflows.wakeInbox(integration.id)
+  return stored === 'duplicate' ? { kind: 'duplicate' } : { kind: 'queued', webhookId: stored.id }
+}
+
+function rowOf(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  delivery: Delivery,
+  request: WebhookRequest,
+): NewDelivery {
   const type = eventType(lenient(framework, () => provider.resolveWebhookEvent?.(request)))
   const deliveryId = deliveryIdOf(
     request,
     lenient(framework, () => provider.webhookDeliveryId?.(request)),
   )
   const stored = storeDelivery({
-    ...delivery,
+    method: delivery.method,
+    query: delivery.query,
     headers: delivery.rawHeaders ?? delivery.headers,
-    rawBody: body.bytes,
+    rawBody: request.rawBody,
   })
-  const webhookId = await insertWebhook(framework.db, framework.tables, {
-    integrationId: row.id,
-    deliveryId,
-    eventType: type,
-    ...stored,
-  })
-  // A repeat may be the provider's answer to a wake-up that failed.
-  framework.workflows.wakeInbox(row.id)
-  if (webhookId === null) return { kind: 'duplicate' }
-  framework.logger.info(
-    { event: 'webhook.stored', integration: row.id, webhook: webhookId, type, delivery: deliveryId },
-    'webhook stored',
-  )
-  // Not awaited: the answer must not wait for listeners.
-  void framework.listeners.emit('WebhookReceived', {
-    integration: integrationHandle(framework, row),
-    provider: row.provider,
-    webhookId,
-    deliveryId,
-    eventType: type,
-  })
-  return { kind: 'queued', webhookId }
+  return { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
 }
 
-async function candidatesFor(framework: Framework, delivery: Delivery): Promise<IntegrationRow[]> {
-  const { db, tables, logger } = framework
-  if (delivery.integrationId !== null) {
-    const row = await findIntegration(db, tables, delivery.integrationId)
-    if (row === null || row.provider !== delivery.provider) return []
-    // Switched off by an operator. One that its health switched off goes on accepting.
-    if (!row.isActive && row.healthStatus !== 'disabled') return []
-    return [row]
-  }
-  const rows = await genericWebhookCandidates(db, tables, delivery.provider)
-  if (rows.length === MAX_GENERIC_CANDIDATES)
-    logger.warn(
-      { provider: delivery.provider, asked: rows.length },
-      'many integrations share the generic webhook route; use the route with the id',
-    )
-  return rows
+/** By which an equal body under another id is known, where the id is none of what was signed. */
+function bodyKeyOf(
+  { config }: Framework,
+  provider: HandlesWebhooks,
+  integrationId: number,
+  row: NewDelivery,
+  request: WebhookRequest,
+): Pick<NewDelivery, 'bodyKey'> | null {
+  if (provider.deliveryIdSigned !== false || config.webhook.replay_window === 0) return null
+  const query = request.url.slice(request.url.indexOf('?') + 1)
+  const digest = bodyDigest(row.eventType, { rawBody: request.rawBody, query: request.url.includes('?') ? query : '' })
+  return { bodyKey: `${config.cache_prefix}:${integrationKey(integrationId, `webhook-body:${digest}`)}` }
 }
 
 async function answerChallenge(
   framework: Framework,
   provider: HandlesWebhooks,
-  row: IntegrationRow,
+  integration: Integration,
   request: WebhookRequest,
 ): Promise<Arrival | null> {
-  const answer = await provider.answerWebhookChallenge?.(integrationHandle(framework, row), request)
+  const answer = await provider.answerWebhookChallenge?.(integration, request)
   if (answer === undefined || answer === null) return null
   if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
     framework.logger.warn(
-      { integration: row.id },
+      { integration: integration.id },
       `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
     )
     return { kind: 'bad signature' }
@@ -157,29 +227,48 @@ async function answerChallenge(
   return { kind: 'challenge', ...answer }
 }
 
+type Verdict =
+  | { readonly kind: 'verified'; readonly owner: WebhookOwner }
+  | { readonly kind: 'bad signature' }
+  | { readonly kind: 'unavailable' }
+
 /** The first candidate whose signature verifies owns the delivery. */
-async function ownerOf(
+async function ownerAmong(
   framework: Framework,
   provider: HandlesWebhooks,
-  candidates: readonly IntegrationRow[],
+  { owners }: WebhookOwners,
   request: WebhookRequest,
-): Promise<{ kind: 'verified'; row: IntegrationRow } | { kind: 'bad signature' } | { kind: 'unavailable' }> {
+): Promise<Verdict> {
   let unreadable = 0
-  for (const row of candidates) {
-    const integration = integrationHandle(framework, row)
+  for (const owner of owners) {
+    const { integration } = owner
     try {
-      if ((await provider.verifyWebhookSignature(integration, request)) === true) return { kind: 'verified', row }
+      const verified = provider.verifyWebhookSignature(integration, request)
+      if ((typeof verified === 'boolean' ? verified : await verified) === true) return { kind: 'verified', owner }
     } catch (error) {
       // Credentials that can't be read are our trouble, not the sender's: it should try again.
       if (isIntegrationsError(error, 'credentials_unreadable')) unreadable += 1
       else
-        framework.logger.warn(
-          { integration: row.id, error: redactedErrorLine(error, secretsOf(integration.credentialsArray()), 200) },
+        deskOf(framework).warnings.warn(
+          `threw ${integration.id}`,
+          () => ({
+            integration: integration.id,
+            error: redactedErrorLine(error, secretsOf(integration.credentialsArray()), 200),
+          }),
           'verifyWebhookSignature() threw; counts as false',
         )
     }
   }
   return unreadable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature' }
+}
+
+/** Says nothing of what was sent: whoever sent it is not who they say they are. */
+function noteRefusal(framework: Framework, { provider, integrationId }: Delivery): void {
+  deskOf(framework).warnings.warn(
+    `refused ${integrationId ?? provider}`,
+    () => ({ event: 'webhook.refused', provider, integration: integrationId }),
+    'deliveries were refused: their signature is missing or does not match',
+  )
 }
 
 /** A verified delivery is never lost to a provider's reading of its type or id: a throw counts as none. */
@@ -193,9 +282,44 @@ function lenient(framework: Framework, read: () => string | null | undefined): s
   }
 }
 
-/** Wakes the inbox of every integration that has pending rows. @returns how many */
-export async function wakePendingInboxes(framework: Framework): Promise<number> {
-  const ids = await integrationsWithPendingWebhooks(framework.db, framework.tables)
+/**
+ * Wakes the inboxes that have pending rows, those of integrations apart that their health disabled.
+ *
+ * @param olderThanSeconds only where the first of them has waited for longer
+ * @returns how many
+ */
+export async function wakePendingInboxes(
+  framework: Framework,
+  { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
+): Promise<number> {
+  const ids = await integrationsToWake(framework.db, framework.tables, { olderThanSeconds })
   for (const id of ids) framework.workflows.wakeInbox(id)
   return ids.length
+}
+
+function isSame({ owners: a }: WebhookOwners, { owners: b }: WebhookOwners): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ version, integration }, at) => version === b[at]?.version && integration.id === b[at]?.integration.id)
+  )
+}
+
+const DESKS = new WeakMap<Framework, Desk>()
+
+/** Made with the first delivery; a framework has one, so that its deliveries meet. */
+function deskOf(framework: Framework): Desk {
+  const existing = DESKS.get(framework)
+  if (existing !== undefined) return existing
+  const { db, tables, config, logger, clock } = framework
+  const desk: Desk = {
+    owners: new KnownOwners(framework),
+    rows: new JoiningQueue(
+      (deliveries) =>
+        despiteDeadlocks(() => storeOwnedDeliveries(db, tables, deliveries, config.webhook.replay_window)),
+      { atOnce: STATEMENTS_AT_ONCE, gathers: true },
+    ),
+    warnings: new RepeatedWarnings(logger, clock),
+  }
+  DESKS.set(framework, desk)
+  return desk
 }

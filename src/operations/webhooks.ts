@@ -1,33 +1,39 @@
 /** Runs the handler of one claimed webhook. The inbox, recovery and replay all come through here. */
-import { HandlerTimedOut } from '../core/errors.ts'
+import { HandlerTimedOut, isIntegrationsError } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { withoutNul } from '../core/json.ts'
-import { redactBody, secretsOf } from '../core/redaction.ts'
+import { redactBody } from '../core/redaction.ts'
 import { routeOf } from '../core/webhook.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
-import type { HandlesWebhooks } from '../providers/provider.ts'
+import type { HandlesWebhooks, WebhookContext, WebhookHandler } from '../providers/provider.ts'
 import { handlesWebhooks } from '../providers/provider.ts'
+import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
-import { integrationHandle } from './integration.ts'
+import type { IntegrationContext } from './integration-context.ts'
 import { redactedErrorLine } from './redacted-error.ts'
+import type { Guarded } from './stale-guard.ts'
+import { HandledVersions, judged, unlessStale } from './stale-guard.ts'
 import { withTimeLimit } from './time-limit.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 const MAX_RESULT_BYTES = 65_536
 
 /**
- * The outcome of one attempt; never throws.
+ * The outcome of one attempt; never throws. Null: its handler is a workflow and Temporal did not answer, so nobody has been
+ * asked to handle it.
  *
  * @param row as claimed: the outcome carries its `attempts` and `claim`, by which the settlement is guarded
  * @param integration read after the claim, so that the webhook sees it as it is when it runs; null when it is gone
+ * @param handled what the rows of the same batch have found out
  */
 export async function runWebhook(
   framework: Framework,
   row: WebhookRow,
-  integration: IntegrationRow | null,
-): Promise<WebhookOutcome> {
+  integration: IntegrationContext | null,
+  handled: HandledVersions = new HandledVersions(),
+): Promise<WebhookOutcome | null> {
   const startedAt = performance.now()
   const end = (
     outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string },
@@ -40,18 +46,26 @@ export async function runWebhook(
     error: outcome.status === 'failed' ? outcome.error : null,
     result: outcome.status === 'processed' ? outcome.result : null,
   })
-  let secrets: string[] = []
+  let secrets: readonly string[] = []
   try {
-    const refusal = refusalOf(framework, integration)
+    const refusal = refusalOf(framework, integration?.row ?? null)
     if (integration === null || refusal !== null) return end({ status: 'failed', error: refusal ?? 'gone' })
-    secrets = secretsOf(framework.encryption.decrypt(integration.id, integration.credentials))
+    secrets = integration.secrets()
     const limit = framework.config.webhook.handler_timeout
-    const result = await withTimeLimit(limit, new HandlerTimedOut(limit), () => dispatch(framework, integration, row))
+    const result = await withTimeLimit(
+      limit,
+      () => new HandlerTimedOut(limit),
+      (signal) => dispatch(framework, row, integration, { signal, handled }),
+    )
     return end({ status: 'processed', result: storedResult(result, secrets) })
   } catch (error) {
+    if (error instanceof HandlerNotReached) return null
     return end({ status: 'failed', error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH) })
   }
 }
+
+/** Thrown and caught here only. */
+class HandlerNotReached extends Error {}
 
 /** Why nothing can handle the row; null when something can. */
 function refusalOf(framework: Framework, integration: IntegrationRow | null): string | null {
@@ -63,29 +77,91 @@ function refusalOf(framework: Framework, integration: IntegrationRow | null): st
   return handlesWebhooks(provider) ? null : `the provider "${integration.provider}" does not handle webhooks`
 }
 
-async function dispatch(framework: Framework, row: IntegrationRow, webhook: WebhookRow): Promise<unknown> {
-  const provider = framework.providers.get(row.provider) as HandlesWebhooks
-  const integration = integrationHandle(framework, row)
-  const request = storedWebhookRequest({ payload: webhook.payload, headers: webhook.headers })
+async function dispatch(
+  framework: Framework,
+  row: WebhookRow,
+  integration: IntegrationContext,
+  { signal, handled }: { signal: AbortSignal; handled: HandledVersions },
+): Promise<unknown> {
+  const provider = framework.providers.get(integration.row.provider) as HandlesWebhooks
+  const handler = handlerOf(provider, row.eventType)
+  if (handler === 'ignored') return { status: 'ignored' }
+  const request = requestOf(framework, row)
+  const guarded = judged(staleGuardOf(handler), row.integrationId, () => request.json())
+  const run = () => handle(framework, handler, { row, integration, provider, request, signal })
+  return guarded === null ? run() : unlessStale(framework, guarded, { signal, handled }, run)
+}
+
+function handlerOf(provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' {
   const handlers = provider.webhookHandlers?.() ?? null
-  const route = routeOf(webhook.eventType, handlers)
-  switch (route.kind) {
-    case 'provider':
-      return provider.handleWebhook(integration, request)
-    case 'ignored':
-      return { status: 'ignored' }
-    case 'handler': {
-      const handler = handlers?.[route.eventType]
-      if (typeof handler === 'function') return handler(integration, request)
-      if (handler === undefined) return { status: 'ignored' }
-      await framework.workflows.startHandler(handler, {
-        webhookId: webhook.id,
-        integrationId: webhook.integrationId,
-        eventType: webhook.eventType,
-      })
-      return { status: 'started', workflow: handler.workflow }
-    }
+  const route = routeOf(eventType, handlers)
+  return route.kind === 'handler' ? (handlers?.[route.eventType] ?? 'ignored') : route.kind
+}
+
+function requestOf(framework: Framework, row: WebhookRow): WebhookRequest {
+  return storedWebhookRequest({
+    payload: row.payload,
+    headers: row.headers,
+    receivedAt: row.createdAt,
+    toleranceSeconds: framework.config.webhook.timestamp_tolerance,
+  })
+}
+
+const staleGuardOf = (handler: WebhookHandler | 'provider' | 'ignored') =>
+  typeof handler === 'object' ? handler.staleGuard : undefined
+
+/**
+ * What the row is a version of, so that a batch can put rows of the same thing in order. Null for one that nobody judges.
+ * What goes wrong here goes wrong again when the row runs, and is its outcome then.
+ */
+export function guardedBy(framework: Framework, row: WebhookRow, integration: IntegrationRow): Guarded | null {
+  const provider = framework.providers.find(integration.provider)
+  if (provider === null || !handlesWebhooks(provider)) return null
+  try {
+    return judged(staleGuardOf(handlerOf(provider, row.eventType)), row.integrationId, () =>
+      requestOf(framework, row).json(),
+    )
+  } catch {
+    return null
   }
+}
+
+interface Call {
+  readonly row: WebhookRow
+  readonly integration: IntegrationContext
+  readonly provider: HandlesWebhooks
+  readonly request: WebhookRequest
+  readonly signal: AbortSignal
+}
+
+async function handle(
+  framework: Framework,
+  handler: WebhookHandler | 'provider',
+  { row, integration, provider, request, signal }: Call,
+): Promise<unknown> {
+  const context: WebhookContext = {
+    webhookId: row.id,
+    deliveryId: row.deliveryId,
+    eventType: row.eventType,
+    attempt: row.attempts,
+    signal,
+  }
+  if (handler === 'provider') return provider.handleWebhook(integration.handle, request, context)
+  if (typeof handler === 'function') return handler(integration.handle, request, context)
+  if ('handle' in handler) return handler.handle(integration.handle, request, context)
+  const { workflow, taskQueue } = handler
+  const input = { webhookId: row.id, integrationId: row.integrationId, eventType: row.eventType }
+  try {
+    await framework.workflows.startHandler(
+      { workflow, ...(taskQueue === undefined ? {} : { taskQueue }) },
+      input,
+      row.replayAttempt,
+    )
+  } catch (error) {
+    if (isIntegrationsError(error, 'backend_unreachable')) throw new HandlerNotReached()
+    throw error
+  }
+  return { status: 'started', workflow }
 }
 
 /** The handler's result as JSON without secrets; a note when it is too large or no JSON, null when it is none. */

@@ -60,25 +60,78 @@ export interface HasOAuth2 extends IntegrationProvider {
   refreshTokenMaxIdle?(): number | null
 }
 
+/** Which attempt at which webhook a handler is called for. */
+export interface WebhookContext {
+  readonly webhookId: number
+  readonly deliveryId: string
+  readonly eventType: string | null
+  /** From 1. */
+  readonly attempt: number
+  /** Aborted when `webhook.handler_timeout` is over: the attempt has failed, and its late result is dropped. */
+  readonly signal: AbortSignal
+}
+
+export type HandleWebhook = (
+  integration: Integration,
+  request: WebhookRequest,
+  context: WebhookContext,
+) => Maybe<unknown>
+
+/**
+ * What a payload is a version of; null: not judged. A version strictly below the highest one handled for the same key is
+ * not handled: its webhook is `processed` with the result `stale`. An equal one runs.
+ *
+ * Instants (ISO 8601) are compared as instants, numbers as numbers, anything else by code unit.
+ */
+export type StaleGuard = (payload: Json) => { readonly key: string; readonly version: string | number } | null
+
 /** A function, or the name of a workflow of the host's own that is started once per webhook. */
 export type WebhookHandler =
-  | ((integration: Integration, request: WebhookRequest) => Maybe<unknown>)
-  | { readonly workflow: string; readonly taskQueue?: string }
+  | HandleWebhook
+  | { readonly handle: HandleWebhook; readonly staleGuard?: StaleGuard }
+  | { readonly workflow: string; readonly taskQueue?: string; readonly staleGuard?: StaleGuard }
 
 export interface HandlesWebhooks extends IntegrationProvider {
   /** Only a returned `true` lets a delivery in; throwing counts as false. */
   verifyWebhookSignature(integration: Integration, request: WebhookRequest): Maybe<boolean>
   /** Called when no handler is declared for the type. Its result is kept in the operation log. */
-  handleWebhook(integration: Integration, request: WebhookRequest): Maybe<unknown>
+  handleWebhook(integration: Integration, request: WebhookRequest, context: WebhookContext): Maybe<unknown>
   resolveWebhookEvent?(request: WebhookRequest): string | null
   /** The provider's own id of a delivery, by which repeats are known; null: the body's digest. */
   webhookDeliveryId?(request: WebhookRequest): string | null
+  /**
+   * Whether the signature covers the delivery id; default: true. False (the id is in a header that nobody signs): an equal
+   * body under another id is a repeat for `webhook.replay_window` seconds, so that a delivery can't be replayed by renaming it.
+   */
+  readonly deliveryIdSigned?: boolean
   webhookHandlers?(): Record<string, WebhookHandler>
   /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
   answerWebhookChallenge?(
     integration: Integration,
     request: WebhookRequest,
   ): Maybe<{ status: number; contentType: 'text/plain' | 'application/json'; body: string } | null>
+}
+
+/** A delivery that the provider's API still knows. */
+export interface MissedWebhook {
+  /** The same as its delivery would have had: by it what has arrived is known. */
+  readonly deliveryId: string
+  readonly eventType: string | null
+  /** Text or bytes as they would have been delivered; anything else is stored as JSON. */
+  readonly payload: string | Uint8Array | Exclude<Json, string>
+  readonly headers: Readonly<Record<string, string | readonly string[]>>
+  readonly occurredAt: Date
+}
+
+/** A provider whose API lists what it has, or should have, delivered. */
+export interface ReconcilesWebhooks extends HandlesWebhooks {
+  /** Seconds back from now beyond which the API knows nothing. */
+  readonly reconcileLookbackSeconds: number
+  /** Oldest first, `since` inclusive, `until` exclusive. Its calls go through `integration.request()`. */
+  missedWebhooks(
+    integration: Integration,
+    window: { readonly since: Date; readonly until: Date; readonly signal: AbortSignal },
+  ): AsyncIterable<MissedWebhook>
 }
 
 export interface DeclaresRateLimit extends IntegrationProvider {
@@ -141,6 +194,7 @@ export interface LimitsRequestLogging extends IntegrationProvider {
 const CONTRACTS = {
   HasOAuth2: ['authorizationUrl', 'exchangeCode', 'refreshToken', 'revokeToken', 'refreshThreshold'],
   HandlesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
+  ReconcilesWebhooks: ['missedWebhooks', 'reconcileLookbackSeconds', 'verifyWebhookSignature', 'handleWebhook'],
   HasScheduledSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
   HasIncrementalSync: ['syncIncremental', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
   SupportsIdempotency: ['supportsIdempotency', 'idempotencyWindowSeconds'],
@@ -148,6 +202,7 @@ const CONTRACTS = {
 
 /** Members that stand for a contract by themselves; `defaultRateLimit` alone is complete. */
 const SHARED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  ReconcilesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
   HasScheduledSync: ['defaultRateLimit'],
   HasIncrementalSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
 }
@@ -166,6 +221,7 @@ type Guarded = IntegrationProvider
 
 export const hasOAuth2 = (p: Guarded): p is HasOAuth2 => hasAll(p, CONTRACTS.HasOAuth2)
 export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => hasAll(p, CONTRACTS.HandlesWebhooks)
+export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks => hasAll(p, CONTRACTS.ReconcilesWebhooks)
 export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => has(p, 'defaultRateLimit')
 export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => hasAll(p, CONTRACTS.HasScheduledSync)
 export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync => hasAll(p, CONTRACTS.HasIncrementalSync)
@@ -202,6 +258,7 @@ function hasAll(provider: object, members: readonly string[]): boolean {
 const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   supportsIdempotency: (value) => value === true,
   idempotencyWindowSeconds: (value) => typeof value === 'number',
+  reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
 }
 
 function has(provider: object, member: string): boolean {

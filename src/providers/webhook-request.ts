@@ -16,19 +16,30 @@ export interface WebhookRequest {
   readonly headers: Headers
   /** The very bytes that were delivered; signatures are over these. */
   readonly rawBody: Uint8Array
+  /** By our clock; of a stored delivery: when it was stored. */
+  readonly receivedAt: Date
+  /** Seconds that a signed time may lie before or after `receivedAt`: config `webhook.timestamp_tolerance`. */
+  readonly toleranceSeconds: number
   /** The body as UTF-8, byte-order mark kept; bytes that are no UTF-8 are replaced by U+FFFD. */
   text(): string
   /** The parsed body; undefined when it is no JSON. */
   json(): Json | undefined
 }
 
-export function webhookRequest(delivery: {
-  method: string
-  path: string
-  query: string
-  headers: Headers
-  rawBody: Uint8Array
-}): WebhookRequest {
+export interface DeliveryTime {
+  readonly receivedAt: Date
+  readonly toleranceSeconds: number
+}
+
+export function webhookRequest(
+  delivery: {
+    method: string
+    path: string
+    query: string
+    headers: Headers
+    rawBody: Uint8Array
+  } & DeliveryTime,
+): WebhookRequest {
   let parsed: { value: Json | undefined } | undefined
   const text = (): string => new TextDecoder('utf-8', { ignoreBOM: true }).decode(delivery.rawBody)
   return {
@@ -37,6 +48,8 @@ export function webhookRequest(delivery: {
     query: new URLSearchParams(delivery.query),
     headers: delivery.headers,
     rawBody: delivery.rawBody,
+    receivedAt: delivery.receivedAt,
+    toleranceSeconds: delivery.toleranceSeconds,
     text,
     json: () => {
       parsed ??= { value: parseJson(text()) }
@@ -46,7 +59,7 @@ export function webhookRequest(delivery: {
 }
 
 /** The request of a stored row. Pseudo-headers become what they stand for; real ones are as delivered. */
-export function storedWebhookRequest(stored: StoredDelivery): WebhookRequest {
+export function storedWebhookRequest(stored: StoredDelivery & DeliveryTime): WebhookRequest {
   const headers = new Headers()
   for (const [name, values] of Object.entries(stored.headers)) {
     if (name.startsWith(':')) continue
@@ -58,6 +71,8 @@ export function storedWebhookRequest(stored: StoredDelivery): WebhookRequest {
     query: stored.headers[PSEUDO_HEADER.query]?.[0] ?? '',
     headers,
     rawBody: storedBody(stored),
+    receivedAt: stored.receivedAt,
+    toleranceSeconds: stored.toleranceSeconds,
   })
 }
 
@@ -97,26 +112,34 @@ export function verifyHmacSignature(
   return verified
 }
 
+/** So many secrets at once: each one costs an HMAC of the body, for a forger's delivery too. */
+export const MAX_WEBHOOK_SECRETS = 5
+
 /**
  * The webhook secrets in force: `webhook_secret` and those of `webhook_secrets` that have not expired, five at most.
  *
  * @param credentials decrypted
+ * @param now the request's `receivedAt`
  */
 export function activeWebhookSecrets(credentials: Record<string, unknown>, now: Date): string[] {
-  const secrets: string[] = []
-  if (typeof credentials.webhook_secret === 'string') secrets.push(credentials.webhook_secret)
-  if (Array.isArray(credentials.webhook_secrets))
-    for (const entry of credentials.webhook_secrets as unknown[]) {
-      if (typeof entry !== 'object' || entry === null) continue
-      const { secret, expires_at } = entry as { secret?: unknown; expires_at?: unknown }
-      if (typeof secret !== 'string') continue
-      const active = expires_at === null || expires_at === undefined || Date.parse(String(expires_at)) > now.getTime()
-      if (active) secrets.push(secret)
-    }
-  return secrets.filter((secret) => secret !== '').slice(0, MAX_ACTIVE_SECRETS)
+  const current = typeof credentials.webhook_secret === 'string' ? [credentials.webhook_secret] : []
+  const secrets = [...current, ...furtherWebhookSecrets(credentials, now).map(({ secret }) => secret)]
+  return secrets.filter((secret) => secret !== '').slice(0, MAX_WEBHOOK_SECRETS)
 }
 
-const MAX_ACTIVE_SECRETS = 5
+/** Of `webhook_secrets`, those that have not expired, as they stand there. */
+export function furtherWebhookSecrets(
+  credentials: Record<string, unknown>,
+  now: Date,
+): { readonly secret: string; readonly expires_at?: unknown }[] {
+  if (!Array.isArray(credentials.webhook_secrets)) return []
+  return (credentials.webhook_secrets as unknown[]).filter((entry): entry is { secret: string } => {
+    if (typeof entry !== 'object' || entry === null) return false
+    const { secret, expires_at } = entry as { secret?: unknown; expires_at?: unknown }
+    if (typeof secret !== 'string') return false
+    return expires_at === null || expires_at === undefined || Date.parse(String(expires_at)) > now.getTime()
+  })
+}
 
 function parseJson(text: string): Json | undefined {
   try {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@temporalio/client'
 import { BackendUnreachable } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
@@ -20,6 +21,13 @@ export interface TemporalAddress {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
+/** A process that ends waits for so long at most. */
+const MAX_CALL_RETRY_MS = 1_000
+/**
+ * A channel that failed to connect answers every call with that failure until its next try: by gRPC's default 2 minutes
+ * later after a long outage (https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md).
+ */
+const CHANNEL_ARGS = { 'grpc.max_reconnect_backoff_ms': 2_000 }
 
 export function temporalAddress(
   options: TemporalOptions,
@@ -44,8 +52,53 @@ export function connectionOptions(options: TemporalOptions) {
 /** A client that connects when it is first used, so that a process can start while Temporal is away. */
 export function lazyClient(options: TemporalOptions): Client {
   const { Client, Connection } = sdk()
-  const connection = Connection.lazy({ ...connectionOptions(options), connectTimeout: CONNECT_TIMEOUT_MS })
+  const retries = new CallRetries()
+  const connection = Connection.lazy({
+    ...connectionOptions(options),
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    channelArgs: CHANNEL_ARGS,
+    interceptors: [retries.interceptor()],
+  })
+  RETRIES.set(connection, retries)
   return new Client({ connection, namespace: temporalAddress(options).namespace })
+}
+
+/** Closes the connection of a `lazyClient()`, once nothing waits to be tried again on it. */
+export async function closeClient({ connection }: Client): Promise<void> {
+  await RETRIES.get(connection)?.end()
+  await connection.close()
+}
+
+const RETRIES = new WeakMap<object, CallRetries>()
+
+/**
+ * The SDK's own retries of calls that failed for the moment. It has no way to call one off that waits, also where its call
+ * was aborted: on a connection that is closed by then it throws where nobody catches, and ends the process.
+ */
+class CallRetries {
+  #isEnding = false
+  #lastAt = 0
+
+  interceptor() {
+    const { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } = sdk()
+    const usual = defaultGrpcRetryOptions()
+    return makeGrpcRetryInterceptor({
+      retryableDecider: (attempt, status) => !this.#isEnding && usual.retryableDecider(attempt, status),
+      delayFunction: (attempt, status) => {
+        const delayMs = Math.min(usual.delayFunction(attempt, status), MAX_CALL_RETRY_MS)
+        this.#lastAt = Math.max(this.#lastAt, performance.now() + delayMs)
+        return delayMs
+      },
+    })
+  }
+
+  /** Nothing is tried again from here on; waits for what already waits. */
+  async end(): Promise<void> {
+    this.#isEnding = true
+    const leftMs = this.#lastAt - performance.now()
+    // A timer may come up to a millisecond early.
+    if (leftMs > 0) await sleep(leftMs + 2)
+  }
 }
 
 /** @throws BackendUnreachable when Temporal does not answer within 5 s */

@@ -8,6 +8,7 @@ import { scheduleId, workflowId } from '../workflows/messages.ts'
 import { temporalCommands } from './commands.ts'
 import type { TemporalAddress } from './connection.ts'
 import { checkTemporal } from './connection.ts'
+import type { ScheduleNeeds } from './schedules.ts'
 import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './schedules.ts'
 import { sdk } from './sdk.ts'
 import { taskQueuesOf } from './task-queues.ts'
@@ -22,8 +23,16 @@ const POLLED_LATELY_MS = 120_000
 /** `temporal.api.enums.v1.TaskQueueType`: a worker whose activity slots are taken polls for workflow tasks still. */
 const TASK_QUEUE_TYPES = { workflow: 1, activity: 2 } as const
 
-/** @param client made when first asked for */
-export function temporalInspection(client: () => Client, config: Config, where: TemporalAddress): TemporalInspection {
+/**
+ * @param client made when first asked for
+ * @param needs asked each time: a provider may be registered later
+ */
+export function temporalInspection(
+  client: () => Client,
+  config: Config,
+  where: TemporalAddress,
+  needs: ScheduleNeeds,
+): TemporalInspection {
   const prefix = config.cache_prefix
 
   async function ask<T>(question: (client: Client) => Promise<T>): Promise<T> {
@@ -50,7 +59,7 @@ export function temporalInspection(client: () => Client, config: Config, where: 
   /** Names of Schedules under our prefix that the configuration does not ask for. The list may lag behind what is there. */
   function leftOverNames(): Promise<string[]> {
     const begin = scheduleId(prefix, '')
-    const wanted = wantedSchedules(config)
+    const wanted = wantedSchedules(config, needs)
     return ask(async (asked) => {
       const names: string[] = []
       for await (const { scheduleId: id } of asked.schedule.list()) {
@@ -63,9 +72,9 @@ export function temporalInspection(client: () => Client, config: Config, where: 
 
   async function schedules(): Promise<ScheduleState[]> {
     const states: ScheduleState[] = []
-    for (const name of wantedSchedules(config)) {
+    for (const name of wantedSchedules(config, needs)) {
       const found = await describe(name)
-      const differences = found === null ? [] : scheduleDifferences(config, name, found)
+      const differences = found === null ? [] : scheduleDifferences(config, needs, name, found)
       const standing = found === null ? 'missing' : differences.length > 0 ? 'differs' : 'in step'
       states.push(stateOf(scheduleId(prefix, name), name, standing, differences, found))
     }
@@ -82,7 +91,7 @@ export function temporalInspection(client: () => Client, config: Config, where: 
     check: () => checkTemporal(client(), where),
     schedules,
     async applySchedules() {
-      await ask((asked) => ensureSchedules(asked, config))
+      await ask((asked) => ensureSchedules(asked, config, needs))
       for (const name of await leftOverNames()) await ask((asked) => removeSchedule(asked, scheduleId(prefix, name)))
       return schedules()
     },

@@ -1,6 +1,7 @@
 /** Keeps the Temporal Schedules in step with the configuration. An operator's pause survives. */
 import type { Client, ScheduleDescription } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
+import type { ReconcileWebhooksInput } from '../core/webhook-jobs.ts'
 import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.ts'
 import { sdk } from './sdk.ts'
 
@@ -8,16 +9,25 @@ import { sdk } from './sdk.ts'
 const CATCH_UP_SECONDS = 60
 const MINUTE_SECONDS = 60
 
+/** What the wanted Schedules depend on, beyond the configuration. */
+export interface ScheduleNeeds {
+  /** Whether a provider is registered that can list what never arrived. */
+  canReconcile(): boolean
+}
+
 interface Timetable {
   readonly name: string
   readonly workflow: string
   readonly workflowId: string
   readonly everySeconds: number
   readonly taskQueue: string
+  readonly args: readonly unknown[]
+  /** With `schedules.enabled`; false: it is removed. */
+  readonly isWanted: boolean
 }
 
 /** Every Schedule that this release knows, wanted or not. */
-function timetable(config: Config): Timetable[] {
+function timetable(config: Config, { canReconcile }: ScheduleNeeds): Timetable[] {
   const prefix = config.cache_prefix
   return [
     {
@@ -26,25 +36,47 @@ function timetable(config: Config): Timetable[] {
       workflowId: workflowId.dispatchSyncs(prefix),
       everySeconds: MINUTE_SECONDS,
       taskQueue: taskQueue(prefix, config.sync.queue),
+      args: [],
+      isWanted: true,
+    },
+    {
+      name: 'recover-webhooks',
+      workflow: WORKFLOW.recoverWebhooks,
+      workflowId: workflowId.recoverWebhooks(prefix),
+      everySeconds: 5 * MINUTE_SECONDS,
+      taskQueue: taskQueue(prefix, config.webhook.queue),
+      args: [],
+      isWanted: true,
+    },
+    {
+      name: 'reconcile-webhooks',
+      workflow: WORKFLOW.reconcileWebhooks,
+      workflowId: workflowId.reconcileWebhooks(prefix),
+      everySeconds: 60 * MINUTE_SECONDS,
+      taskQueue: taskQueue(prefix, config.webhook.queue),
+      args: [{} satisfies ReconcileWebhooksInput],
+      isWanted: canReconcile(),
     },
   ]
 }
 
-/** Names of the Schedules that the configuration asks for. */
-export function wantedSchedules(config: Config): string[] {
-  return config.schedules.enabled ? timetable(config).map((entry) => entry.name) : []
+/** Names of the Schedules that the configuration and the providers ask for. */
+export function wantedSchedules(config: Config, needs: ScheduleNeeds): string[] {
+  if (!config.schedules.enabled) return []
+  return timetable(config, needs).flatMap(({ name, isWanted }) => (isWanted ? [name] : []))
 }
 
 /**
- * Creates what is missing, updates what differs, and removes ours where the host keeps the timing itself. Several workers
- * may do it at the same moment.
+ * Creates what is missing, updates what differs, and removes ours that are not wanted: where the host keeps the timing
+ * itself, or no provider has a use for it. Several workers may do it at the same moment.
  *
  * A Schedule of a name that this release does not know stays: it may be a newer release's, whose workers run beside ours.
  */
-export async function ensureSchedules(client: Client, config: Config): Promise<void> {
-  for (const entry of timetable(config)) {
+export async function ensureSchedules(client: Client, config: Config, needs: ScheduleNeeds): Promise<void> {
+  const wanted = wantedSchedules(config, needs)
+  for (const entry of timetable(config, needs)) {
     const id = scheduleId(config.cache_prefix, entry.name)
-    if (!config.schedules.enabled) {
+    if (!wanted.includes(entry.name)) {
       await removeSchedule(client, id)
       continue
     }
@@ -68,8 +100,13 @@ export async function removeSchedule(client: Client, id: string): Promise<void> 
 }
 
 /** What of a Schedule on the server is not as the configuration says, in words; its pause is not ours to judge. */
-export function scheduleDifferences(config: Config, name: string, found: ScheduleDescription): string[] {
-  const entry = timetable(config).find((candidate) => candidate.name === name)
+export function scheduleDifferences(
+  config: Config,
+  needs: ScheduleNeeds,
+  name: string,
+  found: ScheduleDescription,
+): string[] {
+  const entry = timetable(config, needs).find((candidate) => candidate.name === name)
   if (entry === undefined) return []
   const { action, spec, policies } = found
   const intervals = spec.intervals?.map((interval) => `${interval.every / 1_000} s`) ?? []
@@ -95,7 +132,7 @@ function definitionOf(entry: Timetable) {
       workflowType: entry.workflow,
       workflowId: entry.workflowId,
       taskQueue: entry.taskQueue,
-      args: [],
+      args: [...entry.args],
     },
     policies: { overlap: sdk().ScheduleOverlapPolicy.SKIP, catchupWindow: CATCH_UP_SECONDS * 1_000 },
   }

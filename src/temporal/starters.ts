@@ -1,25 +1,30 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Client, WorkflowHandle } from '@temporalio/client'
+import type { Client, Workflow, WorkflowHandle, WorkflowResultType, WorkflowStartOptions } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import { BackendUnreachable } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
+import type {
+  ProcessWebhookInput,
+  ProcessWebhookResult,
+  ReconcileWebhooksInput,
+  ReconcileWebhooksResult,
+  RecoverWebhooksResult,
+} from '../core/webhook-jobs.ts'
 import type { WorkflowStarters } from '../framework.ts'
 import type { InboxInput, SyncInput } from '../workflows/messages.ts'
 import { arrived, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.ts'
+import { closeClient } from './connection.ts'
 import { sdk } from './sdk.ts'
+import { WakeUps } from './wake-ups.ts'
 
-/** Wake-ups of one integration are so far apart at least; the inbox takes many rows at once anyway. */
-const WAKE_EVERY_MS = 200
 /** How long a question may wait for Temporal's answer. */
 const ANSWER_TIMEOUT_MS = 5_000
 /** A run ends its activities first; a dead worker's are given up after 20 s (activity-options.ts). */
 const CANCEL_TIMEOUT_MS = 30_000
 /** How long a wake-up that is under way at the end is waited for. */
 const LAST_WAKE_MS = 2_000
-const FIRST_RETRY_MS = 1_000
-const LAST_RETRY_MS = 60_000
+const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
 
 /** @param client made when first asked for: a process without Temporal (a CLI that only reads) never connects */
 export function temporalStarters(
@@ -31,68 +36,93 @@ export function temporalStarters(
   const prefix = config.cache_prefix
   const syncHandle = (integrationId: number) =>
     client().workflow.getHandle(workflowId.syncIntegration(prefix, integrationId))
-  const inboxes = new Map<number, Waker>()
+  const webhookQueue = taskQueue(prefix, config.webhook.queue)
+  const inboxes = new WakeUps({
+    async send(integrationId, signal) {
+      const asked = client()
+      await asked.withAbortSignal(signal, () =>
+        inTime(asked, () =>
+          asked.workflow.signalWithStart(WORKFLOW.webhookInbox, {
+            workflowId: workflowId.webhookInbox(prefix, integrationId),
+            taskQueue: webhookQueue,
+            args: [{ integrationId } satisfies InboxInput],
+            signal: arrived,
+            signalArgs: [],
+          }),
+        ),
+      )
+    },
+    onFailure: (integrationId, error, waitMs) =>
+      logger.warn(
+        {
+          event: 'inbox.wake_failed',
+          integration: integrationId,
+          retry_in_ms: waitMs,
+          error: errorLine(error, 300),
+        },
+        'an inbox could not be woken; the rows are stored, it is tried again',
+      ),
+  })
+
+  const startWebhookJob = (input: ProcessWebhookInput) =>
+    startOnce<(input: ProcessWebhookInput) => Promise<ProcessWebhookResult>>(client(), WORKFLOW.processWebhook, {
+      workflowId: workflowId.processWebhook(prefix, input.webhookId),
+      taskQueue: webhookQueue,
+      args: [input],
+    })
 
   return {
-    wakeInbox(integrationId) {
-      let waker = inboxes.get(integrationId)
-      if (waker === undefined) {
-        waker = new Waker(
-          () =>
-            client().workflow.signalWithStart(WORKFLOW.webhookInbox, {
-              workflowId: workflowId.webhookInbox(prefix, integrationId),
-              taskQueue: taskQueue(prefix, config.webhook.queue),
-              args: [{ integrationId } satisfies InboxInput],
-              signal: arrived,
-              signalArgs: [],
-            }),
-          (error, waitMs) =>
-            logger.warn(
-              {
-                event: 'inbox.wake_failed',
-                integration: integrationId,
-                retry_in_ms: waitMs,
-                error: errorLine(error, 300),
-              },
-              'an inbox could not be woken; the rows are stored, it is tried again',
-            ),
-          () => inboxes.delete(integrationId),
-        )
-        inboxes.set(integrationId, waker)
-      }
-      waker.wake()
-    },
+    wakeInbox: (integrationId) => inboxes.wake(integrationId),
 
     async startSync(integrationId, provider) {
       const input: SyncInput = { integrationId }
-      const start = () =>
-        client().workflow.start(WORKFLOW.syncIntegration, {
-          workflowId: workflowId.syncIntegration(prefix, integrationId),
-          taskQueue: taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue),
-          args: [input],
-          workflowIdConflictPolicy: 'FAIL',
-        })
-      try {
-        await answered(client(), start)
-        return 'started'
-      } catch (error) {
-        if (error instanceof sdk().WorkflowExecutionAlreadyStartedError) return 'already running'
-        throw error
-      }
+      const run = await startOnce(client(), WORKFLOW.syncIntegration, {
+        workflowId: workflowId.syncIntegration(prefix, integrationId),
+        taskQueue: taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue),
+        args: [input],
+      })
+      return run === null ? 'already running' : 'started'
     },
 
-    async startHandler(handler, input) {
-      try {
-        await client().workflow.start(handler.workflow, {
-          workflowId: workflowId.webhookHandler(prefix, input.webhookId),
-          taskQueue: handler.taskQueue ?? taskQueue(prefix, config.webhook.queue),
-          args: [input],
-          workflowIdReusePolicy: 'REJECT_DUPLICATE',
-        })
-      } catch (error) {
-        // The attempt before this one started it, and died before it could say so.
-        if (!(error instanceof sdk().WorkflowExecutionAlreadyStartedError)) throw error
-      }
+    async startHandler(handler, input, replayAttempt) {
+      // Null: the attempt before this one started it, and died before it could say so.
+      await startOnce(client(), handler.workflow, {
+        workflowId: workflowId.webhookHandler(prefix, input.webhookId, replayAttempt),
+        taskQueue: handler.taskQueue ?? webhookQueue,
+        args: [input],
+        workflowIdReusePolicy: 'REJECT_DUPLICATE',
+      })
+    },
+
+    async startProcessWebhook(input) {
+      return (await startWebhookJob(input)) === null ? 'already running' : 'started'
+    },
+
+    async runProcessWebhook(input) {
+      const job = await startWebhookJob(input)
+      return job === null ? 'already running' : resultOf(client(), job)
+    },
+
+    async runRecovery() {
+      const asked = client()
+      const run = await answered(asked, () =>
+        asked.workflow.start<() => Promise<RecoverWebhooksResult>>(WORKFLOW.recoverWebhooks, {
+          workflowId: workflowId.recoverWebhooks(prefix),
+          taskQueue: webhookQueue,
+          // Whoever comes later waits for the run that there is: it takes up all that is due.
+          workflowIdConflictPolicy: 'USE_EXISTING',
+        }),
+      )
+      return resultOf(asked, run)
+    },
+
+    async runReconciliation(input) {
+      const run = await startOnce<(input: ReconcileWebhooksInput) => Promise<ReconcileWebhooksResult>>(
+        client(),
+        WORKFLOW.reconcileWebhooks,
+        { workflowId: workflowId.reconcileWebhooks(prefix), taskQueue: webhookQueue, args: [input] },
+      )
+      return run === null ? 'already running' : resultOf(client(), run)
     },
 
     isSyncRunning: (integrationId) => isRunning(client(), syncHandle(integrationId)),
@@ -110,8 +140,8 @@ export function temporalStarters(
 
     async close() {
       // A command that ends right after its wake-up was asked for must not take it along.
-      await Promise.all([...inboxes.values()].map((waker) => waker.stop(LAST_WAKE_MS)))
-      await client().connection.close()
+      await inboxes.stop(LAST_WAKE_MS)
+      await closeClient(client())
     },
   }
 }
@@ -143,15 +173,59 @@ async function unlessGone<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
+/** Starts a workflow. Null: one of its id lives, or, with `REJECT_DUPLICATE`, has lived. @throws BackendUnreachable */
+async function startOnce<T extends Workflow>(
+  client: Client,
+  workflow: string,
+  options: WorkflowStartOptions<T>,
+): Promise<WorkflowHandle<T> | null> {
+  try {
+    return await answered(client, () =>
+      client.workflow.start<T>(workflow, { workflowIdConflictPolicy: 'FAIL', ...options }),
+    )
+  } catch (error) {
+    if (error instanceof sdk().WorkflowExecutionAlreadyStartedError) return null
+    throw error
+  }
+}
+
+/** Waits for a workflow's end, however long that takes. @throws BackendUnreachable; an error with what it ended with */
+async function resultOf<T extends Workflow>(client: Client, handle: WorkflowHandle<T>): Promise<WorkflowResultType<T>> {
+  try {
+    return await handle.result()
+  } catch (error) {
+    if (!(error instanceof sdk().WorkflowFailedError)) throw unreachable(client, error)
+    throw new Error(`The workflow ${handle.workflowId} has no result: ${errorLine(rootOf(error), 300)}`, {
+      cause: error,
+    })
+  }
+}
+
+/** An activity's error is wrapped twice on its way here. */
+function rootOf(error: Error): Error {
+  return error.cause instanceof Error ? rootOf(error.cause) : error
+}
+
 /** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */
 async function answered<T>(client: Client, ask: () => Promise<T>): Promise<T> {
   try {
-    return await client.withDeadline(Date.now() + ANSWER_TIMEOUT_MS, ask)
+    return await inTime(client, ask)
   } catch (error) {
-    if (error instanceof sdk().WorkflowExecutionAlreadyStartedError || error instanceof sdk().WorkflowNotFoundError)
-      throw error
+    if (isRefusal(error)) throw error
     throw unreachable(client, error)
   }
+}
+
+/** A call that hangs on a connection of the time before an outage ends, and the next one takes a new connection. */
+function inTime<T>(client: Client, ask: () => Promise<T>): Promise<T> {
+  return client.withDeadline(Date.now() + ANSWER_TIMEOUT_MS, ask)
+}
+
+/** Temporal has answered, and the same question would get the same answer. */
+function isRefusal(error: unknown): boolean {
+  if (error instanceof sdk().WorkflowExecutionAlreadyStartedError) return true
+  if (error instanceof sdk().WorkflowNotFoundError) return true
+  return (error as { cause?: { code?: unknown } }).cause?.code === GRPC_INVALID_ARGUMENT
 }
 
 function unreachable(client: Client, error: unknown): BackendUnreachable {
@@ -163,70 +237,4 @@ function unreachable(client: Client, error: unknown): BackendUnreachable {
 
 function addressOf({ connection }: Client): string {
   return connection instanceof sdk().Connection ? connection.options.address : 'its address'
-}
-
-/**
- * One wake-up in flight at a time; what comes meanwhile is one more afterwards. A failed one is tried again, ever more
- * slowly: nothing is lost by it, since the rows are stored.
- */
-class Waker {
-  #inFlight = false
-  #dirty = false
-  #stopped = false
-  #timer: NodeJS.Timeout | undefined
-  #sending: Promise<unknown> = Promise.resolve()
-  #retryMs = FIRST_RETRY_MS
-  readonly #send: () => Promise<unknown>
-  readonly #onFailure: (error: unknown, waitMs: number) => void
-  readonly #onIdle: () => void
-
-  constructor(send: () => Promise<unknown>, onFailure: (error: unknown, waitMs: number) => void, onIdle: () => void) {
-    this.#send = send
-    this.#onFailure = onFailure
-    this.#onIdle = onIdle
-  }
-
-  wake(): void {
-    if (this.#inFlight) this.#dirty = true
-    else void this.#run()
-  }
-
-  /** Nothing new; what is under way may still arrive, and so may one that waits its turn. */
-  async stop(withinMs: number): Promise<void> {
-    const isOwed = this.#dirty
-    this.#stopped = true
-    clearTimeout(this.#timer)
-    const last = this.#sending.then(() => (isOwed ? this.#send() : undefined)).catch(() => {})
-    await Promise.race([last, sleep(withinMs, undefined, { ref: false })])
-  }
-
-  async #run(): Promise<void> {
-    this.#inFlight = true
-    this.#dirty = false
-    let waitMs = WAKE_EVERY_MS
-    try {
-      const sent = this.#send()
-      this.#sending = sent
-      await sent
-      this.#retryMs = FIRST_RETRY_MS
-    } catch (error) {
-      if (this.#stopped) return
-      waitMs = this.#retryMs
-      this.#retryMs = Math.min(this.#retryMs * 2, LAST_RETRY_MS)
-      this.#dirty = true
-      this.#onFailure(error, waitMs)
-    }
-    if (this.#stopped) return
-    this.#timer = setTimeout(() => this.#next(), waitMs)
-    // A wake-up that waits must not keep a process alive that has nothing else to do.
-    this.#timer.unref()
-  }
-
-  #next(): void {
-    if (this.#dirty) void this.#run()
-    else {
-      this.#inFlight = false
-      this.#onIdle()
-    }
-  }
 }

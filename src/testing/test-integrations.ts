@@ -123,7 +123,7 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
   })
   const database = await started
 
-  const starts: Started = { wokenInboxes: [], startedSyncs: [], startedWorkflows: [] }
+  const starts: Started = { wokenInboxes: [], startedSyncs: [], startedWorkflows: [], startedWebhookJobs: [] }
   const fakes = new FakeRequests()
   const real = framework.request
   Object.assign(framework, {

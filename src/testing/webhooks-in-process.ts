@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { webhookActivities } from '../activities/webhooks.ts'
 import { claimOf } from '../core/claim.ts'
-import { integrationsWithPendingWebhooks } from '../db/queries/webhooks.ts'
+import { integrationsToWake } from '../db/queries/webhook-arrivals.ts'
 import type { Framework } from '../framework.ts'
 
 const BATCH_ROWS = 200
@@ -16,7 +16,7 @@ export async function processPending(framework: Framework): Promise<ProcessedWeb
   const surroundings = { cancellationSignal: new AbortController().signal, info: { attempt: 1 } }
   const { processPendingWebhooks } = webhookActivities(framework, () => surroundings)
   const total = { processed: 0, failed: 0 }
-  for (const integrationId of await integrationsWithPendingWebhooks(framework.db, framework.tables)) {
+  for (const integrationId of await integrationsToWake(framework.db, framework.tables)) {
     const runId = randomUUID()
     for (let batch = 1; ; batch += 1) {
       const claim = claimOf(runId, batch)

@@ -1,10 +1,13 @@
 /** What the framework would ask of Temporal: written down, so that the test runs it when it wants to. */
+import type { ProcessWebhookInput } from '../core/webhook-jobs.ts'
 import type { HandlerInput, TemporalInspection, WorkflowStarters } from '../framework.ts'
 
 export interface StartedWorkflow {
   readonly workflow: string
   readonly taskQueue?: string
   readonly input: HandlerInput
+  /** The attempt that began the webhook's last replay; null: never replayed. */
+  readonly replayAttempt: number | null
 }
 
 export interface Started {
@@ -14,6 +17,8 @@ export interface Started {
   readonly startedSyncs: number[]
   /** Workflows of the host's own that handle a webhook. */
   readonly startedWorkflows: StartedWorkflow[]
+  /** Jobs of one webhook that recovery asked for. */
+  readonly startedWebhookJobs: ProcessWebhookInput[]
 }
 
 export function recordingStarters(started: Started): WorkflowStarters {
@@ -26,12 +31,19 @@ export function recordingStarters(started: Started): WorkflowStarters {
       started.startedSyncs.push(integrationId)
       return 'started'
     },
-    async startHandler(handler, input) {
-      const attempt = JSON.stringify([handler.workflow, input.webhookId])
-      if (handled.has(attempt)) return
-      handled.add(attempt)
-      started.startedWorkflows.push({ ...handler, input })
+    async startHandler(handler, input, replayAttempt) {
+      const id = JSON.stringify([input.webhookId, replayAttempt])
+      if (handled.has(id)) return
+      handled.add(id)
+      started.startedWorkflows.push({ ...handler, input, replayAttempt })
     },
+    async startProcessWebhook(input) {
+      started.startedWebhookJobs.push(input)
+      return 'started'
+    },
+    runProcessWebhook: () => needsServer('the replay of one webhook'),
+    runRecovery: () => needsServer('recovery'),
+    runReconciliation: () => needsServer('reconciliation'),
     isSyncRunning: async (integrationId) => started.startedSyncs.includes(integrationId),
     async cancelSync(integrationId) {
       const at = started.startedSyncs.indexOf(integrationId)
@@ -39,6 +51,10 @@ export function recordingStarters(started: Started): WorkflowStarters {
     },
     close: async () => {},
   }
+}
+
+async function needsServer(what: string): Promise<never> {
+  throw new TypeError(`${what} needs a Temporal server, and the testing kit has none`)
 }
 
 /** A Temporal that answers and has nothing in it. What it can't stand in for says so. */

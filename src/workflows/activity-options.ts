@@ -49,3 +49,11 @@ export function listing(timeoutSeconds: number, totalSeconds: number): ActivityO
     retry: { initialInterval: '10 seconds', backoffCoefficient: 3, maximumAttempts: 5 },
   }
 }
+
+/** One integration's reconciliation: what it did not get to, or what failed, comes with the next run, an hour later. */
+export const reconciliation: ActivityOptions = {
+  startToCloseTimeout: '30 minutes',
+  heartbeatTimeout: HEARTBEAT_TIMEOUT,
+  cancellationType,
+  retry: { initialInterval: '10 seconds', backoffCoefficient: 3, maximumAttempts: 3 },
+}

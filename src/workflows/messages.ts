@@ -4,9 +4,13 @@
  * Rule: docs/behaviour/workflows.md.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
+import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
 
 export const WORKFLOW = {
   webhookInbox: 'webhookInbox',
+  processWebhook: 'processWebhook',
+  recoverWebhooks: 'recoverWebhooks',
+  reconcileWebhooks: 'reconcileWebhooks',
   dispatchSyncs: 'dispatchSyncs',
   syncIntegration: 'syncIntegration',
 } as const
@@ -16,7 +20,12 @@ export const workflowId = {
   webhookInbox: (prefix: string, integrationId: number) => `${prefix}:webhook-inbox:${integrationId}`,
   dispatchSyncs: (prefix: string) => `${prefix}:dispatch-syncs`,
   syncIntegration: (prefix: string, integrationId: number) => `${prefix}:sync:${integrationId}`,
-  webhookHandler: (prefix: string, webhookId: number) => `${prefix}:webhook-handler:${webhookId}`,
+  processWebhook: (prefix: string, webhookId: number) => `${prefix}:webhook:${webhookId}`,
+  recoverWebhooks: (prefix: string) => `${prefix}:recover-webhooks`,
+  reconcileWebhooks: (prefix: string) => `${prefix}:reconcile-webhooks`,
+  /** @param replayAttempt the attempt that began the last replay: each replay is a start of its own */
+  webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
+    `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,
 } as const
 
 export const scheduleId = (prefix: string, name: string): string => `${prefix}:schedule:${name}`
@@ -44,6 +53,13 @@ export interface InboxState {
 }
 
 export const inboxState = defineQuery<InboxState>('state')
+
+export interface ProcessWebhookState {
+  readonly phase: 'claiming' | 'done'
+  readonly outcome: ProcessWebhookResult | null
+}
+
+export const processWebhookState = defineQuery<ProcessWebhookState>('state')
 
 export interface SyncInput {
   readonly integrationId: number

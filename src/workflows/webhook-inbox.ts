@@ -22,8 +22,8 @@ const BATCH_ROWS = 200
 const MAX_LANES = 4
 /** An inbox without work ends after this time; the next signal starts it again. */
 const IDLE_TIMEOUT = '5 minutes'
-/** Keeps a history short of 5,000 events: a batch costs some six. */
-const MAX_BATCHES = 500
+/** Keeps a history short of 5,000 events: a batch costs some six, and with a signal and a wait of its own eleven. */
+const MAX_BATCHES = 400
 
 const fast = proxyLocalActivities<Activities>(fastBatch)
 

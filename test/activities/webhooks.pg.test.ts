@@ -2,6 +2,7 @@
 import { Context } from '@temporalio/activity'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { WebhookBatchResult } from '../../src/activities/webhooks.ts'
+import { BackendUnreachable } from '../../src/core/errors.ts'
 import { connect } from '../../src/db/client.ts'
 import { claimPendingWebhooks, settleWebhooks } from '../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -219,7 +220,7 @@ describe('routing', () => {
     ['the type `__proto__`', '__proto__', { status: 'ignored' }],
     ['the type `toString`', 'toString', { status: 'ignored' }],
   ])('of %s', async (_, eventType, result) => {
-    const to = await routed(handlers)
+    const to = await withHandlers(handlers)
     const row = await makeWebhook(test, to.id, { eventType })
     await batch({ of: to })
     expect(await statusOf(row)).toBe('processed')
@@ -227,14 +228,14 @@ describe('routing', () => {
   })
 
   it('of an own key called `__proto__` finds its handler', async () => {
-    const to = await routed(Object.fromEntries([['__proto__', () => 'own']]))
+    const to = await withHandlers(Object.fromEntries([['__proto__', () => 'own']]))
     await makeWebhook(test, to.id, { eventType: '__proto__' })
     await batch({ of: to })
     expect((await logsOf(test, to.id, 'webhook'))[0]?.resultData).toBe('own')
   })
 
   it('starts a handler that is a workflow, with ids and no payload', async () => {
-    const to = await routed(handlers)
+    const to = await withHandlers(handlers)
     const row = await makeWebhook(test, to.id, { eventType: 'thing.sent', payload: 'a payload' })
     await batch({ of: to })
     expect(await statusOf(row)).toBe('processed')
@@ -242,18 +243,9 @@ describe('routing', () => {
       workflow: 'sendThing',
       taskQueue: 'of-the-host',
       input: { webhookId: row.id, integrationId: to.id, eventType: 'thing.sent' },
+      replayAttempt: null,
     })
   })
-
-  async function routed(map: Record<string, WebhookHandler>): Promise<Integration> {
-    batches += 1
-    const key = `routed-${batches}`
-    test.integrations.register(
-      key,
-      webhookProvider({ handleWebhook: () => ({ byProvider: true }), webhookHandlers: () => map }),
-    )
-    return makeIntegration(test, key)
-  }
 })
 
 describe('a result', () => {
@@ -335,7 +327,7 @@ describe('a settlement', () => {
     ...given,
   })
   const settle = (...outcomes: ReturnType<typeof outcome>[]) =>
-    settleWebhooks(test.framework.db, test.framework.tables, 'webhook', outcomes)
+    settleWebhooks(test.framework.db, test.framework.tables, outcomes)
 
   it.each([
     ['its attempts moved on', { attempts: 2 }],
@@ -355,6 +347,33 @@ describe('a settlement', () => {
     expect(await settle(outcome(row))).toEqual(new Set([row.id]))
     expect(await settle(outcome(row))).toEqual(new Set())
     expect(await logsOf(test, integration.id, 'webhook')).toHaveLength(1)
+  })
+
+  it('whose answer was lost has taken effect: it is counted, and not called superseded', async () => {
+    const row = await pending()
+    const { db } = test.framework
+    const execute = db.execute.bind(db)
+    let settlements = 0
+    Object.assign(db, {
+      async execute(statement: Parameters<typeof execute>[0]) {
+        const answer = await execute(statement)
+        settlements += 1
+        if (settlements === 1) throw new Error('the answer was lost')
+        return answer
+      },
+    })
+    const before = test.lines.length
+    try {
+      expect(await batch()).toMatchObject({ claimed: 1, processed: 1, failed: 0 })
+    } finally {
+      Object.assign(db, { execute })
+    }
+    expect(await webhookOf(test, row.id)).toMatchObject({ status: 'processed', attempts: 1, claim: null })
+    expect(await logsOf(test, integration.id, 'webhook')).toHaveLength(1)
+    expect(test.lines.slice(before).map(({ message }) => message)).toEqual([
+      'a settlement failed; it is tried again',
+      'webhook processed',
+    ])
   })
 
   it('that loses is one `superseded` warning, and no count', async () => {
@@ -399,11 +418,11 @@ describe('a row whose integration can not be read', () => {
   it('has not failed: it waits until the database is back, and then its handler runs, once', async () => {
     // More than run at once, so that the last ones are read after the first handler has run.
     const rows = await Promise.all(Array.from({ length: 8 }, () => pending()))
-    let isAway = false
+    let away: Promise<unknown> | undefined
     handle.mockImplementation(async () => {
-      if (isAway) return
-      isAway = true
-      await test.sql`alter table integrations rename to integrations_away`
+      away ??= test.sql`alter table integrations rename to integrations_away`.execute()
+      await away
+      await until(performance.now() + READ_AGAIN_MS)
     })
     const before = test.lines.length
     const running = batch()
@@ -422,6 +441,146 @@ describe('a row whose integration can not be read', () => {
   })
 })
 
+describe('the integration', () => {
+  it('is read once for all rows that start within 250 ms: seven statements for a batch of 200', async () => {
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers)
+      select ${integration.id}, 'counted-' || n, '{}', '{}' from generate_series(1, 200) n`
+    const startedAt = performance.now()
+    const statements = await countStatements(() => batch())
+    const tookMs = performance.now() - startedAt
+    expect(handle).toHaveBeenCalledTimes(200)
+    // What an earlier try holds, the claim, the integration, and 4 settlements of 50.
+    expect(statements).toBeGreaterThanOrEqual(7)
+    // On a slow machine the integration is read again, and fewer outcomes are there when they are settled.
+    expect(statements).toBeLessThanOrEqual(7 + tookMs / 250 + tookMs / 100)
+  })
+
+  it('switched off under a batch turns away what starts 250 ms later', async () => {
+    const rows = await Promise.all(Array.from({ length: 5 }, () => pending()))
+    const started = occasion()
+    handle.mockImplementation(async () => {
+      started.happen()
+      await off
+      await until(performance.now() + READ_AGAIN_MS)
+    })
+    const off = started.happened.then(() => integration.disable())
+    expect(await batch()).toMatchObject({ processed: 4, failed: 1 })
+    const last = await webhookOf(test, Math.max(...rows.map(({ id }) => id)))
+    expect(last).toMatchObject({ status: 'failed', error: 'the integration is switched off' })
+  })
+
+  it('is shared by the handlers of a batch, so none can change what the others see', async () => {
+    const to = await makeIntegration(test, 'acme', { metadata: { list: [1] }, credentials: { nested: { key: 'a' } } })
+    await setIntegration(test, to.id, { syncCursor: { at: [1] } })
+    await makeWebhook(test, to.id)
+    const failures: unknown[] = []
+    handle.mockImplementation(({ metadata, syncCursor, credentialsArray }) => {
+      for (const shared of [metadata, metadata.list, syncCursor, credentialsArray().nested])
+        try {
+          Object.assign(shared as object, { 0: 'changed' })
+        } catch (error) {
+          failures.push(error)
+        }
+    })
+    await batch({ of: to })
+    expect(failures).toEqual([1, 2, 3, 4].map(() => expect.any(TypeError)))
+  })
+})
+
+describe('what a handler is told', () => {
+  it('is which attempt at which webhook it is called for', async () => {
+    const row = await pending({ attempts: 2, eventType: 'made' })
+    await batch()
+    expect(handle.mock.calls[0]?.[2]).toEqual({
+      webhookId: row.id,
+      deliveryId: row.deliveryId,
+      eventType: 'made',
+      attempt: 3,
+      signal: expect.any(AbortSignal),
+    })
+  })
+
+  it('is aborted at webhook.handler_timeout, and what it throws then is too late', async () => {
+    const row = await pending()
+    handle.mockImplementation(
+      (_, __, { signal }) =>
+        new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(new Error(`stopped: ${signal.reason?.code}`)))
+        }),
+    )
+    await batch()
+    expect((await webhookOf(test, row.id)).error).toMatch(/^HandlerTimedOut: /)
+    await expect(handle.mock.results[0]?.value).rejects.toThrow('stopped: handler_timed_out')
+  })
+
+  it('is not aborted when the worker stops: what runs is finished', async () => {
+    const row = await pending()
+    let cancel = (): void => {}
+    handle.mockImplementation(async (_, __, { signal }) => {
+      cancel()
+      await Context.current().cancelled.catch(() => {})
+      return { aborted: signal.aborted }
+    })
+    await batch({
+      onStart: (stop) => {
+        cancel = stop
+      },
+    })
+    expect(await statusOf(row)).toBe('processed')
+    expect((await logsOf(test, integration.id, 'webhook'))[0]?.resultData).toEqual({ aborted: false })
+  })
+})
+
+describe('a handler that is a workflow', () => {
+  it('goes back to pending, the attempt not counted, when Temporal can not be told; others of the batch run', async () => {
+    const to = await withHandlers({ 'thing.sent': { workflow: 'sendThing' } })
+    const rows = [await makeWebhook(test, to.id, { eventType: 'thing.sent' }), await makeWebhook(test, to.id)]
+    const { startHandler } = test.framework.workflows
+    Object.assign(test.framework.workflows, {
+      startHandler: () => Promise.reject(new BackendUnreachable('Temporal', 'nowhere', { remedy: '' })),
+    })
+    try {
+      expect(await batch({ of: to, limit: 5 })).toEqual({
+        claimed: 5,
+        processed: 1,
+        failed: 0,
+        slowestMs: expect.any(Number),
+      })
+    } finally {
+      Object.assign(test.framework.workflows, { startHandler })
+    }
+    expect(await webhookOf(test, rows[0]?.id ?? 0)).toMatchObject({ status: 'pending', attempts: 0, claim: null })
+    expect(await logsOf(test, to.id, 'webhook')).toHaveLength(1)
+    expect(await batch({ of: to })).toMatchObject({ claimed: 1, processed: 1 })
+    expect(await webhookOf(test, rows[0]?.id ?? 0)).toMatchObject({ status: 'processed', attempts: 1 })
+  })
+
+  it('fails when its start is refused', async () => {
+    const to = await withHandlers({ 'thing.sent': { workflow: 'sendThing' } })
+    const row = await makeWebhook(test, to.id, { eventType: 'thing.sent' })
+    const { startHandler } = test.framework.workflows
+    Object.assign(test.framework.workflows, { startHandler: () => Promise.reject(new TypeError('no such queue')) })
+    try {
+      await batch({ of: to })
+    } finally {
+      Object.assign(test.framework.workflows, { startHandler })
+    }
+    expect(await webhookOf(test, row.id)).toMatchObject({ status: 'failed', error: 'TypeError: no such queue' })
+  })
+})
+
+describe('a row that was replayed', () => {
+  it('is logged as `webhook_replay`, and its handler workflow is a start of its own', async () => {
+    const to = await withHandlers({ 'thing.sent': { workflow: 'sendThing' } })
+    await makeWebhook(test, to.id, { eventType: 'thing.sent', attempts: 3, replayAttempt: 3 })
+    await batch({ of: to })
+    expect(await logsOf(test, to.id, 'webhook')).toEqual([])
+    expect(await logsOf(test, to.id, 'webhook_replay')).toHaveLength(1)
+    expect(test.starts.handlers.at(-1)).toMatchObject({ replayAttempt: 3 })
+  })
+})
+
 describe('a second try of the same batch', () => {
   const claim = 'run-x:7'
 
@@ -434,9 +593,22 @@ describe('a second try of the same batch', () => {
     expect(await webhookOf(test, row.id)).toMatchObject({ status: 'processed', attempts: 2, claim: null })
   })
 
-  it('takes them up one at a time', async () => {
+  it('runs rows of a first loss beside each other', async () => {
     await held(1, claim)
     await held(1, claim)
+    const both = occasion()
+    let running = 0
+    handle.mockImplementation(async () => {
+      running += 1
+      if (running === 2) both.happen()
+      await both.happened
+    })
+    expect(await batch({ claim })).toMatchObject({ processed: 2, failed: 0 })
+  })
+
+  it('runs one at a time what has lost more than one worker', async () => {
+    await held(2, `${claim}:1`)
+    await held(2, `${claim}:1`)
     let running = 0
     handle.mockImplementation(async () => {
       running += 1
@@ -522,6 +694,41 @@ function batch({
   batches += 1
   const input = { integrationId: of.id, claim: claim ?? `run:${batches}`, limit }
   return runActivity(test.activities.processPendingWebhooks, input, { ...(onStart && { onStart }) })
+}
+
+/** An integration of a provider of its own. */
+async function withHandlers(map: Record<string, WebhookHandler>): Promise<Integration> {
+  batches += 1
+  const key = `routed-${batches}`
+  test.integrations.register(
+    key,
+    webhookProvider({ handleWebhook: () => ({ byProvider: true }), webhookHandlers: () => map }),
+  )
+  return makeIntegration(test, key)
+}
+
+/** What a batch knows of an integration is read again after this time, with a little room. */
+const READ_AGAIN_MS = 260
+
+async function until(moment: number): Promise<void> {
+  await vi.waitFor(() => expect(performance.now()).toBeGreaterThan(moment), { interval: 10 })
+}
+
+/** Statements that Drizzle sends meanwhile. */
+async function countStatements(work: () => Promise<unknown>): Promise<number> {
+  const { session } = test.framework.db._
+  const prepareQuery = session.prepareQuery.bind(session)
+  let statements = 0
+  session.prepareQuery = (...given) => {
+    statements += 1
+    return prepareQuery(...given)
+  }
+  try {
+    await work()
+  } finally {
+    session.prepareQuery = prepareQuery
+  }
+  return statements
 }
 
 function pending(values = {}) {

@@ -76,8 +76,9 @@ describe('a webhook signature', () => {
 
   it.each([
     ['no end', undefined, true],
-    ['an end to come', '2999-01-01T00:00:00Z', true],
-    ['an end that is over', '2000-01-01T00:00:00Z', false],
+    ['an end after the delivery came in', '2026-01-01T00:00:00.001Z', true],
+    ['an end when it came in', '2026-01-01T00:00:00Z', false],
+    ['an end that was over', '2000-01-01T00:00:00Z', false],
   ])('by an older secret with %s', (_, expires_at, verified) => {
     const credentials = { webhook_secret: 'new', webhook_secrets: [{ secret: SECRET, expires_at }] }
     expect(
@@ -100,6 +101,10 @@ describe('a delivery', () => {
     expect(provider.webhookDeliveryId(request('', header === undefined ? {} : { 'x-github-delivery': header }))).toBe(
       id,
     )
+  })
+
+  it('has an id that nobody signed', () => {
+    expect(provider.deliveryIdSigned).toBe(false)
   })
 
   it('has its type in X-GitHub-Event, or none', () => {
@@ -245,7 +250,8 @@ describe('what an integration holds', () => {
 
 function request(body: string | Uint8Array, headers: Record<string, string>) {
   const rawBody = typeof body === 'string' ? new TextEncoder().encode(body) : body
-  return webhookRequest({ method: 'POST', path: '/', query: '', headers: new Headers(headers), rawBody })
+  const delivery = { method: 'POST', path: '/', query: '', headers: new Headers(headers), rawBody }
+  return webhookRequest({ ...delivery, receivedAt: new Date('2026-01-01T00:00:00Z'), toleranceSeconds: 300 })
 }
 
 function integrationWith(

@@ -3,13 +3,14 @@ import { Hono } from 'hono'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import { middlewareOf } from '../../src/api/middleware.ts'
+import type { ReconcilesWebhooks } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
 import { CREDENTIALS, sign, webhookProvider } from '../support/providers.ts'
-import { makeIntegration } from '../support/rows.ts'
+import { makeIntegration, makeWebhook } from '../support/rows.ts'
 
 /**
  * Ways of calling: nobody, tokens (read, operate, wrong), sessions (read, operate, operate without a CSRF token, operate from a
@@ -36,6 +37,12 @@ const MATRIX = `
   DELETE api/id       401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   POST api/enable     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   POST api/disable    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  POST api/reconcile  401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  POST api/rotate     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  GET api/webhooks    401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  GET api/webhook     401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  POST api/replay     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  POST api/replay/id  401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
   GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
   GET web             401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
   POST web            401    403   200    401    403     200       200       403       200 401 401 401    200   401    401     403      401
@@ -66,13 +73,21 @@ let database: TestDatabase
 let places: Record<Kind, Place>
 let id: number
 let otherId: number
+let listingId: number
+/** Settled, so that it can be replayed. */
+let webhookId: number
 /** How far the clock is off; a link made an hour ago has expired by now. */
 let offsetMs = 0
 
 beforeAll(async () => {
   database = await createTestDatabase()
   const clock = { now: () => new Date(Date.now() + offsetMs) }
-  const shared = { providers: { acme: webhookProvider() }, encryptionKeys: encryptionKey('shared'), clock }
+  const listing: ReconcilesWebhooks = {
+    ...webhookProvider(),
+    reconcileLookbackSeconds: 60,
+    missedWebhooks: () => expect.unreachable('the workflow asks'),
+  }
+  const shared = { providers: { acme: webhookProvider(), listing }, encryptionKeys: encryptionKey('shared'), clock }
   const tokens = { operator: { tokens: TOKENS } }
   places = {
     tokens: place(testIntegrations(database.url, { ...shared, baseUrl: BASE_URL, config: tokens })),
@@ -81,6 +96,8 @@ beforeAll(async () => {
   }
   id = (await makeIntegration(places.tokens.test, 'acme')).id
   otherId = (await makeIntegration(places.tokens.test, 'acme')).id
+  listingId = (await makeIntegration(places.tokens.test, 'listing')).id
+  webhookId = (await makeWebhook(places.tokens.test, id, { status: 'processed', attempts: 1 })).id
 })
 
 afterAll(async () => {
@@ -91,6 +108,8 @@ afterAll(async () => {
 function place(test: TestIntegrations): Place {
   const { integrations, framework } = test
   Object.assign(framework, { temporal: { ...framework.temporal, check: async () => {} } })
+  const reconciled = { integrations: 1, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0 }
+  Object.assign(framework.workflows, { runReconciliation: async () => reconciled })
   const behind = (name: string): Hono => {
     const app = new Hono()
     for (const action of ['authorize', 'revoke']) {
@@ -208,6 +227,12 @@ async function statusOf(route: string, caller: string): Promise<number> {
     'api/id': { path: `${API}/integrations/${target}`, ...(method === 'PATCH' ? json({ name: 'renamed' }) : {}) },
     'api/enable': { path: `${API}/integrations/${id}/enable` },
     'api/disable': { path: `${API}/integrations/${otherId}/disable` },
+    'api/reconcile': { path: `${API}/integrations/${listingId}/reconcile` },
+    'api/rotate': { path: `${API}/integrations/${otherId}/rotate-webhook-secret` },
+    'api/webhooks': { path: `${API}/webhooks` },
+    'api/webhook': { path: `${API}/webhooks/${webhookId}` },
+    'api/replay': { path: `${API}/webhooks/replay`, ...json({ integration: otherId }) },
+    'api/replay/id': { path: `${API}/webhooks/${webhookId}/replay` },
     'api/unknown': { path: `${API}/nothing` },
   }
   const oauth: (typeof routes)[string] = {

@@ -1,28 +1,6 @@
-import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
-const QUICK_SECONDS = 60
-
-interface Printed {
-  readonly name: string
-  readonly machine: string
-  readonly figures: readonly { readonly name: string; readonly value: number; readonly unit: string }[]
-  readonly targets: readonly { readonly value: number; readonly goal: number; readonly met: boolean }[]
-}
-
-/** As `npm run bench` runs it. */
-function bench(...words: string[]): Promise<{ code: number; stdout: string; stderr: string; seconds: number }> {
-  const startedAt = performance.now()
-  const script = ['--import', 'tsx', '--conditions=durable-source', 'bench/main.ts', ...words]
-  return new Promise((resolve) => {
-    execFile(process.execPath, script, { cwd: ROOT, timeout: 150_000 }, (error, stdout, stderr) => {
-      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1
-      resolve({ code, stdout, stderr, seconds: (performance.now() - startedAt) / 1_000 })
-    })
-  })
-}
+import type { Printed } from './bench-command.ts'
+import { bench, QUICK_SECONDS } from './bench-command.ts'
 
 describe('the bench command', () => {
   it('measures outbound calls quickly, and says so in a line of JSON', async () => {

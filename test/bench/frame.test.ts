@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Contender, Figure } from '../../bench/frame.ts'
-import { compare, inTurn, jsonLine, median, table } from '../../bench/frame.ts'
+import { compare, inTurn, jsonLine, median, percentile, table, target } from '../../bench/frame.ts'
 
 const rate = (name: string, value: number): Figure => ({ name, value, unit: 'calls/s' })
 const millis = (name: string, value: number): Figure => ({ name, value, unit: 'ms' })
@@ -22,6 +22,24 @@ describe('the median', () => {
 
   it.each([[[]], [[1, Number.NaN, 2]]])('of %j is refused', (values) =>
     expect(() => median(values)).toThrow(RangeError),
+  )
+})
+
+describe('a percentile', () => {
+  const hundred = Array.from({ length: 100 }, (_, at) => 100 - at)
+  it.each([
+    [hundred, 0.99, 99],
+    [hundred, 1, 100],
+    [hundred, 0, 1],
+    [[7], 0.99, 7],
+    [[2, 1], 0.5, 1],
+    [[10, 9, 100], 0.67, 100],
+  ])('of %j at %d is %d: a value that was measured', (values, share, expected) =>
+    expect(percentile(values, share)).toBe(expected),
+  )
+
+  it.each([[[]], [[1, Number.NaN, 2]]])('of %j is refused', (values) =>
+    expect(() => percentile(values, 0.99)).toThrow(RangeError),
   )
 })
 
@@ -80,6 +98,19 @@ describe('comparing', () => {
   })
 })
 
+describe('an absolute goal', () => {
+  it.each([
+    [30, 'at most', 30, true],
+    [30.1, 'at most', 30, false],
+    [500, 'at least', 500, true],
+    [499, 'at least', 500, false],
+    [Number.NaN, 'at most', 30, false],
+  ] as const)('%d, %s %d: met: %s', (value, direction, goal, isMet) => {
+    const judged = target(millis('idle', value), { direction, value: goal })
+    expect(judged).toMatchObject({ name: `idle, ${direction}`, peer: null, value, isMet })
+  })
+})
+
 describe('what is printed', () => {
   const outcome = {
     figures: [rate('ours', 1_234.5), rate('peer', 2_000), millis('idle', 0.1234)],
@@ -104,6 +135,22 @@ describe('what is printed', () => {
       ['one: 3.00 ms', 'bare: 1.00 ms', '+2.00 ms', '<= 1.5 ms', 'NOT MET'],
       ['idle: 0.123 ms', '', '', '', ''],
     ])
+  })
+
+  it('has a line for an absolute goal, and one for what was left out', () => {
+    const idle = target(millis('idle', 31.4), { direction: 'at most', value: 30 })
+    const lines = table({ figures: [idle.figure], comparisons: [idle], leftOut: ['a minute of load', 'many'] }).split(
+      '\n',
+    )
+    expect(lines.slice(2)).toEqual([
+      '| idle: 31.4 ms |      |       | <= 30 ms | NOT MET |',
+      '',
+      'Left out by --quick: a minute of load; many.',
+    ])
+    expect(JSON.parse(jsonLine('x', 'y', { figures: [], comparisons: [idle], leftOut: ['many'] }))).toMatchObject({
+      targets: [{ name: 'idle, at most', value: 31.4, goal: 30, met: false }],
+      leftOut: ['many'],
+    })
   })
 
   it('is one line of JSON', () => {

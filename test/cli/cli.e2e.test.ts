@@ -5,11 +5,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest'
 import type { Integrations } from '../../src/integrations.ts'
 import { createIntegrations } from '../../src/integrations.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -18,7 +17,7 @@ import type { Output } from '../support/output.ts'
 import { outputOf } from '../support/output.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 
-const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
+const INSTALLED = inject('installed')
 const KEY = `k1:${randomBytes(32).toString('base64')}`
 const TOKEN = 'gho_abracadabra'
 const PASSWORD = 'open-sesame'
@@ -58,9 +57,7 @@ const children = new Set<ChildProcess>()
 beforeAll(async () => {
   server = await sharePostgres()
   database = await createTestDatabase({ adminUrl: server.url })
-  // Inside the package, so that the host can import it by its name.
-  await mkdir(join(PACKAGE, '.data'), { recursive: true })
-  root = await mkdtemp(join(PACKAGE, '.data', 'cli-'))
+  root = await mkdtemp(join(INSTALLED, 'cli-'))
   await writeFile(join(root, 'integrations.config.ts'), HOST)
   integrations = createIntegrations({ database: database.url, encryptionKeys: KEY, providers: { demo: {} } })
   const make = async (name: string) =>
@@ -82,8 +79,7 @@ afterAll(async () => {
 
 type Environment = Record<string, string | undefined>
 
-const COMMAND = [process.execPath, '--conditions=durable-source', '--import', 'tsx']
-const BIN = join(PACKAGE, 'src', 'bin', 'integrations.ts')
+const COMMAND = [process.execPath, join(INSTALLED, 'node_modules', '.bin', 'integrations')]
 
 function environment(env: Environment): NodeJS.ProcessEnv {
   const given = {
@@ -106,7 +102,7 @@ function start(program: string, args: readonly string[], env: Environment = {}):
 }
 
 const cli = (words: readonly string[], env: Environment = {}): ChildProcess =>
-  start(COMMAND[0] as string, [...COMMAND.slice(1), BIN, ...words], env)
+  start(COMMAND[0] as string, [...COMMAND.slice(1), ...words], env)
 
 async function ended(child: ChildProcess): Promise<Output> {
   const output = await outputOf(child)
@@ -222,7 +218,7 @@ describe('every command with --json', () => {
 
 describe('a pipe', () => {
   it('whose reader has gone does not fail the command', async () => {
-    const line = `${[...COMMAND, BIN].map((word) => `'${word}'`).join(' ')} config | true; echo "\${PIPESTATUS[0]}"`
+    const line = `${COMMAND.map((word) => `'${word}'`).join(' ')} config | true; echo "\${PIPESTATUS[0]}"`
     const { out, err } = await ended(start('bash', ['-c', line]))
     expect(out).toBe('0\n')
     expect(err).toBe('the host is loading\n')
@@ -278,7 +274,7 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 `
   const onTerminal = (given: readonly string[], answers: readonly [string, string][], env: Environment = {}) =>
     ended(
-      start('python3', ['-c', ON_A_TERMINAL, JSON.stringify([...COMMAND, BIN, ...given]), JSON.stringify(answers)], {
+      start('python3', ['-c', ON_A_TERMINAL, JSON.stringify([...COMMAND, ...given]), JSON.stringify(answers)], {
         TERM: 'xterm',
         ...env,
       }),

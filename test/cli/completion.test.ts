@@ -34,7 +34,7 @@ async function offered(...lines: string[]): Promise<string[][]> {
 describe('bash', () => {
   it.each<[string, string[]]>([
     ['integrations mi', ['migrate']],
-    ['integrations s', ['schedules', 'show', 'sync']],
+    ['integrations s', ['schedules', 'show', 'sync', 'show-webhook']],
     ['integrations migrate --d', ['--dry-run']],
     ['integrations integrations:migrate --d', ['--dry-run']],
     ['integrations --json migrate --d', ['--dry-run']],
@@ -43,6 +43,7 @@ describe('bash', () => {
     ['integrations list --provider ', []],
     ['integrations list --provider github --st', ['--stale']],
     ['integrations keys r', ['rotate']],
+    ['integrations replay-webhook --status ', ['failed', 'processed']],
     ['integrations config --source e', ['environment']],
     ['integrations completion b', ['bash']],
     ['integrations nonsense --', []],

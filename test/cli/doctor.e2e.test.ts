@@ -5,11 +5,11 @@
 import type { ChildProcess } from 'node:child_process'
 import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { chmod, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chmod, cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client, Connection } from '@temporalio/client'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { partsOf } from '../../src/integrations.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
 import { scheduleId } from '../../src/workflows/messages.ts'
@@ -18,6 +18,9 @@ import { startOwnStack, until } from '../e2e/own-stack.ts'
 import { outputOf } from '../support/output.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const INSTALLED = inject('installed')
+/** The stack's host, for whom the package is installed. */
+const HOST = join(INSTALLED, 'doctor')
 const PREFIX = 'integrations'
 const TOKEN = { name: 'test', sha256: createHash('sha256').update('of the tests').digest('hex'), scopes: ['read'] }
 
@@ -32,17 +35,23 @@ type Environment = Readonly<Record<string, string>>
 let stack: OwnStack
 let client: Client
 /** First on PATH: `integrations` as npm links it, `temporal` as this machine has it. */
-let bin: string
+let path: string
+/** A folder with the `integrations` of the clone in it. */
+let clone: string
 
 beforeAll(async () => {
   stack = await startOwnStack({ sandboxEntries: 3, env: { INTEGRATIONS__OPERATOR__TOKENS: JSON.stringify([TOKEN]) } })
   client = new Client({ connection: await Connection.connect({ address: stack.temporalAddress }) })
-  bin = join(stack.folder, 'bin')
+  await cp(join(ROOT, 'examples/host'), HOST, { recursive: true })
+  const bin = join(stack.folder, 'bin')
   await mkdir(bin)
   await symlink(await findTemporalBinary(), join(bin, 'temporal'))
+  path = [join(INSTALLED, 'node_modules/.bin'), bin, process.env.PATH].join(delimiter)
+  clone = join(stack.folder, 'clone')
+  await mkdir(clone)
   const command = `exec "${process.execPath}" --conditions=durable-source --import tsx src/bin/integrations.ts "$@"\n`
-  await writeFile(join(bin, 'integrations'), `#!/bin/sh\n${command}`)
-  await chmod(join(bin, 'integrations'), 0o755)
+  await writeFile(join(clone, 'integrations'), `#!/bin/sh\n${command}`)
+  await chmod(join(clone, 'integrations'), 0o755)
   await until('the first run has ended', async () => {
     const [row] = await stack.sql`select last_synced_at from integrations`
     return row?.last_synced_at !== null
@@ -57,7 +66,7 @@ afterAll(async () => {
 function start(line: string, env: Environment = {}, folder = ROOT): ChildProcess {
   return spawn('sh', ['-c', line], {
     cwd: folder,
-    env: { ...process.env, PATH: `${bin}:${process.env.PATH}`, ...env },
+    env: { ...process.env, PATH: path, INTEGRATIONS_CONFIG: join(HOST, 'integrations.config.ts'), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
 }
@@ -239,9 +248,15 @@ describe('Temporal', () => {
   })
 
   it('whose task queue nobody polls', async () => {
-    const env = { INTEGRATIONS__SYNC__ITEM_QUEUE: 'slow' }
+    const env = {
+      INTEGRATIONS__SYNC__ITEM_QUEUE: 'slow',
+      // The remedy of a clone is the longer one: a loader has to read TypeScript.
+      PATH: [clone, path].join(delimiter),
+      INTEGRATIONS_CONFIG: join(ROOT, 'examples/host/integrations.config.ts'),
+    }
     const found = await findsAlone('temporal.workers', 'fault', env)
     expect(found.message).toContain('integrations-slow')
+    expect(found.remedy).toContain('tsx')
     const worker = start(`exec ${found.remedy}`, env)
     try {
       await until('a worker polls', async () => wrong((await doctor(env)).findings).length === 0, 90)
@@ -301,9 +316,22 @@ describe('webhooks', () => {
     return row?.status === 'processed'
   }
 
+  /** The processes that sweep and recover by themselves stand still meanwhile. */
+  const unswept = async <T>(look: () => Promise<T>): Promise<T> => {
+    const pids = [stack.api.pid, stack.worker.pid]
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    try {
+      return await look()
+    } finally {
+      for (const pid of pids) process.kill(pid, 'SIGCONT')
+    }
+  }
+
   it('that wait without an inbox', async () => {
-    const webhook = await plant(await listeningIntegration('unwoken'), 'pending', '10 minutes')
-    const found = await findsAlone('webhooks.pending', 'fault')
+    const { webhook, found } = await unswept(async () => ({
+      webhook: await plant(await listeningIntegration('unwoken'), 'pending', '10 minutes'),
+      found: await findsAlone('webhooks.pending', 'fault'),
+    }))
     expect(found.message).toContain('1 webhook of integration')
     await mend(found)
     await until('it is processed', () => isProcessed(webhook))
@@ -311,8 +339,12 @@ describe('webhooks', () => {
   })
 
   it('whose inbox is gone while it held them', async () => {
-    const webhook = await plant(await listeningIntegration('stranded'), 'processing', '2 hours')
-    await mend(await findsAlone('webhooks.processing', 'fault'))
+    const { webhook, found } = await unswept(async () => ({
+      webhook: await plant(await listeningIntegration('stranded'), 'processing', '2 hours'),
+      found: await findsAlone('webhooks.processing', 'fault'),
+    }))
+    expect(found.remedy).toBe('integrations recover-webhooks')
+    await mend(found)
     await until('it is processed', () => isProcessed(webhook))
     await findsNothing()
   })
@@ -395,13 +427,14 @@ describe('integrations schedules', () => {
       }[]
       return rows.map(({ name, standing }) => [name, standing])
     }
-    const both = [
+    const ours = [
       ['dispatch-syncs', 'in step'],
-      ['of-an-older-release', 'left over'],
+      ['recover-webhooks', 'in step'],
     ]
+    const all = [...ours, ['of-an-older-release', 'left over']]
     // A Schedule is in the server's list a moment after it was made.
-    await until('it is listed', async () => JSON.stringify(await standings()) === JSON.stringify(both))
-    expect(await standings('--apply')).toEqual([['dispatch-syncs', 'in step']])
+    await until('it is listed', async () => JSON.stringify(await standings()) === JSON.stringify(all))
+    expect(await standings('--apply')).toEqual(ours)
     expect((await run('integrations schedules')).out).toContain('integrations:schedule:dispatch-syncs')
   })
 

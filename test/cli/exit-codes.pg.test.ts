@@ -47,6 +47,13 @@ const ON_TABLES = [
   ['delete', '1', '--yes'],
   ['erase', '1', '--yes'],
   ['sync', '--integration', '1'],
+  ['list-webhooks'],
+  ['show-webhook', '1'],
+  ['replay-webhook', '1'],
+  ['replay-webhook', '--dry-run'],
+  ['recover-webhooks'],
+  ['reconcile-webhooks'],
+  ['rotate-webhook-secret', '1'],
 ]
 const MIGRATE = [['migrate'], ['migrate', '--dry-run']]
 

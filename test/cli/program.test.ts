@@ -26,6 +26,12 @@ const COMMANDS = [
   'delete',
   'erase',
   'sync',
+  'list-webhooks',
+  'show-webhook',
+  'replay-webhook',
+  'recover-webhooks',
+  'reconcile-webhooks',
+  'rotate-webhook-secret',
   'completion',
 ]
 
@@ -94,6 +100,13 @@ describe('bad input', () => {
     ['another source', ['config', '--source', 'file'], 'Allowed choices are default, options, environment'],
     ['another action on keys', ['keys', 'drop'], 'Allowed choices are status, generate, rotate'],
     ['a dry run of what changes nothing', ['keys', 'generate', '--dry-run'], '--dry-run goes with `keys rotate`'],
+    ['neither a webhook nor a choice', ['replay-webhook', '--yes'], 'Give the id of a webhook, or choose many by'],
+    ['a webhook and a choice', ['replay-webhook', '7', '--status', 'failed'], 'not both: 7 and --status were given'],
+    ['a webhook and a dry run', ['replay-webhook', '7', '--dry-run'], 'not both: 7 and --dry-run were given'],
+    ['a status that is not settled', ['replay-webhook', '--status', 'pending'], 'choices are failed, processed'],
+    ['another status', ['list-webhooks', '--status', 'lost'], 'pending, processing, processed, failed'],
+    ['a moment without its offset', ['list-webhooks', '--since', '2031-06-01'], '"2031-06-01" was given'],
+    ['a name for a webhook', ['show-webhook', 'last'], '"last" was given'],
     ['an interval of zero', ['install', 'demo', '--sync-interval', '0'], '"0" was given'],
     ['another shell', ['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],
   ]

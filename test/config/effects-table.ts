@@ -6,12 +6,6 @@ import { it } from 'vitest'
  * doctor names such a key already is not its effect.
  */
 export const OPEN: Readonly<Record<string, number>> = {
-  'webhook.pending_timeout': 6,
-  'webhook.max_attempts': 6,
-  'webhook.retry_backoff': 6,
-  'webhook.replay_window': 6,
-  'webhook.timestamp_tolerance': 6,
-  'webhook.secret_overlap': 6,
   'oauth.route_prefix': 8,
   'oauth.middleware': 8,
   'oauth.callback_middleware': 8,

@@ -1,5 +1,5 @@
 /** What each configuration key changes, shown with two values of it. The table of all keys: effects.test.ts. */
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
 import type { MiddlewareHandler } from 'hono'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
@@ -11,7 +11,13 @@ import { RateLimit } from '../../src/core/rate-limit.ts'
 import type { LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationsOptions } from '../../src/integrations.ts'
 import { mappedTable } from '../../src/operations/mapped-table.ts'
+import { recoverWebhooks } from '../../src/operations/webhook-recovery.ts'
+import { rotateWebhookSecret } from '../../src/operations/webhook-secrets.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import type { HandlesWebhooks } from '../../src/providers/provider.ts'
+import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
+import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
+import { signedWebhook, standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -118,6 +124,84 @@ describe('webhooks', () => {
     late.happen()
     expect(timedOut).toMatchObject({ status: 'failed', error: expect.stringContaining('HandlerTimedOut') })
     expect(await patient).toMatchObject([{ status: 'processed' }])
+  })
+
+  effect('webhook.replay_window', 'lets an equal body under another id in', async () => {
+    const answersAt = (replay_window: number) =>
+      withConfig(
+        { webhook: { replay_window } },
+        async (test) => {
+          const { id } = await makeIntegration(test, 'acme')
+          const first = await deliver(test, { id, headers: { 'x-id': 'first' } })
+          const renamed = await deliver(test, { id, headers: { 'x-id': 'renamed' } })
+          return [await first.json(), await renamed.json()]
+        },
+        { providers: { acme: webhookProvider({ ...namedByHeader, deliveryIdSigned: false }) } },
+      )
+    expect(await answersAt(300)).toEqual([{ status: 'queued' }, { status: 'duplicate' }])
+    expect(await answersAt(0)).toEqual([{ status: 'queued' }, { status: 'queued' }])
+  })
+
+  effect('webhook.timestamp_tolerance', 'refuses an older signature', async () => {
+    const secret = `whsec_${randomBytes(32).toString('base64')}`
+    const verifyWebhookSignature: HandlesWebhooks['verifyWebhookSignature'] = (_, request) =>
+      verifyStandardWebhook(request, [secret])
+    const statusAt = (timestamp_tolerance: number) =>
+      withConfig(
+        { webhook: { timestamp_tolerance } },
+        async (test) => {
+          const at = new Date(Date.now() - 60_000)
+          const { headers } = signedWebhook(standardWebhooksSigner, '{}', { secret, at })
+          return (await deliver(test, { headers: Object.fromEntries(headers) })).status
+        },
+        { providers: { acme: webhookProvider({ verifyWebhookSignature }) } },
+      )
+    expect(await statusAt(30)).toBe(403)
+    expect(await statusAt(120)).toBe(200)
+  })
+
+  effect('webhook.secret_overlap', 'lets the old secret pass for longer', async () => {
+    const now = new Date('2026-01-01T00:00:00Z')
+    const oldValidUntil = (secret_overlap: number) =>
+      withConfig(
+        { webhook: { secret_overlap } },
+        async (test) => {
+          const { id } = await makeIntegration(test, 'acme')
+          return (await rotateWebhookSecret(test.framework, id)).oldValidUntil
+        },
+        { clock: { now: () => now } },
+      )
+    expect(await oldValidUntil(60)).toEqual(new Date('2026-01-01T00:01:00Z'))
+    expect(await oldValidUntil(3_600)).toEqual(new Date('2026-01-01T01:00:00Z'))
+  })
+})
+
+describe('recovery of webhooks', () => {
+  const secondsAgo = (seconds: number) => new Date(Date.now() - seconds * 1_000)
+
+  effect('webhook.processing_timeout', 'takes up later what a worker has left', async () => {
+    const row = { status: 'processing', attempts: 1, claim: 'gone', updatedAt: secondsAgo(120) } as const
+    expect(await recovered('early', { processing_timeout: 60, handler_timeout: 30 }, row)).toMatchObject({ jobs: 1 })
+    expect(await recovered('late', { processing_timeout: 240 }, row)).toMatchObject({ jobs: 0 })
+  })
+
+  effect('webhook.pending_timeout', 'takes up later what nothing has claimed', async () => {
+    const row = { status: 'pending', updatedAt: secondsAgo(120) } as const
+    expect(await recovered('soon', { pending_timeout: 60 }, row)).toMatchObject({ jobs: 1 })
+    expect(await recovered('patient', { pending_timeout: 240 }, row)).toMatchObject({ jobs: 0 })
+  })
+
+  effect('webhook.max_attempts', 'tries a failed one again', async () => {
+    const row = { status: 'failed', attempts: 1, error: 'Error: no', processedAt: secondsAgo(86_400) } as const
+    expect(await recovered('once', { max_attempts: 1 }, row)).toEqual({ jobs: 0, status: 'failed' })
+    expect(await recovered('twice', { max_attempts: 2 }, row)).toEqual({ jobs: 1, status: 'pending' })
+  })
+
+  effect('webhook.retry_backoff', 'waits so long before it does', async () => {
+    const row = { status: 'failed', attempts: 1, error: 'Error: no', processedAt: secondsAgo(120) } as const
+    const max_attempts = 2
+    expect(await recovered('quick', { max_attempts, retry_backoff: [60] }, row)).toMatchObject({ jobs: 1 })
+    expect(await recovered('slow', { max_attempts, retry_backoff: [240] }, row)).toMatchObject({ jobs: 0 })
   })
 })
 
@@ -453,10 +537,39 @@ async function withConfig<Result>(
   }
 }
 
-async function deliver(test: TestIntegrations, { at = 'integrations', body = '{}' } = {}): Promise<Response> {
-  const { id } = await makeIntegration(test, 'acme')
-  const headers = { 'x-signature': sign(body) }
+interface Delivered {
+  readonly at?: string
+  readonly body?: string
+  /** Default: an integration of its own. */
+  readonly id?: number
+  readonly headers?: Record<string, string>
+}
+
+async function deliver(
+  test: TestIntegrations,
+  { at = 'integrations', body = '{}', ...given }: Delivered = {},
+): Promise<Response> {
+  const id = given.id ?? (await makeIntegration(test, 'acme')).id
+  const headers = { 'x-signature': sign(body), ...given.headers }
   return createApi(test.integrations).request(`/${at}/acme/${id}/webhook`, { method: 'POST', headers, body })
+}
+
+const namedByHeader = {
+  webhookDeliveryId: (request: WebhookRequest) => request.headers.get('x-id'),
+}
+
+/** What recovery does with one row. Recovery is about all rows, so each deployment has tables of its own. */
+function recovered(
+  table_prefix: string,
+  webhook: ConfigInput['webhook'],
+  values: Partial<WebhookRow>,
+): Promise<{ jobs: number; status: string }> {
+  return withConfig({ table_prefix, webhook }, async (test) => {
+    await test.integrations.migrate()
+    const { id } = await makeWebhook(test, (await makeIntegration(test, 'acme')).id, values)
+    await recoverWebhooks(test.framework, new AbortController().signal)
+    return { jobs: test.starts.webhookJobs.length, status: (await webhookOf(test, id)).status }
+  })
 }
 
 /** What became of so many webhooks in one batch. */

@@ -7,6 +7,7 @@ import { createApi } from '../../src/api/app.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { CONFIG_KEYS } from '../../src/config/schema.ts'
 import type { IntegrationRow, WebhookRow } from '../../src/db/schema/tables.ts'
+import { integrationContext } from '../../src/operations/integration-context.ts'
 import { runWebhook } from '../../src/operations/webhooks.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
@@ -97,7 +98,8 @@ function runHangingHandler(config: ConfigInput) {
       const credentials = framework.encryption.encrypt(1, CREDENTIALS)
       const integration = { id: 1, provider: 'acme', isActive: true, healthStatus: 'healthy', credentials }
       const row = { id: 1, integrationId: 1, eventType: null, payload: '{}', headers: {}, attempts: 1, claim: 'a:1' }
-      return runWebhook(framework, row as unknown as WebhookRow, integration as unknown as IntegrationRow)
+      const context = integrationContext(framework, integration as unknown as IntegrationRow)
+      return runWebhook(framework, row as unknown as WebhookRow, context)
     },
     () => new Promise(() => {}),
   )

@@ -114,6 +114,16 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'mapping_already_claimed',
     says: ['"1347"', '7', 'issue 1', 'no longer exists', '2', 'remapExternalId()'],
   },
+  WebhookNotFound: {
+    error: new exported.WebhookNotFound(42),
+    code: 'webhook_not_found',
+    says: ['no webhook', '42'],
+  },
+  WebhookNotReplayable: {
+    error: new exported.WebhookNotReplayable(42, 'pending'),
+    code: 'webhook_not_replayable',
+    says: ['42', 'is pending', 'processed or failed'],
+  },
   LockTimeoutException: {
     error: new exported.LockTimeoutException('oauth:7', 10),
     code: 'lock_timeout',

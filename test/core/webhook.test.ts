@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { decodeUtf8, deliveryId, eventType, routeOf, storeDelivery, storedBody } from '../../src/core/webhook.ts'
+import {
+  bodyDigest,
+  decodeUtf8,
+  deliveryId,
+  eventType,
+  routeOf,
+  storeDelivery,
+  storedBody,
+} from '../../src/core/webhook.ts'
 
 const sha256Hex = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex')
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -112,6 +120,7 @@ describe('the delivery id', () => {
     ['of 255 characters as it is', 'x'.repeat(255), body, 'x'.repeat(255)],
     ['of 255 characters beyond the BMP as it is', '😀'.repeat(255), body, '😀'.repeat(255)],
     ['of 256 characters by its digest', 'x'.repeat(256), body, sha256Hex('x'.repeat(256))],
+    ['with half a surrogate pair as UTF-8 has it', 'evt\ud800', body, 'evt\ufffd'],
     ['with U+0000 by its digest', `evt${NUL}1`, body, sha256Hex(`evt${NUL}1`)],
     ["the body's digest without one", null, body, sha256Hex('{"a":1}')],
     ["the body's digest for an empty one", '', body, sha256Hex('{"a":1}')],
@@ -130,6 +139,23 @@ describe('the delivery id', () => {
         expect(id).not.toContain(NUL)
       }),
     )
+  })
+})
+
+describe('the digest of type and body', () => {
+  const body = { rawBody: bytes('{"a":1}'), query: '' }
+
+  it('is the SHA-256 of both, told apart', () => {
+    expect(bodyDigest('made', body)).toBe(sha256Hex(`made${NUL}{"a":1}`))
+    expect(bodyDigest(null, body)).toBe(sha256Hex(`${NUL}{"a":1}`))
+    expect(bodyDigest('ab', { rawBody: bytes('c'), query: '' })).not.toBe(
+      bodyDigest('a', { rawBody: bytes('bc'), query: '' }),
+    )
+  })
+
+  it('takes the query in place of an empty body, else leaves it out', () => {
+    expect(bodyDigest('made', { ...body, query: 'a=1' })).toBe(bodyDigest('made', body))
+    expect(bodyDigest('made', { rawBody: bytes(''), query: 'a=1' })).toBe(sha256Hex(`made${NUL}a=1`))
   })
 })
 

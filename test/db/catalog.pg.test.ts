@@ -121,7 +121,7 @@ const SPECIFIED: Record<string, Record<string, string>> = {
 const ADDED: typeof SPECIFIED = {
   _requests: { expires_at: 'timestamp, nullable', request_hash: 'string(64), nullable' },
   _sync_items: { payload: 'json, nullable', claim: 'string(120), nullable' },
-  _webhooks: { claim: 'string(120), nullable' },
+  _webhooks: { claim: 'string(120), nullable', replay_attempt: 'smallint, nullable' },
   _cache: {
     key: 'text',
     value: 'json, nullable',
@@ -179,7 +179,11 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'integration_id, external_id, id where external_id is not null',
     "completed_at where status = any (array['success', 'skipped'])",
   ],
-  _webhooks: ["integration_id, id where status = 'pending'", "claim where status = 'processing'"],
+  _webhooks: [
+    "integration_id, id where status = 'pending'",
+    "claim where status = 'processing'",
+    "attempts, processed_at where status = 'failed'",
+  ],
   _cache: ['expires_at where expires_at is not null'],
   _events: [
     'due_at, id where delivered_at is null and claim is null',

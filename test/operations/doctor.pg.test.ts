@@ -182,7 +182,12 @@ describe('processing webhooks', () => {
     expect(await wrong()).toEqual([])
     await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_810_000) })
     expect(await wrong()).toMatchObject([
-      { check: 'webhooks.processing', status: 'fault', message: expect.stringContaining('1 webhook of integration') },
+      {
+        check: 'webhooks.processing',
+        status: 'fault',
+        message: expect.stringContaining('1 webhook of integration'),
+        remedy: 'integrations recover-webhooks',
+      },
     ])
   })
 
@@ -192,7 +197,7 @@ describe('processing webhooks', () => {
     await makeWebhook(test, id, { status: 'processing', claim: 'slow:1', updatedAt: ago(HOUR_MS) })
     const [found] = await wrong()
     expect(found).toMatchObject({ check: 'webhooks.processing', status: 'warning' })
-    expect(found?.remedy).not.toContain('psql')
+    expect(found?.remedy).toContain('workflow query')
   })
 })
 

@@ -10,6 +10,11 @@ const SYNC = ['sync', 'reduceCheckpoints', 'defaultRateLimit']
 const GUARDS: [name: string, guard: (provider: IntegrationProvider) => boolean, members: string[]][] = [
   ['hasOAuth2', contracts.hasOAuth2, OAUTH],
   ['handlesWebhooks', contracts.handlesWebhooks, ['verifyWebhookSignature', 'handleWebhook']],
+  [
+    'reconcilesWebhooks',
+    contracts.reconcilesWebhooks,
+    ['verifyWebhookSignature', 'handleWebhook', 'missedWebhooks', 'reconcileLookbackSeconds'],
+  ],
   ['declaresRateLimit', contracts.declaresRateLimit, ['defaultRateLimit']],
   ['hasScheduledSync', contracts.hasScheduledSync, SYNC],
   ['hasIncrementalSync', contracts.hasIncrementalSync, [...SYNC, 'syncIncremental']],
@@ -19,7 +24,11 @@ const GUARDS: [name: string, guard: (provider: IntegrationProvider) => boolean, 
   ['limitsRequestLogging', contracts.limitsRequestLogging, ['unloggedResponses']],
   ['hasHealthCheck', contracts.hasHealthCheck, ['healthCheck']],
 ]
-const VALUES: Record<string, unknown> = { supportsIdempotency: true, idempotencyWindowSeconds: 86_400 }
+const VALUES: Record<string, unknown> = {
+  supportsIdempotency: true,
+  idempotencyWindowSeconds: 86_400,
+  reconcileLookbackSeconds: 86_400,
+}
 
 function providerWith(members: readonly string[]): IntegrationProvider {
   return Object.fromEntries(members.map((member) => [member, VALUES[member] ?? method]))

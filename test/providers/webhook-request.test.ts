@@ -12,6 +12,7 @@ import {
 } from '../../src/providers/webhook-request.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
+const AT = { receivedAt: new Date('2026-01-01T00:00:00Z'), toleranceSeconds: 300 }
 const sha256Hex = (data: string): string => createHash('sha256').update(data).digest('hex')
 
 function request(given: Partial<Parameters<typeof webhookRequest>[0]> = {}): WebhookRequest {
@@ -21,6 +22,7 @@ function request(given: Partial<Parameters<typeof webhookRequest>[0]> = {}): Web
     query: '',
     headers: new Headers(),
     rawBody: bytes('{"a":1}'),
+    ...AT,
     ...given,
   })
 }
@@ -76,7 +78,7 @@ describe('a stored delivery', () => {
   it('comes back with what its pseudo-headers say, and only real headers', () => {
     const headers = new Headers({ 'X-Event': 'issues', Authorization: 'Bearer open-sesame' })
     const stored = storeDelivery({ method: 'GET', query: 'a=1&b', headers, rawBody: Uint8Array.of(0xff, 0x00) })
-    const again = storedWebhookRequest(stored)
+    const again = storedWebhookRequest({ ...stored, ...AT })
     expect(again.method).toBe('GET')
     expect(again.query.get('a')).toBe('1')
     expect(again.rawBody).toEqual(Uint8Array.of(0xff, 0x00))
@@ -86,8 +88,13 @@ describe('a stored delivery', () => {
     ])
   })
 
+  it('has the time that it came in, and the tolerance of its signature', () => {
+    const again = storedWebhookRequest({ payload: '', headers: {}, ...AT })
+    expect([again.receivedAt, again.toleranceSeconds]).toEqual([AT.receivedAt, 300])
+  })
+
   it('without pseudo-headers was a POST without a query', () => {
-    const again = storedWebhookRequest({ payload: '{"a":1}', headers: {} })
+    const again = storedWebhookRequest({ payload: '{"a":1}', headers: {}, ...AT })
     expect({ method: again.method, query: String(again.query), json: again.json() }).toEqual({
       method: 'POST',
       query: '',
@@ -96,13 +103,13 @@ describe('a stored delivery', () => {
   })
 
   it('has its repeated headers, all of them', () => {
-    const again = storedWebhookRequest({ payload: '', headers: { 'x-a': ['1', '2'], 'set-cookie': ['a', 'b'] } })
+    const again = storedWebhookRequest({ payload: '', headers: { 'x-a': ['1', '2'], 'set-cookie': ['a', 'b'] }, ...AT })
     expect(again.headers.get('x-a')).toBe('1, 2')
     expect(again.headers.getSetCookie()).toEqual(['a', 'b'])
   })
 
   it('marked as reconciled reads as any other', () => {
-    const again = storedWebhookRequest({ payload: '{}', headers: { ':source': ['reconcile'] } })
+    const again = storedWebhookRequest({ payload: '{}', headers: { ':source': ['reconcile'] }, ...AT })
     expect([...again.headers]).toEqual([])
     expect(again.json()).toEqual({})
   })
@@ -116,7 +123,7 @@ describe('a stored delivery', () => {
     fc.assert(
       fc.property(delivery, (given) => {
         const first = request(given)
-        const again = storedWebhookRequest(storeDelivery({ ...given, headers: new Headers() }))
+        const again = storedWebhookRequest({ ...storeDelivery({ ...given, headers: new Headers() }), ...AT })
         expect(again.method).toBe(first.method)
         expect(String(again.query)).toBe(String(first.query))
         expect(again.rawBody).toEqual(first.rawBody)

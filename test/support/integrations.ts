@@ -9,8 +9,11 @@ import { onTestFinished } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import { syncItemActivities } from '../../src/activities/sync-items.ts'
 import { syncRunActivities } from '../../src/activities/sync-runs.ts'
+import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
+import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { webhookActivities } from '../../src/activities/webhooks.ts'
 import type { Logger } from '../../src/core/logger.ts'
+import type { ProcessWebhookInput } from '../../src/core/webhook-jobs.ts'
 import type { EventKey, ListenerOptions } from '../../src/events/listeners.ts'
 import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
@@ -26,7 +29,16 @@ export interface LogLine {
 export interface RecordedStarts {
   readonly wakes: number[]
   readonly syncs: number[]
-  readonly handlers: { readonly workflow: string; readonly taskQueue?: string; readonly input: HandlerInput }[]
+  readonly handlers: {
+    readonly workflow: string
+    readonly taskQueue?: string
+    readonly input: HandlerInput
+    readonly replayAttempt: number | null
+  }[]
+  /** Jobs of one webhook, started or run. */
+  readonly webhookJobs: ProcessWebhookInput[]
+  /** Webhooks whose job lives already: another start is refused. */
+  readonly runningWebhooks: Set<number>
   /** Integrations whose run lives already: another start is refused. */
   readonly running: Set<number>
   /** Runs that were ended. */
@@ -53,7 +65,15 @@ export function testIntegrations(
   { recordStarts = true, ...options }: IntegrationsOptions & { recordStarts?: boolean } = {},
 ): TestIntegrations {
   const lines: LogLine[] = []
-  const starts: RecordedStarts = { wakes: [], syncs: [], handlers: [], running: new Set(), cancelled: [] }
+  const starts: RecordedStarts = {
+    wakes: [],
+    syncs: [],
+    handlers: [],
+    webhookJobs: [],
+    runningWebhooks: new Set(),
+    running: new Set(),
+    cancelled: [],
+  }
   const integrations = createIntegrations({
     database: url,
     encryptionKeys: encryptionKey('test'),
@@ -67,7 +87,13 @@ export function testIntegrations(
     integrations,
     framework,
     // Without the heartbeat that a worker's have around them: most can be called as they are.
-    activities: { ...webhookActivities(framework), ...syncRunActivities(framework), ...syncItemActivities(framework) },
+    activities: Object.assign(
+      webhookActivities(framework),
+      webhookRecoveryActivities(framework),
+      webhookReconciliationActivities(framework),
+      syncRunActivities(framework),
+      syncItemActivities(framework),
+    ),
     starts,
     lines,
     sql,
@@ -92,9 +118,16 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
       starts.syncs.push(integrationId)
       return starts.running.has(integrationId) ? 'already running' : 'started'
     },
-    async startHandler(handler, input) {
-      starts.handlers.push({ ...handler, input })
+    async startHandler(handler, input, replayAttempt) {
+      starts.handlers.push({ ...handler, input, replayAttempt })
     },
+    async startProcessWebhook(input) {
+      starts.webhookJobs.push(input)
+      return starts.runningWebhooks.has(input.webhookId) ? 'already running' : 'started'
+    },
+    runProcessWebhook: () => onlyRecorded('the replay of one webhook'),
+    runRecovery: () => onlyRecorded('recovery'),
+    runReconciliation: () => onlyRecorded('reconciliation'),
     isSyncRunning: async (integrationId) => starts.running.has(integrationId),
     cancelSync: async (integrationId) => {
       starts.cancelled.push(integrationId)
@@ -102,6 +135,12 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     },
     close: async () => {},
   }
+}
+
+async function onlyRecorded(what: string): Promise<never> {
+  throw new TypeError(
+    `${what} waits for a workflow's result: a test gives it with Object.assign(framework.workflows, …)`,
+  )
 }
 
 /** A promise and the function that fulfils it: something a test waits for by name. */

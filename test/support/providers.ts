@@ -17,7 +17,7 @@ export const CREDENTIALS = { token: TOKEN, webhook_secret: SECRET }
 export function webhookProvider(overrides: Partial<HandlesWebhooks> = {}): HandlesWebhooks {
   return {
     verifyWebhookSignature: (integration, request) =>
-      verifyHmacSignature(request, activeWebhookSecrets(integration.credentialsArray(), new Date()), {
+      verifyHmacSignature(request, activeWebhookSecrets(integration.credentialsArray(), request.receivedAt), {
         header: 'x-signature',
       }),
     webhookDeliveryId: (request) => request.headers.get('x-delivery'),

@@ -4,10 +4,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import { createIntegrations } from '../../src/index.ts'
-import { ensureSchedules } from '../../src/temporal/schedules.ts'
+import { partsOf } from '../../src/integrations.ts'
+import type { ReconcilesWebhooks } from '../../src/providers/provider.ts'
+import { ensureSchedules, scheduleDifferences, wantedSchedules } from '../../src/temporal/schedules.ts'
 import { createWorkers } from '../../src/worker.ts'
 import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/messages.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { webhookProvider } from '../support/providers.ts'
 
 let server: Awaited<ReturnType<typeof shareDevServer>>
 let client: Client
@@ -29,12 +32,15 @@ function deployment(config: ConfigInput = {}): { prefix: string; config: Config;
   return { prefix, config: loaded.config, input }
 }
 
-const dispatchOf = (prefix: string) => client.schedule.getHandle(scheduleId(prefix, 'dispatch-syncs'))
+const scheduleOf = (prefix: string, name: string) => client.schedule.getHandle(scheduleId(prefix, name))
+const dispatchOf = (prefix: string) => scheduleOf(prefix, 'dispatch-syncs')
+const RECONCILES = { canReconcile: () => true }
+const DOES_NOT = { canReconcile: () => false }
 
 describe('the Schedules', () => {
   it('start `dispatchSyncs` every minute, one at a time', async () => {
     const { prefix, config } = deployment()
-    await ensureSchedules(client, config)
+    await ensureSchedules(client, config, DOES_NOT)
     const { spec, action, policies, state } = await dispatchOf(prefix).describe()
     expect(spec.intervals).toMatchObject([{ every: 60_000 }])
     expect(action).toMatchObject({
@@ -46,12 +52,47 @@ describe('the Schedules', () => {
     expect(state.paused).toBe(false)
   })
 
+  it('start recovery every 5 minutes and reconciliation every hour, on the queue of webhooks', async () => {
+    const { prefix, config } = deployment({ webhook: { queue: 'hooks' } })
+    await ensureSchedules(client, config, RECONCILES)
+    const recovery = await scheduleOf(prefix, 'recover-webhooks').describe()
+    expect(recovery.spec.intervals).toMatchObject([{ every: 300_000 }])
+    expect(recovery.action).toMatchObject({
+      workflowType: WORKFLOW.recoverWebhooks,
+      workflowId: workflowId.recoverWebhooks(prefix),
+      taskQueue: `${prefix}-hooks`,
+    })
+    const reconciliation = await scheduleOf(prefix, 'reconcile-webhooks').describe()
+    expect(reconciliation.spec.intervals).toMatchObject([{ every: 3_600_000 }])
+    expect(reconciliation.action).toMatchObject({
+      workflowType: WORKFLOW.reconcileWebhooks,
+      workflowId: workflowId.reconcileWebhooks(prefix),
+      taskQueue: `${prefix}-hooks`,
+      args: [{}],
+    })
+    for (const found of [recovery, reconciliation])
+      expect(found.policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
+    expect(scheduleDifferences(config, RECONCILES, 'recover-webhooks', recovery)).toEqual([])
+    expect(scheduleDifferences(config, RECONCILES, 'reconcile-webhooks', reconciliation)).toEqual([])
+  })
+
+  it('do without reconciliation while no provider can list what never arrived', async () => {
+    const { prefix, config } = deployment()
+    expect(wantedSchedules(config, DOES_NOT)).toEqual(['dispatch-syncs', 'recover-webhooks'])
+    await ensureSchedules(client, config, DOES_NOT)
+    await expect(scheduleOf(prefix, 'reconcile-webhooks').describe()).rejects.toThrow(/not found/i)
+    await ensureSchedules(client, config, RECONCILES)
+    await scheduleOf(prefix, 'reconcile-webhooks').describe()
+    await ensureSchedules(client, config, DOES_NOT)
+    await expect(scheduleOf(prefix, 'reconcile-webhooks').describe()).rejects.toThrow(/not found/i)
+  })
+
   it('follow a changed configuration and keep an operator’s pause and note', async () => {
     const { prefix, config } = deployment()
-    await ensureSchedules(client, config)
+    await ensureSchedules(client, config, DOES_NOT)
     await dispatchOf(prefix).pause('maintenance until noon')
 
-    await ensureSchedules(client, { ...config, sync: { ...config.sync, queue: 'syncs' } })
+    await ensureSchedules(client, { ...config, sync: { ...config.sync, queue: 'syncs' } }, DOES_NOT)
     const { action, state } = await dispatchOf(prefix).describe()
     expect(action).toMatchObject({ taskQueue: `${prefix}-syncs` })
     expect(state).toMatchObject({ paused: true, note: 'maintenance until noon' })
@@ -59,24 +100,51 @@ describe('the Schedules', () => {
 
   it('are made once by several workers that start at the same moment', async () => {
     const { prefix, config } = deployment()
-    await Promise.all(Array.from({ length: 5 }, () => ensureSchedules(client, config)))
-    await Promise.all(Array.from({ length: 5 }, () => ensureSchedules(client, config)))
+    await Promise.all(Array.from({ length: 5 }, () => ensureSchedules(client, config, DOES_NOT)))
+    await Promise.all(Array.from({ length: 5 }, () => ensureSchedules(client, config, DOES_NOT)))
     expect((await dispatchOf(prefix).describe()).state.paused).toBe(false)
   })
 
   it('are not made when the host keeps the timing itself', async () => {
     const { prefix, config } = deployment({ schedules: { enabled: false } })
-    await ensureSchedules(client, config)
+    await ensureSchedules(client, config, DOES_NOT)
     await expect(dispatchOf(prefix).describe()).rejects.toThrow(/not found/i)
   })
 
   it('are removed when the host takes the timing over, paused or not', async () => {
     const { prefix, config } = deployment()
-    await ensureSchedules(client, config)
+    await ensureSchedules(client, config, DOES_NOT)
     await dispatchOf(prefix).pause('maintenance until noon')
     const { config: without } = deployment({ schedules: { enabled: false } })
-    await ensureSchedules(client, { ...without, cache_prefix: prefix })
+    await ensureSchedules(client, { ...without, cache_prefix: prefix }, DOES_NOT)
     await expect(dispatchOf(prefix).describe()).rejects.toThrow(/not found/i)
+  })
+
+  it('have reconciliation once a provider is registered that can', async () => {
+    const { input } = deployment()
+    const integrations = createIntegrations({
+      database: 'postgres://nobody@127.0.0.1:1/none',
+      temporal: { address: server.address },
+      encryptionKeys: `test:${Buffer.alloc(32, 1).toString('base64')}`,
+      config: input,
+    })
+    try {
+      const { framework, needs } = partsOf(integrations)
+      const applied = async () => (await framework.temporal.applySchedules()).map(({ name }) => name)
+      expect([await applied(), needs.canReconcile()]).toEqual([['dispatch-syncs', 'recover-webhooks'], false])
+      const lists: ReconcilesWebhooks = {
+        ...webhookProvider(),
+        reconcileLookbackSeconds: 60,
+        async *missedWebhooks() {},
+      }
+      integrations.register('acme', lists)
+      expect([await applied(), needs.canReconcile()]).toEqual([
+        ['dispatch-syncs', 'recover-webhooks', 'reconcile-webhooks'],
+        true,
+      ])
+    } finally {
+      await integrations.close()
+    }
   })
 
   it('are made by a worker, and start what the worker runs', async () => {

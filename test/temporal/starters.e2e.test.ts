@@ -5,6 +5,7 @@ import { Context } from '@temporalio/activity'
 import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { Activities } from '../../src/activities/index.ts'
 import type { OpenedRun } from '../../src/activities/sync-runs.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
@@ -183,12 +184,30 @@ describe('whether a run lives', () => {
     await client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION)).terminate()
     expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
   })
+})
 
-  it('can not be said while Temporal is away, and a run can not be ended', async () => {
+describe('a Temporal that is away', () => {
+  it('is told of within 5 s by whatever waits for its answer', async () => {
     const { starters } = deployment(`127.0.0.1:${await freePort()}`)
-    const away = { code: 'backend_unreachable', backend: 'Temporal' }
-    await expect(starters.isSyncRunning(INTEGRATION)).rejects.toMatchObject(away)
-    await expect(starters.cancelSync(INTEGRATION)).rejects.toMatchObject(away)
+    const asked = [
+      starters.startSync(INTEGRATION, 'github'),
+      starters.isSyncRunning(INTEGRATION),
+      starters.cancelSync(INTEGRATION),
+      starters.startHandler(
+        { workflow: 'triage' },
+        { webhookId: 12, integrationId: INTEGRATION, eventType: null },
+        null,
+      ),
+      starters.startProcessWebhook({ webhookId: 12 }),
+      starters.runProcessWebhook({ webhookId: 12 }),
+      starters.runRecovery(),
+      starters.runReconciliation({}),
+    ]
+    for (const outcome of await Promise.allSettled(asked))
+      expect(outcome).toMatchObject({
+        status: 'rejected',
+        reason: { code: 'backend_unreachable', backend: 'Temporal' },
+      })
   })
 })
 
@@ -233,22 +252,101 @@ describe('starting a host’s workflow as a handler', () => {
 
   it('starts one workflow per webhook, also once it has ended', async () => {
     const { prefix, starters } = deployment()
-    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input)
+    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input, null)
     const handle = client.workflow.getHandle(workflowId.webhookHandler(prefix, 12))
     const first = await handle.describe()
     expect(first).toMatchObject({ type: 'triageIssue', taskQueue: 'host' })
 
-    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input)
+    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input, null)
     await handle.terminate()
-    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input)
+    await starters.startHandler({ workflow: 'triageIssue', taskQueue: 'host' }, input, null)
     expect((await handle.describe()).runId).toBe(first.runId)
+  })
+
+  it('starts it once more for each replay, and once only for the attempts of the same replay', async () => {
+    const { prefix, starters } = deployment()
+    for (const replayAttempt of [null, 2, 2, 5])
+      await starters.startHandler({ workflow: 'triageIssue' }, input, replayAttempt)
+    const ids = [null, 2, 5].map((replayAttempt) => workflowId.webhookHandler(prefix, 12, replayAttempt))
+    expect(ids.map((id) => id.slice(prefix.length))).toEqual([
+      ':webhook-handler:12',
+      ':webhook-handler:12:2',
+      ':webhook-handler:12:5',
+    ])
+    const runs = await Promise.all(ids.map((id) => client.workflow.getHandle(id).describe()))
+    expect(new Set(runs.map(({ runId }) => runId)).size).toBe(3)
+  })
+
+  it('is refused for good by a name that Temporal does not take', async () => {
+    const { starters } = deployment()
+    // Temporal takes names of 1,000 characters at most.
+    const refused = starters.startHandler({ workflow: 'x'.repeat(2_000) }, input, null)
+    await expect(refused).rejects.toMatchObject({ cause: { code: 3 } })
   })
 
   it('uses the webhook queue unless the handler names another', async () => {
     const { prefix, starters } = deployment()
-    await starters.startHandler({ workflow: 'triageIssue' }, input)
+    await starters.startHandler({ workflow: 'triageIssue' }, input, null)
     const handle = client.workflow.getHandle(workflowId.webhookHandler(prefix, 12))
     expect(await handle.describe()).toMatchObject({ taskQueue: `${prefix}-default` })
+  })
+})
+
+describe('the jobs about webhooks', () => {
+  it('of one webhook is started once while it lives', async () => {
+    const { prefix, starters } = deployment()
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () => starters.startProcessWebhook({ webhookId: 12, stuckAttempts: 1 })),
+    )
+    expect(answers.filter((answer) => answer === 'started')).toHaveLength(1)
+    expect(await starters.runProcessWebhook({ webhookId: 12, replay: true })).toBe('already running')
+    const handle = client.workflow.getHandle(workflowId.processWebhook(prefix, 12))
+    expect(await handle.describe()).toMatchObject({ type: WORKFLOW.processWebhook, taskQueue: `${prefix}-default` })
+    await handle.terminate()
+    expect(await starters.startProcessWebhook({ webhookId: 12 })).toBe('started')
+  })
+
+  it('give their results: a replay, recovery and reconciliation', async () => {
+    const { prefix, starters } = deployment()
+    const processed = { webhookId: 12, outcome: 'processed', status: 'processed', attempts: 2 } as const
+    const recovered = { processing: 1, pending: 2, failed: 3 }
+    let recoveries = 0
+    const both = occasion()
+    await work(prefix, {
+      readWebhookState: async () => ({ status: 'failed', attempts: 1 }),
+      processOneWebhook: async () => processed,
+      async recoverStuckWebhooks() {
+        recoveries += 1
+        await both.happened
+        return recovered
+      },
+      listReconcilable: async () => ({ integrationIds: [7] }),
+      reconcileIntegration: async () => ({ seen: 3, known: 1, inserted: 2, tooLarge: 0, capped: false }),
+    })
+    expect(await starters.runProcessWebhook({ webhookId: 12, replay: true })).toEqual(processed)
+    expect(await starters.runReconciliation({ integrationId: 7 })).toMatchObject({ integrations: 1, inserted: 2 })
+    const recovery = client.workflow.getHandle(workflowId.recoverWebhooks(prefix))
+    const first = starters.runRecovery()
+    await expect.poll(() => recovery.describe().catch(() => null), { timeout: 10_000 }).not.toBeNull()
+    // The second one joins the run that there is.
+    const second = starters.runRecovery()
+    both.happen()
+    expect(await Promise.all([first, second])).toEqual([recovered, recovered])
+    expect(recoveries).toBeLessThanOrEqual(2)
+  })
+
+  it('of reconciliation runs once at a time, and says why it has no result', async () => {
+    const { prefix, starters } = deployment()
+    const first = starters.runReconciliation({})
+    const run = client.workflow.getHandle(workflowId.reconcileWebhooks(prefix))
+    await expect.poll(() => run.describe().catch(() => null), { timeout: 10_000 }).not.toBeNull()
+    expect(await starters.runReconciliation({})).toBe('already running')
+    await Promise.all([
+      expect(first).rejects.toThrow(
+        `The workflow ${prefix}:reconcile-webhooks has no result: TerminatedFailure: by hand`,
+      ),
+      run.terminate('by hand'),
+    ])
   })
 })
 
@@ -258,37 +356,43 @@ describe('starting a host’s workflow as a handler', () => {
  * @returns `listing` resolves when one has begun
  */
 async function workListings(prefix: string, steps: string[]): Promise<{ readonly listing: Promise<void> }> {
-  const connection = await NativeConnection.connect({ address: server.address })
   const listing = occasion()
+  await work(prefix, {
+    async openSyncRun(): Promise<OpenedRun> {
+      steps.push('open')
+      const settings = { listingTimeoutSeconds: 60, listingTotalSeconds: 60, itemTaskQueue: `${prefix}-default` }
+      return { kind: 'open', syncLogId: 1, settings }
+    },
+    async listSyncItems() {
+      steps.push('list')
+      const { heartbeat, cancelled } = Context.current()
+      // A cancellation comes with the answer to a heartbeat.
+      const beats = setInterval(() => heartbeat(), 100)
+      listing.happen()
+      return cancelled
+        .catch((error) => {
+          steps.push('cancelled')
+          throw error
+        })
+        .finally(() => clearInterval(beats))
+    },
+    async failSyncRun() {
+      steps.push('fail')
+    },
+  })
+  return { listing: listing.happened }
+}
+
+/** A worker with our own workflows, to the end of the test. */
+async function work(prefix: string, activities: Partial<Activities>): Promise<void> {
+  const connection = await NativeConnection.connect({ address: server.address })
   const worker = await Worker.create({
     connection,
     taskQueue: `${prefix}-default`,
     workflowBundle: await bundleWorkflows(),
     shutdownGraceTime: 0,
     maxHeartbeatThrottleInterval: 100,
-    activities: {
-      async openSyncRun(): Promise<OpenedRun> {
-        steps.push('open')
-        const settings = { listingTimeoutSeconds: 60, listingTotalSeconds: 60, itemTaskQueue: `${prefix}-default` }
-        return { kind: 'open', syncLogId: 1, settings }
-      },
-      async listSyncItems() {
-        steps.push('list')
-        const { heartbeat, cancelled } = Context.current()
-        // A cancellation comes with the answer to a heartbeat.
-        const beats = setInterval(() => heartbeat(), 100)
-        listing.happen()
-        return cancelled
-          .catch((error) => {
-            steps.push('cancelled')
-            throw error
-          })
-          .finally(() => clearInterval(beats))
-      },
-      async failSyncRun() {
-        steps.push('fail')
-      },
-    },
+    activities,
   })
   const running = worker.run()
   cleanups.push(async () => {
@@ -296,7 +400,6 @@ async function workListings(prefix: string, steps: string[]): Promise<{ readonly
     await running
     await connection.close()
   })
-  return { listing: listing.happened }
 }
 
 /** Lets a port lead to a server, from now to the end of the test. */

@@ -1,12 +1,15 @@
 import { describe, expect, it } from 'vitest'
 import { GitHubProvider } from '../../src/adapters/github/index.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import { verifyHmacSignature, webhookRequest } from '../../src/providers/webhook-request.ts'
 import { gitHubSigner, hmacSigner, signedWebhook, standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'
 
 async function received(request: Request) {
   const rawBody = new Uint8Array(await request.arrayBuffer())
-  return webhookRequest({ method: request.method, path: '/', query: '', headers: request.headers, rawBody })
+  const { method, headers } = request
+  const receivedAt = new Date(1_614_265_330_000)
+  return webhookRequest({ method, path: '/', query: '', headers, rawBody, receivedAt, toleranceSeconds: 300 })
 }
 
 describe('a signed delivery', () => {
@@ -37,7 +40,7 @@ describe('a signed delivery', () => {
     expect(request.json()).toEqual({ a: 1 })
   })
 
-  it('by Standard Webhooks signs id, time and body', () => {
+  it('by Standard Webhooks signs id, time and body', async () => {
     // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md#verifying-signatures: its key.
     // `openssl dgst -sha256 -mac HMAC` gives the same digest.
     const request = signedWebhook(standardWebhooksSigner, '{"test": 2432232314}', {
@@ -50,6 +53,9 @@ describe('a signed delivery', () => {
       'webhook-timestamp': '1614265330',
       'webhook-signature': 'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=',
     })
+    const delivery = await received(request)
+    expect(verifyStandardWebhook(delivery, ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'])).toBe(true)
+    expect(verifyStandardWebhook(delivery, [`whsec_${'A'.repeat(32)}`])).toBe(false)
   })
 
   it('has an id of its own each time', () => {

@@ -22,13 +22,26 @@ describe('the workflow bundle', () => {
     expect(() => new Script(code).runInContext(createContext({ __webpack_module_cache__: {} }))).not.toThrow()
   })
 
-  it('exports each named workflow and nothing else', () => {
-    expect(Object.keys(workflows).sort()).toEqual(Object.values(WORKFLOW).sort())
-    for (const [name, workflow] of Object.entries(workflows)) expect(workflow.name).toBe(name)
+  it('exports each named workflow, those of commands under the command’s name too, and nothing else', () => {
+    const commands = {
+      'integrations:recover-webhooks': 'recoverWebhooks',
+      'integrations:reconcile-webhooks': 'reconcileWebhooks',
+      'integrations:replay-webhook': 'processWebhook',
+    }
+    const names = Object.fromEntries(Object.values(WORKFLOW).map((name) => [name, name]))
+    const exported = Object.fromEntries(Object.entries(workflows).map(([name, workflow]) => [name, workflow.name]))
+    expect(exported).toEqual({ ...names, ...commands })
   })
 
   it('holds all workflows', () => {
-    for (const file of ['webhook-inbox', 'sync-integration', 'dispatch-syncs'])
+    for (const file of [
+      'webhook-inbox',
+      'process-webhook',
+      'recover-webhooks',
+      'reconcile-webhooks',
+      'sync-integration',
+      'dispatch-syncs',
+    ])
       expect(sources.filter((source) => source.endsWith(`src/workflows/${file}.ts`))).toHaveLength(1)
   })
 

@@ -1,5 +1,6 @@
 /** Copies of our workflows that do something else first: histories of the real ones must not fit them. */
 import { sleep } from '@temporalio/workflow'
+import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
 import type { InboxInput, SyncInput } from '../../src/workflows/messages.ts'
 
@@ -16,6 +17,24 @@ export async function syncIntegration(input: SyncInput, carried?: Parameters<typ
 export async function dispatchSyncs() {
   await somethingElse()
   return real.dispatchSyncs()
+}
+
+export async function processWebhook(input: ProcessWebhookInput) {
+  await somethingElse()
+  return real.processWebhook(input)
+}
+
+export async function recoverWebhooks() {
+  await somethingElse()
+  return real.recoverWebhooks()
+}
+
+export async function reconcileWebhooks(
+  input: ReconcileWebhooksInput,
+  carried?: Parameters<typeof real.reconcileWebhooks>[1],
+) {
+  await somethingElse()
+  return real.reconcileWebhooks(input, carried)
 }
 
 /** Two timers at once. No workflow of ours begins so. */

@@ -1,7 +1,7 @@
 import { asc, eq } from 'drizzle-orm'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { createActivities } from '../../src/activities/index.ts'
-import { insertWebhook } from '../../src/db/queries/webhooks.ts'
+import { storeDeliveries } from '../../src/db/queries/webhook-arrivals.ts'
 import type { Integration, Integrations, IntegrationsOptions } from '../../src/index.ts'
 import { createIntegrations } from '../../src/index.ts'
 import { partsOf } from '../../src/integrations.ts'
@@ -118,14 +118,13 @@ describe('an inbox over real rows', () => {
     await withHost(async (integration, scene) => {
       const { db, tables } = partsOf(integrations).framework
       const total = 45
-      for (let n = 1; n <= total; n++)
-        await insertWebhook(db, tables, {
-          integrationId: integration.id,
-          deliveryId: `delivery-${n}`,
-          eventType: null,
-          payload: n % 9 === 0 ? 'poison' : `note ${n}`,
-          headers: {},
-        })
+      const deliveries = Array.from({ length: total }, (_, index) => ({
+        deliveryId: `delivery-${index + 1}`,
+        eventType: null,
+        payload: (index + 1) % 9 === 0 ? 'poison' : `note ${index + 1}`,
+        headers: {},
+      }))
+      await storeDeliveries(db, tables, { integrationId: integration.id, version: null }, deliveries)
       const inbox = await wakeInbox(scene, { integrationId: integration.id })
       expect(await inbox.result()).toMatchObject({ processed: 40, failed: 5 })
 

@@ -194,8 +194,8 @@ describe('claims and runs', () => {
     })
   })
 
-  it('goes on in a new run after 500 batches, with its totals, and claims again', async () => {
-    const total = FAST + 510 * BATCH + 7
+  it('goes on in a new run after 400 batches, with its totals, and claims again', async () => {
+    const total = FAST + 410 * BATCH + 7
     const webhooks = new ScriptedWebhooks(total)
     await stage.play(webhooks, async (scene) => {
       const inbox = await wakeInbox(scene)
@@ -214,8 +214,8 @@ describe('claims and runs', () => {
       const ofFirst = claims.filter((claim) => claim.startsWith(`${runs[0]}:`))
       const ofSecond = claims.filter((claim) => claim.startsWith(`${runs[1]}:`))
       expect(ofFirst.length + ofSecond.length).toBe(claims.length)
-      expect(ofFirst.length).toBeGreaterThanOrEqual(500)
-      expect(ofFirst.length).toBeLessThan(500 + 4)
+      expect(ofFirst.length).toBeGreaterThanOrEqual(400)
+      expect(ofFirst.length).toBeLessThan(400 + 4)
       expect(new Set(ofSecond)).toEqual(new Set(ofSecond.map((_, n) => `${runs[1]}:${n + 1}`)))
     })
     expect(webhooks.pending).toBe(0)

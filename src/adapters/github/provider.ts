@@ -53,6 +53,9 @@ export class GitHubProvider implements HasIncrementalSync, HandlesWebhooks, Clas
     return RateLimit.perHour(REQUESTS_PER_HOUR)
   }
 
+  /** `X-GitHub-Delivery` is a header, and GitHub signs the body only. */
+  readonly deliveryIdSigned = false
+
   verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
     return verifySignature(integration, request)
   }

@@ -10,7 +10,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /** `X-Hub-Signature-256` over the raw bytes. The SHA-1 header beside it is ignored. */
 export function verifySignature(integration: Integration, request: WebhookRequest): boolean {
-  const secrets = activeWebhookSecrets(integration.credentialsArray(), new Date())
+  const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
   return verifyHmacSignature(request, secrets, { header: 'x-hub-signature-256', prefix: 'sha256=' })
 }
 

@@ -19,6 +19,7 @@ import type { ManagedProcess, Supervisor } from './processes.ts'
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 /** Node reads the sources through tsx; the condition makes `durable-integrations` mean this checkout. */
 const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
+const REPLAY_WINDOW = 'INTEGRATIONS__WEBHOOK__REPLAY_WINDOW'
 const HOST_CONFIG = join(ROOT, 'examples/host/integrations.config.ts')
 const SANDBOX_TOKEN = 'sandbox-token'
 const SYNC_INTERVAL_MINUTES = 1
@@ -121,6 +122,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     TEMPORAL_NAMESPACE: 'default',
     INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile(folder),
     INTEGRATIONS_CONFIG: HOST_CONFIG,
+    // The published examples hold five bodies twice, and the traffic comes back to them: each is a delivery of its own here.
+    [REPLAY_WINDOW]: process.env[REPLAY_WINDOW] ?? '0',
     ...options.env,
   }
   Object.assign(process.env, environment)

@@ -83,7 +83,7 @@ export async function deleteRemainder(
   cachePrefix: string,
 ): Promise<Record<OwnedTable | 'cache', number> | null> {
   return db.transaction(async (tx) => {
-    if ((await lockIntegration(tx, tables, integrationId)) === null) return null
+    if ((await lockIntegration(tx, tables, integrationId, 'update')) === null) return null
     const counts: Partial<Record<OwnedTable | 'cache', number>> = {}
     for (const name of OWNED) {
       const rows = await tx.execute(

@@ -6,11 +6,8 @@ import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
 import type { IntegrationRow, Tables } from '../schema/tables.ts'
 
-/** At most so many integrations of a provider are asked whose signature a generic delivery bears. */
-export const MAX_GENERIC_CANDIDATES = 100
-
 /** Postgres would refuse a fraction or a text with an error of its own, and a number beyond 2^53 may be another row's. */
-function canBeId(id: number): boolean {
+export function canBeId(id: number): boolean {
   return Number.isSafeInteger(id) && id > 0
 }
 
@@ -25,14 +22,20 @@ export async function findIntegration(
   return row ?? null
 }
 
-/** The row, locked until the transaction ends: cursor and run state are decided under it. */
+/**
+ * The row, locked until the transaction ends: cursor and run state are decided under it.
+ *
+ * @param strength `update` is for who is about to delete it: rows that refer to it can't be inserted meanwhile. With the
+ *   weaker one they can (manual, 13.3.2), so that no delivery waits for the end of a sync run.
+ */
 export async function lockIntegration(
   tx: Transaction,
   { integrations }: Tables,
   id: number,
+  strength: 'no key update' | 'update' = 'no key update',
 ): Promise<IntegrationRow | null> {
   if (!canBeId(id)) return null
-  const [row] = await tx.select().from(integrations).where(eq(integrations.id, id)).for('update')
+  const [row] = await tx.select().from(integrations).where(eq(integrations.id, id)).for(strength)
   return row ?? null
 }
 
@@ -95,21 +98,6 @@ export async function pageOfIntegrations(
     .where(and(...conditions))
     .orderBy(asc(integrations.id))
     .limit(limit)
-}
-
-/** Who may own a delivery on the provider's generic route, lowest id first. */
-export async function genericWebhookCandidates(
-  db: Database,
-  tables: Tables,
-  provider: string,
-): Promise<IntegrationRow[]> {
-  const { integrations } = tables
-  return db
-    .select()
-    .from(integrations)
-    .where(and(eq(integrations.provider, provider), acceptsWebhooks(tables)))
-    .orderBy(asc(integrations.id))
-    .limit(MAX_GENERIC_CANDIDATES)
 }
 
 /**

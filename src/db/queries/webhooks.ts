@@ -6,24 +6,10 @@ import type { Json } from '../../core/json.ts'
 import type { Database } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables, WebhookRow } from '../schema/tables.ts'
+import { ERASED } from './erasure.ts'
 
-export interface NewWebhook {
-  readonly integrationId: number
-  readonly deliveryId: string
-  readonly eventType: string | null
-  readonly payload: string
-  readonly headers: Record<string, string[]>
-}
-
-/** Stores a delivery as `pending`. Null: the same delivery id is stored already, whoever came first. */
-export async function insertWebhook(db: Database, { webhooks }: Tables, webhook: NewWebhook): Promise<number | null> {
-  const [row] = await db
-    .insert(webhooks)
-    .values(webhook)
-    .onConflictDoNothing({ target: [webhooks.integrationId, webhooks.deliveryId] })
-    .returning({ id: webhooks.id })
-  return row?.id ?? null
-}
+/** The greatest smallint. A row that is claimed still more often stays there; its claim tells its attempts apart. */
+const MAX_ATTEMPTS = 32_767
 
 /**
  * Moves the next `pending` rows of an integration to `processing` under this claim and counts the attempt. Rows that
@@ -43,7 +29,7 @@ export async function claimPendingWebhooks(
         and(
           eq(webhooks.integrationId, integrationId),
           eq(webhooks.status, 'pending'),
-          sql`not exists (select 1 from ${integrations} i where i.id = ${integrationId} and i.health_status = 'disabled')`,
+          isNotHealthDisabled(integrations, sql`${integrationId}`),
         ),
       )
       .orderBy(asc(webhooks.id))
@@ -53,17 +39,62 @@ export async function claimPendingWebhooks(
   const rows = await db
     .with(next)
     .update(webhooks)
-    .set({
-      status: 'processing',
-      attempts: sql`${webhooks.attempts} + 1`,
-      error: null,
-      processedAt: null,
-      claim,
-    })
+    .set(claimed(webhooks, claim))
     .where(inArray(webhooks.id, db.select({ id: next.id }).from(next)))
     .returning()
   return rows.sort((a, b) => a.id - b.id)
 }
+
+/** The state in which one row is claimed. */
+export type ClaimableFrom =
+  | { readonly status: 'pending' }
+  /** Its worker is taken for lost: nobody has claimed it since it had so many attempts. */
+  | { readonly status: 'processing'; readonly attempts: number }
+  /** A replay: `processed` or `failed`. */
+  | { readonly replay: true }
+
+/**
+ * Moves one row to `processing` under this claim and counts the attempt. Null: its state is another by now; of two who ask
+ * at once, one gets it.
+ *
+ * A replay runs although the integration's health is `disabled`, since somebody asked for it; other rows stay. What was
+ * erased is never replayed: its payload is gone.
+ */
+export async function claimWebhook(
+  db: Database,
+  { webhooks, integrations }: Tables,
+  { id, claim, from }: { id: number; claim: string; from: ClaimableFrom },
+): Promise<WebhookRow | null> {
+  const isReplay = 'replay' in from
+  const conditions = isReplay
+    ? [inArray(webhooks.status, ['processed', 'failed']), isNotErased(webhooks)]
+    : [
+        eq(webhooks.status, from.status),
+        ...(from.status === 'processing' ? [eq(webhooks.attempts, from.attempts)] : []),
+        isNotHealthDisabled(integrations, sql`${webhooks.integrationId}`),
+      ]
+  const [row] = await db
+    .update(webhooks)
+    .set({ ...claimed(webhooks, claim), ...(isReplay ? { replayAttempt: oneMore(webhooks) } : {}) })
+    .where(and(eq(webhooks.id, id), ...conditions))
+    .returning()
+  return row ?? null
+}
+
+export const oneMore = (webhooks: Tables['webhooks']): SQL =>
+  sql`least(${webhooks.attempts} + 1, ${sql.raw(String(MAX_ATTEMPTS))})`
+
+/** What a claim writes. */
+const claimed = (webhooks: Tables['webhooks'], claim: string) =>
+  ({ status: 'processing', attempts: oneMore(webhooks), error: null, processedAt: null, claim }) as const
+
+/** @param id SQL of the integration's id */
+const isNotHealthDisabled = (integrations: Tables['integrations'], id: SQL): SQL =>
+  sql`not exists (select 1 from ${integrations} i where i.id = ${id} and i.health_status = 'disabled')`
+
+/** Erasure leaves no other mark on a `processed` row; a delivery with an empty body has headers. */
+export const isNotErased = (webhooks: Tables['webhooks']): SQL =>
+  sql`(${webhooks.error} is distinct from ${ERASED} and not (${webhooks.payload} = '' and ${webhooks.headers} = '{}'::jsonb))`
 
 /** Rows that an earlier try of the same batch still holds: its worker died, or it could not settle them. */
 export async function webhooksHeldBy(db: Database, { webhooks }: Tables, claim: string): Promise<WebhookRow[]> {
@@ -84,7 +115,7 @@ export async function takeUpWebhook(
   const losses = lossesOf(row.claim ?? claim, claim) + 1
   const [taken] = await db
     .update(webhooks)
-    .set({ attempts: sql`${webhooks.attempts} + 1`, claim: afterLoss(claim, losses) })
+    .set({ attempts: oneMore(webhooks), claim: afterLoss(claim, losses) })
     .where(and(eq(webhooks.id, row.id), ...stillHeldAs(webhooks, row)))
     .returning()
   return taken === undefined ? null : { row: taken, losses }
@@ -102,7 +133,8 @@ export interface WebhookOutcome {
 }
 
 /**
- * Ends attempts and writes a log line for each, in one statement: all of it is stored, or nothing.
+ * Ends attempts and writes a log line for each, in one statement: all of it is stored, or nothing. The attempts of a row
+ * that was replayed are logged as `webhook_replay`.
  *
  * @returns the ids that were settled. A row that was claimed anew since (`attempts` or `claim` differ) is not among them:
  *   the later attempt's outcome counts.
@@ -110,7 +142,6 @@ export interface WebhookOutcome {
 export async function settleWebhooks(
   db: Database,
   { webhooks, logs }: Tables,
-  operation: 'webhook' | 'webhook_replay',
   outcomes: readonly WebhookOutcome[],
 ): Promise<Set<number>> {
   if (outcomes.length === 0) return new Set()
@@ -124,15 +155,34 @@ export async function settleWebhooks(
           processed_at = clock_timestamp(), updated_at = clock_timestamp()
       from outcome o
       where w.id = o.id and w.status = 'processing' and w.attempts = o.attempts and w.claim = o.claim
-      returning w.id, w.integration_id, w.delivery_id, o.status, o.error, o.result, o."durationMs"
+      returning w.id, w.integration_id, w.delivery_id, w.replay_attempt, o.status, o.error, o.result, o."durationMs"
     ), logged as (
       insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, error, duration_ms)
-      select integration_id, ${operation}, 'inbound',
+      select integration_id, case when replay_attempt is null then 'webhook' else 'webhook_replay' end, 'inbound',
              case status when 'processed' then 'success' else 'failed' end,
              delivery_id, result, error, "durationMs"
       from settled order by id
     )
     select id from settled`)
+  return new Set(rows.map((row) => Number(row.id)))
+}
+
+/**
+ * Of outcomes that a settlement left out, those whose very attempt has been settled so: the settlement before it was
+ * committed, and its answer was lost on the way.
+ */
+export async function settledBefore(
+  db: Database,
+  { webhooks }: Tables,
+  outcomes: readonly WebhookOutcome[],
+): Promise<Set<number>> {
+  if (outcomes.length === 0) return new Set()
+  const rows = await db.execute<{ id: string }>(sql`
+    select w.id
+    from ${webhooks} w
+    join jsonb_to_recordset(${jsonText(outcomes.map(({ id, attempts, status }) => ({ id, attempts, status })))}::jsonb)
+      as o (id bigint, attempts int, status text)
+      on w.id = o.id and w.status = o.status and w.attempts = o.attempts and w.claim is null`)
   return new Set(rows.map((row) => Number(row.id)))
 }
 
@@ -154,15 +204,6 @@ export async function handBackWebhooks(
         inArray(webhooks.claim, claimAndItsLosses(claim)),
       ),
     )
-}
-
-/** Integrations that have `pending` rows, each once. */
-export async function integrationsWithPendingWebhooks(db: Database, { webhooks }: Tables): Promise<number[]> {
-  const rows = await db
-    .selectDistinct({ id: webhooks.integrationId })
-    .from(webhooks)
-    .where(eq(webhooks.status, 'pending'))
-  return rows.map((row) => row.id)
 }
 
 function stillHeldAs(webhooks: Tables['webhooks'], row: WebhookRow): SQL[] {

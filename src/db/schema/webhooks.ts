@@ -29,6 +29,11 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       processedAt: moment('processed_at'),
       /** Who holds the row while it is `processing`. Ours, beyond the specification. */
       claim: string('claim', 120),
+      /**
+       * The attempt that began the last replay; null: never replayed. Later attempts belong to that replay until the next one.
+       * Ours, beyond the specification.
+       */
+      replayAttempt: smallint('replay_attempt'),
       ...timestamps(),
     },
     (column) => [
@@ -39,6 +44,10 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_pending_idx')).on(column.integrationId, column.id).where(sql`${column.status} = 'pending'`),
       // What a claim still holds.
       index(name('_webhooks_claim_idx')).on(column.claim).where(sql`${column.status} = 'processing'`),
+      // What may be tried again: rows that have used up their attempts are many, and are not walked.
+      index(name('_webhooks_failed_idx'))
+        .on(column.attempts, column.processedAt)
+        .where(sql`${column.status} = 'failed'`),
       foreignKey({
         name: name('_webhooks_integration_fk'),
         columns: [column.integrationId],

@@ -1,10 +1,9 @@
 import { lateFailedWebhooks, lingeringWebhooks } from '../../db/queries/doctor.ts'
-import type { Framework } from '../../framework.ts'
 import type { Check, Observation } from './check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './check.ts'
 import { nameOf, psqlCommand } from './commands.ts'
 
-/** A wake-up that fails is tried again a minute later at the most (docs/behaviour/webhooks.md, "The inbox"). */
+/** A wake-up that fails is tried again a minute later at the most, and each process sweeps (docs/behaviour/webhook-recovery.md, "Wake-ups"). */
 const UNWOKEN_SECONDS = 120
 const DAY_SECONDS = 86_400
 
@@ -42,8 +41,7 @@ export const webhooksPending: Check = {
 export const webhooksProcessing: Check = {
   name: 'webhooks.processing',
   needs: ['database.migrations', 'temporal.reachable'],
-  async look(framework) {
-    const { config, db, tables, temporal } = framework
+  async look({ config, db, tables, temporal }) {
     const seconds = config.webhook.processing_timeout
     const groups = await lingeringWebhooks(db, tables, { status: 'processing', seconds, limit: MAX_LOOKED_AT })
     const wrong: Observation[] = []
@@ -55,8 +53,8 @@ export const webhooksProcessing: Check = {
       else
         wrong.push(
           fault(
-            `${told}, and its inbox, which held them, is gone. They go back to pending, and their handlers run again.`,
-            `${putBack(framework, integrationId, seconds)} && ${temporal.commands.wakeInbox(integrationId)}`,
+            `${told}, and its inbox, which held them, is gone. Recovery takes them up, and their handlers run again.`,
+            'integrations recover-webhooks',
           ),
         )
     }
@@ -81,13 +79,6 @@ export const webhooksFailed: Check = {
       'None failed in the last 24 hours.',
     )
   },
-}
-
-/** Guarded like a claim: a row that somebody has moved since stays as it is. */
-function putBack({ tables }: Framework, integrationId: number, seconds: number): string {
-  return psqlCommand(
-    `update ${nameOf(tables.webhooks)} set status = $$pending$$, claim = null, updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$processing$$ and updated_at < clock_timestamp() - interval $$${seconds} seconds$$`,
-  )
 }
 
 function isOlderThan(at: Date, seconds: number): boolean {

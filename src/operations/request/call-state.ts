@@ -17,11 +17,11 @@ import { admitJoined, canJoin, joinable, settleJoined } from '../../db/queries/j
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { currentSync } from '../inside-sync.ts'
+import { isAboutOneItem, Joiner } from '../joiner.ts'
 import { AdmissionLines } from './admission-line.ts'
 import { callTarget, declaredLimit } from './call-target.ts'
 import { Exchange } from './exchange.ts'
 import { followSignals } from './follow-signals.ts'
-import { isAboutOneItem, Joiner } from './joiner.ts'
 import { Leases } from './leases.ts'
 
 /** A call that may be made; comes back with its outcome. */

@@ -5,7 +5,7 @@
  * for nobody. A statement that takes long waits for the disk or for a lock, and another one goes beside it. Rule: docs/behaviour/requests.md, "Joined statements".
  */
 import { setImmediate as immediate } from 'node:timers/promises'
-import { isAboutOneItem } from './joiner.ts'
+import { isAboutOneItem } from '../joiner.ts'
 
 /** So many integrations at once at most: one statement must not hold their rows for long. */
 const MAX_JOINED = 100

@@ -1,0 +1,18 @@
+/** The jobs that are given to graphile-worker. */
+
+export const TASK = { stored: 'stored', delivered: 'delivered' } as const
+
+/** For a row that is stored already: its body comes in the job, so that no statement has to fetch it. */
+export interface StoredJob {
+  readonly webhookId: number
+  readonly body: string
+}
+
+/** For a delivery of which the job is all there is. */
+export interface DeliveredJob {
+  readonly integrationId: number
+  readonly deliveryId: string
+  readonly eventType: string
+  readonly body: string
+  readonly headers: Readonly<Record<string, string>>
+}

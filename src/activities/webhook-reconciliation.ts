@@ -1,0 +1,68 @@
+/**
+ * The steps of a reconciliation: who can be asked, and one integration at a time.
+ *
+ * Rule: docs/behaviour/webhook-reconciliation.md.
+ */
+import { isIntegrationsError } from '../core/errors.ts'
+import type { ReconcileWebhooksInput } from '../core/webhook-jobs.ts'
+import type { Framework } from '../framework.ts'
+import { secretsIn } from '../operations/integration-secrets.ts'
+import type { Reconcilable, ReconciledIntegration } from '../operations/webhook-reconciliation.ts'
+import {
+  reconcilable,
+  reconcilableIntegrations,
+  reconcileIntegrationWebhooks,
+} from '../operations/webhook-reconciliation.ts'
+import { classifiesFailures } from '../providers/provider.ts'
+import { asFailure, isFinalFault } from './failures.ts'
+import { temporalSurroundings } from './surroundings.ts'
+
+export interface ReconcileIntegrationInput {
+  readonly integrationId: number
+  /** ISO 8601 with a zone, in place of the end of the last run. */
+  readonly since?: string | undefined
+  /** Counts, and stores nothing. */
+  readonly dryRun?: boolean | undefined
+}
+
+export function webhookReconciliationActivities(framework: Framework, surroundings = temporalSurroundings) {
+  return {
+    /** Only reads. Fails for good when the integration asked for is none that can be reconciled. */
+    async listReconcilable(input: ReconcileWebhooksInput): Promise<{ integrationIds: number[] }> {
+      return { integrationIds: await orFinally(() => reconcilableIntegrations(framework, input)) }
+    },
+
+    /** Stores what never arrived. May be run twice: what the first try stored is known to the second. */
+    async reconcileIntegration({ integrationId, ...asked }: ReconcileIntegrationInput): Promise<ReconciledIntegration> {
+      const { cancellationSignal } = surroundings()
+      const target = await orFinally(() => reconcilable(framework, integrationId))
+      try {
+        return await reconcileIntegrationWebhooks(framework, target, asked, cancellationSignal)
+      } catch (error) {
+        // Temporal knows a cancellation by the error itself.
+        throw cancellationSignal.aborted ? error : failureOf(error, target)
+      }
+    },
+  }
+}
+
+function failureOf(error: unknown, { integration, provider }: Reconcilable): Error {
+  const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
+  return asFailure(error, {
+    secrets: secretsIn(integration),
+    nonRetryable: isGone(error) || isFinalFault(error, classOf),
+  })
+}
+
+/** The look-up's own errors, which another attempt does not change; they quote no credential. */
+async function orFinally<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw asFailure(error, { secrets: [], nonRetryable: isGone(error) || isFinalFault(error) })
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return isIntegrationsError(error, 'integration_not_found')
+}

@@ -1,0 +1,83 @@
+/** The operator API's webhooks. Rule: docs/behaviour/operator-api.md, "Webhooks". */
+import { Hono } from 'hono'
+import type { Integrations } from '../integrations.ts'
+import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
+import type { AccessEnvironment } from './caller.ts'
+import { asColumns, idOf, noteAct } from './operator-api.ts'
+import { newWebhookSecret, reconciliation, webhooksQuery, webhooksToReplay } from './operator-schemas.ts'
+import { ProblemError } from './problem.ts'
+
+/** Routes for somebody who has been let in: the middleware before them has asked. */
+export function webhookRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { webhooks, operator } = integrations
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/', async (context) => {
+    const { limit, ...filter } = queryOf(context, webhooksQuery)
+    const rows = []
+    // One more than asked for tells whether there is another page.
+    for await (const row of webhooks.list({ ...filter, limit: limit + 1 })) rows.push(row)
+    const data = rows.slice(0, limit)
+    return context.json({ data: data.map(asColumns), next: rows.length > limit ? (data.at(-1)?.id ?? null) : null })
+  })
+
+  routes.get('/:id', async (context) => context.json(asColumns(await operator.webhook(idOf(context, 'webhook')))))
+
+  routes.post('/replay', async (context) => {
+    const { dryRun, filter } = await jsonBody(context, webhooksToReplay)
+    if (dryRun) return context.json(await webhooks.previewReplay(filter))
+    const { replayed, integrations: touched, more } = await webhooks.replayMany(filter)
+    for (const { id, replayed: of } of touched)
+      await noteAct(integrations, context, id, `replay ${of === 1 ? '1 webhook' : `${of} webhooks`}`)
+    return context.json({ replayed, integrations: touched.length, more })
+  })
+
+  routes.post('/:id/replay', async (context) => {
+    const { webhookId, integrationId, workflowId } = await webhooks.startReplay(idOf(context, 'webhook'))
+    await noteAct(integrations, context, integrationId, 'replay', `webhook:${webhookId}`)
+    context.header('Location', context.req.path.replace(/\/replay$/, ''))
+    return context.json({ webhook_id: webhookId, workflow_id: workflowId }, 202)
+  })
+
+  return routes
+}
+
+/** What is asked of one integration about its webhooks. */
+export function integrationWebhookRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { webhooks } = integrations
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.post('/:id/reconcile', async (context) => {
+    const id = idOf(context)
+    const { since, dryRun } = await optionalJsonBody(context, reconciliation)
+    const result = await webhooks.reconcile({
+      integrationId: id,
+      ...(since === undefined ? {} : { since: since.toISOString() }),
+      dryRun,
+    })
+    if (result === 'already running') {
+      const detail = 'A reconciliation is running. Wait for its end, and ask again.'
+      throw new ProblemError({ status: 409, code: 'already_running', detail })
+    }
+    if (!dryRun) await noteAct(integrations, context, id, 'reconcile')
+    return context.json(asColumns(result))
+  })
+
+  routes.post('/:id/rotate-webhook-secret', async (context) => {
+    const id = idOf(context)
+    const given = await optionalJsonBody(context, newWebhookSecret)
+    const { secret, oldValidUntil } = await webhooks.rotateSecret(
+      id,
+      given.secret === undefined ? {} : { secret: given.secret },
+    )
+    await noteAct(integrations, context, id, 'rotate-webhook-secret')
+    // Whoever gave it has it.
+    return context.json({
+      integration_id: id,
+      secret: given.secret === undefined ? secret : null,
+      old_valid_until: oldValidUntil,
+    })
+  })
+
+  return routes
+}

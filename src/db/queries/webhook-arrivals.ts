@@ -1,0 +1,307 @@
+/** What arrives: whose it is, its one row, and which inboxes have something to do. */
+import type { Query, SQL } from 'drizzle-orm'
+import { and, asc, eq, sql } from 'drizzle-orm'
+import type { PreparedQueryConfig } from 'drizzle-orm/pg-core'
+import { PgDialect } from 'drizzle-orm/pg-core'
+import type { Database } from '../client.ts'
+import { jsonText } from '../schema/columns.ts'
+import type { IntegrationRow, Tables } from '../schema/tables.ts'
+import { acceptsWebhooks, canBeId } from './integrations.ts'
+
+/** An integration that accepts deliveries, as it was read. */
+export interface AcceptingIntegration {
+  readonly row: IntegrationRow
+  /** The row's `xmin`: every update gives it another one, whoever makes it (manual, 5.6 "System Columns"). */
+  readonly version: string
+}
+
+/** Whose a delivery is. */
+export interface DeliveryOwner {
+  readonly integrationId: number
+  /**
+   * Of the row that its signature was verified by, or `ANY_VERSION`: it must accept deliveries, however often it has been
+   * written since; null: trusted, nothing is asked but that the integration is there.
+   */
+  readonly version: string | null
+}
+
+export interface NewDelivery {
+  readonly deliveryId: string
+  readonly eventType: string | null
+  readonly payload: string
+  readonly headers: Readonly<Record<string, readonly string[]>>
+  /** Cache key of its body, where the delivery id is not signed: while that is reserved, the delivery is a duplicate. */
+  readonly bodyKey?: string
+}
+
+export interface OwnedDelivery extends NewDelivery {
+  readonly owner: DeliveryOwner
+}
+
+export type StoredDelivery = { readonly id: number } | 'duplicate'
+
+/**
+ * Those who may own a delivery, lowest id first: the one of the id, or all of the provider.
+ *
+ * @param limit the first ones only
+ */
+export async function acceptingIntegrations(
+  db: Database,
+  tables: Tables,
+  { provider, integrationId }: { provider: string; integrationId: number | null },
+  limit: number,
+): Promise<AcceptingIntegration[]> {
+  const { integrations } = tables
+  const conditions: SQL[] = [eq(integrations.provider, provider), acceptsWebhooks(tables)]
+  if (integrationId !== null && !canBeId(integrationId)) return []
+  if (integrationId !== null) conditions.push(eq(integrations.id, integrationId))
+  return db
+    .select({ row: integrations, version: sql<string>`${integrations}.xmin::text` })
+    .from(integrations)
+    .where(and(...conditions))
+    .orderBy(asc(integrations.id))
+    .limit(limit)
+}
+
+/**
+ * Stores deliveries of one owner as `pending`: one result each, in their order.
+ *
+ * @returns `changed` when the owner is not as it was: nothing is stored
+ */
+export async function storeDeliveries(
+  db: Database,
+  tables: Tables,
+  owner: DeliveryOwner,
+  rows: readonly NewDelivery[],
+): Promise<readonly StoredDelivery[] | 'changed'> {
+  const stored = await storeOwnedDeliveries(
+    db,
+    tables,
+    rows.map((row) => ({ ...row, owner })),
+    0,
+  )
+  const results: StoredDelivery[] = []
+  for (const result of stored) {
+    // They have one owner: it has changed for all of them, or for none.
+    if (result === 'changed') return 'changed'
+    results.push(result)
+  }
+  return results
+}
+
+/**
+ * Stores deliveries of any owners, in one statement, as `pending`: one result each, in their order.
+ *
+ * The first copy of a delivery id is the stored one, whoever else is storing it. An owner's row is looked at by the same
+ * statement: who has been switched off, deleted or given other credentials since gets nothing, and the delivery is to be
+ * verified anew.
+ *
+ * @param replayWindowSeconds how long a body is reserved under its key
+ */
+export async function storeOwnedDeliveries(
+  db: Database,
+  tables: Tables,
+  deliveries: readonly OwnedDelivery[],
+  replayWindowSeconds: number,
+): Promise<readonly (StoredDelivery | 'changed')[]> {
+  if (deliveries.length === 0) return []
+  const firsts = new Map<string, OwnedDelivery>()
+  for (const delivery of deliveries) {
+    const name = nameOf(delivery.owner.integrationId, delivery.deliveryId)
+    if (!firsts.has(name)) firsts.set(name, delivery)
+  }
+  let rows: readonly Found[]
+  try {
+    rows = await execute(db, tables, deliveries, replayWindowSeconds)
+  } catch (error) {
+    // Deleted after the statement had looked.
+    if (isForeignKeyViolation(error) && distinctOwners(deliveries).length === 1) return deliveries.map(() => 'changed')
+    throw error
+  }
+  const current = new Set<string>()
+  const ids = new Map<string, number>()
+  for (const { id, integration_id, name } of rows)
+    if (id === null) current.add(nameOf(integration_id, name))
+    else ids.set(nameOf(integration_id, name), Number(id))
+  return deliveries.map((delivery) => {
+    const { owner, deliveryId } = delivery
+    if (!current.has(nameOf(owner.integrationId, owner.version ?? TRUSTED))) return 'changed'
+    const name = nameOf(owner.integrationId, deliveryId)
+    const id = ids.get(name)
+    return id !== undefined && firsts.get(name) === delivery ? { id } : 'duplicate'
+  })
+}
+
+/** Integrations whose inbox has something to do, each once. Those that their health disabled wait for an operator. */
+export async function integrationsToWake(
+  db: Database,
+  { webhooks, integrations }: Tables,
+  /** Only those whose first pending row has waited for longer. */
+  { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
+): Promise<number[]> {
+  // From one integration to the next by the index of pending rows: a backlog of a million rows is not walked.
+  const rows = await db.execute<{ integration_id: string }>(sql`
+    with recursive waiting as (
+      (select integration_id, created_at from ${webhooks}
+       where status = 'pending' order by integration_id, id limit 1)
+      union all
+      select next.integration_id, next.created_at
+      from waiting cross join lateral (
+        select w.integration_id, w.created_at from ${webhooks} w
+        where w.status = 'pending' and w.integration_id > waiting.integration_id
+        order by w.integration_id, w.id limit 1
+      ) next
+    )
+    select waiting.integration_id from waiting join ${integrations} i on i.id = waiting.integration_id
+    where i.health_status <> 'disabled'
+      and waiting.created_at <= clock_timestamp() - make_interval(secs => ${olderThanSeconds}::double precision)
+    order by waiting.integration_id`)
+  return rows.map((row) => Number(row.integration_id))
+}
+
+/** No row has them: transaction ids of users begin at 3. */
+const TRUSTED = '0'
+export const ANY_VERSION = '1'
+/**
+ * Between texts that travel as one parameter. The driver knows no arrays here (`fetch_types`, db/client.ts), and bodies would
+ * have to be escaped in them, or in JSON. Nobody outside can know it, so no body holds it.
+ */
+const SEPARATOR = `<${crypto.randomUUID()}>`
+
+/** A row of the statement: an owner who is as it was, by its version, or a delivery that was stored, by its id. */
+interface Found {
+  readonly id: string | null
+  readonly integration_id: string
+  readonly name: string
+}
+interface Returns<Row> extends PreparedQueryConfig {
+  execute: readonly Row[]
+}
+
+/** What the statement is given. */
+type Given =
+  | 'ownerIds'
+  | 'ownerVersions'
+  | 'integrationIds'
+  | 'versions'
+  | 'deliveryIds'
+  | 'eventTypes'
+  | 'payloads'
+  | 'headers'
+  | 'bodyKeys'
+  | 'windowSeconds'
+
+const given = (name: Given): SQL => sql`${sql.placeholder(name)}`
+const separator = (): SQL => sql`${sql.placeholder('separator')}`
+/** Texts of which none is empty. */
+const list = (name: Given): SQL => sql`string_to_array(${given(name)}, ${separator()})`
+/** The same with nulls. */
+const listWithNulls = (name: Given): SQL => sql`string_to_array(${given(name)}, ${separator()}, '')`
+/** Texts that may be empty, each with a separator behind it: an empty text alone would be read as no element at all. */
+const listWithEmpty = (name: Given): SQL => sql`trim_array(string_to_array(${given(name)}, ${separator()}), 1)`
+
+async function execute(
+  db: Database,
+  tables: Tables,
+  deliveries: readonly OwnedDelivery[],
+  replayWindowSeconds: number,
+): Promise<readonly Found[]> {
+  const owners = distinctOwners(deliveries)
+  const isGuarded = deliveries.some(({ bodyKey }) => bodyKey !== undefined)
+  const values: Record<Given, string> = {
+    ownerIds: joined(owners, ({ integrationId }) => String(integrationId)),
+    ownerVersions: joined(owners, ({ version }) => version ?? TRUSTED),
+    integrationIds: joined(deliveries, ({ owner }) => String(owner.integrationId)),
+    versions: joined(deliveries, ({ owner }) => owner.version ?? TRUSTED),
+    deliveryIds: joined(deliveries, ({ deliveryId }) => deliveryId),
+    eventTypes: joined(deliveries, ({ eventType }) => eventType ?? ''),
+    payloads: joined(deliveries, ({ payload }) => payload) + SEPARATOR,
+    headers: joined(deliveries, ({ headers }) => jsonText(headers)),
+    bodyKeys: isGuarded ? joined(deliveries, ({ bodyKey }) => bodyKey ?? '') : '',
+    windowSeconds: String(replayWindowSeconds),
+  }
+  // A name of any kind lets the driver keep it prepared where the URL of the database says `prepare=true`.
+  const prepared = db._.session.prepareQuery<Returns<Found>>(statementOf(tables, isGuarded), undefined, 'store', false)
+  return prepared.execute({ ...values, separator: SEPARATOR })
+}
+
+function joined<Item>(items: readonly Item[], textOf: (item: Item) => string): string {
+  let text = ''
+  for (const [at, item] of items.entries()) text += at === 0 ? textOf(item) : SEPARATOR + textOf(item)
+  return text
+}
+
+const STATEMENTS = new WeakMap<Tables, Map<boolean, Query>>()
+
+/** Its text is the same for any number of deliveries. */
+function statementOf(tables: Tables, isGuarded: boolean): Query {
+  const known = STATEMENTS.get(tables) ?? new Map<boolean, Query>()
+  STATEMENTS.set(tables, known)
+  const query = known.get(isGuarded) ?? new PgDialect().sqlToQuery(statement(tables, isGuarded))
+  known.set(isGuarded, query)
+  return query
+}
+
+function statement(tables: Tables, isGuarded: boolean): SQL {
+  const { webhooks, integrations } = tables
+  return sql`
+    with owner as (
+      select i.id, asked.version
+      from unnest(${list('ownerIds')}::bigint[], ${list('ownerVersions')}) as asked (id, version)
+      join ${integrations} i on i.id = asked.id
+      where asked.version = ${sql.raw(`'${TRUSTED}'`)}
+         or (asked.version in (i.xmin::text, ${sql.raw(`'${ANY_VERSION}'`)}) and (i.is_active or i.health_status = 'disabled'))
+    ), given as (
+      select g.* from unnest(
+        ${list('integrationIds')}::bigint[], ${list('versions')}, ${list('deliveryIds')},
+        ${listWithNulls('eventTypes')}, ${listWithEmpty('payloads')}, ${list('headers')}::jsonb[]
+        ${isGuarded ? sql`, ${listWithNulls('bodyKeys')}` : sql``}
+      ) as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, body_key` : sql``})
+      join owner on owner.id = g.integration_id and owner.version = g.version
+    )${isGuarded ? reservation(tables) : sql``}, stored as (
+      insert into ${webhooks} (integration_id, delivery_id, event_type, payload, headers)
+      select integration_id, delivery_id, event_type, payload, headers from given
+      ${isGuarded ? sql`where body_key is null or (body_key, delivery_id) in (select key, value #>> '{}' from fresh)` : sql``}
+      order by integration_id, delivery_id
+      on conflict (integration_id, delivery_id) do nothing
+      returning id, integration_id, delivery_id
+    )
+    select null as id, id as integration_id, version as name from owner
+    union all
+    select id, integration_id, delivery_id from stored`
+}
+
+/**
+ * The bodies that nobody else has delivered lately. One whose delivery id is stored already is that delivery once more, and
+ * reserves nothing.
+ */
+function reservation({ cache, webhooks }: Tables): SQL {
+  return sql`, fresh as (
+      insert into ${cache} as c (key, value, expires_at)
+      select distinct on (body_key) body_key, to_jsonb(delivery_id),
+             clock_timestamp() + make_interval(secs => ${given('windowSeconds')}::double precision)
+      from given g
+      where body_key is not null and not exists (
+        select 1 from ${webhooks} w where w.integration_id = g.integration_id and w.delivery_id = g.delivery_id
+      )
+      order by body_key, delivery_id
+      on conflict (key) do update
+      set value = excluded.value, expires_at = excluded.expires_at, updated_at = clock_timestamp()
+      where c.expires_at <= clock_timestamp()
+      returning key, value
+    )`
+}
+
+function distinctOwners(deliveries: readonly OwnedDelivery[]): DeliveryOwner[] {
+  const owners = new Map<string, DeliveryOwner>()
+  for (const { owner } of deliveries) owners.set(nameOf(owner.integrationId, owner.version ?? TRUSTED), owner)
+  return [...owners.values()]
+}
+
+function isForeignKeyViolation(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '23503'
+}
+
+function nameOf(integrationId: number | string, rest: string): string {
+  return `${integrationId}:${rest}`
+}

@@ -1,0 +1,126 @@
+/** Webhooks as they are listed and shown. Rule: docs/behaviour/webhook-replay.md, "The list" and "One webhook". */
+import { InvalidArgumentException, WebhookNotFound } from '../core/errors.ts'
+import { isId } from '../core/id.ts'
+import { REDACTED, redactBody, redactText, secretsOf } from '../core/redaction.ts'
+import { PSEUDO_HEADER } from '../core/webhook.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
+import type { WebhookFilter, WebhookSummary } from '../db/queries/webhook-list.ts'
+import { findWebhook, pageOfWebhooks } from '../db/queries/webhook-list.ts'
+import { WEBHOOK_STATUSES } from '../db/schema/webhooks.ts'
+import type { Framework } from '../framework.ts'
+import { checkOwner } from './integration-owner.ts'
+
+const PAGE = 100
+
+export type { WebhookSummary }
+
+export interface ListWebhooks extends WebhookFilter {
+  /** Ids below this one. */
+  readonly after?: number | undefined
+  /** At most so many; at least 1. */
+  readonly limit?: number | undefined
+}
+
+export interface WebhookDetail extends WebhookSummary {
+  /** Lower-case name to values; names that start with a colon are ours. */
+  readonly headers: Readonly<Record<string, readonly string[]>>
+  /** What was delivered; the empty text once it has been erased. */
+  readonly payload: string
+  /** `text`: the payload is what was delivered; `base64`: it is that, encoded. */
+  readonly encoding: 'text' | 'base64'
+}
+
+/** Newest first, without payloads and headers. @throws InvalidArgumentException at once, before anything is read */
+export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): AsyncIterable<WebhookSummary> {
+  checkFilter(filter)
+  const { after, limit } = filter
+  if (after !== undefined && !isId(after))
+    throw new InvalidArgumentException('after', `an id is allowed, ${String(after)} was given`)
+  if (limit !== undefined && !isId(limit))
+    throw new InvalidArgumentException('limit', `an integer of at least 1 is allowed, ${String(limit)} was given`)
+  return rows(framework, filter)
+}
+
+async function* rows(
+  { db, tables }: Framework,
+  { after, limit = Number.POSITIVE_INFINITY, ...filter }: ListWebhooks,
+): AsyncGenerator<WebhookSummary> {
+  let below = after
+  for (let left = limit; left > 0; ) {
+    const size = Math.min(PAGE, left)
+    const page = await pageOfWebhooks(db, tables, filter, { below, limit: size })
+    yield* page
+    if (page.length < size) return
+    below = page.at(-1)?.id
+    left -= page.length
+  }
+}
+
+/** The row with the very bytes that were delivered: for code, and not for a screen. @throws WebhookNotFound */
+export async function getWebhook({ db, tables }: Framework, id: number): Promise<WebhookDetail> {
+  const row = isId(id) ? await findWebhook(db, tables, id) : null
+  if (row === null) throw new WebhookNotFound(id)
+  return { ...row, encoding: row.headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'text' }
+}
+
+/**
+ * The same for people: what the integration's credentials hold is redacted, since some providers send their secret along as
+ * it is. With credentials that can't be read nobody knows what that is, and nothing that was delivered is shown.
+ *
+ * @throws WebhookNotFound
+ */
+export async function showWebhook(framework: Framework, id: number): Promise<WebhookDetail> {
+  const { db, tables, encryption } = framework
+  const webhook = await getWebhook(framework, id)
+  const owner = await findIntegration(db, tables, webhook.integrationId)
+  const secrets = owner === null ? null : knownSecrets(() => encryption.decrypt(owner.id, owner.credentials))
+  const shown = (value: string): string => (secrets === null ? REDACTED : redactBody(value, secrets))
+  const headers = Object.entries(webhook.headers).map(
+    ([name, values]) => [name, name === PSEUDO_HEADER.encoding ? values : values.map(shown)] as const,
+  )
+  return {
+    ...webhook,
+    headers: Object.fromEntries(headers),
+    payload: secrets === null ? REDACTED : shownPayload(webhook, secrets),
+  }
+}
+
+function shownPayload({ payload, encoding }: WebhookDetail, secrets: readonly string[]): string {
+  if (encoding === 'text') return redactBody(payload, secrets)
+  // A character a byte, so that all others stay as they are.
+  const bytes = Buffer.from(payload, 'base64').toString('latin1')
+  const inBytes = secrets.map((secret) => Buffer.from(secret).toString('latin1'))
+  return Buffer.from(redactText(bytes, inBytes), 'latin1').toString('base64')
+}
+
+function knownSecrets(decrypt: () => Record<string, unknown>): string[] | null {
+  try {
+    return secretsOf(decrypt())
+  } catch {
+    return null
+  }
+}
+
+/** @throws InvalidArgumentException */
+export function checkFilter({ integration, provider, owner, status, event, since, until }: WebhookFilter): void {
+  if (integration !== undefined && !isId(integration))
+    throw new InvalidArgumentException('integration', `an id is allowed, ${String(integration)} was given`)
+  for (const [name, value] of Object.entries({ provider, event }))
+    if (value !== undefined && (typeof value !== 'string' || value === '' || value.includes('\u0000')))
+      throw new InvalidArgumentException(name, 'a text that is not empty and without U+0000 is allowed')
+  if (owner !== undefined && checkOwner(owner) === null)
+    throw new InvalidArgumentException('owner', 'a type and an id are needed')
+  if (status !== undefined && !WEBHOOK_STATUSES.includes(status))
+    throw new InvalidArgumentException(
+      'status',
+      `${WEBHOOK_STATUSES.join(', ')} are allowed, ${String(status)} was given`,
+    )
+  for (const [name, value] of Object.entries({ since, until }))
+    if (value !== undefined && !(value instanceof Date && !Number.isNaN(value.getTime())))
+      throw new InvalidArgumentException(name, `a valid Date is allowed, ${String(value)} was given`)
+  if (since !== undefined && until !== undefined && since >= until)
+    throw new InvalidArgumentException(
+      'until',
+      `a moment after since (${since.toISOString()}) is allowed, ${until.toISOString()} was given`,
+    )
+}

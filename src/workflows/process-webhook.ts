@@ -1,0 +1,31 @@
+import { proxyActivities, setHandler, workflowInfo } from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import { claimOf } from '../core/claim.ts'
+import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
+import { batch, step } from './activity-options.ts'
+import type { ProcessWebhookState } from './messages.ts'
+import { processWebhookState } from './messages.ts'
+
+const { readWebhookState } = proxyActivities<Activities>(step)
+const { processOneWebhook } = proxyActivities<Activities>(batch)
+
+/**
+ * Handles one webhook: a replay by hand, or a row that recovery took up.
+ *
+ * Durable promise: a row that it claims is settled, whichever worker dies. Its id allows one job per webhook. A row in
+ * another state than it was started for is left alone, and a handler that fails is a result like any other.
+ */
+export async function processWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult> {
+  let state: ProcessWebhookState = { phase: 'claiming', outcome: null }
+  setHandler(processWebhookState, () => state)
+
+  // A replay takes settled rows, so a second try has to tell its own settlement from the one before.
+  const before = input.replay === true ? await readWebhookState({ webhookId: input.webhookId }) : null
+  const outcome = await processOneWebhook({
+    ...input,
+    claim: claimOf(workflowInfo().runId, 1),
+    ...(before === null ? {} : { attemptsBefore: before.attempts }),
+  })
+  state = { phase: 'done', outcome }
+  return outcome
+}

@@ -1,0 +1,203 @@
+/** One webhook on its own, as a worker handles it: for recovery, and for a replay by hand. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
+import { claimPendingWebhooks, claimWebhook } from '../../src/db/queries/webhooks.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { HandlesWebhooks } from '../../src/providers/provider.ts'
+import { runActivity } from '../support/activities.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { testIntegrations } from '../support/integrations.ts'
+import { webhookProvider } from '../support/providers.ts'
+import { logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
+
+let database: TestDatabase
+let test: TestIntegrations
+/** A second worker: a pool and a framework of its own. */
+let second: TestIntegrations
+let integration: Integration
+const handle = vi.fn<HandlesWebhooks['handleWebhook']>()
+let jobs = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  const providers = { acme: webhookProvider({ handleWebhook: (...given) => handle(...given) }) }
+  test = testIntegrations(database.url, { providers })
+  second = testIntegrations(database.url, { providers })
+})
+afterAll(async () => {
+  await second?.close()
+  await test?.close()
+  await database?.drop()
+})
+beforeEach(async () => {
+  handle.mockReset()
+  handle.mockReturnValue({ done: true })
+  integration = await makeIntegration(test, 'acme')
+})
+
+type Input = Parameters<ReturnType<typeof webhookRecoveryActivities>['processOneWebhook']>[0]
+
+/** As a job's workflow asks for it; `attempt` 2 is the try after a worker that died. */
+function run(
+  webhookId: number,
+  { attempt = 1, by = test, ...given }: Partial<Input> & { attempt?: number; by?: TestIntegrations } = {},
+) {
+  jobs += 1
+  const { processOneWebhook } = webhookRecoveryActivities(by.framework)
+  return runActivity(processOneWebhook, { webhookId, claim: `job-${jobs}:1`, ...given }, { attempt })
+}
+
+const pending = (values: Parameters<typeof makeWebhook>[2] = {}) => makeWebhook(test, integration.id, values)
+const settled = (values: Parameters<typeof makeWebhook>[2] = {}) =>
+  pending({ status: 'processed', attempts: 1, processedAt: new Date(), ...values })
+
+describe('a job of a pending row', () => {
+  it('handles and settles it', async () => {
+    const { id } = await pending()
+    expect(await run(id)).toEqual({ webhookId: id, outcome: 'processed', status: 'processed', attempts: 1 })
+    expect(await webhookOf(test, id)).toMatchObject({ claim: null, error: null, replayAttempt: null })
+    expect(await logsOf(test, integration.id, 'webhook')).toHaveLength(1)
+  })
+
+  it('ends with a handler’s failure as its result', async () => {
+    const { id } = await pending()
+    handle.mockRejectedValue(new Error('boom'))
+    expect(await run(id)).toEqual({ webhookId: id, outcome: 'failed', status: 'failed', attempts: 1 })
+  })
+
+  it.each(['processing', 'processed', 'failed'] as const)('leaves a %s one alone', async (status) => {
+    const row = await pending({ status, attempts: 1 })
+    expect(await run(row.id)).toEqual({ webhookId: row.id, outcome: 'not claimed', status, attempts: 1 })
+    expect(handle).not.toHaveBeenCalled()
+    expect(await webhookOf(test, row.id)).toEqual(row)
+  })
+
+  it('finds nothing when the row is gone', async () => {
+    expect(await run(999_999)).toEqual({ webhookId: 999_999, outcome: 'not claimed', status: null, attempts: null })
+  })
+
+  it('leaves the row to enable() while its integration’s health is disabled', async () => {
+    const { id } = await pending()
+    await setIntegration(test, integration.id, { isActive: false, healthStatus: 'disabled' })
+    expect(await run(id)).toMatchObject({ outcome: 'not claimed', status: 'pending' })
+  })
+
+  it('and the inbox: one of them has it', async () => {
+    const rows = await Promise.all(Array.from({ length: 20 }, () => pending()))
+    const { db, tables } = second.framework
+    const [outcomes, claimed] = await Promise.all([
+      Promise.all(rows.map(({ id }) => run(id))),
+      claimPendingWebhooks(db, tables, { integrationId: integration.id, claim: 'inbox:1', limit: 10 }),
+    ])
+    const handled = outcomes.filter(({ outcome }) => outcome === 'processed').map(({ webhookId }) => webhookId)
+    expect([...handled, ...claimed.map(({ id }) => id)].sort((a, b) => a - b)).toEqual(
+      rows.map(({ id }) => id).sort((a, b) => a - b),
+    )
+  })
+})
+
+describe('a job of a stuck row', () => {
+  const stuck = () => pending({ status: 'processing', attempts: 3, claim: 'dead:1' })
+
+  it('takes it from its dead worker', async () => {
+    const { id } = await stuck()
+    expect(await run(id, { stuckAttempts: 3 })).toEqual({
+      webhookId: id,
+      outcome: 'processed',
+      status: 'processed',
+      attempts: 4,
+    })
+  })
+
+  it('leaves it alone once somebody else has claimed it', async () => {
+    const { id } = await stuck()
+    expect(await run(id, { stuckAttempts: 2 })).toMatchObject({ outcome: 'not claimed', attempts: 3 })
+    expect(handle).not.toHaveBeenCalled()
+  })
+
+  it('is had by one of two jobs, and the late worker’s outcome is dropped', async () => {
+    const { id } = await stuck()
+    const outcomes = await Promise.all([run(id, { stuckAttempts: 3 }), run(id, { stuckAttempts: 3, by: second })])
+    expect(outcomes.filter(({ outcome }) => outcome === 'processed')).toHaveLength(1)
+    expect(handle).toHaveBeenCalledTimes(1)
+  })
+})
+
+describe('a replay', () => {
+  it.each(['processed', 'failed'] as const)('runs a %s row again and logs it as a replay', async (status) => {
+    const { id } = await settled({ status, error: status === 'failed' ? 'boom' : null })
+    expect(await run(id, { replay: true })).toEqual({
+      webhookId: id,
+      outcome: 'processed',
+      status: 'processed',
+      attempts: 2,
+    })
+    expect((await webhookOf(test, id)).replayAttempt).toBe(2)
+    expect(await logsOf(test, integration.id, 'webhook_replay')).toMatchObject([{ status: 'success' }])
+    expect(await logsOf(test, integration.id, 'webhook')).toEqual([])
+  })
+
+  it.each(['pending', 'processing'] as const)('leaves a %s row alone', async (status) => {
+    const { id } = await pending({ status })
+    expect(await run(id, { replay: true })).toMatchObject({ outcome: 'not claimed', status })
+  })
+})
+
+describe('a second try', () => {
+  it('takes up the row that the first one held, and counts the loss', async () => {
+    const { id } = await settled()
+    const { db, tables } = second.framework
+    // The first try claims it and dies.
+    await claimWebhook(db, tables, { id, claim: 'lost:1', from: { replay: true } })
+    const outcome = await run(id, { claim: 'lost:1', replay: true, attemptsBefore: 1, attempt: 2 })
+    expect(outcome).toEqual({ webhookId: id, outcome: 'processed', status: 'processed', attempts: 3 })
+    expect(handle).toHaveBeenCalledTimes(1)
+  })
+
+  it('does not run again what the first one has settled', async () => {
+    const { id } = await settled()
+    await run(id, { claim: 'settled:1', replay: true, attemptsBefore: 1 })
+    const again = await run(id, { claim: 'settled:1', replay: true, attemptsBefore: 1, attempt: 2 })
+    expect(again).toEqual({ webhookId: id, outcome: 'processed', status: 'processed', attempts: 2 })
+    expect(handle).toHaveBeenCalledTimes(1)
+  })
+
+  it('runs what the first one has not claimed', async () => {
+    const { id } = await settled({ attempts: 5, replayAttempt: 5 })
+    expect(await run(id, { replay: true, attemptsBefore: 5, attempt: 2 })).toMatchObject({ attempts: 6 })
+    expect(handle).toHaveBeenCalledTimes(1)
+  })
+
+  it('takes what the first one gave back', async () => {
+    const { id } = await settled({ status: 'pending' })
+    const outcome = await run(id, { replay: true, attemptsBefore: 1, attempt: 2 })
+    expect(outcome).toMatchObject({ outcome: 'processed', attempts: 2 })
+  })
+
+  it('is asked for when the worker stopped before the handler ran', async () => {
+    const { id } = await pending()
+    const { processOneWebhook } = webhookRecoveryActivities(test.framework)
+    const stopped = runActivity(
+      processOneWebhook,
+      { webhookId: id, claim: 'stopped:1' },
+      { onStart: (cancel) => cancel() },
+    )
+    await expect(stopped).rejects.toThrow(`webhook ${id} went back to pending`)
+    expect(handle).not.toHaveBeenCalled()
+    expect(await webhookOf(test, id)).toMatchObject({ status: 'pending', attempts: 0 })
+  })
+})
+
+describe('recovery', () => {
+  it('is an activity that gives back its counts', async () => {
+    const { id } = await pending({ updatedAt: new Date(Date.now() - 3_700_000) })
+    const { recoverStuckWebhooks, readWebhookState } = webhookRecoveryActivities(test.framework)
+    const counts = await runActivity(async () => recoverStuckWebhooks(), undefined)
+    expect(counts).toEqual({ processing: 0, pending: 1, failed: 0 })
+    expect(test.starts.webhookJobs).toEqual([{ webhookId: id }])
+    expect(await readWebhookState({ webhookId: id })).toEqual({ status: 'pending', attempts: 0 })
+    expect(await readWebhookState({ webhookId: 999_999 })).toBeNull()
+  })
+})

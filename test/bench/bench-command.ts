@@ -1,0 +1,26 @@
+/** Runs a bench as `npm run bench` does, on the sources as they are. */
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** What `--quick` promises, and the start of the process; a busy machine takes longer than 50 s. */
+export const QUICK_SECONDS = 60
+
+export interface Printed {
+  readonly name: string
+  readonly machine: string
+  readonly figures: readonly { readonly name: string; readonly value: number; readonly unit: string }[]
+  readonly targets: readonly { readonly value: number; readonly goal: number; readonly met: boolean }[]
+  readonly leftOut?: readonly string[]
+}
+
+export function bench(...words: string[]): Promise<{ code: number; stdout: string; stderr: string; seconds: number }> {
+  const startedAt = performance.now()
+  const script = ['--import', 'tsx', '--conditions=durable-source', 'bench/main.ts', ...words]
+  return new Promise((resolve) => {
+    execFile(process.execPath, script, { cwd: ROOT, timeout: 150_000 }, (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1
+      resolve({ code, stdout, stderr, seconds: (performance.now() - startedAt) / 1_000 })
+    })
+  })
+}

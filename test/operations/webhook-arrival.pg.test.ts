@@ -1,0 +1,374 @@
+/** What an API process keeps of the owners of deliveries, and that it never decides by what is behind. */
+import { randomUUID } from 'node:crypto'
+import type { Hono } from 'hono'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { createApi } from '../../src/api/app.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { HandlesWebhooks } from '../../src/providers/provider.ts'
+import { ManualClock } from '../../src/testing/manual-clock.ts'
+import { runActivity } from '../support/activities.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { listen, testIntegrations } from '../support/integrations.ts'
+import { CREDENTIALS, SECRET, sign, webhookProvider } from '../support/providers.ts'
+import { logsOf, makeIntegration, setIntegration } from '../support/rows.ts'
+
+const OTHER_SECRET = 'another secret of the tests'
+/** So many candidates are asked on a generic route. */
+const MAX_CANDIDATES = 100
+
+let database: TestDatabase
+let test: TestIntegrations
+let api: Hono
+let clock: ManualClock
+let integration: Integration
+let provider: string
+let providers = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  clock = new ManualClock()
+  test = testIntegrations(database.url, { clock })
+  api = createApi(test.integrations)
+})
+
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+beforeEach(async () => {
+  provider = register()
+  integration = await makeIntegration(test, provider)
+})
+
+describe('the statements of a delivery', () => {
+  it('are two for the first of an integration, one for the next ones', async () => {
+    const statements = countingStatements()
+    await deliver()
+    expect(statements()).toBe(2)
+    await deliver()
+    await deliver()
+    expect(statements()).toBe(4)
+  })
+
+  it('are shared by deliveries that wait at the same time, whatever their integration', async () => {
+    const others = await Promise.all(Array.from({ length: 20 }, () => makeIntegration(test, provider)))
+    for (const to of others) await deliver({ to })
+    const statements = countingStatements()
+    const answers = await Promise.all([...others, ...others].map((to) => deliver({ to })))
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 40 }, () => 200))
+    // Two at once begin with one delivery each; the others wait for them together.
+    expect(statements()).toBeLessThanOrEqual(4)
+  })
+
+  it('need no decryption for the next ones', async () => {
+    const { encryption } = test.framework
+    const decrypt = vi.fn<typeof encryption.decrypt>((id, text) => encryption.decrypt(id, text))
+    Object.assign(test.framework, { encryption: { ...encryption, decrypt } })
+    onTestFinished(() => void Object.assign(test.framework, { encryption }))
+    await deliver()
+    expect(decrypt).toHaveBeenCalledTimes(1)
+    await deliver()
+    await deliver()
+    expect(decrypt).toHaveBeenCalledTimes(1)
+  })
+})
+
+describe('an owner that changes between two deliveries', () => {
+  beforeEach(async () => {
+    expect(await statusOf(deliver())).toBe(200)
+  })
+
+  it('by being switched off is 404 at once', async () => {
+    await test.sql`update integrations set is_active = false where id = ${integration.id}`
+    expect(await statusOf(deliver())).toBe(404)
+  })
+
+  it('by being deleted is 404 at once', async () => {
+    await test.integrations.delete(integration.id)
+    expect(await statusOf(deliver())).toBe(404)
+  })
+
+  it('by its health is still asked', async () => {
+    await setIntegration(test, integration.id, { isActive: false, healthStatus: 'disabled' })
+    expect(await statusOf(deliver())).toBe(200)
+  })
+
+  it('by getting another secret is verified by that one, and by no other', async () => {
+    await integration.updateCredentials({ webhook_secret: OTHER_SECRET })
+    expect(await statusOf(deliver())).toBe(403)
+    expect(await statusOf(deliver({ secret: OTHER_SECRET }))).toBe(200)
+  })
+
+  it('by getting a second secret takes both', async () => {
+    await integration.updateCredentials({ webhook_secrets: [{ secret: OTHER_SECRET }] })
+    expect(await statusOf(deliver({ secret: OTHER_SECRET }))).toBe(200)
+    expect(await statusOf(deliver())).toBe(200)
+  })
+
+  it('in ways of no matter here takes the delivery, with one read more', async () => {
+    await setIntegration(test, integration.id, { name: 'renamed' })
+    const statements = countingStatements()
+    expect(await statusOf(deliver())).toBe(200)
+    expect(statements()).toBe(3)
+  })
+
+  it('all the time is stored all the same', async () => {
+    const to = await makeIntegration(
+      test,
+      register({
+        verifyWebhookSignature: async ({ id }) => {
+          await test.sql`update integrations set name = name || '.' where id = ${id}`
+          return true
+        },
+      }),
+    )
+    expect(await statusOf(deliver({ to }))).toBe(200)
+    expect(await statusOf(deliver({ to }))).toBe(200)
+  })
+
+  it('all the time is not stored for one that is switched off meanwhile', async () => {
+    let verified = 0
+    const to = await makeIntegration(
+      test,
+      register({
+        verifyWebhookSignature: async ({ id }) => {
+          verified += 1
+          await test.sql`update integrations set name = name || '.', is_active = ${verified < 3} where id = ${id}`
+          return true
+        },
+      }),
+    )
+    expect(await statusOf(deliver({ to }))).toBe(404)
+    expect(verified).toBe(3)
+    expect(await test.sql`select 1 from integration_webhooks where integration_id = ${to.id}`).toHaveLength(0)
+  })
+})
+
+describe('a refusal', () => {
+  it('is never by what was read before the delivery came in: a hundred wrong ones need few reads, and a right one passes', async () => {
+    await deliver()
+    const statements = countingStatements()
+    const wrong = Promise.all(Array.from({ length: 100 }, () => deliver({ secret: OTHER_SECRET })))
+    expect((await wrong).map(({ status }) => status)).toEqual(Array.from({ length: 100 }, () => 403))
+    expect(statements()).toBeLessThanOrEqual(2)
+    await integration.updateCredentials({ webhook_secret: OTHER_SECRET })
+    expect(await statusOf(deliver({ secret: OTHER_SECRET }))).toBe(200)
+  })
+
+  it('on the generic route asks for integrations that are new', async () => {
+    const path = `/integrations/${provider}/webhook`
+    expect(await statusOf(deliver({ path }))).toBe(200)
+    await makeIntegration(test, provider, { credentials: { ...CREDENTIALS, webhook_secret: OTHER_SECRET } })
+    expect(await statusOf(deliver({ path, secret: OTHER_SECRET }))).toBe(200)
+  })
+
+  it('is told at most once a minute for each integration, with how many there were and nothing of what was sent', async () => {
+    const second = await makeIntegration(test, provider)
+    for (const to of [integration, integration, second, integration])
+      expect(await statusOf(deliver({ to, secret: OTHER_SECRET, body: 'body-of-a-forger' }))).toBe(403)
+    expect(refusals()).toMatchObject([
+      { integration: integration.id, provider, times: 1, total: 1 },
+      { integration: second.id, provider, times: 1, total: 1 },
+    ])
+    clock.advance({ minutes: 1 })
+    await deliver({ secret: OTHER_SECRET })
+    expect(refusals()[2]).toMatchObject({ integration: integration.id, times: 3, total: 4 })
+    expect(JSON.stringify(test.lines)).not.toContain('body-of-a-forger')
+    expect(JSON.stringify(test.lines)).not.toContain(sign('body-of-a-forger', OTHER_SECRET))
+  })
+
+  it('by a verifier that throws is told as seldom, without the secret', async () => {
+    const verifyWebhookSignature = () => {
+      throw new Error(`can't verify with ${SECRET}`)
+    }
+    const to = await makeIntegration(test, register({ verifyWebhookSignature }))
+    for (let times = 0; times < 3; times += 1) expect(await statusOf(deliver({ to }))).toBe(403)
+    const lines = test.lines.filter(({ message }) => message.includes('verifyWebhookSignature() threw'))
+    expect(lines.filter(({ fields }) => fields.integration === to.id)).toHaveLength(1)
+    expect(JSON.stringify(test.lines)).not.toContain(SECRET)
+  })
+
+  const refusals = () =>
+    test.lines
+      .map(({ fields }) => fields)
+      .filter(({ event, provider: of }) => event === 'webhook.refused' && of === provider)
+})
+
+it('warns at most once a minute of a generic route with too many integrations', async () => {
+  const { db, tables } = test.framework
+  const credentials = await test.sql`select credentials from integrations where id = ${integration.id}`
+  await db.insert(tables.integrations).values(
+    Array.from({ length: MAX_CANDIDATES - 1 }, (_, n) => ({
+      provider,
+      name: `candidate ${n}`,
+      credentials: String(credentials[0]?.credentials),
+    })),
+  )
+  const path = `/integrations/${provider}/webhook`
+  const warned = () =>
+    test.lines.filter(({ fields }) => fields.provider === provider && fields.asked === MAX_CANDIDATES)
+  expect(await statusOf(deliver({ path }))).toBe(200)
+  expect(warned()).toHaveLength(0)
+  // One more than are asked; seen after a refusal at the latest: 503, since the credentials of all but two are another's.
+  await makeIntegration(test, provider)
+  expect(await statusOf(deliver({ path, secret: OTHER_SECRET }))).toBe(503)
+  expect(await statusOf(deliver({ path }))).toBe(200)
+  expect(await statusOf(deliver({ path }))).toBe(200)
+  expect(warned()).toHaveLength(1)
+  clock.advance({ minutes: 1 })
+  await deliver({ path })
+  expect(warned()).toHaveLength(2)
+})
+
+it('gives each reader of nested credentials its own', async () => {
+  const seen: number[] = []
+  const to = await makeIntegration(
+    test,
+    register({
+      verifyWebhookSignature: (of) => {
+        const { list } = of.credentialsArray() as { list: number[] }
+        seen.push(list.length)
+        list.pop()
+        return true
+      },
+    }),
+    { credentials: { list: [1, 2, 3] } },
+  )
+  await deliver({ to })
+  await deliver({ to })
+  expect(seen).toEqual([3, 3])
+})
+
+it('tells listeners before it wakes the inbox, and waits for neither', async () => {
+  const order: string[] = []
+  listen(test, 'WebhookReceived', () => {
+    order.push('told')
+    return new Promise(() => {})
+  })
+  const { workflows } = test.framework
+  const wake = vi.spyOn(workflows, 'wakeInbox').mockImplementation(() => void order.push('woken'))
+  expect(await statusOf(deliver())).toBe(200)
+  wake.mockRestore()
+  expect(order).toEqual(['told', 'woken'])
+})
+
+it('handles fifty copies at once one time: one row, one run, fifty answers', async () => {
+  const handleWebhook = vi.fn(() => ({ done: true }))
+  const to = await makeIntegration(test, register({ handleWebhook }))
+  const id = randomUUID()
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, async () => {
+      const response = await deliver({ to, id })
+      return [response.status, ((await response.json()) as { status: string }).status]
+    }),
+  )
+  expect(answers.map(([status]) => status)).toEqual(Array.from({ length: 50 }, () => 200))
+  expect(answers.filter(([, status]) => status === 'queued')).toHaveLength(1)
+  const batch = { integrationId: to.id, claim: 'fifty:1', limit: 200 }
+  expect(await runActivity(test.activities.processPendingWebhooks, batch)).toMatchObject({ claimed: 1, processed: 1 })
+  expect(handleWebhook).toHaveBeenCalledTimes(1)
+  expect(await logsOf(test, to.id, 'webhook')).toHaveLength(1)
+})
+
+describe('an equal body under another id', () => {
+  const unsigned = (overrides: Partial<HandlesWebhooks> = {}) => register({ deliveryIdSigned: false, ...overrides })
+
+  it('is a duplicate where the id is not signed, a delivery where it is', async () => {
+    const to = await makeIntegration(test, unsigned())
+    expect(await answerTo({ to, id: 'a' })).toBe('queued')
+    expect(await answerTo({ to, id: 'b' })).toBe('duplicate')
+    expect(await answerTo({ id: 'a' })).toBe('queued')
+    expect(await answerTo({ id: 'b' })).toBe('queued')
+  })
+
+  it('is another delivery with another type, body or integration, or once the window is over', async () => {
+    const to = await makeIntegration(test, unsigned())
+    expect(await answerTo({ to, id: 'a' })).toBe('queued')
+    expect(await answerTo({ to, id: 'b', type: 'thing.gone' })).toBe('queued')
+    expect(await answerTo({ to, id: 'c', body: '{"n":2}' })).toBe('queued')
+    expect(await answerTo({ to: await makeIntegration(test, to.provider), id: 'a' })).toBe('queued')
+    await test.sql`update integration_cache set expires_at = clock_timestamp() where expires_at is not null`
+    expect(await answerTo({ to, id: 'd' })).toBe('queued')
+  })
+
+  it('without a body is told by its query', async () => {
+    const to = await makeIntegration(test, unsigned({ verifyWebhookSignature: () => true }))
+    const get = async (query: string, id: string) => {
+      const path = `/integrations/${to.provider}/${to.id}/webhook?${query}`
+      return (await (await api.request(path, { headers: { 'x-delivery': id } })).json()) as { status: string }
+    }
+    expect(await get('n=1', 'a')).toEqual({ status: 'queued' })
+    expect(await get('n=2', 'b')).toEqual({ status: 'queued' })
+    expect(await get('n=1', 'c')).toEqual({ status: 'duplicate' })
+  })
+
+  it('is a delivery when the window is 0', async () => {
+    const off = testIntegrations(database.url, {
+      providers: { off: webhookProvider({ deliveryIdSigned: false }) },
+      config: { webhook: { replay_window: 0 } },
+    })
+    onTestFinished(off.close)
+    const to = await makeIntegration(off, 'off')
+    const through = createApi(off.integrations)
+    expect(await answerTo({ to, id: 'a', through })).toBe('queued')
+    expect(await answerTo({ to, id: 'b', through })).toBe('queued')
+  })
+
+  it('goes from the cache with its integration', async () => {
+    const to = await makeIntegration(test, unsigned())
+    await deliver({ to })
+    const kept = () =>
+      test.sql`select 1 from integration_cache where key like ${`%integration:${to.id}:webhook-body:%`}`
+    expect(await kept()).toHaveLength(1)
+    await test.integrations.delete(to.id)
+    expect(await kept()).toHaveLength(0)
+  })
+})
+
+function register(overrides: Partial<HandlesWebhooks> = {}): string {
+  providers += 1
+  const key = `arrival-${providers}`
+  test.integrations.register(key, webhookProvider(overrides))
+  return key
+}
+
+interface Sent {
+  readonly to?: Integration
+  readonly path?: string
+  readonly body?: string
+  readonly secret?: string
+  readonly id?: string
+  readonly type?: string
+  readonly through?: Hono
+}
+
+async function deliver({
+  to = integration,
+  path = `/integrations/${to.provider}/${to.id}/webhook`,
+  body = '{"n":1}',
+  secret = SECRET,
+  id = randomUUID(),
+  type = 'thing.made',
+  through = api,
+}: Sent = {}): Promise<Response> {
+  const headers = { 'x-signature': sign(body, secret), 'x-delivery': id, 'x-event': type }
+  return through.request(path, { method: 'POST', headers, body })
+}
+
+async function statusOf(response: Promise<Response>): Promise<number> {
+  return (await response).status
+}
+
+async function answerTo(sent: Sent): Promise<string> {
+  return ((await (await deliver(sent)).json()) as { status: string }).status
+}
+
+/** How many statements the framework's own pool has sent since. */
+function countingStatements(): () => number {
+  const spy = vi.spyOn(test.framework.db._.session, 'prepareQuery')
+  onTestFinished(() => spy.mockRestore())
+  return () => spy.mock.calls.length
+}
