@@ -1,6 +1,6 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts`.
+ * scripts/record-histories.ts [inbox|sync|dispatch|jobs …]`. Without a name it records all, and removes what is left over.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
  * purpose in a way that old runs can't follow, and say so in the CHANGELOG.
@@ -122,8 +122,63 @@ async function recordDispatch(stage: Stage): Promise<void> {
   })
 }
 
+async function recordJobs(stage: Stage): Promise<void> {
+  let tries = 0
+  await stage.play(
+    {
+      readWebhookState: async () => ({ status: 'failed', attempts: 1 }),
+      async processOneWebhook({ webhookId }) {
+        tries += 1
+        if (tries === 1) throw new Error('webhook 12 went back to pending before its handler ran')
+        return { webhookId, outcome: 'processed', status: 'processed', attempts: 2 }
+      },
+      recoverStuckWebhooks: async () => ({ processing: 1, pending: 0, failed: 2 }),
+      listReconcilable: async () => ({ integrationIds: [1, 2, 3, 4, 5, 6] }),
+      async reconcileIntegration({ integrationId }) {
+        if (integrationId === 2) throw ApplicationFailure.nonRetryable('the token was refused', 'client')
+        return { seen: integrationId, known: 0, inserted: integrationId, tooLarge: 0, capped: false }
+      },
+    },
+    async ({ client, ...options }) => {
+      const jobs = {
+        'process-webhook': [WORKFLOW.processWebhook, { webhookId: 12 }],
+        'process-webhook-replay': [WORKFLOW.processWebhook, { webhookId: 12, replay: true }],
+        'recover-webhooks': [WORKFLOW.recoverWebhooks],
+        'reconcile-webhooks': [WORKFLOW.reconcileWebhooks, {}],
+      } as const
+      for (const [name, [workflow, ...args]] of Object.entries(jobs)) {
+        const run = await client.start(workflow, { ...options, args })
+        await run.result()
+        await save(name, await run.fetchHistory())
+      }
+    },
+  )
+}
+
+async function recordContinuedJobs(stage: Stage): Promise<void> {
+  const listed = Array.from({ length: 12 }, (_, index) => index + 1)
+  await stage.play(
+    {
+      listReconcilable: async () => ({ integrationIds: listed }),
+      reconcileIntegration: async () => ({ seen: 1, known: 1, inserted: 0, tooLarge: 0, capped: false }),
+    },
+    async ({ client, ...options }) => {
+      const run = await client.start(WORKFLOW.reconcileWebhooks, { ...options, args: [{}] })
+      await run.result()
+      const first = client.getHandle(options.workflowId, run.firstExecutionRunId)
+      const { events } = await first.fetchHistory()
+      await save('reconcile-webhooks-continued-1', { events: events ?? [] })
+      const next = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
+      await save(
+        'reconcile-webhooks-continued-2',
+        await client.getHandle(options.workflowId, next ?? '').fetchHistory(),
+      )
+    },
+  )
+}
+
 /** Both runs of a life that goes on in a new one. */
-async function recordContinued(stage: Stage): Promise<void> {
+async function recordContinuedInbox(stage: Stage): Promise<void> {
   const total = 20 + 7 * 200 + 3
   const webhooks = new ScriptedWebhooks(total)
   await stage.play(webhooks, async (scene) => {
@@ -143,7 +198,9 @@ async function recordContinued(stage: Stage): Promise<void> {
     await save('webhook-inbox-continued-2', await handleOf(scene).fetchHistory())
     await handleOf(scene).terminate()
   })
+}
 
+async function recordContinuedSync(stage: Stage): Promise<void> {
   const sync = new ScriptedSync(2_500, {
     attempt: (id, attempt) => (id === 7 && attempt === 1 ? { retryAfter: 3 } : 'succeeds'),
   })
@@ -162,13 +219,24 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
-await rm(folder, { recursive: true, force: true })
+/** What is recorded with skipped time, and on a server that soon asks for a new history. */
+const RECORDINGS = {
+  inbox: { skipping: recordInbox, real: recordContinuedInbox },
+  sync: { skipping: recordSync, real: recordContinuedSync },
+  dispatch: { skipping: recordDispatch, real: null },
+  jobs: { skipping: recordJobs, real: recordContinuedJobs },
+} as const
+
+const names = process.argv.slice(2)
+const unknown = names.filter((name) => !(name in RECORDINGS))
+if (unknown.length > 0)
+  throw new Error(`${Object.keys(RECORDINGS).join(', ')} can be recorded, ${unknown.join(', ')} was asked for`)
+const asked = Object.entries(RECORDINGS).filter(([name]) => names.length === 0 || names.includes(name))
+if (names.length === 0) await rm(folder, { recursive: true, force: true })
 await mkdir(folder, { recursive: true })
 
 const skipping = await openStage()
-await recordInbox(skipping)
-await recordSync(skipping)
-await recordDispatch(skipping)
+for (const [, recording] of asked) await recording.skipping(skipping)
 await skipping.close()
 
 const server = await startTemporalServer({
@@ -179,6 +247,6 @@ const server = await startTemporalServer({
 })
 const { address } = server
 const real = await openStage(() => TestWorkflowEnvironment.createFromExistingServer({ address }))
-await recordContinued(real)
+for (const [, recording] of asked) await recording.real?.(real)
 await real.close()
 await server.stop()

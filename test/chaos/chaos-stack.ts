@@ -1,0 +1,195 @@
+/**
+ * A stack whose every part can be killed: Postgres and the Temporal dev server with their data in files, API and worker as
+ * `src/bin` starts them. Each keeps its port, so that the others find it again.
+ *
+ * One a file: the host's module and the environment belong to the process.
+ */
+import { randomBytes } from 'node:crypto'
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Sql } from 'postgres'
+import postgres from 'postgres'
+import { startLocalPostgres } from '../../src/bin/dev/postgres.ts'
+import { processesIn, startProcess } from '../../src/bin/dev/processes.ts'
+import { loadHost } from '../../src/bin/host.ts'
+import type { Integrations } from '../../src/integrations.ts'
+import { freePort } from '../../src/temporal/local-process.ts'
+import { startTemporalServer } from '../../src/temporal/server.ts'
+import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { SECRET } from '../support/providers.ts'
+import type { StartedProcess } from './kept-process.ts'
+import { KeptProcess } from './kept-process.ts'
+import type { Target } from './targets.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
+const HOST_CONFIG = fileURLToPath(new URL('./host.ts', import.meta.url))
+/** Below the range that Linux takes the ports of outgoing connections from: nobody is to get ours while we are away. */
+const FIRST_PORT = 20_000
+const PORTS = 12_000
+
+export interface ChaosStack extends Readonly<Record<Target, KeptProcess>> {
+  readonly integrations: Integrations
+  readonly integrationId: number
+  readonly webhookUrl: string
+  readonly temporalAddress: string
+  /** Ids that were answered 2xx, by whichever scenario: what must not be lost. */
+  readonly answered: Set<string>
+  /** Connects anew after Postgres was away; a statement under way fails. */
+  readonly sql: Sql
+  /** What the processes said so far, `<process> <line>`. */
+  readonly lines: readonly string[]
+  stop(): Promise<void>
+}
+
+export async function startChaosStack(): Promise<ChaosStack> {
+  const folder = await mkdtemp(join(tmpdir(), 'durable-chaos-'))
+  // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
+  await chmod(folder, 0o711)
+  const lines: string[] = []
+  const say = (source: string) => (line: string) => {
+    lines.push(`${source} ${line}`)
+    if (process.env.TEST_SERVER_LOGS) process.stderr.write(`${source} ${line}\n`)
+  }
+  const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })]
+  const stop = async (): Promise<void> => {
+    for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next()
+  }
+  const keep = (name: Target, start: () => Promise<StartedProcess>): KeptProcess => {
+    const kept = new KeptProcess(name, start, say('stack'))
+    stops.push(() => kept.stop())
+    return kept
+  }
+  try {
+    const databaseFolder = join(folder, 'postgres')
+    const postgresPort = await steadyPort()
+    let databaseUrl = ''
+    let cluster: string | null = null
+    const database = keep('postgres', async () => {
+      const server = await startLocalPostgres({
+        dataFolder: databaseFolder,
+        preferredPort: postgresPort,
+        database: 'chaos',
+        log: say('postgres'),
+      })
+      expectPort('Postgres', server.port, postgresPort)
+      databaseUrl = server.url
+      cluster ??= await dataDirectory(server.url)
+      return {
+        // The backends, too: one that goes on would still commit what it was told.
+        pids: () => [server.pid, ...processesIn(String(cluster))],
+        ready: Promise.resolve(),
+        exited: server.exited.then(() => server.stop()),
+      }
+    })
+    const temporalPort = await steadyPort()
+    const binary = await findTemporalBinary()
+    const temporal = keep('temporal', async () => {
+      const server = await startTemporalServer({
+        binary,
+        port: temporalPort,
+        uiPort: null,
+        dataFile: join(folder, 'temporal.db'),
+        log: say('temporal'),
+      })
+      expectPort('Temporal', Number(server.address.split(':')[1]), temporalPort)
+      return {
+        pids: () => [Number(server.pid)],
+        ready: Promise.resolve(),
+        exited: server.exited,
+      }
+    })
+    await Promise.all([database.ready(), temporal.ready()])
+
+    const keyFile = join(folder, 'encryption-keys')
+    await writeFile(keyFile, `chaos:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 })
+    const apiPort = await steadyPort()
+    const temporalAddress = `127.0.0.1:${temporalPort}`
+    const environment = {
+      DATABASE_URL: databaseUrl,
+      TEMPORAL_ADDRESS: temporalAddress,
+      TEMPORAL_NAMESPACE: 'default',
+      INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile,
+      INTEGRATIONS_CONFIG: HOST_CONFIG,
+      PORT: String(apiPort),
+      HOST: '127.0.0.1',
+    }
+    Object.assign(process.env, environment)
+    const { integrations, prepare } = await loadHost(HOST_CONFIG)
+    stops.push(() => integrations.close())
+    await integrations.migrate()
+    await integrations.ready()
+    await prepare?.()
+    const sql = postgres(databaseUrl, { max: 4, fetch_types: false, onnotice: () => {} })
+    stops.push(() => sql.end({ timeout: 5 }))
+    const { id: integrationId } = await integrations.create({
+      provider: 'chaos',
+      name: 'Chaos',
+      credentials: { webhook_secret: SECRET },
+    })
+
+    const node = (name: Target, script: string, readyEvent: string) =>
+      keep(name, async () => {
+        let onReady: () => void = () => {}
+        const ready = new Promise<void>((resolve) => {
+          onReady = resolve
+        })
+        const tell = say(name)
+        const started = await startProcess({
+          name,
+          command: process.execPath,
+          args: [...NODE_ARGUMENTS, script],
+          cwd: ROOT,
+          env: environment,
+          onLine: (line) => {
+            tell(line)
+            if (line.includes(readyEvent)) onReady()
+          },
+        })
+        return { pids: () => [started.pid], ready, exited: started.exited }
+      })
+    const api = node('api', 'src/bin/api.ts', '"api.ready"')
+    const worker = node('worker', 'src/bin/worker.ts', '"worker.ready"')
+    await Promise.all([api.ready(), worker.ready()])
+    return {
+      api,
+      worker,
+      temporal,
+      postgres: database,
+      integrations,
+      integrationId,
+      webhookUrl: `http://127.0.0.1:${apiPort}/integrations/chaos/${integrationId}/webhook`,
+      temporalAddress,
+      answered: new Set(),
+      sql,
+      lines,
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function steadyPort(): Promise<number> {
+  for (;;) {
+    const candidate = FIRST_PORT + Math.floor(Math.random() * PORTS)
+    if ((await freePort(candidate)) === candidate) return candidate
+  }
+}
+
+function expectPort(what: string, port: number, wanted: number): void {
+  if (port !== wanted) throw new Error(`${what} came up on port ${port}: somebody else has taken ${wanted}`)
+}
+
+async function dataDirectory(url: string): Promise<string> {
+  const sql = postgres(url, { max: 1, fetch_types: false })
+  try {
+    const [row] = await sql<{ folder: string }[]>`select current_setting('data_directory') as folder`
+    return String(row?.folder)
+  } finally {
+    await sql.end({ timeout: 5 })
+  }
+}

@@ -1,0 +1,116 @@
+/** A process that is started again whenever it ends, as a supervisor does, and that a test may end with `kill -9`. */
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const RESTART_AFTER_MS = 300
+const READY_SECONDS = 90
+const POLL_MS = 20
+
+export interface StartedProcess {
+  /** All that belongs to it, asked for at the moment of the kill. */
+  pids(): number[]
+  /** Ends when it serves; may never. */
+  readonly ready: Promise<void>
+  readonly exited: Promise<unknown>
+}
+
+export class KeptProcess {
+  readonly name: string
+  readonly #start: () => Promise<StartedProcess>
+  readonly #log: (line: string) => void
+  #current: StartedProcess | null = null
+  #isReady = false
+  #waiting: (() => void)[] = []
+  #mayStart: Promise<void> = Promise.resolve()
+  #allowStart: () => void = () => {}
+  #isStopping = false
+  #lastEnd = 'it never ended'
+  readonly #kept: Promise<void>
+
+  /** @param start may throw: it is tried again, as the backends that it needs may be away */
+  constructor(name: string, start: () => Promise<StartedProcess>, log: (line: string) => void) {
+    this.name = name
+    this.#start = start
+    this.#log = log
+    this.#kept = this.#keepUp()
+  }
+
+  /** Ends when it serves; at once if it does. */
+  async ready(): Promise<void> {
+    if (this.#isReady) return
+    const timeout = new AbortController()
+    const late = sleep(READY_SECONDS * 1_000, 'late', { ref: false, signal: timeout.signal })
+    const outcome = await Promise.race([late, new Promise<void>((resolve) => this.#waiting.push(resolve))])
+    timeout.abort()
+    if (outcome === 'late')
+      throw new Error(`${this.name} was not ready within ${READY_SECONDS} s; last: ${this.#lastEnd}`)
+  }
+
+  /**
+   * `kill -9` of whatever of it runs now, be it ready or about to be; of what is started next, if nothing runs. Ends when it is
+   * gone; another is started.
+   */
+  async kill(): Promise<void> {
+    while (this.#current === null) await sleep(POLL_MS)
+    const current = this.#current
+    this.#isReady = false
+    killAll(current)
+    await current.exited
+  }
+
+  /** The same, but nothing is started before the returned function is called. That one ends when it serves again. */
+  async killAndKeepAway(): Promise<() => Promise<void>> {
+    this.#mayStart = new Promise((resolve) => {
+      this.#allowStart = resolve
+    })
+    await this.kill()
+    return () => {
+      this.#allowStart()
+      return this.ready()
+    }
+  }
+
+  /** By `kill -9` as well: nobody asks for its data any more. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    this.#allowStart()
+    if (this.#current !== null) killAll(this.#current)
+    await this.#kept
+  }
+
+  async #keepUp(): Promise<void> {
+    while (!this.#isStopping) {
+      await this.#mayStart
+      if (this.#isStopping) return
+      try {
+        const started = await this.#start()
+        this.#current = started
+        if (this.#isStopping) killAll(started)
+        const outcome = await Promise.race([started.ready.then(() => 'ready'), started.exited.then(() => 'ended')])
+        if (outcome === 'ready') this.#tellReady()
+        await started.exited
+        this.#lastEnd = 'ended'
+      } catch (error) {
+        this.#lastEnd = `could not be started: ${error instanceof Error ? error.message : String(error)}`
+      }
+      this.#log(`${this.name} ${this.#lastEnd}`)
+      this.#isReady = false
+      this.#current = null
+      if (!this.#isStopping) await sleep(RESTART_AFTER_MS)
+    }
+  }
+
+  #tellReady(): void {
+    this.#isReady = true
+    for (const resolve of this.#waiting.splice(0)) resolve()
+  }
+}
+
+function killAll({ pids }: StartedProcess): void {
+  for (const pid of pids())
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch (error) {
+      // It ended by itself in this very moment, as a Postgres backend does when its postmaster is gone.
+      if ((error as { code?: string }).code !== 'ESRCH') throw error
+    }
+}

@@ -1,0 +1,70 @@
+/** Which part is killed when, drawn from a seed, so that a run that failed can be run again. */
+import { randomInt } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { KeptProcess } from './kept-process.ts'
+import type { Target } from './targets.ts'
+import { TARGETS } from './targets.ts'
+
+const MAX_SEED = 2 ** 32
+
+export interface Kill {
+  readonly target: Target
+  /** After the kill before it. */
+  readonly afterMs: number
+}
+
+/** Of this run: CHAOS_SEED, or a new one. */
+export function seedOfRun(environment: NodeJS.ProcessEnv = process.env): number {
+  const given = environment.CHAOS_SEED
+  if (given === undefined || given === '') return randomInt(MAX_SEED - 1)
+  const seed = Number(given)
+  if (!Number.isInteger(seed) || seed < 0 || seed >= MAX_SEED)
+    throw new Error(`CHAOS_SEED: expected an integer from 0 to ${MAX_SEED - 1}, received ${JSON.stringify(given)}`)
+  return seed
+}
+
+/** Numbers from 0 up to 1, the same ones for the same seed: Mulberry32, https://gist.github.com/tommyettinger/46a874533244883189143505d203312c */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / MAX_SEED
+  }
+}
+
+/** Each part so many times, in any order; the waits between them are between zero and twice their mean. */
+export function drawKills(random: () => number, { each, meanGapMs }: { each: number; meanGapMs: number }): Kill[] {
+  const targets = TARGETS.flatMap((target) => Array.from({ length: each }, () => target))
+  for (let last = targets.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(random() * (last + 1))
+    const swapped = targets[last] as Target
+    targets[last] = targets[other] as Target
+    targets[other] = swapped
+  }
+  return targets.map((target) => ({ target, afterMs: Math.round(random() * 2 * meanGapMs) }))
+}
+
+/**
+ * Carries the plan out. API and worker are met at any moment, their own start included; Postgres and Temporal when they serve
+ * again, so that each start of theirs comes to its end.
+ *
+ * @param isReady for a plan so short that its kills would meet each other instead of work: each waits for this
+ * @returns a line for each kill
+ */
+export async function carryOut(
+  stack: Readonly<Record<Target, KeptProcess>>,
+  kills: readonly Kill[],
+  isReady: () => Promise<void> = async () => {},
+): Promise<string[]> {
+  const startedAt = performance.now()
+  const story: string[] = []
+  for (const { target, afterMs } of kills) {
+    await sleep(afterMs)
+    await isReady()
+    await stack[target].kill()
+    story.push(`${((performance.now() - startedAt) / 1_000).toFixed(1)} s ${target}`)
+  }
+  return story
+}

@@ -1,0 +1,29 @@
+/** The short form of webhooks.long.test.ts: each part is killed once, and Temporal is away for ten seconds. */
+import { afterAll, beforeAll, it } from 'vitest'
+import type { ChaosStack } from './chaos-stack.ts'
+import { startChaosStack } from './chaos-stack.ts'
+import { killThemAll, takeTemporalAway } from './scenarios.ts'
+import { seedOfRun } from './seeded-kills.ts'
+
+let stack: ChaosStack
+
+beforeAll(async () => {
+  stack = await startChaosStack()
+})
+
+afterAll(() => stack?.stop())
+
+it('kill -9 of API, worker, Temporal and Postgres: each webhook answered 2xx is settled once', async () => {
+  await killThemAll(stack, {
+    seed: seedOfRun(),
+    deliveries: 300,
+    killsEach: 1,
+    meanGapMs: 1_500,
+    areApart: true,
+    settledWithinSeconds: 90,
+  })
+})
+
+it('Temporal away under 100 webhooks a second: all are answered 2xx, and processed within 30 s of its return', async () => {
+  await takeTemporalAway(stack, { ratePerSecond: 100, awaySeconds: 10, processedWithinSeconds: 30 })
+})
