@@ -114,9 +114,7 @@ class RowRunner {
       run: (row, integration) => runWebhook(framework, row, integration, handled),
       settle: (outcomes) => this.#settle(outcomes),
       handBack: async (unstarted) => {
-        const ids = unstarted.map((row) => row.id)
-        await handBackWebhooks(db, tables, claim, ids)
-        this.tally.handedBack += ids.length
+        this.tally.handedBack += await handBackWebhooks(db, tables, unstarted)
       },
     }
   }
@@ -183,8 +181,9 @@ async function newestFirst(
 ): Promise<{ rows: readonly WebhookRow[]; keyOf?: (row: WebhookRow) => string | null }> {
   const guarded = new Map<number, Guarded>()
   for (const row of rows) {
-    // Only their order is at stake: the row itself waits for the database before it runs.
-    const integration = await read(row.integrationId).catch(() => null)
+    const integration = await read(row.integrationId).catch(() => undefined)
+    // The database is away: no time is lost over an order, and the rows wait for it where they run.
+    if (integration === undefined) return { rows }
     const verdict = integration === null ? null : guardedBy(framework, row, integration.row)
     if (verdict !== null) guarded.set(row.id, verdict)
   }

@@ -9,6 +9,9 @@ import { loadHost } from './host.ts'
 import { address } from './listen-address.ts'
 import { onStop, runProcess } from './run.ts'
 
+/** Requests that are still open then are cut: whoever supervises the process would kill it. */
+const LAST_ANSWERS_MS = 10_000
+
 await runProcess(async () => {
   const problems: ConfigurationProblem[] = []
   const listen = attempt(problems, 'PORT', () => address(process.env))
@@ -32,5 +35,7 @@ await runProcess(async () => {
   onStop(() => {
     endSweep()
     server.close(() => void integrations.close().then(() => process.exit(0)))
+    // Some answers wait for a worker, which may not be there.
+    setTimeout(() => 'closeAllConnections' in server && server.closeAllConnections(), LAST_ANSWERS_MS).unref()
   })
 })

@@ -12,6 +12,11 @@ export interface LockOptions {
   readonly ttlSeconds: number
   /** How long to wait for it; 0 is one try. */
   readonly waitSeconds: number
+  /**
+   * Whose lock it is: who comes under the same name takes it over, as the next attempt at the same work does when the worker of
+   * the last one has died. Default: nobody else's.
+   */
+  readonly owner?: string
 }
 
 /** What the work knows of the lock that it runs under. */
@@ -31,11 +36,14 @@ export interface Lease {
 export async function withLock<T>(
   store: CacheStore,
   name: string,
-  { ttlSeconds, waitSeconds }: LockOptions,
+  { ttlSeconds, waitSeconds, owner: named }: LockOptions,
   work: (lease: Lease) => Promise<T>,
 ): Promise<T> {
-  const owner = randomUUID()
-  await acquireWithin(store, name, owner, { ttlSeconds, waitSeconds })
+  const owner = named ?? randomUUID()
+  const acquire = async (): Promise<boolean> =>
+    (await store.acquire(name, owner, ttlSeconds)) ||
+    (named !== undefined && (await store.extend(name, owner, ttlSeconds)))
+  await acquireWithin(name, waitSeconds, acquire)
   try {
     return await work({ extend: () => store.extend(name, owner, ttlSeconds) })
   } finally {
@@ -44,15 +52,10 @@ export async function withLock<T>(
   }
 }
 
-async function acquireWithin(
-  store: CacheStore,
-  name: string,
-  owner: string,
-  { ttlSeconds, waitSeconds }: LockOptions,
-): Promise<void> {
+async function acquireWithin(name: string, waitSeconds: number, acquire: () => Promise<boolean>): Promise<void> {
   const startedAt = performance.now()
   for (let pollMs = FIRST_POLL_MS; ; pollMs = Math.min(pollMs * 1.5, LAST_POLL_MS)) {
-    if (await store.acquire(name, owner, ttlSeconds)) return
+    if (await acquire()) return
     const waitedMs = performance.now() - startedAt
     const leftMs = waitSeconds * 1000 - waitedMs
     if (leftMs <= 0) throw new LockTimeoutException(name, Math.round(waitedMs / 100) / 10)

@@ -17,13 +17,25 @@ export interface FoundDelivery {
 export function foundDelivery(missed: MissedWebhook, maxBytes: number): FoundDelivery {
   const { occurredAt } = missed
   if (!(occurredAt instanceof Date) || Number.isNaN(occurredAt.getTime()))
-    throw new InvalidArgumentException('occurredAt of a missed webhook', 'a Date is needed')
+    throw new InvalidArgumentException(
+      'occurredAt of a missed webhook',
+      `a Date is needed, ${String(occurredAt)} was given`,
+    )
   if (typeof missed.deliveryId !== 'string' || missed.deliveryId === '')
-    throw new InvalidArgumentException('deliveryId of a missed webhook', 'a text that is not empty is needed')
+    throw new InvalidArgumentException(
+      'deliveryId of a missed webhook',
+      `a text that is not empty is needed, ${JSON.stringify(missed.deliveryId)} was given`,
+    )
+  const { headers } = missed as { headers?: unknown }
+  if (typeof headers !== 'object' || headers === null)
+    throw new InvalidArgumentException(
+      'headers of a missed webhook',
+      `an object of names and values is needed, ${String(headers)} was given`,
+    )
   const rawBody = bytesOf(missed.payload)
   return {
     deliveryId: deliveryId(missed.deliveryId, { rawBody, query: '' }, sha256Hex),
-    eventType: eventType(missed.eventType),
+    eventType: eventType(typeof missed.eventType === 'string' ? missed.eventType : null),
     occurredAt,
     stored: rawBody.byteLength > maxBytes ? null : storedAs(missed, rawBody),
   }
@@ -42,7 +54,10 @@ function bytesOf(payload: MissedWebhook['payload']): Uint8Array {
   if (payload instanceof Uint8Array) return payload
   const text = typeof payload === 'string' ? payload : (JSON.stringify(payload) as string | undefined)
   if (text === undefined)
-    throw new InvalidArgumentException('payload of a missed webhook', 'text, bytes or a JSON value is needed')
+    throw new InvalidArgumentException(
+      'payload of a missed webhook',
+      `text, bytes or a JSON value is needed, ${String(payload)} was given`,
+    )
   return new TextEncoder().encode(text)
 }
 

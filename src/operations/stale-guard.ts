@@ -70,12 +70,13 @@ export class HandledVersions {
 /**
  * Does the work unless a higher version of the same key has been handled. One at a time per key, in all processes.
  *
+ * @param owner the webhook's: its next attempt takes the lock over from one whose worker has died
  * @param signal aborted at the handler's time limit, into which the wait for the lock counts
  */
 export async function unlessStale<T>(
   framework: Framework,
   guarded: Guarded,
-  { signal, handled }: { signal: AbortSignal; handled: HandledVersions },
+  { signal, handled, owner }: { signal: AbortSignal; handled: HandledVersions; owner: string },
   work: () => Promise<T>,
 ): Promise<T | typeof STALE> {
   if (handled.isStale(guarded)) return STALE
@@ -88,11 +89,12 @@ export async function unlessStale<T>(
   const patientCache = {
     ...cache,
     acquire: (...given: Parameters<typeof cache.acquire>) => trying(() => cache.acquire(...given)),
+    extend: (...given: Parameters<typeof cache.extend>) => trying(() => cache.extend(...given)),
   }
   return withLock(
     patientCache,
     key('webhook-order'),
-    { ttlSeconds: limit + LOCK_MARGIN_SECONDS, waitSeconds: limit },
+    { ttlSeconds: limit + LOCK_MARGIN_SECONDS, waitSeconds: limit, owner },
     async () => {
       const highest = (await trying(() => cache.get(key('webhook-version')))) as Version | undefined
       if (highest !== undefined) handled.note(guarded, highest)
@@ -100,6 +102,8 @@ export async function unlessStale<T>(
       // The attempt has failed while it waited: nobody would see what the handler does now.
       signal.throwIfAborted()
       const result = await work()
+      // Too late: the attempt has failed, and by now the lock may be another one's.
+      signal.throwIfAborted()
       handled.note(guarded, guarded.version)
       await trying(() => cache.set(key('webhook-version'), guarded.version, KEPT_SECONDS))
       return result

@@ -112,6 +112,8 @@ export class KnownOwners {
       areAll: found.length <= MAX_CANDIDATES,
       readAt,
     }
+    // A slower read that began earlier does not take the place of a newer one.
+    if ((this.#known.get(key)?.readAt ?? Number.NEGATIVE_INFINITY) > readAt) return read
     // Deleted first: a map keeps its order, so those of longest ago come first.
     this.#known.delete(key)
     // Nobody is not kept: a new integration is there at once.

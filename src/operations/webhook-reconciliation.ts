@@ -225,8 +225,13 @@ async function writeDown(
   })
   const fields = { event: `webhook.reconcile_${ending.status}`, integration: integration.id, ...noted }
   if (ending.status === 'success') logger.info(fields, 'webhooks reconciled')
-  else if (capped) logger.warn(fields, `more than ${MAX_INSERTS} webhooks were missing; the next run goes on`)
-  else logger.warn({ ...fields, error: ending.error }, 'a reconciliation failed; the next run asks again')
+  else if (capped)
+    logger.warn(
+      fields,
+      `more than ${MAX_INSERTS} webhooks were missing; a run from the same beginning stores the next ones`,
+    )
+  else
+    logger.warn({ ...fields, error: ending.error }, 'a reconciliation failed; a run from the same beginning asks again')
 }
 
 /** @throws InvalidArgumentException when it is switched off; IntegrationNotFound, UnknownProvider, UnsupportedByProvider */

@@ -59,8 +59,9 @@ async function wakeCrowded(
   signal: AbortSignal,
   count: (rows: number) => void,
 ): Promise<void> {
-  for (const integrationId of await crowdedIntegrations(db, tables, due, CROWD))
-    for (;;) {
+  // So many as there were: one that fails again meanwhile waits for the next run.
+  for (const { id: integrationId, rows } of await crowdedIntegrations(db, tables, due, CROWD))
+    for (let left = rows; left > 0; left -= CROWD_PAGE_ROWS) {
       signal.throwIfAborted()
       const taken = await takeUpDue(db, tables, due, { integrationId, limit: CROWD_PAGE_ROWS })
       if (taken.length > 0) workflows.wakeInbox(integrationId)
@@ -76,10 +77,12 @@ async function startJobs(
   count: (rows: number) => void,
 ): Promise<void> {
   const { db, tables } = framework
+  let afterId = 0
   for (let jobs = 0; jobs < MAX_JOBS; ) {
     signal.throwIfAborted()
     const limit = Math.min(JOB_PAGE_ROWS, MAX_JOBS - jobs)
-    const taken = await takeUpDue(db, tables, due, { limit })
+    const taken = await takeUpDue(db, tables, due, { limit, afterId })
+    afterId = taken.at(-1)?.id ?? afterId
     const { started, error } = await startEach(framework, due, taken)
     count(started)
     jobs += started

@@ -89,7 +89,9 @@ async function dispatch(
   const request = requestOf(framework, row)
   const guarded = judged(staleGuardOf(handler), row.integrationId, () => request.json())
   const run = () => handle(framework, handler, { row, integration, provider, request, signal })
-  return guarded === null ? run() : unlessStale(framework, guarded, { signal, handled }, run)
+  return guarded === null
+    ? run()
+    : unlessStale(framework, guarded, { signal, handled, owner: `webhook:${row.id}` }, run)
 }
 
 function handlerOf(provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' {

@@ -49,7 +49,7 @@ function timetable(config: Config, { canReconcile }: ScheduleNeeds): Timetable[]
       isWanted: true,
     },
     {
-      name: 'reconcile-webhooks',
+      name: 'reconcile',
       workflow: WORKFLOW.reconcileWebhooks,
       workflowId: workflowId.reconcileWebhooks(prefix),
       everySeconds: 60 * MINUTE_SECONDS,
@@ -115,6 +115,7 @@ export function scheduleDifferences(
     ['workflow', action.workflowType, entry.workflow],
     ['workflow id', action.workflowId, entry.workflowId],
     ['task queue', action.taskQueue, entry.taskQueue],
+    ['input', JSON.stringify(action.args ?? []), JSON.stringify(entry.args)],
     ['interval', [...intervals, ...others].join(' and ') || 'none', `${entry.everySeconds} s`],
     ['overlap policy', policies.overlap, sdk().ScheduleOverlapPolicy.SKIP],
     ['catch-up window', `${policies.catchupWindow / 1_000} s`, `${CATCH_UP_SECONDS} s`],

@@ -28,6 +28,7 @@ export class WakeUps {
   readonly #wakers = new Map<number, Waker>()
   /** Those whose last try failed, and which nothing has brought forward since. */
   readonly #retrying = new Set<Waker>()
+  #isStopped = false
   readonly #options: WakeUpsOptions
 
   constructor(options: WakeUpsOptions) {
@@ -35,6 +36,8 @@ export class WakeUps {
   }
 
   wake(integrationId: number): void {
+    // The row is stored; another process's sweep finds it.
+    if (this.#isStopped) return
     let waker = this.#wakers.get(integrationId)
     if (waker === undefined) {
       const made: Waker = new Waker({
@@ -54,6 +57,7 @@ export class WakeUps {
 
   /** Nothing new; what is under way may still arrive, and so may one that waits its turn. */
   async stop(withinMs: number): Promise<void> {
+    this.#isStopped = true
     await Promise.all([...this.#wakers.values()].map((waker) => waker.stop(withinMs)))
   }
 

@@ -66,6 +66,9 @@ export async function webhookInbox({ integrationId, carried }: InboxInput): Prom
     }
   }
 
+  // Signals make a history long, too, while slow batches run.
+  const mustContinueAsNew = (): boolean => batches >= MAX_BATCHES || workflowInfo().continueAsNewSuggested
+
   /** One batch after the other while they come back full; a full one calls for another lane. */
   const lane = async (): Promise<void> => {
     state = { ...state, lanes: state.lanes + 1 }
@@ -73,7 +76,7 @@ export async function webhookInbox({ integrationId, carried }: InboxInput): Prom
     for (;;) {
       const result = await processPendingWebhooks(request(BATCH_ROWS))
       note(result)
-      if (result.claimed < BATCH_ROWS || batches >= MAX_BATCHES) break
+      if (result.claimed < BATCH_ROWS || mustContinueAsNew()) break
       if (state.lanes < MAX_LANES) helpers.push(lane())
     }
     await Promise.all(helpers)
@@ -94,7 +97,7 @@ export async function webhookInbox({ integrationId, carried }: InboxInput): Prom
       state = { ...state, phase: 'batches' }
       await lane()
     }
-    if (batches >= MAX_BATCHES || workflowInfo().continueAsNewSuggested) {
+    if (mustContinueAsNew()) {
       await condition(allHandlersFinished)
       await continueAsNew<typeof webhookInbox>({ integrationId, carried: { ...state, phase: 'waiting' } })
     }

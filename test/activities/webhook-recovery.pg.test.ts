@@ -8,7 +8,7 @@ import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
 
@@ -23,8 +23,10 @@ let jobs = 0
 beforeAll(async () => {
   database = await createTestDatabase()
   const providers = { acme: webhookProvider({ handleWebhook: (...given) => handle(...given) }) }
-  test = testIntegrations(database.url, { providers })
-  second = testIntegrations(database.url, { providers })
+  // Either may win a race, so both can read the credentials.
+  const encryptionKeys = encryptionKey('test')
+  test = testIntegrations(database.url, { providers, encryptionKeys })
+  second = testIntegrations(database.url, { providers, encryptionKeys })
 })
 afterAll(async () => {
   await second?.close()

@@ -53,6 +53,7 @@ describe('a missed delivery is stored as it would have arrived', () => {
     ],
     ['a type too long by none', { eventType: 't'.repeat(256) }, { deliveryId: 'd-1', eventType: null }],
     ['no type', { eventType: null }, { deliveryId: 'd-1', eventType: null }],
+    ['a type that is no text', { eventType: undefined as never }, { deliveryId: 'd-1', eventType: null }],
   ])('with %s', (_, given, expected) => {
     expect(foundDelivery(missed(given), MAX_BYTES)).toMatchObject(expected)
   })
@@ -71,6 +72,7 @@ describe('a provider that lists what is no delivery is told', () => {
     ['without an id', { deliveryId: '' }, /deliveryId/],
     ['with an id that is no text', { deliveryId: 7 }, /deliveryId/],
     ['without a payload', { payload: undefined }, /payload/],
+    ['without headers', { headers: undefined }, /headers.*undefined was given/],
     ['without a time', { occurredAt: undefined }, /occurredAt/],
     ['with a time that is none', { occurredAt: new Date('soon') }, /occurredAt/],
     ['with a time as text', { occurredAt: '2026-03-10T12:00:00Z' }, /occurredAt/],

@@ -1,4 +1,5 @@
 /** Old news after newer ones: what runs, what is stale, and who waits, in one batch and in two processes at once. */
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
 import type { Json } from '../../src/core/json.ts'
@@ -95,6 +96,33 @@ describe('a delivery', () => {
     await batch()
     expect(await resultOf(stale)).toEqual(STALE)
     expect(here.starts.handlers.slice(before).map(({ input }) => input.webhookId)).toEqual([fresh.id])
+  })
+
+  it('whose worker died takes its own lock over, while others wait for it', async () => {
+    const row = await changed(5)
+    const { cache } = here.framework
+    const key = integrationKey(integration.id, `webhook-order:${createHash('sha256').update('a').digest('hex')}`)
+    expect(await cache.acquire(key, `webhook:${row.id}`, 60)).toBe(true)
+    await batch()
+    expect(await resultOf(row)).toBe('handled')
+
+    expect(await cache.acquire(key, `webhook:${row.id + 1_000}`, 60)).toBe(true)
+    const other = await changed(6)
+    await batch()
+    expect((await webhookOf(here, other.id)).status).toBe('failed')
+    await cache.release(key, `webhook:${row.id + 1_000}`)
+  })
+
+  it('whose handler ends after its time limit is no version that was handled', async () => {
+    const late = occasion()
+    handle.mockImplementationOnce(() => late.happened)
+    const first = await changed(5)
+    await batch()
+    expect((await webhookOf(here, first.id)).error).toContain('HandlerTimedOut')
+    late.happen()
+    const older = await changed(4)
+    await batch()
+    expect(await resultOf(older)).toBe('handled')
   })
 
   it('that failed says nothing about later ones', async () => {

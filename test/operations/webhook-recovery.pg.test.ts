@@ -352,3 +352,24 @@ describe('at the very moment', () => {
     expect(await takeUpDue(frozen.framework.db, createTables('integration'), DUE[state], page)).toHaveLength(due)
   })
 })
+
+it('gives each row one job a pass, also where it fails again at once and may be tried at once', async () => {
+  const config = { webhook: { ...CONFIG.webhook, max_attempts: 1_000, retry_backoff: [0] } }
+  const eager = testIntegrations(database.url, { providers: { acme: webhookProvider() }, config })
+  try {
+    const ids: number[] = []
+    for (let n = 0; n < 60; n += 1) ids.push((await failed(10)).id)
+    Object.assign(eager.framework.workflows, {
+      async startProcessWebhook({ webhookId }: { webhookId: number }) {
+        eager.starts.webhookJobs.push({ webhookId })
+        await eager.sql`update integration_webhooks
+          set status = 'failed', attempts = attempts + 1, processed_at = clock_timestamp() where id = ${webhookId}`
+        return 'started'
+      },
+    })
+    expect(await recover(eager)).toEqual({ ...NOTHING, failed: 60 })
+    expect(eager.starts.webhookJobs.map(({ webhookId }) => webhookId).sort((a, b) => a - b)).toEqual(ids)
+  } finally {
+    await eager.close()
+  }
+})

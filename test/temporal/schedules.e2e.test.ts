@@ -62,7 +62,7 @@ describe('the Schedules', () => {
       workflowId: workflowId.recoverWebhooks(prefix),
       taskQueue: `${prefix}-hooks`,
     })
-    const reconciliation = await scheduleOf(prefix, 'reconcile-webhooks').describe()
+    const reconciliation = await scheduleOf(prefix, 'reconcile').describe()
     expect(reconciliation.spec.intervals).toMatchObject([{ every: 3_600_000 }])
     expect(reconciliation.action).toMatchObject({
       workflowType: WORKFLOW.reconcileWebhooks,
@@ -73,18 +73,18 @@ describe('the Schedules', () => {
     for (const found of [recovery, reconciliation])
       expect(found.policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
     expect(scheduleDifferences(config, RECONCILES, 'recover-webhooks', recovery)).toEqual([])
-    expect(scheduleDifferences(config, RECONCILES, 'reconcile-webhooks', reconciliation)).toEqual([])
+    expect(scheduleDifferences(config, RECONCILES, 'reconcile', reconciliation)).toEqual([])
   })
 
   it('do without reconciliation while no provider can list what never arrived', async () => {
     const { prefix, config } = deployment()
     expect(wantedSchedules(config, DOES_NOT)).toEqual(['dispatch-syncs', 'recover-webhooks'])
     await ensureSchedules(client, config, DOES_NOT)
-    await expect(scheduleOf(prefix, 'reconcile-webhooks').describe()).rejects.toThrow(/not found/i)
+    await expect(scheduleOf(prefix, 'reconcile').describe()).rejects.toThrow(/not found/i)
     await ensureSchedules(client, config, RECONCILES)
-    await scheduleOf(prefix, 'reconcile-webhooks').describe()
+    await scheduleOf(prefix, 'reconcile').describe()
     await ensureSchedules(client, config, DOES_NOT)
-    await expect(scheduleOf(prefix, 'reconcile-webhooks').describe()).rejects.toThrow(/not found/i)
+    await expect(scheduleOf(prefix, 'reconcile').describe()).rejects.toThrow(/not found/i)
   })
 
   it('follow a changed configuration and keep an operator’s pause and note', async () => {
@@ -139,7 +139,7 @@ describe('the Schedules', () => {
       }
       integrations.register('acme', lists)
       expect([await applied(), needs.canReconcile()]).toEqual([
-        ['dispatch-syncs', 'recover-webhooks', 'reconcile-webhooks'],
+        ['dispatch-syncs', 'recover-webhooks', 'reconcile'],
         true,
       ])
     } finally {

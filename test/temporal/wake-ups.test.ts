@@ -144,3 +144,10 @@ describe('at the end', () => {
     await expect(hanging.stop(20)).resolves.toBeUndefined()
   })
 })
+
+it('after the end is none: the row is stored, and another process finds it', async () => {
+  await temporal.wakeUps.stop(1_000)
+  temporal.wakeUps.wake(1)
+  await pass(60_000)
+  expect(temporal.sent).toEqual([])
+})

@@ -33,7 +33,10 @@ export function reconcileWebhooksCommand(frame: Frame): Command {
           throw new Refused('already_running', 'A reconciliation is running. Wait for its end, and ask again.')
         if (id !== undefined && !dryRun)
           await integrations.operator.note(id, { token: by, action: 'reconcile', target: `integration:${id}` })
-        if (result.capped > 0) warn(`${result.capped} reached the limit of a run; the next run goes on.`)
+        if (result.capped > 0)
+          warn(
+            `${result.capped} reached the limit of a run; ${since === undefined ? 'the next run goes on' : 'give the same --since again for the rest'}.`,
+          )
         if (result.failed > 0) warn(`${result.failed} failed; the log of the worker says why.`)
         const document = {
           integrations: result.integrations,

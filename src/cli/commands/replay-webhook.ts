@@ -83,8 +83,10 @@ async function replayMany(
   if (preview.more) warn(`There are more than ${filter.limit ?? DEFAULT_LIMIT}; --limit takes more.`)
   const { count, ids, waiting } = preview
   if (dryRun) return { document: { count, ids, waiting }, text: textOf(preview) }
-  if (count > 0) await confirmOrRefuse(context, `Replay ${webhooks(count)} (${named(preview)})?${waits(preview)}`, yes)
-  const { replayed, integrations: touched } = await integrations.webhooks.replayMany(filter)
+  if (count === 0) return { document: { replayed: 0, integrations: 0 }, text: NOTHING }
+  await confirmOrRefuse(context, `Replay ${webhooks(count)} (${named(preview)})?${waits(preview)}`, yes)
+  // No more than was agreed to, whatever has failed since.
+  const { replayed, integrations: touched } = await integrations.webhooks.replayMany({ ...filter, limit: count })
   for (const { id, replayed: of } of touched)
     await integrations.operator.note(id, {
       token: by,
@@ -95,15 +97,15 @@ async function replayMany(
     document: { replayed, integrations: touched.length },
     text:
       replayed === 0
-        ? 'Nothing to replay.'
+        ? NOTHING
         : `Put ${webhooks(replayed)} of ${touched.length === 1 ? '1 integration' : `${touched.length} integrations`} back into the queue.`,
   }
 }
 
+const NOTHING = 'Nothing to replay.'
+
 function textOf(preview: Preview): string {
-  return preview.count === 0
-    ? 'Nothing to replay.'
-    : `Would replay ${webhooks(preview.count)} (${named(preview)}).${waits(preview)}`
+  return preview.count === 0 ? NOTHING : `Would replay ${webhooks(preview.count)} (${named(preview)}).${waits(preview)}`
 }
 
 const webhooks = (n: number): string => (n === 1 ? '1 webhook' : `${n} webhooks`)

@@ -88,8 +88,10 @@ export async function lingeringWebhooks(
       and(
         eq(webhooks.status, status),
         lt(webhooks.updatedAt, secondsAgo(seconds)),
-        // What waits for an integration that is switched off waits on purpose: enabling it wakes the inbox.
-        status === 'pending' ? sql`${integrations.isActive} and ${integrations.healthStatus} <> 'disabled'` : undefined,
+        // What waits for an integration that is switched off waits on purpose: enabling it wakes the inbox. Recovery, too, leaves
+        // what belongs to one that its health disabled.
+        sql`${integrations.healthStatus} <> 'disabled'`,
+        status === 'pending' ? sql`${integrations.isActive}` : undefined,
       ),
     )
     .groupBy(webhooks.integrationId)

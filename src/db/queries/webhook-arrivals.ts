@@ -105,11 +105,6 @@ export async function storeOwnedDeliveries(
   replayWindowSeconds: number,
 ): Promise<readonly (StoredDelivery | 'changed')[]> {
   if (deliveries.length === 0) return []
-  const firsts = new Map<string, OwnedDelivery>()
-  for (const delivery of deliveries) {
-    const name = nameOf(delivery.owner.integrationId, delivery.deliveryId)
-    if (!firsts.has(name)) firsts.set(name, delivery)
-  }
   let rows: readonly Found[]
   try {
     rows = await execute(db, tables, deliveries, replayWindowSeconds)
@@ -123,9 +118,17 @@ export async function storeOwnedDeliveries(
   for (const { id, integration_id, name } of rows)
     if (id === null) current.add(nameOf(integration_id, name))
     else ids.set(nameOf(integration_id, name), Number(id))
+  const isCurrent = ({ owner }: OwnedDelivery): boolean =>
+    current.has(nameOf(owner.integrationId, owner.version ?? TRUSTED))
+  // Of the copies that were stored, not of those whose owner has changed.
+  const firsts = new Map<string, OwnedDelivery>()
+  for (const delivery of deliveries) {
+    const name = nameOf(delivery.owner.integrationId, delivery.deliveryId)
+    if (isCurrent(delivery) && !firsts.has(name)) firsts.set(name, delivery)
+  }
   return deliveries.map((delivery) => {
     const { owner, deliveryId } = delivery
-    if (!current.has(nameOf(owner.integrationId, owner.version ?? TRUSTED))) return 'changed'
+    if (!isCurrent(delivery)) return 'changed'
     const name = nameOf(owner.integrationId, deliveryId)
     const id = ids.get(name)
     return id !== undefined && firsts.get(name) === delivery ? { id } : 'duplicate'

@@ -39,6 +39,8 @@ export interface TakenUp {
 export interface DuePage {
   /** Default: those of all, by ascending id. */
   readonly integrationId?: number
+  /** Only those of a higher id: a row that is due again within the pass waits for the next one. */
+  readonly afterId?: number
   readonly limit: number
 }
 
@@ -51,10 +53,13 @@ export interface DuePage {
  */
 export async function takeUpDue(db: Database, tables: Tables, due: Due, page: DuePage): Promise<TakenUp[]> {
   const { webhooks } = tables
-  const { integrationId, limit } = page
+  const { integrationId, afterId = 0, limit } = page
   // Of one integration's many no order is needed, and none is made: it would sort them all for each page. The sums keep
   // Postgres from walking whole tables or integrations in the hope that due rows come soon: it can't know how few they are.
-  const next = integrationId === undefined ? sql`order by id + 0` : sql`and integration_id + 0 = ${integrationId}`
+  const next =
+    integrationId === undefined
+      ? sql`and id + 0 > ${afterId} order by id + 0`
+      : sql`and integration_id + 0 = ${integrationId}`
   const rows = await db.execute<{ [Column in keyof TakenUp]: TakenUp[Column] }>(sql`
     with due as (
       select id, attempts, status, error, processed_at, updated_at
@@ -95,13 +100,18 @@ export async function undoTakeUp(
       and w.attempts = t.attempts and w.updated_at = t."touchedAt"`)
 }
 
-/** Integrations with more due rows than `above`. */
-export async function crowdedIntegrations(db: Database, tables: Tables, due: Due, above: number): Promise<number[]> {
-  const rows = await db.execute<{ id: string }>(sql`
-    select integration_id as id from ${tables.webhooks}
+/** Integrations with more due rows than `above`, and how many. */
+export async function crowdedIntegrations(
+  db: Database,
+  tables: Tables,
+  due: Due,
+  above: number,
+): Promise<{ id: number; rows: number }[]> {
+  const rows = await db.execute<{ id: string; rows: number }>(sql`
+    select integration_id as id, count(*)::int as rows from ${tables.webhooks}
     where ${isDue(tables, due)}
     group by integration_id having count(*) > ${above} order by integration_id`)
-  return rows.map((row) => Number(row.id))
+  return rows.map((row) => ({ id: Number(row.id), rows: row.rows }))
 }
 
 /** The clock is read once, by a subquery: an index can't be searched by a value that may change from row to row. */

@@ -186,24 +186,26 @@ export async function settledBefore(
   return new Set(rows.map((row) => Number(row.id)))
 }
 
-/** Gives claimed rows back that no handler has seen; the attempt does not count. */
+/**
+ * Gives claimed rows back that no handler has seen; the attempt does not count. One that a later try has taken up meanwhile
+ * is that one's.
+ *
+ * @returns how many went back
+ */
 export async function handBackWebhooks(
   db: Database,
   { webhooks }: Tables,
-  claim: string,
-  ids: readonly number[],
-): Promise<void> {
-  if (ids.length === 0) return
-  await db
-    .update(webhooks)
-    .set({ status: 'pending', attempts: sql`${webhooks.attempts} - 1`, claim: null })
-    .where(
-      and(
-        inArray(webhooks.id, [...ids]),
-        eq(webhooks.status, 'processing'),
-        inArray(webhooks.claim, claimAndItsLosses(claim)),
-      ),
-    )
+  rows: readonly Pick<WebhookRow, 'id' | 'attempts' | 'claim'>[],
+): Promise<number> {
+  if (rows.length === 0) return 0
+  const given = rows.map(({ id, attempts, claim }) => ({ id, attempts, claim }))
+  const back = await db.execute(sql`
+    update ${webhooks} w
+    set status = 'pending', attempts = w.attempts - 1, claim = null, updated_at = clock_timestamp()
+    from jsonb_to_recordset(${jsonText(given)}::jsonb) as r (id bigint, attempts int, claim text)
+    where w.id = r.id and w.status = 'processing' and w.attempts = r.attempts and w.claim = r.claim
+    returning w.id`)
+  return back.length
 }
 
 function stillHeldAs(webhooks: Tables['webhooks'], row: WebhookRow): SQL[] {

@@ -97,6 +97,14 @@ describe('storing deliveries', () => {
     expect(await rowsOf(second.integrationId)).toHaveLength(1)
   })
 
+  it('tells the copy that was stored, where an earlier one came by a version that is over', async () => {
+    const before = owner
+    await setIntegration(test, owner.integrationId, { name: 'renamed' })
+    const now = await ownerOf(owner.integrationId)
+    const results = await storeAll([delivery('twice', { owner: before }), delivery('twice', { owner: now })])
+    expect(results).toEqual(['changed', { id: expect.any(Number) }])
+  })
+
   it.each([
     ['updated by anybody', (id: number) => test.sql`update integrations set name = 'by psql' where id = ${id}`],
     ['switched off', (id: number) => test.sql`update integrations set is_active = false where id = ${id}`],

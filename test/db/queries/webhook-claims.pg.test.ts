@@ -3,7 +3,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
 import type { ClaimableFrom } from '../../../src/db/queries/webhooks.ts'
-import { claimPendingWebhooks, claimWebhook, takeUpWebhook } from '../../../src/db/queries/webhooks.ts'
+import {
+  claimPendingWebhooks,
+  claimWebhook,
+  handBackWebhooks,
+  takeUpWebhook,
+} from '../../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -139,6 +144,18 @@ it('no claim counts beyond what the column holds, so that a row replayed for eve
   ])
   expect(await claim(replayed.id, REPLAY)).toMatchObject({ ...full, replayAttempt: 32_767 })
   expect((await takeUpWebhook(db, tables, held, 'run:1'))?.row).toMatchObject({ ...full, claim: 'run:1:1' })
+})
+
+it('gives back what it still holds, and nothing that a later try has taken up', async () => {
+  const { db, tables } = test.framework
+  const [first, second] = [await makeWebhook(test, integration.id), await makeWebhook(test, integration.id)]
+  const claimed = await claimPendingWebhooks(db, tables, { integrationId: integration.id, claim: 'run:1', limit: 2 })
+  const [held] = claimed
+  await takeUpWebhook(db, tables, held as (typeof claimed)[number], 'run:1')
+  expect(await handBackWebhooks(db, tables, claimed)).toBe(1)
+  expect(await webhookOf(test, first.id)).toMatchObject({ status: 'processing', attempts: 2, claim: 'run:1:1' })
+  expect(await webhookOf(test, second.id)).toMatchObject({ status: 'pending', attempts: 0, claim: null })
+  expect(await handBackWebhooks(db, tables, [])).toBe(0)
 })
 
 function claim(id: number, from: ClaimableFrom) {
