@@ -1,6 +1,6 @@
 /**
  * Wakes, every half minute, the inboxes whose rows have waited although somebody should have been told: the process that
- * stored them died, or Temporal lost what it had acknowledged. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
+ * stored them died before it could. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
