@@ -1,6 +1,6 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [inbox|sync|dispatch|jobs …]`. Without a name it records all, and removes what is left over.
+ * scripts/record-histories.ts [inbox|sync|dispatch|jobs|items …]`. Without a name it records all, and removes what is left over.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
  * purpose in a way that old runs can't follow, and say so in the CHANGELOG.
@@ -12,9 +12,19 @@ import { ApplicationFailure } from '@temporalio/activity'
 import type { WorkflowHandle } from '@temporalio/client'
 import { TestWorkflowEnvironment } from '@temporalio/testing'
 import type { Activities } from '../src/activities/index.ts'
+import type { Finalisation } from '../src/activities/sync-ends.ts'
 import { startTemporalServer } from '../src/temporal/server.ts'
 import { findTemporalBinary } from '../src/temporal/server-binary.ts'
-import { inboxState, WORKFLOW } from '../src/workflows/messages.ts'
+import {
+  cancel,
+  inboxState,
+  pause,
+  resume,
+  retryItem,
+  skipItem,
+  syncProgress,
+  WORKFLOW,
+} from '../src/workflows/messages.ts'
 import { ScriptedSync } from '../test/workflows/scripted-sync.ts'
 import { ScriptedWebhooks } from '../test/workflows/scripted-webhooks.ts'
 import type { Scene, Stage } from '../test/workflows/stage.ts'
@@ -69,7 +79,22 @@ async function recordInbox(stage: Stage): Promise<void> {
   })
 }
 
+/** What signals about one item set off. */
+const ITEM_ACTS: Partial<Activities> = {
+  processOneSyncItem: async ({ itemId, attempt }) => ({
+    itemId,
+    outcome: attempt === 1 ? 'failed' : 'success',
+    status: attempt === 1 ? 'processing' : 'success',
+    attempts: 3 + attempt,
+    error: null,
+    waitSeconds: attempt === 1 ? 60 : null,
+    isCounted: true,
+  }),
+  skipFailedItem: async ({ itemId }) => ({ itemId, integrationId: 7, cursorMoved: false }),
+}
+
 async function recordSync(stage: Stage): Promise<void> {
+  let playing: Scene | undefined
   await record('sync-retries', new ScriptedSync(900, { attempt: unreliable }))
   await record('sync-empty', new ScriptedSync(0))
   await record('sync-nothing-to-do', new ScriptedSync(0), () => ({
@@ -80,6 +105,26 @@ async function recordSync(stage: Stage): Promise<void> {
       throw ApplicationFailure.nonRetryable('the token was refused', 'client')
     },
   }))
+  await record('sync-listing-deferred', new ScriptedSync(450, { attempt: unreliable }), (sync) => ({
+    listSyncItems: async ({ attempt }) => {
+      if (attempt === 2) throw new Error('the second page is down')
+      if (attempt === 4) throw ApplicationFailure.create({ type: 'WorkerShutdown', message: 'the worker stops' })
+      if (attempt < 6) return { kind: 'deferred', retryAfterSeconds: 60, isBookmarked: attempt > 1 }
+      return sync.listSyncItems()
+    },
+  }))
+  await record('sync-full-listing', new ScriptedSync(2_050), (sync) => {
+    sync.fullListing = true
+    return {}
+  })
+  await record('sync-adopted', new ScriptedSync(250), (sync) => ({
+    openSyncRun: async () => ({ kind: 'adopted', syncLogId: 69, settings: sync.settings(), waitSeconds: 60 }),
+  }))
+  await record('sync-reclaimed', new ScriptedSync(1), () => ({
+    openSyncRun: async () => ({ kind: 'reclaimed', syncLogIds: [61, 64] }),
+  }))
+  const throwing: Finalisation = { kind: 'reducer threw', reason: 'Error: no order' }
+  await record('sync-reducer-threw', new ScriptedSync(1), () => ({ finaliseSyncRun: async () => throwing }))
   let looks = 0
   await record('sync-unfinished', new ScriptedSync(3), (sync) => ({
     finaliseSyncRun: async () => {
@@ -92,6 +137,78 @@ async function recordSync(stage: Stage): Promise<void> {
       return looks === 2 ? { kind: 'unfinished', pending: 0, waiting: [] } : sync.finaliseSyncRun()
     },
   }))
+  await recordSignalled(
+    'sync-paused',
+    new ScriptedSync(900, { attempt: unreliable, during: pauseOnce() }),
+    async (scene) => {
+      await until(async () => (await handleOf(scene).query(syncProgress)).succeeded > 0)
+      await handleOf(scene).signal(resume)
+    },
+  )
+  await recordSignalled(
+    'sync-cancelled',
+    new ScriptedSync(1, { attempt: () => ({ retryAfter: 86_400 }) }),
+    async (scene) => {
+      await until(async () => (await handleOf(scene).query(syncProgress)).waiting === 1)
+      await handleOf(scene).signal(cancel)
+    },
+  )
+  await recordSignalled(
+    'sync-item-signals',
+    new ScriptedSync(1, { attempt: () => ({ retryAfter: 3_600 }) }),
+    async (scene) => {
+      await until(async () => (await handleOf(scene).query(syncProgress)).waiting === 1)
+      await handleOf(scene).signal(retryItem, { itemId: 5, tries: 2 })
+      await handleOf(scene).signal(skipItem, { itemId: 6 })
+      const isStarted = async () => {
+        const { events } = await handleOf(scene).fetchHistory()
+        return events?.some((event) => event.childWorkflowExecutionStartedEventAttributes != null) ?? false
+      }
+      await until(isStarted)
+      // Whoever waits for a result lets the server skip time.
+      await scene.client.getHandle(scene.workflowId.replace(/sync:7$/, 'sync-item:5')).result()
+      await handleOf(scene).cancel()
+    },
+  )
+  const unopened = new ScriptedSync(1)
+  await stage.play(unopened.activities(), async (scene) => {
+    const { client, ...options } = scene
+    const held = await client.signalWithStart(WORKFLOW.syncIntegration, {
+      ...options,
+      args: [{ integrationId: 7 }],
+      signal: pause,
+      signalArgs: [],
+    })
+    await until(async () => (await handleOf(scene).query(syncProgress)).phase === 'held')
+    await handleOf(scene).signal(resume)
+    await held.result()
+    await save('sync-held', await held.fetchHistory())
+  })
+
+  /** Pauses the run in its first batch. */
+  function pauseOnce(): () => Promise<void> {
+    let isPaused = false
+    return async () => {
+      if (isPaused || playing === undefined) return
+      isPaused = true
+      await handleOf(playing).signal(pause)
+    }
+  }
+
+  async function recordSignalled(
+    name: string,
+    sync: ScriptedSync,
+    signal: (scene: Scene) => Promise<void>,
+  ): Promise<void> {
+    await stage.play(sync.activities(ITEM_ACTS), async (scene) => {
+      sync.scene = scene
+      playing = scene
+      const run = await startSync(scene)
+      await signal(scene)
+      await run.result().catch(() => {})
+      await save(name, await run.fetchHistory())
+    })
+  }
 
   async function record(
     name: string,
@@ -115,7 +232,8 @@ function unreliable(id: number, attempt: number) {
 
 async function recordDispatch(stage: Stage): Promise<void> {
   const startDueSyncs = async () => ({ due: 2, started: 1, alreadyRunning: 1 })
-  await stage.play({ startDueSyncs }, async ({ client, ...options }) => {
+  const evaluateStaleness = async () => ({ stale: [{ integrationId: 4, lastSyncedAt: null }], recovered: [9] })
+  await stage.play({ startDueSyncs, evaluateStaleness }, async ({ client, ...options }) => {
     const run = await client.start(WORKFLOW.dispatchSyncs, options)
     await run.result()
     await save('dispatch-syncs', await run.fetchHistory())
@@ -153,6 +271,54 @@ async function recordJobs(stage: Stage): Promise<void> {
       }
     },
   )
+}
+
+async function recordItems(stage: Stage): Promise<void> {
+  await stage.play(
+    {
+      ...ITEM_ACTS,
+      listFailedSyncItems: async () => [],
+      advanceSyncCursor: async () => ({ runs: 2, from: '1', to: '2', reclaimed: 1 }),
+    },
+    async ({ client, ...options }) => {
+      const jobs = {
+        'process-sync-item': [WORKFLOW.processSyncItem, { itemId: 5, tries: 2 }],
+        'skip-sync-item': [WORKFLOW.skipSyncItem, { itemId: 6 }],
+        'list-failed-items': [WORKFLOW.listFailedItems, { integrationId: 7 }],
+        'advance-cursor': [WORKFLOW.advanceCursor, { integrationId: 7, reclaimStale: true }],
+      } as const
+      for (const [name, [workflow, ...args]] of Object.entries(jobs)) {
+        const run = await client.start(workflow, { ...options, args })
+        await run.result()
+        await save(name, await run.fetchHistory())
+      }
+    },
+  )
+}
+
+const openSlice = (sync: ScriptedSync): Partial<Activities> => ({
+  async openBackfillSlice() {
+    sync.begin(4)
+    return { kind: 'open', syncLogId: 70, settings: sync.settings() }
+  },
+})
+
+/** Both runs of a backfill that goes on in a new one. */
+async function recordContinuedItems(stage: Stage): Promise<void> {
+  const sync = new ScriptedSync(4, {
+    attempt: (id, attempt) => (id === 2 && attempt === 1 ? { retryAfter: 1 } : 'succeeds'),
+  })
+  await stage.play(sync.activities(openSlice(sync)), async (scene) => {
+    sync.scene = scene
+    const { client, ...options } = scene
+    const args = [{ integrationId: 7, from: '2026-03-01T00:00:00Z', to: '2026-03-03T06:00:00Z' }]
+    const run = await client.start(WORKFLOW.backfillSync, { ...options, args })
+    await run.result()
+    const { events } = await client.getHandle(options.workflowId, run.firstExecutionRunId).fetchHistory()
+    await save('backfill-sync-continued-1', { events: events ?? [] })
+    const next = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
+    await save('backfill-sync-continued-2', await client.getHandle(options.workflowId, next ?? '').fetchHistory())
+  })
 }
 
 async function recordContinuedJobs(stage: Stage): Promise<void> {
@@ -225,6 +391,7 @@ const RECORDINGS = {
   sync: { skipping: recordSync, real: recordContinuedSync },
   dispatch: { skipping: recordDispatch, real: null },
   jobs: { skipping: recordJobs, real: recordContinuedJobs },
+  items: { skipping: recordItems, real: recordContinuedItems },
 } as const
 
 const names = process.argv.slice(2)

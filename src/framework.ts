@@ -6,6 +6,13 @@ import type { CacheStore } from './cache/store.ts'
 import type { Config } from './config/schema.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import type {
+  BackfillInput,
+  DispatchResult,
+  ProcessSyncItemInput,
+  ProcessSyncItemResult,
+  SyncProgress,
+} from './core/sync-jobs.ts'
+import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
   ReconcileWebhooksInput,
@@ -34,7 +41,11 @@ export interface WorkflowStarters {
    *
    * @throws BackendUnreachable when Temporal does not answer within 5 s
    */
-  startSync(integrationId: number, provider: string): Promise<'started' | 'already running'>
+  startSync(
+    integrationId: number,
+    provider: string,
+    options?: { readonly onlyIfDue?: boolean },
+  ): Promise<'started' | 'already running'>
   /**
    * Starts a host's own workflow as the handler of one webhook; a second start does nothing.
    *
@@ -54,6 +65,24 @@ export interface WorkflowStarters {
   runRecovery(): Promise<RecoverWebhooksResult>
   /** Starts reconciliation and waits for its end. @throws BackendUnreachable */
   runReconciliation(input: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult | 'already running'>
+  /** Starts what is due and evaluates staleness, or joins the dispatch that runs, and waits for its end. @throws BackendUnreachable */
+  runDispatch(): Promise<DispatchResult>
+  /** Pauses the run; without one it holds the id, so that none starts. @throws BackendUnreachable */
+  pauseSync(integrationId: number, provider: string): Promise<void>
+  /** False: no run lives. @throws BackendUnreachable */
+  resumeSync(integrationId: number): Promise<boolean>
+  /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
+  syncProgress(integrationId: number): Promise<SyncProgress | null>
+  /** Tells a living run that one of its items was changed from outside; does nothing when there is none. */
+  nudgeSync(integrationId: number): Promise<void>
+  /** Starts the retry of one item; while one lives, a second start is refused by the server. @throws BackendUnreachable */
+  startProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<'started' | 'already running'>
+  /** Starts the retry of one item and waits for its end. @throws BackendUnreachable */
+  runProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<ProcessSyncItemResult | 'already running'>
+  /** Whether the retry of this item lives. @throws BackendUnreachable */
+  isSyncItemRunning(itemId: number): Promise<boolean>
+  /** Its id allows one backfill at a time. @throws BackendUnreachable */
+  startBackfill(input: BackfillInput, provider: string): Promise<'started' | 'already running'>
   /** Whether a run of this integration lives, paused ones too. @throws BackendUnreachable */
   isSyncRunning(integrationId: number): Promise<boolean>
   /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */

@@ -17,8 +17,20 @@ import { checkOptions } from './config/options.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
 import type { ConfigurationProblem } from './core/errors.ts'
 import { InvalidConfiguration } from './core/errors.ts'
+import type { Json } from './core/json.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import { systemClock } from './core/logger.ts'
+import type {
+  AdvanceCursorInput,
+  AdvanceCursorResult,
+  BackfillInput,
+  DispatchResult,
+  FailedItem,
+  ListFailedItemsInput,
+  ProcessSyncItemResult,
+  SkipSyncItemResult,
+  SyncProgress,
+} from './core/sync-jobs.ts'
 import type {
   ProcessWebhookResult,
   ReconcileWebhooksInput,
@@ -68,7 +80,18 @@ import { describeProviders } from './operations/provider-list.ts'
 import type { Readiness } from './operations/readiness.ts'
 import { createReadiness } from './operations/readiness.ts'
 import { performRequest } from './operations/request/request.ts'
-import { startSyncNow } from './operations/syncs.ts'
+import { startBackfill } from './operations/sync-backfill.ts'
+import type { CursorChange } from './operations/sync-cursor.ts'
+import { advanceCursor, finaliseOneRun, setSyncCursor } from './operations/sync-cursor.ts'
+import type { RetryItem, StartedRetry } from './operations/sync-item-acts.ts'
+import { retrySyncItem, skipSyncItem, startItemRetry } from './operations/sync-item-acts.ts'
+import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './operations/sync-item-list.ts'
+import { getSyncItem, listFailedItems, listSyncItems } from './operations/sync-item-list.ts'
+import type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './operations/sync-run-list.ts'
+import { getSyncRun, listSyncRuns } from './operations/sync-run-list.ts'
+import type { SyncSample } from './operations/sync-sample.ts'
+import { sampleSync } from './operations/sync-sample.ts'
+import { cancelSyncNow, pauseSync, progressOfSync, resumeSync, startSyncNow } from './operations/syncs.ts'
 import type { HasTransactions } from './operations/transactions.ts'
 import { runInTransaction, trackTransactions } from './operations/transactions.ts'
 import type { Arrival, Delivery } from './operations/webhook-arrival.ts'
@@ -212,6 +235,50 @@ export interface Integrations {
      * running until then.
      */
     start(integrationId: number): Promise<'started' | 'already running'>
+    /** Starts every run that is due, and waits for that. @throws BackendUnreachable */
+    dispatch(): Promise<DispatchResult>
+    /** Takes nothing new in; what runs goes on. Without a run it keeps one from starting, until `resume()`. */
+    pause(integrationId: number): Promise<void>
+    resume(integrationId: number): Promise<'resumed' | 'not running'>
+    /** Ends the run and waits until it is over; nothing of it moves the cursor. */
+    cancel(integrationId: number): Promise<'cancelled' | 'not running'>
+    /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
+    progress(integrationId: number): Promise<SyncProgress | null>
+    /**
+     * Sets the cursor, null for a full listing. Runs that began before never touch it again.
+     *
+     * @throws IntegrationNotFound, InvalidArgumentException; IntegrationBusy while a run lives, unless forced
+     */
+    setCursor(integrationId: number, cursor: Json, options?: { readonly force?: boolean }): Promise<CursorChange>
+    /** Finalises runs that nobody finalised, and moves the cursor where a retry or a skip came late. @throws CheckpointsNotReduced */
+    advanceCursor(input: AdvanceCursorInput): Promise<AdvanceCursorResult>
+    /** Starts a run over a window of the past; the cursor and the times stay. */
+    backfill(input: BackfillInput): Promise<'started' | 'already running'>
+    /** Lists a few items in this process and stores none. */
+    sample(
+      integrationId: number,
+      options?: { readonly limit?: number; readonly signal?: AbortSignal },
+    ): Promise<SyncSample>
+    /** Newest first; backfills, too. */
+    runs(filter?: ListSyncRuns): AsyncIterable<SyncRunSummary>
+    /** @throws SyncRunNotFound */
+    run(syncLogId: number): Promise<SyncRunDetail>
+    /** Finalises one run, if its items are done. @throws SyncRunNotFound, CheckpointsNotReduced */
+    finalise(syncLogId: number): Promise<AdvanceCursorResult>
+  }
+  readonly syncItems: {
+    /** Newest first, without payloads. */
+    list(filter?: ListSyncItems): AsyncIterable<SyncItemSummary>
+    /** The failed ones, newest first. @throws InvalidArgumentException */
+    failed(input?: ListFailedItemsInput): Promise<FailedItem[]>
+    /** @throws SyncItemNotFound */
+    get(id: number): Promise<SyncItemDetail>
+    /** Gives a failed item up for good. @throws SyncItemNotFound, SyncItemNotFailed */
+    skip(id: number): Promise<SkipSyncItemResult>
+    /** Runs a failed item again on a worker and waits. @throws SyncItemNotFound, SyncItemNotFailed, BackendUnreachable */
+    retry(id: number, options?: RetryItem): Promise<ProcessSyncItemResult>
+    /** Starts the same and does not wait. @throws as {@link retry} */
+    startRetry(id: number, options?: RetryItem): Promise<StartedRetry>
   }
 
   readonly oauth: {
@@ -380,7 +447,30 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       reconcile: (input) => reconcileNow(framework, input),
       rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
     },
-    syncs: { start: (integrationId) => startSyncNow(framework, integrationId) },
+    syncs: {
+      start: (integrationId) => startSyncNow(framework, integrationId),
+      dispatch: () => framework.workflows.runDispatch(),
+      pause: (integrationId) => pauseSync(framework, integrationId),
+      resume: (integrationId) => resumeSync(framework, integrationId),
+      cancel: (integrationId) => cancelSyncNow(framework, integrationId),
+      progress: (integrationId) => progressOfSync(framework, integrationId),
+      setCursor: (integrationId, cursor, change) => setSyncCursor(framework, integrationId, cursor, change),
+      advanceCursor: (input) => advanceCursor(framework, input),
+      backfill: (input) => startBackfill(framework, input),
+      sample: (integrationId, sampling) => sampleSync(framework, integrationId, sampling),
+      runs: (filter) => listSyncRuns(framework, filter),
+      run: (syncLogId) => getSyncRun(framework, syncLogId),
+      finalise: (syncLogId) => finaliseOneRun(framework, syncLogId),
+    },
+    syncItems: {
+      list: (filter) => listSyncItems(framework, filter),
+      failed: (input) => listFailedItems(framework, input ?? {}),
+      get: (id) => getSyncItem(framework, id),
+      skip: (id) => skipSyncItem(framework, id),
+      retry: (id, retry) => retrySyncItem(framework, id, retry),
+      startRetry: (id, retry) =>
+        startItemRetry(framework, id, workflowId.processSyncItem(config.cache_prefix, id), retry),
+    },
     keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
     schedules: {
       schedules: () => framework.temporal.schedules(),

@@ -13,6 +13,7 @@ export type { HealthStatus } from './core/health.ts'
 export type { Json } from './core/json.ts'
 export { RateLimit } from './core/rate-limit.ts'
 export { retryAfterSeconds } from './core/request-retry.ts'
+export { type CurrentSyncItem, currentSyncItem } from './providers/current-sync-item.ts'
 export {
   ProviderEvent,
   type ProviderEventClass,

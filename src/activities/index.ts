@@ -1,6 +1,10 @@
 import type { Framework } from '../framework.ts'
 import { keptAlive } from './heartbeat.ts'
+import { syncBackfillActivities } from './sync-backfills.ts'
+import { syncDispatchActivities } from './sync-dispatch.ts'
+import { syncEndActivities } from './sync-ends.ts'
 import { syncItemActivities } from './sync-items.ts'
+import { syncOperationActivities } from './sync-operations.ts'
 import { syncRunActivities } from './sync-runs.ts'
 import { webhookReconciliationActivities } from './webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from './webhook-recovery.ts'
@@ -12,7 +16,11 @@ export function createActivities(framework: Framework): Activities {
   const recovery = webhookRecoveryActivities(framework)
   const reconciliation = webhookReconciliationActivities(framework)
   const runs = syncRunActivities(framework)
+  const dispatch = syncDispatchActivities(framework)
+  const ends = syncEndActivities(framework)
   const items = syncItemActivities(framework)
+  const backfills = syncBackfillActivities(framework)
+  const operations = syncOperationActivities(framework)
   return {
     processPendingWebhooks: keptAlive(webhooks.processPendingWebhooks),
     recoverStuckWebhooks: keptAlive(recovery.recoverStuckWebhooks),
@@ -20,18 +28,31 @@ export function createActivities(framework: Framework): Activities {
     processOneWebhook: keptAlive(recovery.processOneWebhook),
     listReconcilable: keptAlive(reconciliation.listReconcilable),
     reconcileIntegration: keptAlive(reconciliation.reconcileIntegration),
-    startDueSyncs: keptAlive(runs.startDueSyncs),
+    startDueSyncs: keptAlive(dispatch.startDueSyncs),
+    evaluateStaleness: keptAlive(dispatch.evaluateStaleness),
     openSyncRun: keptAlive(runs.openSyncRun),
     listSyncItems: keptAlive(runs.listSyncItems),
-    failSyncRun: keptAlive(runs.failSyncRun),
-    finaliseSyncRun: keptAlive(runs.finaliseSyncRun),
-    announceSyncRun: keptAlive(runs.announceSyncRun),
+    takeOverSyncRun: keptAlive(runs.takeOverSyncRun),
     processSyncItems: keptAlive(items.processSyncItems),
+    processOneSyncItem: keptAlive(items.processOneSyncItem),
+    failSyncRun: keptAlive(ends.failSyncRun),
+    cancelSyncRun: keptAlive(ends.cancelSyncRun),
+    finaliseSyncRun: keptAlive(ends.finaliseSyncRun),
+    announceSyncRun: keptAlive(ends.announceSyncRun),
+    openBackfillSlice: keptAlive(backfills.openBackfillSlice),
+    handleMissingItems: keptAlive(backfills.handleMissingItems),
+    skipFailedItem: keptAlive(operations.skipFailedItem),
+    listFailedSyncItems: keptAlive(operations.listFailedSyncItems),
+    advanceSyncCursor: keptAlive(operations.advanceSyncCursor),
   }
 }
 
 export type Activities = ReturnType<typeof webhookActivities> &
   ReturnType<typeof webhookRecoveryActivities> &
   ReturnType<typeof webhookReconciliationActivities> &
+  ReturnType<typeof syncDispatchActivities> &
   ReturnType<typeof syncRunActivities> &
+  ReturnType<typeof syncEndActivities> &
+  ReturnType<typeof syncBackfillActivities> &
+  ReturnType<typeof syncOperationActivities> &
   ReturnType<typeof syncItemActivities>

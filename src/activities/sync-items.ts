@@ -1,21 +1,10 @@
-import { MAX_LOST_WORKERS } from '../core/claim.ts'
-import { findIntegration } from '../db/queries/integrations.ts'
-import {
-  claimPendingItems,
-  claimWaitingItems,
-  handBackItems,
-  itemsHeldBy,
-  settleItems,
-  takeUpItem,
-} from '../db/queries/sync-items.ts'
-import type { IntegrationRow, SyncItemRow } from '../db/schema/tables.ts'
+import { whileWaiting } from '../core/claim.ts'
+import type { ProcessSyncItemResult } from '../core/sync-jobs.ts'
+import { claimItemForRetry, claimPendingItems, claimWaitingItems, findItem } from '../db/queries/sync-items.ts'
 import type { Framework } from '../framework.ts'
-import { getIntegration } from '../operations/integration.ts'
-import { patiently } from '../operations/patiently.ts'
-import type { ItemRun } from '../operations/sync-items.ts'
-import { itemRecord, runSyncItem } from '../operations/sync-items.ts'
-import type { Batch } from './batch.ts'
-import { runBatch } from './batch.ts'
+import { itemResolved } from '../operations/sync-item-acts.ts'
+import { refusalsOf } from '../operations/sync-items.ts'
+import { ItemRunner } from './item-runner.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Either the next pending items of a run, or certain ones whose wait is over. */
@@ -36,8 +25,26 @@ export interface ItemBatchResult {
   readonly deferredSeconds: number
 }
 
+/** One attempt of a single item. */
+export interface OneItem {
+  readonly itemId: number
+  /** Begins with `retry-`, by which a claim of a single item's workflow is told from one of a run. */
+  readonly claim: string
+  /** Of the retry's own attempts, from 1: the first one takes a `failed` row, later ones the row that waits. */
+  readonly attempt: number
+  /** Attempts that the retry has in all. */
+  readonly tries: number
+}
+
+export interface OneItemResult extends ProcessSyncItemResult {
+  /** Seconds until the next attempt; null: it is settled, and its run has been finalised anew and told. */
+  readonly waitSeconds: number | null
+  /** Whether this was one of the retry's tries; a deferral is none. */
+  readonly isCounted: boolean
+}
+
 export function syncItemActivities(framework: Framework, surroundings = temporalSurroundings) {
-  const { config, db, tables, logger } = framework
+  const { db, tables } = framework
 
   return {
     /**
@@ -47,102 +54,69 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
      * the first one had put to wait without being able to say so is found by the finalisation, which names such rows.
      */
     async processSyncItems({ syncLogId, claim, take }: ItemBatch): Promise<ItemBatchResult> {
-      const context = surroundings()
-      const tally = { succeeded: 0, failed: 0, deferredSeconds: 0 }
-      const waiting: { id: number; seconds: number }[] = []
-      const settle = async (runs: readonly ItemRun[]): Promise<void> => {
-        const settled = await settleItems(
-          db,
-          tables,
-          runs.map((run) => run.settlement),
-        )
-        for (const run of runs)
-          if (settled.has(run.row.id)) await report(run)
-          else logger.warn({ event: 'item.superseded', item: run.row.id }, 'a later attempt holds this item')
+      const { cancellationSignal: cancelled } = surroundings()
+      const runner = new ItemRunner(framework, {
+        claim,
+        cancelled,
+        retry: null,
+        givenBack: take.kind === 'pending' ? { status: 'pending' } : { status: 'processing', waitsFor: null },
+      })
+      try {
+        await runner.takeUpHeld()
+        const claiming = { claim, refusals: refusalsOf(framework) }
+        const rows =
+          take.kind === 'due'
+            ? await claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
+            : await claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit })
+        await runner.run(rows)
+        const { handedBack, ...tally } = runner.tally
+        const waiting = runner.waiting.map(({ id, seconds }) => ({ id, seconds }))
+        // Rows that are pending again: the lane must come for them.
+        const claimed = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
+        return { ...tally, waiting, claimed }
+      } finally {
+        await runner.end()
       }
-      const report = async ({ row, integration, step, error }: ItemRun): Promise<void> => {
-        if (step.kind === 'succeed') tally.succeeded += 1
-        else if (step.kind === 'wait') {
-          waiting.push({ id: row.id, seconds: step.seconds })
-          if (!step.counted) tally.deferredSeconds = Math.max(tally.deferredSeconds, step.seconds)
-        } else {
-          tally.failed += 1
-          logger.warn(
-            {
-              event: 'item.failed',
-              integration: row.integrationId,
-              item: row.id,
-              external_id: row.externalId,
-              error: step.reason,
-            },
-            'sync item failed',
-          )
-          if (integration !== null)
-            await framework.listeners.emit('SyncItemFailed', { integration, item: itemRecord(row, step.reason), error })
-        }
-      }
-
-      const batch: Omit<Batch<SyncItemRow, IntegrationRow | null, ItemRun>, 'rows'> = {
-        concurrency: config.sync.item_concurrency,
-        signal: context.cancellationSignal,
-        logger,
-        prepare: (row) => findIntegration(db, tables, row.integrationId),
-        run: (row, integration) => runSyncItem(framework, row, integration, context.cancellationSignal),
-        settle,
-        handBack: async (unstarted) => {
-          await handBackItems(db, tables, claim, unstarted)
-          // A later attempt waits for nothing but a lane; a first one is pending again.
-          for (const row of unstarted) if (row.attempts > 1) waiting.push({ id: row.id, seconds: 0 })
-        },
-      }
-      // One at a time: if a row is what kills workers, it takes no other down.
-      for (const held of await itemsHeldBy(db, tables, claim)) {
-        const taken = await takeUp(framework, held, claim)
-        if (taken?.kind === 'again') await runBatch({ ...batch, rows: [taken.row] })
-        if (taken?.kind === 'given up') await patiently('a settlement', () => settle([taken.outcome]), batch)
-      }
-      const rows =
-        take.kind === 'due'
-          ? await claimWaitingItems(db, tables, { ids: take.ids, claim })
-          : await claimPendingItems(db, tables, { syncLogId, claim, limit: take.limit })
-      const ran = await runBatch({ ...batch, rows })
-      const limit = take.kind === 'pending' ? take.limit : take.ids.length
-      return { ...tally, waiting, claimed: ran < rows.length ? limit : rows.length }
     },
-  }
-}
 
-/** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
-async function takeUp(
-  framework: Framework,
-  held: SyncItemRow,
-  claim: string,
-): Promise<{ kind: 'again'; row: SyncItemRow } | { kind: 'given up'; outcome: ItemRun } | null> {
-  const taken = await takeUpItem(framework.db, framework.tables, held, claim)
-  if (taken === null) return null
-  const { row, losses } = taken
-  framework.logger.warn(
-    { event: 'item.worker_lost', integration: row.integrationId, item: row.id, losses },
-    'the worker of a sync item was lost; it is taken up again',
-  )
-  if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
-  const reason = `worker lost ${losses} times`
-  return {
-    kind: 'given up',
-    outcome: {
-      row,
-      integration: await getIntegration(framework, row.integrationId),
-      step: { kind: 'fail', reason },
-      error: new Error(reason),
-      settlement: {
-        id: row.id,
-        attempts: row.attempts,
-        claim: row.claim ?? '',
-        status: 'failed',
-        uncounted: false,
-        error: reason,
-        failure: null,
-      },
+    /**
+     * One failed item again, under a workflow of its own.
+     *
+     * May be run twice: a second try under the same claim takes up its row if the first one still holds it. If the first
+     * one had settled it, a success is told as one; a failure is tried once more.
+     */
+    async processOneSyncItem({ itemId, claim, attempt, tries }: OneItem): Promise<OneItemResult> {
+      const { cancellationSignal: cancelled, info } = surroundings()
+      const runner = new ItemRunner(framework, {
+        claim,
+        cancelled,
+        retry: { attempt, tries },
+        givenBack: { status: 'processing', waitsFor: whileWaiting(claim) },
+      })
+      let ran = false
+      try {
+        ran = (await runner.takeUpHeld()) > 0
+        if (!ran) {
+          const claiming = { claim, refusals: refusalsOf(framework) }
+          const row = await claimItemForRetry(db, tables, { ...claiming, id: itemId, isFirst: attempt === 1 })
+          ran = row !== null
+          if (row !== null) await runner.run([row])
+        }
+      } finally {
+        await runner.end()
+      }
+      const row = await findItem(db, tables, itemId)
+      const result = { itemId, status: row?.status ?? null, attempts: row?.attempts ?? null }
+      const [wait] = runner.waiting
+      if (wait !== undefined)
+        return { ...result, outcome: 'failed', error: null, waitSeconds: wait.seconds, isCounted: wait.counted }
+      // Another attempt of this retry had it before, or its own first try had settled it.
+      const isOurs = ran || attempt > 1 || info.attempt > 1
+      const status = row?.status
+      if (row === null || !isOurs || (status !== 'success' && status !== 'failed'))
+        return { ...result, outcome: 'not failed', error: row?.error ?? null, waitSeconds: null, isCounted: false }
+      await itemResolved(framework, row)
+      return { ...result, outcome: status, error: row.error, waitSeconds: null, isCounted: true }
     },
   }
 }

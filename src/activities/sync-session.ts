@@ -1,33 +1,54 @@
 /**
- * The session behind a provider's `sync()`: checks each item at once and stores them in chunks.
+ * The session behind a provider's `sync()`: checks each item at once, stores them in chunks, keeps bookmarks.
  *
- * Rule: docs/behaviour/syncs.md, "The session".
+ * Rule: docs/behaviour/sync-listing.md, "The session".
  */
 import { InvalidArgumentException, SyncSessionClosed } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
-import { isJson, withoutNul } from '../core/json.ts'
+import { jsonEquals } from '../core/json.ts'
 import type { Logger } from '../core/logger.ts'
-import type { NewSyncItem } from '../db/queries/sync-items.ts'
+import type { NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
-import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
+import { bookmarkPosition, listedItem, listedModel } from '../operations/listed-item.ts'
+import type { SyncItemEvent } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
 import type { SyncSession } from '../providers/sync-session.ts'
 
-/** The item that fills a chunk waits for its insert: a fast listing never outruns the database. */
+/** The item that fills a chunk waits for its insert: a fast listing never outruns the database, nor the memory. */
 const CHUNK_ROWS = 500
-const MAX_PAYLOAD_BYTES = 1_048_576
-const MAX_EXTERNAL_ID_LENGTH = 500
+const CHUNK_CHARACTERS = 4_194_304
+
+/** A place in the listing: all that was handed in before it is whole. */
+export interface Bookmark {
+  readonly position: Json
+  /** Items up to it, dropped duplicates not counted. */
+  readonly count: number
+  readonly duplicates: number
+  /** What fullListing() was told. */
+  readonly fullListing: FullListing | null
+}
+
+export interface FullListing {
+  readonly internalType: string | null
+}
 
 export interface SessionOptions {
   readonly integration: Integration
   readonly syncLogId: number
   readonly cursor: Json
+  /** Where an earlier try of the listing got to; null: begin at the beginning. */
+  readonly resume: Bookmark | null
   readonly signal: AbortSignal
   readonly listeners: Listeners
   readonly logger: Logger
   /** `sync.max_items_per_batch`: one warning beyond it, the run goes on. */
   readonly softCap: number
-  store(items: readonly NewSyncItem[]): Promise<void>
+  /** A listing of a window is never a full one. */
+  readonly isWindow: boolean
+  /** Models that fullListing() may name; null: any. */
+  readonly models: ReadonlyMap<string, unknown> | null
+  /** Stores items, and then the bookmark that vouches for all up to them. A rejection ends the listing. */
+  store(items: readonly NewSyncItem[], bookmark: Bookmark | null): Promise<void>
 }
 
 export class StoringSession implements SyncSession {
@@ -35,10 +56,15 @@ export class StoringSession implements SyncSession {
   readonly syncLogId: number
   readonly signal: AbortSignal
   readonly #options: SessionOptions
+  readonly #abort = new AbortController()
   #buffer: NewSyncItem[] = []
-  #seen = new Set<string>()
-  #count = 0
-  #dropped = 0
+  #bufferedCharacters = 0
+  /** External ids by class: one text is kept of each, the provider's own. */
+  readonly #seen = new Map<string, Set<string>>()
+  #count: number
+  #dropped: number
+  #fullListing: FullListing | null
+  #isBookmarked = false
   #closed = false
   #writing: Promise<void> = Promise.resolve()
 
@@ -46,7 +72,10 @@ export class StoringSession implements SyncSession {
     this.#options = options
     this.integration = options.integration
     this.syncLogId = options.syncLogId
-    this.signal = options.signal
+    this.signal = AbortSignal.any([options.signal, this.#abort.signal])
+    this.#count = options.resume?.count ?? 0
+    this.#dropped = options.resume?.duplicates ?? 0
+    this.#fullListing = options.resume?.fullListing ?? null
   }
 
   cursor(): Json {
@@ -65,14 +94,31 @@ export class StoringSession implements SyncSession {
     return this.#dropped
   }
 
+  /** Whether this try has stored a bookmark beyond the one that it began with. */
+  get isBookmarked(): boolean {
+    return this.#isBookmarked
+  }
+
+  get fullListingOf(): FullListing | null {
+    return this.#fullListing
+  }
+
+  resumeFrom(): Json {
+    return this.#options.resume?.position ?? null
+  }
+
+  /** An item of an earlier try that is kept: a second one is dropped. */
+  know(eventClass: string, externalId: string | null): void {
+    if (externalId !== null) this.#seenOf(eventClass).add(externalId)
+  }
+
   async dispatch(
     event: SyncItemEvent<unknown>,
     checkpointValue: Json = null,
     externalId: ExternalId | null = null,
   ): Promise<void> {
-    if (this.#closed) throw new SyncSessionClosed()
-    this.signal.throwIfAborted()
-    const item = this.#checked(event, checkpointValue, externalId)
+    this.#mustBeOpen()
+    const item = listedItem(this.#options.listeners, event, checkpointValue, externalId)
     if (this.#isRepeat(item)) return
     this.#count += 1
     if (this.#count === this.#options.softCap + 1)
@@ -81,67 +127,85 @@ export class StoringSession implements SyncSession {
         'the run has more items than sync.max_items_per_batch; it goes on',
       )
     this.#buffer.push(item)
-    if (this.#buffer.length >= CHUNK_ROWS) await this.#flush()
+    this.#bufferedCharacters += item.payload.length + item.checkpoint.length
+    if (this.#buffer.length >= CHUNK_ROWS || this.#bufferedCharacters >= CHUNK_CHARACTERS) await this.#flush(null)
   }
 
-  /** Stores what is left. Later calls of `dispatch()` throw. */
-  async close(): Promise<void> {
+  async bookmark(position: Json): Promise<void> {
+    this.#mustBeOpen()
+    await this.#flush({
+      position: bookmarkPosition(position),
+      count: this.#count,
+      duplicates: this.#dropped,
+      fullListing: this.#fullListing,
+    })
+  }
+
+  fullListing(internalType?: string): void {
+    this.#mustBeOpen()
+    const { models, isWindow } = this.#options
+    if (isWindow)
+      throw new InvalidArgumentException(
+        'fullListing',
+        'it is allowed in sync() and syncIncremental(); this is syncWindow(), which lists a part only',
+      )
+    this.#fullListing = { internalType: listedModel(models, internalType) }
+  }
+
+  /** Waits for what is being stored; later calls throw. @returns what is left to be stored */
+  async close(): Promise<readonly NewSyncItem[]> {
     this.#closed = true
-    await this.#flush()
+    const rest = this.#buffer
+    this.#buffer = []
+    await this.#writing
+    return rest
   }
 
-  /** Stores no more, and waits for what is being stored: nothing of a listing that failed may land after its next try began. */
-  async abandon(): Promise<void> {
+  /**
+   * Stores no more, and waits for what is being stored: nothing of a listing that failed may land after its next try began.
+   *
+   * @param reason given: the provider's code may still be running, and is told by the signal
+   */
+  async abandon(reason?: unknown): Promise<void> {
     this.#closed = true
     this.#buffer = []
+    if (reason !== undefined) this.#abort.abort(reason)
     await this.#writing.catch(() => {})
   }
 
-  #flush(): Promise<void> {
+  #mustBeOpen(): void {
+    this.signal.throwIfAborted()
+    if (this.#closed) throw new SyncSessionClosed()
+  }
+
+  #flush(bookmark: Bookmark | null): Promise<void> {
     const chunk = this.#buffer
     this.#buffer = []
-    // One after the other, so that un-awaited dispatches keep their order too.
-    this.#writing = this.#writing.then(() => this.#options.store(chunk))
-    // close() reports it; this only keeps a rejection that comes before from counting as unhandled.
-    this.#writing.catch(() => {})
+    this.#bufferedCharacters = 0
+    // One after the other, so that un-awaited calls keep their order too.
+    this.#writing = this.#writing.then(async () => {
+      await this.#options.store(chunk, bookmark)
+      if (bookmark !== null && !jsonEquals(bookmark.position, this.resumeFrom())) this.#isBookmarked = true
+    })
+    // close() reports it. Until then the signal tells the provider's code, which may not have awaited it.
+    this.#writing.catch((error: unknown) => this.#abort.abort(error))
     return this.#writing
   }
 
-  #checked(event: SyncItemEvent<unknown>, checkpointValue: Json, externalId: ExternalId | null): NewSyncItem {
-    const eventClass = (event as object | null | undefined)?.constructor as SyncItemEventClass | undefined
-    if (typeof eventClass?.type !== 'string' || this.#options.listeners.itemClass(eventClass.type) !== eventClass)
-      throw new InvalidArgumentException(
-        'event',
-        `${eventClass?.name ?? 'it'} is not registered: name it in the provider's syncItemEvents(), or listen to it with integrations.on()`,
-      )
-    if (!isJson(checkpointValue))
-      throw new InvalidArgumentException('checkpointValue', 'a JSON value is allowed; give dates as ISO 8601 text')
-    const data = jsonOf(event.payload)
-    const bytes = Buffer.byteLength(JSON.stringify(data))
-    if (bytes > MAX_PAYLOAD_BYTES)
-      throw new InvalidArgumentException(
-        'payload',
-        `at most ${MAX_PAYLOAD_BYTES} bytes are allowed, ${bytes} were given`,
-      )
-    const parsed = eventClass.schema?.safeParse(data)
-    if (parsed?.success === false)
-      throw new InvalidArgumentException(
-        'payload',
-        `it does not fit ${eventClass.type}: ${parsed.error.issues.map((issue) => `${issue.path.map(String).join('.') || '(root)'}: ${issue.message}`).join('; ')}`,
-      )
-    return {
-      eventClass: eventClass.type,
-      externalId: checkedExternalId(externalId),
-      checkpointValue: withoutNul(checkpointValue),
-      payload: { v: eventClass.version, data: withoutNul(data) },
+  #seenOf(eventClass: string): Set<string> {
+    let seen = this.#seen.get(eventClass)
+    if (seen === undefined) {
+      seen = new Set()
+      this.#seen.set(eventClass, seen)
     }
+    return seen
   }
 
   #isRepeat(item: NewSyncItem): boolean {
     if (item.externalId === null) return false
-    const key = `${item.eventClass}\u0000${item.externalId}`
-    if (!this.#seen.has(key)) {
-      this.#seen.add(key)
+    const seen = this.#seenOf(item.eventClass)
+    if (!seen.has(item.externalId)) {
+      seen.add(item.externalId)
       return false
     }
     this.#dropped += 1
@@ -151,30 +215,4 @@ export class StoringSession implements SyncSession {
     )
     return true
   }
-}
-
-/** Dates become ISO text, undefined members go: what JSON makes of it. */
-function jsonOf(payload: unknown): Json {
-  let text: string | undefined
-  try {
-    text = JSON.stringify(payload)
-  } catch {
-    text = undefined
-  }
-  if (text === undefined) throw new InvalidArgumentException('payload', 'a JSON value is allowed')
-  return JSON.parse(text) as Json
-}
-
-function checkedExternalId(externalId: ExternalId | null): string | null {
-  if (externalId === null || externalId === '') return null
-  if (typeof externalId === 'number' && !Number.isSafeInteger(externalId))
-    throw new InvalidArgumentException('externalId', `text or a whole number is allowed, ${externalId} was given`)
-  const text = String(externalId)
-  const length = [...text].length
-  if (length > MAX_EXTERNAL_ID_LENGTH || text.includes('\u0000'))
-    throw new InvalidArgumentException(
-      'externalId',
-      `at most ${MAX_EXTERNAL_ID_LENGTH} characters without U+0000 are allowed, ${length} were given`,
-    )
-  return text
 }

@@ -1,4 +1,4 @@
-import { lossesOf, MAX_LOST_WORKERS } from '../core/claim.ts'
+import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { compareVersions } from '../core/stale-version.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import {
@@ -19,6 +19,7 @@ import { HandledVersions } from '../operations/stale-guard.ts'
 import { guardedBy, runWebhook } from '../operations/webhooks.ts'
 import type { Batch } from './batch.ts'
 import { runBatch } from './batch.ts'
+import { takenUpTogether } from './lost-rows.ts'
 import type { Surroundings } from './surroundings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
@@ -200,19 +201,6 @@ async function newestFirst(
   }
   for (const versions of byKey.values()) versions.sort((a, b) => compareVersions(versionOf(b), versionOf(a)))
   return { rows: rows.map((row) => byKey.get(keyOf(row) ?? '')?.shift() ?? row), keyOf }
-}
-
-/**
- * Rows that have lost one worker run beside each other: most of them had not even started, and one after the other a full
- * batch of slow handlers would take an hour. A row that has lost more runs alone: if it is what kills workers, it takes no
- * other down.
- */
-function takenUpTogether(rows: readonly WebhookRow[], claim: string, concurrency: number): readonly WebhookRow[][] {
-  const isFirstLoss = (row: WebhookRow): boolean => lossesOf(row.claim ?? claim, claim) === 0
-  const first = rows.filter(isFirstLoss)
-  const together: WebhookRow[][] = []
-  for (let at = 0; at < first.length; at += concurrency) together.push(first.slice(at, at + concurrency))
-  return [...together, ...rows.filter((row) => !isFirstLoss(row)).map((row) => [row])]
 }
 
 /** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */

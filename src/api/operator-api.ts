@@ -4,7 +4,7 @@ import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
 import { jsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
-import { changedIntegration, deletionQuery, integrationsQuery, newIntegration } from './operator-schemas.ts'
+import { changedIntegration, forceQuery, integrationsQuery, newIntegration } from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
 /** Routes for somebody who has been let in: the middleware before them has asked. */
@@ -34,7 +34,7 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
   })
 
   routes.delete('/:id', async (context) => {
-    const { force } = queryOf(context, deletionQuery)
+    const { force } = queryOf(context, forceQuery)
     // Its log rows go with it: the deletion itself is told to the process's log, with who asked.
     const by = `operator:${context.var.caller.principal.name}`
     return context.json({ deleted: await integrations.delete(idOf(context), { force, by }) })
@@ -72,12 +72,15 @@ export async function noteAct(
   await operator.note(id, { token: context.var.caller.principal.name, action, target })
 }
 
+type Named = 'integration' | 'webhook' | 'sync_run' | 'sync_item'
+
 /** Ids are positive integers that a JS number holds exactly; anything else names nothing. */
-export function idOf(context: Context, what: 'integration' | 'webhook' = 'integration'): number {
+export function idOf(context: Context, what: Named = 'integration'): number {
   const text = context.req.param('id') ?? ''
   const id = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : Number.NaN
   if (Number.isSafeInteger(id)) return id
-  throw new ProblemError({ status: 404, code: `${what}_not_found`, detail: `There is no ${what} of this id.` })
+  const detail = `There is no ${what.replace('_', ' ')} of this id.`
+  throw new ProblemError({ status: 404, code: `${what}_not_found`, detail })
 }
 
 /** An object by the names of its columns. */

@@ -11,6 +11,7 @@ import { overviewRoutes } from './dashboard/overview.ts'
 import { healthRoutes } from './health-routes.ts'
 import { hasLoginPage, operator } from './middleware.ts'
 import { integrationRoutes } from './operator-api.ts'
+import { integrationSyncRoutes, syncItemRoutes, syncRunRoutes } from './operator-syncs.ts'
 import { integrationWebhookRoutes, webhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
@@ -26,7 +27,10 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.use('*', operator(integrations), requireCsrfToken())
   routes.route('/api/v1/integrations', integrationRoutes(integrations))
   routes.route('/api/v1/integrations', integrationWebhookRoutes(integrations))
+  routes.route('/api/v1/integrations', integrationSyncRoutes(integrations))
   routes.route('/api/v1/webhooks', webhookRoutes(integrations))
+  routes.route('/api/v1/sync-runs', syncRunRoutes(integrations))
+  routes.route('/api/v1/sync-items', syncItemRoutes(integrations))
   routes.route('/', overviewRoutes(integrations))
   routes.all('*', (context) =>
     problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),

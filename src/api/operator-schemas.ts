@@ -4,11 +4,13 @@ import { HealthStatus } from '../core/health.ts'
 
 const id = z.int().min(1)
 /** Postgres holds no U+0000 in a text. */
-const text = z
-  .string()
-  .min(1)
-  .max(255)
-  .regex(/^[^\0]*$/, 'a text without U+0000')
+const textUpTo = (length: number) =>
+  z
+    .string()
+    .min(1)
+    .max(length)
+    .regex(/^[^\0]*$/, 'a text without U+0000')
+const text = textUpTo(255)
 const idText = z
   .string()
   .regex(/^[1-9]\d{0,15}$/, 'a whole number of at least 1')
@@ -101,7 +103,8 @@ export const integrationsQuery = z.strictObject({
   owner: ownerText.optional(),
 })
 
-export const deletionQuery = z.strictObject({ force: flag.default(false) })
+/** Whether a living run is ended first. */
+export const forceQuery = z.strictObject({ force: flag.default(false) })
 
 const instant = z.iso
   .datetime({ offset: true, error: 'a moment in ISO 8601 with its offset, such as 2031-06-01T12:00:00Z' })
@@ -111,7 +114,9 @@ const stored = { event: text.optional(), since: instant.optional(), until: insta
 
 type Times = { readonly since?: Date | undefined; readonly until?: Date | undefined }
 const inOrder = ({ since, until }: Times): boolean => since === undefined || until === undefined || since < until
-const orderProblem = { path: ['until'], error: 'a moment after since' }
+/** Of what is no moment that is said already. */
+const areMoments = ({ issues }: { issues: readonly unknown[] }): boolean => issues.length === 0
+const orderProblem = { path: ['until'], error: 'a moment after since', when: areMoments }
 
 export const webhooksQuery = z
   .strictObject({
@@ -140,3 +145,57 @@ export const reconciliation = z
   .transform(({ since, dry_run }) => ({ since, dryRun: dry_run }))
 
 export const newWebhookSecret = z.strictObject({ secret: z.string().min(1).optional() })
+
+const RUN_STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
+const ITEM_STATUSES = ['pending', 'processing', 'success', 'failed', 'skipped'] as const
+
+export const syncRunsQuery = z
+  .strictObject({
+    ...page,
+    integration: idText.optional(),
+    status: z.enum(RUN_STATUSES).optional(),
+    since: instant.optional(),
+    until: instant.optional(),
+  })
+  .refine(inOrder, orderProblem)
+  .transform(({ integration, ...filter }) => ({ ...filter, integrationId: integration }))
+
+export const syncItemsQuery = z
+  .strictObject({
+    ...page,
+    ...stored,
+    integration: idText.optional(),
+    run: idText.optional(),
+    status: z.enum(ITEM_STATUSES).optional(),
+    external_id: textUpTo(500).optional(),
+  })
+  .refine(inOrder, orderProblem)
+  .refine(({ external_id, integration, run }) => external_id === undefined || (integration ?? run) !== undefined, {
+    path: ['external_id'],
+    error: 'comes with integration or run',
+  })
+  .transform(({ integration, run, event, external_id, ...filter }) => ({
+    ...filter,
+    integrationId: integration,
+    syncLogId: run,
+    eventClass: event,
+    externalId: external_id,
+  }))
+
+export const itemRetry = z
+  .strictObject({ tries: z.int().min(1).max(1_000).optional() })
+  .transform(({ tries }) => (tries === undefined ? {} : { tries }))
+
+/** Of the past, from inclusive, to exclusive. */
+export const syncWindow = z
+  .strictObject({ from: instant, to: instant })
+  .refine(({ from, to }) => from < to, { path: ['to'], error: 'a moment after from', when: areMoments })
+  .transform(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }))
+
+export const sampleBody = z.strictObject({ limit: z.int().min(1).max(100).optional() })
+
+export const changedCursor = z.strictObject({ cursor: z.json(), force: z.boolean().default(false) })
+
+export const changedInterval = z
+  .strictObject({ minutes: z.int().min(1) })
+  .transform(({ minutes }) => ({ syncIntervalMinutes: minutes }))

@@ -43,6 +43,10 @@ const STATUSES: Readonly<Record<string, number>> = {
   integration_not_found: 404,
   webhook_not_found: 404,
   webhook_not_replayable: 409,
+  sync_item_not_found: 404,
+  sync_run_not_found: 404,
+  sync_item_not_failed: 409,
+  checkpoints_not_reduced: 409,
   integration_busy: 409,
   credentials_unreadable: 409,
   invalid_argument: 422,
@@ -50,6 +54,14 @@ const STATUSES: Readonly<Record<string, number>> = {
   unknown_provider: 422,
   unsupported_by_provider: 422,
   backend_unreachable: 503,
+  circuit_open: 503,
+  rate_limit_exceeded: 503,
+}
+
+/** Whether it is answered with a status of its own. */
+export function isKnownProblem(error: unknown): boolean {
+  if (error instanceof ProblemError) return true
+  return isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
 }
 
 export function problemHandler({ logger }: Integrations): ErrorHandler {

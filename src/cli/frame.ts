@@ -29,6 +29,8 @@ export interface Terminal {
   readonly err: (text: string) => void
   /** No prompts, no live progress: no TTY, `CI`, or `--no-interactive`. */
   readonly isInteractive: boolean
+  /** Characters in a line of what `err` writes to. */
+  readonly columns: () => number
   /** Used only where `isInteractive`. */
   readonly prompts: Prompts
   /** All of stdin. */

@@ -1,6 +1,8 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { advanceCursorCommand } from './commands/advance-cursor.ts'
+import { cancelSyncCommand } from './commands/cancel-sync.ts'
 import { circuitCommand } from './commands/circuit.ts'
 import { completionCommand } from './commands/completion.ts'
 import { configCommand } from './commands/config.ts'
@@ -12,17 +14,25 @@ import { eraseCommand } from './commands/erase.ts'
 import { installCommand } from './commands/install.ts'
 import { keysCommand } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
+import { listFailedItemsCommand } from './commands/list-failed-items.ts'
+import { listSyncRunsCommand } from './commands/list-sync-runs.ts'
 import { listWebhooksCommand } from './commands/list-webhooks.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { pauseSyncCommand } from './commands/pause-sync.ts'
 import { rateLimitCommand } from './commands/rate-limit.ts'
 import { reconcileWebhooksCommand } from './commands/reconcile-webhooks.ts'
 import { recoverWebhooksCommand } from './commands/recover-webhooks.ts'
 import { replayWebhookCommand } from './commands/replay-webhook.ts'
+import { resumeSyncCommand } from './commands/resume-sync.ts'
+import { retrySyncItemCommand } from './commands/retry-sync-item.ts'
 import { rotateWebhookSecretCommand } from './commands/rotate-webhook-secret.ts'
 import { schedulesCommand } from './commands/schedules.ts'
 import { showCommand } from './commands/show.ts'
+import { showSyncRunCommand } from './commands/show-sync-run.ts'
 import { showWebhookCommand } from './commands/show-webhook.ts'
+import { skipSyncItemCommand } from './commands/skip-sync-item.ts'
 import { syncCommand } from './commands/sync.ts'
+import { syncProgressCommand } from './commands/sync-progress.ts'
 import { testCommand } from './commands/test.ts'
 import type { LoadIntegrations } from './create-frame.ts'
 import { createFrame, jsonLine, withCommonOptions } from './create-frame.ts'
@@ -54,6 +64,16 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   deleteCommand,
   eraseCommand,
   syncCommand,
+  syncProgressCommand,
+  pauseSyncCommand,
+  resumeSyncCommand,
+  cancelSyncCommand,
+  listSyncRunsCommand,
+  showSyncRunCommand,
+  listFailedItemsCommand,
+  retrySyncItemCommand,
+  skipSyncItemCommand,
+  advanceCursorCommand,
   listWebhooksCommand,
   showWebhookCommand,
   replayWebhookCommand,

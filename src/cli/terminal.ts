@@ -3,6 +3,9 @@ import { confirm, password, text } from '@clack/prompts'
 import { Interrupted } from './failure.ts'
 import type { Prompts, Terminal } from './frame.ts'
 
+/** Of a terminal that does not say. */
+const USUAL_COLUMNS = 80
+
 /** The terminal of this process. Questions go to stderr: stdout is the result's. */
 export function processTerminal(out: (text: string) => void): Terminal {
   const { CI } = process.env
@@ -11,6 +14,7 @@ export function processTerminal(out: (text: string) => void): Terminal {
     out,
     err: (line) => void process.stderr.write(line),
     isInteractive: process.stdin.isTTY === true && process.stderr.isTTY === true && !isCi,
+    columns: () => process.stderr.columns || USUAL_COLUMNS,
     prompts: clackPrompts(),
     async stdin() {
       const chunks: Buffer[] = []

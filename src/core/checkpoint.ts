@@ -1,7 +1,7 @@
 /**
  * How the checkpoints of a run become the next cursor.
  *
- * Rule: docs/behaviour/syncs.md, "The cursor".
+ * Rule: docs/behaviour/sync-cursor.md, "The cursor".
  */
 import type { Json } from './json.ts'
 import { jsonEquals } from './json.ts'

@@ -27,3 +27,15 @@ export const MAX_LOST_WORKERS = 5
 export function claimAndItsLosses(claim: string): string[] {
   return [claim, ...Array.from({ length: MAX_LOST_WORKERS }, (_, index) => afterLoss(claim, index + 1))]
 }
+
+const RETRY = 'retry-'
+
+/** Whether a single item's workflow holds a row, between two of its attempts too. */
+export function isOfRetry(claim: string): boolean {
+  return claim.startsWith(RETRY)
+}
+
+/** The claim of a row that waits for the next attempt of a single item's workflow: a run leaves it alone. */
+export function whileWaiting(retryClaim: string): string {
+  return claimOf(retryClaim.slice(0, retryClaim.lastIndexOf(':')), 'waiting')
+}

@@ -351,6 +351,58 @@ export class SyncSessionClosed extends IntegrationsError {
   }
 }
 
+/** A later try of the listing has begun: what this one still has to say is not wanted any more. */
+export class ListingSuperseded extends IntegrationsError {
+  override readonly code = 'listing_superseded'
+  constructor(readonly syncLogId: number) {
+    super(
+      `A later try of the listing of sync run ${syncLogId} has begun, or the run is over; this one stores nothing more.`,
+    )
+  }
+}
+
+export class SyncItemNotFound extends IntegrationsError {
+  override readonly code = 'sync_item_not_found'
+  constructor(readonly id: number) {
+    super(`There is no sync item with id ${id}.`)
+  }
+}
+
+export class SyncRunNotFound extends IntegrationsError {
+  override readonly code = 'sync_run_not_found'
+  constructor(readonly id: number) {
+    super(`There is no sync run with id ${id}.`)
+  }
+}
+
+/** Only a failed item is retried or skipped, and a retry needs its payload. */
+export class SyncItemNotFailed extends IntegrationsError {
+  override readonly code = 'sync_item_not_failed'
+  constructor(
+    readonly id: number,
+    readonly status: string,
+    /** Its payload has been erased. */
+    readonly isErased = false,
+  ) {
+    super(
+      isErased
+        ? `Sync item ${id} has been erased: there is nothing left to retry. It can be skipped.`
+        : `Sync item ${id} is ${status}; only one that is failed can be retried or skipped.`,
+    )
+  }
+}
+
+/** The provider's `reduceCheckpoints()` threw, so the cursor of a run can't be told. Nothing was changed. */
+export class CheckpointsNotReduced extends IntegrationsError {
+  override readonly code = 'checkpoints_not_reduced'
+  constructor(
+    readonly syncLogId: number,
+    readonly reason: string,
+  ) {
+    super(`reduceCheckpoints() of the provider threw for sync run ${syncLogId}; mend it and advance again. ${reason}`)
+  }
+}
+
 /** A listener of a sync item event is marked `queued: true`; it must run in the item's own job. */
 export class SyncListenerMustNotBeQueuedException extends IntegrationsError {
   override readonly code = 'sync_listener_must_not_be_queued'

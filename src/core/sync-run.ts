@@ -1,7 +1,7 @@
 /**
  * How a sync run ends and when the next one is due.
  *
- * Rule: docs/behaviour/syncs.md, "Finalisation".
+ * Rule: docs/behaviour/sync-cursor.md, "Finalisation".
  */
 
 export interface RunCounts {

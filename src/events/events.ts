@@ -109,6 +109,20 @@ export interface IntegrationEvents {
   SyncCompleted: { readonly integration: Integration; readonly result: SyncResult }
   /** An item's attempts are used up. */
   SyncItemFailed: { readonly integration: Integration; readonly item: SyncItemRecord; readonly error: unknown }
+  /** The same external id has failed in so many runs with no success between; again with each further one. */
+  SyncItemStuck: {
+    readonly integration: Integration
+    readonly item: SyncItemRecord
+    readonly consecutiveFailedRuns: number
+  }
+  /** No clean run for `sync.stale_after_intervals` intervals; once, until it recovers. */
+  SyncBecameStale: {
+    readonly integration: Integration
+    /** Since the last clean run, or since its creation. */
+    readonly secondsSinceSync: number
+    readonly intervalMinutes: number
+  }
+  SyncStalenessRecovered: { readonly integration: Integration }
 }
 
 export type EventName = keyof IntegrationEvents

@@ -77,6 +77,12 @@ export class Listeners {
     return this.#registrations.some((entry) => entry.queued && matchesClass(entry.key, eventClass))
   }
 
+  /** The types of item classes that have such a listener. */
+  queuedItemTypes(): string[] {
+    if (!this.#registrations.some(({ queued }) => queued)) return []
+    return [...this.#itemClasses].flatMap(([type, each]) => (this.hasQueuedItemListener(each) ? [type] : []))
+  }
+
   has(name: EventName): boolean {
     return this.#registrations.some((entry) => entry.key === name)
   }

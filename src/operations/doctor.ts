@@ -11,7 +11,7 @@ import { fault, skipped } from './doctor/check.ts'
 import { clockSkew, databaseMigrations, databaseReachable } from './doctor/database.ts'
 import { circuitsOpen, integrationsDisabled, providersRegistered } from './doctor/integrations.ts'
 import { keysMatch, keysReadable, keysRotation } from './doctor/keys.ts'
-import { syncFailedItems, syncOverdue, syncStuck } from './doctor/syncs.ts'
+import { syncFailedItems, syncOverdue, syncPaused, syncStale, syncStuck } from './doctor/syncs.ts'
 import { temporalReachable, temporalSchedules, temporalWorkers } from './doctor/temporal.ts'
 import { webhooksFailed, webhooksPending, webhooksProcessing } from './doctor/webhooks.ts'
 import { withTimeLimit } from './time-limit.ts'
@@ -57,6 +57,8 @@ const CHECKS: readonly Check[] = [
   webhooksFailed,
   syncStuck,
   syncOverdue,
+  syncPaused,
+  syncStale,
   syncFailedItems,
   accessTokens,
   accessBaseUrl,

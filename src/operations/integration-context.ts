@@ -1,4 +1,4 @@
-/** What the webhooks of a batch need of their integration, read once for many of them. */
+/** What the webhooks or sync items of a batch need of their integration, read once for many of them. */
 import { secretsOf } from '../core/redaction.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
@@ -11,7 +11,7 @@ const MAX_AGE_MS = 250
 
 export interface IntegrationContext {
   readonly row: IntegrationRow
-  /** Shared by the webhooks of a batch, so its metadata and cursor are frozen: what one handler does, no other one sees. */
+  /** Shared by the rows of a batch, so its metadata and cursor are frozen: what one handler does, no other one sees. */
   readonly handle: Integration
   /** What of its credentials is redacted; made when first asked for. @throws CredentialsUnreadable */
   secrets(): readonly string[]

@@ -1,15 +1,14 @@
 /** Makes the handle of a row. */
-import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import { IntegrationNotFound } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
-import { isJson } from '../core/json.ts'
-import { findIntegration, updateIntegration } from '../db/queries/integrations.ts'
-import { insertLog } from '../db/queries/logs.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { circuitView, overrideCircuit } from './circuit.ts'
 import { patchCredentials } from './credentials.ts'
+import { changeCursor } from './cursor-change.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
 import { findExternalId, mapExternalId, remapExternalId, resolveMappings, upsertByExternalId } from './mappings.ts'
 import { startOperation } from './operation-log.ts'
@@ -76,19 +75,7 @@ export function integrationHandle(
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
     },
     async updateSyncCursor(value) {
-      if (!isJson(value)) throw new InvalidArgumentException('cursor', 'a JSON value is allowed')
-      await framework.db.transaction(async (tx) => {
-        const before = await updateIntegration(tx, framework.tables, row.id, { syncCursor: value })
-        if (before === null) throw new IntegrationNotFound(row.id)
-        // A run with a lower log id leaves the cursor alone from now on.
-        await insertLog(tx, framework.tables, {
-          integrationId: row.id,
-          operation: 'cursor',
-          direction: 'inbound',
-          status: 'success',
-          metadata: { to: value },
-        })
-      })
+      await changeCursor(framework, row.id, value, 'code')
     },
 
     mapExternalId: (externalId, model) => mapExternalId(framework, row.id, externalId, model),

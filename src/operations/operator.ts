@@ -7,6 +7,8 @@ import type { NewestIntegrations } from '../db/queries/operator.ts'
 import { newestIntegrations } from '../db/queries/operator.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import type { SyncItemDetail } from './sync-item-list.ts'
+import { showSyncItem } from './sync-item-list.ts'
 import type { WebhookDetail } from './webhook-list.ts'
 import { showWebhook } from './webhook-list.ts'
 
@@ -38,6 +40,8 @@ export interface OperatorView {
   detail(id: number): Promise<IntegrationDetail>
   /** One webhook without secrets: for a screen. @throws WebhookNotFound */
   webhook(id: number): Promise<WebhookDetail>
+  /** One sync item without secrets: for a screen. @throws SyncItemNotFound */
+  syncItem(id: number): Promise<SyncItemDetail>
   /** Writes a log row of a change that has been made. */
   note(integrationId: number, act: OperatorAct): Promise<void>
 }
@@ -59,6 +63,8 @@ export function operatorView(framework: Framework): OperatorView {
     },
 
     webhook: (id) => showWebhook(framework, id),
+
+    syncItem: (id) => showSyncItem(framework, id),
 
     async note(integrationId, act) {
       try {

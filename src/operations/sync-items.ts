@@ -3,17 +3,17 @@ import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException
 import { errorChain } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
-import { secretsOf } from '../core/redaction.ts'
-import type { ItemOutcome, ItemStep } from '../core/sync-item.ts'
-import { nextStep } from '../core/sync-item.ts'
-import type { ItemSettlement } from '../db/queries/sync-items.ts'
-import type { IntegrationRow, SyncItemRow } from '../db/schema/tables.ts'
+import type { ItemOutcome, ItemPolicy, ItemStep } from '../core/sync-item.ts'
+import { isLikelyFinal, nextStep } from '../core/sync-item.ts'
+import type { ItemRefusal, ItemSettlement } from '../db/queries/sync-items.ts'
+import type { SyncItemRow } from '../db/schema/tables.ts'
 import type { SyncItemRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
-import type { StoredPayload, SyncItemEventClass } from '../providers/events.ts'
+import { withSyncItem } from '../providers/current-sync-item.ts'
+import type { StoredPayload, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
 import { insideSync } from './inside-sync.ts'
-import { integrationHandle } from './integration.ts'
+import type { IntegrationContext } from './integration-context.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import { withTimeLimit } from './time-limit.ts'
 
@@ -21,12 +21,22 @@ const MAX_ERROR_LENGTH = 1_000
 
 export interface ItemRun {
   readonly row: SyncItemRow
-  /** Null when it is gone. */
-  readonly integration: Integration | null
   readonly settlement: ItemSettlement
   readonly step: ItemStep
   /** What the listener threw; undefined on success. */
   readonly error: unknown
+}
+
+/** For whom items run. */
+export interface ItemWork {
+  /** Aborted when the worker stops or the run is cancelled: what waits then is put off. */
+  readonly cancelled: AbortSignal
+  /** Aborted a while later: listeners that still run are given up. */
+  readonly enough: AbortSignal
+  /** Of a retry by hand: which of its own attempts this is, from 1, and how many it has. Null: a run's. */
+  readonly retry: { readonly attempt: number; readonly tries: number } | null
+  /** Who holds a row that waits for its next attempt; null: nobody. */
+  readonly waitsFor: string | null
 }
 
 /**
@@ -34,67 +44,101 @@ export interface ItemRun {
  *
  * @param row as claimed: the settlement carries its `attempts` and `claim`, by which it is guarded
  * @param integration read after the claim; null when it is gone
- * @param signal aborted when the worker stops: what waits then is put off
  */
 export async function runSyncItem(
   framework: Framework,
   row: SyncItemRow,
-  integration: IntegrationRow | null,
-  signal: AbortSignal,
+  integration: IntegrationContext | null,
+  work: ItemWork,
 ): Promise<ItemRun> {
   const { sync } = framework.config
   const startedAt = performance.now()
-  let secrets: string[] = []
+  const ageSeconds = (): number => (framework.clock.now().getTime() - row.createdAt.getTime()) / 1_000
+  const policy: ItemPolicy = {
+    tries: work.retry?.tries ?? sync.item_tries,
+    backoffSeconds: sync.item_backoff,
+    // What an operator asks for is not too late.
+    retryWindowSeconds: work.retry === null ? sync.item_retry_window : Number.POSITIVE_INFINITY,
+  }
+  const attempt = work.retry?.attempt ?? row.attempts
+  const maxAttempts = row.attempts - attempt + policy.tries
+  let secrets: readonly string[] = []
   let error: unknown
-  let handle: Integration | null = null
   let outcome: ItemOutcome = { kind: 'succeeded' }
   try {
     if (integration === null) throw new Error('the integration is gone')
-    handle = integrationHandle(framework, integration)
-    secrets = secretsOf(framework.encryption.decrypt(integration.id, integration.credentials))
-    const eventClass = framework.listeners.itemClass(row.eventClass)
-    // A newer release may have listed it: another attempt, perhaps on another worker, heals that.
-    if (eventClass === null) throw new Error(`no event class "${row.eventClass}" is registered`)
-    if (framework.listeners.hasQueuedItemListener(eventClass))
-      throw new SyncListenerMustNotBeQueuedException(row.eventClass)
-    const event = new eventClass(handle, readPayload(eventClass, row.payload) as never)
+    secrets = integration.secrets()
+    const event = readEvent(framework, row, integration.handle)
     await withTimeLimit(
       sync.item_timeout,
       () => new ItemTimedOut(sync.item_timeout),
-      () => insideSync({ signal }, () => framework.listeners.deliver(event)),
+      (signal) =>
+        withSyncItem(
+          {
+            attempt: row.attempts,
+            maxAttempts,
+            syncItemId: row.id,
+            integrationId: row.integrationId,
+            syncLogId: row.syncLogId,
+            externalId: row.externalId,
+            isLikelyFinalAttempt: isLikelyFinal(attempt, ageSeconds(), policy),
+            signal,
+          },
+          () => insideSync({ signal: work.cancelled }, () => framework.listeners.deliver(event)),
+        ),
+      work.enough,
     )
   } catch (thrown) {
     error = thrown
-    outcome = outcomeOf(thrown, secrets)
+    const isGivenUp = work.enough.aborted && thrown === work.enough.reason
+    outcome = isGivenUp ? { kind: 'interrupted' } : outcomeOf(thrown, secrets)
   }
-  const ageSeconds = (framework.clock.now().getTime() - row.createdAt.getTime()) / 1_000
-  const step = nextStep(outcome, row.attempts, ageSeconds, {
-    tries: sync.item_tries,
-    backoffSeconds: sync.item_backoff,
-    retryWindowSeconds: sync.item_retry_window,
-  })
+  const step = nextStep(outcome, attempt, ageSeconds(), policy)
+  const durationMs = Math.round(performance.now() - startedAt)
   return {
     row,
-    integration: handle,
     step,
     error,
     settlement: {
-      id: row.id,
-      attempts: row.attempts,
-      claim: row.claim ?? '',
-      status: step.kind === 'succeed' ? 'success' : step.kind === 'fail' ? 'failed' : 'waiting',
-      uncounted: outcome.kind === 'deferred' || outcome.kind === 'refused',
-      error: step.kind === 'fail' ? step.reason : null,
-      failure:
-        outcome.kind === 'failed'
-          ? {
-              message: outcome.message,
-              maxAttempts: sync.item_tries,
-              durationMs: Math.round(performance.now() - startedAt),
-            }
-          : null,
+      ...settlementOf(row, step, work.waitsFor),
+      uncounted: outcome.kind !== 'succeeded' && outcome.kind !== 'failed',
+      failure: outcome.kind === 'failed' ? { message: outcome.message, maxAttempts, durationMs } : null,
     },
   }
+}
+
+/** An item that is given up without another attempt: its worker was lost too often. */
+export function givenUp(row: SyncItemRow, reason: string): ItemRun {
+  const step: ItemStep = { kind: 'fail', reason }
+  return {
+    row,
+    step,
+    error: new Error(reason),
+    settlement: { ...settlementOf(row, step, null), uncounted: false, failure: null },
+  }
+}
+
+function settlementOf(
+  row: SyncItemRow,
+  step: ItemStep,
+  waitsFor: string | null,
+): Omit<ItemSettlement, 'uncounted' | 'failure'> {
+  return {
+    id: row.id,
+    attempts: row.attempts,
+    claim: row.claim ?? '',
+    status: step.kind === 'succeed' ? 'success' : step.kind === 'fail' ? 'failed' : 'waiting',
+    waitsFor: step.kind === 'wait' ? waitsFor : null,
+    error: step.kind === 'fail' ? step.reason : null,
+  }
+}
+
+/** The classes that have a queued listener: their items are refused before anybody claims them. */
+export function refusalsOf({ listeners }: Framework): ItemRefusal[] {
+  return listeners.queuedItemTypes().map((eventClass) => ({
+    eventClass,
+    error: errorLine(new SyncListenerMustNotBeQueuedException(eventClass), MAX_ERROR_LENGTH),
+  }))
 }
 
 export function itemRecord(row: SyncItemRow, error: string | null): SyncItemRecord {
@@ -113,6 +157,15 @@ export function itemRecord(row: SyncItemRow, error: string | null): SyncItemReco
 /** A stored payload that can never be read: the item ends at once. */
 class PayloadMismatch extends Error {
   override readonly name = 'PayloadMismatch'
+}
+
+function readEvent({ listeners }: Framework, row: SyncItemRow, integration: Integration): SyncItemEvent<unknown> {
+  const eventClass = listeners.itemClass(row.eventClass)
+  // A newer release may have listed it: another attempt, perhaps on another worker, heals that.
+  if (eventClass === null) throw new Error(`no event class "${row.eventClass}" is registered`)
+  // One that a lost worker of another release had claimed: the claim refuses all others.
+  if (listeners.hasQueuedItemListener(eventClass)) throw new SyncListenerMustNotBeQueuedException(row.eventClass)
+  return new eventClass(integration, readPayload(eventClass, row.payload) as never)
 }
 
 function readPayload(eventClass: SyncItemEventClass, stored: unknown): unknown {
@@ -139,14 +192,18 @@ function upgraded(eventClass: SyncItemEventClass, data: Json, from: number): unk
 
 function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
   const message = redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
-  const limited = errorChain(error).find((link) => isIntegrationsError(link, 'rate_limit_exceeded'))
-  if (limited !== undefined)
-    return {
-      kind: 'deferred',
-      message,
-      retryAfterSeconds: (limited as unknown as { retryAfterSeconds: number }).retryAfterSeconds,
-    }
+  const chain = errorChain(error)
+  const limited = chain.find((link) => isIntegrationsError(link, 'rate_limit_exceeded'))
+  if (limited !== undefined) return { kind: 'deferred', message, retryAfterSeconds: secondsOf(limited) }
   if (error instanceof PayloadMismatch || isIntegrationsError(error, 'sync_listener_must_not_be_queued'))
     return { kind: 'refused', message }
-  return { kind: 'failed', message }
+  // Before the cooldown is over the same call would meet the same open circuit.
+  const open = chain.find((link) => isIntegrationsError(link, 'circuit_open'))
+  return { kind: 'failed', message, ...(open === undefined ? {} : { minimumWaitSeconds: secondsOf(open) }) }
+}
+
+/** Told apart by its code, so the field is not known by type; 0 when nobody knows how long. */
+function secondsOf(error: object): number {
+  const seconds: unknown = Reflect.get(error, 'retryAfterSeconds')
+  return typeof seconds === 'number' && seconds > 0 ? seconds : 0
 }

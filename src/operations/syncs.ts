@@ -1,6 +1,8 @@
-/** Starting a run by hand. */
+/** Running, holding and ending syncs by hand. Rule: docs/behaviour/sync-scheduling.md, "By hand". */
 import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import type { SyncProgress } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { hasScheduledSync, requireContract } from '../providers/provider.ts'
 
@@ -11,10 +13,51 @@ import { hasScheduledSync, requireContract } from '../providers/provider.ts'
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider; InvalidArgumentException when it is switched off
  */
 export async function startSyncNow(framework: Framework, id: number): Promise<'started' | 'already running'> {
-  const row = await findIntegration(framework.db, framework.tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
+  const row = await rowOf(framework, id)
+  if (row.healthStatus === 'disabled')
+    throw new InvalidArgumentException(
+      'integration',
+      `an active one is needed, the health of ${id} is disabled; enable it first`,
+    )
   if (!row.isActive)
     throw new InvalidArgumentException('integration', `an active one is needed, ${id} is switched off; enable it first`)
   requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
   return framework.workflows.startSync(id, row.provider)
+}
+
+/**
+ * Takes nothing new in; what runs goes on. Without a run it keeps one from starting.
+ *
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable
+ */
+export async function pauseSync(framework: Framework, id: number): Promise<void> {
+  const row = await rowOf(framework, id)
+  requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
+  await framework.workflows.pauseSync(id, row.provider)
+}
+
+/** Ends a pause. @throws IntegrationNotFound, BackendUnreachable */
+export async function resumeSync(framework: Framework, id: number): Promise<'resumed' | 'not running'> {
+  await rowOf(framework, id)
+  return (await framework.workflows.resumeSync(id)) ? 'resumed' : 'not running'
+}
+
+/** Ends the run and waits until it is over. @throws IntegrationNotFound, BackendUnreachable */
+export async function cancelSyncNow(framework: Framework, id: number): Promise<'cancelled' | 'not running'> {
+  await rowOf(framework, id)
+  if (!(await framework.workflows.isSyncRunning(id))) return 'not running'
+  await framework.workflows.cancelSync(id)
+  return 'cancelled'
+}
+
+/** How far the run is; null: none lives. @throws IntegrationNotFound, BackendUnreachable, also when no worker answers */
+export async function progressOfSync(framework: Framework, id: number): Promise<SyncProgress | null> {
+  await rowOf(framework, id)
+  return framework.workflows.syncProgress(id)
+}
+
+async function rowOf({ db, tables }: Framework, id: number): Promise<IntegrationRow> {
+  const row = await findIntegration(db, tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  return row
 }

@@ -1,5 +1,5 @@
 /**
- * The work; when it has not ended within the limit, the error that `late` makes.
+ * The work; when it has not ended within the limit, the error that `late` makes; when `enough` is aborted first, its reason.
  *
  * Work that goes on can't be stopped from here: its signal is aborted, for work that listens, and its late result is dropped.
  */
@@ -7,20 +7,25 @@ export async function withTimeLimit<T>(
   seconds: number,
   late: () => Error,
   work: (signal: AbortSignal) => Promise<T>,
+  enough?: AbortSignal,
 ): Promise<T> {
   const controller = new AbortController()
   let timer: NodeJS.Timeout | undefined
+  let stop = (): void => {}
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const error = late()
+    const end = (error: unknown): void => {
       // First, so that what the aborted work throws is too late to be the answer.
       reject(error)
       controller.abort(error)
-    }, seconds * 1_000)
+    }
+    timer = setTimeout(() => end(late()), seconds * 1_000)
+    stop = () => end(enough?.reason)
+    enough?.addEventListener('abort', stop, { once: true })
   })
   try {
     return await Promise.race([work(controller.signal), limit])
   } finally {
     clearTimeout(timer)
+    enough?.removeEventListener('abort', stop)
   }
 }

@@ -155,6 +155,22 @@ export interface HasIncrementalSync extends HasScheduledSync {
   syncIncremental(integration: Integration, session: SyncSession): Promise<void>
 }
 
+/** A provider that can list a window of the past, apart from its cursor. */
+export interface HasBackfill extends HasScheduledSync {
+  /** Lists what changed at or after `from` and before `to`. */
+  syncWindow(
+    integration: Integration,
+    session: SyncSession,
+    window: { readonly from: Date; readonly to: Date },
+  ): Promise<void>
+}
+
+/** A provider whose full listings tell what is gone. */
+export interface HandlesMissing extends HasScheduledSync {
+  /** Told of mapped external ids that two full listings in a row did not name, 500 at a time. Must be idempotent. */
+  handleMissing(integration: Integration, externalIds: readonly string[]): Promise<void>
+}
+
 /** A provider that knows its failures better than the default classifier. */
 export interface ClassifiesFailures extends IntegrationProvider {
   /** Null defers. */
@@ -197,6 +213,8 @@ const CONTRACTS = {
   ReconcilesWebhooks: ['missedWebhooks', 'reconcileLookbackSeconds', 'verifyWebhookSignature', 'handleWebhook'],
   HasScheduledSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
   HasIncrementalSync: ['syncIncremental', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HasBackfill: ['syncWindow', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HandlesMissing: ['handleMissing', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
   SupportsIdempotency: ['supportsIdempotency', 'idempotencyWindowSeconds'],
 } as const
 
@@ -205,6 +223,8 @@ const SHARED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
   ReconcilesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
   HasScheduledSync: ['defaultRateLimit'],
   HasIncrementalSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HasBackfill: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HandlesMissing: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
 }
 
 /** Contracts that the provider implements by halves, with the members that are missing. */
@@ -225,6 +245,8 @@ export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks => hasAl
 export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => has(p, 'defaultRateLimit')
 export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => hasAll(p, CONTRACTS.HasScheduledSync)
 export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync => hasAll(p, CONTRACTS.HasIncrementalSync)
+export const hasBackfill = (p: Guarded): p is HasBackfill => hasAll(p, CONTRACTS.HasBackfill)
+export const handlesMissing = (p: Guarded): p is HandlesMissing => hasAll(p, CONTRACTS.HandlesMissing)
 export const classifiesFailures = (p: Guarded): p is ClassifiesFailures => has(p, 'classifyFailure')
 export const customizesRetry = (p: Guarded): p is CustomizesRetry => has(p, 'isRetryable') || has(p, 'retryDelayMs')
 export const supportsIdempotency = (p: Guarded): p is SupportsIdempotency => hasAll(p, CONTRACTS.SupportsIdempotency)

@@ -20,6 +20,22 @@ export interface SyncSession {
    *   one too large; SyncSessionClosed after `sync()` returned
    */
   dispatch(event: SyncItemEvent<unknown>, checkpointValue?: Json, externalId?: ExternalId | null): Promise<void>
+  /**
+   * Says that all that was handed in so far is whole, such as after each page: a listing that has to end here, as by a limit
+   * of the provider, goes on from there. Stores what is buffered first.
+   *
+   * @param position where to go on, for `resumeFrom()` of the next try: any JSON but null, at most 64 KiB
+   */
+  bookmark(position: Json): Promise<void>
+  /** The last bookmark of an earlier try of this run; null: begin at the beginning. */
+  resumeFrom(): Json
+  /**
+   * Says that this run lists everything that there is, so that what it does not name is gone at the provider. For
+   * providers with `handleMissing()`.
+   *
+   * @param internalType only mappings of this model count; default: all of the integration
+   */
+  fullListing(internalType?: string): void
   /** Items handed in so far, dropped duplicates not counted. */
   readonly count: number
   readonly isEmpty: boolean

@@ -4,6 +4,7 @@ import type { Config } from '../config/schema.ts'
 import { BackendUnreachable } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
+import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
@@ -13,15 +14,24 @@ import type {
 } from '../core/webhook-jobs.ts'
 import type { WorkflowStarters } from '../framework.ts'
 import type { InboxInput, SyncInput } from '../workflows/messages.ts'
-import { arrived, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.ts'
+import {
+  arrived,
+  itemsChanged,
+  pause,
+  resume,
+  syncProgress,
+  taskQueue,
+  WORKFLOW,
+  workflowId,
+} from '../workflows/messages.ts'
 import { closeClient } from './connection.ts'
 import { sdk } from './sdk.ts'
 import { WakeUps } from './wake-ups.ts'
 
 /** How long a question may wait for Temporal's answer. */
 const ANSWER_TIMEOUT_MS = 5_000
-/** A run ends its activities first; a dead worker's are given up after 20 s (activity-options.ts). */
-const CANCEL_TIMEOUT_MS = 30_000
+/** A run gives its running items 30 s first; a dead worker's activities are given up after 20 s (activity-options.ts). */
+const CANCEL_TIMEOUT_MS = 45_000
 /** How long a wake-up that is under way at the end is waited for. */
 const LAST_WAKE_MS = 2_000
 const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
@@ -37,6 +47,7 @@ export function temporalStarters(
   const syncHandle = (integrationId: number) =>
     client().workflow.getHandle(workflowId.syncIntegration(prefix, integrationId))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
+  const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
   const inboxes = new WakeUps({
     async send(integrationId, signal) {
       const asked = client()
@@ -71,14 +82,21 @@ export function temporalStarters(
       args: [input],
     })
 
+  const startItemJob = (input: ProcessSyncItemInput, provider: string) =>
+    startOnce<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(client(), WORKFLOW.processSyncItem, {
+      workflowId: workflowId.processSyncItem(prefix, input.itemId),
+      taskQueue: syncQueueOf(provider),
+      args: [input],
+    })
+
   return {
     wakeInbox: (integrationId) => inboxes.wake(integrationId),
 
-    async startSync(integrationId, provider) {
-      const input: SyncInput = { integrationId }
+    async startSync(integrationId, provider, { onlyIfDue = false } = {}) {
+      const input: SyncInput = { integrationId, ...(onlyIfDue ? { onlyIfDue } : {}) }
       const run = await startOnce(client(), WORKFLOW.syncIntegration, {
         workflowId: workflowId.syncIntegration(prefix, integrationId),
-        taskQueue: taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue),
+        taskQueue: syncQueueOf(provider),
         args: [input],
       })
       return run === null ? 'already running' : 'started'
@@ -123,6 +141,69 @@ export function temporalStarters(
         { workflowId: workflowId.reconcileWebhooks(prefix), taskQueue: webhookQueue, args: [input] },
       )
       return run === null ? 'already running' : resultOf(client(), run)
+    },
+
+    async runDispatch() {
+      const asked = client()
+      const run = await answered(asked, () =>
+        asked.workflow.start<() => Promise<DispatchResult>>(WORKFLOW.dispatchSyncs, {
+          workflowId: workflowId.dispatchSyncs(prefix),
+          taskQueue: taskQueue(prefix, config.sync.queue),
+          workflowIdConflictPolicy: 'USE_EXISTING',
+        }),
+      )
+      return resultOf(asked, run)
+    },
+
+    async pauseSync(integrationId, provider) {
+      const asked = client()
+      const input: SyncInput = { integrationId }
+      await answered(asked, () =>
+        asked.workflow.signalWithStart(WORKFLOW.syncIntegration, {
+          workflowId: workflowId.syncIntegration(prefix, integrationId),
+          taskQueue: syncQueueOf(provider),
+          args: [input],
+          signal: pause,
+          signalArgs: [],
+        }),
+      )
+    },
+
+    async resumeSync(integrationId) {
+      return (
+        (await unlessGone(answered(client(), () => syncHandle(integrationId).signal(resume)).then(() => true))) ?? false
+      )
+    },
+
+    async syncProgress(integrationId) {
+      const handle = syncHandle(integrationId)
+      if (!(await isRunning(client(), handle))) return null
+      return unlessGone(answered(client(), () => handle.query(syncProgress)))
+    },
+
+    async nudgeSync(integrationId) {
+      await unlessGone(answered(client(), () => syncHandle(integrationId).signal(itemsChanged)))
+    },
+
+    async startProcessSyncItem(input, provider) {
+      return (await startItemJob(input, provider)) === null ? 'already running' : 'started'
+    },
+
+    async runProcessSyncItem(input, provider) {
+      const job = await startItemJob(input, provider)
+      return job === null ? 'already running' : resultOf(client(), job)
+    },
+
+    isSyncItemRunning: (itemId) =>
+      isRunning(client(), client().workflow.getHandle(workflowId.processSyncItem(prefix, itemId))),
+
+    async startBackfill(input, provider) {
+      const run = await startOnce(client(), WORKFLOW.backfillSync, {
+        workflowId: workflowId.backfillSync(prefix, input.integrationId),
+        taskQueue: syncQueueOf(provider),
+        args: [input],
+      })
+      return run === null ? 'already running' : 'started'
     },
 
     isSyncRunning: (integrationId) => isRunning(client(), syncHandle(integrationId)),

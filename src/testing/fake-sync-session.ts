@@ -4,6 +4,7 @@
  */
 import { AssertionError } from 'node:assert'
 import { isDeepStrictEqual } from 'node:util'
+import type { Bookmark } from '../activities/sync-session.ts'
 import { StoringSession } from '../activities/sync-session.ts'
 import type { Json } from '../core/json.ts'
 import type { Logger } from '../core/logger.ts'
@@ -22,6 +23,8 @@ export interface FakeSyncSessionOptions {
   /** The item classes that count as registered. Default: any class with a `type`. */
   readonly itemEvents?: readonly SyncItemEventClass[]
   readonly signal?: AbortSignal
+  /** A bookmark that an earlier try left: what `resumeFrom()` gives. Default null. */
+  readonly resumeFrom?: Json
   readonly listeners?: Listeners
   readonly logger?: Logger
 }
@@ -33,18 +36,61 @@ export interface DispatchedItem {
   readonly externalId: ExternalId | null
 }
 
+/** What a try of a listing leaves to the next one. */
+interface Kept {
+  readonly bookmark: Bookmark
+  readonly items: readonly DispatchedItem[]
+}
+
 export class FakeSyncSession extends StoringSession {
   readonly #items: DispatchedItem[] = []
+  readonly #bookmarks: Bookmark[] = []
+  readonly #options: FakeSyncSessionOptions
+  readonly #kept: Kept | null
   readonly #listeners: Listeners
-  readonly #takesAnyClass: boolean
+  #takesAnyClass: boolean
 
-  constructor(cursor: Json = null, options: FakeSyncSessionOptions = {}) {
+  constructor(cursor: Json = null, options: FakeSyncSessionOptions = {}, kept: Kept | null = null) {
     const { integration = detachedIntegration(), itemEvents, signal = new AbortController().signal } = options
-    const { logger = SILENT, listeners = new Listeners(logger) } = options
+    const { logger = SILENT, listeners = new Listeners(logger), resumeFrom = null } = options
     for (const eventClass of itemEvents ?? []) listeners.registerItemClass(eventClass)
-    super({ integration, syncLogId: 0, cursor, signal, listeners, logger, softCap: SOFT_CAP, store: async () => {} })
+    const given = { position: resumeFrom, count: 0, duplicates: 0, fullListing: null }
+    super({
+      integration,
+      syncLogId: 0,
+      cursor,
+      signal,
+      listeners,
+      logger,
+      resume: kept?.bookmark ?? (resumeFrom === null ? null : given),
+      softCap: SOFT_CAP,
+      isWindow: false,
+      models: null,
+      store: async (_items, bookmark) => {
+        if (bookmark !== null) this.#bookmarks.push(bookmark)
+      },
+    })
+    this.#options = options
+    this.#kept = kept
     this.#listeners = listeners
     this.#takesAnyClass = itemEvents === undefined && options.listeners === undefined
+    for (const item of kept?.items ?? []) {
+      this.#items.push(item)
+      this.know(typeOf(item), item.externalId === '' || item.externalId === null ? null : String(item.externalId))
+    }
+  }
+
+  /**
+   * The session of the next try, once this one was cut off, as by a rate limit: it has the items up to the last bookmark, and
+   * its `resumeFrom()` gives that bookmark.
+   */
+  async nextTry(): Promise<FakeSyncSession> {
+    await this.abandon()
+    const bookmark = this.#bookmarks.at(-1)
+    const kept = bookmark === undefined ? this.#kept : { bookmark, items: this.#items.slice(0, bookmark.count) }
+    const next = new FakeSyncSession(this.cursor(), { ...this.#options, listeners: this.#listeners }, kept)
+    next.#takesAnyClass = this.#takesAnyClass
+    return next
   }
 
   /** What was handed in, in order, without the duplicates that the session dropped. */
@@ -63,6 +109,11 @@ export class FakeSyncSession extends StoringSession {
     const dispatched = super.dispatch(event, checkpointValue, externalId)
     if (this.count > before) this.#items.push({ event, checkpointValue, externalId })
     return dispatched
+  }
+
+  /** What was given to `bookmark()`, in order. */
+  get bookmarks(): readonly Json[] {
+    return this.#bookmarks.map(({ position }) => position)
   }
 
   /** An item of this class was handed in, and, given a predicate, one for which it holds. */
@@ -120,12 +171,41 @@ export class FakeSyncSession extends StoringSession {
       })
   }
 
+  /** What was given to `bookmark()`, in order. */
+  assertBookmarks(expected: readonly Json[]): void {
+    if (!isDeepStrictEqual(this.bookmarks, expected))
+      throw new AssertionError({
+        message: 'The bookmarks differ from those expected',
+        actual: this.bookmarks,
+        expected,
+        operator: 'assertBookmarks',
+        stackStartFn: this.assertBookmarks,
+      })
+  }
+
+  /** `fullListing()` was called, for this model; without one, for all that is mapped. */
+  assertFullListing(internalType: string | null = null): void {
+    const actual = this.fullListingOf
+    if (actual === null || actual.internalType !== internalType)
+      throw new AssertionError({
+        message: actual === null ? 'fullListing() was not called' : 'fullListing() was called for something else',
+        actual,
+        expected: { internalType },
+        operator: 'assertFullListing',
+        stackStartFn: this.assertFullListing,
+      })
+  }
+
   #types(): string[] {
-    return this.#items.map(({ event }) => (event.constructor as SyncItemEventClass).type)
+    return this.#items.map(typeOf)
   }
 
   #register(event: unknown): void {
     const eventClass = (event as object | null | undefined)?.constructor as SyncItemEventClass | undefined
     if (typeof eventClass?.type === 'string') this.#listeners.registerItemClass(eventClass)
   }
+}
+
+function typeOf({ event }: DispatchedItem): string {
+  return (event.constructor as SyncItemEventClass).type
 }

@@ -19,6 +19,8 @@ export class RecordedEvents {
   constructor(listeners: Listeners) {
     const emit = listeners.emit.bind(listeners)
     const deliver = listeners.deliver.bind(listeners)
+    // What is told only when somebody listens is told here, too.
+    listeners.has = () => true
     listeners.emit = (name, payload) => {
       this.#events.push({ name, payload })
       return emit(name, payload)

@@ -5,9 +5,11 @@
  * Rule: docs/behaviour/syncs.md, "A run".
  */
 import { randomUUID } from 'node:crypto'
+import { syncBackfillActivities } from '../activities/sync-backfills.ts'
+import type { RunIds } from '../activities/sync-ends.ts'
+import { syncEndActivities } from '../activities/sync-ends.ts'
 import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
 import { syncItemActivities } from '../activities/sync-items.ts'
-import type { Listing } from '../activities/sync-runs.ts'
 import { syncRunActivities } from '../activities/sync-runs.ts'
 import { claimOf } from '../core/claim.ts'
 import type { Framework } from '../framework.ts'
@@ -15,7 +17,7 @@ import { SyncDidNotEnd } from './errors.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 const BATCH_ROWS = 200
-/** Seconds after the first and the second attempt: docs/behaviour/syncs.md, "A run". */
+/** Seconds after the first and the second attempt: docs/behaviour/sync-listing.md, "Faults, lost workers, deferrals". */
 const LISTING_WAITS_SECONDS = [10, 30]
 
 interface WaitingItem {
@@ -23,47 +25,53 @@ interface WaitingItem {
   readonly dueAt: number
 }
 
+/** Deferrals of a listing in a row that bring no new bookmark. */
+const MAX_FRUITLESS_DEFERRALS = 3
+
 /** @returns the id of the run's log @throws SyncDidNotEnd */
 export async function runSync(framework: Framework, clock: ManualClock, integrationId: number): Promise<number> {
-  let attempt = 1
-  const surroundings = { cancellationSignal: new AbortController().signal, info: { attempt } }
-  const runs = syncRunActivities(framework, () => ({ ...surroundings, info: { attempt } }))
-  const items = syncItemActivities(framework, () => surroundings)
-  const runId = randomUUID()
+  const surroundings = () => ({ cancellationSignal: new AbortController().signal, info: { attempt: 1 } })
+  const runs = syncRunActivities(framework, surroundings)
+  const items = syncItemActivities(framework, surroundings)
+  const ends = syncEndActivities(framework)
+  const backfills = syncBackfillActivities(framework, surroundings)
 
-  const opened = await runs.openSyncRun({ integrationId, runId })
+  let runId = randomUUID()
+  let opened = await runs.openSyncRun({ integrationId, runId })
+  if (opened.kind === 'reclaimed') {
+    for (const syncLogId of opened.syncLogIds) await ends.announceSyncRun({ integrationId, syncLogId })
+    // The workflow ends here, and the next dispatch starts another one.
+    runId = randomUUID()
+    opened = await runs.openSyncRun({ integrationId, runId })
+  }
   if (opened.kind === 'nothing to do') throw new SyncDidNotEnd(integrationId, opened.reason, null)
+  if (opened.kind === 'reclaimed') throw new SyncDidNotEnd(integrationId, 'abandoned items were failed again', null)
   const { syncLogId } = opened
   const giveUp = async (reason: string): Promise<never> => {
-    await runs.failSyncRun({ integrationId, syncLogId, reason })
+    await ends.failSyncRun({ integrationId, syncLogId, reason })
     throw new SyncDidNotEnd(integrationId, reason, syncLogId)
   }
 
-  const list = async (): Promise<Listing> => {
-    for (; ; attempt += 1)
-      try {
-        return await runs.listSyncItems({ integrationId, syncLogId })
-      } catch (error) {
-        const wait = LISTING_WAITS_SECONDS[attempt - 1]
-        const isFinal = (error as { nonRetryable?: boolean }).nonRetryable === true
-        if (isFinal || wait === undefined) return giveUp(`the listing failed: ${(error as Error).message}`)
-        clock.advance(wait)
-      }
+  let waiting: WaitingItem[] = []
+  const wait = (item: { id: number; seconds: number }): void => {
+    waiting.push({ id: item.id, dueAt: clock.now().getTime() + item.seconds * 1_000 })
   }
-  await list()
+  if (opened.kind === 'adopted') {
+    clock.advance(opened.waitSeconds)
+    for (const item of (await runs.takeOverSyncRun({ integrationId, syncLogId })).waiting) wait(item)
+  } else await listed(runs, clock, { integrationId, syncLogId }, giveUp)
 
   let batches = 0
   const run = (take: ItemBatch['take']): Promise<ItemBatchResult> => {
     batches += 1
     return items.processSyncItems({ syncLogId, take, claim: claimOf(runId, batches) })
   }
-  let waiting: WaitingItem[] = []
   let intakeFrom = 0
   let isDrained = false
   const note = (result: ItemBatchResult): void => {
-    const now = clock.now().getTime()
-    waiting.push(...result.waiting.map(({ id, seconds }) => ({ id, dueAt: now + seconds * 1_000 })))
-    if (result.deferredSeconds > 0) intakeFrom = Math.max(intakeFrom, now + result.deferredSeconds * 1_000)
+    result.waiting.forEach(wait)
+    if (result.deferredSeconds > 0)
+      intakeFrom = Math.max(intakeFrom, clock.now().getTime() + result.deferredSeconds * 1_000)
   }
   for (;;) {
     const now = clock.now().getTime()
@@ -82,11 +90,41 @@ export async function runSync(framework: Framework, clock: ManualClock, integrat
     } else break
   }
 
-  const finalisation = await runs.finaliseSyncRun({ integrationId, syncLogId })
+  const finalisation = await ends.finaliseSyncRun({ integrationId, syncLogId })
   if (finalisation.kind === 'reducer threw') return giveUp(`reduceCheckpoints() threw: ${finalisation.reason}`)
   if (finalisation.kind === 'not this time') throw new SyncDidNotEnd(integrationId, finalisation.reason, syncLogId)
   // Nothing else works on these rows, so none is left behind: this is a fault of the kit.
   if (finalisation.kind === 'unfinished') throw new Error('items of the run are unfinished')
-  await runs.announceSyncRun({ integrationId, syncLogId })
+  await ends.announceSyncRun({ integrationId, syncLogId })
+  if (finalisation.fullListing) await backfills.handleMissingItems({ integrationId, syncLogId })
   return syncLogId
+}
+
+/** The listing, try by try. The clock is moved on over the waits between them. */
+async function listed(
+  runs: ReturnType<typeof syncRunActivities>,
+  clock: ManualClock,
+  run: RunIds,
+  giveUp: (reason: string) => Promise<never>,
+): Promise<void> {
+  let faults = 0
+  let fruitless = 0
+  for (let attempt = 1; ; attempt += 1)
+    try {
+      const listing = await runs.listSyncItems({ ...run, attempt })
+      if (listing.kind === 'listed') return
+      fruitless = listing.isBookmarked ? 0 : fruitless + 1
+      if (fruitless > MAX_FRUITLESS_DEFERRALS)
+        return await giveUp(
+          `the listing failed: the provider's limit was met ${fruitless} times without a new bookmark`,
+        )
+      clock.advance(listing.retryAfterSeconds)
+    } catch (error) {
+      if (error instanceof SyncDidNotEnd) throw error
+      const wait = LISTING_WAITS_SECONDS[faults]
+      const isFinal = (error as { nonRetryable?: boolean }).nonRetryable === true
+      if (isFinal || wait === undefined) return giveUp(`the listing failed: ${(error as Error).message}`)
+      faults += 1
+      clock.advance(wait)
+    }
 }

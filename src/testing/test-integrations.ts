@@ -31,6 +31,7 @@ import { startPostgres } from './postgres/postgres.ts'
 import { RecordedEvents } from './recorded-events.ts'
 import type { LogLine } from './recorded-log.ts'
 import { recordingLogger } from './recorded-log.ts'
+import { retryItem } from './retry-in-process.ts'
 import type { ScriptedTransport } from './scripted-transport.ts'
 import { runSync } from './sync-in-process.ts'
 import type { ProcessedWebhooks } from './webhooks-in-process.ts'
@@ -79,7 +80,8 @@ export interface TestIntegrations {
   /** Runs the handlers of all webhooks that wait, once each. */
   processWebhooks(): Promise<ProcessedWebhooks>
   /**
-   * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits.
+   * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. What an earlier run
+   * left behind is gone on with first.
    *
    * @throws SyncDidNotEnd when there was nothing to run, or the listing was given up
    */
@@ -128,7 +130,7 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
   const real = framework.request
   Object.assign(framework, {
     cache: memoryCache(clock),
-    workflows: recordingStarters(starts),
+    workflows: recordingStarters(starts, (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
     request: requestDoor(fakes, allowRequests || transport !== undefined ? real : null),
   } satisfies Partial<Framework>)

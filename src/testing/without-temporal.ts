@@ -1,4 +1,5 @@
 /** What the framework would ask of Temporal: written down, so that the test runs it when it wants to. */
+import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../core/webhook-jobs.ts'
 import type { HandlerInput, TemporalInspection, WorkflowStarters } from '../framework.ts'
 
@@ -21,7 +22,11 @@ export interface Started {
   readonly startedWebhookJobs: ProcessWebhookInput[]
 }
 
-export function recordingStarters(started: Started): WorkflowStarters {
+/** @param retryItem runs the retry of one item to its end: who asks for it waits for its result */
+export function recordingStarters(
+  started: Started,
+  retryItem: (input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>,
+): WorkflowStarters {
   const handled = new Set<string>()
   return {
     wakeInbox: (integrationId) => void started.wokenInboxes.push(integrationId),
@@ -44,6 +49,15 @@ export function recordingStarters(started: Started): WorkflowStarters {
     runProcessWebhook: () => needsServer('the replay of one webhook'),
     runRecovery: () => needsServer('recovery'),
     runReconciliation: () => needsServer('reconciliation'),
+    runDispatch: () => needsServer('a dispatch'),
+    pauseSync: () => needsServer('a pause'),
+    resumeSync: () => needsServer('the end of a pause'),
+    syncProgress: async () => null,
+    nudgeSync: async () => {},
+    startProcessSyncItem: () => needsServer('a retry that nobody waits for'),
+    runProcessSyncItem: (input) => retryItem(input),
+    isSyncItemRunning: async () => false,
+    startBackfill: () => needsServer('a backfill'),
     isSyncRunning: async (integrationId) => started.startedSyncs.includes(integrationId),
     async cancelSync(integrationId) {
       const at = started.startedSyncs.indexOf(integrationId)

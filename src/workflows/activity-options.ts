@@ -19,6 +19,32 @@ export const step: ActivityOptions = {
   retry: RETRY,
 }
 
+/**
+ * Short statements inside the workflow's own task: cheaper than a task of their own. After a few tries in place the wait
+ * for the database is a durable timer.
+ */
+export const localStep: LocalActivityOptions = {
+  startToCloseTimeout: '1 minute',
+  localRetryThreshold: '10 seconds',
+  retry: RETRY,
+}
+
+/** What a person asked for: a refusal is the answer, and trying again would only repeat it. */
+export const command: ActivityOptions = {
+  ...step,
+  retry: {
+    ...RETRY,
+    nonRetryableErrorTypes: [
+      'InvalidArgumentException',
+      'IntegrationNotFound',
+      'SyncItemNotFound',
+      'SyncItemNotFailed',
+      'UnknownProvider',
+      'UnsupportedByProvider',
+    ],
+  },
+}
+
 /** A batch starts nothing after 30 s, and each handler has its own time limit; the rest is settlement. */
 export const batch: ActivityOptions = {
   startToCloseTimeout: '2 hours',
@@ -35,23 +61,23 @@ export const fastBatch: LocalActivityOptions = {
 }
 
 /**
- * One listing. Three attempts end it; two more are kept for lost workers, which Temporal counts too.
+ * One call of a listing. The workflow counts faults, lost workers and deferrals on its own, so Temporal tries it once.
  *
- * @param timeoutSeconds `sync.job_timeout`, of one attempt
- * @param totalSeconds `sync.lock_ttl`, of all together
+ * @param timeoutSeconds `sync.job_timeout`, of one call
+ * @param leftMs what is left of `sync.lock_ttl`, which bounds all calls together
  */
-export function listing(timeoutSeconds: number, totalSeconds: number): ActivityOptions {
+export function listing(timeoutSeconds: number, leftMs: number): ActivityOptions {
   return {
-    startToCloseTimeout: timeoutSeconds * 1_000,
-    scheduleToCloseTimeout: totalSeconds * 1_000,
+    startToCloseTimeout: Math.min(timeoutSeconds * 1_000, leftMs),
+    scheduleToCloseTimeout: leftMs,
     heartbeatTimeout: HEARTBEAT_TIMEOUT,
     cancellationType,
-    retry: { initialInterval: '10 seconds', backoffCoefficient: 3, maximumAttempts: 5 },
+    retry: { maximumAttempts: 1 },
   }
 }
 
-/** One integration's reconciliation: what it did not get to, or what failed, comes with the next run, an hour later. */
-export const reconciliation: ActivityOptions = {
+/** Work of a provider's code that a later run does anew: an integration's reconciliation, the telling of what is gone. */
+export const repeatable: ActivityOptions = {
   startToCloseTimeout: '30 minutes',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   cancellationType,

@@ -1,15 +1,18 @@
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { DispatchResult } from '../activities/sync-runs.ts'
+import type { DispatchResult } from '../core/sync-jobs.ts'
 import { step } from './activity-options.ts'
 
+const { startDueSyncs, evaluateStaleness } = proxyActivities<Activities>(step)
+
 /**
- * Starts the runs that are due.
+ * Starts the runs that are due, then notes who is late.
  *
  * Durable promise: each due integration gets a run of its own; one that has a run already keeps it. Runs may overlap with
- * each other and with a command, since a run's id refuses a second start.
+ * each other and with a command, since a run's id refuses a second start and each edge of staleness is noted once.
  */
 export async function dispatchSyncs(): Promise<DispatchResult> {
-  const { startDueSyncs } = proxyActivities<Activities>(step)
-  return startDueSyncs()
+  const starts = await startDueSyncs()
+  const edges = await evaluateStaleness()
+  return { ...starts, ...edges }
 }

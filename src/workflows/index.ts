@@ -1,7 +1,12 @@
 /** The bundle's entry. A host with workflows of its own re-exports this beside them. A command's workflow has the command's name, too. */
-export { dispatchSyncs } from './dispatch-syncs.ts'
+export { advanceCursor, advanceCursor as 'integrations:advance-cursor' } from './advance-cursor.ts'
+export { backfillSync } from './backfill-sync.ts'
+export { dispatchSyncs, dispatchSyncs as 'integrations:sync' } from './dispatch-syncs.ts'
+export { listFailedItems, listFailedItems as 'integrations:list-failed-items' } from './list-failed-items.ts'
+export { processSyncItem, processSyncItem as 'integrations:retry-sync-item' } from './process-sync-item.ts'
 export { processWebhook, processWebhook as 'integrations:replay-webhook' } from './process-webhook.ts'
 export { reconcileWebhooks, reconcileWebhooks as 'integrations:reconcile-webhooks' } from './reconcile-webhooks.ts'
 export { recoverWebhooks, recoverWebhooks as 'integrations:recover-webhooks' } from './recover-webhooks.ts'
+export { skipSyncItem, skipSyncItem as 'integrations:skip-sync-item' } from './skip-sync-item.ts'
 export { syncIntegration } from './sync-integration.ts'
 export { webhookInbox } from './webhook-inbox.ts'

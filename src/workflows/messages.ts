@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/workflows.md.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
+import type { SyncProgress } from '../core/sync-jobs.ts'
 import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
 
 export const WORKFLOW = {
@@ -13,6 +14,11 @@ export const WORKFLOW = {
   reconcileWebhooks: 'reconcileWebhooks',
   dispatchSyncs: 'dispatchSyncs',
   syncIntegration: 'syncIntegration',
+  processSyncItem: 'processSyncItem',
+  backfillSync: 'backfillSync',
+  listFailedItems: 'listFailedItems',
+  skipSyncItem: 'skipSyncItem',
+  advanceCursor: 'advanceCursor',
 } as const
 
 /** Ids begin with the deployment's `cache_prefix`, so that several can share a namespace. */
@@ -20,6 +26,8 @@ export const workflowId = {
   webhookInbox: (prefix: string, integrationId: number) => `${prefix}:webhook-inbox:${integrationId}`,
   dispatchSyncs: (prefix: string) => `${prefix}:dispatch-syncs`,
   syncIntegration: (prefix: string, integrationId: number) => `${prefix}:sync:${integrationId}`,
+  processSyncItem: (prefix: string, itemId: number) => `${prefix}:sync-item:${itemId}`,
+  backfillSync: (prefix: string, integrationId: number) => `${prefix}:backfill:${integrationId}`,
   processWebhook: (prefix: string, webhookId: number) => `${prefix}:webhook:${webhookId}`,
   recoverWebhooks: (prefix: string) => `${prefix}:recover-webhooks`,
   reconcileWebhooks: (prefix: string) => `${prefix}:reconcile-webhooks`,
@@ -63,18 +71,41 @@ export const processWebhookState = defineQuery<ProcessWebhookState>('state')
 
 export interface SyncInput {
   readonly integrationId: number
-}
-
-export interface SyncProgress {
-  readonly phase: 'opening' | 'listing' | 'processing' | 'finalising' | 'done'
-  /** The run's row in the operation logs. */
-  readonly syncLogId: number | null
-  readonly listed: number | null
-  readonly succeeded: number
-  readonly failed: number
-  /** Items between two attempts. */
-  readonly waiting: number
-  readonly startedAt: string
+  /** A dispatch's: the run does not open when another one has ended since the dispatch read its list. */
+  readonly onlyIfDue?: boolean
 }
 
 export const syncProgress = defineQuery<SyncProgress>('progress')
+
+/** Takes nothing new in; what runs goes on. With no run it holds the id, so that none starts. */
+export const pause = defineSignal('pause')
+/** Ends a pause. */
+export const resume = defineSignal('resume')
+/** Ends the run, as Temporal's own cancellation does. */
+export const cancel = defineSignal('cancel')
+/** Tries one failed item again, by a workflow of its own. */
+export const retryItem = defineSignal<[{ itemId: number; tries?: number }]>('retryItem')
+/** Gives one failed item up for good. */
+export const skipItem = defineSignal<[{ itemId: number }]>('skipItem')
+/** An item of the run was changed from outside: look again. */
+export const itemsChanged = defineSignal('itemsChanged')
+
+export interface ProcessSyncItemState {
+  readonly phase: 'running' | 'waiting' | 'done'
+  readonly attempts: number
+}
+
+export const processSyncItemState = defineQuery<ProcessSyncItemState>('state')
+
+export interface BackfillProgress {
+  /** ISO 8601: the slice at work. */
+  readonly from: string
+  readonly to: string
+  readonly slices: number
+  readonly slicesDone: number
+  readonly listed: number
+  readonly succeeded: number
+  readonly failed: number
+}
+
+export const backfillProgress = defineQuery<BackfillProgress>('progress')

@@ -8,13 +8,13 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from '../core/webhook-jobs.ts'
-import { reconciliation, step } from './activity-options.ts'
+import { repeatable, step } from './activity-options.ts'
 
 /** Integrations that are asked about at a time. */
 const LANES = 4
 
 const { listReconcilable } = proxyActivities<Activities>(step)
-const { reconcileIntegration } = proxyActivities<Activities>(reconciliation)
+const { reconcileIntegration } = proxyActivities<Activities>(repeatable)
 
 /** What a run that goes on in a new history takes along. */
 export interface ReconciliationState {

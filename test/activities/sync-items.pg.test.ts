@@ -1,19 +1,23 @@
 /** One batch of a run's items as a worker runs it: claim, listeners, settlement. */
 
+import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import type { ItemBatch, ItemBatchResult } from '../../src/activities/sync-items.ts'
-import { RateLimitExceededException } from '../../src/core/errors.ts'
-import { settleItems } from '../../src/db/queries/sync-items.ts'
+import { CircuitOpenException, RateLimitExceededException } from '../../src/core/errors.ts'
+import { connect } from '../../src/db/client.ts'
+import { claimPendingItems, handBackItems, settleItems } from '../../src/db/queries/sync-items.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
+import type { CurrentSyncItem } from '../../src/providers/current-sync-item.ts'
+import { currentSyncItem } from '../../src/providers/current-sync-item.ts'
 import { SyncItemEvent } from '../../src/providers/events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { listen, occasion, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { OtherSynced, syncProvider, ThingSynced, TOKEN } from '../support/providers.ts'
 import { itemOf, logsOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 
@@ -40,6 +44,9 @@ class DerivedThing extends BaseThing {
   static override readonly type = 'test.derived'
 }
 
+/** Several Integrations objects read the same credentials. */
+const encryptionKeys = encryptionKey('test')
+
 let database: TestDatabase
 let test: TestIntegrations
 let integration: Integration
@@ -50,6 +57,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
   const classes = [ThingSynced, OtherSynced, Versioned, WithoutUpgrade, DerivedThing]
   test = testIntegrations(database.url, {
+    encryptionKeys,
     providers: { acme: syncProvider(() => {}, { syncItemEvents: () => classes }) },
     config: {
       sync: {
@@ -103,6 +111,47 @@ describe('a claim', () => {
     const results = await Promise.all([batch(take), batch(take), batch(take)])
     expect(results.reduce((sum, { claimed }) => sum + claimed, 0)).toBe(40)
     expect(heard).toHaveBeenCalledTimes(40)
+  })
+
+  it('takes no more than its limit whatever plan Postgres chooses', async () => {
+    for (let n = 0; n < 5; n += 1) await item()
+    const apart = connect({ database: database.url })
+    const claimed = await apart.db.transaction(async (tx) => {
+      for (const plan of ['hashjoin', 'mergejoin', 'hashagg', 'material', 'sort'])
+        await tx.execute(`set local enable_${plan} = off`)
+      const input = { syncLogId: run.id, claim: 'plan:1', limit: 2, refusals: [] }
+      return claimPendingItems(tx as never, test.framework.tables, input)
+    })
+    await apart.close()
+    expect(claimed).toHaveLength(2)
+  })
+
+  it('moves a pending item to processing: held by this claim, the attempt counted, by the database clock', async () => {
+    const { id } = await item({ error: 'of an attempt before' })
+    const seen = vi.fn()
+    listen(test, ThingSynced, async () => seen(await itemOf(test, id)))
+    await batch({ kind: 'pending', limit: 1 }, { claim: 'run-a:1' })
+    expect(seen.mock.calls).toEqual([
+      [
+        expect.objectContaining({
+          status: 'processing',
+          attempts: 1,
+          claim: 'run-a:1',
+          error: null,
+          completedAt: null,
+        }),
+      ],
+    ])
+  })
+
+  it('of 200 items without a listener costs a handful of statements', async () => {
+    for (let n = 0; n < 200; n += 1) await item()
+    const startedAt = performance.now()
+    const statements = await countStatements(async () => expect(await batch()).toMatchObject({ succeeded: 200 }))
+    const tookMs = performance.now() - startedAt
+    // What an earlier try holds, the claim, the integration, and 4 settlements of 50; on a slow machine the integration is
+    // read again, and fewer outcomes come in 100 ms.
+    expect(statements).toBeLessThanOrEqual(7 + tookMs / 250 + tookMs / 100)
   })
 
   it('of items that are due takes those named that wait, and no other', async () => {
@@ -259,6 +308,29 @@ describe('an outcome', () => {
     expect(await logsOf(test, integration.id, 'sync_item')).toEqual([])
   })
 
+  it.each([
+    ['at least the rest of the cooldown', (open: Error) => open, 200, 200],
+    ['so also as a cause', (open: Error) => new Error('outer', { cause: open }), 200, 200],
+    ['the backoff where that is longer', (open: Error) => open, 3, 10],
+    ['the backoff when nobody knows the rest', (open: Error) => open, null, 10],
+  ])('of an open circuit waits %s, and counts', async (_, wrap, restSeconds, waitSeconds) => {
+    const circuit = { id: integration.id, provider: 'acme', name: 'x' }
+    listen(test, ThingSynced, throwing(wrap(new CircuitOpenException(circuit, new Date(), 300, restSeconds))))
+    const row = await item()
+    expect(await batch()).toMatchObject({ waiting: [{ id: row.id, seconds: waitSeconds }], deferredSeconds: 0 })
+    expect(await itemOf(test, row.id)).toMatchObject({ status: 'processing', attempts: 1 })
+  })
+
+  it('of one item is nothing to the others', async () => {
+    listen(test, ThingSynced, ({ payload }: ThingSynced) => {
+      if (payload.n === 2) throw new Error('bad')
+    })
+    const rows = []
+    for (const n of [1, 2, 3]) rows.push(await item({ payload: { v: 1, data: { n } } }))
+    expect(await batch()).toMatchObject({ claimed: 3, succeeded: 2, waiting: [{ id: rows[1]?.id, seconds: 10 }] })
+    expect(await Promise.all(rows.map(statusOf))).toEqual(['success', 'processing', 'success'])
+  })
+
   it('of a deferral past the window is failed now', async () => {
     const limited = new RateLimitExceededException(
       { id: integration.id, provider: 'acme', name: 'x' },
@@ -271,27 +343,17 @@ describe('an outcome', () => {
     expect(await statusOf(row)).toBe('failed')
   })
 
-  it('of an event class with a queued listener is failed at once: no listener runs, attempts stays 0', async () => {
-    const heard = vi.fn()
-    listen(test, ThingSynced, heard)
-    listen(test, ThingSynced, vi.fn(), { queued: true })
-    const row = await item()
-    expect(await batch()).toMatchObject({ failed: 1, waiting: [] })
-    expect(await itemOf(test, row.id)).toMatchObject({
-      status: 'failed',
-      attempts: 0,
-      error: expect.stringContaining('SyncListenerMustNotBeQueuedException'),
-    })
-    expect(heard).not.toHaveBeenCalled()
-  })
-
   it('of listeners that outlive sync.item_timeout is a failed attempt', async () => {
     const late = occasion()
     listen(test, ThingSynced, () => late.happened)
     const row = await item()
     expect(await batch()).toMatchObject({ waiting: [{ id: row.id, seconds: 10 }] })
-    late.happen()
     expect((await logsOf(test, integration.id, 'sync_item'))[0]?.error).toMatch(/^ItemTimedOut: .*1 s/)
+    const before = await itemOf(test, row.id)
+    late.happen()
+    // The next batch comes after whatever a late result would write.
+    await batch()
+    expect(await itemOf(test, row.id)).toEqual(before)
   })
 
   it.each([
@@ -311,6 +373,116 @@ describe('an outcome', () => {
     expect((await itemOf(test, row.id)).error).toEqual(stored)
     expect((await logsOf(test, integration.id, 'sync_item'))[0]?.error).toEqual(stored)
     expect(JSON.stringify(test.lines)).not.toContain(TOKEN)
+  })
+})
+
+describe('an event class with a queued listener', () => {
+  const REFUSED = /^SyncListenerMustNotBeQueuedException: /
+
+  it('is refused before any claim: failed at once, attempts 0, no listener runs, no log row, SyncItemFailed', async () => {
+    const [heard, told] = [vi.fn(), vi.fn<(event: IntegrationEvents['SyncItemFailed']) => void>()]
+    listen(test, 'SyncItemFailed', told)
+    listen(test, ThingSynced, heard)
+    listen(test, ThingSynced, heard, { queued: true })
+    const row = await item()
+    expect(await batch()).toMatchObject({ claimed: 1, failed: 1, waiting: [] })
+    expect(await itemOf(test, row.id)).toMatchObject({
+      status: 'failed',
+      attempts: 0,
+      claim: null,
+      error: expect.stringMatching(REFUSED),
+      completedAt: expect.any(Date),
+    })
+    expect(heard).not.toHaveBeenCalled()
+    expect(told).toHaveBeenCalledTimes(1)
+    expect(told.mock.calls[0]?.[0].item).toMatchObject({
+      id: row.id,
+      attempts: 0,
+      error: expect.stringMatching(REFUSED),
+    })
+    expect(await logsOf(test, integration.id, 'sync_item')).toEqual([])
+  })
+
+  it('stands in the way of no other class', async () => {
+    listen(test, ThingSynced, vi.fn(), { queued: true })
+    const refused = await item()
+    const other = await item({ eventClass: 'test.other' })
+    expect(await batch()).toMatchObject({ claimed: 2, succeeded: 1, failed: 1 })
+    expect([await statusOf(refused), await statusOf(other)]).toEqual(['failed', 'success'])
+  })
+
+  it('is one also by its parent class', async () => {
+    listen(test, BaseThing as never, vi.fn(), { queued: true })
+    const row = await item({ eventClass: 'test.derived' })
+    await batch()
+    expect(await itemOf(test, row.id)).toMatchObject({ status: 'failed', attempts: 0 })
+  })
+
+  it('is refused also where an item waits, or is taken up from a lost worker: its attempts stay', async () => {
+    listen(test, ThingSynced, vi.fn(), { queued: true })
+    const waits = await item({ status: 'processing', attempts: 2 })
+    const held = await item({ status: 'processing', attempts: 1, claim: 'run-q:1' })
+    expect(await batch({ kind: 'due', ids: [waits.id] }, { claim: 'run-q:1' })).toMatchObject({ failed: 2 })
+    expect(await itemOf(test, waits.id)).toMatchObject({ status: 'failed', attempts: 2 })
+    expect(await itemOf(test, held.id)).toMatchObject({ status: 'failed', attempts: 0 })
+  })
+})
+
+describe('what a listener knows', () => {
+  async function known(
+    values = {},
+    take: ItemBatch['take'] = { kind: 'pending', limit: 10 },
+  ): Promise<CurrentSyncItem> {
+    const seen: (CurrentSyncItem | null)[] = []
+    listen(test, ThingSynced, async () => {
+      await test.sql`select 1`
+      seen.push(currentSyncItem())
+    })
+    const row = await item(values)
+    await batch(take.kind === 'due' ? { kind: 'due', ids: [row.id] } : take)
+    expect(seen).toHaveLength(1)
+    return seen[0] as CurrentSyncItem
+  }
+
+  it('is the item, its run and its attempt, after an await too', async () => {
+    const current = await known({ externalId: 'x-9' })
+    expect(current).toMatchObject({
+      attempt: 1,
+      maxAttempts: TRIES,
+      integrationId: integration.id,
+      syncLogId: run.id,
+      externalId: 'x-9',
+      isLikelyFinalAttempt: false,
+    })
+    expect((await itemOf(test, current.syncItemId)).externalId).toBe('x-9')
+    expect(current.signal.aborted).toBe(false)
+  })
+
+  it.each([
+    ['by count: before the last try', TRIES - 2, 0, false],
+    ['by count: at the last try', TRIES - 1, 0, true],
+    ['by the window: another one fits', 0, WINDOW_SECONDS - 10 - 5, false],
+    ['by the window: another one would be too late', 0, WINDOW_SECONDS - 9, true],
+  ])('is whether it is likely the final attempt, %s', async (_, attempts, ageSeconds, isLikelyFinalAttempt) => {
+    const createdAt = new Date(Date.now() - ageSeconds * 1_000)
+    const current = await known({ status: 'processing', attempts, createdAt }, { kind: 'due', ids: [] })
+    expect(current).toMatchObject({ attempt: attempts + 1, isLikelyFinalAttempt })
+  })
+
+  it('is nothing outside of it', () => {
+    expect(currentSyncItem()).toBeNull()
+  })
+
+  it('is that sync.item_timeout is over: its signal is aborted', async () => {
+    const over = occasion<unknown>()
+    listen(test, ThingSynced, async () => {
+      const signal = currentSyncItem()?.signal
+      signal?.addEventListener('abort', () => over.happen(signal.reason))
+      await over.happened
+    })
+    await item()
+    await batch()
+    expect(await over.happened).toMatchObject({ code: 'item_timed_out' })
   })
 })
 
@@ -371,6 +543,7 @@ describe('a settlement', () => {
         attempts: 1,
         claim: 'run:1',
         status: 'failed',
+        waitsFor: null,
         uncounted: false,
         error: 'late',
         failure: { message: 'late', maxAttempts: 3, durationMs: 1 },
@@ -382,8 +555,125 @@ describe('a settlement', () => {
   })
 })
 
+describe('a settlement of a batch', () => {
+  it('whose answer was lost has taken effect: each outcome is counted, and none is called superseded', async () => {
+    const limited = new RateLimitExceededException({ id: integration.id, provider: 'acme', name: 'x' }, 77, null)
+    listen(test, ThingSynced, ({ payload }: ThingSynced) => {
+      if (payload.n > 1) throw payload.n === 4 ? limited : new Error('bad')
+    })
+    const data = (n: number) => ({ payload: { v: 1, data: { n } } })
+    const deferred = await item({ status: 'processing', attempts: 1, ...data(4) })
+    const good = await item({ status: 'processing', ...data(1) })
+    const waits = await item({ status: 'processing', ...data(2) })
+    const fails = await item({ status: 'processing', attempts: TRIES - 1, ...data(3) })
+    const { db } = test.framework
+    const execute = db.execute.bind(db)
+    let settlements = 0
+    Object.assign(db, {
+      async execute(statement: Parameters<typeof execute>[0]) {
+        const answer = await execute(statement)
+        settlements += 1
+        if (settlements === 1) throw new Error('the answer was lost')
+        return answer
+      },
+    })
+    const before = test.lines.length
+    try {
+      const ids = [deferred, good, waits, fails].map(({ id }) => id)
+      expect(await batch({ kind: 'due', ids })).toMatchObject({
+        succeeded: 1,
+        failed: 1,
+        waiting: [
+          { id: deferred.id, seconds: 77 },
+          { id: waits.id, seconds: 10 },
+        ],
+        deferredSeconds: 77,
+      })
+    } finally {
+      Object.assign(db, { execute })
+    }
+    expect(test.lines.slice(before).map(({ message }) => message)).toEqual([
+      'a settlement failed; it is tried again',
+      'sync item failed',
+    ])
+  })
+
+  it.each([
+    ['another claim', sql`claim = 'another:1'`],
+    ['another attempt', sql`attempts = 2`],
+    ['a cancelled run', sql`status = 'failed', error = 'cancelled', claim = null`],
+    ['an erasure', sql`status = 'failed', error = 'erased', claim = null, payload = null`],
+  ])('that loses to %s is one warning and no count', async (_, change) => {
+    const row = await item()
+    let moved: unknown
+    listen(test, ThingSynced, async () => {
+      const { db, tables } = test.framework
+      await db.execute(sql`update ${tables.syncItems} set ${change} where id = ${row.id}`)
+      moved = await itemOf(test, row.id)
+      throw new Error('too late')
+    })
+    const before = test.lines.length
+    expect(await batch()).toMatchObject({ claimed: 1, succeeded: 0, failed: 0, waiting: [] })
+    expect(await itemOf(test, row.id)).toEqual(moved)
+    expect(test.lines.slice(before).map(({ fields }) => fields.event)).toEqual(['item.superseded'])
+  })
+
+  it('of a last attempt that loses to a cancelled run is not taken for the same failure', async () => {
+    const row = await item({ status: 'processing', attempts: TRIES - 1 })
+    listen(test, ThingSynced, async () => {
+      await test.sql`
+        update integration_sync_items set status = 'failed', error = 'cancelled', claim = null where id = ${row.id}`
+      throw new Error('too late')
+    })
+    expect(await batch({ kind: 'due', ids: [row.id] })).toMatchObject({ claimed: 1, failed: 0 })
+    expect(await itemOf(test, row.id)).toMatchObject({ status: 'failed', error: 'cancelled' })
+    expect(await logsOf(test, integration.id, 'sync_item')).toEqual([])
+  })
+
+  it('of other items does not wait for a listener of SyncItemFailed', async () => {
+    const [untold, settled] = [occasion(), occasion()]
+    listen(test, 'SyncItemFailed', () => untold.happened)
+    listen(test, ThingSynced, async ({ payload }: ThingSynced) => {
+      if (payload.n === 1) throw new Error('bad')
+      // Runs on until the failed one is settled, so the settlement of this one comes after it.
+      await vi.waitFor(async () => expect(await statusOf(first)).toBe('failed'))
+    })
+    const first = await item({ status: 'processing', attempts: TRIES - 1, payload: { v: 1, data: { n: 1 } } })
+    const second = await item({ status: 'processing', payload: { v: 1, data: { n: 2 } } })
+    const working = batch({ kind: 'due', ids: [first.id, second.id] })
+    void vi.waitFor(async () => expect(await statusOf(second)).toBe('success')).then(() => settled.happen())
+    await settled.happened
+    untold.happen()
+    expect(await working).toMatchObject({ succeeded: 1, failed: 1 })
+  })
+})
+
 describe('a second try of the same batch', () => {
   const claim = 'run-x:7'
+
+  it('runs rows of a first loss beside each other', async () => {
+    const both = occasion()
+    let running = 0
+    listen(test, ThingSynced, async () => {
+      running += 1
+      if (running === 2) both.happen()
+      await both.happened
+    })
+    for (let n = 0; n < 2; n += 1) await item({ status: 'processing', attempts: 1, claim })
+    expect(await batch({ kind: 'pending', limit: 10 }, { claim })).toMatchObject({ claimed: 0, succeeded: 2 })
+  })
+
+  it('runs one at a time what has lost more than one worker', async () => {
+    let running = 0
+    listen(test, ThingSynced, async () => {
+      running += 1
+      expect(running).toBe(1)
+      await test.sql`select 1`
+      running -= 1
+    })
+    for (let n = 0; n < 2; n += 1) await item({ status: 'processing', attempts: 1, claim: `${claim}:1` })
+    expect(await batch({ kind: 'pending', limit: 10 }, { claim })).toMatchObject({ succeeded: 2, waiting: [] })
+  })
 
   it.each([
     ['its first loss', claim, 'success'],
@@ -411,36 +701,120 @@ describe('a second try of the same batch', () => {
   })
 })
 
-it('a cancelled batch gives first attempts back to the queue, later ones to those that wait', async () => {
-  const rows = []
-  for (let n = 0; n < 4; n += 1) rows.push(await item({ status: 'processing', attempts: 1 }))
-  const first = await item({ status: 'processing', attempts: 0 })
-  const later = await item({ status: 'processing', attempts: 1 })
-  let cancel = (): void => {}
-  const cancelled = occasion()
-  let running = 0
-  listen(test, ThingSynced, async () => {
-    running += 1
-    if (running === rows.length) cancel()
-    await cancelled.happened
+describe('a cancelled batch', () => {
+  it('takes nothing new in, lets run what runs, and gives the rest back: pending, the attempt not counted', async () => {
+    const rows = []
+    for (let n = 0; n < 6; n += 1) rows.push(await item())
+    expect(await cancelledOnceFourRun({ kind: 'pending', limit: 50 })).toMatchObject({
+      // The lane must come again for what is pending.
+      claimed: 50,
+      succeeded: 4,
+      waiting: [],
+    })
+    expect(await Promise.all(rows.map(statusOf))).toEqual([...Array(4).fill('success'), 'pending', 'pending'])
+    expect(await itemOf(test, rows[5]?.id ?? 0)).toMatchObject({ attempts: 0, claim: null })
   })
-  const ids = [...rows, first, later].map(({ id }) => id)
-  const result = await batch(
-    { kind: 'due', ids },
-    {
-      onStart: (stop) => {
-        cancel = () => {
-          stop()
-          // The activity sees it after the microtasks of this turn.
-          setImmediate(() => cancelled.happen())
-        }
+
+  it('gives what waited back to those that wait, those without a counted attempt too', async () => {
+    const rows = []
+    for (const attempts of [1, 1, 1, 1, 0, 1]) rows.push(await item({ status: 'processing', attempts }))
+    const [deferred, later] = [rows[4]?.id, rows[5]?.id]
+    expect(await cancelledOnceFourRun({ kind: 'due', ids: rows.map(({ id }) => id) })).toMatchObject({
+      claimed: 6,
+      succeeded: 4,
+      waiting: [
+        { id: deferred, seconds: 0 },
+        { id: later, seconds: 0 },
+      ],
+    })
+    expect(await itemOf(test, deferred ?? 0)).toMatchObject({ status: 'processing', attempts: 0, claim: null })
+    expect(await itemOf(test, later ?? 0)).toMatchObject({ status: 'processing', attempts: 1, claim: null })
+  })
+
+  it.each([
+    ['a later try has taken up', { claim: 'run-z:1:1' }],
+    ['another attempt holds', { attempts: 2 }],
+    ['has ended', { status: 'failed' as const, claim: null }],
+  ])('gives nothing back that %s meanwhile', async (_, now) => {
+    const { db, tables } = test.framework
+    const row = await item({ status: 'processing', attempts: 1, claim: 'run-z:1', ...now })
+    const asClaimed = { id: row.id, attempts: 1, claim: 'run-z:1' }
+    expect(await handBackItems(db, tables, [asClaimed], { status: 'pending' })).toEqual(new Set())
+    expect(await itemOf(test, row.id)).toEqual(row)
+  })
+
+  it('gives up what still runs 30 s later: its signal is aborted, it counts as no attempt and runs again', async () => {
+    const patient = testIntegrations(database.url, { encryptionKeys, providers: { acme: syncProvider(() => {}) } })
+    const begun = occasion<AbortSignal>()
+    patient.integrations.on(ThingSynced, async () => {
+      begun.happen(currentSyncItem()?.signal as AbortSignal)
+      await occasion().happened
+    })
+    const row = await item()
+    let cancel = (): void => {}
+    const working = runActivity(
+      patient.activities.processSyncItems,
+      { syncLogId: run.id, claim: 'run-30:1', take: { kind: 'pending', limit: 10 } } as ItemBatch,
+      {
+        onStart: (stop) => {
+          cancel = stop
+        },
       },
-    },
-  )
-  expect(result).toMatchObject({ claimed: 6, succeeded: 4, waiting: [{ id: later.id, seconds: 0 }] })
-  expect(await itemOf(test, first.id)).toMatchObject({ status: 'pending', attempts: 0, claim: null })
-  expect(await itemOf(test, later.id)).toMatchObject({ status: 'processing', attempts: 1, claim: null })
+    )
+    const signal = await begun.happened
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      cancel()
+      // The activity sees it after the microtasks of this turn.
+      await new Promise(setImmediate)
+      vi.advanceTimersByTime(29_999)
+      expect(signal.aborted).toBe(false)
+      vi.advanceTimersByTime(1)
+      expect(signal.aborted).toBe(true)
+    } finally {
+      vi.useRealTimers()
+    }
+    expect(await working).toMatchObject({ succeeded: 0, failed: 0, waiting: [{ id: row.id, seconds: 0 }] })
+    expect(await itemOf(test, row.id)).toMatchObject({ status: 'processing', attempts: 0, claim: null, error: null })
+    await patient.close()
+  })
+
+  function cancelledOnceFourRun(take: ItemBatch['take']): Promise<ItemBatchResult> {
+    let cancel = (): void => {}
+    const cancelled = occasion()
+    let running = 0
+    listen(test, ThingSynced, async () => {
+      running += 1
+      if (running === 4) cancel()
+      await cancelled.happened
+    })
+    const onStart = (stop: () => void): void => {
+      cancel = () => {
+        stop()
+        // The activity sees it after the microtasks of this turn.
+        setImmediate(() => cancelled.happen())
+      }
+    }
+    return batch(take, { onStart })
+  }
 })
+
+/** Statements that Drizzle sends meanwhile. */
+async function countStatements(work: () => Promise<unknown>): Promise<number> {
+  const { session } = test.framework.db._
+  const prepareQuery = session.prepareQuery.bind(session)
+  let statements = 0
+  session.prepareQuery = (...given) => {
+    statements += 1
+    return prepareQuery(...given)
+  }
+  try {
+    await work()
+  } finally {
+    session.prepareQuery = prepareQuery
+  }
+  return statements
+}
 
 function item(values = {}) {
   return makeItem(test, run, values)

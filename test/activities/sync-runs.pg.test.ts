@@ -1,16 +1,17 @@
-/** The steps of a run around its items: due, open, list, finalise, announce. */
+/** How a run begins: opened, or taken over from a dead one. And how it ends. */
+import { drizzle } from 'drizzle-orm/postgres-js'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { InvalidArgumentException } from '../../src/core/errors.ts'
 import type { Json } from '../../src/core/json.ts'
+import { settleItems } from '../../src/db/queries/sync-items.ts'
+import { recentRuns } from '../../src/db/queries/sync-opening.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
-import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, testIntegrations } from '../support/integrations.ts'
-import { incrementalProvider, syncProvider, ThingSynced, TOKEN } from '../support/providers.ts'
+import { incrementalProvider, syncProvider } from '../support/providers.ts'
 import { itemsOf, logOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
 
 const INTERVAL_MINUTES = 10
@@ -44,59 +45,6 @@ afterAll(async () => {
 beforeEach(async () => {
   integration = await makeIntegration(test, 'acme')
   lists = () => {}
-})
-
-describe('starting due syncs', () => {
-  const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
-  beforeEach(async () => {
-    await test.sql`delete from integrations`
-    test.starts.syncs.length = 0
-  })
-
-  it.each([
-    ['never planned', 'acme', { nextSyncAt: null }, true],
-    ['due since a second', 'acme', { nextSyncAt: ago(1) }, true],
-    ['due in a minute', 'acme', { nextSyncAt: ago(-60) }, false],
-    ['switched off', 'acme', { nextSyncAt: null, isActive: false }, false],
-    ['of an unregistered provider', 'acme', { nextSyncAt: null, provider: 'gone' }, false],
-    ['of a provider without sync()', 'unscheduled', { nextSyncAt: null }, false],
-    ['of a provider without an interval', 'by-hand', { nextSyncAt: null }, false],
-    ['with an interval of its own', 'by-hand', { nextSyncAt: null, syncIntervalMinutes: 5 }, true],
-    ['of an incremental provider', 'incremental', { nextSyncAt: null }, true],
-  ])('an integration that is %s', async (_, provider, values, due) => {
-    const { id } = await makeIntegration(test, provider)
-    await setIntegration(test, id, values)
-    expect(await test.activities.startDueSyncs()).toEqual({ due: due ? 1 : 0, started: due ? 1 : 0, alreadyRunning: 0 })
-    expect(test.starts.syncs).toEqual(due ? [id] : [])
-  })
-
-  it('begins with those never planned, then the longest overdue', async () => {
-    const ids: number[] = []
-    for (const nextSyncAt of [ago(5), ago(50), null, ago(20), null]) {
-      const { id } = await makeIntegration(test, 'acme')
-      await setIntegration(test, id, { nextSyncAt })
-      ids.push(id)
-    }
-    await test.activities.startDueSyncs()
-    expect(test.starts.syncs.map((id) => ids.indexOf(id))).toEqual([2, 4, 1, 3, 0])
-  })
-
-  it('counts a run that lives as already running', async () => {
-    const [first, second] = [await makeIntegration(test, 'acme'), await makeIntegration(test, 'acme')]
-    test.starts.running.add(second.id)
-    expect(await test.activities.startDueSyncs()).toEqual({ due: 2, started: 1, alreadyRunning: 1 })
-    expect(test.starts.syncs).toEqual([first.id, second.id])
-  })
-
-  it('is not held up by a thousand that run by hand only', async () => {
-    await test.sql`
-      insert into integrations (provider, name, credentials)
-      select 'by-hand', 'by hand', 'sealed' from generate_series(1, 1001)`
-    const { id } = await makeIntegration(test, 'acme')
-    await setIntegration(test, id, { nextSyncAt: ago(1) })
-    await test.activities.startDueSyncs()
-    expect(test.starts.syncs).toEqual([id])
-  })
 })
 
 describe('opening a run', () => {
@@ -144,6 +92,47 @@ describe('opening a run', () => {
     expect(await logsOf(test, id, 'sync')).toEqual([])
   })
 
+  it.each([
+    ['is finalised since', { status: 'success' }],
+    ['was given up since', { status: 'failed' }],
+  ])('finds the run of an earlier try also when it %s', async (_, values) => {
+    const run = await makeRun(test, integration.id, { run_id: 'a-run' }, values)
+    expect(await open('a-run')).toMatchObject({ kind: 'open', syncLogId: run.id })
+    expect(await logsOf(test, integration.id, 'sync')).toHaveLength(1)
+  })
+
+  it('ends silently when the health of the integration is disabled', async () => {
+    await setIntegration(test, integration.id, { healthStatus: 'disabled' })
+    expect(await open('a-run')).toEqual({ kind: 'nothing to do', reason: expect.stringContaining('disabled') })
+    expect(await logsOf(test, integration.id, 'sync')).toEqual([])
+  })
+
+  it.each([
+    ['due', -1, true, 'open'],
+    ['due since it exists', null, true, 'open'],
+    ['not due any more', 60, true, 'nothing to do'],
+    ['not due, and was asked for by hand', 60, false, 'open'],
+  ])('when the integration is %s, for a dispatch or not', async (_, seconds, onlyIfDue, kind) => {
+    await test.sql`
+      update integrations set next_sync_at = clock_timestamp() + make_interval(secs => ${seconds}::int)
+      where id = ${integration.id}`
+    const input = { integrationId: integration.id, runId: 'a-run', onlyIfDue }
+    expect(await test.activities.openSyncRun(input)).toMatchObject({ kind })
+    expect(await logsOf(test, integration.id, 'sync')).toHaveLength(kind === 'open' ? 1 : 0)
+  })
+
+  it('for a dispatch twice opens one run, when the first one has ended before the second is asked', async () => {
+    const ask = (runId: string) =>
+      test.activities.openSyncRun({ integrationId: integration.id, runId, onlyIfDue: true })
+    const first = await ask('a-run')
+    if (first.kind !== 'open') throw new Error('no run was opened')
+    const run = { id: first.syncLogId, integrationId: integration.id }
+    await test.sql`update integration_logs set metadata = metadata || '{"enumerated": true}' where id = ${run.id}`
+    await finalise(run)
+    expect(await ask('another-run')).toEqual({ kind: 'nothing to do', reason: 'it is not due any more' })
+    expect(await ask('a-run')).toEqual(first)
+  })
+
   it('names the provider‘s own queue, and says when the listing will be incremental', async () => {
     const byHand = await makeIntegration(test, 'by-hand')
     expect(await open('a-run', byHand)).toMatchObject({ settings: { itemTaskQueue: 'integrations-slow' } })
@@ -153,113 +142,245 @@ describe('opening a run', () => {
   })
 })
 
-describe('a listing', () => {
-  const things = async (session: SyncSession, ...numbers: number[]) => {
-    for (const n of numbers) await session.dispatch(new ThingSynced(session.integration, { n }), n, n)
-  }
-  const list = (run: { id: number; integrationId: number }, attempt = 1) =>
-    runActivity(test.activities.listSyncItems, { integrationId: run.integrationId, syncLogId: run.id }, { attempt })
+describe('what an earlier run left behind, when the next one is opened', () => {
+  const open = (runId = 'a-run') => test.activities.openSyncRun({ integrationId: integration.id, runId })
+  const age = (id: number, seconds: number) =>
+    test.sql`
+      update integration_sync_items set updated_at = clock_timestamp() - ${`${seconds} seconds`}::interval where id = ${id}`
+  const inFlightTooLong = (id: number) =>
+    test.sql`update integration_sync_items set created_at = now() - interval '20 days' where id = ${id}`
 
-  it('stores the items, marks the run as enumerated and names its requests', async () => {
-    const run = await makeRun(test, integration.id, { enumerated: false })
-    lists = async (session) => {
-      await session.integration.request('things?page=1', 'GET', () => ({ ok: true }))
-      await things(session, 1, 2)
-      await session.integration.request('things?page=2', 'GET', () => ({ ok: true }))
-    }
-    expect(await list(run)).toEqual({ listed: 2, duplicatesDropped: 0 })
-    const requests =
-      await test.sql`select id from integration_requests where integration_id = ${integration.id} order by id`
-    expect((await logOf(test, run.id)).metadata).toMatchObject({
-      enumerated: true,
-      listed: 2,
-      request_ids: requests.map(({ id }) => Number(id)),
+  it('an incomplete listing: its rows go, its log is failed and says why, and a new run is opened', async () => {
+    const left = await makeRun(test, integration.id, { enumerated: false })
+    await makeItem(test, left)
+    const opened = await open()
+    expect(opened).toMatchObject({ kind: 'open' })
+    expect(opened).not.toMatchObject({ syncLogId: left.id })
+    expect(await logOf(test, left.id)).toMatchObject({
+      status: 'failed',
+      error: 'the workflow of the run ended before its listing was complete',
     })
-    expect(requests).toHaveLength(2)
-    const rows = await itemsOf(test, run.id)
-    expect(rows.map((row) => row.batchId)).toEqual([
-      (run.metadata as { run_id: string }).run_id,
-      (run.metadata as { run_id: string }).run_id,
+    expect(await itemsOf(test, left.id)).toEqual([])
+    expect(await open()).toEqual(opened)
+  })
+
+  it('an incomplete listing: a due dispatch goes on all the same, whatever plan the failed run leaves', async () => {
+    const left = await makeRun(test, integration.id, { enumerated: false })
+    const input = { integrationId: integration.id, runId: 'a-run', onlyIfDue: true }
+    const opened = await test.activities.openSyncRun(input)
+    expect(opened).toMatchObject({ kind: 'open' })
+    expect((await logOf(test, left.id)).status).toBe('failed')
+    expect(await test.activities.openSyncRun(input)).toEqual(opened)
+  })
+
+  it('a complete listing: it is gone on with, 60 s after its last claim, and no run is opened', async () => {
+    const left = await makeRun(test, integration.id)
+    await makeItem(test, left)
+    await age((await makeItem(test, left, { status: 'processing', attempts: 1, claim: 'dead:1' })).id, 300)
+    await age((await makeItem(test, left, { status: 'processing', attempts: 1, claim: 'dead:2' })).id, 20)
+    await age((await makeItem(test, left, { status: 'processing', attempts: 1 })).id, 1)
+    const opened = await open()
+    expect(opened).toEqual({
+      kind: 'adopted',
+      syncLogId: left.id,
+      waitSeconds: expect.closeTo(40, -0.5),
+      settings: expect.objectContaining({ itemTaskQueue: 'integrations-default' }),
+    })
+    expect(await logsOf(test, integration.id, 'sync')).toEqual([
+      expect.objectContaining({ status: 'processing', metadata: expect.objectContaining({ adopted_by: 'a-run' }) }),
     ])
+    expect(await open()).toMatchObject({ kind: 'adopted', syncLogId: left.id })
   })
 
-  it('uses syncIncremental() where the provider has it', async () => {
-    const incremental = await makeIntegration(test, 'incremental')
-    const run = await makeRun(test, incremental.id, { enumerated: false })
-    lists = (session) => things(session, 1)
-    expect(await list(run)).toMatchObject({ listed: 1 })
+  it('is settled also for a dispatch of what is not due any more', async () => {
+    const left = await makeRun(test, integration.id)
+    await test.sql`update integrations set next_sync_at = now() + interval '1 hour' where id = ${integration.id}`
+    const input = { integrationId: integration.id, runId: 'a-run', onlyIfDue: true }
+    expect(await test.activities.openSyncRun(input)).toMatchObject({ kind: 'adopted', syncLogId: left.id })
   })
 
-  it('that is tried again deletes what the try before stored', async () => {
-    const run = await makeRun(test, integration.id, { enumerated: false })
-    lists = async (session) => {
-      for (let n = 0; n < 500; n += 1) await session.dispatch(new ThingSynced(session.integration, { n }))
-      throw Object.assign(new Error('connection lost'), { code: 'ECONNRESET' })
-    }
-    await expect(list(run)).rejects.toMatchObject({ nonRetryable: false })
-    expect(await itemsOf(test, run.id)).toHaveLength(500)
-    lists = (session) => things(session, 7, 8)
-    await list(run, 2)
-    expect((await itemsOf(test, run.id)).map((row) => row.externalId)).toEqual(['7', '8'])
+  it('a complete listing of which nothing is held: it is gone on with at once', async () => {
+    const left = await makeRun(test, integration.id)
+    await makeItem(test, left)
+    expect(await open()).toMatchObject({ kind: 'adopted', syncLogId: left.id, waitSeconds: 0 })
   })
 
-  it('that is complete is not made again', async () => {
-    const run = await makeRun(test, integration.id, { enumerated: false })
-    lists = (session) => things(session, 1)
-    await list(run)
-    lists = () => {
-      throw new Error('listed again')
-    }
-    expect(await list(run, 2)).toEqual({ listed: 1, duplicatesDropped: 0 })
+  it('a complete listing whose adopter died too is adopted again', async () => {
+    const left = await makeRun(test, integration.id, { adopted_by: 'dead-too' })
+    expect(await open()).toMatchObject({ kind: 'adopted', syncLogId: left.id })
+    expect((await logOf(test, left.id)).metadata).toMatchObject({ adopted_by: 'a-run' })
   })
 
   it.each([
-    ['a lost connection', 1, Object.assign(new Error('lost'), { code: 'ECONNRESET' }), false],
-    ['a lost connection, the second time', 2, Object.assign(new Error('lost'), { code: 'ECONNRESET' }), false],
-    ['a lost connection, the third time', 3, Object.assign(new Error('lost'), { code: 'ECONNRESET' }), true],
-    ['an ordinary error', 1, new Error('a bug'), false],
-    ['a client fault', 1, Object.assign(new Error('no such repository'), { status: 404 }), true],
-    ['a bad argument', 1, new InvalidArgumentException('cursor', 'bad'), true],
-  ])('that throws %s on try %i is final or not', async (_, attempt, error, nonRetryable) => {
-    const run = await makeRun(test, integration.id, { enumerated: false })
-    lists = () => {
-      throw error
-    }
-    await expect(list(run, attempt)).rejects.toMatchObject({ nonRetryable })
+    ['of the dead run', { status: 'processing' }],
+    ['of a run that was finalised long ago', { status: 'partial' }],
+  ])('an item %s that is being retried by hand: no run begins until its retry is over', async (_, values) => {
+    const left = await makeRun(test, integration.id, {}, values)
+    const item = await makeItem(test, left, { status: 'processing', attempts: 4, claim: 'retry-abc:1' })
+    test.starts.runningItems.add(item.id)
+    expect(await open()).toEqual({ kind: 'nothing to do', reason: expect.stringContaining(String(item.id)) })
+    expect(await logsOf(test, integration.id, 'sync')).toHaveLength(1)
+    test.starts.runningItems.delete(item.id)
+    expect(await open()).toMatchObject({ kind: values.status === 'partial' ? 'open' : 'adopted' })
   })
 
-  it('fails without a credential in the message, and without a stack', async () => {
-    const run = await makeRun(test, integration.id, { enumerated: false })
-    lists = () => {
-      throw new Error(`refused ${TOKEN}`)
-    }
-    const failure = await list(run).catch((error: Error) => error)
-    expect(failure).toMatchObject({ message: 'Error: refused [REDACTED]', stack: '' })
-    expect(JSON.stringify(test.lines)).not.toContain(TOKEN)
+  it('items that were in flight for too long are failed, their runs finalised, and that is all', async () => {
+    const left = await makeRun(test, integration.id)
+    const item = await makeItem(test, left, { status: 'processing', attempts: 1, claim: 'dead:1' })
+    await makeItem(test, left, { status: 'success' })
+    await inFlightTooLong(item.id)
+    const reclaimed = { kind: 'reclaimed', syncLogIds: [left.id] }
+    expect(await open()).toEqual(reclaimed)
+    expect(await logOf(test, left.id)).toMatchObject({ status: 'partial' })
+    expect((await itemsOf(test, left.id)).map(({ status }) => status)).toEqual(['failed', 'success'])
+    expect(await logsOf(test, integration.id, 'sync')).toHaveLength(1)
+    // A second try still knows whom to tell of; the run of another workflow begins.
+    expect(await open()).toEqual(reclaimed)
+    expect(await open('another-run')).toMatchObject({ kind: 'open' })
   })
 
-  it('given up leaves a failed log, no item, cursor and last_synced_at as they were, and plans the next run', async () => {
-    await setIntegration(test, integration.id, { syncCursor: 'c1', consecutiveSyncFailures: 1 })
-    const run = await makeRun(test, integration.id, { enumerated: false })
+  it('a backfill, whatever its state, is no business of an ordinary run', async () => {
+    const backfill = await makeRun(test, integration.id, {}, { operation: 'backfill' })
+    const item = await makeItem(test, backfill, { status: 'processing', attempts: 1, claim: 'retry-abc:1' })
+    test.starts.runningItems.add(item.id)
+    expect(await open()).toMatchObject({ kind: 'open' })
+    expect((await logOf(test, backfill.id)).status).toBe('processing')
+  })
+
+  it('is found without a walk over the years: the newest runs are read off the index, and no others', async () => {
+    await test.sql`
+      insert into integrations (provider, name, credentials)
+      select 'acme', 'one of many', 'sealed' from generate_series(1, 50)`
+    await test.sql`
+      insert into integration_logs (integration_id, operation, direction, status, metadata)
+      select i.id, 'sync', 'inbound', 'success', '{"run_id":"x","enumerated":true}'
+      from generate_series(1, 200) as run cross join integrations i order by run`
+    await test.sql`analyze integration_logs`
+    const asked: { text: string; parameters: unknown[] }[] = []
+    const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
+    await recentRuns(drizzle(test.sql, { logger: { logQuery } }), test.framework.tables, integration.id, 20)
+    const [query] = asked
+    const plan = await test.sql.unsafe(`explain (analyze, costs off) ${query?.text}`, query?.parameters as never[])
+    const lines = plan.map((row) => String(row['QUERY PLAN'])).join('\n')
+    expect(lines).toMatch(/Index Scan Backward using integration_logs_operation_idx .*rows=20/)
+    expect(lines).not.toContain('Sort')
+  })
+})
+
+describe('taking over a run whose workflow is gone', () => {
+  const takeOver = (run: { id: number }) =>
+    test.activities.takeOverSyncRun({ integrationId: integration.id, syncLogId: run.id })
+  const stateOf = async (run: { id: number }) =>
+    (await itemsOf(test, run.id)).map(({ status, attempts, claim }) => [status, attempts, claim])
+
+  it('gives back what its batches held, keeps what is held by the adopter or by a living retry, and counts', async () => {
+    const run = await makeRun(test, integration.id, { adopted_by: 'adopter', listed: 9 })
+    const held = { status: 'processing' } as const
+    await makeItem(test, run, { status: 'success', attempts: 1 })
+    await makeItem(test, run, { status: 'failed', attempts: 3 })
+    await makeItem(test, run, { status: 'skipped', attempts: 3 })
     await makeItem(test, run)
-    const told = vi.fn()
-    listen(test, 'SyncCompleted', told)
-    const fail = () =>
-      test.activities.failSyncRun({ integrationId: integration.id, syncLogId: run.id, reason: 'it broke' })
-    await fail()
-    expect(await logOf(test, run.id)).toMatchObject({ status: 'failed', error: 'it broke' })
-    expect(await itemsOf(test, run.id)).toEqual([])
-    const times = await timesOf()
-    expect(times).toMatchObject({ cursor: 'c1', lastSyncedAt: null, failures: 2 })
-    expect(times.nextInMinutes).toBeCloseTo(2 * INTERVAL_MINUTES, 1)
-    await fail()
-    expect((await timesOf()).failures).toBe(2)
-    expect(told).not.toHaveBeenCalled()
+    await makeItem(test, run, { ...held, attempts: 1, claim: 'dead:1:2' })
+    const later = await makeItem(test, run, { ...held, attempts: 2, claim: 'dead:2' })
+    const waits = await makeItem(test, run, { ...held, attempts: 2 })
+    await makeItem(test, run, { ...held, attempts: 1, claim: 'adopter:1' })
+    const retried = await makeItem(test, run, { ...held, attempts: 4, claim: 'retry-abc:1' })
+    test.starts.runningItems.add(retried.id)
+    const taken = {
+      listed: 9,
+      succeeded: 1,
+      failed: 2,
+      pending: 2,
+      waiting: [
+        { id: later.id, seconds: expect.closeTo(10, -0.5) },
+        { id: waits.id, seconds: expect.closeTo(30, -0.5) },
+      ],
+    }
+    const state = [
+      ['success', 1, null],
+      ['failed', 3, null],
+      ['skipped', 3, null],
+      ['pending', 0, null],
+      ['pending', 0, null],
+      ['processing', 1, null],
+      ['processing', 2, null],
+      ['processing', 1, 'adopter:1'],
+      ['processing', 4, 'retry-abc:1'],
+    ]
+    expect(await takeOver(run)).toEqual(taken)
+    expect(await stateOf(run)).toEqual(state)
+    expect(await takeOver(run)).toEqual(taken)
+    expect(await stateOf(run)).toEqual(state)
+  })
+
+  it.each(['sync', 'backfill'])('gives back what a %s itself lost, when it asks for old claims', async (operation) => {
+    const run = await makeRun(test, integration.id, { run_id: 'own' }, { operation })
+    const lost = await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'own:1' })
+    await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'own:2' })
+    const retried = await makeItem(test, run, { status: 'processing', attempts: 4, claim: 'retry-abc:1' })
+    test.starts.runningItems.add(retried.id)
+    await test.sql`
+      update integration_sync_items set updated_at = clock_timestamp() - interval '61 seconds'
+      where id in (${lost.id}, ${retried.id})`
+    const input = { integrationId: integration.id, syncLogId: run.id, olderThanSeconds: 60 }
+    expect(await test.activities.takeOverSyncRun(input)).toMatchObject({ pending: 1, waiting: [] })
+    expect(await stateOf(run)).toEqual([
+      ['pending', 0, null],
+      ['processing', 1, 'own:2'],
+      ['processing', 4, 'retry-abc:1'],
+    ])
+  })
+
+  it('gives back what a dead retry by hand held, too, in an attempt or between two', async () => {
+    const run = await makeRun(test, integration.id, { adopted_by: 'adopter' })
+    await makeItem(test, run, { status: 'processing', attempts: 4, claim: 'retry-abc:1' })
+    await makeItem(test, run, { status: 'processing', attempts: 4, claim: 'retry-abc:waiting' })
+    await takeOver(run)
+    expect(await stateOf(run)).toEqual([
+      ['processing', 3, null],
+      ['processing', 4, null],
+    ])
+  })
+
+  it('a wait goes on from where it was: an item that is due has nothing left to wait', async () => {
+    const run = await makeRun(test, integration.id, { adopted_by: 'adopter' })
+    const { id } = await makeItem(test, run, { status: 'processing', attempts: 2, claim: 'dead:1' })
+    await test.sql`update integration_sync_items set updated_at = now() - interval '61 seconds' where id = ${id}`
+    expect(await takeOver(run)).toMatchObject({ waiting: [{ id, seconds: 0 }] })
+  })
+
+  it.each([
+    ['not adopted', {}, {}],
+    ['over', { adopted_by: 'adopter' }, { status: 'cancelled' }],
+  ])('of a run that is %s changes nothing', async (_, metadata, values) => {
+    const run = await makeRun(test, integration.id, metadata, values)
+    await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'living:1' })
+    await takeOver(run)
+    expect(await stateOf(run)).toEqual([['processing', 1, 'living:1']])
+  })
+
+  it('a batch of the dead workflow that comes late settles nothing', async () => {
+    const run = await makeRun(test, integration.id, { adopted_by: 'adopter' })
+    const item = await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'dead:1' })
+    await takeOver(run)
+    const late = {
+      id: item.id,
+      attempts: 1,
+      claim: 'dead:1',
+      status: 'success',
+      uncounted: false,
+      waitsFor: null,
+    } as const
+    const settled = await settleItems(test.framework.db, test.framework.tables, [
+      { ...late, error: null, failure: null },
+    ])
+    expect(settled.size).toBe(0)
+    expect(await stateOf(run)).toEqual([['pending', 0, null]])
   })
 })
 
 describe('finalising a run', () => {
-  it('F1: changes nothing while an item is not terminal', async () => {
+  it('changes nothing while an item is not terminal', async () => {
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { status: 'success' })
     await makeItem(test, run, { status: 'pending' })
@@ -274,7 +395,7 @@ describe('finalising a run', () => {
     expect(await timesOf()).toMatchObject({ lastSyncedAt: null, nextInMinutes: null })
   })
 
-  it('F1: changes nothing before the listing is complete', async () => {
+  it('changes nothing before the listing is complete', async () => {
     const run = await makeRun(test, integration.id, { enumerated: false })
     await makeItem(test, run, { status: 'success', checkpointValue: 'c9' })
     expect(await finalise(run)).toEqual({ kind: 'not this time', reason: 'the listing is not complete' })
@@ -282,14 +403,14 @@ describe('finalising a run', () => {
     expect((await timesOf()).cursor).toBeNull()
   })
 
-  it('F1: looks at rows of this run only', async () => {
+  it('looks at rows of this run only', async () => {
     const [run, other] = [await makeRun(test, integration.id), await makeRun(test, integration.id)]
     await makeItem(test, other, { status: 'pending' })
     await makeItem(test, run, { status: 'success' })
     expect(await finalise(run)).toMatchObject({ kind: 'finalised', succeeded: 1 })
   })
 
-  it('F2: reduces the checkpoints of success and skipped rows, in id order, to the cursor', async () => {
+  it('reduces the checkpoints of success and skipped rows, in id order, to the cursor', async () => {
     const reduced = vi.fn((checkpoints: readonly Json[]) => checkpoints.at(-1) ?? null)
     const key = `reducing-${integration.id}`
     test.integrations.register(
@@ -309,7 +430,7 @@ describe('finalising a run', () => {
   it.each([
     ['no checkpoint', [null, null]],
     ['no item at all', []],
-  ])('F2: leaves the cursor with %s', async (_, checkpoints) => {
+  ])('leaves the cursor with %s', async (_, checkpoints) => {
     await setIntegration(test, integration.id, { syncCursor: 'c1' })
     const run = await makeRun(test, integration.id)
     for (const checkpointValue of checkpoints) await makeItem(test, run, { status: 'success', checkpointValue })
@@ -317,7 +438,7 @@ describe('finalising a run', () => {
     expect((await timesOf()).cursor).toBe('c1')
   })
 
-  it('F2: one failed item of this run holds the cursor', async () => {
+  it('one failed item of this run holds the cursor', async () => {
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { status: 'success', checkpointValue: 'c2' })
     await makeItem(test, run, { status: 'failed', checkpointValue: 'c1' })
@@ -332,7 +453,7 @@ describe('finalising a run', () => {
     ['a later success of another external id', { status: 'success', externalId: 'y' }, 'held'],
     ['a later success of another class', { status: 'success', externalId: 'x', eventClass: 'test.other' }, 'held'],
   ] as const)(
-    'F2: an unresolved failure of an earlier run and %s: the cursor is held or released',
+    'an unresolved failure of an earlier run and %s: the cursor is held or released',
     async (_, later, expected) => {
       const earlier = await makeRun(test, integration.id, {}, { status: 'partial' })
       await makeItem(test, earlier, { status: 'failed', externalId: 'x', checkpointValue: 'c1' })
@@ -344,7 +465,7 @@ describe('finalising a run', () => {
     },
   )
 
-  it('F2: a failure without an external id holds the cursor until its own row is resolved', async () => {
+  it('a failure without an external id holds the cursor until its own row is resolved', async () => {
     const earlier = await makeRun(test, integration.id, {}, { status: 'partial' })
     const failed = await makeItem(test, earlier, { status: 'failed', externalId: null })
     const first = await makeRun(test, integration.id)
@@ -358,7 +479,7 @@ describe('finalising a run', () => {
     expect((await timesOf()).cursor).toBe('c3')
   })
 
-  it('F2: a success before the failure does not resolve it', async () => {
+  it('a success before the failure does not resolve it', async () => {
     const earliest = await makeRun(test, integration.id, {}, { status: 'success' })
     await makeItem(test, earliest, { status: 'success', externalId: 'x' })
     const earlier = await makeRun(test, integration.id, {}, { status: 'partial' })
@@ -381,7 +502,7 @@ describe('finalising a run', () => {
       '2026-01-01T23:30:00-01:00',
     ],
     ['a fraction of a second earlier', '2026-01-02T00:00:00Z', '2026-01-02T00:00:00.5Z', '2026-01-02T00:00:00.5Z'],
-  ])('F3: only moves forward: the cursor is %s', async (_, syncCursor, checkpointValue, cursor) => {
+  ])('only moves forward: the cursor is %s', async (_, syncCursor, checkpointValue, cursor) => {
     await setIntegration(test, integration.id, { syncCursor })
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { status: 'success', checkpointValue })
@@ -389,7 +510,7 @@ describe('finalising a run', () => {
     expect((await timesOf()).cursor).toBe(cursor)
   })
 
-  it('F4: a cursor that was set after the run began stays', async () => {
+  it('a cursor that was set after the run began stays', async () => {
     await setIntegration(test, integration.id, { syncCursor: 'c5' })
     const run = await makeRun(test, integration.id)
     await integration.updateSyncCursor('c1')
@@ -402,7 +523,7 @@ describe('finalising a run', () => {
     expect((await timesOf()).cursor).toBe('c9')
   })
 
-  it('F4: a reset cursor stays null', async () => {
+  it('a reset cursor stays null', async () => {
     const run = await makeRun(test, integration.id)
     await integration.updateSyncCursor(null)
     await makeItem(test, run, { status: 'success', checkpointValue: 'c9' })
@@ -410,7 +531,7 @@ describe('finalising a run', () => {
     expect((await timesOf()).cursor).toBeNull()
   })
 
-  it('F5: happens once, also when two do it at the same moment', async () => {
+  it('happens once, also when two do it at the same moment', async () => {
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { status: 'failed' })
     const results = await Promise.all(Array.from({ length: 6 }, () => finalise(run)))
@@ -428,7 +549,7 @@ describe('finalising a run', () => {
     [{ success: 1, failed: 1, skipped: 0 }, 'partial'],
     [{ success: 0, failed: 1, skipped: 1 }, 'partial'],
     [{ success: 0, failed: 3, skipped: 0 }, 'failed'],
-  ])('F6: with %j is %s', async (counts, status) => {
+  ])('with %j is %s', async (counts, status) => {
     const run = await makeRun(test, integration.id, { request_ids: [5, 6], duplicates_dropped: 2 })
     for (const [each, count] of Object.entries(counts))
       for (let n = 0; n < count; n += 1) await makeItem(test, run, { status: each as 'success' })
@@ -438,6 +559,7 @@ describe('finalising a run', () => {
       succeeded: counts.success,
       failed: counts.failed,
       skipped: counts.skipped,
+      fullListing: false,
     })
     expect(await logOf(test, run.id)).toMatchObject({
       status,
@@ -452,7 +574,7 @@ describe('finalising a run', () => {
     })
   })
 
-  it('F7: clean sets last_synced_at to now, the counter to 0, and clears staleness', async () => {
+  it('clean sets last_synced_at to now, the counter to 0, and clears staleness', async () => {
     await setIntegration(test, integration.id, { consecutiveSyncFailures: 4, syncStaleAlertedAt: new Date() })
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { status: 'success' })
@@ -463,13 +585,19 @@ describe('finalising a run', () => {
     expect(times.nextInMinutes).toBeCloseTo(INTERVAL_MINUTES, 1)
   })
 
-  it('F7: an empty listing is clean', async () => {
+  it('an empty listing is clean', async () => {
     const run = await makeRun(test, integration.id)
-    expect(await finalise(run)).toEqual({ kind: 'finalised', status: 'success', succeeded: 0, failed: 0, skipped: 0 })
+    expect(await finalise(run)).toMatchObject({
+      kind: 'finalised',
+      status: 'success',
+      succeeded: 0,
+      failed: 0,
+      skipped: 0,
+    })
     expect(await timesOf()).toMatchObject({ failures: 0, syncedSecondsAgo: expect.any(Number) })
   })
 
-  it('F7: a run with failures leaves last_synced_at', async () => {
+  it('a run with failures leaves last_synced_at', async () => {
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { status: 'failed' })
     await finalise(run)
@@ -484,7 +612,7 @@ describe('finalising a run', () => {
     [4, 16],
     [5, 16],
     [500, 16],
-  ])('F8: after %i failed runs before, a failed one waits %i intervals', async (before, multiplier) => {
+  ])('after %i failed runs before, a failed one waits %i intervals', async (before, multiplier) => {
     await setIntegration(test, integration.id, { consecutiveSyncFailures: before })
     const run = await makeRun(test, integration.id)
     await makeItem(test, run, { status: 'failed' })
@@ -493,7 +621,7 @@ describe('finalising a run', () => {
     expect((await timesOf()).nextInMinutes).toBeCloseTo(INTERVAL_MINUTES * multiplier, 1)
   })
 
-  it('F8: without an interval plans nothing, with one of its own that one', async () => {
+  it('without an interval plans nothing, with one of its own that one', async () => {
     const byHand = await makeIntegration(test, 'by-hand')
     await setIntegration(test, byHand.id, { nextSyncAt: new Date() })
     await finalise(await makeRun(test, byHand.id))

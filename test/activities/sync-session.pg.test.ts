@@ -1,9 +1,9 @@
 /** What a provider's sync() may hand in, and which rows come of it. */
 import { Context } from '@temporalio/activity'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Listing } from '../../src/activities/sync-runs.ts'
 import { SyncItemEvent } from '../../src/providers/events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import type { MappedModel } from '../../src/providers/mapped-model.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -25,6 +25,19 @@ class Dated extends SyncItemEvent<unknown> {
   static override readonly version = 3
 }
 
+const unasked = (): never => {
+  throw new Error('a listing asks no model')
+}
+const thing: MappedModel = {
+  type: 'thing',
+  of: unasked,
+  find: unasked,
+  findMany: unasked,
+  create: unasked,
+  update: unasked,
+  scan: unasked,
+}
+
 let database: TestDatabase
 let test: TestIntegrations
 let integration: Integration
@@ -36,6 +49,7 @@ beforeAll(async () => {
     providers: {
       acme: syncProvider((session) => lists(session), { syncItemEvents: () => [ThingSynced, OtherSynced, Dated] }),
     },
+    models: { thing },
     config: { sync: { max_items_per_batch: 3 } },
   })
   integration = await makeIntegration(test, 'acme')
@@ -126,7 +140,7 @@ describe('dispatch', () => {
 
   it('takes a payload of exactly 1 MiB', async () => {
     const { listing } = await list((session) => session.dispatch(new OtherSynced(integration, 'x'.repeat(1_048_574))))
-    expect(listing).toEqual({ listed: 1, duplicatesDropped: 0 })
+    expect(listing).toEqual({ kind: 'listed', listed: 1, duplicatesDropped: 0 })
   })
 
   it('keeps the order of calls that nobody awaits, and stores the rest at the end', async () => {
@@ -162,7 +176,7 @@ describe('dispatch', () => {
       await session.dispatch(thing(7), null, 'a')
       expect([session.count, session.duplicatesDropped, session.isEmpty]).toEqual([5, 2, false])
     })
-    expect(listing).toEqual({ listed: 5, duplicatesDropped: 2 })
+    expect(listing).toEqual({ kind: 'listed', listed: 5, duplicatesDropped: 2 })
     const data = (await itemsOf(test, runId)).map((row) => (row.payload as { data: unknown }).data)
     expect(data).toEqual([{ n: 1 }, 3, { n: 4 }, { n: 5 }, { n: 6 }])
     expect((await logOf(test, runId)).metadata).toMatchObject({ duplicates_dropped: 2, listed: 5, enumerated: true })
@@ -212,6 +226,111 @@ describe('dispatch', () => {
   })
 })
 
+describe('bookmark', () => {
+  const positionOf = async (runId: number) =>
+    ((await logOf(test, runId)).metadata as { bookmark?: { position: unknown } }).bookmark?.position
+
+  it.each([
+    ['null', null],
+    ['undefined', undefined],
+    ['a Date', new Date(0)],
+    ['a function', () => 1],
+    ['64 KiB and a byte', 'x'.repeat(65_535)],
+    ['a text with U+0000', 'a\0b'],
+    ['half a surrogate pair', { page: 'a\ud83d' }],
+  ])('refuses %s at once and says what is allowed', async (_, position) => {
+    const { runId } = await list(async (session) => {
+      await expect(session.bookmark(position as never)).rejects.toMatchObject({
+        code: 'invalid_argument',
+        argument: 'position',
+        message: expect.stringContaining('any JSON value but null of at most 65536 bytes is allowed'),
+      })
+    })
+    expect(await positionOf(runId)).toBeUndefined()
+  })
+
+  it.each([
+    ['0', 0],
+    ['false', false],
+    ['the empty text', ''],
+    ['an object', { page: 2, after: null }],
+    ['a text that looks escaped', '\\u0000'],
+    ['64 KiB', 'x'.repeat(65_534)],
+  ])('keeps %s as it is', async (_, position) => {
+    await list(async (session) => {
+      await session.bookmark(position)
+      expect(await positionOf(session.syncLogId)).toEqual(position)
+    })
+  })
+
+  it('stores what is buffered, and says how far it goes, at once with it', async () => {
+    await list(async (session) => {
+      await session.bookmark('nothing yet')
+      const empty = { position: 'nothing yet', item_id: 0, count: 0, duplicates: 0 }
+      expect((await logOf(test, session.syncLogId)).metadata).toMatchObject({ bookmark: empty })
+      for (const id of ['a', 'b', 'a']) await session.dispatch(new OtherSynced(integration, 1), null, id)
+      await session.bookmark('two')
+      const rows = await itemsOf(test, session.syncLogId)
+      expect(rows.map(({ externalId }) => externalId)).toEqual(['a', 'b'])
+      const two = { position: 'two', item_id: rows[1]?.id, count: 2, duplicates: 1 }
+      expect((await logOf(test, session.syncLogId)).metadata).toMatchObject({ bookmark: two })
+      await session.bookmark('three')
+      const three = { ...two, position: 'three' }
+      expect((await logOf(test, session.syncLogId)).metadata).toMatchObject({ bookmark: three })
+    })
+  })
+
+  it('that nobody awaits keeps its place between the items', async () => {
+    const runId = await failing(async (session) => {
+      void session.dispatch(new OtherSynced(integration, 1), null, 'before')
+      void session.bookmark('here')
+      for (let n = 0; n < 500; n += 1) void session.dispatch(new OtherSynced(integration, n), null, n)
+      throw new Error('the next page was missing')
+    })
+    const rows = await itemsOf(test, runId)
+    expect((await logOf(test, runId)).metadata).toMatchObject({
+      bookmark: { position: 'here', item_id: rows[0]?.id, count: 1 },
+    })
+    lists = () => {}
+    await attempt({ id: runId }, 2)
+    expect((await itemsOf(test, runId)).map(({ externalId }) => externalId)).toEqual(['before'])
+  })
+
+  it('and fullListing() throw SyncSessionClosed once sync() has returned', async () => {
+    let kept: SyncSession | undefined
+    const { runId } = await list((session) => {
+      kept = session
+    })
+    await expect(kept?.bookmark('late')).rejects.toMatchObject({ code: 'sync_session_closed' })
+    expect(() => kept?.fullListing()).toThrow(expect.objectContaining({ code: 'sync_session_closed' }))
+    expect(await positionOf(runId)).toBeUndefined()
+  })
+})
+
+describe('fullListing', () => {
+  it.each([
+    ['without a model', [] as [], { internal_type: null }],
+    ['with a registered model', ['thing'] as [string], { internal_type: 'thing' }],
+  ])('%s is noted in the log', async (_, args, full_listing) => {
+    const { runId } = await list((session) => session.fullListing(...args))
+    expect((await logOf(test, runId)).metadata).toMatchObject({ full_listing })
+  })
+
+  it('refuses a model that is not registered, and names those that are', async () => {
+    const { runId } = await list((session) => {
+      expect(() => session.fullListing('thnig')).toThrow(
+        expect.objectContaining({ argument: 'internalType', message: expect.stringContaining('thing') }),
+      )
+    })
+    expect((await logOf(test, runId)).metadata).not.toHaveProperty('full_listing')
+  })
+
+  it('that was not called leaves nothing', async () => {
+    const { runId } = await list(() => {})
+    expect((await logOf(test, runId)).metadata).not.toHaveProperty('full_listing')
+  })
+})
+
 describe('a session', () => {
   it('knows its run, its cursor and its signal', async () => {
     const cursor = { page: 4 }
@@ -222,7 +341,7 @@ describe('a session', () => {
       expect(session.cursor()).toEqual(cursor)
       expect(session.signal.aborted).toBe(false)
     }
-    await runActivity(test.activities.listSyncItems, { integrationId: integration.id, syncLogId: run.id })
+    await runActivity(test.activities.listSyncItems, { integrationId: integration.id, syncLogId: run.id, attempt: 1 })
   })
 
   it('of a cancelled listing refuses further items', async () => {
@@ -235,7 +354,7 @@ describe('a session', () => {
     }
     const listing = runActivity(
       test.activities.listSyncItems,
-      { integrationId: integration.id, syncLogId: run.id },
+      { integrationId: integration.id, syncLogId: run.id, attempt: 1 },
       {
         onStart: (stop) => {
           cancel = stop
@@ -247,17 +366,23 @@ describe('a session', () => {
   })
 })
 
-async function list(work: typeof lists): Promise<{ runId: number; listing: Listing }> {
+async function list(work: typeof lists): Promise<{ runId: number; listing: { kind: 'listed'; listed: number } }> {
   const run = await makeRun(test, integration.id, { enumerated: false })
   lists = work
-  const input = { integrationId: integration.id, syncLogId: run.id }
-  return { runId: run.id, listing: await runActivity(test.activities.listSyncItems, input) }
+  const listing = await attempt(run, 1)
+  if (listing.kind !== 'listed') throw new Error('the listing was deferred')
+  return { runId: run.id, listing }
 }
 
 async function failing(work: typeof lists): Promise<number> {
   const run = await makeRun(test, integration.id, { enumerated: false })
   lists = work
-  const input = { integrationId: integration.id, syncLogId: run.id }
-  await expect(runActivity(test.activities.listSyncItems, input)).rejects.toThrow()
+  await expect(attempt(run, 1)).rejects.toThrow()
   return run.id
+}
+
+/** One try of the run's listing. */
+function attempt(run: { id: number }, number: number) {
+  const input = { integrationId: integration.id, syncLogId: run.id, attempt: number }
+  return runActivity(test.activities.listSyncItems, input)
 }

@@ -1,16 +1,17 @@
 /** Each route × each way of calling: who gets what. Rule: docs/behaviour/access.md. */
+import { eq } from 'drizzle-orm'
 import { Hono } from 'hono'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import { middlewareOf } from '../../src/api/middleware.ts'
-import type { ReconcilesWebhooks } from '../../src/providers/provider.ts'
+import type { HasBackfill, ReconcilesWebhooks } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
-import { CREDENTIALS, sign, webhookProvider } from '../support/providers.ts'
-import { makeIntegration, makeWebhook } from '../support/rows.ts'
+import { CREDENTIALS, sign, syncProvider, webhookProvider } from '../support/providers.ts'
+import { makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
 
 /**
  * Ways of calling: nobody, tokens (read, operate, wrong), sessions (read, operate, operate without a CSRF token, operate from a
@@ -43,6 +44,24 @@ const MATRIX = `
   GET api/webhook     401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
   POST api/replay     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   POST api/replay/id  401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
+  POST api/sync       401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
+  GET api/sync        401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  POST api/pause      401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
+  POST api/resume     401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
+  POST api/cancel     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  POST api/backfill   401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
+  POST api/sample     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  PUT api/cursor      401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  DELETE api/cursor   401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  PUT api/interval    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  DELETE api/interval 401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  GET api/sync-runs   401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  GET api/sync-run    401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  POST api/finalise   401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  GET api/sync-items  401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  GET api/sync-item   401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  POST api/retry      401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
+  POST api/skip       401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
   GET web             401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
   POST web            401    403   200    401    403     200       200       403       200 401 401 401    200   401    401     403      401
@@ -76,6 +95,9 @@ let otherId: number
 let listingId: number
 /** Settled, so that it can be replayed. */
 let webhookId: number
+let syncedId: number
+let runId: number
+let itemId: number
 /** How far the clock is off; a link made an hour ago has expired by now. */
 let offsetMs = 0
 
@@ -87,7 +109,12 @@ beforeAll(async () => {
     reconcileLookbackSeconds: 60,
     missedWebhooks: () => expect.unreachable('the workflow asks'),
   }
-  const shared = { providers: { acme: webhookProvider(), listing }, encryptionKeys: encryptionKey('shared'), clock }
+  const synced: HasBackfill = { ...syncProvider(() => {}), syncWindow: () => expect.unreachable('the workflow asks') }
+  const shared = {
+    providers: { acme: webhookProvider(), listing, synced },
+    encryptionKeys: encryptionKey('shared'),
+    clock,
+  }
   const tokens = { operator: { tokens: TOKENS } }
   places = {
     tokens: place(testIntegrations(database.url, { ...shared, baseUrl: BASE_URL, config: tokens })),
@@ -98,6 +125,10 @@ beforeAll(async () => {
   otherId = (await makeIntegration(places.tokens.test, 'acme')).id
   listingId = (await makeIntegration(places.tokens.test, 'listing')).id
   webhookId = (await makeWebhook(places.tokens.test, id, { status: 'processed', attempts: 1 })).id
+  syncedId = (await makeIntegration(places.tokens.test, 'synced')).id
+  const run = await makeRun(places.tokens.test, syncedId, {}, { status: 'partial' })
+  runId = run.id
+  itemId = (await makeItem(places.tokens.test, run, { status: 'failed' })).id
 })
 
 afterAll(async () => {
@@ -109,7 +140,11 @@ function place(test: TestIntegrations): Place {
   const { integrations, framework } = test
   Object.assign(framework, { temporal: { ...framework.temporal, check: async () => {} } })
   const reconciled = { integrations: 1, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0 }
-  Object.assign(framework.workflows, { runReconciliation: async () => reconciled })
+  Object.assign(framework.workflows, {
+    runReconciliation: async () => reconciled,
+    // There is always a run to resume.
+    resumeSync: async () => true,
+  })
   const behind = (name: string): Hono => {
     const app = new Hono()
     for (const action of ['authorize', 'revoke']) {
@@ -205,6 +240,11 @@ async function statusOf(route: string, caller: string): Promise<number> {
   const { kind, headers, peer, csrfToken, query = '' } = await bring(caller, method)
   const { test, api, guarded } = places[kind]
   const target = method === 'DELETE' ? (await makeIntegration(test, 'acme')).id : id
+  // Only who cancels meets a run: a cursor is not set beneath one.
+  if (name === 'api/cancel') test.starts.running.add(syncedId)
+  else test.starts.running.delete(syncedId)
+  // Each caller meets one that has failed: a skip is for good.
+  if (name === 'api/skip') await setItem(test, itemId, 'failed')
   const app = guarded[name] ?? api
   const form = (fields: Record<string, string>) => ({
     body: new URLSearchParams({ ...fields, ...(csrfToken === undefined ? {} : { csrf_token: csrfToken }) }).toString(),
@@ -233,6 +273,30 @@ async function statusOf(route: string, caller: string): Promise<number> {
     'api/webhook': { path: `${API}/webhooks/${webhookId}` },
     'api/replay': { path: `${API}/webhooks/replay`, ...json({ integration: otherId }) },
     'api/replay/id': { path: `${API}/webhooks/${webhookId}/replay` },
+    'api/sync': { path: `${API}/integrations/${syncedId}/sync` },
+    'api/pause': { path: `${API}/integrations/${syncedId}/pause` },
+    'api/resume': { path: `${API}/integrations/${syncedId}/resume` },
+    'api/cancel': { path: `${API}/integrations/${syncedId}/cancel` },
+    'api/backfill': {
+      path: `${API}/integrations/${syncedId}/backfill`,
+      ...json({ from: '2021-06-01T12:00:00Z', to: '2021-06-02T12:00:00Z' }),
+    },
+    'api/sample': { path: `${API}/integrations/${syncedId}/sample` },
+    'api/cursor': {
+      path: `${API}/integrations/${syncedId}/cursor`,
+      ...(method === 'PUT' ? json({ cursor: 'a' }) : {}),
+    },
+    'api/interval': {
+      path: `${API}/integrations/${syncedId}/interval`,
+      ...(method === 'PUT' ? json({ minutes: 5 }) : {}),
+    },
+    'api/sync-runs': { path: `${API}/sync-runs` },
+    'api/sync-run': { path: `${API}/sync-runs/${runId}` },
+    'api/finalise': { path: `${API}/sync-runs/${runId}/finalise` },
+    'api/sync-items': { path: `${API}/sync-items` },
+    'api/sync-item': { path: `${API}/sync-items/${itemId}` },
+    'api/retry': { path: `${API}/sync-items/${itemId}/retry` },
+    'api/skip': { path: `${API}/sync-items/${itemId}/skip` },
     'api/unknown': { path: `${API}/nothing` },
   }
   const oauth: (typeof routes)[string] = {
@@ -255,6 +319,10 @@ async function statusOf(route: string, caller: string): Promise<number> {
     from(peer),
   )
   return response.status
+}
+
+async function setItem({ framework: { db, tables } }: TestIntegrations, item: number, status: 'failed'): Promise<void> {
+  await db.update(tables.syncItems).set({ status }).where(eq(tables.syncItems.id, item))
 }
 
 it.each(ROWS)('%s', async (route, expected) => {

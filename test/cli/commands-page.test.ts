@@ -9,6 +9,7 @@ const terminal: Terminal = {
   out: () => {},
   err: () => {},
   isInteractive: false,
+  columns: () => 80,
   prompts: {} as never,
   stdin: async () => '',
 }

@@ -34,7 +34,11 @@ async function offered(...lines: string[]): Promise<string[][]> {
 describe('bash', () => {
   it.each<[string, string[]]>([
     ['integrations mi', ['migrate']],
-    ['integrations s', ['schedules', 'show', 'sync', 'show-webhook']],
+    [
+      'integrations s',
+      ['schedules', 'show', 'sync', 'sync-progress', 'show-sync-run', 'skip-sync-item', 'show-webhook'],
+    ],
+    ['integrations list-sync-runs --status p', ['processing', 'partial']],
     ['integrations migrate --d', ['--dry-run']],
     ['integrations integrations:migrate --d', ['--dry-run']],
     ['integrations --json migrate --d', ['--dry-run']],

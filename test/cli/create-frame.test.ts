@@ -43,6 +43,7 @@ async function act({ work = async () => DONE, words = [], isInteractive = false,
         err += text
       },
       isInteractive,
+      columns: () => 80,
       prompts: {} as never,
       stdin: async () => '',
     },

@@ -37,6 +37,7 @@ export async function runCommand(
       err += text
     },
     isInteractive: options.answers !== undefined,
+    columns: () => 80,
     prompts: scripted(options),
     stdin: async () => options.stdin ?? '',
   }

@@ -104,12 +104,12 @@ describe('listings', () => {
       withConfig({ sync: { job_timeout: 60 } }, lists, (long) =>
         whileWorking(short, () =>
           whileWorking(long, async () => {
-            const patient = (await startSync(long)).run
-            const { run } = await startSync(short)
-            await vi.waitFor(async () => expect(await attemptOf(run)).toBe(2), SOON)
-            expect(await attemptOf(patient)).toBe(1)
+            const patient = await startSync(long)
+            const { id } = await startSync(short)
+            await vi.waitFor(async () => expect(await attemptsOf(short, id)).toBe(2), SOON)
+            expect(await attemptsOf(long, patient.id)).toBe(1)
             release()
-            expect(await patient.result()).toMatchObject({ kind: 'finalised', status: 'success' })
+            expect(await patient.run.result()).toMatchObject({ kind: 'finalised', status: 'success' })
           }),
         ),
       ),
@@ -122,12 +122,12 @@ describe('listings', () => {
       withConfig({ sync: { job_timeout: 1, lock_ttl: 60 } }, lists, (long) =>
         whileWorking(short, () =>
           whileWorking(long, async () => {
-            const patient = (await startSync(long)).run
+            const patient = await startSync(long)
             const { id, run } = await startSync(short)
             await expect(run.result()).rejects.toThrow()
             const [log] = await short.sql`select status from integration_logs where integration_id = ${id}`
             expect(log).toEqual({ status: 'failed' })
-            await vi.waitFor(async () => expect(await attemptOf(patient)).toBe(2), SOON)
+            await vi.waitFor(async () => expect(await attemptsOf(long, patient.id)).toBe(2), SOON)
             release()
           }),
         ),
@@ -201,7 +201,10 @@ async function queueOf(workflow: WorkflowHandle): Promise<string> {
   return (await workflow.describe()).taskQueue
 }
 
-/** Of the activity that a run waits for; null while it waits for none. */
-async function attemptOf(run: WorkflowHandle): Promise<number | null> {
-  return (await run.describe()).raw.pendingActivities?.[0]?.attempt ?? null
+/** How often the provider was asked for a listing. */
+async function attemptsOf(host: Host, id: number): Promise<number> {
+  const [log] = await host.sql`
+    select (metadata ->> 'listing_attempt')::int as attempts from integration_logs
+    where integration_id = ${id} and operation = 'sync'`
+  return log?.attempts ?? 0
 }

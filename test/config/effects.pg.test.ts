@@ -8,7 +8,7 @@ import { createApi } from '../../src/api/app.ts'
 import type { CacheStore } from '../../src/cache/store.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import { RateLimit } from '../../src/core/rate-limit.ts'
-import type { LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
+import type { IntegrationRow, LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationsOptions } from '../../src/integrations.ts'
 import { mappedTable } from '../../src/operations/mapped-table.ts'
 import { recoverWebhooks } from '../../src/operations/webhook-recovery.ts'
@@ -254,15 +254,15 @@ describe('syncs', () => {
         { sync: { max_items_per_batch } },
         async (test) => {
           const run = await makeRun(test, (await makeIntegration(test, 'lists')).id, { enumerated: false })
-          const input = { integrationId: run.integrationId, syncLogId: run.id }
-          const { listed } = await runActivity(test.activities.listSyncItems, input)
+          const input = { integrationId: run.integrationId, syncLogId: run.id, attempt: 1 }
+          const listing = await runActivity(test.activities.listSyncItems, input)
           const warned = test.lines.some(({ message }) => message.includes('sync.max_items_per_batch'))
-          return { listed, warned }
+          return { ...listing, warned }
         },
         { providers: { lists } },
       )
-    expect(await listedAt(2)).toEqual({ listed: 3, warned: true })
-    expect(await listedAt(3)).toEqual({ listed: 3, warned: false })
+    expect(await listedAt(2)).toEqual({ kind: 'listed', listed: 3, duplicatesDropped: 0, warned: true })
+    expect(await listedAt(3)).toEqual({ kind: 'listed', listed: 3, duplicatesDropped: 0, warned: false })
   })
 
   effect('sync.failure_backoff_max_multiplier', 'bounds the wait after many failed runs', async () => {
@@ -279,6 +279,59 @@ describe('syncs', () => {
       })
     expect(await minutesAt(2)).toBeCloseTo(2 * INTERVAL_MINUTES, 0)
     expect(await minutesAt(5)).toBeCloseTo(5 * INTERVAL_MINUTES, 0)
+  })
+
+  effect('sync.item_reclaim_after', 'fails what has been in flight for longer', async () => {
+    const statusAt = (item_reclaim_after: number) =>
+      withConfig({ sync: { item_reclaim_after, item_retry_window: 60 } }, async (test) => {
+        const { id } = await makeIntegration(test, 'things')
+        const held = { status: 'processing', createdAt: new Date(Date.now() - 10_000_000) } as const
+        const item = await makeItem(test, await makeRun(test, id), held)
+        await test.activities.openSyncRun({ integrationId: id, runId: 'the-next-one' })
+        return (await itemOf(test, item.id)).status
+      })
+    expect([await statusAt(9_000), await statusAt(11_000)]).toEqual(['failed', 'processing'])
+  })
+
+  effect('sync.stuck_item_after_runs', 'is how many failed runs in a row make an item a stuck one', async () => {
+    const stuckAt = (stuck_item_after_runs: number) =>
+      withConfig({ sync: { stuck_item_after_runs } }, async (test) => {
+        const runs: number[] = []
+        test.integrations.on('SyncItemStuck', ({ consecutiveFailedRuns }) => void runs.push(consecutiveFailedRuns))
+        const { id } = await makeIntegration(test, 'things')
+        for (let failures = 0; failures < 3; failures += 1) {
+          const run = { integrationId: id, syncLogId: (await makeRun(test, id)).id }
+          await makeItem(test, { integrationId: id, id: run.syncLogId }, { status: 'failed', externalId: 'a' })
+          await test.activities.finaliseSyncRun(run)
+          await test.activities.announceSyncRun(run)
+        }
+        return runs
+      })
+    expect(await stuckAt(2)).toEqual([2, 3])
+    expect(await stuckAt(3)).toEqual([3])
+  })
+
+  effect('sync.stale_after_intervals', 'is how many intervals without a clean run make a sync stale', async () => {
+    const staleAt = (table_prefix: string, stale_after_intervals: number) =>
+      dispatched(table_prefix, { sync: { stale_after_intervals } }, { lastSyncedAt: minutesAgo(45) })
+    expect(await staleAt('stale_4_', 4)).toMatchObject({ stale: 1 })
+    expect(await staleAt('stale_5_', 5)).toMatchObject({ stale: 0 })
+  })
+
+  effect('health.degraded_backoff', 'is how many intervals a degraded integration waits', async () => {
+    const startsAt = async (table_prefix: string, degraded_backoff: number) => {
+      const values = { healthStatus: 'degraded', lastSyncedAt: minutesAgo(45) } as const
+      return (await dispatched(table_prefix, { health: { degraded_backoff } }, values)).started
+    }
+    expect([await startsAt('degraded_4_', 4), await startsAt('degraded_5_', 5)]).toEqual([1, 0])
+  })
+
+  effect('health.failing_backoff', 'is how many intervals a failing integration waits', async () => {
+    const startsAt = async (table_prefix: string, failing_backoff: number) => {
+      const values = { healthStatus: 'failing', lastSyncedAt: minutesAgo(45) } as const
+      return (await dispatched(table_prefix, { health: { failing_backoff } }, values)).started
+    }
+    expect([await startsAt('failing_4_', 4), await startsAt('failing_5_', 5)]).toEqual([1, 0])
   })
 })
 
@@ -569,6 +622,23 @@ function recovered(
     const { id } = await makeWebhook(test, (await makeIntegration(test, 'acme')).id, values)
     await recoverWebhooks(test.framework, new AbortController().signal)
     return { jobs: test.starts.webhookJobs.length, status: (await webhookOf(test, id)).status }
+  })
+}
+
+const minutesAgo = (minutes: number): Date => new Date(Date.now() - minutes * 60_000)
+
+/** What a dispatch does with one integration. It is about all rows, so each deployment has tables of its own. */
+function dispatched(
+  table_prefix: string,
+  config: ConfigInput,
+  values: Partial<IntegrationRow>,
+): Promise<{ started: number; stale: number }> {
+  return withConfig({ table_prefix, ...config }, async (test) => {
+    await test.integrations.migrate()
+    await setIntegration(test, (await makeIntegration(test, 'things')).id, values)
+    const { started } = await runActivity(() => test.activities.startDueSyncs(), undefined)
+    const { stale } = await test.activities.evaluateStaleness()
+    return { started, stale: stale.length }
   })
 }
 

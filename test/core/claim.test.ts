@@ -1,6 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { afterLoss, claimAndItsLosses, claimOf, lossesOf, MAX_LOST_WORKERS } from '../../src/core/claim.ts'
+import {
+  afterLoss,
+  claimAndItsLosses,
+  claimOf,
+  isOfRetry,
+  lossesOf,
+  MAX_LOST_WORKERS,
+  whileWaiting,
+} from '../../src/core/claim.ts'
 
 const RUN = '0199a1b2-0000-7000-8000-000000000001'
 
@@ -38,5 +46,18 @@ describe('a claim', () => {
         expect(claimAndItsLosses(claimOf(run, other)).filter((text) => texts.has(text))).toEqual([])
       }),
     )
+  })
+})
+
+describe('the claim of a retry by hand', () => {
+  it("is told from a run's by its beginning", () => {
+    expect([claimOf(`retry-${RUN}`, 1), whileWaiting(`retry-${RUN}:1`)].map(isOfRetry)).toEqual([true, true])
+    expect(isOfRetry(claimOf(RUN, 1))).toBe(false)
+  })
+
+  it('while it waits is that of no attempt', () => {
+    const claim = `retry-${RUN}:2`
+    expect(whileWaiting(claim)).toBe(`retry-${RUN}:waiting`)
+    expect(claimAndItsLosses(claim)).not.toContain(whileWaiting(claim))
   })
 })

@@ -91,6 +91,31 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'sync_session_closed',
     says: ['await', 'dispatch()'],
   },
+  ListingSuperseded: {
+    error: new exported.ListingSuperseded(31),
+    code: 'listing_superseded',
+    says: ['later try', 'sync run 31', 'stores nothing more'],
+  },
+  SyncItemNotFound: {
+    error: new exported.SyncItemNotFound(42),
+    code: 'sync_item_not_found',
+    says: ['no sync item', '42'],
+  },
+  SyncRunNotFound: {
+    error: new exported.SyncRunNotFound(31),
+    code: 'sync_run_not_found',
+    says: ['no sync run', '31'],
+  },
+  SyncItemNotFailed: {
+    error: new exported.SyncItemNotFailed(42, 'success'),
+    code: 'sync_item_not_failed',
+    says: ['42', 'is success', 'failed can be retried or skipped'],
+  },
+  CheckpointsNotReduced: {
+    error: new exported.CheckpointsNotReduced(31, 'Error: no'),
+    code: 'checkpoints_not_reduced',
+    says: ['sync run 31', 'reduceCheckpoints()', 'Error: no', 'advance again'],
+  },
   SyncListenerMustNotBeQueuedException: {
     error: new exported.SyncListenerMustNotBeQueuedException('github.issue'),
     code: 'sync_listener_must_not_be_queued',

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ItemOutcome, ItemPolicy, ItemStep } from '../../src/core/sync-item.ts'
-import { nextStep } from '../../src/core/sync-item.ts'
+import { isLikelyFinal, nextStep } from '../../src/core/sync-item.ts'
 
 const policy: ItemPolicy = { tries: 3, backoffSeconds: [60, 300], retryWindowSeconds: 3_600 }
 const succeeded: ItemOutcome = { kind: 'succeeded' }
@@ -29,8 +29,18 @@ describe('an item after an attempt', () => {
     ['is deferred to the very end of the window', deferred(3_600), 1, 0, waits(3_600, false)],
     ['fails at once when the deferral ends after the window', deferred(3_601), 1, 0, fails('limit')],
     ['fails at once when it can never be delivered', refused, 0, 0, fails('queued listener')],
+    ['runs again at once, uncounted, when it was interrupted', { kind: 'interrupted' }, 1, 0, waits(0, false)],
+    ['so also past the window', { kind: 'interrupted' }, 3, 9_999_999, waits(0, false)],
   ])('%s', (_, outcome, attempts, ageSeconds, step) => {
     expect(nextStep(outcome, attempts, ageSeconds, policy)).toEqual(step)
+  })
+
+  it.each([
+    ['has another try within the window', 1, 3_540, false],
+    ['would be due past the window', 1, 3_541, true],
+    ['has its last try', 3, 0, true],
+  ])('that %s: whether it is likely final', (_, attempts, ageSeconds, isFinal) => {
+    expect(isLikelyFinal(attempts, ageSeconds, policy)).toBe(isFinal)
   })
 
   it('reuses the last backoff', () => {

@@ -171,10 +171,17 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'created_at',
     'retry_of where retry_of is not null',
   ],
-  _logs: ['integration_id, operation, id', 'created_at', 'parent_id where parent_id is not null'],
+  _logs: [
+    'integration_id, operation, id',
+    "id where operation = any (array['sync', 'backfill'])",
+    'created_at',
+    'parent_id where parent_id is not null',
+  ],
   _mappings: ['integration_id, internal_type, internal_id'],
   _idempotency_keys: ['created_at'],
   _sync_items: [
+    "sync_log_id, id where status = 'pending'",
+    "id where status = 'failed'",
     "claim where status = 'processing'",
     'integration_id, external_id, id where external_id is not null',
     "completed_at where status = any (array['success', 'skipped'])",

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import { BackendUnreachable } from '../../src/core/errors.ts'
+import type { SyncProgress } from '../../src/core/sync-jobs.ts'
 import type { ScheduleState, TemporalInspection } from '../../src/framework.ts'
 import type { DoctorProbes, Finding } from '../../src/operations/doctor.ts'
 import { runDoctor } from '../../src/operations/doctor.ts'
@@ -90,7 +91,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(20)
+  expect(findings.length).toBe(22)
 })
 
 describe('pending webhooks', () => {
@@ -202,18 +203,29 @@ describe('processing webhooks', () => {
 })
 
 describe('runs', () => {
-  it('that live are no fault, and of two open logs the newer is the living one', async () => {
+  it('that live are no fault, nor is what an earlier one left open: the next one settles it', async () => {
     const { id } = await makeIntegration(test, 'things')
     await setIntegration(test, id, { nextSyncAt: new Date(Date.now() + HOUR_MS) })
     test.starts.running.add(id)
     const older = await makeRun(test, id, {}, { createdAt: ago(2 * HOUR_MS) })
     const newer = await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
-    const [found, ...others] = await wrong()
-    expect(others).toEqual([])
-    expect(found).toMatchObject({ check: 'sync.stuck', message: expect.stringContaining(`log ${older.id},`) })
-    expect(found?.remedy).not.toContain('integrations sync')
+    expect(await wrong()).toEqual([])
     test.starts.running.delete(id)
-    expect((await wrong()).map(({ message }) => /log (\d+)/.exec(message)?.[1])).toEqual([`${older.id}`, `${newer.id}`])
+    expect(await wrong()).toMatchObject(
+      [older, newer].map((log) => ({
+        check: 'sync.stuck',
+        status: 'fault',
+        message: expect.stringContaining(`log ${log.id},`),
+        remedy: `integrations sync --integration ${id}`,
+      })),
+    )
+  })
+
+  it('whose workflow is gone are closed by hand where the integration is switched off: no run goes on with them', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
+    await setIntegration(test, id, { isActive: false })
+    expect(await wrong()).toMatchObject([{ check: 'sync.stuck', remedy: expect.stringContaining('psql') }])
   })
 
   it('are overdue five minutes after their time, unless one lives or nobody plans them', async () => {
@@ -228,6 +240,67 @@ describe('runs', () => {
     ])
     test.starts.running.add(id)
     expect(await wrong()).toEqual([])
+  })
+
+  it('are not overdue while they wait for their health', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const health = { healthStatus: 'degraded', nextSyncAt: ago(HOUR_MS) } as const
+    await setIntegration(test, id, { ...health, lastSyncedAt: ago(24 * 60_000) })
+    expect(await wrong()).toEqual([])
+    await setIntegration(test, id, { ...health, lastSyncedAt: ago(26 * 60_000) })
+    expect(await wrong()).toMatchObject([{ check: 'sync.overdue' }])
+  })
+
+  it('that are due and paused are a warning, not overdue', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: ago(HOUR_MS) })
+    test.starts.running.add(id)
+    const progress: SyncProgress = {
+      phase: 'held',
+      isPaused: true,
+      syncLogId: null,
+      listed: null,
+      succeeded: 0,
+      failed: 0,
+      waiting: 0,
+      perSecond: null,
+      secondsLeft: null,
+      intakeFrom: null,
+      startedAt: ago(HOUR_MS).toISOString(),
+    }
+    const { workflows } = test.framework
+    const before = workflows.syncProgress
+    try {
+      Object.assign(workflows, { syncProgress: async () => progress })
+      expect(await wrong()).toMatchObject([
+        { check: 'sync.paused', status: 'warning', remedy: `integrations resume-sync ${id}` },
+      ])
+      Object.assign(workflows, { syncProgress: async () => ({ ...progress, isPaused: false }) })
+      expect(await wrong()).toEqual([])
+    } finally {
+      Object.assign(workflows, { syncProgress: before })
+    }
+  })
+
+  it('that have not ended clean for too long are a warning, with the last clean one', async () => {
+    const [clean, never, off] = [
+      await makeIntegration(test, 'byhand'),
+      await makeIntegration(test, 'byhand'),
+      await makeIntegration(test, 'byhand'),
+    ]
+    const lastSyncedAt = ago(48 * HOUR_MS)
+    await setIntegration(test, clean.id, { lastSyncedAt, syncStaleAlertedAt: ago(2 * HOUR_MS) })
+    await setIntegration(test, never.id, { syncStaleAlertedAt: ago(HOUR_MS) })
+    await setIntegration(test, off.id, { syncStaleAlertedAt: ago(HOUR_MS), isActive: false })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.stale',
+        status: 'warning',
+        message: expect.stringContaining(lastSyncedAt.toISOString().slice(0, 19)),
+        remedy: `integrations list-sync-runs --integration ${clean.id}`,
+      },
+      { check: 'sync.stale', message: expect.stringContaining('never') },
+    ])
   })
 
   it('that are overdue for want of a worker are the worker’s finding', async () => {

@@ -285,7 +285,7 @@ describe('a handle', () => {
     await integration.updateSyncCursor(value)
     expect((await integration.refresh()).syncCursor).toEqual(value)
     expect(await logsOf(test, integration.id, 'cursor')).toEqual([
-      expect.objectContaining({ status: 'success', metadata: { to: value } }),
+      expect.objectContaining({ status: 'success', metadata: { from: null, to: value, by: 'code' } }),
     ])
   })
 

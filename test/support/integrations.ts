@@ -7,12 +7,17 @@ import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { onTestFinished } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
+import { syncBackfillActivities } from '../../src/activities/sync-backfills.ts'
+import { syncDispatchActivities } from '../../src/activities/sync-dispatch.ts'
+import { syncEndActivities } from '../../src/activities/sync-ends.ts'
 import { syncItemActivities } from '../../src/activities/sync-items.ts'
+import { syncOperationActivities } from '../../src/activities/sync-operations.ts'
 import { syncRunActivities } from '../../src/activities/sync-runs.ts'
 import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { webhookActivities } from '../../src/activities/webhooks.ts'
 import type { Logger } from '../../src/core/logger.ts'
+import type { BackfillInput, ProcessSyncItemInput } from '../../src/core/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../../src/core/webhook-jobs.ts'
 import type { EventKey, ListenerOptions } from '../../src/events/listeners.ts'
 import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework.ts'
@@ -43,6 +48,13 @@ export interface RecordedStarts {
   readonly running: Set<number>
   /** Runs that were ended. */
   readonly cancelled: number[]
+  /** Signals to the runs of integrations. */
+  readonly signals: { readonly signal: 'pause' | 'resume' | 'itemsChanged'; readonly integrationId: number }[]
+  /** Retries of one item, started or run. */
+  readonly itemJobs: ProcessSyncItemInput[]
+  /** Items whose retry lives already: another start is refused. */
+  readonly runningItems: Set<number>
+  readonly backfills: BackfillInput[]
 }
 
 export interface TestIntegrations {
@@ -72,6 +84,10 @@ export function testIntegrations(
     webhookJobs: [],
     runningWebhooks: new Set(),
     running: new Set(),
+    signals: [],
+    itemJobs: [],
+    runningItems: new Set(),
+    backfills: [],
     cancelled: [],
   }
   const integrations = createIntegrations({
@@ -91,8 +107,12 @@ export function testIntegrations(
       webhookActivities(framework),
       webhookRecoveryActivities(framework),
       webhookReconciliationActivities(framework),
+      syncDispatchActivities(framework),
       syncRunActivities(framework),
+      syncEndActivities(framework),
       syncItemActivities(framework),
+      syncBackfillActivities(framework),
+      syncOperationActivities(framework),
     ),
     starts,
     lines,
@@ -128,6 +148,28 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     runProcessWebhook: () => onlyRecorded('the replay of one webhook'),
     runRecovery: () => onlyRecorded('recovery'),
     runReconciliation: () => onlyRecorded('reconciliation'),
+    runDispatch: () => onlyRecorded('a dispatch'),
+    async pauseSync(integrationId) {
+      starts.signals.push({ signal: 'pause', integrationId })
+    },
+    async resumeSync(integrationId) {
+      starts.signals.push({ signal: 'resume', integrationId })
+      return starts.running.has(integrationId)
+    },
+    syncProgress: async () => null,
+    async nudgeSync(integrationId) {
+      starts.signals.push({ signal: 'itemsChanged', integrationId })
+    },
+    async startProcessSyncItem(input) {
+      starts.itemJobs.push(input)
+      return starts.runningItems.has(input.itemId) ? 'already running' : 'started'
+    },
+    runProcessSyncItem: () => onlyRecorded('the retry of one item'),
+    isSyncItemRunning: async (itemId) => starts.runningItems.has(itemId),
+    async startBackfill(input) {
+      starts.backfills.push(input)
+      return 'started'
+    },
     isSyncRunning: async (integrationId) => starts.running.has(integrationId),
     cancelSync: async (integrationId) => {
       starts.cancelled.push(integrationId)

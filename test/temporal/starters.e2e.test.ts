@@ -21,6 +21,7 @@ import { occasion } from '../support/integrations.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
 const INTEGRATION = 7
+const WINDOW = { integrationId: INTEGRATION, from: '2026-01-01T00:00:00Z', to: '2026-02-01T00:00:00Z' }
 
 let server: Awaited<ReturnType<typeof shareDevServer>>
 /** To look with; the starters have connections of their own. No worker runs. */
@@ -202,6 +203,15 @@ describe('a Temporal that is away', () => {
       starters.runProcessWebhook({ webhookId: 12 }),
       starters.runRecovery(),
       starters.runReconciliation({}),
+      starters.runDispatch(),
+      starters.pauseSync(INTEGRATION, 'github'),
+      starters.resumeSync(INTEGRATION),
+      starters.syncProgress(INTEGRATION),
+      starters.nudgeSync(INTEGRATION),
+      starters.startProcessSyncItem({ itemId: 5 }, 'github'),
+      starters.runProcessSyncItem({ itemId: 5 }, 'github'),
+      starters.isSyncItemRunning(5),
+      starters.startBackfill(WINDOW, 'github'),
     ]
     for (const outcome of await Promise.allSettled(asked))
       expect(outcome).toMatchObject({
@@ -230,7 +240,7 @@ describe('ending a run', () => {
     await starters.startSync(INTEGRATION, 'github')
     await listing
     await starters.cancelSync(INTEGRATION)
-    expect(steps).toEqual(['open', 'list', 'cancelled', 'fail'])
+    expect(steps).toEqual(['open', 'list', 'cancelled', 'cancel', 'announce'])
     expect(await starters.isSyncRunning(INTEGRATION)).toBe(false)
     expect(warnings).toEqual([])
   })
@@ -244,6 +254,85 @@ describe('ending a run', () => {
     expect((await run.describe()).status.name).toBe('TERMINATED')
     expect(warnings).toEqual(['sync.terminated'])
     expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+  })
+})
+
+describe('holding and asking a run', () => {
+  it('without one, a pause keeps one from starting until it is ended', async () => {
+    const { prefix, starters } = deployment()
+    await work(prefix, {})
+    expect(await starters.resumeSync(INTEGRATION)).toBe(false)
+    expect(await starters.syncProgress(INTEGRATION)).toBeNull()
+    await starters.nudgeSync(INTEGRATION)
+
+    await starters.pauseSync(INTEGRATION, 'github')
+    expect(await starters.startSync(INTEGRATION, 'github')).toBe('already running')
+    expect(await starters.syncProgress(INTEGRATION)).toMatchObject({ phase: 'held', isPaused: true, syncLogId: null })
+    expect(await starters.resumeSync(INTEGRATION)).toBe(true)
+    await expect.poll(() => starters.isSyncRunning(INTEGRATION), { timeout: 10_000 }).toBe(false)
+    expect(await starters.syncProgress(INTEGRATION)).toBeNull()
+  })
+
+  it('says that no worker answers', async () => {
+    const { prefix, starters } = deployment()
+    await starters.startSync(INTEGRATION, 'github')
+    await expect(starters.syncProgress(INTEGRATION)).rejects.toMatchObject({ code: 'backend_unreachable' })
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION)).terminate()
+  })
+})
+
+describe('the jobs about syncs', () => {
+  it('of one item is started once while it lives, and gives its result', async () => {
+    const { prefix, starters } = deployment()
+    const input = { itemId: 5, tries: 2 }
+    const answers = await Promise.all(Array.from({ length: 5 }, () => starters.startProcessSyncItem(input, 'github')))
+    expect(answers.filter((answer) => answer === 'started')).toHaveLength(1)
+    expect(await starters.runProcessSyncItem(input, 'github')).toBe('already running')
+    expect(await starters.isSyncItemRunning(5)).toBe(true)
+    expect(await starters.isSyncItemRunning(6)).toBe(false)
+    const handle = client.workflow.getHandle(workflowId.processSyncItem(prefix, 5))
+    expect(await handle.describe()).toMatchObject({ type: WORKFLOW.processSyncItem, taskQueue: `${prefix}-default` })
+    await handle.terminate()
+    expect(await starters.isSyncItemRunning(5)).toBe(false)
+
+    const result = { itemId: 5, outcome: 'success', status: 'success', attempts: 6, error: null } as const
+    await work(prefix, { processOneSyncItem: async () => ({ ...result, waitSeconds: null, isCounted: true }) })
+    expect(await starters.runProcessSyncItem(input, 'github')).toEqual(result)
+  })
+
+  it('of a backfill is started once while it lives', async () => {
+    const { prefix, starters } = deployment()
+    expect(await starters.startBackfill(WINDOW, 'github')).toBe('started')
+    expect(await starters.startBackfill(WINDOW, 'github')).toBe('already running')
+    const handle = client.workflow.getHandle(workflowId.backfillSync(prefix, INTEGRATION))
+    expect(await handle.describe()).toMatchObject({ type: WORKFLOW.backfillSync })
+    // An ordinary run has an id of its own.
+    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+  })
+
+  it('of a dispatch gives what was started; who comes later joins the one that runs', async () => {
+    const { prefix, starters } = deployment()
+    const started = { due: 3, started: 2, alreadyRunning: 1 }
+    const stale = { stale: [{ integrationId: 7, lastSyncedAt: null }], recovered: [8] }
+    const both = occasion()
+    let dispatches = 0
+    await work(prefix, {
+      async startDueSyncs() {
+        dispatches += 1
+        await both.happened
+        return started
+      },
+      evaluateStaleness: async () => stale,
+    })
+    const first = starters.runDispatch()
+    await expect.poll(() => dispatches, { timeout: 10_000 }).toBe(1)
+    const second = starters.runDispatch()
+    both.happen()
+    expect(await Promise.all([first, second])).toEqual([
+      { ...started, ...stale },
+      { ...started, ...stale },
+    ])
+    expect(dispatches).toBeLessThanOrEqual(2)
   })
 })
 
@@ -360,7 +449,12 @@ async function workListings(prefix: string, steps: string[]): Promise<{ readonly
   await work(prefix, {
     async openSyncRun(): Promise<OpenedRun> {
       steps.push('open')
-      const settings = { listingTimeoutSeconds: 60, listingTotalSeconds: 60, itemTaskQueue: `${prefix}-default` }
+      const settings = {
+        listingTimeoutSeconds: 60,
+        listingTotalSeconds: 60,
+        itemTaskQueue: `${prefix}-default`,
+        isListenedTo: false,
+      }
       return { kind: 'open', syncLogId: 1, settings }
     },
     async listSyncItems() {
@@ -376,8 +470,11 @@ async function workListings(prefix: string, steps: string[]): Promise<{ readonly
         })
         .finally(() => clearInterval(beats))
     },
-    async failSyncRun() {
-      steps.push('fail')
+    async cancelSyncRun() {
+      steps.push('cancel')
+    },
+    async announceSyncRun() {
+      steps.push('announce')
     },
   })
   return { listing: listing.happened }

@@ -109,3 +109,80 @@ describe('assertions', () => {
     expect(error?.actual).not.toEqual(error?.expected)
   })
 })
+
+describe('bookmarks', () => {
+  /** Lists pages of two, bookmarked one by one, until the limit is met before the page `cutAt`. */
+  const pages = (cutAt: number, of = 3) =>
+    syncProvider(async (session) => {
+      for (let page = Number(session.resumeFrom() ?? 1); page <= of; page += 1) {
+        if (page === cutAt) throw new Error('the limit was met')
+        await session.dispatch(thing(session, page), null, `${page}a`)
+        await session.dispatch(thing(session, page), null, `${page}b`)
+        await session.bookmark(page + 1)
+      }
+    })
+
+  it('are noted in order, also when nobody awaits them', async () => {
+    const session = new FakeSyncSession()
+    void session.bookmark('one')
+    void session.dispatch(thing(session, 1))
+    await session.bookmark({ page: 2 })
+    session.assertBookmarks(['one', { page: 2 }])
+    expect(() => session.assertBookmarks(['one'])).toThrow(AssertionError)
+  })
+
+  it('are refused as in a run', async () => {
+    const session = new FakeSyncSession()
+    await expect(session.bookmark(null)).rejects.toMatchObject({ code: 'invalid_argument', argument: 'position' })
+    await session.close()
+    await expect(session.bookmark(1)).rejects.toMatchObject({ code: 'sync_session_closed' })
+    session.assertBookmarks([])
+  })
+
+  it('of an earlier try can be given', async () => {
+    const session = new FakeSyncSession(null, { resumeFrom: 3 })
+    await pages(9).sync(session.integration, session)
+    session.assertDispatchedCount(2)
+    expect(new FakeSyncSession().resumeFrom()).toBeNull()
+  })
+
+  it('let a listing that was cut off go on in a next try, with what it has so far', async () => {
+    const first = new FakeSyncSession()
+    await expect(pages(3).sync(first.integration, first)).rejects.toThrow('the limit was met')
+    await first.dispatch(thing(first, 9), null, 'not vouched for')
+    const second = await first.nextTry()
+    expect([second.resumeFrom(), second.count]).toEqual([3, 4])
+    await second.dispatch(thing(second, 1), null, '1a')
+    expect(second.duplicatesDropped).toBe(1)
+    await pages(9).sync(second.integration, second)
+    expect(second.items.map(({ externalId }) => externalId)).toEqual(['1a', '1b', '2a', '2b', '3a', '3b'])
+    second.assertBookmarks([4])
+    await expect(first.dispatch(thing(first, 9))).rejects.toMatchObject({ code: 'sync_session_closed' })
+  })
+
+  it('stay when the next try is cut off before it sets one', async () => {
+    const first = new FakeSyncSession()
+    await expect(pages(2).sync(first.integration, first)).rejects.toThrow()
+    const second = await first.nextTry()
+    await expect(pages(2).sync(second.integration, second)).rejects.toThrow()
+    const third = await second.nextTry()
+    expect([third.resumeFrom(), third.count]).toEqual([2, 2])
+    expect((await new FakeSyncSession().nextTry()).resumeFrom()).toBeNull()
+  })
+})
+
+describe('a full listing', () => {
+  it('is asserted by its model', () => {
+    const [all, issues, none] = [new FakeSyncSession(), new FakeSyncSession(), new FakeSyncSession()]
+    all.fullListing()
+    issues.fullListing('issue')
+    all.assertFullListing()
+    issues.assertFullListing('issue')
+    for (const wrong of [
+      () => none.assertFullListing(),
+      () => all.assertFullListing('issue'),
+      () => issues.assertFullListing(),
+    ])
+      expect(wrong).toThrow(AssertionError)
+  })
+})

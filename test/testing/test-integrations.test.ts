@@ -202,6 +202,70 @@ describe('a sync', () => {
     expect([tries, kit.clock.now()]).toEqual([3, new Date('2026-01-31T12:00:40Z')])
   })
 
+  it('goes on from a bookmark after each limit of the provider, by the clock, and asks for no page twice', async () => {
+    const asked: number[] = []
+    let left = 0
+    lists = async (session) => {
+      left = 2
+      for (let page = Number(session.resumeFrom() ?? 1); page <= 7; page += 1) {
+        if (left === 0) throw new Error('page', { cause: new RateLimitExceededException(integration, 60, null) })
+        left -= 1
+        asked.push(page)
+        await dispatches(page)(session)
+        await session.bookmark(page + 1)
+      }
+    }
+    const { items, result } = await kit.sync(integration)
+    expect(asked).toEqual([1, 2, 3, 4, 5, 6, 7])
+    expect(items.map(({ externalId }) => externalId)).toEqual(['1', '2', '3', '4', '5', '6', '7'])
+    expect([result.kind, result.successCount]).toEqual(['success', 7])
+    expect(kit.clock.now()).toEqual(new Date('2026-01-31T12:03:00Z'))
+  })
+
+  it('gives a listing up that the provider puts off a fourth time in a row without a new bookmark', async () => {
+    let tries = 0
+    lists = async (session) => {
+      tries += 1
+      await session.bookmark('the same')
+      throw new RateLimitExceededException(integration, 60, null)
+    }
+    await expect(kit.sync(integration)).rejects.toMatchObject({
+      code: 'sync_did_not_end',
+      message: expect.stringContaining('without a new bookmark'),
+    })
+    // The first one brought a bookmark.
+    expect([tries, kit.clock.now()]).toEqual([5, new Date('2026-01-31T12:04:00Z')])
+  })
+
+  it('takes up what a run left behind that nobody works on any more', async () => {
+    lists = dispatches(1)
+    reduces = () => {
+      throw new Error('the process died here')
+    }
+    const { syncLogId } = await kit.sync(integration).catch((error: { syncLogId: number }) => error)
+    await kit.sql`update integration_logs set status = 'processing', error = null where id = ${syncLogId}`
+    reduces = null
+    lists = () => Promise.reject(new Error('listed again'))
+    expect(await kit.sync(integration)).toMatchObject({ syncLogId, result: { kind: 'success', cursor: 'at-1' } })
+  })
+
+  it('leaves a failed item that is tried again by hand, its waits by the clock; then the cursor moves', async () => {
+    lists = dispatches(1)
+    let isBroken = true
+    const off = listen(() => {
+      if (isBroken) throw new Error('not yet')
+    })
+    const { items } = await kit.sync(integration)
+    const id = items[0]?.id as number
+    kit.clock.set(START)
+    expect(await kit.integrations.syncItems.retry(id, { tries: 2 })).toMatchObject({ outcome: 'failed', attempts: 5 })
+    expect(kit.clock.now().getTime()).toBeGreaterThan(new Date(START).getTime())
+    isBroken = false
+    expect(await kit.integrations.syncItems.retry(id)).toMatchObject({ outcome: 'success', attempts: 6 })
+    off()
+    expect((await integration.refresh()).syncCursor).toBe('at-1')
+  })
+
   it('says so when its reducer throws', async () => {
     lists = dispatches(1)
     reduces = () => {

@@ -27,6 +27,11 @@ describe('the workflow bundle', () => {
       'integrations:recover-webhooks': 'recoverWebhooks',
       'integrations:reconcile-webhooks': 'reconcileWebhooks',
       'integrations:replay-webhook': 'processWebhook',
+      'integrations:sync': 'dispatchSyncs',
+      'integrations:list-failed-items': 'listFailedItems',
+      'integrations:skip-sync-item': 'skipSyncItem',
+      'integrations:retry-sync-item': 'processSyncItem',
+      'integrations:advance-cursor': 'advanceCursor',
     }
     const names = Object.fromEntries(Object.values(WORKFLOW).map((name) => [name, name]))
     const exported = Object.fromEntries(Object.entries(workflows).map(([name, workflow]) => [name, workflow.name]))
@@ -41,6 +46,11 @@ describe('the workflow bundle', () => {
       'reconcile-webhooks',
       'sync-integration',
       'dispatch-syncs',
+      'process-sync-item',
+      'backfill-sync',
+      'list-failed-items',
+      'skip-sync-item',
+      'advance-cursor',
     ])
       expect(sources.filter((source) => source.endsWith(`src/workflows/${file}.ts`))).toHaveLength(1)
   })

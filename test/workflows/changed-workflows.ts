@@ -1,5 +1,12 @@
 /** Copies of our workflows that do something else first: histories of the real ones must not fit them. */
 import { sleep } from '@temporalio/workflow'
+import type {
+  AdvanceCursorInput,
+  BackfillInput,
+  ListFailedItemsInput,
+  ProcessSyncItemInput,
+  SkipSyncItemInput,
+} from '../../src/core/sync-jobs.ts'
 import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
 import type { InboxInput, SyncInput } from '../../src/workflows/messages.ts'
@@ -35,6 +42,31 @@ export async function reconcileWebhooks(
 ) {
   await somethingElse()
   return real.reconcileWebhooks(input, carried)
+}
+
+export async function processSyncItem(input: ProcessSyncItemInput, ...before: [number?, number?]) {
+  await somethingElse()
+  return real.processSyncItem(input, ...before)
+}
+
+export async function backfillSync(input: BackfillInput, carried?: Parameters<typeof real.backfillSync>[1]) {
+  await somethingElse()
+  return real.backfillSync(input, carried)
+}
+
+export async function listFailedItems(input?: ListFailedItemsInput) {
+  await somethingElse()
+  return real.listFailedItems(input)
+}
+
+export async function skipSyncItem(input: SkipSyncItemInput) {
+  await somethingElse()
+  return real.skipSyncItem(input)
+}
+
+export async function advanceCursor(input: AdvanceCursorInput) {
+  await somethingElse()
+  return real.advanceCursor(input)
 }
 
 /** Two timers at once. No workflow of ours begins so. */

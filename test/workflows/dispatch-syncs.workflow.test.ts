@@ -10,26 +10,50 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-describe('dispatching syncs', () => {
-  it('starts what is due in one activity and gives back the counts', async () => {
-    const counts = { due: 3, started: 2, alreadyRunning: 1 }
-    await stage.play({ startDueSyncs: async () => counts }, async ({ client, ...options }) => {
-      const handle = await client.start(WORKFLOW.dispatchSyncs, options)
-      expect(await handle.result()).toEqual(counts)
-      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(1)
-    })
-  })
+const NO_EDGES = { stale: [], recovered: [] }
 
-  it('goes on when the database comes back', async () => {
+describe('dispatching syncs', () => {
+  it.each([WORKFLOW.dispatchSyncs, 'integrations:sync'])(
+    'as %s starts what is due, then evaluates staleness, and gives back both',
+    async (workflow) => {
+      const calls: string[] = []
+      const counts = { due: 3, started: 2, alreadyRunning: 1 }
+      const edges = { stale: [{ integrationId: 4, lastSyncedAt: null }], recovered: [9] }
+      const activities: Partial<Activities> = {
+        async startDueSyncs() {
+          calls.push('start')
+          return counts
+        },
+        async evaluateStaleness() {
+          calls.push('evaluate')
+          return edges
+        },
+      }
+      await stage.play(activities, async ({ client, ...options }) => {
+        const handle = await client.start(workflow, options)
+        expect(await handle.result()).toEqual({ ...counts, ...edges })
+        expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(2)
+      })
+      expect(calls).toEqual(['start', 'evaluate'])
+    },
+  )
+
+  it('goes on when the database comes back, at either step', async () => {
     let tries = 0
     const startDueSyncs: Activities['startDueSyncs'] = async () => {
       tries += 1
       if (tries < 4) throw new Error('the connection was refused')
       return { due: 0, started: 0, alreadyRunning: 0 }
     }
-    await stage.play({ startDueSyncs }, async ({ client, ...options }) => {
-      expect(await client.execute(WORKFLOW.dispatchSyncs, options)).toEqual({ due: 0, started: 0, alreadyRunning: 0 })
+    const evaluateStaleness: Activities['evaluateStaleness'] = async () => {
+      tries += 1
+      if (tries < 6) throw new Error('the connection was refused')
+      return NO_EDGES
+    }
+    await stage.play({ startDueSyncs, evaluateStaleness }, async ({ client, ...options }) => {
+      const result = await client.execute(WORKFLOW.dispatchSyncs, options)
+      expect(result).toEqual({ due: 0, started: 0, alreadyRunning: 0, ...NO_EDGES })
     })
-    expect(tries).toBe(4)
+    expect(tries).toBe(6)
   })
 })

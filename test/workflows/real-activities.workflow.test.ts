@@ -6,7 +6,7 @@ import type { Integration, Integrations, IntegrationsOptions } from '../../src/i
 import { createIntegrations } from '../../src/index.ts'
 import { partsOf } from '../../src/integrations.ts'
 import type { HandlesWebhooks, HasIncrementalSync, Json, SyncSession } from '../../src/provider.ts'
-import { reduceCheckpointsByMax, SyncItemEvent } from '../../src/provider.ts'
+import { RateLimitExceededException, reduceCheckpointsByMax, SyncItemEvent } from '../../src/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { Scene, Stage } from './stage.ts'
@@ -218,6 +218,35 @@ describe('a sync over real rows', () => {
       expect(await sync()).toMatchObject({ status: 'success', succeeded: 2 })
       expect((await rowOf(integration)).syncCursor).toBe('3')
       expect(provider.cursors).toEqual([null, null, null])
+    })
+  })
+
+  it('ends a first listing of 600 requests under a limit of 100 a minute: from its bookmark, no page asked twice', async () => {
+    await withHost(async (integration, scene) => {
+      const pages = 600
+      const perMinute = 100
+      const asked: { page: number; at: number }[] = []
+      const sync = async (_integration: Integration, session: SyncSession): Promise<void> => {
+        for (let page = Number(session.resumeFrom() ?? 1); page <= pages; page += 1) {
+          const at = await scene.now()
+          const inWindow = asked.filter((request) => request.at > at - 60_000)
+          if (inWindow.length >= perMinute) {
+            const freeAt = (inWindow[0]?.at as number) + 60_000
+            throw new RateLimitExceededException(session.integration, Math.ceil((freeAt - at) / 1_000), null)
+          }
+          asked.push({ page, at })
+          await session.dispatch(new NoteSynced(session.integration, { note: `page ${page}` }), null, page)
+          await session.bookmark(page + 1)
+        }
+      }
+      Object.assign(provider, { sync, syncIncremental: sync })
+
+      const run = await startSync(scene, { integrationId: integration.id })
+      expect(await run.result()).toMatchObject({ kind: 'finalised', status: 'success', succeeded: pages, failed: 0 })
+      expect(asked.map(({ page }) => page)).toEqual(Array.from({ length: pages }, (_, index) => index + 1))
+      expect((asked.at(-1)?.at as number) - (asked[0]?.at as number)).toBeGreaterThanOrEqual(5 * 60_000)
+      const items = await itemsOf(integration)
+      expect(items.map((item) => Number(item.externalId))).toEqual(asked.map(({ page }) => page))
     })
   })
 

@@ -25,6 +25,7 @@ interface HistoryClass {
 const folder = new URL('./histories/', import.meta.url)
 
 interface Stored {
+  readonly name: string
   readonly workflowId: string
   readonly text: string
   readonly history: History
@@ -38,7 +39,11 @@ beforeAll(async () => {
   histories = await Promise.all(
     names.map(async (name) => {
       const text = await readFile(new URL(name, folder), 'utf8')
-      return { workflowId: name.replace(/[.]json$/, ''), text, history: History.fromObject(JSON.parse(text) as object) }
+      const history = History.fromObject(JSON.parse(text) as object)
+      // A run names its items' retries after its own id, which the server of the recordings does not put into a history.
+      const prefix = /"workflowId":"([^"]*):sync-item:\d+"/.exec(text)?.[1]
+      const stored = name.replace(/[.]json$/, '')
+      return { name: stored, workflowId: prefix === undefined ? stored : `${prefix}:sync:7`, text, history }
     }),
   )
 })
@@ -47,7 +52,7 @@ beforeAll(async () => {
 async function replay(workflowBundle: WorkflowBundle): Promise<Record<string, string | null>> {
   const outcomes: Record<string, string | null> = {}
   for await (const { workflowId, error } of Worker.runReplayHistories({ workflowBundle }, histories))
-    outcomes[workflowId] = error?.name ?? null
+    outcomes[histories.find((stored) => stored.workflowId === workflowId)?.name ?? workflowId] = error?.name ?? null
   return outcomes
 }
 
@@ -76,14 +81,12 @@ describe('stored histories', () => {
 
   it('fit the workflows of this code', async () => {
     const outcomes = await replay(await bundleWorkflows())
-    expect(outcomes).toEqual(Object.fromEntries(histories.map(({ workflowId }) => [workflowId, null])))
+    expect(outcomes).toEqual(Object.fromEntries(histories.map(({ name }) => [name, null])))
   })
 
   it('do not fit workflows that do something else', async () => {
     const changed = await bundleWorkflows(fileURLToPath(new URL('./changed-workflows.ts', import.meta.url)))
     const outcomes = await replay(changed)
-    expect(outcomes).toEqual(
-      Object.fromEntries(histories.map(({ workflowId }) => [workflowId, 'DeterminismViolationError'])),
-    )
+    expect(outcomes).toEqual(Object.fromEntries(histories.map(({ name }) => [name, 'DeterminismViolationError'])))
   })
 })

@@ -1,6 +1,7 @@
 import type { Activities } from '../../src/activities/index.ts'
+import type { Finalisation } from '../../src/activities/sync-ends.ts'
 import type { ItemBatch, ItemBatchResult } from '../../src/activities/sync-items.ts'
-import type { Finalisation, Listing, OpenedRun } from '../../src/activities/sync-runs.ts'
+import type { AdoptedRun, Listing, OpenedRun, RunSettings } from '../../src/activities/sync-runs.ts'
 import type { Scene } from './stage.ts'
 
 export type Outcome = 'succeeds' | 'fails' | { readonly retryAfter: number } | { readonly deferredBy: number }
@@ -21,10 +22,13 @@ export class ScriptedSync implements Partial<Activities> {
   running = 0
   mostRunning = 0
   failure: string | undefined
+  fullListing = false
+  /** Then the announcement is an activity of its own. */
+  isListenedTo = false
   /** Task queue of the batches; the scene's own unless set. */
   itemTaskQueue: string | undefined
   pending: number
-  readonly #total: number
+  #total: number
   readonly #attempt: (id: number, attempt: number) => Outcome
   readonly #during: (batch: ItemBatch) => unknown
   scene: Scene | undefined
@@ -44,28 +48,54 @@ export class ScriptedSync implements Partial<Activities> {
     this.#during = options.during ?? (() => {})
   }
 
+  /** Another listing of so many items. */
+  begin(total: number): void {
+    this.#total = total
+    this.pending = total
+    this.ended.clear()
+    this.attempts.clear()
+  }
+
   /** As an object of plain functions, the way a worker takes it; `replaced` take precedence. */
   activities(replaced: Partial<Activities> = {}): Partial<Activities> {
-    const { openSyncRun, listSyncItems, processSyncItems, finaliseSyncRun, announceSyncRun, failSyncRun } = this
-    return { openSyncRun, listSyncItems, processSyncItems, finaliseSyncRun, announceSyncRun, failSyncRun, ...replaced }
+    const { openSyncRun, takeOverSyncRun, listSyncItems, processSyncItems } = this
+    const { finaliseSyncRun, announceSyncRun, failSyncRun, cancelSyncRun, handleMissingItems } = this
+    return {
+      openSyncRun,
+      takeOverSyncRun,
+      listSyncItems,
+      processSyncItems,
+      finaliseSyncRun,
+      announceSyncRun,
+      failSyncRun,
+      cancelSyncRun,
+      handleMissingItems,
+      ...replaced,
+    }
+  }
+
+  settings(): RunSettings {
+    return {
+      listingTimeoutSeconds: 600,
+      listingTotalSeconds: 1_800,
+      itemTaskQueue: this.itemTaskQueue ?? this.#scene.taskQueue,
+      isListenedTo: this.isListenedTo,
+    }
   }
 
   readonly openSyncRun = async (): Promise<OpenedRun> => {
     this.calls.push('open')
-    return {
-      kind: 'open',
-      syncLogId: 70,
-      settings: {
-        listingTimeoutSeconds: 600,
-        listingTotalSeconds: 1_800,
-        itemTaskQueue: this.itemTaskQueue ?? this.#scene.taskQueue,
-      },
-    }
+    return { kind: 'open', syncLogId: 70, settings: this.settings() }
+  }
+
+  readonly takeOverSyncRun = async (): Promise<AdoptedRun> => {
+    this.calls.push('take over')
+    return { listed: this.#total, succeeded: 0, failed: 0, pending: this.pending, waiting: [] }
   }
 
   readonly listSyncItems = async (): Promise<Listing> => {
     this.calls.push('list')
-    return { listed: this.#total, duplicatesDropped: 0 }
+    return { kind: 'listed', listed: this.#total, duplicatesDropped: 0 }
   }
 
   readonly processSyncItems = async (batch: ItemBatch): Promise<ItemBatchResult> => {
@@ -108,7 +138,8 @@ export class ScriptedSync implements Partial<Activities> {
     const outcomes = [...this.ended.values()]
     const failed = outcomes.filter((outcome) => outcome === 'failed').length
     const succeeded = outcomes.length - failed
-    return { kind: 'finalised', status: failed === 0 ? 'success' : 'partial', succeeded, failed, skipped: 0 }
+    const status = failed === 0 ? 'success' : 'partial'
+    return { kind: 'finalised', status, succeeded, failed, skipped: 0, fullListing: this.fullListing }
   }
 
   readonly announceSyncRun = async (): Promise<void> => {
@@ -118,6 +149,15 @@ export class ScriptedSync implements Partial<Activities> {
   readonly failSyncRun = async ({ reason }: { reason: string }): Promise<void> => {
     this.calls.push('fail')
     this.failure = reason
+  }
+
+  readonly cancelSyncRun = async (): Promise<void> => {
+    this.calls.push('cancel')
+  }
+
+  readonly handleMissingItems = async (): Promise<{ missing: number }> => {
+    this.calls.push('missing')
+    return { missing: 0 }
   }
 
   attemptsOf(id: number): Attempt[] {

@@ -12,10 +12,10 @@ import type { TestWorkflowEnvironment } from '@temporalio/testing'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { DefaultLogger, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker'
 import type { Activities } from '../../src/activities/index.ts'
-import type { Finalisation } from '../../src/activities/sync-runs.ts'
+import type { SyncOutcome, SyncProgress } from '../../src/core/sync-jobs.ts'
 import { bundleWorkflows } from '../../src/worker.ts'
 import type { InboxInput, InboxState, SyncInput } from '../../src/workflows/messages.ts'
-import { arrived, WORKFLOW } from '../../src/workflows/messages.ts'
+import { arrived, syncProgress, WORKFLOW } from '../../src/workflows/messages.ts'
 import { createTimeSkippingEnvironment } from '../support/time-skipping.ts'
 
 /** What the SDK warns of (an activity that fails by script) is no news to a test. */
@@ -63,6 +63,8 @@ export async function openStage(
         taskQueue,
         workflowBundle: bundle,
         activities,
+        // A cancellation reaches an activity with the answer to its sign of life.
+        maxHeartbeatThrottleInterval: '100 milliseconds',
         shutdownGraceTime: 0,
         // A worker that stops waits for its long polls.
         shutdownForceTime: '5 seconds',
@@ -70,7 +72,8 @@ export async function openStage(
       const played: Scene = {
         client: env.client.workflow,
         taskQueue,
-        workflowId: `integrations:${taskQueue}`,
+        // The id of a run names its deployment, of which its items' retries are, too.
+        workflowId: `${taskQueue}:sync:7`,
         now: () => env.currentTimeMs(),
       }
       return worker.runUntil(async () => {
@@ -106,7 +109,7 @@ export function wakeInbox(
 export function startSync(
   { client, taskQueue, workflowId }: Scene,
   input: SyncInput = { integrationId: 7 },
-): Promise<WorkflowHandleWithFirstExecutionRunId<(input: SyncInput) => Promise<Finalisation>>> {
+): Promise<WorkflowHandleWithFirstExecutionRunId<(input: SyncInput) => Promise<SyncOutcome>>> {
   return client.start(WORKFLOW.syncIntegration, { workflowId, taskQueue, args: [input] })
 }
 
@@ -138,4 +141,14 @@ export async function mostActivitiesAtOnce(handle: WorkflowHandle): Promise<numb
     most = Math.max(most, open)
   }
   return most
+}
+
+/** Asks until it is so; while nobody waits for a result the server's time stands still. */
+export async function seen(scene: Scene, isSo: (progress: SyncProgress) => boolean): Promise<SyncProgress> {
+  const giveUpAt = performance.now() + 20_000
+  for (;;) {
+    const progress = await handleOf(scene).query(syncProgress)
+    if (isSo(progress)) return progress
+    if (performance.now() > giveUpAt) throw new Error(`not seen; it was ${JSON.stringify(progress)}`)
+  }
 }

@@ -2,14 +2,14 @@ import { ApplicationFailure } from '@temporalio/activity'
 import { WorkflowFailedError } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
-import type { Finalisation } from '../../src/activities/sync-runs.ts'
+import type { Finalisation } from '../../src/activities/sync-ends.ts'
+import type { SyncOutcome } from '../../src/core/sync-jobs.ts'
 import { syncProgress } from '../../src/workflows/messages.ts'
 import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'
 import { countEvents, handleOf, mostActivitiesAtOnce, openStage, startSync } from './stage.ts'
 
 const BATCH = 200
-const MAX_BATCHES = 400
 const MAX_WAITING = 1_000
 
 let stage: Stage
@@ -19,7 +19,7 @@ beforeAll(async () => {
 afterAll(() => stage.close())
 
 /** Plays a run to its end. */
-function run(sync: ScriptedSync, replaced?: Partial<Activities>): Promise<Finalisation> {
+function run(sync: ScriptedSync, replaced?: Partial<Activities>): Promise<SyncOutcome> {
   return withRun(sync, (handle) => handle.result(), replaced)
 }
 
@@ -35,7 +35,7 @@ function withRun<Result>(
 }
 
 describe('the order of a run', () => {
-  it('opens, lists, processes, finalises and announces, with five activities for a small run', async () => {
+  it('opens, lists, processes, finalises and announces, with two activities and three workflow tasks for a small run', async () => {
     const sync = new ScriptedSync(BATCH - 1)
     await withRun(sync, async (handle) => {
       expect(await handle.result()).toEqual({
@@ -45,13 +45,25 @@ describe('the order of a run', () => {
         failed: 0,
         skipped: 0,
       })
-      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(5)
+      // Opening, finalising and announcing are local: they run in the workflow's own task.
+      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(2)
+      expect(await countEvents(handle, 'workflowTaskCompletedEventAttributes')).toBe(3)
       const batch = sync.batches[0]?.batch
       expect(batch).toEqual({
         syncLogId: 70,
         take: { kind: 'pending', limit: BATCH },
         claim: `${handle.firstExecutionRunId}:1`,
       })
+    })
+    expect(sync.calls).toEqual(['open', 'list', 'pending', 'finalise', 'announce'])
+  })
+
+  it('tells listeners in an activity of its own: nobody knows how long they take', async () => {
+    const sync = new ScriptedSync(1)
+    sync.isListenedTo = true
+    await withRun(sync, async (handle) => {
+      expect(await handle.result()).toMatchObject({ kind: 'finalised' })
+      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(3)
     })
     expect(sync.calls).toEqual(['open', 'list', 'pending', 'finalise', 'announce'])
   })
@@ -72,6 +84,73 @@ describe('the order of a run', () => {
     expect(sync.calls).toEqual([])
   })
 
+  it('goes on with a run whose workflow is gone, once its last claims are old enough: nothing is listed again', async () => {
+    const sync = new ScriptedSync(2 * BATCH)
+    let [openedAt, takenAt] = [Number.NaN, Number.NaN]
+    sync.pending = BATCH
+    await withRun(
+      sync,
+      async (handle) => {
+        // The one that waits is taken up by its id.
+        expect(await handle.result()).toMatchObject({ kind: 'finalised', succeeded: BATCH + 1 })
+        expect(await handle.query(syncProgress)).toMatchObject({
+          syncLogId: 69,
+          listed: 2 * BATCH,
+          succeeded: 2 * BATCH,
+        })
+      },
+      {
+        async openSyncRun() {
+          openedAt = await (sync.scene as Scene).now()
+          return { kind: 'adopted', syncLogId: 69, settings: sync.settings(), waitSeconds: 60 }
+        },
+        async takeOverSyncRun() {
+          takenAt = await (sync.scene as Scene).now()
+          sync.waiting.add(5)
+          const waiting = [{ id: 5, seconds: 600 }]
+          return { listed: 2 * BATCH, succeeded: BATCH - 1, failed: 0, pending: BATCH, waiting }
+        },
+      },
+    )
+    expect(takenAt - openedAt).toBeGreaterThanOrEqual(60_000)
+    expect((sync.attemptsOf(5)[0]?.at as number) - takenAt).toBeGreaterThanOrEqual(600_000)
+    expect(sync.calls).toEqual(['pending', 'due', 'finalise', 'announce'])
+  })
+
+  it('announces the runs whose abandoned items were failed, and ends', async () => {
+    const sync = new ScriptedSync(1)
+    const announced: number[] = []
+    const end = await run(sync, {
+      openSyncRun: async () => ({ kind: 'reclaimed', syncLogIds: [61, 64] }),
+      announceSyncRun: async ({ syncLogId }) => void announced.push(syncLogId),
+    })
+    expect(end).toMatchObject({ kind: 'not this time', reason: expect.stringContaining('abandoned') })
+    expect(announced).toEqual([61, 64])
+    expect(sync.calls).toEqual([])
+  })
+
+  it('asks after a full listing, and only then, what is gone at the provider', async () => {
+    const full = new ScriptedSync(1)
+    full.fullListing = true
+    await run(full)
+    expect(full.calls).toEqual(['open', 'list', 'pending', 'finalise', 'announce', 'missing'])
+    const partial = new ScriptedSync(1)
+    await run(partial)
+    expect(partial.calls).not.toContain('missing')
+  })
+
+  it('is finalised although the provider can’t be told what is gone', async () => {
+    const sync = new ScriptedSync(1)
+    sync.fullListing = true
+    let tries = 0
+    const handleMissingItems = async () => {
+      tries += 1
+      throw new Error('502')
+    }
+    expect(await run(sync, { handleMissingItems })).toMatchObject({ kind: 'finalised', status: 'success' })
+    expect(tries).toBe(3)
+  })
+
   it('announces nothing when somebody else has finalised the run', async () => {
     const sync = new ScriptedSync(1)
     const finaliseSyncRun = async () => ({ kind: 'not this time' as const, reason: 'the run is gone' })
@@ -86,11 +165,8 @@ describe('the order of a run', () => {
       const { events } = await handle.fetchHistory()
       const queues = (events ?? []).flatMap((event) => event.activityTaskScheduledEventAttributes ?? [])
       expect(queues.map((task) => [task.activityType?.name, task.taskQueue?.name])).toEqual([
-        ['openSyncRun', scene.taskQueue],
         ['listSyncItems', scene.taskQueue],
         ['processSyncItems', scene.taskQueue],
-        ['finaliseSyncRun', scene.taskQueue],
-        ['announceSyncRun', scene.taskQueue],
       ])
     })
 
@@ -142,6 +218,8 @@ describe('the order of a run', () => {
       attempt: (id, attempt) => (id === 1 || attempt > 1 ? 'succeeds' : { retryAfter: 60 }),
       during: look,
     })
+    // In the workflow's own task no query is answered.
+    sync.isListenedTo = true
     const listSyncItems = async () => {
       await look()
       return sync.listSyncItems()
@@ -156,13 +234,39 @@ describe('the order of a run', () => {
       { listSyncItems, announceSyncRun },
     )
     const startedAt = expect.stringMatching(/^\d{4}-.*Z$/)
-    const base = { syncLogId: 70, failed: 0, startedAt }
+    const base = { syncLogId: 70, failed: 0, startedAt, isPaused: false, intakeFrom: null }
+    const untold = { perSecond: null, secondsLeft: null }
     expect(seen).toEqual([
-      { ...base, phase: 'listing', listed: null, succeeded: 0, waiting: 0 },
-      { ...base, phase: 'processing', listed: 2, succeeded: 0, waiting: 0 },
-      { ...base, phase: 'processing', listed: 2, succeeded: 1, waiting: 0 },
-      { ...base, phase: 'finalising', listed: 2, succeeded: 2, waiting: 0 },
-      { ...base, phase: 'done', listed: 2, succeeded: 2, waiting: 0 },
+      { ...base, ...untold, phase: 'listing', listed: null, succeeded: 0, waiting: 0 },
+      { ...base, ...untold, phase: 'processing', listed: 2, succeeded: 0, waiting: 0 },
+      // The rate is that of the last batch that ended: the first item took no time, the second one a minute.
+      {
+        ...base,
+        phase: 'processing',
+        listed: 2,
+        succeeded: 1,
+        waiting: 0,
+        perSecond: expect.toSatisfy((rate: number) => rate > 1 / 10),
+        secondsLeft: expect.toSatisfy((seconds: number) => seconds < 10),
+      },
+      {
+        ...base,
+        phase: 'finalising',
+        listed: 2,
+        succeeded: 2,
+        waiting: 0,
+        perSecond: expect.closeTo(2 / 60, 2),
+        secondsLeft: 0,
+      },
+      {
+        ...base,
+        phase: 'done',
+        listed: 2,
+        succeeded: 2,
+        waiting: 0,
+        perSecond: expect.closeTo(2 / 60, 2),
+        secondsLeft: null,
+      },
     ])
   })
 })
@@ -255,13 +359,15 @@ describe('items that run again', () => {
     const sync = new ScriptedSync(5 * BATCH, {
       attempt: (id, attempt) => {
         if (attempt > 1) return 'succeeds'
-        if (id === 1) return { deferredBy: 7_200 }
+        // One in each of the first four batches: whichever ends first stops the intake.
+        if (id % BATCH === 1 && id < 4 * BATCH) return { deferredBy: 7_200 }
         return id === 2 ? { retryAfter: 60 } : 'succeeds'
       },
     })
     expect(await run(sync)).toMatchObject({ succeeded: 5 * BATCH })
     const limitedAt = sync.batches[0]?.at as number
-    const later = sync.batches.slice(1).filter(({ batch }) => batch.take.kind === 'pending')
+    // The four lanes begin at once.
+    const later = sync.batches.slice(4).filter(({ batch }) => batch.take.kind === 'pending')
     expect(later.length).toBeGreaterThan(0)
     for (const { at } of later) expect(at - limitedAt).toBeGreaterThanOrEqual(7_200_000)
     expect(sync.gapsOf(1)[0]).toBeGreaterThanOrEqual(7_200)
@@ -291,7 +397,7 @@ describe('a finalisation that finds rows unfinished', () => {
   })
 
   it('looks again every 30 s while another workflow holds a row, in new runs when that takes long', async () => {
-    const looks = MAX_BATCHES + 2
+    const looks = 402
     const sync = new ScriptedSync(1)
     const lookedAt: number[] = []
     const finaliseSyncRun = async (): Promise<Finalisation> => {
@@ -340,31 +446,24 @@ describe('a reducer that throws', () => {
 })
 
 describe('a long run', () => {
-  it('goes on in a new run after 400 batches: waiting items keep their time, and the provider’s limit holds', async () => {
-    const total = (MAX_BATCHES + 5) * BATCH
+  it('of 100,000 items goes on in new runs of few events: no item twice, and waiting ones keep their time', async () => {
+    const total = 100_000
     const hours = 5
-    const limited = MAX_BATCHES * BATCH // the last item of the first run's last batch
     const sync = new ScriptedSync(total, {
-      attempt: (id, attempt) => {
-        if (attempt > 1) return 'succeeds'
-        if (id === limited) return { deferredBy: 3_600 }
-        return id % 50_000 === 1 ? { retryAfter: hours * 3_600 } : 'succeeds'
-      },
+      attempt: (id, attempt) => (attempt === 1 && id % 25_000 === 1 ? { retryAfter: hours * 3_600 } : 'succeeds'),
     })
     await withRun(sync, async (handle, scene) => {
       expect(await handle.result()).toMatchObject({ succeeded: total })
-      const first = handleOf(scene, handle.firstExecutionRunId)
-      expect(await countEvents(first, 'workflowExecutionContinuedAsNewEventAttributes')).toBe(1)
-      expect(await countEvents(first)).toBeLessThan(5_000)
       expect(await handle.query(syncProgress)).toMatchObject({ listed: total, succeeded: total, waiting: 0 })
+      const lives = await livesOf(scene, handle.firstExecutionRunId)
+      expect(lives.length).toBeGreaterThan(1)
+      for (const { events } of lives) expect(events).toBeLessThan(2_200)
+      const actions = lives.reduce((sum, life) => sum + life.actions, 0)
+      expect(actions / (total / 1_000)).toBeLessThanOrEqual(40)
 
       const claims = sync.batches.map(({ batch }) => batch.claim)
       expect(new Set(claims).size).toBe(claims.length)
-      const later = sync.batches.filter(({ batch }) => !batch.claim.startsWith(`${handle.firstExecutionRunId}:`))
-      expect(claims.length - later.length).toBe(MAX_BATCHES)
-      expect(later.length).toBeGreaterThan(0)
-      const limitedAt = sync.attemptsOf(limited)[0]?.at as number
-      for (const { at } of later) expect(at - limitedAt).toBeGreaterThanOrEqual(3_600_000)
+      expect(new Set(claims.map((claim) => claim.split(':')[0]))).toEqual(new Set(lives.map((life) => life.runId)))
     })
     expect(sync.calls.filter((call) => call !== 'pending' && call !== 'due')).toEqual([
       'open',
@@ -372,9 +471,54 @@ describe('a long run', () => {
       'finalise',
       'announce',
     ])
-    for (const id of [1, 50_001]) {
+    // As many batches as it takes, and one for those that waited.
+    expect(sync.batches.length).toBeLessThanOrEqual(total / BATCH + 4)
+    for (const id of [1, 75_001]) {
       expect(sync.gapsOf(id)[0]).toBeGreaterThanOrEqual(hours * 3_600)
       expect(sync.gapsOf(id)[0]).toBeLessThan(hours * 3_600 + 120)
     }
   })
+
+  it('of 1,000 items costs at most 40 actions', async () => {
+    const sync = new ScriptedSync(1_000, {
+      attempt: (id, attempt) => (attempt === 1 && id % 50 === 0 ? { retryAfter: 60 } : 'succeeds'),
+    })
+    await withRun(sync, async (handle, scene) => {
+      expect(await handle.result()).toMatchObject({ succeeded: 1_000 })
+      const [life] = await livesOf(scene, handle.firstExecutionRunId)
+      expect(life?.actions).toBeLessThanOrEqual(40)
+    })
+  })
 })
+
+interface Life {
+  readonly runId: string
+  readonly events: number
+  readonly actions: number
+}
+
+/** The runs of one id that went on from each other. */
+async function livesOf(scene: Scene, firstRunId: string): Promise<Life[]> {
+  const lives: Life[] = []
+  let runId: string | null | undefined = firstRunId
+  while (runId) {
+    const { events } = await handleOf(scene, runId).fetchHistory()
+    lives.push({ runId, events: events?.length ?? 0, actions: (events ?? []).filter(isAction).length })
+    runId = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
+  }
+  return lives
+}
+
+/** What Temporal Cloud counts: https://docs.temporal.io/cloud/actions. A marker stands for a local activity. */
+function isAction(event: object): boolean {
+  const kinds = [
+    'workflowExecutionStartedEventAttributes',
+    'activityTaskScheduledEventAttributes',
+    'timerStartedEventAttributes',
+    'markerRecordedEventAttributes',
+    'workflowExecutionSignaledEventAttributes',
+    'workflowExecutionContinuedAsNewEventAttributes',
+    'startChildWorkflowExecutionInitiatedEventAttributes',
+  ]
+  return kinds.some((kind) => (event as Record<string, unknown>)[kind] != null)
+}

@@ -3,7 +3,7 @@
  * also comes to large tables.
  */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, gt, inArray, lt, min, or, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import type { IntegrationRow, Tables } from '../schema/tables.ts'
 
@@ -164,32 +164,20 @@ export async function stillOpen(db: Database, { logs }: Tables, ids: readonly nu
   return new Set(rows.map((row) => row.id))
 }
 
-/** Active integrations of these providers that have been due for longer than so many seconds, the longest first. */
-export async function overdueIntegrations(
+/** Active integrations that are marked as stale, the longest first. */
+export async function staleIntegrations(
   db: Database,
   { integrations }: Tables,
-  {
-    providers,
-    withInterval,
-    seconds,
-    limit,
-  }: { providers: readonly string[]; withInterval: readonly string[]; seconds: number; limit: number },
-): Promise<{ id: number; dueSince: Date }[]> {
-  if (providers.length === 0) return []
-  const dueSince = sql`coalesce(${integrations.nextSyncAt}, ${integrations.createdAt})`.mapWith(integrations.createdAt)
-  return db
-    .select({ id: integrations.id, dueSince })
+  limit: number,
+): Promise<{ id: number; lastSyncedAt: Date | null; since: Date }[]> {
+  const { id, lastSyncedAt, syncStaleAlertedAt } = integrations
+  const rows = await db
+    .select({ id, lastSyncedAt, since: syncStaleAlertedAt })
     .from(integrations)
-    .where(
-      and(
-        eq(integrations.isActive, true),
-        inArray(integrations.provider, [...providers]),
-        or(sql`${integrations.syncIntervalMinutes} is not null`, inArray(integrations.provider, [...withInterval])),
-        lt(sql`coalesce(${integrations.nextSyncAt}, ${integrations.createdAt})`, secondsAgo(seconds)),
-      ),
-    )
-    .orderBy(sql`coalesce(${integrations.nextSyncAt}, ${integrations.createdAt})`, asc(integrations.id))
+    .where(and(eq(integrations.isActive, true), isNotNull(syncStaleAlertedAt)))
+    .orderBy(asc(syncStaleAlertedAt), asc(id))
     .limit(limit)
+  return rows.flatMap((row) => (row.since === null ? [] : [{ ...row, since: row.since }]))
 }
 
 export interface FailedItems {

@@ -1,6 +1,6 @@
 /** Statements over the integrations table. */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, inArray, isNotNull, isNull, lte, or, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNotNull, isNull, sql } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
@@ -37,6 +37,20 @@ export async function lockIntegration(
   if (!canBeId(id)) return null
   const [row] = await tx.select().from(integrations).where(eq(integrations.id, id)).for(strength)
   return row ?? null
+}
+
+/** Those of the ids that there are. */
+export async function integrationsById(
+  db: Database,
+  { integrations }: Tables,
+  ids: readonly number[],
+): Promise<Map<number, IntegrationRow>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .select()
+    .from(integrations)
+    .where(inArray(integrations.id, [...ids]))
+  return new Map(rows.map((row) => [row.id, row]))
 }
 
 /** Draws the id of a new row: its credentials are bound to the id, so it must be known before they are encrypted. */
@@ -106,29 +120,6 @@ export async function pageOfIntegrations(
  */
 export function acceptsWebhooks({ integrations }: Tables): SQL {
   return sql`(${integrations.isActive} or ${integrations.healthStatus} = 'disabled')`
-}
-
-/** Active integrations of these providers whose next run is due; never planned first, then the longest overdue. */
-export async function dueIntegrations(
-  db: Database,
-  { integrations }: Tables,
-  // `withInterval`: the providers with a default interval; of the others only integrations with one of their own are due.
-  { providers, withInterval, limit }: { providers: readonly string[]; withInterval: readonly string[]; limit: number },
-): Promise<IntegrationRow[]> {
-  if (providers.length === 0) return []
-  return db
-    .select()
-    .from(integrations)
-    .where(
-      and(
-        eq(integrations.isActive, true),
-        inArray(integrations.provider, [...providers]),
-        or(isNotNull(integrations.syncIntervalMinutes), inArray(integrations.provider, [...withInterval])),
-        or(isNull(integrations.nextSyncAt), lte(integrations.nextSyncAt, sql`clock_timestamp()`)),
-      ),
-    )
-    .orderBy(sql`${integrations.nextSyncAt} asc nulls first`, asc(integrations.id))
-    .limit(limit)
 }
 
 /** Columns that end a clean or unclean run. */

@@ -1,5 +1,5 @@
 /** Statements over the operation logs. */
-import { and, desc, eq, gt, sql } from 'drizzle-orm'
+import { and, desc, eq, inArray, sql } from 'drizzle-orm'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
@@ -21,28 +21,6 @@ export type RunMetadata = {
   readonly cursor_before: Json
   readonly enumerated: boolean
   readonly [key: string]: Json
-}
-
-/** The log of this workflow's run, whatever its status. Null: the run is not open yet. */
-export async function findRunLog(
-  db: Database | Transaction,
-  { logs }: Tables,
-  integrationId: number,
-  runId: string,
-): Promise<LogRow | null> {
-  const [row] = await db
-    .select()
-    .from(logs)
-    .where(
-      and(
-        eq(logs.integrationId, integrationId),
-        eq(logs.operation, 'sync'),
-        sql`${logs.metadata} ->> 'run_id' = ${runId}`,
-      ),
-    )
-    .orderBy(desc(logs.id))
-    .limit(1)
-  return row ?? null
 }
 
 export async function findLog(db: Database | Transaction, { logs }: Tables, id: number): Promise<LogRow | null> {
@@ -94,17 +72,86 @@ export async function endLog(
   return rows.length > 0
 }
 
-/** Whether somebody set the cursor after this run had begun: then the run must leave it alone. */
-export async function cursorWasSetAfter(
+/** Ends a run's log: what is given of the metadata is added to it. */
+export async function endRunLog(
   tx: Transaction,
   { logs }: Tables,
-  integrationId: number,
-  runLogId: number,
-): Promise<boolean> {
-  const rows = await tx
+  id: number,
+  end: {
+    readonly status: string
+    readonly durationMs: number
+    readonly summary: string
+    readonly metadata: Record<string, Json>
+  },
+): Promise<void> {
+  await tx
+    .update(logs)
+    .set({ ...end, metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${jsonText(end.metadata)}::jsonb` })
+    .where(eq(logs.id, id))
+}
+
+/** The newest run of the integration that has not ended. */
+export async function newestOpenRun(db: Database, { logs }: Tables, integrationId: number): Promise<number | null> {
+  const [row] = await db
     .select({ id: logs.id })
     .from(logs)
-    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, 'cursor'), gt(logs.id, runLogId)))
+    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, 'sync'), eq(logs.status, 'processing')))
+    .orderBy(desc(logs.id))
     .limit(1)
-  return rows.length > 0
+  return row?.id ?? null
+}
+
+/** Runs that may be finalised, or whose cursor may be due: not those that the cursor was set after. Newest first. */
+export async function runsToAdvance(
+  db: Database,
+  { logs }: Tables,
+  integrationId: number,
+  limit: number,
+): Promise<number[]> {
+  const rows = await db.execute<{ id: string }>(sql`
+    select id from ${logs}
+    where integration_id = ${integrationId} and operation = 'sync' and metadata -> 'enumerated' = 'true'::jsonb
+      and (status = 'processing' or (status in ('success', 'partial', 'failed') and id > coalesce((
+        select max(id) from ${logs} where integration_id = ${integrationId} and operation = 'cursor'), 0)))
+    order by id desc limit ${limit}`)
+  return rows.map((row) => Number(row.id))
+}
+
+/**
+ * Takes the announcement of a finalised run for so many seconds. Of two at once one wins. Null: nothing is to be announced,
+ * or somebody has just begun to.
+ */
+export async function claimAnnouncement(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  leaseSeconds: number,
+): Promise<LogRow | null> {
+  const now = sql`extract(epoch from clock_timestamp())::float8`
+  const [row] = await db
+    .update(logs)
+    .set({
+      metadata: sql`${logs.metadata} || jsonb_build_object('announcing_until', ${now} + ${leaseSeconds}::float8)`,
+    })
+    .where(
+      and(
+        eq(logs.id, id),
+        eq(logs.operation, 'sync'),
+        inArray(logs.status, ['success', 'partial', 'failed']),
+        // Only finalisation writes it: a run whose listing failed is `failed`, too.
+        sql`${logs.metadata} -> 'success_count' is not null`,
+        sql`${logs.metadata} -> 'announced_at' is null`,
+        sql`coalesce((${logs.metadata} ->> 'announcing_until')::float8, 0) <= ${now}`,
+      ),
+    )
+    .returning()
+  return row ?? null
+}
+
+export async function noteAnnouncement(db: Database, { logs }: Tables, id: number, at: Date): Promise<void> {
+  const patch = { announced_at: at.toISOString() }
+  await db
+    .update(logs)
+    .set({ metadata: sql`(${logs.metadata} - 'announcing_until') || ${jsonText(patch)}::jsonb` })
+    .where(eq(logs.id, id))
 }

@@ -1,45 +1,26 @@
 /** Statements over the sync items table. A claim is one statement; its docstring names the race it wins. */
-import { and, asc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
-import type { Json } from '../../core/json.ts'
-import type { Database, Transaction } from '../client.ts'
+import type { Database } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { SyncItemRow, Tables } from '../schema/tables.ts'
 
-export interface NewSyncItem {
+/** The greatest smallint. A row that is claimed still more often stays there; its claim tells its attempts apart. */
+const MAX_ATTEMPTS = 32_767
+
+/** What a retry that was terminated holds is given up by its worker sooner: its heartbeat is answered by an error. */
+const LEFT_BEHIND_SECONDS = 60
+
+/** Items of a class that nobody may run: instead of being claimed they fail, their attempts as they were. */
+export interface ItemRefusal {
   readonly eventClass: string
-  readonly externalId: string | null
-  readonly checkpointValue: Json
-  readonly payload: { readonly v: number; readonly data: Json }
+  readonly error: string
 }
 
-/** Stores a chunk of listed items as `pending`, in order. */
-export async function insertSyncItems(
-  db: Database,
-  { syncItems }: Tables,
-  run: { integrationId: number; syncLogId: number; batchId: string },
-  items: readonly NewSyncItem[],
-): Promise<void> {
-  if (items.length === 0) return
-  await db.execute(sql`
-    insert into ${syncItems} (integration_id, sync_log_id, batch_id, event_class, external_id, checkpoint_value, payload)
-    select ${run.integrationId}, ${run.syncLogId}, ${run.batchId}, item ->> 'eventClass', item ->> 'externalId',
-           nullif(item -> 'checkpointValue', 'null'::jsonb), item -> 'payload'
-    from jsonb_array_elements(${jsonText(items)}::jsonb) with ordinality as i (item, position)
-    order by position`)
-}
-
-/** Deletes what an earlier try of the listing stored. Items start only after a whole listing, so none has begun. */
-export async function deleteUnstartedItems(
-  db: Database | Transaction,
-  { syncItems }: Tables,
-  syncLogId: number,
-): Promise<number> {
-  const rows = await db
-    .delete(syncItems)
-    .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'pending'), eq(syncItems.attempts, 0)))
-    .returning({ id: syncItems.id })
-  return rows.length
+/** What a claim gives: rows to run (`processing`), and refused ones (`failed`). */
+export interface Claiming {
+  readonly claim: string
+  readonly refusals: readonly ItemRefusal[]
 }
 
 /**
@@ -50,7 +31,7 @@ export async function deleteUnstartedItems(
 export async function claimPendingItems(
   db: Database,
   { syncItems, logs }: Tables,
-  { syncLogId, claim, limit }: { syncLogId: number; claim: string; limit: number },
+  { syncLogId, limit, ...claiming }: Claiming & { syncLogId: number; limit: number },
 ): Promise<SyncItemRow[]> {
   // A CTE is read once; a subquery in the condition may be read again by a nested loop, and claim more than the limit.
   const next = db.$with('next').as(
@@ -60,7 +41,8 @@ export async function claimPendingItems(
       .where(
         and(
           eq(syncItems.syncLogId, syncLogId),
-          eq(syncItems.status, 'pending'),
+          // The text of the partial index, so that it serves under any plan.
+          sql`${syncItems.status} = 'pending'`,
           sql`exists (select 1 from ${logs} l where l.id = ${syncLogId} and l.metadata -> 'enumerated' = 'true'::jsonb)`,
         ),
       )
@@ -71,7 +53,7 @@ export async function claimPendingItems(
   const rows = await db
     .with(next)
     .update(syncItems)
-    .set({ status: 'processing', attempts: sql`${syncItems.attempts} + 1`, claim })
+    .set(claimed(syncItems, claiming))
     .where(inArray(syncItems.id, db.select({ id: next.id }).from(next)))
     .returning()
   return rows.sort((a, b) => a.id - b.id)
@@ -81,15 +63,70 @@ export async function claimPendingItems(
 export async function claimWaitingItems(
   db: Database,
   { syncItems }: Tables,
-  { ids, claim }: { ids: readonly number[]; claim: string },
+  { ids, ...claiming }: Claiming & { ids: readonly number[] },
 ): Promise<SyncItemRow[]> {
   if (ids.length === 0) return []
   const rows = await db
     .update(syncItems)
-    .set({ attempts: sql`${syncItems.attempts} + 1`, claim })
+    .set(claimed(syncItems, claiming))
     .where(and(inArray(syncItems.id, [...ids]), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
     .returning()
   return rows.sort((a, b) => a.id - b.id)
+}
+
+/**
+ * Takes one item for its retry by hand and counts the attempt. Of two that ask at once, one gets it.
+ *
+ * The first attempt takes a `failed` row whose payload has not been erased, or one that an earlier retry has left behind:
+ * the id of a retry's workflow is its lock, so that one is over. What it held it may hold a while longer. A later attempt takes only what a retry put to wait.
+ */
+export async function claimItemForRetry(
+  db: Database,
+  { syncItems }: Tables,
+  { id, isFirst, ...claiming }: Claiming & { id: number; isFirst: boolean },
+): Promise<SyncItemRow | null> {
+  const from = isFirst
+    ? or(
+        and(eq(syncItems.status, 'failed'), sql`${syncItems.payload} is not null`),
+        and(
+          eq(syncItems.status, 'processing'),
+          or(
+            sql`${syncItems.claim} like 'retry-%:waiting'`,
+            and(
+              sql`${syncItems.claim} like 'retry-%'`,
+              sql`${syncItems.updatedAt} < clock_timestamp() - make_interval(secs => ${LEFT_BEHIND_SECONDS})`,
+            ),
+          ),
+        ),
+      )
+    : and(eq(syncItems.status, 'processing'), sql`${syncItems.claim} like 'retry-%:waiting'`)
+  const [row] = await db
+    .update(syncItems)
+    .set(claimed(syncItems, claiming))
+    .where(and(eq(syncItems.id, id), from))
+    .returning()
+  return row ?? null
+}
+
+/** What a claim writes. */
+function claimed(syncItems: Tables['syncItems'], { claim, refusals }: Claiming) {
+  const attempts = sql`least(${syncItems.attempts} + 1, ${sql.raw(String(MAX_ATTEMPTS))})`
+  if (refusals.length === 0) return { status: 'processing', attempts, claim, error: null, completedAt: null } as const
+  const refused = sql`${syncItems.eventClass} in (${sql.join(
+    refusals.map(({ eventClass }) => sql`${eventClass}`),
+    sql`, `,
+  )})`
+  const error = sql`case ${syncItems.eventClass} ${sql.join(
+    refusals.map((refusal) => sql`when ${refusal.eventClass} then ${refusal.error}::text`),
+    sql` `,
+  )} end`
+  return {
+    status: sql`case when ${refused} then 'failed' else 'processing' end`,
+    attempts: sql`case when ${refused} then ${syncItems.attempts} else ${attempts} end`,
+    claim: sql`case when ${refused} then null else ${claim}::text end`,
+    completedAt: sql`case when ${refused} then clock_timestamp() end`,
+    error,
+  }
 }
 
 /** Rows that an earlier try of the same batch still holds: its worker died, or it could not settle them. */
@@ -97,7 +134,7 @@ export async function itemsHeldBy(db: Database, { syncItems }: Tables, claim: st
   return db
     .select()
     .from(syncItems)
-    .where(and(eq(syncItems.status, 'processing'), inArray(syncItems.claim, claimAndItsLosses(claim))))
+    .where(and(sql`${syncItems.status} = 'processing'`, inArray(syncItems.claim, claimAndItsLosses(claim))))
     .orderBy(asc(syncItems.id))
 }
 
@@ -127,12 +164,14 @@ export async function takeUpItem(
   return taken === undefined ? null : { row: taken, losses }
 }
 
-/** What became of one attempt. `waiting` keeps the row `processing`, held by nobody until its time comes. */
+/** What became of one attempt. `waiting` keeps the row `processing` until its time comes. */
 export interface ItemSettlement {
   readonly id: number
   readonly attempts: number
   readonly claim: string
   readonly status: 'success' | 'failed' | 'waiting'
+  /** Who holds the row while it waits; null: nobody. */
+  readonly waitsFor: string | null
   /** The attempt does not count: a deferral. */
   readonly uncounted: boolean
   readonly error: string | null
@@ -154,15 +193,16 @@ export async function settleItems(
   const rows = await db.execute<{ id: string }>(sql`
     with outcome as (
       select * from jsonb_to_recordset(${jsonText(settlements)}::jsonb) as o
-        (id bigint, attempts int, claim text, status text, uncounted boolean, error text, failure jsonb)
+        (id bigint, attempts int, claim text, status text, "waitsFor" text, uncounted boolean, error text, failure jsonb)
     ), settled as (
       update ${syncItems} s
       set status = case o.status when 'waiting' then 'processing' else o.status end,
           attempts = case when o.uncounted then s.attempts - 1 else s.attempts end,
-          error = o.error, claim = null, updated_at = clock_timestamp(),
+          error = o.error, claim = o."waitsFor", updated_at = clock_timestamp(),
           completed_at = case o.status when 'waiting' then null else clock_timestamp() end
       from outcome o
-      where s.id = o.id and s.status = 'processing' and s.attempts = o.attempts and s.claim = o.claim
+      -- coalesce() keeps the planner to the primary key: the index of what is held is full of a long run's dead entries.
+      where s.id = o.id and coalesce(s.status, '') = 'processing' and s.attempts = o.attempts and s.claim = o.claim
       returning s.id, s.integration_id, s.sync_log_id, s.external_id, o.attempts as attempt, o.failure
     ), logged as (
       insert into ${logs} (integration_id, operation, direction, status, external_id, error, attempt, max_attempts,
@@ -175,111 +215,72 @@ export async function settleItems(
   return new Set(rows.map((row) => Number(row.id)))
 }
 
-/** Gives claimed rows back that no listener has seen; the attempt does not count. */
+/**
+ * Of settlements that were left out, those whose very attempt has been settled so: the statement before was committed, and
+ * its answer was lost on the way. The error tells it from a row that was failed by somebody else meanwhile.
+ */
+export async function itemsSettledBefore(
+  db: Database,
+  { syncItems }: Tables,
+  settlements: readonly ItemSettlement[],
+): Promise<Set<number>> {
+  if (settlements.length === 0) return new Set()
+  const asked = settlements.map(({ id, attempts, status, waitsFor, uncounted, error }) => ({
+    id,
+    attempts: uncounted ? attempts - 1 : attempts,
+    status: status === 'waiting' ? 'processing' : status,
+    claim: waitsFor,
+    error,
+  }))
+  const rows = await db.execute<{ id: string }>(sql`
+    select s.id
+    from ${syncItems} s
+    join jsonb_to_recordset(${jsonText(asked)}::jsonb) as o (id bigint, attempts int, status text, claim text, error text)
+      on s.id = o.id and s.status = o.status and s.attempts = o.attempts
+         and s.claim is not distinct from o.claim and s.error is not distinct from o.error`)
+  return new Set(rows.map((row) => Number(row.id)))
+}
+
+/** Where a row goes that no listener has seen. */
+export type GivenBack =
+  | { readonly status: 'pending' }
+  | { readonly status: 'processing'; readonly waitsFor: string | null }
+
+/**
+ * Gives claimed rows back that no listener has seen; the attempt does not count. One that a later try has taken up
+ * meanwhile is that one's.
+ *
+ * @returns the ids that went back
+ */
 export async function handBackItems(
   db: Database,
   { syncItems }: Tables,
-  claim: string,
-  rows: readonly SyncItemRow[],
-): Promise<void> {
-  if (rows.length === 0) return
-  const ids = rows.map((row) => row.id)
-  // A first attempt goes back to the queue; a later one to those that wait.
-  await db
+  rows: readonly Pick<SyncItemRow, 'id' | 'attempts' | 'claim'>[],
+  to: GivenBack,
+): Promise<Set<number>> {
+  if (rows.length === 0) return new Set()
+  const given = rows.map(({ id, attempts, claim }) => ({ id, attempts, claim }))
+  const back = await db.execute<{ id: string }>(sql`
+    update ${syncItems} s
+    set status = ${to.status}, attempts = s.attempts - 1, updated_at = clock_timestamp(),
+        claim = ${to.status === 'pending' ? null : to.waitsFor}::text
+    from jsonb_to_recordset(${jsonText(given)}::jsonb) as r (id bigint, attempts int, claim text)
+    where s.id = r.id and s.status = 'processing' and s.attempts = r.attempts and s.claim = r.claim
+    returning s.id`)
+  return new Set(back.map((row) => Number(row.id)))
+}
+
+export async function findItem(db: Database, { syncItems }: Tables, id: number): Promise<SyncItemRow | null> {
+  const [row] = await db.select().from(syncItems).where(eq(syncItems.id, id))
+  return row ?? null
+}
+
+/** Gives a failed item up. Null: it is not failed (any more). Its error stays, so that what was skipped can be seen. */
+export async function skipFailedItem(db: Database, { syncItems }: Tables, id: number): Promise<SyncItemRow | null> {
+  const [row] = await db
     .update(syncItems)
-    .set({
-      status: sql`case when ${syncItems.attempts} > 1 then 'processing' else 'pending' end`,
-      attempts: sql`${syncItems.attempts} - 1`,
-      claim: null,
-    })
-    .where(
-      and(
-        inArray(syncItems.id, ids),
-        eq(syncItems.status, 'processing'),
-        inArray(syncItems.claim, claimAndItsLosses(claim)),
-      ),
-    )
-}
-
-export type ItemCounts = Record<SyncItemRow['status'], number>
-
-export async function countItems(
-  db: Database | Transaction,
-  { syncItems }: Tables,
-  syncLogId: number,
-): Promise<ItemCounts> {
-  const rows = await db
-    .select({ status: syncItems.status, count: sql<string>`count(*)` })
-    .from(syncItems)
-    .where(eq(syncItems.syncLogId, syncLogId))
-    .groupBy(syncItems.status)
-  const counts: ItemCounts = { pending: 0, processing: 0, success: 0, failed: 0, skipped: 0 }
-  for (const row of rows) counts[row.status] = Number(row.count)
-  return counts
-}
-
-/** Rows of a run that are neither finished nor held: what a workflow that lost count must take up again. */
-export async function waitingItems(
-  db: Database | Transaction,
-  { syncItems }: Tables,
-  syncLogId: number,
-  limit: number,
-): Promise<{ id: number; attempts: number; updatedAt: Date }[]> {
-  return db
-    .select({ id: syncItems.id, attempts: syncItems.attempts, updatedAt: syncItems.updatedAt })
-    .from(syncItems)
-    .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
-    .orderBy(asc(syncItems.id))
-    .limit(limit)
-}
-
-/** Checkpoints of the run's finished items in dispatch order, page by page. */
-export async function* finishedCheckpoints(
-  tx: Transaction,
-  { syncItems }: Tables,
-  syncLogId: number,
-  pageSize: number,
-): AsyncGenerator<Json[]> {
-  let after = 0
-  for (;;) {
-    const rows = await tx
-      .select({ id: syncItems.id, checkpoint: syncItems.checkpointValue })
-      .from(syncItems)
-      .where(
-        and(
-          eq(syncItems.syncLogId, syncLogId),
-          inArray(syncItems.status, ['success', 'skipped']),
-          sql`${syncItems.checkpointValue} is not null`,
-          gt(syncItems.id, after),
-        ),
-      )
-      .orderBy(asc(syncItems.id))
-      .limit(pageSize)
-    if (rows.length === 0) return
-    after = rows.at(-1)?.id ?? after
-    yield rows.map((row) => row.checkpoint as Json)
-  }
-}
-
-/**
- * Whether a failed item of an earlier run still holds the cursor: none of the same class and external id has succeeded
- * or been skipped since. Without an external id only its own retry or skip resolves it.
- */
-export async function hasUnresolvedFailure(
-  tx: Transaction,
-  { syncItems }: Tables,
-  integrationId: number,
-  beforeLogId: number,
-): Promise<boolean> {
-  const [row] = await tx.execute<{ found: boolean }>(sql`
-    select exists (
-      select 1 from ${syncItems} f
-      where f.integration_id = ${integrationId} and f.status = 'failed' and f.sync_log_id < ${beforeLogId}
-        and not exists (
-          select 1 from ${syncItems} later
-          where later.integration_id = f.integration_id and later.external_id = f.external_id
-            and later.event_class = f.event_class and later.id > f.id and later.status in ('success', 'skipped')
-        )
-    ) as found`)
-  return row?.found === true
+    .set({ status: 'skipped', completedAt: sql`clock_timestamp()` })
+    .where(and(eq(syncItems.id, id), eq(syncItems.status, 'failed')))
+    .returning()
+  return row ?? null
 }

@@ -34,6 +34,8 @@ export const logsTable = (table: TableFactory, name: Name, integrations: Integra
     (column) => [
       // The runs of an integration, newest last.
       index(name('_logs_operation_idx')).on(column.integrationId, column.operation, column.id),
+      // The runs of all integrations, among many times as many other logs.
+      index(name('_logs_runs_idx')).on(column.id).where(sql`${column.operation} in ('sync', 'backfill')`),
       // Pruning.
       index(name('_logs_created_at_idx')).on(column.createdAt),
       // Pruning forgets the parent that a surviving log points to.

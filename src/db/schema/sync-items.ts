@@ -38,6 +38,10 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       index(name('_sync_items_created_at_idx')).on(column.integrationId, column.createdAt),
       index(name('_sync_items_log_idx')).on(column.syncLogId, column.status),
       index(name('_sync_items_batch_idx')).on(column.batchId, column.status),
+      // The next rows of a run, however many wait behind them.
+      index(name('_sync_items_pending_idx')).on(column.syncLogId, column.id).where(sql`${column.status} = 'pending'`),
+      // What an operator has to look at, of all integrations.
+      index(name('_sync_items_failed_idx')).on(column.id).where(sql`${column.status} = 'failed'`),
       // What a claim still holds.
       index(name('_sync_items_claim_idx')).on(column.claim).where(sql`${column.status} = 'processing'`),
       // Whether a later item of the same external id made up for a failed one.

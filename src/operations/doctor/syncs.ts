@@ -1,6 +1,7 @@
-import { openRuns, overdueIntegrations, stillOpen, unresolvedItems } from '../../db/queries/doctor.ts'
+import { openRuns, staleIntegrations, stillOpen, unresolvedItems } from '../../db/queries/doctor.ts'
+import { overdueIntegrations } from '../../db/queries/sync-due.ts'
 import type { Framework } from '../../framework.ts'
-import { hasScheduledSync } from '../../providers/provider.ts'
+import { dueRule } from '../due-rule.ts'
 import type { Check, Observation } from './check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, warning } from './check.ts'
 import { nameOf, psqlCommand } from './commands.ts'
@@ -21,11 +22,8 @@ export const syncStuck: Check = {
     const alive = new Map<number, boolean>()
     for (const { integrationId } of open)
       if (!alive.has(integrationId)) alive.set(integrationId, await workflows.isSyncRunning(integrationId))
-    // One workflow lives at a time, and holds the newest log.
-    const newest = new Map(open.map(({ integrationId, logId }) => [integrationId, logId]))
-    const dead = open.filter(
-      ({ integrationId, logId }) => alive.get(integrationId) !== true || newest.get(integrationId) !== logId,
-    )
+    // A run that lives settles what others left open, or the one after it does; it may itself be the heir of the oldest.
+    const dead = open.filter(({ integrationId }) => alive.get(integrationId) !== true)
     // A run that ended while we asked has closed its log.
     const stuck = await stillOpen(
       db,
@@ -37,10 +35,12 @@ export const syncStuck: Check = {
         .filter(({ logId }) => stuck.has(logId))
         .map(({ integrationId, isActive, logId, startedAt }) =>
           fault(
-            `The run of integration ${integrationId} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone. Its cursor has not moved: another run lists the same again.`,
-            alive.get(integrationId) === true || !isActive
-              ? closeRun(framework, logId)
-              : `${closeRun(framework, logId)} && integrations sync --integration ${integrationId}`,
+            `The run of integration ${integrationId} with log ${logId}, begun at ${moment(startedAt)}, says processing, but its workflow is gone. ${
+              isActive
+                ? 'The next run goes on with its items if it had listed them all, and closes it if not.'
+                : 'The integration is switched off, so no run goes on with it.'
+            }`,
+            isActive ? `integrations sync --integration ${integrationId}` : closeRun(framework, logId),
           ),
         ),
       'Every run that says processing lives.',
@@ -52,20 +52,12 @@ export const syncOverdue: Check = {
   name: 'sync.overdue',
   // Without Schedules and workers all are overdue: those checks name what mends it.
   needs: ['database.migrations', 'temporal.schedules', 'temporal.workers'],
-  async look({ config, db, tables, providers, temporal, workflows }) {
+  async look(framework) {
+    const { config, temporal, workflows } = framework
     if (!config.schedules.enabled) return ok('Not looked at: schedules.enabled is false, the host keeps the timing.')
-    const scheduled = providers
-      .entries()
-      .flatMap(([key, provider]) => (hasScheduledSync(provider) ? [{ key, provider }] : []))
-    const withInterval = scheduled.filter(({ provider }) => (provider.defaultSyncInterval?.() ?? null) !== null)
-    const due = await overdueIntegrations(db, tables, {
-      providers: scheduled.map(({ key }) => key),
-      withInterval: withInterval.map(({ key }) => key),
-      seconds: OVERDUE_SECONDS,
-      limit: MAX_LOOKED_AT,
-    })
+    const due = await overdue(framework)
     const waiting: typeof due = []
-    // A long run is due until its end.
+    // A long run is due until its end, and a paused one keeps others from starting.
     for (const candidate of due) if (!(await workflows.isSyncRunning(candidate.id))) waiting.push(candidate)
     const [longest] = waiting
     if (longest === undefined) return ok(`No integration has been due for ${OVERDUE_SECONDS} s.`)
@@ -74,6 +66,46 @@ export const syncOverdue: Check = {
       temporal.commands.dispatchNow(),
     )
   },
+}
+
+export const syncPaused: Check = {
+  name: 'sync.paused',
+  // A run answers by a worker.
+  needs: ['database.migrations', 'temporal.workers'],
+  async look(framework) {
+    const paused: Observation[] = []
+    for (const { id, dueSince } of await overdue(framework))
+      if ((await framework.workflows.syncProgress(id))?.isPaused === true)
+        paused.push(
+          warning(
+            `The sync of integration ${id} is paused, and has been due since ${moment(dueSince)}: nothing new is taken in, and no other run starts.`,
+            `integrations resume-sync ${id}`,
+          ),
+        )
+    return capped(paused, 'No integration that is due is paused.')
+  },
+}
+
+export const syncStale: Check = {
+  name: 'sync.stale',
+  needs: ['database.migrations'],
+  async look({ db, tables }) {
+    const stale = await staleIntegrations(db, tables, MAX_LOOKED_AT)
+    return capped(
+      stale.map(({ id, lastSyncedAt, since }) =>
+        warning(
+          `Integration ${id} is stale since ${moment(since)}: ${lastSyncedAt === null ? 'it has never had a clean run' : `its last clean run ended at ${moment(lastSyncedAt)}`}. Its runs say what fails.`,
+          `integrations list-sync-runs --integration ${id}`,
+        ),
+      ),
+      'No integration is stale.',
+    )
+  },
+}
+
+function overdue(framework: Framework): Promise<{ id: number; dueSince: Date }[]> {
+  const { db, tables } = framework
+  return overdueIntegrations(db, tables, dueRule(framework), { seconds: OVERDUE_SECONDS, limit: MAX_LOOKED_AT })
 }
 
 export const syncFailedItems: Check = {

@@ -1,0 +1,211 @@
+import { setMaxListeners } from 'node:events'
+import { MAX_LOST_WORKERS } from '../core/claim.ts'
+import { ItemTimedOut } from '../core/errors.ts'
+import { errorLine } from '../core/logger.ts'
+import type { GivenBack, ItemSettlement } from '../db/queries/sync-items.ts'
+import { handBackItems, itemsHeldBy, itemsSettledBefore, settleItems, takeUpItem } from '../db/queries/sync-items.ts'
+import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import type { IntegrationContext } from '../operations/integration-context.ts'
+import { integrationReader } from '../operations/integration-context.ts'
+import { patiently } from '../operations/patiently.ts'
+import type { ItemRun, ItemWork } from '../operations/sync-items.ts'
+import { givenUp, itemRecord, runSyncItem } from '../operations/sync-items.ts'
+import { withTimeLimit } from '../operations/time-limit.ts'
+import type { Batch } from './batch.ts'
+import { runBatch } from './batch.ts'
+import { takenUpTogether } from './lost-rows.ts'
+
+/** Listeners that run when the worker stops or the run is cancelled have so long to end. */
+const ENDING_MS = 30_000
+
+export interface RunItems {
+  readonly claim: string
+  /** Aborted when the worker stops or the run is cancelled. */
+  readonly cancelled: AbortSignal
+  readonly retry: ItemWork['retry']
+  /** Where a row goes that no listener has seen. */
+  readonly givenBack: GivenBack
+}
+
+/** Runs and settles the items of one claim: of a run's batch, or the one of a retry. */
+export class ItemRunner {
+  /** `handedBack`: no listener has seen them. `deferredSeconds`: the longest that was asked for. */
+  readonly tally = { succeeded: 0, failed: 0, handedBack: 0, deferredSeconds: 0 }
+  /** Items that run again. */
+  readonly waiting: { id: number; seconds: number; counted: boolean }[] = []
+  readonly #framework: Framework
+  readonly #work: ItemWork
+  readonly #claim: string
+  readonly #read: (integrationId: number) => Promise<IntegrationContext | null>
+  readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows'>
+  readonly #ending: Ending
+  #told: Promise<void> = Promise.resolve()
+
+  constructor(framework: Framework, { claim, cancelled, retry, givenBack }: RunItems) {
+    const { config, db, tables, logger } = framework
+    this.#framework = framework
+    this.#claim = claim
+    this.#read = integrationReader(framework)
+    this.#ending = new Ending(cancelled)
+    const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
+    this.#work = { cancelled, enough: this.#ending.signal, retry, waitsFor }
+    this.#batch = {
+      concurrency: config.sync.item_concurrency,
+      signal: cancelled,
+      logger,
+      prepare: (row) => this.#read(row.integrationId),
+      run: (row, integration) => runSyncItem(framework, row, integration, this.#work),
+      settle: (runs) => this.#settle(runs),
+      handBack: async (unstarted) => {
+        const back = await handBackItems(db, tables, unstarted, givenBack)
+        this.tally.handedBack += back.size
+        if (givenBack.status === 'processing')
+          this.waiting.push(...[...back].map((id) => ({ id, seconds: 0, counted: false })))
+      },
+    }
+  }
+
+  /**
+   * Takes up what an earlier try of the same activity left behind.
+   *
+   * @returns how many there were
+   */
+  async takeUpHeld(): Promise<number> {
+    const { config, db, tables } = this.#framework
+    const heldRows = await itemsHeldBy(db, tables, this.#claim)
+    for (const group of takenUpTogether(heldRows, this.#claim, config.sync.item_concurrency)) {
+      const again: SyncItemRow[] = []
+      for (const held of group) {
+        const taken = await this.#takeUp(held)
+        if (taken?.kind === 'again') again.push(taken.row)
+        if (taken?.kind === 'given up') await patiently('a settlement', () => this.#settle([taken.run]), this.#batch)
+      }
+      await runBatch({ ...this.#batch, rows: again })
+    }
+    return heldRows.length
+  }
+
+  /** @param rows as the claim gave them: those to run, and those that it refused */
+  async run(rows: readonly SyncItemRow[]): Promise<void> {
+    const refused = rows.filter(({ status }) => status === 'failed')
+    for (const row of refused) this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
+    await runBatch({ ...this.#batch, rows: rows.filter(({ status }) => status === 'processing') })
+  }
+
+  /** Waits until listeners of `SyncItemFailed` have been told. */
+  async end(): Promise<void> {
+    await this.#told
+    this.#ending.release()
+  }
+
+  /** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
+  async #takeUp(
+    held: SyncItemRow,
+  ): Promise<{ kind: 'again'; row: SyncItemRow } | { kind: 'given up'; run: ItemRun } | null> {
+    const { db, tables, logger } = this.#framework
+    const taken = await takeUpItem(db, tables, held, this.#claim)
+    if (taken === null) return null
+    const { row, losses } = taken
+    logger.warn(
+      { event: 'item.worker_lost', integration: row.integrationId, item: row.id, losses },
+      'the worker of a sync item was lost; it is taken up again',
+    )
+    if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
+    return { kind: 'given up', run: givenUp(row, `worker lost ${losses} times`) }
+  }
+
+  async #settle(runs: readonly ItemRun[]): Promise<void> {
+    const { db, tables, logger } = this.#framework
+    const settled = await settleItems(db, tables, runs.map(settlementOf))
+    const left = runs.filter(({ row }) => !settled.has(row.id))
+    for (const id of await itemsSettledBefore(db, tables, left.map(settlementOf))) settled.add(id)
+    for (const run of runs) {
+      if (settled.has(run.row.id)) this.#report(run)
+      else
+        logger.warn(
+          { event: 'item.superseded', integration: run.row.integrationId, item: run.row.id },
+          'this item was moved on meanwhile; the outcome of this attempt does not count',
+        )
+    }
+  }
+
+  #report({ row, step, error }: ItemRun): void {
+    if (step.kind === 'succeed') this.tally.succeeded += 1
+    else if (step.kind === 'fail') this.#failed(row, step.reason, error)
+    else {
+      this.waiting.push({ id: row.id, seconds: step.seconds, counted: step.counted })
+      if (!step.counted) this.tally.deferredSeconds = Math.max(this.tally.deferredSeconds, step.seconds)
+    }
+  }
+
+  #failed(row: SyncItemRow, reason: string, error: unknown): void {
+    this.tally.failed += 1
+    this.#framework.logger.warn(
+      {
+        event: 'item.failed',
+        integration: row.integrationId,
+        item: row.id,
+        external_id: row.externalId,
+        error: reason,
+      },
+      'sync item failed',
+    )
+    // Beside the batch: a slow listener of the event holds up no other item's settlement.
+    this.#told = this.#told.then(() => this.#tell(row, reason, error))
+  }
+
+  async #tell(row: SyncItemRow, reason: string, error: unknown): Promise<void> {
+    const { config, listeners, logger } = this.#framework
+    if (!listeners.has('SyncItemFailed')) return
+    const limit = config.sync.item_timeout
+    try {
+      const integration = (await this.#read(row.integrationId))?.handle
+      if (integration === undefined) return
+      const event = { integration, item: itemRecord(row, reason), error }
+      await withTimeLimit(
+        limit,
+        () => new ItemTimedOut(limit),
+        () => listeners.emit('SyncItemFailed', event),
+        this.#work.enough,
+      )
+    } catch (fault) {
+      logger.error(
+        { event: 'item.untold', integration: row.integrationId, item: row.id, error: errorLine(fault, 300) },
+        'not all listeners of SyncItemFailed could be told of this item',
+      )
+    }
+  }
+}
+
+const settlementOf = ({ settlement }: ItemRun): ItemSettlement => settlement
+
+/** Aborted so long after the worker began to stop, or the run was cancelled. */
+class Ending {
+  readonly #controller = new AbortController()
+  readonly #cancelled: AbortSignal
+  #timer: NodeJS.Timeout | undefined
+  readonly #begin = (): void => {
+    this.#timer = setTimeout(
+      () => this.#controller.abort(new Error('the worker stops, or the run is cancelled')),
+      ENDING_MS,
+    )
+  }
+
+  constructor(cancelled: AbortSignal) {
+    this.#cancelled = cancelled
+    // Each running item listens; Node takes more than ten for a leak.
+    setMaxListeners(0, this.#controller.signal)
+    if (cancelled.aborted) this.#begin()
+    else cancelled.addEventListener('abort', this.#begin, { once: true })
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  release(): void {
+    this.#cancelled.removeEventListener('abort', this.#begin)
+    clearTimeout(this.#timer)
+  }
+}

@@ -1,0 +1,85 @@
+/** Runs over a window of the past, and what full listings miss. Rule: docs/behaviour/sync-backfills.md. */
+import type { Json } from '../core/json.ts'
+import { lockIntegration } from '../db/queries/integrations.ts'
+import type { RunMetadata } from '../db/queries/logs.ts'
+import { insertLog } from '../db/queries/logs.ts'
+import type { Slice } from '../db/queries/sync-backfills.ts'
+import { findSliceLog } from '../db/queries/sync-backfills.ts'
+import type { Framework } from '../framework.ts'
+import { insideSync } from '../operations/inside-sync.ts'
+import { secretsIn } from '../operations/integration-secrets.ts'
+import { handleMissing, missingItemsOf } from '../operations/sync-missing.ts'
+import { classifiesFailures, hasBackfill } from '../providers/provider.ts'
+import { asFailure, isFinalFault } from './failures.ts'
+import { runSettings } from './run-settings.ts'
+import { temporalSurroundings } from './surroundings.ts'
+import type { OpenedRun } from './sync-runs.ts'
+
+export function syncBackfillActivities(framework: Framework, surroundings = temporalSurroundings) {
+  const { db, tables, logger, providers } = framework
+
+  return {
+    /**
+     * Opens the log of one slice of a backfill. A second try finds the log of the first.
+     *
+     * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601
+     */
+    async openBackfillSlice(slice: Slice): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
+      const { integrationId, runId, from, to } = slice
+      return db.transaction(async (tx) => {
+        // Two tries that overlap open one log.
+        const row = await lockIntegration(tx, tables, integrationId)
+        if (row === null) return nothingToDo(`there is no integration ${integrationId}`)
+        if (!row.isActive || row.healthStatus === 'disabled') return nothingToDo('the integration is switched off')
+        const provider = providers.find(row.provider)
+        if (provider === null) return nothingToDo(`the provider "${row.provider}" is not registered`)
+        if (!hasBackfill(provider)) return nothingToDo(`the provider "${row.provider}" has no syncWindow()`)
+        const settings = runSettings(framework, row.provider)
+        const existing = await findSliceLog(tx, tables, slice)
+        if (existing !== null) return { kind: 'open' as const, syncLogId: existing.id, settings }
+        const metadata: RunMetadata = {
+          run_id: runId,
+          window: { from, to },
+          incremental: false,
+          cursor_before: (row.syncCursor ?? null) as Json,
+          enumerated: false,
+        }
+        const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
+        const syncLogId = await insertLog(tx, tables, { integrationId, ...opened, metadata })
+        logger.info(
+          { event: 'backfill.slice_started', integration: integrationId, run: syncLogId, from, to },
+          'a slice of a backfill started',
+        )
+        return { kind: 'open' as const, syncLogId, settings }
+      })
+    },
+
+    /**
+     * Tells the provider which mapped ids two full listings in a row did not name. At least once: a second try tells all of
+     * them again.
+     *
+     * @returns how many it was told of
+     */
+    async handleMissingItems(run: { integrationId: number; syncLogId: number }): Promise<{ missing: number }> {
+      const { cancellationSignal } = surroundings()
+      const target = await missingItemsOf(framework, run)
+      if (target === null) return { missing: 0 }
+      const { integration, provider } = target
+      try {
+        const missing = await insideSync({ signal: cancellationSignal }, () =>
+          handleMissing(framework, target, cancellationSignal),
+        )
+        return { missing }
+      } catch (error) {
+        // Temporal knows a cancellation by the error itself.
+        if (cancellationSignal.aborted) throw error
+        const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
+        throw asFailure(error, { secrets: secretsIn(integration), nonRetryable: isFinalFault(error, classOf) })
+      }
+    },
+  }
+}
+
+function nothingToDo(reason: string): Extract<OpenedRun, { kind: 'nothing to do' }> {
+  return { kind: 'nothing to do', reason }
+}

@@ -1,0 +1,62 @@
+/** How a run ends. Rule: docs/behaviour/sync-cursor.md, "Finalisation". */
+import type { Framework } from '../framework.ts'
+import { announceRun } from '../operations/sync-announcement.ts'
+import { cancelRun, failRun } from '../operations/sync-cut-short.ts'
+import type { Finalisation } from '../operations/sync-finalisation.ts'
+import { finaliseRun } from '../operations/sync-finalisation.ts'
+import type { RunIds } from '../operations/sync-run-ids.ts'
+
+export type { Finalisation } from '../operations/sync-finalisation.ts'
+export type { RunIds } from '../operations/sync-run-ids.ts'
+
+export function syncEndActivities(framework: Framework) {
+  const { logger } = framework
+
+  return {
+    /** The run is given up: its log says why, the cursor stays, the next run is planned. Once only, as finalisation. */
+    async failSyncRun({ integrationId, syncLogId, reason }: RunIds & { reason: string }): Promise<void> {
+      if (await failRun(framework, { integrationId, syncLogId }, reason))
+        logger.error(
+          { event: 'sync.failed', integration: integrationId, run: syncLogId, error: reason },
+          'sync run failed',
+        )
+    },
+
+    /**
+     * Ends the run once all its items have ended: status, counts, cursor and times. A second try finds it ended.
+     */
+    async finaliseSyncRun({ integrationId, syncLogId }: RunIds): Promise<Finalisation> {
+      const { result, cursor, isFinalisedNow } = await finaliseRun(framework, { integrationId, syncLogId })
+      if (isFinalisedNow && result.kind === 'finalised')
+        logger.info(
+          {
+            event: 'sync.finished',
+            integration: integrationId,
+            run: syncLogId,
+            status: result.status,
+            succeeded: result.succeeded,
+            failed: result.failed,
+            skipped: result.skipped,
+            cursor,
+          },
+          'sync run finished',
+        )
+      return result
+    },
+
+    /** Tells the listeners how the run ended. At least once: a worker may die between telling and noting it. */
+    async announceSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
+      if ((await announceRun(framework, { integrationId, syncLogId })) === 'elsewhere')
+        throw new Error(`another process is announcing run ${syncLogId}; looked at again until that is noted`)
+    },
+
+    /**
+     * Ends a cancelled run: what had not started goes, what waits or is still held is `failed`. The cursor, the last clean
+     * time and the counter stay; the next run is due after one interval. May be run twice.
+     */
+    async cancelSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
+      if (await cancelRun(framework, { integrationId, syncLogId }))
+        logger.info({ event: 'sync.cancelled', integration: integrationId, run: syncLogId }, 'sync run cancelled')
+    },
+  }
+}

@@ -1,0 +1,21 @@
+/** The commands about syncs as activities, so that Temporal's own tools can run them. Rule: docs/behaviour/sync-items.md, "Skip and retry". */
+import type {
+  AdvanceCursorInput,
+  AdvanceCursorResult,
+  FailedItem,
+  ListFailedItemsInput,
+  SkipSyncItemInput,
+  SkipSyncItemResult,
+} from '../core/sync-jobs.ts'
+import type { Framework } from '../framework.ts'
+import { advanceCursor } from '../operations/sync-cursor.ts'
+import { skipSyncItem } from '../operations/sync-item-acts.ts'
+import { listFailedItems } from '../operations/sync-item-list.ts'
+
+export function syncOperationActivities(framework: Framework) {
+  return {
+    skipFailedItem: ({ itemId }: SkipSyncItemInput): Promise<SkipSyncItemResult> => skipSyncItem(framework, itemId),
+    listFailedSyncItems: (input: ListFailedItemsInput): Promise<FailedItem[]> => listFailedItems(framework, input),
+    advanceSyncCursor: (input: AdvanceCursorInput): Promise<AdvanceCursorResult> => advanceCursor(framework, input),
+  }
+}

@@ -1,0 +1,205 @@
+/** The operator API's syncs. Rule: docs/behaviour/operator-api.md, "Syncs". */
+import type { Context } from 'hono'
+import { Hono } from 'hono'
+import type { Integrations } from '../integrations.ts'
+import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
+import type { AccessEnvironment } from './caller.ts'
+import { asColumns, idOf, noteAct } from './operator-api.ts'
+import {
+  changedCursor,
+  changedInterval,
+  forceQuery,
+  itemRetry,
+  sampleBody,
+  syncItemsQuery,
+  syncRunsQuery,
+  syncWindow,
+} from './operator-schemas.ts'
+import { isKnownProblem, ProblemError } from './problem.ts'
+
+/** Routes for somebody who has been let in: the middleware before them has asked. */
+export function syncRunRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { syncs } = integrations
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/', async (context) => {
+    const { limit, ...filter } = queryOf(context, syncRunsQuery)
+    return context.json(await pageOf(limit, (more) => syncs.runs({ ...filter, limit: more })))
+  })
+
+  routes.get('/:id', async (context) => context.json(asColumns(await syncs.run(idOf(context, 'sync_run')))))
+
+  routes.post('/:id/finalise', async (context) => {
+    const id = idOf(context, 'sync_run')
+    const { integrationId } = await syncs.run(id)
+    const result = await syncs.finalise(id)
+    if (result.runs > 0 || JSON.stringify(result.from) !== JSON.stringify(result.to))
+      await noteAct(integrations, context, integrationId, 'finalise', `sync-run:${id}`)
+    return context.json(asColumns(result))
+  })
+
+  return routes
+}
+
+export function syncItemRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { syncItems, operator } = integrations
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/', async (context) => {
+    const { limit, ...filter } = queryOf(context, syncItemsQuery)
+    return context.json(await pageOf(limit, (more) => syncItems.list({ ...filter, limit: more })))
+  })
+
+  routes.get('/:id', async (context) => context.json(asColumns(await operator.syncItem(idOf(context, 'sync_item')))))
+
+  routes.post('/:id/retry', async (context) => {
+    const id = idOf(context, 'sync_item')
+    const { itemId, integrationId, workflowId } = await syncItems.startRetry(
+      id,
+      await optionalJsonBody(context, itemRetry),
+    )
+    await noteAct(integrations, context, integrationId, 'retry', `sync-item:${itemId}`)
+    context.header('Location', context.req.path.replace(/\/retry$/, ''))
+    return context.json({ item_id: itemId, workflow_id: workflowId }, 202)
+  })
+
+  routes.post('/:id/skip', async (context) => {
+    const id = idOf(context, 'sync_item')
+    const { integrationId, cursorMoved } = await syncItems.skip(id)
+    await noteAct(integrations, context, integrationId, 'skip', `sync-item:${id}`)
+    return context.json({ item_id: id, integration_id: integrationId, cursor_moved: cursorMoved })
+  })
+
+  return routes
+}
+
+/** What is asked of one integration about its syncs. */
+export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { syncs, operator } = integrations
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/:id/sync', async (context) => {
+    const id = idOf(context)
+    const progress = await syncs.progress(id)
+    return context.json({ integration_id: id, progress: progress === null ? null : asColumns(progress) })
+  })
+
+  routes.post('/:id/sync', async (context) => {
+    const id = idOf(context)
+    if ((await syncs.start(id)) === 'already running') throw alreadyRunning('A sync run')
+    return startedSync(integrations, context, id, 'sync')
+  })
+
+  routes.post('/:id/pause', async (context) => {
+    const id = idOf(context)
+    await syncs.pause(id)
+    return startedSync(integrations, context, id, 'pause')
+  })
+
+  routes.post('/:id/resume', async (context) => {
+    const id = idOf(context)
+    if ((await syncs.resume(id)) === 'not running') throw notRunning()
+    return startedSync(integrations, context, id, 'resume')
+  })
+
+  routes.post('/:id/cancel', async (context) => {
+    const id = idOf(context)
+    if ((await syncs.cancel(id)) === 'not running') throw notRunning()
+    await noteAct(integrations, context, id, 'cancel')
+    return context.json({ integration_id: id, cancelled: true })
+  })
+
+  routes.post('/:id/backfill', async (context) => {
+    const id = idOf(context)
+    const window = await jsonBody(context, syncWindow)
+    if ((await syncs.backfill({ integrationId: id, ...window })) === 'already running')
+      throw alreadyRunning('A backfill')
+    await noteAct(integrations, context, id, `backfill ${window.from} to ${window.to}`)
+    context.header('Location', `${apiPath(context)}/sync-runs?integration=${id}`)
+    return context.json({ integration_id: id, ...window }, 202)
+  })
+
+  routes.post('/:id/sample', async (context) => {
+    const id = idOf(context)
+    const { limit } = await optionalJsonBody(context, sampleBody)
+    // Once the caller has hung up nobody waits for it any more.
+    const { items, ...rest } = await syncs
+      .sample(id, { ...(limit === undefined ? {} : { limit }), signal: context.req.raw.signal })
+      .catch((error) => Promise.reject(isKnownProblem(error) ? error : listingFailed(integrations, id, error)))
+    return context.json({ items: items.map(asColumns), ...asColumns(rest) })
+  })
+
+  routes.put('/:id/cursor', async (context) => {
+    const id = idOf(context)
+    const { cursor, force } = await jsonBody(context, changedCursor)
+    const change = await syncs.setCursor(id, cursor, { force })
+    await noteAct(integrations, context, id, cursor === null ? 'cursor reset' : 'cursor set')
+    return context.json({ integration_id: id, ...change })
+  })
+
+  routes.delete('/:id/cursor', async (context) => {
+    const id = idOf(context)
+    const change = await syncs.setCursor(id, null, queryOf(context, forceQuery))
+    await noteAct(integrations, context, id, 'cursor reset')
+    return context.json({ integration_id: id, ...change })
+  })
+
+  routes.put('/:id/interval', async (context) => {
+    const id = idOf(context)
+    await integrations.update(id, await jsonBody(context, changedInterval))
+    await noteAct(integrations, context, id, 'interval set')
+    return context.json(asColumns(await operator.detail(id)))
+  })
+
+  routes.delete('/:id/interval', async (context) => {
+    const id = idOf(context)
+    await integrations.update(id, { syncIntervalMinutes: null })
+    await noteAct(integrations, context, id, 'interval reset')
+    return context.json(asColumns(await operator.detail(id)))
+  })
+
+  return routes
+}
+
+/** One more than asked for tells whether there is another page. */
+async function pageOf<Row extends { readonly id: number }>(
+  limit: number,
+  list: (limit: number) => AsyncIterable<Row>,
+): Promise<{ data: Record<string, unknown>[]; next: number | null }> {
+  const rows: Row[] = []
+  for await (const row of list(limit + 1)) rows.push(row)
+  const data = rows.slice(0, limit)
+  return { data: data.map(asColumns), next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
+}
+
+/** What was asked for goes on after the answer: where it can be looked at is said. */
+async function startedSync(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+  id: number,
+  action: 'sync' | 'pause' | 'resume',
+): Promise<Response> {
+  await noteAct(integrations, context, id, action)
+  context.header('Location', `${apiPath(context)}/integrations/${id}/sync`)
+  return context.json({ integration_id: id }, 202)
+}
+
+/** As the caller reached it. */
+const apiPath = (context: Context): string => context.req.path.replace(/\/integrations\/\d+\/[a-z]+$/, '')
+
+function alreadyRunning(what: string): ProblemError {
+  const detail = `${what} of this integration lives. Wait for its end, and ask again.`
+  return new ProblemError({ status: 409, code: 'already_running', detail })
+}
+
+function notRunning(): ProblemError {
+  return new ProblemError({ status: 409, code: 'not_running', detail: 'No sync run of this integration lives.' })
+}
+
+/** What a provider throws may quote its credentials: it goes to the log, and its kind to the caller. */
+function listingFailed({ logger }: Integrations, id: number, error: unknown): ProblemError {
+  const { name, stack } = error instanceof Error ? error : new Error(String(error))
+  logger.warn({ integration: id, error: name, stack }, 'The listing of a sample failed.')
+  const detail = `The provider's listing failed with ${name}; the log says why.`
+  return new ProblemError({ status: 502, code: 'listing_failed', detail })
+}

@@ -1,0 +1,28 @@
+import type { Command } from 'commander'
+import { syncRunId } from '../arguments.ts'
+import type { Frame } from '../frame.ts'
+import { table } from '../frame.ts'
+import { runDocument } from '../sync-run.ts'
+
+/** `integrations show-sync-run <id>`: one run, and its items by status. */
+export function showSyncRunCommand(frame: Frame): Command {
+  return frame
+    .command('show-sync-run', 'Shows one sync run or backfill, and how many of its items are in each status.', [
+      'integrations show-sync-run 4711',
+      'integrations show-sync-run 4711 --json',
+    ])
+    .argument('<id>', 'id of the run, as `list-sync-runs` has it', syncRunId)
+    .action(
+      frame.action(async ({ integrations }, id: number) => {
+        const run = await integrations.syncs.run(id)
+        const document = { ...runDocument(run), items: run.items, metadata: run.metadata }
+        const { items, metadata, ...fields } = document
+        const rows = [
+          ...Object.entries(fields),
+          ...Object.entries(items).map(([status, n]) => [`items ${status}`, n]),
+          ['metadata', metadata],
+        ]
+        return { document, text: table(['Field', 'Value'], rows) }
+      }),
+    )
+}

@@ -1,0 +1,22 @@
+import type { Command } from 'commander'
+import { syncItemId } from '../arguments.ts'
+import type { Frame } from '../frame.ts'
+
+/** `integrations skip-sync-item <id>`: gives a failed item up for good. */
+export function skipSyncItemCommand(frame: Frame): Command {
+  return frame
+    .command('skip-sync-item', 'Gives a failed sync item up for good, so that the cursor can go on.', [
+      'integrations skip-sync-item 4711',
+    ])
+    .argument('<id>', 'id of the item, as `list-failed-items` has it', syncItemId)
+    .action(
+      frame.action(async ({ integrations, by }, id: number) => {
+        const { integrationId, cursorMoved } = await integrations.syncItems.skip(id)
+        await integrations.operator.note(integrationId, { token: by, action: 'skip', target: `sync-item:${id}` })
+        return {
+          document: { item_id: id, integration_id: integrationId, cursor_moved: cursorMoved },
+          text: `Skipped sync item ${id}; the cursor ${cursorMoved ? 'has moved' : 'stays: others hold it, or there is nothing to move it to'}.`,
+        }
+      }),
+    )
+}

@@ -1,0 +1,35 @@
+/** Statements over the logs of backfills: one row per slice. */
+import { and, desc, eq, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../client.ts'
+import type { LogRow, Tables } from '../schema/tables.ts'
+
+export interface Slice {
+  readonly integrationId: number
+  readonly runId: string
+  /** ISO 8601. */
+  readonly from: string
+  readonly to: string
+}
+
+/** Null: the slice is not open yet. */
+export async function findSliceLog(
+  db: Database | Transaction,
+  { logs }: Tables,
+  { integrationId, runId, from, to }: Slice,
+): Promise<LogRow | null> {
+  const [row] = await db
+    .select()
+    .from(logs)
+    .where(
+      and(
+        eq(logs.integrationId, integrationId),
+        eq(logs.operation, 'backfill'),
+        sql`${logs.metadata} ->> 'run_id' = ${runId}`,
+        sql`${logs.metadata} #>> '{window,from}' = ${from}`,
+        sql`${logs.metadata} #>> '{window,to}' = ${to}`,
+      ),
+    )
+    .orderBy(desc(logs.id))
+    .limit(1)
+  return row ?? null
+}

@@ -1,0 +1,157 @@
+/** What is read of sync runs and their items for people: pages without payloads, and counts. */
+import type { SQL } from 'drizzle-orm'
+import { and, count, desc, eq, getTableColumns, gte, lt, sql } from 'drizzle-orm'
+import type { Database } from '../client.ts'
+import type { LogRow, SyncItemRow, Tables } from '../schema/tables.ts'
+
+/** Which rows are meant; what is given adds up. */
+export interface SyncItemFilter {
+  readonly integrationId?: number | undefined
+  /** The log of the run. */
+  readonly syncLogId?: number | undefined
+  readonly status?: SyncItemRow['status'] | undefined
+  /** The event's type, as stored. */
+  readonly eventClass?: string | undefined
+  readonly externalId?: string | undefined
+  /** Created at this moment or after it. */
+  readonly since?: Date | undefined
+  /** Created before this moment. */
+  readonly until?: Date | undefined
+}
+
+/** All but what was listed: a payload may be of a megabyte. */
+export type SyncItemSummary = Omit<SyncItemRow, 'payload' | 'claim'>
+
+interface Page {
+  /** Only ids below this one. */
+  readonly below: number | undefined
+  readonly limit: number
+}
+
+/** Newest id first. */
+export function pageOfSyncItems(db: Database, { syncItems }: Tables, filter: SyncItemFilter, { below, limit }: Page) {
+  const { payload: _payload, claim: _claim, ...columns } = getTableColumns(syncItems)
+  const { integrationId, syncLogId, status, eventClass, externalId, since, until } = filter
+  return db
+    .select(columns)
+    .from(syncItems)
+    .where(
+      and(
+        integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
+        syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
+        status === undefined ? undefined : eq(syncItems.status, status),
+        eventClass === undefined ? undefined : eq(syncItems.eventClass, eventClass),
+        externalId === undefined ? undefined : eq(syncItems.externalId, externalId),
+        since === undefined ? undefined : gte(syncItems.createdAt, since),
+        until === undefined ? undefined : lt(syncItems.createdAt, until),
+        below === undefined ? undefined : lt(syncItems.id, below),
+      ),
+    )
+    .orderBy(desc(syncItems.id))
+    .limit(limit)
+}
+
+export async function findSyncItem(
+  db: Database,
+  { syncItems }: Tables,
+  id: number,
+): Promise<Omit<SyncItemRow, 'claim'> | null> {
+  const { claim: _claim, ...columns } = getTableColumns(syncItems)
+  const [row] = await db.select(columns).from(syncItems).where(eq(syncItems.id, id))
+  return row ?? null
+}
+
+/** What a run's row in the operation logs may be of. */
+export const RUN_OPERATIONS = ['sync', 'backfill'] as const
+
+export interface SyncRunFilter {
+  readonly integrationId?: number | undefined
+  readonly status?: string | undefined
+  /** Begun at this moment or after it. */
+  readonly since?: Date | undefined
+  /** Begun before this moment. */
+  readonly until?: Date | undefined
+}
+
+/** All but what only other operations write, and the direction, which is always `inbound`. */
+export type SyncRunSummary = Omit<LogRow, 'resultData' | 'attempt' | 'maxAttempts' | 'direction'>
+
+/** Newest id first; of the metadata without the request ids, which may be a thousand, and the bookmark. */
+export async function pageOfSyncRuns(
+  db: Database,
+  tables: Tables,
+  filter: SyncRunFilter,
+  page: Page,
+): Promise<SyncRunSummary[]> {
+  const { operation } = tables.logs
+  if (filter.integrationId === undefined)
+    // Written out, so that an index on the rows of runs can serve it.
+    return runsWhere(db, tables, sql`${operation} in ('sync', 'backfill')`, filter, page)
+  // One question each: the index leads with integration and operation, and has the newest of each at its end.
+  const pages = await Promise.all(RUN_OPERATIONS.map((one) => runsWhere(db, tables, eq(operation, one), filter, page)))
+  return pages
+    .flat()
+    .sort((a, b) => b.id - a.id)
+    .slice(0, page.limit)
+}
+
+/** One of the statements of {@link pageOfSyncRuns}. */
+export function runsWhere(
+  db: Database,
+  { logs }: Tables,
+  ofRuns: SQL,
+  { integrationId, status, since, until }: SyncRunFilter,
+  { below, limit }: Page,
+) {
+  return db
+    .select({
+      ...runColumns(logs),
+      metadata: sql<unknown>`case when jsonb_typeof(${logs.metadata}) = 'object'
+        then ${logs.metadata} - 'request_ids' - 'bookmark' else ${logs.metadata} end`,
+    })
+    .from(logs)
+    .where(
+      and(
+        integrationId === undefined ? undefined : eq(logs.integrationId, integrationId),
+        ofRuns,
+        status === undefined ? undefined : eq(logs.status, status),
+        since === undefined ? undefined : gte(logs.createdAt, since),
+        until === undefined ? undefined : lt(logs.createdAt, until),
+        below === undefined ? undefined : lt(logs.id, below),
+      ),
+    )
+    .orderBy(desc(logs.id))
+    .limit(limit)
+}
+
+export async function findSyncRun(db: Database, { logs }: Tables, id: number): Promise<SyncRunSummary | null> {
+  const [row] = await db
+    .select(runColumns(logs))
+    .from(logs)
+    .where(and(eq(logs.id, id), sql`${logs.operation} in ('sync', 'backfill')`))
+  return row ?? null
+}
+
+/** How many items of a run are in each status; a status without any is left out. */
+export async function countRunItems(
+  db: Database,
+  { syncItems }: Tables,
+  syncLogId: number,
+): Promise<{ status: SyncItemRow['status']; items: number }[]> {
+  return db
+    .select({ status: syncItems.status, items: count() })
+    .from(syncItems)
+    .where(eq(syncItems.syncLogId, syncLogId))
+    .groupBy(syncItems.status)
+}
+
+function runColumns(logs: Tables['logs']) {
+  const {
+    resultData: _resultData,
+    attempt: _attempt,
+    maxAttempts: _maxAttempts,
+    direction: _direction,
+    ...columns
+  } = getTableColumns(logs)
+  return columns
+}

@@ -1,0 +1,136 @@
+/** Statements by which a run begins, or takes over what a dead one left behind. */
+import { and, desc, eq, isNotNull, sql } from 'drizzle-orm'
+import type { Json } from '../../core/json.ts'
+import type { Database, Transaction } from '../client.ts'
+import { jsonText } from '../schema/columns.ts'
+import type { Tables } from '../schema/tables.ts'
+
+/** By it a claim of one item's own workflow is told from one of a run. */
+const OWN_WORKFLOW_CLAIM = 'retry-'
+
+/** A run as the opening of the next one sees it. */
+export interface RecentRun {
+  readonly syncLogId: number
+  readonly isOpen: boolean
+  readonly isEnumerated: boolean
+  /** Of the workflow that opened it. */
+  readonly runId: string | null
+  /** Of the workflow that went on with it. */
+  readonly adoptedBy: string | null
+  /** Of the workflow that failed its abandoned items and finalised it. */
+  readonly reclaimedBy: string | null
+}
+
+/** The newest runs of an integration, newest first. Reads no more rows than these, however many years there are. */
+export async function recentRuns(
+  db: Database | Transaction,
+  { logs }: Tables,
+  integrationId: number,
+  limit: number,
+): Promise<RecentRun[]> {
+  return db
+    .select({
+      syncLogId: logs.id,
+      isOpen: sql<boolean>`${logs.status} = 'processing'`,
+      isEnumerated: sql<boolean>`coalesce(${logs.metadata} -> 'enumerated' = 'true'::jsonb, false)`,
+      runId: sql<string | null>`${logs.metadata} ->> 'run_id'`,
+      adoptedBy: sql<string | null>`${logs.metadata} ->> 'adopted_by'`,
+      reclaimedBy: sql<string | null>`${logs.metadata} ->> 'reclaimed_by'`,
+    })
+    .from(logs)
+    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, 'sync')))
+    .orderBy(desc(logs.id))
+    .limit(limit)
+}
+
+/** Whether the integration's next run is due, by the database's clock. */
+export async function isDue(tx: Transaction, { integrations }: Tables, integrationId: number): Promise<boolean> {
+  const [row] = await tx
+    .select({ isDue: sql<boolean>`coalesce(${integrations.nextSyncAt} <= clock_timestamp(), true)` })
+    .from(integrations)
+    .where(eq(integrations.id, integrationId))
+  return row?.isDue === true
+}
+
+/** Adds to the metadata of a run that has not ended. False: it has. */
+export async function noteOpenRun(
+  db: Database,
+  { logs }: Tables,
+  syncLogId: number,
+  patch: Record<string, Json>,
+): Promise<boolean> {
+  const rows = await db
+    .update(logs)
+    .set({ metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${jsonText(patch)}::jsonb` })
+    .where(and(eq(logs.id, syncLogId), eq(logs.status, 'processing')))
+    .returning({ id: logs.id })
+  return rows.length > 0
+}
+
+/**
+ * Items that a workflow of their own holds, or held before it died.
+ *
+ * @param of a run; or an integration, all of whose ordinary runs are meant
+ */
+export async function itemsRetriedByHand(
+  db: Database,
+  { syncItems, logs }: Tables,
+  of: { readonly syncLogId: number } | { readonly integrationId: number },
+): Promise<number[]> {
+  const among =
+    'syncLogId' in of
+      ? sql`s.sync_log_id = ${of.syncLogId}`
+      : sql`s.integration_id = ${of.integrationId}
+        and exists (select 1 from ${logs} l where l.id = s.sync_log_id and l.operation = 'sync')`
+  const rows = await db.execute<{ id: string }>(sql`
+    select s.id from ${syncItems} s
+    where ${among} and s.status = 'processing' and starts_with(s.claim, ${OWN_WORKFLOW_CLAIM})
+    order by s.id`)
+  return rows.map((row) => Number(row.id))
+}
+
+/** Seconds since the run last claimed what it still holds, by the database's clock. Null: it holds nothing. */
+export async function secondsSinceLastClaim(
+  db: Database,
+  { syncItems }: Tables,
+  syncLogId: number,
+): Promise<number | null> {
+  const [row] = await db
+    .select({
+      seconds: sql<string | null>`extract(epoch from clock_timestamp() - max(${syncItems.updatedAt}))`,
+    })
+    .from(syncItems)
+    .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'processing'), isNotNull(syncItems.claim)))
+  return row === undefined || row.seconds === null ? null : Number(row.seconds)
+}
+
+/**
+ * Takes the rows of a run from claims that nobody works under any more. A first attempt goes back to the queue; a later one
+ * waits on, for as long as it would have. A batch that comes late finds its claim gone and changes nothing.
+ *
+ * @param keep the run id of the workflow that goes on with the run: what its own batches hold stays. Null: nothing stays
+ * @param keepItems held by workflows of their own, which live
+ * @param olderThanSeconds a claim made since then stays
+ */
+export async function giveBackHeldItems(
+  db: Database,
+  { syncItems }: Tables,
+  given: {
+    readonly syncLogId: number
+    readonly keep: string | null
+    readonly keepItems: readonly number[]
+    readonly olderThanSeconds: number
+  },
+): Promise<number> {
+  const kept = given.keep === null ? sql`` : sql` and not starts_with(claim, ${`${given.keep}:`})`
+  // A retry by hand holds its row between two attempts, too: there is none to be given back then.
+  const begun = sql`case when claim like '%:waiting' then attempts else greatest(attempts - 1, 0) end`
+  const rows = await db.execute<{ id: string }>(sql`
+    update ${syncItems}
+    set status = case when ${begun} > 0 then 'processing' else 'pending' end, attempts = ${begun}, claim = null
+    where sync_log_id = ${given.syncLogId} and status = 'processing' and claim is not null
+      and updated_at <= clock_timestamp() - make_interval(secs => ${given.olderThanSeconds})
+      and id not in (select value::bigint from jsonb_array_elements_text(${jsonText(given.keepItems)}::jsonb))${kept}
+    returning id`)
+  return rows.length
+}

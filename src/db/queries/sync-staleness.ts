@@ -1,0 +1,76 @@
+/** Statements over the staleness marker. Each is conditional: of two evaluations at once one sees an edge. */
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
+import type { Database } from '../client.ts'
+import { jsonText } from '../schema/columns.ts'
+import type { Tables } from '../schema/tables.ts'
+
+export interface ScheduledProvider {
+  readonly provider: string
+  /** The provider's default interval; null: it has none. */
+  readonly minutes: number | null
+}
+
+export interface StalenessRule {
+  readonly providers: readonly ScheduledProvider[]
+  readonly staleAfterIntervals: number
+  readonly limit: number
+}
+
+export interface LateSync {
+  readonly id: number
+  readonly secondsSinceSync: number
+  readonly intervalMinutes: number
+}
+
+/** Sets the marker of those that are late and don't have it. */
+export async function markStale(db: Database, { integrations }: Tables, rule: StalenessRule): Promise<LateSync[]> {
+  const rows = await db.execute<{ id: string; seconds: number; minutes: number }>(sql`
+    with late as (
+      ${active(integrations, rule)} and i.sync_stale_alerted_at is null and ${isLate(rule)}
+      order by i.id limit ${rule.limit}
+      for no key update of i skip locked
+    )
+    update ${integrations} i set sync_stale_alerted_at = clock_timestamp()
+    from late where i.id = late.id
+    returning i.id, late.seconds, late.minutes`)
+  return rows
+    .map((row) => ({
+      id: Number(row.id),
+      secondsSinceSync: Math.floor(Number(row.seconds)),
+      intervalMinutes: Number(row.minutes),
+    }))
+    .sort((a, b) => a.id - b.id)
+}
+
+/** Clears the marker of those that are late no more, or run only by hand now. An inactive one keeps it. */
+export async function clearRecovered(db: Database, { integrations }: Tables, rule: StalenessRule): Promise<number[]> {
+  const rows = await db.execute<{ id: string }>(sql`
+    with recovered as (
+      ${active(integrations, rule)} and i.sync_stale_alerted_at is not null and ${isLate(rule)} is not true
+      order by i.id limit ${rule.limit}
+      for no key update of i skip locked
+    )
+    update ${integrations} i set sync_stale_alerted_at = null
+    from recovered where i.id = recovered.id
+    returning i.id`)
+  return rows.map((row) => Number(row.id)).sort((a, b) => a - b)
+}
+
+/** Active integrations of these providers, with their interval and the seconds since their last clean run. */
+function active(integrations: Tables['integrations'], { providers }: StalenessRule): SQL {
+  return sql`
+    select i.id, since.seconds, since.minutes
+    from ${integrations} i
+    join jsonb_to_recordset(${jsonText(providers)}::jsonb) as p (provider text, minutes integer) on p.provider = i.provider
+    cross join lateral (
+      select coalesce(i.sync_interval_minutes, p.minutes) as minutes,
+             extract(epoch from clock_timestamp() - coalesce(i.last_synced_at, i.created_at))::float8 as seconds
+    ) since
+    where i.is_active and i.health_status <> 'disabled'`
+}
+
+/** Null without an interval. */
+function isLate({ staleAfterIntervals }: StalenessRule): SQL {
+  return sql`(since.seconds > since.minutes::float8 * 60 * ${staleAfterIntervals}::float8)`
+}

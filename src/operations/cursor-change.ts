@@ -1,0 +1,45 @@
+/** Writes the cursor from outside a run. Rule: docs/behaviour/sync-cursor.md, "By hand". */
+import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import type { Json } from '../core/json.ts'
+import { isJson, withoutNul } from '../core/json.ts'
+import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
+import { insertLog } from '../db/queries/logs.ts'
+import type { Framework } from '../framework.ts'
+
+export interface CursorChange {
+  readonly from: Json
+  readonly to: Json
+}
+
+/** `operator`: by hand. `code`: `updateSyncCursor()` of a provider or the host. */
+export type CursorSetter = 'operator' | 'code'
+
+/**
+ * Sets the cursor and writes a `cursor` log row, under the lock of the integration: a run opens under the same lock, so
+ * its log id tells whether it knew of the change. A run with a lower id leaves the cursor alone from then on.
+ *
+ * @throws IntegrationNotFound, InvalidArgumentException
+ */
+export async function changeCursor(
+  { db, tables }: Framework,
+  integrationId: number,
+  cursor: Json,
+  by: CursorSetter,
+): Promise<CursorChange> {
+  if (!isJson(cursor)) throw new InvalidArgumentException('cursor', 'a JSON value is allowed')
+  const to = withoutNul(cursor)
+  return db.transaction(async (tx) => {
+    const before = await lockIntegration(tx, tables, integrationId)
+    if (before === null) throw new IntegrationNotFound(integrationId)
+    const from = (before.syncCursor ?? null) as Json
+    await updateIntegration(tx, tables, integrationId, { syncCursor: to })
+    await insertLog(tx, tables, {
+      integrationId,
+      operation: 'cursor',
+      direction: 'inbound',
+      status: 'success',
+      metadata: { from, to, by },
+    })
+    return { from, to }
+  })
+}

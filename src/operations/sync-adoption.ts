@@ -1,0 +1,68 @@
+/**
+ * Goes on with a run whose workflow is gone.
+ *
+ * Rule: docs/behaviour/sync-listing.md, "What a dead run left behind".
+ */
+import { delayAfter } from '../core/backoff.ts'
+import type { RunMetadata } from '../db/queries/logs.ts'
+import { findLog } from '../db/queries/logs.ts'
+import { countItems, waitingItems } from '../db/queries/sync-ends.ts'
+import { giveBackHeldItems } from '../db/queries/sync-opening.ts'
+import type { Framework } from '../framework.ts'
+import type { RunIds } from './sync-run-ids.ts'
+import { itemsHeldByOwnWorkflow } from './sync-start.ts'
+
+/** As many rows as a run's list of waiting items holds; its finalisation names the others. */
+const MAX_WAITING = 1_000
+
+/** What an adopted run has behind it and before it. */
+export interface AdoptedRun {
+  readonly listed: number
+  readonly succeeded: number
+  /** Those that were skipped since among them. */
+  readonly failed: number
+  readonly pending: number
+  readonly waiting: { readonly id: number; readonly seconds: number }[]
+}
+
+/**
+ * Gives back the rows that nobody works on any more, and says what is left to do. May be run twice, and later again.
+ *
+ * @param olderThanSeconds given by a run that has no batch under way: rows that it still holds under a claim at least so old
+ *   are given back. Not given: its adopter takes what the dead workflow's batches held, and keeps what its own do
+ */
+export async function takeOverRun(
+  framework: Framework,
+  { integrationId, syncLogId, olderThanSeconds }: RunIds & { readonly olderThanSeconds?: number },
+): Promise<AdoptedRun> {
+  const { clock, config, db, logger, tables } = framework
+  const log = await findLog(db, tables, syncLogId)
+  const metadata = (log?.metadata ?? {}) as Partial<RunMetadata>
+  const adopter = typeof metadata.adopted_by === 'string' ? metadata.adopted_by : null
+  if (log?.status === 'processing' && (adopter !== null || olderThanSeconds !== undefined)) {
+    const items = await giveBackHeldItems(db, tables, {
+      syncLogId,
+      keep: olderThanSeconds === undefined ? adopter : null,
+      keepItems: await itemsHeldByOwnWorkflow(framework, { syncLogId }),
+      olderThanSeconds: olderThanSeconds ?? 0,
+    })
+    if (items > 0)
+      logger.warn(
+        { event: 'sync.taken_over', integration: integrationId, run: syncLogId, items },
+        'items of a sync run that nobody works on any more were given back',
+      )
+  }
+  const counts = await countItems(db, tables, syncLogId)
+  const waiting = await waitingItems(db, tables, syncLogId, MAX_WAITING)
+  const now = clock.now().getTime()
+  return {
+    listed: Number(metadata.listed ?? 0),
+    succeeded: counts.success,
+    failed: counts.failed + counts.skipped,
+    pending: counts.pending,
+    waiting: waiting.map(({ id, attempts, updatedAt }) => {
+      const due = updatedAt.getTime() + delayAfter(Math.max(attempts, 1), config.sync.item_backoff) * 1_000
+      return { id, seconds: Math.max(0, Math.ceil((due - now) / 1_000)) }
+    }),
+  }
+}

@@ -1,0 +1,58 @@
+/** Starting a backfill. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
+import { z } from 'zod'
+import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import type { BackfillInput } from '../core/sync-jobs.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
+import type { Framework } from '../framework.ts'
+import { hasBackfill, requireContract } from '../providers/provider.ts'
+
+const Moment = z.iso.datetime({ offset: true })
+const DAY_MS = 86_400_000
+/** Ten years, leap days included: a longer window is rather a slip of the pen than a wish. */
+const MAX_DAYS = 3_660
+
+/**
+ * Starts the one backfill that an integration can have at a time; one that lives already goes on with its own window.
+ *
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable; InvalidArgumentException for a
+ *   bad window, and when the integration is switched off
+ */
+export async function startBackfill(
+  framework: Framework,
+  { integrationId, from, to }: BackfillInput,
+): Promise<'started' | 'already running'> {
+  const { db, tables, providers, workflows } = framework
+  const row = await findIntegration(db, tables, integrationId)
+  if (row === null) throw new IntegrationNotFound(integrationId)
+  requireContract(row.provider, providers.get(row.provider), hasBackfill, 'HasBackfill')
+  if (!row.isActive || row.healthStatus === 'disabled')
+    throw new InvalidArgumentException(
+      'integration',
+      `an active one is needed, ${integrationId} is ${row.healthStatus === 'disabled' ? 'disabled by its health' : 'switched off'}; enable it first`,
+    )
+  return workflows.startBackfill({ integrationId, ...checkedWindow(from, to) }, row.provider)
+}
+
+function checkedWindow(from: string, to: string): Pick<BackfillInput, 'from' | 'to'> {
+  const [begin, end] = [momentOf('from', from), momentOf('to', to)]
+  const days = (end.getTime() - begin.getTime()) / DAY_MS
+  if (days <= 0)
+    throw new InvalidArgumentException(
+      'to',
+      `a time after ${begin.toISOString()}, the beginning, is allowed; ${end.toISOString()} was given`,
+    )
+  if (days > MAX_DAYS)
+    throw new InvalidArgumentException(
+      'to',
+      `at most ${MAX_DAYS} days after the beginning are allowed, ${Math.ceil(days)} were given`,
+    )
+  return { from: begin.toISOString(), to: end.toISOString() }
+}
+
+function momentOf(argument: string, text: unknown): Date {
+  if (Moment.safeParse(text).success) return new Date(text as string)
+  throw new InvalidArgumentException(
+    argument,
+    `a moment in ISO 8601 with its zone is allowed, such as 2031-06-01T00:00:00Z; ${JSON.stringify(text)} was given`,
+  )
+}

@@ -1,0 +1,94 @@
+/** Setting the cursor by hand, and finalising late. Rule: docs/behaviour/sync-cursor.md, "By hand". */
+import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNotFound } from '../core/errors.ts'
+import type { Json } from '../core/json.ts'
+import type { AdvanceCursorInput, AdvanceCursorResult } from '../core/sync-jobs.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
+import { findLog, runsToAdvance } from '../db/queries/logs.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import { hasScheduledSync, requireContract } from '../providers/provider.ts'
+import type { CursorChange } from './cursor-change.ts'
+import { changeCursor } from './cursor-change.ts'
+import { announceRun } from './sync-announcement.ts'
+import { finaliseRun } from './sync-finalisation.ts'
+import { reclaimAbandonedItems } from './sync-reclaim.ts'
+import type { RunIds } from './sync-run-ids.ts'
+
+export type { CursorChange } from './cursor-change.ts'
+
+const DEFAULT_RUNS = 100
+
+/**
+ * Sets the cursor; null: the next run lists everything. A run that began before never touches it again.
+ *
+ * @param force ends a living run first
+ * @throws IntegrationNotFound, InvalidArgumentException; IntegrationBusy while a run lives, unless forced
+ */
+export async function setSyncCursor(
+  framework: Framework,
+  id: number,
+  cursor: Json,
+  { force = false }: { readonly force?: boolean } = {},
+): Promise<CursorChange> {
+  await rowOf(framework, id)
+  if (await framework.workflows.isSyncRunning(id)) {
+    if (!force) throw new IntegrationBusy(id)
+    await framework.workflows.cancelSync(id)
+  }
+  return changeCursor(framework, id, cursor, 'operator')
+}
+
+/**
+ * Finalises runs whose items are all done and which nobody finalised, and moves the cursor where a retry or a skip came late.
+ * Oldest first; each is announced if nobody has done so.
+ *
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, CheckpointsNotReduced
+ */
+export async function advanceCursor(
+  framework: Framework,
+  { integrationId, reclaimStale = false, limit = DEFAULT_RUNS }: AdvanceCursorInput,
+): Promise<AdvanceCursorResult> {
+  const { db, tables, providers } = framework
+  const row = await rowOf(framework, integrationId)
+  requireContract(row.provider, providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
+  const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, integrationId, null)).items : 0
+  const newestFirst = await runsToAdvance(db, tables, integrationId, limit)
+  const runs = await finaliseEach(
+    framework,
+    newestFirst.reverse().map((syncLogId) => ({ integrationId, syncLogId })),
+  )
+  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, integrationId)), reclaimed }
+}
+
+/** Finalises one run. @throws SyncRunNotFound, CheckpointsNotReduced */
+export async function finaliseOneRun(framework: Framework, syncLogId: number): Promise<AdvanceCursorResult> {
+  const log = await findLog(framework.db, framework.tables, syncLogId)
+  if (log === null || !['sync', 'backfill'].includes(log.operation)) throw new SyncRunNotFound(syncLogId)
+  const { integrationId } = log
+  const row = await rowOf(framework, integrationId)
+  const runs = await finaliseEach(framework, [{ integrationId, syncLogId }])
+  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, integrationId)), reclaimed: 0 }
+}
+
+/** @returns how many were finalised */
+async function finaliseEach(framework: Framework, runs: readonly RunIds[]): Promise<number> {
+  let finalised = 0
+  for (const run of runs) {
+    const { result, isFinalisedNow } = await finaliseRun(framework, run)
+    if (result.kind === 'reducer threw') throw new CheckpointsNotReduced(run.syncLogId, result.reason)
+    if (isFinalisedNow) finalised += 1
+    // Also one that was finalised by a process that died before it had told anybody.
+    if (result.kind === 'finalised') await announceRun(framework, run)
+  }
+  return finalised
+}
+
+async function rowOf({ db, tables }: Framework, id: number): Promise<IntegrationRow> {
+  const row = await findIntegration(db, tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  return row
+}
+
+function cursorOf(row: IntegrationRow): Json {
+  return (row.syncCursor ?? null) as Json
+}

@@ -1,0 +1,68 @@
+/** Ends a run that does not come to its end: its listing failed, or it was cancelled. Rule: docs/behaviour/sync-cursor.md, "Cut short". */
+import type { Transaction } from '../db/client.ts'
+import { lockIntegration } from '../db/queries/integrations.ts'
+import { lockLog, mergeLogMetadata, updateLog } from '../db/queries/logs.ts'
+import { deletePendingItems, failHeldItems } from '../db/queries/sync-ends.ts'
+import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import { planNext } from './sync-next-run.ts'
+import type { RunIds } from './sync-run-ids.ts'
+
+const MAX_ERROR_LENGTH = 1_000
+
+/**
+ * The run is given up: what had not started goes, the cursor stays, the next run is planned as after a failure. Once only,
+ * as finalisation.
+ */
+export async function failRun(framework: Framework, run: RunIds, reason: string): Promise<boolean> {
+  return endOpenRun(framework, run, async (tx, row, log) => {
+    // Without its rows the run has not seen all that it listed: its cursor is never taken, late or not.
+    const deleted = await deletePendingItems(tx, framework.tables, log.id)
+    if (deleted > 0) await mergeLogMetadata(tx, framework.tables, log.id, { enumerated: false })
+    await updateLog(tx, framework.tables, log.id, {
+      status: 'failed',
+      error: reason.slice(0, MAX_ERROR_LENGTH),
+      durationMs: ageOf(framework, log),
+    })
+    if (log.operation === 'sync') await planNext(framework, tx, row, 'with failures')
+  })
+}
+
+/**
+ * The run is cancelled: what had not started goes, what waits or is still held is `failed` with the error `cancelled`. The
+ * cursor, the last clean time and the counter stay; the next run is due after one interval. A batch that comes late finds
+ * its rows settled. Once only.
+ */
+export async function cancelRun(framework: Framework, run: RunIds): Promise<boolean> {
+  return endOpenRun(framework, run, async (tx, row, log) => {
+    await deletePendingItems(tx, framework.tables, log.id)
+    const failed = await failHeldItems(tx, framework.tables, log.id, 'cancelled')
+    // Void: with rows deleted, the rest says nothing about what was listed.
+    await mergeLogMetadata(tx, framework.tables, log.id, { enumerated: false })
+    await updateLog(tx, framework.tables, log.id, {
+      status: 'cancelled',
+      durationMs: ageOf(framework, log),
+      summary: failed === 0 ? 'cancelled' : `cancelled, ${failed} items had begun`,
+    })
+    if (log.operation === 'sync') await planNext(framework, tx, row, 'cancelled')
+  })
+}
+
+/** @returns false when somebody else has ended it already, or it is gone */
+async function endOpenRun(
+  { db, tables }: Framework,
+  { integrationId, syncLogId }: RunIds,
+  end: (tx: Transaction, row: IntegrationRow, log: LogRow) => Promise<void>,
+): Promise<boolean> {
+  return db.transaction(async (tx) => {
+    const row = await lockIntegration(tx, tables, integrationId)
+    const log = await lockLog(tx, tables, syncLogId)
+    if (row === null || log === null || log.status !== 'processing') return false
+    await end(tx, row, log)
+    return true
+  })
+}
+
+function ageOf({ clock }: Framework, log: LogRow): number {
+  return Math.max(0, clock.now().getTime() - log.createdAt.getTime())
+}

@@ -1,0 +1,148 @@
+/** What is gone at the provider, as two full listings in a row tell. Rule: docs/behaviour/sync-backfills.md, "Deletions". */
+import type { Json } from '../core/json.ts'
+import { findIntegration } from '../db/queries/integrations.ts'
+import type { RunMetadata } from '../db/queries/logs.ts'
+import { findLog, mergeLogMetadata } from '../db/queries/logs.ts'
+import type { TwoListings } from '../db/queries/sync-missing.ts'
+import { fullListingBefore, itemsLeft, mappedPage } from '../db/queries/sync-missing.ts'
+import type { LogRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { HandlesMissing } from '../providers/provider.ts'
+import { handlesMissing } from '../providers/provider.ts'
+import { integrationHandle } from './integration.ts'
+
+/** Ids that a provider is told of at once. */
+const CHUNK = 500
+/** Mapped ids compared by one statement: memory stays flat, however many there are. */
+const PAGE = 5_000
+/** Beyond this share it is more likely that the listing was wrong than that so much is gone. */
+const MAX_SHARE = 0.5
+
+export interface MissingItems {
+  readonly integration: Integration
+  readonly provider: HandlesMissing
+  readonly syncLogId: number
+  readonly listings: TwoListings
+}
+
+/** The two listings that may be compared. Null: there are none, or nobody is to be told. */
+export async function missingItemsOf(
+  framework: Framework,
+  { integrationId, syncLogId }: { integrationId: number; syncLogId: number },
+): Promise<MissingItems | null> {
+  const { db, tables, logger } = framework
+  const [log, row] = await Promise.all([findLog(db, tables, syncLogId), findIntegration(db, tables, integrationId)])
+  if (log === null || row === null || !row.isActive) return null
+  const provider = framework.providers.find(row.provider)
+  if (provider === null || !handlesMissing(provider)) return null
+  const kind = fullListingOf(log)
+  if (kind === null || log.operation !== 'sync' || log.status !== 'success' || isHandled(log)) return null
+  const before = await fullListingBefore(db, tables, log, kind.internalType)
+  if (before === null || before.status !== 'success') return null
+
+  const [earlier, later] = [await itemsLeft(db, tables, before.id), await itemsLeft(db, tables, log.id)]
+  if (earlier.count < listedBy(before) || later.count < listedBy(log)) {
+    logger.warn(
+      { event: 'sync.missing_withheld', integration: integrationId, run: syncLogId, earlier_run: before.id },
+      'two full listings can not be compared: items of theirs have been pruned',
+    )
+    return null
+  }
+  const firstIds = [earlier.firstId, later.firstId].filter((id) => id !== null)
+  return {
+    integration: integrationHandle(framework, row),
+    provider,
+    syncLogId,
+    listings: {
+      integrationId,
+      internalType: kind.internalType,
+      syncLogIds: [before.id, log.id],
+      mappedBy: before.createdAt,
+      fromItemId: Math.min(...firstIds, Number.MAX_SAFE_INTEGER),
+    },
+  }
+}
+
+/**
+ * Tells the provider, 500 at a time, and notes it in the run's log. Nobody is told when more than half of all mapped ids
+ * are missing.
+ *
+ * @returns how many it was told of
+ */
+export async function handleMissing(
+  framework: Framework,
+  { integration, provider, syncLogId, listings }: MissingItems,
+  signal: AbortSignal,
+): Promise<number> {
+  const { db, tables, logger, clock } = framework
+  const found = await countMissing(framework, listings, signal)
+  if (found.missing > found.mapped * MAX_SHARE) {
+    logger.warn(
+      { event: 'sync.missing_withheld', integration: integration.id, run: syncLogId, ...found },
+      'more than half of the mapped ids are missing from two full listings; the provider is not told, since a wrong listing is likelier',
+    )
+    await mergeLogMetadata(db, tables, syncLogId, { missing_withheld: found })
+    return 0
+  }
+  let told = 0
+  let waiting: string[] = []
+  const tell = async (atLeast: number) => {
+    while (waiting.length >= atLeast && waiting.length > 0) {
+      signal.throwIfAborted()
+      const chunk = waiting.slice(0, CHUNK)
+      await provider.handleMissing(integration, chunk)
+      waiting = waiting.slice(chunk.length)
+      told += chunk.length
+    }
+  }
+  if (found.missing > 0)
+    for await (const { missing } of mappedPages(framework, listings, signal)) {
+      waiting.push(...missing)
+      await tell(CHUNK)
+    }
+  await tell(1)
+  await mergeLogMetadata(db, tables, syncLogId, { missing_handled_at: clock.now().toISOString(), missing: told })
+  logger.info(
+    { event: 'sync.missing_handled', integration: integration.id, run: syncLogId, missing: told },
+    'the provider was told what two full listings did not name',
+  )
+  return told
+}
+
+async function countMissing(
+  framework: Framework,
+  listings: TwoListings,
+  signal: AbortSignal,
+): Promise<{ missing: number; mapped: number }> {
+  const sum = { missing: 0, mapped: 0 }
+  for await (const page of mappedPages(framework, listings, signal)) {
+    sum.missing += page.missing.length
+    sum.mapped += page.mapped
+  }
+  return sum
+}
+
+async function* mappedPages({ db, tables }: Framework, listings: TwoListings, signal: AbortSignal) {
+  let after: string | null = null
+  do {
+    signal.throwIfAborted()
+    const page = await mappedPage(db, tables, listings, after, PAGE)
+    yield page
+    after = page.last
+  } while (after !== null)
+}
+
+function fullListingOf({ metadata }: LogRow): { internalType: string | null } | null {
+  const kind = (metadata as Partial<RunMetadata> | null)?.full_listing as { internal_type?: Json } | null | undefined
+  if (kind === null || typeof kind !== 'object') return null
+  return { internalType: typeof kind.internal_type === 'string' ? kind.internal_type : null }
+}
+
+function listedBy({ metadata }: LogRow): number {
+  return Number((metadata as RunMetadata).listed ?? 0)
+}
+
+function isHandled({ metadata }: LogRow): boolean {
+  return (metadata as RunMetadata).missing_handled_at !== undefined
+}

@@ -1,0 +1,41 @@
+/** When the next run is due. Rule: docs/behaviour/sync-cursor.md, "Finalisation". */
+import type { Json } from '../core/json.ts'
+import { effectiveIntervalMinutes, intervalMultiplier } from '../core/sync-run.ts'
+import type { Transaction } from '../db/client.ts'
+import { recordRunTimes } from '../db/queries/integrations.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import { defaultIntervals } from './due-rule.ts'
+
+/** `cancelled` leaves the counter, and the next run comes after one interval. */
+export type RunEnding = 'clean' | 'with failures' | 'cancelled'
+
+/**
+ * Writes the times and the counter of a run that ends, under the lock of its integration.
+ *
+ * @param row as it was locked
+ * @param cursor undefined: it stays
+ */
+export async function planNext(
+  framework: Framework,
+  tx: Transaction,
+  row: IntegrationRow,
+  ending: RunEnding,
+  cursor?: Json,
+): Promise<void> {
+  const { config, tables } = framework
+  const interval = effectiveIntervalMinutes(
+    row.syncIntervalMinutes,
+    defaultIntervals(framework).get(row.provider) ?? null,
+  )
+  const before = row.consecutiveSyncFailures
+  const consecutiveFailures = { clean: 0, 'with failures': before + 1, cancelled: before }[ending]
+  const multiplier =
+    ending === 'cancelled' ? 1 : intervalMultiplier(consecutiveFailures, config.sync.failure_backoff_max_multiplier)
+  await recordRunTimes(tx, tables, row.id, {
+    clean: ending === 'clean',
+    consecutiveFailures,
+    intervalMinutes: interval === null ? null : interval * multiplier,
+    ...(cursor === undefined ? {} : { cursor }),
+  })
+}

@@ -1,0 +1,45 @@
+/** Sync runs as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
+import { SyncRunNotFound } from '../core/errors.ts'
+import { isId } from '../core/id.ts'
+import type { SyncRunFilter, SyncRunSummary } from '../db/queries/sync-lists.ts'
+import { countRunItems, findSyncRun, pageOfSyncRuns } from '../db/queries/sync-lists.ts'
+import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import { checkChoice, checkIds, checkPeriod, newestFirst } from './list-filter.ts'
+
+/** What a run's row may say. */
+export const RUN_STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
+
+export type { SyncRunSummary }
+
+export interface ListSyncRuns extends SyncRunFilter {
+  readonly status?: (typeof RUN_STATUSES)[number] | undefined
+  /** Only those of a lower id. */
+  readonly after?: number | undefined
+  /** At most so many; at least 1. */
+  readonly limit?: number | undefined
+}
+
+/** Newest first; backfills, too. @throws InvalidArgumentException at once, before anything is read */
+export function listSyncRuns(framework: Framework, given: ListSyncRuns = {}): AsyncIterable<SyncRunSummary> {
+  const { after, limit, ...filter } = given
+  checkIds({ integrationId: filter.integrationId, after, limit })
+  checkChoice('status', filter.status, RUN_STATUSES)
+  checkPeriod(filter.since, filter.until)
+  const { db, tables } = framework
+  return newestFirst((page) => pageOfSyncRuns(db, tables, filter, page), { after, limit })
+}
+
+export interface SyncRunDetail extends SyncRunSummary {
+  /** As they are now: a retry or a skip changes them after the end, too. */
+  readonly items: Readonly<Record<SyncItemRow['status'], number>>
+}
+
+/** @throws SyncRunNotFound */
+export async function getSyncRun({ db, tables }: Framework, id: number): Promise<SyncRunDetail> {
+  const run = isId(id) ? await findSyncRun(db, tables, id) : null
+  if (run === null) throw new SyncRunNotFound(id)
+  const items = { pending: 0, processing: 0, success: 0, failed: 0, skipped: 0 }
+  for (const { status, items: n } of await countRunItems(db, tables, id)) items[status] = n
+  return { ...run, items }
+}

@@ -1,0 +1,155 @@
+import {
+  ApplicationFailure,
+  CancellationScope,
+  CancelledFailure,
+  condition,
+  continueAsNew,
+  log,
+  proxyActivities,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import type { BackfillInput, BackfillResult } from '../core/sync-jobs.ts'
+import { step } from './activity-options.ts'
+import { untilCancelled } from './cancellation.ts'
+import type { ItemRunState } from './item-run.ts'
+import { ItemRun, itemsToDo } from './item-run.ts'
+import type { ListedRun, ListingState } from './listing-loop.ts'
+import { listWhole, NEW_LISTING } from './listing-loop.ts'
+import { hasLongHistory } from './long-history.ts'
+import type { BackfillProgress } from './messages.ts'
+import { backfillProgress } from './messages.ts'
+import { HELD_ELSEWHERE_WAIT, ORPHANED_AFTER_SECONDS } from './run-end.ts'
+
+/** A window is listed in pieces of so long: a failure costs one of them. */
+const SLICE_MS = 24 * 3_600_000
+
+const steps = proxyActivities<Activities>(step)
+
+/** What a backfill that goes on in a new history takes along. */
+export interface BackfillState {
+  readonly done: BackfillResult
+  readonly slice: SliceState | null
+}
+
+/** The slice at work: still to be listed, or at its items. */
+type SliceState =
+  | { readonly kind: 'listing'; readonly run: ListedRun; readonly listing: ListingState }
+  | { readonly kind: 'items'; readonly run: ListedRun; readonly items: ItemRunState }
+
+/**
+ * Lists a window of the past, slice after slice in ascending order, and processes its items.
+ *
+ * Durable promise: every slice up to the one at work is listed whole and each of its items ended; a slice whose listing
+ * fails ends the backfill by its name, and the same window may be started again. Its id allows one backfill per
+ * integration; continue-as-new carries the slice.
+ */
+export async function backfillSync(input: BackfillInput, carried?: BackfillState): Promise<BackfillResult> {
+  const { integrationId } = input
+  const slices = slicesOf(input)
+  let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }
+  let slice = carried?.slice ?? null
+  const current = (): { from: string; to: string } => slices[Math.min(done.slices, slices.length - 1)] ?? input
+  setHandler(backfillProgress, (): BackfillProgress => {
+    const items = slice?.kind === 'items' ? slice.items : { succeeded: 0, failed: 0 }
+    return {
+      ...current(),
+      slices: slices.length,
+      slicesDone: done.slices,
+      listed: done.listed,
+      succeeded: done.succeeded + items.succeeded,
+      failed: done.failed + items.failed,
+    }
+  })
+
+  const goOn = async (): Promise<never> => {
+    if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The backfill was cancelled')
+    return continueAsNew<typeof backfillSync>(input, { done, slice })
+  }
+  const opened = async (): Promise<SliceState | null> => {
+    const window = { integrationId, runId: workflowInfo().firstExecutionRunId, ...current() }
+    const answer = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
+    if (answer.kind === 'open')
+      return {
+        kind: 'listing',
+        run: { integrationId, syncLogId: answer.syncLogId, settings: answer.settings },
+        listing: NEW_LISTING,
+      }
+    log.warn('a backfill ended before its window was through', { integration: integrationId, reason: answer.reason })
+    return null
+  }
+  const listed = async ({ run, listing }: Extract<SliceState, { kind: 'listing' }>): Promise<SliceState> => {
+    const end = await listWhole(run, listing, { untilResumed: async () => {} })
+    if (end.kind === 'long history') {
+      slice = { kind: 'listing', run, listing: end.state }
+      return goOn()
+    }
+    if (end.kind === 'given up') {
+      const { from, to } = current()
+      const { syncLogId } = run
+      await CancellationScope.nonCancellable(() => steps.failSyncRun({ integrationId, syncLogId, reason: end.reason }))
+      throw ApplicationFailure.nonRetryable(
+        `The listing of the slice from ${from} to ${to} did not end: ${end.reason}`,
+        'ListingFailed',
+      )
+    }
+    done = { ...done, listed: done.listed + end.listed }
+    return { kind: 'items', run, items: itemsToDo(end.listed) }
+  }
+  const processed = async ({ run, items: before }: Extract<SliceState, { kind: 'items' }>): Promise<void> => {
+    const { syncLogId, settings } = run
+    const items = new ItemRun({ integrationId, syncLogId, itemTaskQueue: settings.itemTaskQueue }, before, {
+      onState: (state) => {
+        slice = { kind: 'items', run, items: state }
+      },
+    })
+    for (;;) {
+      if ((await items.work()) === 'long history' || hasLongHistory()) await goOn()
+      const result = await CancellationScope.nonCancellable(() => steps.finaliseSyncRun({ integrationId, syncLogId }))
+      if (result.kind !== 'unfinished') break
+      items.takeUp(result.pending, result.waiting)
+      if (result.pending > 0 || result.waiting.length > 0) continue
+      const left = await steps.takeOverSyncRun({ integrationId, syncLogId, olderThanSeconds: ORPHANED_AFTER_SECONDS })
+      items.takeUp(left.pending, left.waiting)
+      if (left.pending === 0 && left.waiting.length === 0) await condition(hasLongHistory, HELD_ELSEWHERE_WAIT)
+    }
+    const { succeeded, failed } = items.state
+    done = {
+      ...done,
+      slices: done.slices + 1,
+      succeeded: done.succeeded + succeeded,
+      failed: done.failed + failed,
+    }
+    slice = null
+  }
+  const wholeWindow = async (): Promise<BackfillResult> => {
+    while (done.slices < slices.length) {
+      if (slice === null && hasLongHistory()) await goOn()
+      slice ??= await opened()
+      if (slice === null) return done
+      if (slice.kind === 'listing') slice = await listed(slice)
+      if (slice.kind === 'items') await processed(slice)
+    }
+    return done
+  }
+
+  const result = await untilCancelled(new CancellationScope(), wholeWindow)
+  if (result.kind === 'ended') return result.value
+  const { syncLogId } = (slice as SliceState | null)?.run ?? { syncLogId: null }
+  if (syncLogId !== null)
+    await CancellationScope.nonCancellable(() => steps.cancelSyncRun({ integrationId, syncLogId }))
+  throw new CancelledFailure('The backfill was cancelled')
+}
+
+/** From inclusive, to exclusive; the last one may be shorter. */
+function slicesOf({ from, to }: BackfillInput): { from: string; to: string }[] {
+  const end = Date.parse(to)
+  const slices: { from: string; to: string }[] = []
+  for (let start = Date.parse(from); start < end; start += SLICE_MS)
+    slices.push({
+      from: new Date(start).toISOString(),
+      to: new Date(Math.min(start + SLICE_MS, end)).toISOString(),
+    })
+  return slices
+}

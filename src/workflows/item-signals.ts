@@ -1,0 +1,66 @@
+import {
+  ActivityFailure,
+  CancellationScope,
+  log,
+  ParentClosePolicy,
+  proxyActivities,
+  setHandler,
+  startChild,
+  workflowInfo,
+} from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
+import { command } from './activity-options.ts'
+import { retryItem, skipItem, WORKFLOW, workflowId } from './messages.ts'
+
+const { skipFailedItem } = proxyActivities<Activities>(command)
+
+/**
+ * Retry and skip of one item, asked of the run. Both outlive a cancelled run: they change failed rows, which the run
+ * itself never takes.
+ *
+ * @param onChange the row has changed: the run looks again
+ */
+export function handleItemSignals(onChange: () => void): void {
+  setHandler(retryItem, (input) => CancellationScope.nonCancellable(() => retry(input, onChange)))
+  setHandler(skipItem, ({ itemId }) =>
+    CancellationScope.nonCancellable(async () => {
+      try {
+        await skipFailedItem({ itemId })
+      } catch (error) {
+        // A signal has no answer: whoever sent it sees the row, and the log says why nothing became of it.
+        if (!(error instanceof ActivityFailure)) throw error
+        log.warn('an item was not skipped', { item: itemId, error: error.cause?.message })
+      }
+      onChange()
+    }),
+  )
+}
+
+async function retry({ itemId, tries }: ProcessSyncItemInput, onChange: () => void): Promise<void> {
+  const prefix = prefixOf(workflowInfo().workflowId)
+  if (prefix === null) {
+    log.warn('an item was not retried: the run was not started under the id of its integration', { item: itemId })
+    return
+  }
+  try {
+    const child = await startChild<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(
+      WORKFLOW.processSyncItem,
+      {
+        workflowId: workflowId.processSyncItem(prefix, itemId),
+        args: [{ itemId, ...(tries === undefined ? {} : { tries }) }],
+        parentClosePolicy: ParentClosePolicy.ABANDON,
+      },
+    )
+    child.result().then(onChange, onChange)
+  } catch (error) {
+    // The class is one of `@temporalio/common`, which this package does not depend on.
+    if (!(error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError')) throw error
+    log.info('the retry of an item is under way already', { item: itemId })
+  }
+}
+
+/** A run has the id `<prefix>:sync:<integration id>`. */
+function prefixOf(id: string): string | null {
+  return /^(.*):sync:\d+$/.exec(id)?.[1] ?? null
+}

@@ -1,0 +1,129 @@
+import {
+  ActivityFailure,
+  ApplicationFailure,
+  isCancellation,
+  proxyActivities,
+  sleep,
+  TimeoutFailure,
+} from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import type { RunSettings } from '../activities/sync-runs.ts'
+import { delayAfter } from '../core/backoff.ts'
+import { listing } from './activity-options.ts'
+import { hasLongHistory } from './long-history.ts'
+
+/** A listing's own faults end it after so many. */
+const MAX_FAULTS = 3
+const FAULT_WAITS_SECONDS = [10, 30]
+/** So many workers may die with it. */
+const MAX_LOST_WORKERS = 5
+/** The provider may put it off so often in a row without its getting any further. */
+const MAX_IDLE_DEFERRALS = 3
+/** Less than this of `sync.lock_ttl` is no time for another call. */
+const LEAST_LEFT_MS = 1_000
+
+/** What has become of a listing so far; a run that goes on in a new history takes it along. */
+export interface ListingState {
+  readonly calls: number
+  readonly faults: number
+  readonly lostWorkers: number
+  /** Deferrals in a row without a new bookmark. */
+  readonly idleDeferrals: number
+  /** Calls and the waits after faults; neither deferrals nor pauses. */
+  readonly spentMs: number
+}
+
+export const NEW_LISTING: ListingState = { calls: 0, faults: 0, lostWorkers: 0, idleDeferrals: 0, spentMs: 0 }
+
+export type ListingEnd =
+  | { readonly kind: 'listed'; readonly listed: number }
+  | { readonly kind: 'given up'; readonly reason: string }
+  | { readonly kind: 'long history'; readonly state: ListingState }
+
+export interface ListedRun {
+  readonly integrationId: number
+  readonly syncLogId: number
+  readonly settings: RunSettings
+}
+
+export interface ListingGate {
+  /** A paused run asks its provider nothing new. */
+  untilResumed(): Promise<void>
+  /** @param moment milliseconds since the epoch: asked again then */
+  onDeferred?(moment: number): void
+}
+
+/**
+ * Asks for the whole listing, call after call: three faults of its own, 10 and 30 s apart, five lost workers, or
+ * `sync.lock_ttl` end it; what the provider puts off costs none of these while it gets further.
+ *
+ * Rule: docs/behaviour/sync-listing.md, "Faults, lost workers, deferrals".
+ */
+export async function listWhole(run: ListedRun, carried: ListingState, gate: ListingGate): Promise<ListingEnd> {
+  const { integrationId, syncLogId, settings } = run
+  let state = carried
+  for (;;) {
+    await gate.untilResumed()
+    if (hasLongHistory()) return { kind: 'long history', state }
+    const leftMs = settings.listingTotalSeconds * 1_000 - state.spentMs
+    if (leftMs < LEAST_LEFT_MS) return givenUp(`it took longer than sync.lock_ttl (${settings.listingTotalSeconds} s)`)
+    state = { ...state, calls: state.calls + 1 }
+    const { listSyncItems } = proxyActivities<Activities>(listing(settings.listingTimeoutSeconds, leftMs))
+    const calledAt = Date.now()
+    try {
+      const answer = await listSyncItems({ integrationId, syncLogId, attempt: state.calls })
+      state = { ...state, spentMs: state.spentMs + Date.now() - calledAt }
+      if (answer.kind === 'listed') return { kind: 'listed', listed: answer.listed }
+      state = { ...state, idleDeferrals: answer.isBookmarked ? 0 : state.idleDeferrals + 1 }
+      if (state.idleDeferrals > MAX_IDLE_DEFERRALS)
+        return givenUp(`the provider's limit put it off ${state.idleDeferrals} times in a row without a new bookmark`)
+      gate.onDeferred?.(Date.now() + answer.retryAfterSeconds * 1_000)
+      await sleep(answer.retryAfterSeconds * 1_000)
+    } catch (error) {
+      if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
+      const fault = faultOf(error, settings)
+      state = { ...state, spentMs: state.spentMs + Date.now() - calledAt }
+      if (fault.kind === 'worker lost') {
+        state = { ...state, lostWorkers: state.lostWorkers + 1 }
+        if (state.lostWorkers >= MAX_LOST_WORKERS) return givenUp(`its worker was lost ${state.lostWorkers} times`)
+        continue
+      }
+      state = { ...state, faults: state.faults + 1 }
+      if (fault.isFinal || state.faults >= MAX_FAULTS) return givenUp(fault.reason)
+      const waitMs = delayAfter(state.faults, FAULT_WAITS_SECONDS) * 1_000
+      await sleep(waitMs)
+      state = { ...state, spentMs: state.spentMs + waitMs }
+    }
+  }
+}
+
+type Fault =
+  | { readonly kind: 'worker lost' }
+  | { readonly kind: 'own'; readonly reason: string; readonly isFinal: boolean }
+
+function faultOf({ cause }: ActivityFailure, settings: RunSettings): Fault {
+  if (cause instanceof TimeoutFailure) {
+    if (cause.timeoutType === 'HEARTBEAT') return { kind: 'worker lost' }
+    if (cause.timeoutType === 'START_TO_CLOSE')
+      return {
+        kind: 'own',
+        reason: `it took longer than sync.job_timeout (${settings.listingTimeoutSeconds} s)`,
+        isFinal: false,
+      }
+    return {
+      kind: 'own',
+      reason: `it took longer than sync.lock_ttl (${settings.listingTotalSeconds} s)`,
+      isFinal: true,
+    }
+  }
+  if (cause instanceof ApplicationFailure) {
+    // What the SDK reports of a worker that was told to stop while the listing ran.
+    if (cause.type === 'WorkerShutdown') return { kind: 'worker lost' }
+    return { kind: 'own', reason: cause.message, isFinal: cause.nonRetryable === true }
+  }
+  return { kind: 'own', reason: cause?.message ?? 'an unknown fault', isFinal: false }
+}
+
+function givenUp(reason: string): ListingEnd {
+  return { kind: 'given up', reason }
+}

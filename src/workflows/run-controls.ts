@@ -1,0 +1,60 @@
+import { CancellationScope, condition, setHandler } from '@temporalio/workflow'
+import { cancel, itemsChanged, pause, resume } from './messages.ts'
+
+/** What a run that goes on in a new history takes along. A cancelled run does not go on. */
+export interface ControlState {
+  /** Milliseconds since the epoch; null: not paused. */
+  readonly pausedAt: number | null
+  /** Milliseconds of the pauses that are over. */
+  readonly pausedMs: number
+}
+
+/** Pause, resume, cancel and "look again" of one run: signals only note, the run acts on it. */
+export class RunControls {
+  /** Cancelled by the signal, and with the workflow. */
+  readonly work = new CancellationScope()
+  #pausedAt: number | null
+  #pausedMs: number
+  #changes = 0
+
+  constructor(state: ControlState = { pausedAt: null, pausedMs: 0 }) {
+    this.#pausedAt = state.pausedAt
+    this.#pausedMs = state.pausedMs
+    // A signal that came with the start is handed over right here, before the run does anything.
+    setHandler(pause, () => {
+      this.#pausedAt ??= Date.now()
+    })
+    setHandler(resume, () => {
+      this.#pausedMs = this.pausedMs
+      this.#pausedAt = null
+    })
+    setHandler(cancel, () => this.work.cancel())
+    setHandler(itemsChanged, () => this.lookAgain())
+  }
+
+  get isPaused(): boolean {
+    return this.#pausedAt !== null
+  }
+
+  /** Milliseconds of all pauses, the one that holds included. */
+  get pausedMs(): number {
+    return this.#pausedMs + (this.#pausedAt === null ? 0 : Date.now() - this.#pausedAt)
+  }
+
+  get state(): ControlState {
+    return { pausedAt: this.#pausedAt, pausedMs: this.#pausedMs }
+  }
+
+  lookAgain(): void {
+    this.#changes += 1
+  }
+
+  /** Counts up with each change from outside. */
+  get changes(): number {
+    return this.#changes
+  }
+
+  async untilResumed(): Promise<void> {
+    if (this.isPaused) await condition(() => !this.isPaused)
+  }
+}

@@ -1,0 +1,15 @@
+import { proxyActivities } from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import type { SkipSyncItemInput, SkipSyncItemResult } from '../core/sync-jobs.ts'
+import { command } from './activity-options.ts'
+
+const { skipFailedItem } = proxyActivities<Activities>(command)
+
+/**
+ * The command `skip-sync-item`: gives one failed item up for good.
+ *
+ * Durable promise: the row is skipped and its run finalised anew, or the workflow fails with what forbids it.
+ */
+export async function skipSyncItem(input: SkipSyncItemInput): Promise<SkipSyncItemResult> {
+  return skipFailedItem(input)
+}

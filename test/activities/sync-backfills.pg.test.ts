@@ -1,0 +1,185 @@
+/** The log of a backfill's slice, and telling a provider what is gone. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { InvalidArgumentException } from '../../src/core/errors.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { HandlesMissing, HasBackfill } from '../../src/providers/provider.ts'
+import { runActivity } from '../support/activities.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { testIntegrations } from '../support/integrations.ts'
+import { syncProvider, TOKEN } from '../support/providers.ts'
+import { logOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
+
+const DAY = { from: '2031-01-01T00:00:00.000Z', to: '2031-01-02T00:00:00.000Z' }
+const NEXT_DAY = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
+
+let database: TestDatabase
+let test: TestIntegrations
+let integration: Integration
+/** What the provider was told, chunk by chunk. */
+let told: (readonly string[])[]
+let whenTold: () => Promise<void>
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  const provider: HasBackfill & HandlesMissing = {
+    ...syncProvider(() => {}),
+    syncWindow: async () => {},
+    async handleMissing(_integration, externalIds) {
+      await whenTold()
+      told.push(externalIds)
+    },
+  }
+  test = testIntegrations(database.url, {
+    providers: { acme: provider, plain: syncProvider(() => {}) },
+    config: { sync: { item_queue: 'items' } },
+  })
+})
+
+afterAll(async () => {
+  await test?.close()
+  await database?.drop()
+})
+
+beforeEach(async () => {
+  integration = await makeIntegration(test, 'acme')
+  told = []
+  whenTold = async () => {}
+})
+
+describe('opening a slice of a backfill', () => {
+  const open = (window = DAY, runId = 'a-backfill', integrationId = integration.id) =>
+    test.activities.openBackfillSlice({ integrationId, runId, ...window })
+
+  it('writes a log of its own: backfill, inbound, with the window, not enumerated', async () => {
+    await integration.updateSyncCursor('c1')
+    const opened = await open()
+    expect(opened).toMatchObject({ kind: 'open', settings: { itemTaskQueue: 'integrations-items' } })
+    expect(await logsOf(test, integration.id, 'backfill')).toEqual([
+      expect.objectContaining({
+        id: opened.kind === 'open' ? opened.syncLogId : null,
+        direction: 'inbound',
+        status: 'processing',
+        metadata: { run_id: 'a-backfill', window: DAY, incremental: false, cursor_before: 'c1', enumerated: false },
+      }),
+    ])
+  })
+
+  it('is done once per run and window, however often it is tried', async () => {
+    const first = await open()
+    const second = await open(NEXT_DAY)
+    expect(await open()).toEqual(first)
+    expect(await open(NEXT_DAY)).toEqual(second)
+    expect(await open(DAY, 'another-backfill')).not.toEqual(first)
+    expect(await open({ ...DAY, to: '2031-01-01T12:00:00.000Z' })).not.toEqual(first)
+    expect(await open({ ...DAY, from: '2031-01-01T12:00:00.000Z' })).not.toEqual(first)
+    expect(await logsOf(test, integration.id, 'backfill')).toHaveLength(5)
+  })
+
+  it('is done once when two tries overlap', async () => {
+    const tries = await Promise.all(Array.from({ length: 8 }, () => open()))
+    expect(new Set(tries.map((opened) => JSON.stringify(opened))).size).toBe(1)
+    expect(await logsOf(test, integration.id, 'backfill')).toHaveLength(1)
+  })
+
+  it.each([
+    ['is gone', async () => ({ id: 999_999 }), 'no integration'],
+    ['is switched off', async () => integration.disable().then(() => integration), 'switched off'],
+    [
+      'was disabled by its health',
+      async () => setIntegration(test, integration.id, { healthStatus: 'disabled' }).then(() => integration),
+      'switched off',
+    ],
+    [
+      'has no registered provider',
+      async () => setIntegration(test, integration.id, { provider: 'gone' }).then(() => integration),
+      'not registered',
+    ],
+    ['has a provider without syncWindow()', () => makeIntegration(test, 'plain'), 'no syncWindow()'],
+  ])('is not done when the integration %s', async (_, target, reason) => {
+    const { id } = await target()
+    expect(await open(DAY, 'a-backfill', id)).toEqual({
+      kind: 'nothing to do',
+      reason: expect.stringContaining(reason),
+    })
+    expect(await logsOf(test, id, 'backfill')).toEqual([])
+  })
+})
+
+describe('telling a provider what is gone', () => {
+  /** Two full listings of `a`, while `a` and `b` have been mapped: `b` is gone. */
+  async function twoListings(): Promise<number> {
+    await test.sql`
+      insert into integration_mappings (integration_id, external_id, internal_type, internal_id, created_at)
+      select ${integration.id}, id, 'note', id, now() - interval '1 day' from unnest(array['a', 'b']) id`
+    let last = 0
+    for (let run = 0; run < 2; run += 1) {
+      const log = await makeRun(
+        test,
+        integration.id,
+        { full_listing: { internal_type: null }, listed: 1 },
+        { status: 'success' },
+      )
+      await makeItem(test, log, { externalId: 'a', status: 'success' })
+      last = log.id
+    }
+    return last
+  }
+  const handle = (syncLogId: number, onStart?: (cancel: () => void) => void) =>
+    runActivity(
+      test.activities.handleMissingItems,
+      { integrationId: integration.id, syncLogId },
+      onStart === undefined ? {} : { onStart },
+    )
+
+  it('is done once it was noted, not again', async () => {
+    const syncLogId = await twoListings()
+    expect(await handle(syncLogId)).toEqual({ missing: 1 })
+    expect(await handle(syncLogId)).toEqual({ missing: 0 })
+    expect(told).toEqual([['b']])
+    expect((await logOf(test, syncLogId)).metadata).toMatchObject({
+      missing_handled_at: expect.any(String),
+      missing: 1,
+    })
+  })
+
+  it('is done again from the beginning when the provider threw, and its fault shows no credential', async () => {
+    const syncLogId = await twoListings()
+    whenTold = async () => {
+      throw new Error(`no answer to ${TOKEN}`)
+    }
+    await expect(handle(syncLogId)).rejects.toMatchObject({
+      message: expect.not.stringContaining(TOKEN),
+      nonRetryable: false,
+    })
+    expect((await logOf(test, syncLogId)).metadata).not.toHaveProperty('missing_handled_at')
+    whenTold = async () => {}
+    expect(await handle(syncLogId)).toEqual({ missing: 1 })
+  })
+
+  it('is not tried again after a fault that stays', async () => {
+    const syncLogId = await twoListings()
+    whenTold = async () => {
+      throw new InvalidArgumentException('externalIds', 'the provider takes numbers')
+    }
+    await expect(handle(syncLogId)).rejects.toMatchObject({ type: 'invalid_argument', nonRetryable: true })
+  })
+
+  it('ends when the worker stops', async () => {
+    const syncLogId = await twoListings()
+    let stop: () => void = () => {}
+    whenTold = () =>
+      new Promise((_, reject) => {
+        stop()
+        reject(new Error('cut off'))
+      })
+    await expect(
+      handle(syncLogId, (cancel) => {
+        stop = cancel
+      }),
+    ).rejects.toThrow('cut off')
+    expect(told).toEqual([])
+    expect((await logOf(test, syncLogId)).metadata).not.toHaveProperty('missing_handled_at')
+  })
+})

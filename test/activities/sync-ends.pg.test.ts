@@ -1,0 +1,399 @@
+/** How a run ends: finalised, late, told, given up, cancelled. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Json } from '../../src/core/json.ts'
+import type { SyncItemRow } from '../../src/db/schema/tables.ts'
+import type { IntegrationEvents } from '../../src/events/events.ts'
+import { finaliseRun } from '../../src/operations/sync-finalisation.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { listen, testIntegrations } from '../support/integrations.ts'
+import { syncProvider } from '../support/providers.ts'
+import { itemOf, itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
+
+const INTERVAL_MINUTES = 10
+
+type Run = { readonly id: number; readonly integrationId: number }
+type Status = SyncItemRow['status']
+
+let database: TestDatabase
+let test: TestIntegrations
+let integration: Integration
+let reduce: (checkpoints: readonly Json[]) => Json
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, {
+    providers: {
+      acme: syncProvider(() => {}, {
+        defaultSyncInterval: () => INTERVAL_MINUTES,
+        reduceCheckpoints: (checkpoints) => reduce(checkpoints),
+      }),
+    },
+    config: { sync: { stuck_item_after_runs: 3 } },
+  })
+})
+
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+beforeEach(async () => {
+  integration = await makeIntegration(test, 'acme')
+  reduce = (checkpoints) => Math.max(...checkpoints.map(Number))
+})
+
+describe('the end of a run', () => {
+  it('the cursor advances only once every item succeeded: the checkpoints are reduced, and it never goes back', async () => {
+    const run = await runOf(['success', 1], ['success', 2], ['failed', 3])
+    await finalise(run)
+    expect((await timesOf()).cursor).toBeNull()
+    const good = await runOf(['success', 5], ['success', 4], ['success', 3, 'item 3'])
+    await setItem(run, 3, { status: 'skipped' })
+    await finalise(good)
+    expect((await timesOf()).cursor).toBe(5)
+    await finalise(await runOf(['success', 2]))
+    expect((await timesOf()).cursor).toBe(5)
+  })
+
+  it('a clean run sets last_synced_at, resets consecutive_sync_failures and advances next_sync_at', async () => {
+    await setIntegration(test, integration.id, { consecutiveSyncFailures: 3 })
+    await finalise(await runOf(['success', 1], ['skipped', 2]))
+    const times = await timesOf()
+    expect(times).toMatchObject({ failures: 0, lastSyncedAt: expect.any(Date) })
+    expect(times.nextInMinutes).toBeCloseTo(INTERVAL_MINUTES, 1)
+  })
+
+  it('a run with failures leaves last_synced_at, adds to consecutive_sync_failures and still advances next_sync_at', async () => {
+    await setIntegration(test, integration.id, { consecutiveSyncFailures: 1 })
+    await finalise(await runOf(['success', 1], ['failed', 2]))
+    const times = await timesOf()
+    expect(times).toMatchObject({ failures: 2, lastSyncedAt: null })
+    expect(times.nextInMinutes).toBeCloseTo(2 * INTERVAL_MINUTES, 1)
+  })
+
+  it('the multiplier of next_sync_at derives from consecutive_sync_failures and is capped', async () => {
+    const waits: number[] = []
+    for (let n = 0; n < 7; n += 1) {
+      await finalise(await runOf(['failed', 1]))
+      waits.push(Math.round(((await timesOf()).nextInMinutes ?? 0) / INTERVAL_MINUTES))
+    }
+    expect(waits).toEqual([1, 2, 4, 8, 16, 16, 16])
+  })
+
+  it('sync_stale_alerted_at is cleared by a clean run, which is told with its end; one with failures leaves it', async () => {
+    const recovered = vi.fn()
+    listen(test, 'SyncStalenessRecovered', recovered)
+    await setIntegration(test, integration.id, { syncStaleAlertedAt: new Date() })
+    const failed = await runOf(['failed', 1, 'x'])
+    await finalise(failed)
+    await announce(failed)
+    expect((await timesOf()).staleAlertedAt).not.toBeNull()
+    const clean = await runOf(['success', 1, 'x'])
+    await finalise(clean)
+    expect((await timesOf()).staleAlertedAt).toBeNull()
+    expect(recovered).not.toHaveBeenCalled()
+    await announce(clean)
+    await announce(await runOf())
+    expect(recovered).toHaveBeenCalledTimes(1)
+    const next = await runOf()
+    await finalise(next)
+    await announce(next)
+    expect(recovered).toHaveBeenCalledTimes(1)
+  })
+
+  it('a number of consecutive failed runs of one external id fires SyncItemStuck, again on each further one', async () => {
+    const stuck = vi.fn<(event: IntegrationEvents['SyncItemStuck']) => void>()
+    listen(test, 'SyncItemStuck', stuck)
+    const told: [externalId: string | null, runs: number][][] = []
+    for (let n = 0; n < 4; n += 1) {
+      const run = await runOf(['failed', 1, 'x'], ['failed', 2, null], ['failed', 3, `only ${n}`])
+      await finalise(run)
+      await announce(run)
+      told.push(stuck.mock.calls.map(([{ item, consecutiveFailedRuns }]) => [item.externalId, consecutiveFailedRuns]))
+      stuck.mockClear()
+    }
+    expect(told).toEqual([[], [], [['x', 3]], [['x', 4]]])
+  })
+
+  it('metadata that others have written is kept', async () => {
+    const run = await runOf(['success', 1])
+    const other = test.sql`
+      update integration_logs set metadata = metadata || '{"noted": 1}'::jsonb where id = ${run.id}`
+    await Promise.all([other, finalise(run)])
+    expect((await logOf(test, run.id)).metadata).toMatchObject({ noted: 1, success_count: 1, cursor_after: 1 })
+  })
+
+  it.each([
+    ['clean, with a full listing', { full_listing: { internal_type: null } }, 'success', true],
+    ['with failures, with a full listing', { full_listing: { internal_type: null } }, 'failed', false],
+    ['clean, without', {}, 'success', false],
+  ] as const)('says whether everything was listed: %s', async (_, metadata, status, fullListing) => {
+    const run = await makeRun(test, integration.id, metadata)
+    await makeItem(test, run, { status })
+    expect(await finalise(run)).toMatchObject({ kind: 'finalised', fullListing })
+  })
+
+  it('hands the checkpoints to the reducer page by page, the result so far in front', async () => {
+    const sizes: number[] = []
+    reduce = (checkpoints) => {
+      sizes.push(checkpoints.length)
+      return Math.max(...checkpoints.map(Number))
+    }
+    const run = await makeRun(test, integration.id)
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, status, checkpoint_value)
+      select ${integration.id}, ${run.id}, 'test.thing', 'success', to_jsonb(n) from generate_series(1, 12000) n`
+    await finalise(run)
+    expect((await timesOf()).cursor).toBe(12_000)
+    // The last one holds the result against the cursor, of which there is none.
+    expect(sizes).toEqual([5_000, 5_001, 2_001, 1])
+  })
+})
+
+describe('an unfinished item of an earlier run', () => {
+  it('that is being retried holds the cursor as a failed one does', async () => {
+    const earlier = await runOf(['failed', 1, 'x'])
+    await finalise(earlier)
+    await setItem(earlier, 1, { status: 'processing', claim: 'retry-1:1' })
+    await finalise(await runOf(['success', 2]))
+    expect((await timesOf()).cursor).toBeNull()
+  })
+
+  it('holds the cursor also when its run was cancelled, or the log of its run is gone', async () => {
+    const cancelled = await makeRun(test, integration.id, {}, { status: 'cancelled' })
+    const item = await makeItem(test, cancelled, { status: 'failed', externalId: 'x' })
+    await finalise(await runOf(['success', 2]))
+    expect((await timesOf()).cursor).toBeNull()
+    await test.sql`delete from integration_logs where id = ${cancelled.id}`
+    expect((await itemOf(test, item.id)).syncLogId).toBeNull()
+    await finalise(await runOf(['success', 3]))
+    expect((await timesOf()).cursor).toBeNull()
+    await test.sql`update integration_sync_items set status = 'skipped' where id = ${item.id}`
+    await finalise(await runOf(['success', 4]))
+    expect((await timesOf()).cursor).toBe(4)
+  })
+
+  it('of a backfill does not hold it', async () => {
+    const backfill = await makeRun(test, integration.id, {}, { operation: 'backfill' })
+    await makeItem(test, backfill, { status: 'failed', externalId: 'x' })
+    await finalise(await runOf(['success', 2]))
+    expect((await timesOf()).cursor).toBe(2)
+  })
+})
+
+describe('a late finalisation', () => {
+  it('moves the cursor once the failed item succeeded, and nothing else', async () => {
+    const told = vi.fn()
+    listen(test, 'SyncCompleted', told)
+    const run = await runOf(['success', 2], ['failed', 1, 'x'])
+    await finalise(run)
+    await announce(run)
+    const before = { times: await timesOf(), log: await logOf(test, run.id) }
+    expect(await late(run)).toMatchObject({ isFinalisedNow: false, cursorMoved: false })
+    await setItem(run, 2, { status: 'success' })
+    expect(await late(run)).toMatchObject({ isFinalisedNow: false, cursorMoved: true, cursor: 2 })
+    expect(await late(run)).toMatchObject({ cursorMoved: false })
+    await announce(run)
+    const after = { times: await timesOf(), log: await logOf(test, run.id) }
+    expect(after.times).toMatchObject({ cursor: 2, failures: before.times.failures, lastSyncedAt: null })
+    expect(after.times.nextSyncAt).toEqual(before.times.nextSyncAt)
+    expect(after.log.status).toBe(before.log.status)
+    expect(told).toHaveBeenCalledTimes(1)
+  })
+
+  it('waits for an item that is being retried', async () => {
+    const run = await runOf(['success', 2], ['failed', 1, 'x'])
+    await finalise(run)
+    await setItem(run, 2, { status: 'processing', claim: 'retry-1:1' })
+    expect(await late(run)).toMatchObject({ cursorMoved: false, result: { kind: 'finalised', status: 'partial' } })
+  })
+
+  it.each(['cancelled', 'failed'] as const)('never takes the cursor of a run that was %s', async (how) => {
+    const run = await runOf(['success', 2], ['pending', 3])
+    if (how === 'cancelled') await cancel(run)
+    else await fail(run)
+    expect((await late(run)).result.kind).toBe('not this time')
+    expect((await timesOf()).cursor).toBeNull()
+  })
+})
+
+describe('a backfill', () => {
+  it('ends with status and counts only', async () => {
+    const told = vi.fn()
+    listen(test, 'SyncCompleted', told)
+    await setIntegration(test, integration.id, { consecutiveSyncFailures: 2, syncStaleAlertedAt: new Date() })
+    const run = await makeRun(test, integration.id, {}, { operation: 'backfill' })
+    await makeItem(test, run, { status: 'success', checkpointValue: 9 })
+    expect(await finalise(run)).toMatchObject({ kind: 'finalised', status: 'success', succeeded: 1 })
+    await announce(run)
+    expect(await timesOf()).toMatchObject({ cursor: null, failures: 2, lastSyncedAt: null, nextSyncAt: null })
+    expect((await timesOf()).staleAlertedAt).not.toBeNull()
+    const { status, metadata } = await logOf(test, run.id)
+    expect({ status, metadata }).toMatchObject({ status: 'success', metadata: { success_count: 1 } })
+    expect(metadata).not.toHaveProperty('cursor_after')
+    expect(told).not.toHaveBeenCalled()
+  })
+
+  it.each(['cancelled', 'failed'] as const)('that is %s leaves counter and times', async (how) => {
+    const run = await makeRun(test, integration.id, {}, { operation: 'backfill' })
+    await (how === 'cancelled' ? cancel(run) : fail(run))
+    expect((await logOf(test, run.id)).status).toBe(how)
+    expect(await timesOf()).toMatchObject({ failures: 0, nextSyncAt: null })
+  })
+})
+
+describe('a stuck item', () => {
+  it('is counted anew after a success or a skip, whatever the class; runs count once; backfills do not', async () => {
+    const stuckOf = async (run: Run) => {
+      await finalise(run)
+      return ((await logOf(test, run.id)).metadata as { stuck?: unknown }).stuck ?? []
+    }
+    await stuckOf(await runOf(['failed', 1, 'x'], ['failed', 1, 'x']))
+    await stuckOf(await runOf(['failed', 1, 'x']))
+    const backfill = await makeRun(test, integration.id, {}, { operation: 'backfill' })
+    await makeItem(test, backfill, { status: 'failed', externalId: 'x' })
+    expect(await stuckOf(backfill)).toEqual([])
+    const third = await runOf(['failed', 1, 'x'], ['failed', 2, 'y'])
+    const [first] = await itemsOf(test, third.id)
+    expect(await stuckOf(third)).toEqual([{ item_id: first?.id, runs: 3 }])
+    const done = await makeRun(test, integration.id)
+    await makeItem(test, done, { status: 'skipped', externalId: 'x', eventClass: 'test.other' })
+    await finalise(done)
+    expect(await stuckOf(await runOf(['failed', 1, 'x']))).toEqual([])
+  })
+})
+
+describe('the announcement', () => {
+  it('comes in order: recovered, each stuck item, completed', async () => {
+    const names: string[] = []
+    for (const name of ['SyncCompleted', 'SyncItemStuck', 'SyncStalenessRecovered'] as const)
+      listen(test, name, () => void names.push(name))
+    const run = await runOf(['failed', 1, 'x'], ['failed', 1, 'y'])
+    const items = await itemsOf(test, run.id)
+    const stuck = items.map(({ id }) => ({ item_id: id, runs: 7 }))
+    await finalise(run)
+    const noted = JSON.stringify({ stuck, staleness_recovered: true })
+    await test.sql`update integration_logs set metadata = metadata || ${noted}::text::jsonb where id = ${run.id}`
+    await announce(run)
+    expect(names).toEqual(['SyncStalenessRecovered', 'SyncItemStuck', 'SyncItemStuck', 'SyncCompleted'])
+  })
+
+  it('of two at the same moment tells it once, and sends the other one to look again', async () => {
+    const told = vi.fn()
+    listen(test, 'SyncCompleted', told)
+    const run = await runOf(['success', 1])
+    await finalise(run)
+    let second: Promise<unknown> = Promise.resolve()
+    listen(test, 'SyncCompleted', () => {
+      second = announce(run).catch((error: Error) => error.message)
+      return second
+    })
+    await announce(run)
+    expect(await second).toContain('another process is announcing')
+    await announce(run)
+    expect(told).toHaveBeenCalledTimes(1)
+    expect((await logOf(test, run.id)).metadata).not.toHaveProperty('announcing_until')
+  })
+
+  it('is made again when the one who made it died before it was noted', async () => {
+    const told = vi.fn()
+    listen(test, 'SyncCompleted', told)
+    const run = await runOf(['success', 1])
+    await finalise(run)
+    await test.sql`
+      update integration_logs set metadata = metadata || '{"announcing_until": 1}'::jsonb where id = ${run.id}`
+    await announce(run)
+    expect(told).toHaveBeenCalledTimes(1)
+  })
+
+  it.each(['cancelled', 'failed'] as const)('says nothing of a run that was %s', async (how) => {
+    const told = vi.fn()
+    listen(test, 'SyncCompleted', told)
+    const run = await makeRun(test, integration.id, { enumerated: false })
+    await (how === 'cancelled' ? cancel(run) : fail(run))
+    await announce(run)
+    expect(told).not.toHaveBeenCalled()
+  })
+})
+
+describe('a cancelled run', () => {
+  it('deletes what had not started, fails what had, and leaves cursor, last clean time and counter', async () => {
+    const failures = vi.fn()
+    listen(test, 'SyncItemFailed', failures)
+    await setIntegration(test, integration.id, { syncCursor: 1, consecutiveSyncFailures: 3 })
+    const run = await runOf(['success', 5, 'done'], ['pending', 6])
+    await makeItem(test, run, { status: 'processing', attempts: 1, externalId: 'waits' })
+    await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'held:1', externalId: 'held' })
+    await cancel(run)
+    await cancel(run)
+    const rows = await itemsOf(test, run.id)
+    expect(rows.map(({ externalId, status, error, claim }) => [externalId, status, error, claim])).toEqual([
+      ['done', 'success', null, null],
+      ['waits', 'failed', 'cancelled', null],
+      ['held', 'failed', 'cancelled', null],
+    ])
+    expect(rows[1]?.completedAt).not.toBeNull()
+    expect((await logOf(test, run.id)).status).toBe('cancelled')
+    const times = await timesOf()
+    expect(times).toMatchObject({ cursor: 1, lastSyncedAt: null, failures: 3 })
+    expect(times.nextInMinutes).toBeCloseTo(INTERVAL_MINUTES, 1)
+    expect(failures).not.toHaveBeenCalled()
+  })
+
+  it('while it lists, keeps no row', async () => {
+    const run = await makeRun(test, integration.id, { enumerated: false })
+    await makeItem(test, run)
+    await cancel(run)
+    expect(await itemsOf(test, run.id)).toEqual([])
+  })
+
+  it('that was finalised before stays finalised', async () => {
+    const run = await runOf(['success', 1])
+    await finalise(run)
+    await cancel(run)
+    await fail(run)
+    expect((await logOf(test, run.id)).status).toBe('success')
+    expect((await timesOf()).failures).toBe(0)
+  })
+})
+
+/** A run with an item for each of these; by default each has an external id of its own. */
+async function runOf(...items: [status: Status, checkpoint: number, externalId?: string | null][]): Promise<Run> {
+  const run = await makeRun(test, integration.id)
+  for (const [status, checkpointValue, externalId = `item ${checkpointValue}`] of items)
+    await makeItem(test, run, { status, checkpointValue, externalId })
+  return run
+}
+
+/** @param nth from 1 */
+async function setItem(run: Run, nth: number, values: { status: Status; claim?: string }): Promise<void> {
+  const rows = await itemsOf(test, run.id)
+  await test.sql`update integration_sync_items set ${test.sql({ claim: null, ...values })} where id = ${rows[nth - 1]?.id ?? 0}`
+}
+
+const ids = (run: Run) => ({ integrationId: run.integrationId, syncLogId: run.id })
+const finalise = (run: Run) => test.activities.finaliseSyncRun(ids(run))
+const late = (run: Run) => finaliseRun(test.framework, ids(run))
+const announce = (run: Run) => test.activities.announceSyncRun(ids(run))
+const cancel = (run: Run) => test.activities.cancelSyncRun(ids(run))
+const fail = (run: Run) => test.activities.failSyncRun({ ...ids(run), reason: 'it broke' })
+
+/** By the database's clock. */
+async function timesOf() {
+  const [row] = await test.sql`
+    select sync_cursor as cursor, last_synced_at as "lastSyncedAt", consecutive_sync_failures as failures,
+           sync_stale_alerted_at as "staleAlertedAt", next_sync_at as "nextSyncAt",
+           extract(epoch from next_sync_at - now())::float8 / 60 as "nextInMinutes"
+    from integrations where id = ${integration.id}`
+  return row as unknown as {
+    cursor: Json
+    lastSyncedAt: Date | null
+    failures: number
+    staleAlertedAt: Date | null
+    nextSyncAt: Date | null
+    nextInMinutes: number | null
+  }
+}
