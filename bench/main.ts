@@ -4,9 +4,14 @@ import { parseArgs } from 'node:util'
 import type { Bench } from './frame.ts'
 import { jsonLine, table } from './frame.ts'
 import { benchRequest } from './request/bench.ts'
+import { benchSync } from './sync/bench.ts'
 import { benchWebhooks } from './webhooks/bench.ts'
 
-const BENCHES: Readonly<Record<string, Bench>> = { request: benchRequest, webhooks: benchWebhooks }
+const BENCHES: Readonly<Record<string, Bench>> = {
+  request: benchRequest,
+  sync: benchSync,
+  webhooks: benchWebhooks,
+}
 const USAGE = `Usage: npm run bench -- <${Object.keys(BENCHES).join('|')}> [--json] [--assert] [--quick]
 
   --json    a line of JSON at the end

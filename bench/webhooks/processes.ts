@@ -7,11 +7,14 @@ import { Client, Connection } from '@temporalio/client'
 import { runMigrations } from 'graphile-worker'
 import type { Commands } from '../child.ts'
 import { startChild } from '../child.ts'
+import type { Tuning } from '../graphile.ts'
+import { TUNED } from '../graphile.ts'
 import { startBenchPostgres } from '../postgres.ts'
+import { Started } from '../started.ts'
 import { startBenchTemporal } from '../temporal.ts'
 import type { ApiCommands } from './api-process.ts'
 import { SCHEMA, WORKFLOW_QUEUE } from './backlog.ts'
-import type { GraphileCommands, Tuning } from './graphile-process.ts'
+import type { GraphileCommands } from './graphile-process.ts'
 import { createOurs } from './ours.ts'
 import type { PeerApiCommands } from './peer-api-process.ts'
 import { createSender } from './sender.ts'
@@ -23,8 +26,6 @@ import type { WorkflowPeerCommands } from './workflow-process.ts'
 
 /** Connections of each pool, ours and the peers'; graphile-worker's own is larger, as it advises. */
 const POOL_SIZE = 10
-/** The best of those that were tried; docs/performance.md has them. */
-const TUNED: Tuning = { localQueueSize: 500, completeDelayMs: 0 }
 
 export interface Processes {
   /** Without a worker, what is stored stays where it is. */
@@ -39,33 +40,25 @@ export async function startProcesses(
   say: (line: string) => void,
   tuning: Tuning = TUNED,
 ): Promise<Processes> {
-  const started: (() => Promise<unknown>)[] = []
-  const start = async <T>(what: T | Promise<T>, stop: (what: T) => Promise<unknown>): Promise<T> => {
-    const running = await what
-    started.push(() => stop(running))
-    return running
-  }
-  const stop = async () => {
-    for (const stopOne of started.reverse()) await stopOne()
-  }
+  const started = new Started()
   try {
     say('starting Postgres and Temporal')
-    const logs = await start(mkdtemp(join(tmpdir(), 'durable-bench-logs-')), (folder) =>
+    const logs = await started.add(mkdtemp(join(tmpdir(), 'durable-bench-logs-')), (folder) =>
       rm(folder, { recursive: true, force: true }),
     )
-    const { url: databaseUrl } = await start(startBenchPostgres(), (server) => server.stop())
-    const { address: temporalAddress } = await start(startBenchTemporal(), (server) => server.stop())
+    const { url: databaseUrl } = await started.add(startBenchPostgres(), (server) => server.stop())
+    const { address: temporalAddress } = await started.add(startBenchTemporal(), (server) => server.stop())
     const options = { databaseUrl, temporalAddress, encryptionKey: randomBytes(32).toString('base64') }
-    const integrations = await start(createOurs(options, { logger: onlyTroubles }), (it) => it.close())
+    const integrations = await started.add(createOurs(options, { logger: onlyTroubles }), (it) => it.close())
     await integrations.migrate()
     // Before any of its workers runs: they end when they hear of a migration, in another schema too.
     for (const schema of Object.values(SCHEMA)) await runMigrations({ connectionString: databaseUrl, schema })
-    const tables = await start(createTables(databaseUrl), (it) => it.close())
-    const connection = await start(Connection.connect({ address: temporalAddress }), (it) => it.close())
+    const tables = await started.add(createTables(databaseUrl), (it) => it.close())
+    const connection = await started.add(Connection.connect({ address: temporalAddress }), (it) => it.close())
     const { id: peerIntegrationId } = await createIntegration(integrations)
     const child = <Offered extends Commands>(name: string, ...nodeOptions: string[]) => {
       const script = new URL(`./${name}-process.ts`, import.meta.url)
-      return start(startChild<Offered>(script, join(logs, `${name}.log`), nodeOptions), (it) => it.stop())
+      return started.add(startChild<Offered>(script, join(logs, `${name}.log`), nodeOptions), (it) => it.stop())
     }
 
     say('starting the API processes')
@@ -77,15 +70,15 @@ export async function startProcesses(
       tables,
       integrations,
       temporal: new Client({ connection }),
-      ours: await start(createSender(port, CONNECTIONS), (it) => it.close()),
-      peer: await start(createSender(peerPort, CONNECTIONS), (it) => it.close()),
+      ours: await started.add(createSender(port, CONNECTIONS), (it) => it.close()),
+      peer: await started.add(createSender(peerPort, CONNECTIONS), (it) => it.close()),
       peerIntegrationId,
       lengths,
       say,
     }
     return {
       stage,
-      stop,
+      stop: () => started.stop(),
       async startWorkers({ withWorkflowPeer }) {
         say('starting the workers')
         const worker = await child<WorkerCommands>('worker', '--expose-gc')
@@ -102,7 +95,7 @@ export async function startProcesses(
       },
     }
   } catch (error) {
-    await stop()
+    await started.stop()
     throw error
   }
 }

@@ -1,6 +1,7 @@
 /** What the scenarios of this bench play on. */
 import type { Client } from '@temporalio/client'
 import type { Integration, Integrations } from 'durable-integrations'
+import { workflowId } from '../../src/workflows/messages.ts'
 import type { Child } from '../child.ts'
 import { SECRET } from './delivery.ts'
 import { PROVIDER } from './ours.ts'
@@ -43,6 +44,10 @@ export function createIntegration(integrations: Integrations, provider: string =
 
 export const deliveryPath = ({ id, provider }: Pick<Integration, 'id' | 'provider'>): string =>
   `/integrations/${provider}/${id}/webhook`
+
+/** Of an integration's inbox, which no scenario lets end. */
+export const inboxId = ({ config }: Integrations, integrationId: number): string =>
+  workflowId.webhookInbox(config.cache_prefix, integrationId)
 
 /** Milliseconds since 1970 by this machine's clock, which is the database's, too. */
 export const wallClock = (): number => Date.now()

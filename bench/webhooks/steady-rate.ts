@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Figure } from '../frame.ts'
 import { median, percentile } from '../frame.ts'
 import { openLoop } from '../open-loop.ts'
+import { workflowCost } from '../workflow-cost.ts'
 import { signedDelivery } from './delivery.ts'
 import type { Stage } from './stage.ts'
-import { createIntegration, deliveryPath, wallClock } from './stage.ts'
-import { inboxCost } from './temporal-cost.ts'
+import { createIntegration, deliveryPath, inboxId, wallClock } from './stage.ts'
 
 const RATE = { perSecond: 500, seconds: 60 }
 /** Memory is compared with what it was by then. */
@@ -46,7 +46,7 @@ export async function measureSteadyRate(stage: Stage): Promise<SteadyFigures> {
       Math.max(slowest, processedAtMs - (sentAt.get(deliveryId) ?? Number.NaN)),
     0,
   )
-  const cost = await inboxCost(temporal, integrations, integration.id)
+  const cost = await workflowCost(temporal, inboxId(integrations, integration.id))
   const figure = (name: string, value: number, unit: string): Figure => ({ name: `500/s: ${name}`, value, unit })
   return {
     answerMedian: figure('answer, median', median(answers), 'ms'),

@@ -3,15 +3,10 @@ import type { Integrations } from 'durable-integrations'
 import type { RunningWorkers } from 'durable-integrations/worker'
 import { createWorkers, installTemporalLogger } from 'durable-integrations/worker'
 import { answerParent } from '../child.ts'
+import type { Memory } from '../memory.ts'
+import { memoryAfterCollection } from '../memory.ts'
 import type { OursOptions } from './ours.ts'
 import { createOurs } from './ours.ts'
-
-export interface Memory {
-  /** After a collection of garbage. */
-  readonly heapBytes: number
-  /** Of the whole process: the threads that run workflows and the SDK's core are not on the heap. */
-  readonly residentBytes: number
-}
 
 let integrations: Integrations | undefined
 let workers: RunningWorkers | undefined
@@ -25,12 +20,8 @@ const offered = {
     running = workers.run()
   },
 
-  /** The parent gives `--expose-gc`. */
   async memory(_: null): Promise<Memory> {
-    if (globalThis.gc === undefined) throw new Error('memory is measured with --expose-gc only')
-    globalThis.gc()
-    const { heapUsed, rss } = process.memoryUsage()
-    return { heapBytes: heapUsed, residentBytes: rss }
+    return memoryAfterCollection()
   },
 }
 export type WorkerCommands = typeof offered

@@ -1,10 +1,10 @@
 /** A worker with one workflow and one activity per webhook; the activity's statement is that of the other peers. */
-import { fileURLToPath } from 'node:url'
-import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
 import { pino } from 'pino'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { answerParent } from '../child.ts'
+import type { PeerWorker } from '../peer-worker.ts'
+import { startPeerWorker } from '../peer-worker.ts'
 import { SETTLE } from './peer-statements.ts'
 
 export interface WorkflowPeerOptions {
@@ -19,14 +19,11 @@ export interface OneWebhookActivities {
 }
 
 let sql: Sql | undefined
-let connection: NativeConnection | undefined
-let worker: Worker | undefined
-let running: Promise<void> = Promise.resolve()
+let worker: PeerWorker | undefined
 
 const offered = {
   async start({ databaseUrl, poolSize, temporalAddress, taskQueue }: WorkflowPeerOptions): Promise<void> {
     const log = pino({ base: null }, pino.destination({ fd: process.stdout.fd, sync: true }))
-    Runtime.install({ logger: new DefaultLogger('WARN', ({ message }) => log.warn({}, message)) })
     const pool = postgres(databaseUrl, { max: poolSize, onnotice: () => {} })
     sql = pool
     const activities: OneWebhookActivities = {
@@ -38,24 +35,13 @@ const offered = {
         log.info({ webhook: webhookId }, 'webhook processed')
       },
     }
-    connection = await NativeConnection.connect({ address: temporalAddress })
-    worker = await Worker.create({
-      connection,
-      taskQueue,
-      workflowBundle: await bundleWorkflowCode({
-        workflowsPath: fileURLToPath(new URL('./one-webhook.ts', import.meta.url)),
-        logger: new DefaultLogger('WARN'),
-      }),
-      activities,
-    })
-    running = worker.run()
+    const workflows = new URL('./one-webhook.ts', import.meta.url)
+    worker = await startPeerWorker({ temporalAddress, taskQueue }, { workflows, activities }, log)
   },
 }
 export type WorkflowPeerCommands = typeof offered
 
 answerParent(offered, async () => {
-  worker?.shutdown()
-  await running
-  await connection?.close()
+  await worker?.stop()
   await sql?.end({ timeout: 5 })
 })

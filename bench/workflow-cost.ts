@@ -1,24 +1,24 @@
-/** What an inbox costs in Temporal, read off its histories. */
+/** What a workflow costs in Temporal, read off the histories of its chain. */
 import type { Client } from '@temporalio/client'
-import type { Integrations } from 'durable-integrations'
-import { workflowId } from '../../src/workflows/messages.ts'
 
-export interface InboxCost {
-  /** Starts, signals, activities (local ones too) and timers: what Temporal Cloud bills, as far as an inbox uses it. */
+export interface WorkflowCost {
+  /** Starts, signals, activities (local ones too) and timers: what Temporal Cloud bills, as far as our workflows use it. */
   readonly actions: number
+  readonly activities: number
+  readonly localActivities: number
   readonly longestHistory: number
 }
 
-export async function inboxCost(temporal: Client, { config }: Integrations, integrationId: number): Promise<InboxCost> {
-  const id = workflowId.webhookInbox(config.cache_prefix, integrationId)
-  let actions = 0
-  let longestHistory = 0
-  // A long life goes on in a new run, from whose beginning the next one is known.
+const LOCAL_ACTIVITY_MARKER = 'core_local_activity'
+
+/** @param id of a workflow that runs or has run once: a long life goes on in a new run, from whose end the next one is known */
+export async function workflowCost(temporal: Client, id: string): Promise<WorkflowCost> {
+  const cost = { actions: 0, activities: 0, localActivities: 0, longestHistory: 0 }
   let runId: string | undefined = await firstRunId(temporal, id)
   while (runId !== undefined) {
     const { events } = await temporal.workflow.getHandle(id, runId).fetchHistory()
     if (!events || events.length === 0) throw new Error(`the history of ${id} is empty`)
-    for (const event of events)
+    for (const event of events) {
       if (
         event.workflowExecutionStartedEventAttributes ||
         event.workflowExecutionSignaledEventAttributes ||
@@ -26,14 +26,16 @@ export async function inboxCost(temporal: Client, { config }: Integrations, inte
         event.markerRecordedEventAttributes ||
         event.timerStartedEventAttributes
       )
-        actions += 1
-    longestHistory = Math.max(longestHistory, events.length)
+        cost.actions += 1
+      if (event.activityTaskScheduledEventAttributes) cost.activities += 1
+      if (event.markerRecordedEventAttributes?.markerName === LOCAL_ACTIVITY_MARKER) cost.localActivities += 1
+    }
+    cost.longestHistory = Math.max(cost.longestHistory, events.length)
     runId = events.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId ?? undefined
   }
-  return { actions, longestHistory }
+  return cost
 }
 
-/** No scenario lets an inbox end: its first run is the first of the chain that is running. */
 async function firstRunId(temporal: Client, id: string): Promise<string> {
   const { raw } = await temporal.workflow.getHandle(id).describe()
   const first = raw.workflowExecutionInfo?.firstRunId
