@@ -23,6 +23,7 @@ const endings = {
 /** They hold a promise about time, or calls of theirs do: a neighbour on a machine of two cores would break it. */
 const ALONE = [
   'test/bench/bench.e2e.test.ts',
+  'test/chaos/syncs.e2e.test.ts',
   'test/chaos/webhooks.e2e.test.ts',
   'test/e2e/kill-worker.e2e.test.ts',
   'test/e2e/restart.e2e.test.ts',

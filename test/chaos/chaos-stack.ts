@@ -1,5 +1,5 @@
 /**
- * A stack whose every part can be killed: Postgres and the Temporal dev server with their data in files, API and worker as
+ * A stack whose every part can be killed: Postgres and the Temporal dev server with their data in files, worker and API as
  * `src/bin` starts them. Each keeps its port, so that the others find it again.
  *
  * One a file: the host's module and the environment belong to the process.
@@ -18,33 +18,37 @@ import type { Integrations } from '../../src/integrations.ts'
 import { freePort } from '../../src/temporal/local-process.ts'
 import { startTemporalServer } from '../../src/temporal/server.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
-import { SECRET } from '../support/providers.ts'
 import type { StartedProcess } from './kept-process.ts'
 import { KeptProcess } from './kept-process.ts'
-import type { Target } from './targets.ts'
+import type { SyncTarget, Target } from './targets.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
-const HOST_CONFIG = fileURLToPath(new URL('./host.ts', import.meta.url))
 /** Below the range that Linux takes the ports of outgoing connections from: nobody is to get ours while we are away. */
 const FIRST_PORT = 20_000
 const PORTS = 12_000
 
-export interface ChaosStack extends Readonly<Record<Target, KeptProcess>> {
+export interface ChaosStack extends Readonly<Record<SyncTarget, KeptProcess>> {
   readonly integrations: Integrations
   readonly integrationId: number
-  readonly webhookUrl: string
   readonly temporalAddress: string
-  /** Ids that were answered 2xx, by whichever scenario: what must not be lost. */
-  readonly answered: Set<string>
   /** Connects anew after Postgres was away; a statement under way fails. */
   readonly sql: Sql
   /** What the processes said so far, `<process> <line>`. */
   readonly lines: readonly string[]
+  /** Starts the API on this port, as one more part. */
+  keepApi(port: number): KeptProcess
   stop(): Promise<void>
 }
 
-export async function startChaosStack(): Promise<ChaosStack> {
+export async function startChaosStack({
+  hostConfig,
+  integration,
+}: {
+  /** The module that worker and API load. */
+  readonly hostConfig: URL
+  readonly integration: Parameters<Integrations['create']>[0]
+}): Promise<ChaosStack> {
   const folder = await mkdtemp(join(tmpdir(), 'durable-chaos-'))
   // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
   await chmod(folder, 0o711)
@@ -105,32 +109,26 @@ export async function startChaosStack(): Promise<ChaosStack> {
 
     const keyFile = join(folder, 'encryption-keys')
     await writeFile(keyFile, `chaos:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 })
-    const apiPort = await steadyPort()
+    const hostPath = fileURLToPath(hostConfig)
     const temporalAddress = `127.0.0.1:${temporalPort}`
     const environment = {
       DATABASE_URL: databaseUrl,
       TEMPORAL_ADDRESS: temporalAddress,
       TEMPORAL_NAMESPACE: 'default',
       INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile,
-      INTEGRATIONS_CONFIG: HOST_CONFIG,
-      PORT: String(apiPort),
-      HOST: '127.0.0.1',
+      INTEGRATIONS_CONFIG: hostPath,
     }
     Object.assign(process.env, environment)
-    const { integrations, prepare } = await loadHost(HOST_CONFIG)
+    const { integrations, prepare } = await loadHost(hostPath)
     stops.push(() => integrations.close())
     await integrations.migrate()
     await integrations.ready()
     await prepare?.()
     const sql = postgres(databaseUrl, { max: 4, fetch_types: false, onnotice: () => {} })
     stops.push(() => sql.end({ timeout: 5 }))
-    const { id: integrationId } = await integrations.create({
-      provider: 'chaos',
-      name: 'Chaos',
-      credentials: { webhook_secret: SECRET },
-    })
+    const { id: integrationId } = await integrations.create(integration)
 
-    const node = (name: Target, script: string, readyEvent: string) =>
+    const node = (name: Target, script: string, readyEvent: string, more: Readonly<Record<string, string>> = {}) =>
       keep(name, async () => {
         let onReady: () => void = () => {}
         const ready = new Promise<void>((resolve) => {
@@ -142,7 +140,7 @@ export async function startChaosStack(): Promise<ChaosStack> {
           command: process.execPath,
           args: [...NODE_ARGUMENTS, script],
           cwd: ROOT,
-          env: environment,
+          env: { ...environment, ...more },
           onLine: (line) => {
             tell(line)
             if (line.includes(readyEvent)) onReady()
@@ -150,21 +148,17 @@ export async function startChaosStack(): Promise<ChaosStack> {
         })
         return { pids: () => [started.pid], ready, exited: started.exited }
       })
-    const api = node('api', 'src/bin/api.ts', '"api.ready"')
     const worker = node('worker', 'src/bin/worker.ts', '"worker.ready"')
-    await Promise.all([api.ready(), worker.ready()])
     return {
-      api,
       worker,
       temporal,
       postgres: database,
       integrations,
       integrationId,
-      webhookUrl: `http://127.0.0.1:${apiPort}/integrations/chaos/${integrationId}/webhook`,
       temporalAddress,
-      answered: new Set(),
       sql,
       lines,
+      keepApi: (port) => node('api', 'src/bin/api.ts', '"api.ready"', { PORT: String(port), HOST: '127.0.0.1' }),
       stop,
     }
   } catch (error) {
@@ -173,7 +167,7 @@ export async function startChaosStack(): Promise<ChaosStack> {
   }
 }
 
-async function steadyPort(): Promise<number> {
+export async function steadyPort(): Promise<number> {
   for (;;) {
     const candidate = FIRST_PORT + Math.floor(Math.random() * PORTS)
     if ((await freePort(candidate)) === candidate) return candidate

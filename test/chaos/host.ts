@@ -10,6 +10,7 @@ import postgres from 'postgres'
 import { z } from 'zod'
 import { createIntegrations } from '../../src/index.ts'
 import { webhookProvider } from '../support/providers.ts'
+import { patiently } from './patient-sql.ts'
 
 /** A run that is noted. */
 interface HandlerRun {
@@ -21,36 +22,18 @@ interface HandlerRun {
 /** The sender's payload says how long the handler works. */
 const Payload = z.object({ work_ms: z.number() })
 
-const NOTED_WITHIN_MS = 60_000
-const NEXT_TRY_MS = 200
-
 const sql = postgres(process.env.DATABASE_URL ?? '', { max: 10, fetch_types: false, onnotice: () => {} })
 
 const provider = webhookProvider({
   async handleWebhook(_integration, request, { deliveryId, attempt }) {
     const run: HandlerRun = { id: randomUUID(), delivery_id: deliveryId, attempt }
     await sleep(Payload.parse(request.json()).work_ms)
-    await note(run)
+    // The run's id keeps a note whose answer was lost from being made twice.
+    await patiently(() => sql`insert into handler_runs ${sql(run)} on conflict (id) do nothing`)
   },
 })
 
 const integrations = createIntegrations({ database: process.env.DATABASE_URL, providers: { chaos: provider } })
-
-/**
- * Waits for the host's database: a handler that throws is a failed attempt, which is not what is tested here. The run's id keeps
- * a note whose answer was lost from being made twice.
- */
-async function note(run: HandlerRun): Promise<void> {
-  const giveUpAt = performance.now() + NOTED_WITHIN_MS
-  for (;;)
-    try {
-      await sql`insert into handler_runs ${sql(run)} on conflict (id) do nothing`
-      return
-    } catch (error) {
-      if (performance.now() > giveUpAt) throw error
-      await sleep(NEXT_TRY_MS)
-    }
-}
 
 /** The host's own table. */
 export async function prepare(): Promise<void> {

@@ -69,6 +69,15 @@ export class KeptProcess {
     }
   }
 
+  /** Stops it where it stands, as a machine does that swaps or is moved, and lets it go on after so long. */
+  async freeze(seconds: number): Promise<void> {
+    await this.ready()
+    const pids = this.#current?.pids() ?? []
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    await sleep(seconds * 1_000)
+    for (const pid of pids) process.kill(pid, 'SIGCONT')
+  }
+
   /** By `kill -9` as well: nobody asks for its data any more. */
   async stop(): Promise<void> {
     this.#isStopping = true

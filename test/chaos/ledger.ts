@@ -1,7 +1,7 @@
 /** What became of the deliveries that were answered 2xx, by three accounts: the rows, the operation log, the host's own table. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ChaosStack } from './chaos-stack.ts'
-import { diagnosis } from './diagnosis.ts'
+import { diagnosis, WEBHOOKS } from './diagnosis.ts'
+import type { WebhookStack } from './webhook-stack.ts'
 
 const POLL_MS = 100
 
@@ -22,7 +22,7 @@ export interface Ledger {
  *
  * @throws with the rows that are left, who holds them and what Temporal knows of their inbox
  */
-export async function allSettled(stack: ChaosStack, withinSeconds: number): Promise<void> {
+export async function allSettled(stack: WebhookStack, withinSeconds: number): Promise<void> {
   const giveUpAt = performance.now() + withinSeconds * 1_000
   for (;;) {
     const [left] = await stack.sql<{ count: number }[]>`
@@ -30,7 +30,7 @@ export async function allSettled(stack: ChaosStack, withinSeconds: number): Prom
     if (left?.count === 0) return
     if (performance.now() > giveUpAt)
       throw new Error(
-        `${left?.count} deliveries were not settled within ${withinSeconds} s.\n${await diagnosis(stack)}`,
+        `${left?.count} deliveries were not settled within ${withinSeconds} s.\n${await diagnosis(stack, WEBHOOKS)}`,
       )
     await sleep(POLL_MS)
   }
@@ -51,7 +51,7 @@ interface Account {
   last_run: number | null
 }
 
-export async function readLedger({ sql, answered }: Pick<ChaosStack, 'sql' | 'answered'>): Promise<Ledger> {
+export async function readLedger({ sql, answered }: Pick<WebhookStack, 'sql' | 'answered'>): Promise<Ledger> {
   const accounts = await sql<Account[]>`
     with logged as (
       select external_id, count(*) filter (where status = 'success')::int as successes,

@@ -1,13 +1,13 @@
 /** The two scenarios, in the size that a test asks for. Each ends with the accounts of what was answered 2xx. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import type { ChaosStack } from './chaos-stack.ts'
-import { diagnosis } from './diagnosis.ts'
+import { diagnosis, WEBHOOKS } from './diagnosis.ts'
 import type { Ledger } from './ledger.ts'
 import { allSettled, readLedger } from './ledger.ts'
 import { carryOut, drawKills, seeded } from './seeded-kills.ts'
 import { sendSigned } from './signed-sender.ts'
 import { TARGETS } from './targets.ts'
+import type { WebhookStack } from './webhook-stack.ts'
 
 /** Handlers work so long at most, so that kills find rows in hand. */
 const MAX_WORK_MS = 200
@@ -21,7 +21,7 @@ const POLL_MS = 20
 
 /** Sends signed deliveries while all four parts are killed, and until the last one has been. */
 export async function killThemAll(
-  stack: ChaosStack,
+  stack: WebhookStack,
   {
     seed,
     deliveries,
@@ -43,7 +43,7 @@ export async function killThemAll(
 ): Promise<void> {
   console.log(`CHAOS_SEED=${seed}`)
   const random = seeded(seed)
-  const kills = drawKills(random, { each: killsEach, meanGapMs })
+  const kills = drawKills(random, { targets: TARGETS, each: killsEach, meanGapMs })
   const startedAt = performance.now()
   let areKilled = false
   const killing = carryOut(stack, kills, areApart ? () => atWork(stack) : undefined).finally(() => {
@@ -75,7 +75,7 @@ export async function killThemAll(
 
 /** Sends without a pause while Temporal is away: nobody is turned away, and all is processed soon after its return. */
 export async function takeTemporalAway(
-  stack: ChaosStack,
+  stack: WebhookStack,
   {
     ratePerSecond,
     awaySeconds,
@@ -112,7 +112,7 @@ export async function takeTemporalAway(
   await expectPromisesKept(stack, startedAt)
 }
 
-async function expectPromisesKept(stack: ChaosStack, startedAt: number): Promise<Ledger> {
+async function expectPromisesKept(stack: WebhookStack, startedAt: number): Promise<Ledger> {
   const ledger = await readLedger(stack)
   const { rows, claimedAgain, extraRuns, slowestSeconds } = ledger
   console.log(
@@ -125,12 +125,12 @@ async function expectPromisesKept(stack: ChaosStack, startedAt: number): Promise
   return ledger
 }
 
-async function allReady(stack: ChaosStack): Promise<void> {
+async function allReady(stack: WebhookStack): Promise<void> {
   await Promise.all(TARGETS.map((target) => stack[target].ready()))
 }
 
 /** All parts are there, and rows are in hand. */
-async function atWork(stack: ChaosStack): Promise<void> {
+async function atWork(stack: WebhookStack): Promise<void> {
   await allReady(stack)
   const giveUpAt = performance.now() + AT_WORK_SECONDS * 1_000
   while (performance.now() < giveUpAt) {
@@ -140,7 +140,7 @@ async function atWork(stack: ChaosStack): Promise<void> {
     if ((rows[0]?.count ?? 0) >= ROWS_IN_HAND) return
     await sleep(POLL_MS)
   }
-  throw new Error(`Nothing was in hand for ${AT_WORK_SECONDS} s.\n${await diagnosis(stack)}`)
+  throw new Error(`Nothing was in hand for ${AT_WORK_SECONDS} s.\n${await diagnosis(stack, WEBHOOKS)}`)
 }
 
 function secondsBetween(from: number, to = performance.now()): number {

@@ -2,12 +2,10 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KeptProcess } from './kept-process.ts'
-import type { Target } from './targets.ts'
-import { TARGETS } from './targets.ts'
 
 const MAX_SEED = 2 ** 32
 
-export interface Kill {
+export interface Kill<Target extends string = string> {
   readonly target: Target
   /** After the kill before it. */
   readonly afterMs: number
@@ -35,15 +33,18 @@ export function seeded(seed: number): () => number {
 }
 
 /** Each part so many times, in any order; the waits between them are between zero and twice their mean. */
-export function drawKills(random: () => number, { each, meanGapMs }: { each: number; meanGapMs: number }): Kill[] {
-  const targets = TARGETS.flatMap((target) => Array.from({ length: each }, () => target))
-  for (let last = targets.length - 1; last > 0; last -= 1) {
+export function drawKills<Target extends string>(
+  random: () => number,
+  { targets, each, meanGapMs }: { targets: readonly Target[]; each: number; meanGapMs: number },
+): Kill<Target>[] {
+  const order = targets.flatMap((target) => Array.from({ length: each }, () => target))
+  for (let last = order.length - 1; last > 0; last -= 1) {
     const other = Math.floor(random() * (last + 1))
-    const swapped = targets[last] as Target
-    targets[last] = targets[other] as Target
-    targets[other] = swapped
+    const swapped = order[last] as Target
+    order[last] = order[other] as Target
+    order[other] = swapped
   }
-  return targets.map((target) => ({ target, afterMs: Math.round(random() * 2 * meanGapMs) }))
+  return order.map((target) => ({ target, afterMs: Math.round(random() * 2 * meanGapMs) }))
 }
 
 /**
@@ -53,9 +54,9 @@ export function drawKills(random: () => number, { each, meanGapMs }: { each: num
  * @param isReady for a plan so short that its kills would meet each other instead of work: each waits for this
  * @returns a line for each kill
  */
-export async function carryOut(
+export async function carryOut<Target extends string>(
   stack: Readonly<Record<Target, KeptProcess>>,
-  kills: readonly Kill[],
+  kills: readonly Kill<Target>[],
   isReady: () => Promise<void> = async () => {},
 ): Promise<string[]> {
   const startedAt = performance.now()

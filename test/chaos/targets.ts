@@ -1,3 +1,7 @@
-/** The parts of a stack, each of which is killed. */
+/** The parts of a stack that are killed. */
 export const TARGETS = ['api', 'worker', 'temporal', 'postgres'] as const
 export type Target = (typeof TARGETS)[number]
+
+/** Those that a sync needs. */
+export const SYNC_TARGETS = ['worker', 'temporal', 'postgres'] as const
+export type SyncTarget = (typeof SYNC_TARGETS)[number]

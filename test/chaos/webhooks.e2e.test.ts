@@ -1,14 +1,14 @@
 /** The short form of webhooks.long.test.ts: each part is killed once, and Temporal is away for ten seconds. */
 import { afterAll, beforeAll, it } from 'vitest'
-import type { ChaosStack } from './chaos-stack.ts'
-import { startChaosStack } from './chaos-stack.ts'
 import { killThemAll, takeTemporalAway } from './scenarios.ts'
 import { seedOfRun } from './seeded-kills.ts'
+import type { WebhookStack } from './webhook-stack.ts'
+import { startWebhookStack } from './webhook-stack.ts'
 
-let stack: ChaosStack
+let stack: WebhookStack
 
 beforeAll(async () => {
-  stack = await startChaosStack()
+  stack = await startWebhookStack()
 })
 
 afterAll(() => stack?.stop())

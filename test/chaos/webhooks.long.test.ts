@@ -1,16 +1,16 @@
 /** The promises about webhooks at full length. `CHAOS_SEED` of a run that failed makes the same kills again. */
 import { afterAll, beforeAll, it } from 'vitest'
-import type { ChaosStack } from './chaos-stack.ts'
-import { startChaosStack } from './chaos-stack.ts'
 import { killThemAll, takeTemporalAway } from './scenarios.ts'
 import { seedOfRun } from './seeded-kills.ts'
+import type { WebhookStack } from './webhook-stack.ts'
+import { startWebhookStack } from './webhook-stack.ts'
 
 const MINUTE_MS = 60_000
 
-let stack: ChaosStack
+let stack: WebhookStack
 
 beforeAll(async () => {
-  stack = await startChaosStack()
+  stack = await startWebhookStack()
 })
 
 afterAll(() => stack?.stop())
