@@ -11,7 +11,7 @@ import { asFailure } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Integrations started in one dispatch; the next minute's takes the rest. */
-const MAX_DUE = 1_000
+const MAX_DUE = 3_000
 /** At most 50 starts a second: a thousand due at once are the only reason for a jitter, and this is it. */
 const START_EVERY_MS = 20
 /** Starts under way at once: a slow answer must not slow the pace down, nor pile starts up. */

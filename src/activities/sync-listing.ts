@@ -231,7 +231,9 @@ class ListingTry {
       isIntegrationsError(link, 'rate_limit_exceeded'),
     )
     if (limited !== undefined) {
-      const { retryAfterSeconds } = limited
+      const { retryAfterSeconds: asked } = limited
+      // One that says less, or nothing of use, would be asked again and again without a pause.
+      const retryAfterSeconds = Number.isFinite(asked) ? Math.max(asked, 1) : 1
       const { isBookmarked } = this.#session
       logger.info(
         { event: 'sync.listing_deferred', ...run, seconds: retryAfterSeconds, bookmarked: isBookmarked },

@@ -112,14 +112,20 @@ export class StoringSession implements SyncSession {
     if (externalId !== null) this.#seenOf(eventClass).add(externalId)
   }
 
-  async dispatch(
+  // Not `async`: a promise of its own that nobody awaits would end the process when it is rejected.
+  dispatch(
     event: SyncItemEvent<unknown>,
     checkpointValue: Json = null,
     externalId: ExternalId | null = null,
   ): Promise<void> {
-    this.#mustBeOpen()
-    const item = listedItem(this.#options.listeners, event, checkpointValue, externalId)
-    if (this.#isRepeat(item)) return
+    if (this.signal.aborted || this.#closed) return this.#refused()
+    let item: NewSyncItem
+    try {
+      item = listedItem(this.#options.listeners, event, checkpointValue, externalId)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    if (this.#isRepeat(item)) return Promise.resolve()
     this.#count += 1
     if (this.#count === this.#options.softCap + 1)
       this.#options.logger.warn(
@@ -128,13 +134,19 @@ export class StoringSession implements SyncSession {
       )
     this.#buffer.push(item)
     this.#bufferedCharacters += item.payload.length + item.checkpoint.length
-    if (this.#buffer.length >= CHUNK_ROWS || this.#bufferedCharacters >= CHUNK_CHARACTERS) await this.#flush(null)
+    if (this.#buffer.length >= CHUNK_ROWS || this.#bufferedCharacters >= CHUNK_CHARACTERS) return this.#flush(null)
+    return Promise.resolve()
   }
 
-  async bookmark(position: Json): Promise<void> {
-    this.#mustBeOpen()
-    await this.#flush({
-      position: bookmarkPosition(position),
+  bookmark(position: Json): Promise<void> {
+    if (this.signal.aborted || this.#closed) return this.#refused()
+    try {
+      position = bookmarkPosition(position)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    return this.#flush({
+      position,
       count: this.#count,
       duplicates: this.#dropped,
       fullListing: this.#fullListing,
@@ -171,6 +183,18 @@ export class StoringSession implements SyncSession {
     this.#buffer = []
     if (reason !== undefined) this.#abort.abort(reason)
     await this.#writing.catch(() => {})
+  }
+
+  /** Told by the rejection, if anybody awaits it, and by the log: what is handed in too late is not stored. */
+  #refused(): Promise<void> {
+    if (!this.signal.aborted)
+      this.#options.logger.error(
+        { event: 'sync.late_dispatch', integration: this.integration.id, run: this.syncLogId },
+        'an item or a bookmark was handed in after sync() had returned, and is not stored: await every call of the session',
+      )
+    const refused = Promise.reject(this.signal.aborted ? this.signal.reason : new SyncSessionClosed())
+    refused.catch(() => {})
+    return refused
   }
 
   #mustBeOpen(): void {

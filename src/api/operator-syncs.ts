@@ -125,7 +125,7 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
     // Once the caller has hung up nobody waits for it any more.
     const { items, ...rest } = await syncs
       .sample(id, { ...(limit === undefined ? {} : { limit }), signal: context.req.raw.signal })
-      .catch((error) => Promise.reject(isKnownProblem(error) ? error : listingFailed(integrations, id, error)))
+      .catch((error) => Promise.reject(isKnownProblem(error) ? error : listingFailed(error)))
     return context.json({ items: items.map(asColumns), ...asColumns(rest) })
   })
 
@@ -196,10 +196,9 @@ function notRunning(): ProblemError {
   return new ProblemError({ status: 409, code: 'not_running', detail: 'No sync run of this integration lives.' })
 }
 
-/** What a provider throws may quote its credentials: it goes to the log, and its kind to the caller. */
-function listingFailed({ logger }: Integrations, id: number, error: unknown): ProblemError {
-  const { name, stack } = error instanceof Error ? error : new Error(String(error))
-  logger.warn({ integration: id, error: name, stack }, 'The listing of a sample failed.')
+/** What a provider throws may quote its credentials: it is redacted in the log, and its kind goes to the caller. */
+function listingFailed(error: unknown): ProblemError {
+  const { name } = error instanceof Error ? error : new Error(String(error))
   const detail = `The provider's listing failed with ${name}; the log says why.`
   return new ProblemError({ status: 502, code: 'listing_failed', detail })
 }

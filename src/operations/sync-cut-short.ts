@@ -37,6 +37,8 @@ export async function cancelRun(framework: Framework, run: RunIds): Promise<bool
   return endOpenRun(framework, run, async (tx, row, log) => {
     await deletePendingItems(tx, framework.tables, log.id)
     const failed = await failHeldItems(tx, framework.tables, log.id, 'cancelled')
+    // What a batch that was ending has handed back between these two statements.
+    await deletePendingItems(tx, framework.tables, log.id)
     // Void: with rows deleted, the rest says nothing about what was listed.
     await mergeLogMetadata(tx, framework.tables, log.id, { enumerated: false })
     await updateLog(tx, framework.tables, log.id, {

@@ -10,7 +10,7 @@ import {
 import { errorLine } from '../core/logger.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
-import { findLog } from '../db/queries/logs.ts'
+import { lockLog } from '../db/queries/logs.ts'
 import { findItem, skipFailedItem } from '../db/queries/sync-items.ts'
 import type { LogRow, SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -98,7 +98,8 @@ export async function itemResolved(
 ): Promise<boolean> {
   const { db, tables, logger } = framework
   // The log may have been pruned: then nothing is left to finalise.
-  const log = syncLogId === null ? null : await findLog(db, tables, syncLogId)
+  // Under its lock: a finalisation that is under way has counted the item as failed, and is waited for.
+  const log = syncLogId === null ? null : await db.transaction((tx) => lockLog(tx, tables, syncLogId))
   let cursorMoved = false
   if (log !== null && !(await isLiving(framework, log, integrationId))) {
     const run = { integrationId, syncLogId: log.id }

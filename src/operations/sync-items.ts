@@ -18,6 +18,8 @@ import { redactedErrorLine } from './redacted-error.ts'
 import { withTimeLimit } from './time-limit.ts'
 
 const MAX_ERROR_LENGTH = 1_000
+/** One that says less, or nothing of use, would be asked again and again without a pause. */
+const LEAST_DEFERRAL_SECONDS = 1
 
 export interface ItemRun {
   readonly row: SyncItemRow
@@ -194,7 +196,8 @@ function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
   const message = redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
   const chain = errorChain(error)
   const limited = chain.find((link) => isIntegrationsError(link, 'rate_limit_exceeded'))
-  if (limited !== undefined) return { kind: 'deferred', message, retryAfterSeconds: secondsOf(limited) }
+  if (limited !== undefined)
+    return { kind: 'deferred', message, retryAfterSeconds: Math.max(secondsOf(limited), LEAST_DEFERRAL_SECONDS) }
   if (error instanceof PayloadMismatch || isIntegrationsError(error, 'sync_listener_must_not_be_queued'))
     return { kind: 'refused', message }
   // Before the cooldown is over the same call would meet the same open circuit.
@@ -205,5 +208,5 @@ function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
 /** Told apart by its code, so the field is not known by type; 0 when nobody knows how long. */
 function secondsOf(error: object): number {
   const seconds: unknown = Reflect.get(error, 'retryAfterSeconds')
-  return typeof seconds === 'number' && seconds > 0 ? seconds : 0
+  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0 ? seconds : 0
 }

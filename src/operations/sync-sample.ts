@@ -6,6 +6,8 @@ import type { Framework } from '../framework.ts'
 import { hasIncrementalSync, hasScheduledSync, requireContract } from '../providers/provider.ts'
 import { insideSync } from './inside-sync.ts'
 import { integrationHandle } from './integration.ts'
+import { secretsIn } from './integration-secrets.ts'
+import { redactedErrorLine } from './redacted-error.ts'
 import type { SampledItem } from './sampling-session.ts'
 import { SamplingSession } from './sampling-session.ts'
 
@@ -13,6 +15,7 @@ export type { SampledItem } from './sampling-session.ts'
 
 const DEFAULT_LIMIT = 10
 const MAX_LIMIT = 100
+const MAX_ERROR_LENGTH = 1_000
 
 export interface SyncSample {
   readonly items: readonly SampledItem[]
@@ -63,6 +66,18 @@ export async function sampleSync(
           : provider.sync(session.integration, session),
       ),
     )
+  } catch (error) {
+    // Who has gone away has not been failed.
+    if (signal?.aborted !== true)
+      framework.logger.warn(
+        {
+          event: 'sync.sample_failed',
+          integration: id,
+          error: redactedErrorLine(error, secretsIn(session.integration), MAX_ERROR_LENGTH),
+        },
+        'the listing of a sample failed',
+      )
+    throw error
   } finally {
     signal?.removeEventListener('abort', giveUp)
   }

@@ -15,8 +15,10 @@ const MAX_EDGES = 1_000
  */
 export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<DispatchResult, 'stale' | 'recovered'>> {
   const { db, tables, listeners, config } = framework
+  const providers = [...defaultIntervals(framework)].map(([provider, minutes]) => ({ provider, minutes }))
+  if (providers.length === 0) return { stale: [], recovered: [] }
   const rule = {
-    providers: [...defaultIntervals(framework)].map(([provider, minutes]) => ({ provider, minutes })),
+    providers,
     staleAfterIntervals: config.sync.stale_after_intervals,
     limit: MAX_EDGES,
   }

@@ -5,6 +5,7 @@ import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { hasScheduledSync, requireContract } from '../providers/provider.ts'
+import { endLivingRun } from './end-living-run.ts'
 
 /**
  * Starts a run now, due or not. One that is running already goes on; one that has just noted its end may still be telling
@@ -46,7 +47,7 @@ export async function resumeSync(framework: Framework, id: number): Promise<'res
 export async function cancelSyncNow(framework: Framework, id: number): Promise<'cancelled' | 'not running'> {
   await rowOf(framework, id)
   if (!(await framework.workflows.isSyncRunning(id))) return 'not running'
-  await framework.workflows.cancelSync(id)
+  await endLivingRun(framework, id)
   return 'cancelled'
 }
 

@@ -9,6 +9,7 @@ export async function withTimeLimit<T>(
   work: (signal: AbortSignal) => Promise<T>,
   enough?: AbortSignal,
 ): Promise<T> {
+  if (enough?.aborted === true) throw enough.reason
   const controller = new AbortController()
   let timer: NodeJS.Timeout | undefined
   let stop = (): void => {}

@@ -1,5 +1,5 @@
 /**
- * Which attempt of which sync item a listener runs in..
+ * Which attempt of which sync item a listener runs in.
  *
  * Rule: docs/behaviour/sync-items.md, "What a listener knows".
  */

@@ -3,7 +3,9 @@ import type { Activities } from '../activities/index.ts'
 import type { DispatchResult } from '../core/sync-jobs.ts'
 import { step } from './activity-options.ts'
 
-const { startDueSyncs, evaluateStaleness } = proxyActivities<Activities>(step)
+const { startDueSyncs } = proxyActivities<Activities>(step)
+// Given up soon: the next dispatch evaluates again, and none starts while this one goes on.
+const { evaluateStaleness } = proxyActivities<Activities>({ ...step, retry: { ...step.retry, maximumAttempts: 5 } })
 
 /**
  * Starts the runs that are due, then notes who is late.

@@ -81,8 +81,8 @@ export class ItemRun {
   /** Rows that the running batches may take. */
   #asked = 0
   #fault: { readonly error: unknown } | null = null
-  /** The earliest moment for which a timer runs. */
-  #wakeAt = Number.POSITIVE_INFINITY
+  /** The moments for which timers run. */
+  readonly #timers = new Set<number>()
   #wakes = 0
 
   constructor(of: ItemsOf, state: ItemRunState, hooks: ItemRunHooks = {}) {
@@ -147,11 +147,11 @@ export class ItemRun {
 
   /** A timer stays until it fires: to cancel one and start another after each batch would cost more than a wake-up too many. */
   #wakeUpAt(moment: number): void {
-    if (moment >= this.#wakeAt) return
-    this.#wakeAt = moment
+    for (const set of this.#timers) if (set <= moment) return
+    this.#timers.add(moment)
     sleep(Math.max(1, moment - Date.now())).then(
       () => {
-        if (this.#wakeAt === moment) this.#wakeAt = Number.POSITIVE_INFINITY
+        this.#timers.delete(moment)
         this.#wakes += 1
       },
       // Cancelled with the run: whoever waits is told by the same cancellation.

@@ -4,6 +4,7 @@ import {
   CancelledFailure,
   condition,
   continueAsNew,
+  isCancellation,
   proxyActivities,
   proxyLocalActivities,
   setHandler,
@@ -47,7 +48,10 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     let stage: RunStage = carried?.stage ?? { kind: controls.isPaused ? 'held' : 'opening' }
     for (;;) {
       const end = await throughStage(stage)
-      if (end.kind === 'over') return end.outcome
+      if (end.kind === 'over') {
+        await heldByPause()
+        return end.outcome
+      }
       stage = end.stage
       if (end.kind === 'long history') {
         await handlersFinished()
@@ -59,6 +63,17 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
           stage,
         })
       }
+    }
+  }
+  /** A pause that came while the run ended keeps the next one from starting, as one without a run does. */
+  const heldByPause = async (): Promise<void> => {
+    if (!controls.isPaused) return
+    progress.note({ phase: 'held' })
+    try {
+      await controls.untilResumed()
+    } catch (error) {
+      // The run is over: a cancellation ends the hold alone.
+      if (!isCancellation(error)) throw error
     }
   }
   const throughStage = (stage: RunStage): Promise<StageEnd> => {

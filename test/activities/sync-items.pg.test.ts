@@ -207,6 +207,15 @@ describe('listeners', () => {
 })
 
 describe('an outcome', () => {
+  it('is success once all listeners have completed: completed_at is set', async () => {
+    const heard: string[] = []
+    for (const name of ['first', 'second']) listen(test, ThingSynced, () => heard.push(name))
+    const row = await item()
+    expect(await batch()).toMatchObject({ succeeded: 1, failed: 0 })
+    expect(heard).toEqual(['first', 'second'])
+    expect(await itemOf(test, row.id)).toMatchObject({ status: 'success', attempts: 1, completedAt: expect.any(Date) })
+  })
+
   it('without a listener is success: done, held by nobody, no error, no log line', async () => {
     const row = await item({ error: 'of an attempt before' })
     await batch()
@@ -286,8 +295,16 @@ describe('an outcome', () => {
   ])('of an item that %s', async (_, ageSeconds, status) => {
     listen(test, ThingSynced, throwing(new Error('bad')))
     const row = await item({ createdAt: new Date(Date.now() - ageSeconds * 1_000) })
+    const told: unknown[] = []
+    listen(test, 'SyncItemFailed', ({ item: { id } }: { item: { id: number } }) => told.push(id))
     await batch()
-    expect(await statusOf(row)).toBe(status)
+    const isFailed = status === 'failed'
+    expect(await itemOf(test, row.id)).toMatchObject({
+      status,
+      error: isFailed ? 'Error: bad' : null,
+      completedAt: isFailed ? expect.any(Date) : null,
+    })
+    expect(told).toEqual(isFailed ? [row.id] : [])
   })
 
   it('past the window: the first attempt runs all the same', async () => {
@@ -307,6 +324,16 @@ describe('an outcome', () => {
     expect(await itemOf(test, row.id)).toMatchObject({ status: 'processing', attempts: 0, error: null, claim: null })
     expect(await logsOf(test, integration.id, 'sync_item')).toEqual([])
   })
+
+  it.each([0, -5, Number.NaN, Number.POSITIVE_INFINITY])(
+    'of a rate limit of %s s waits a second, not none',
+    async (seconds) => {
+      const limited = new RateLimitExceededException({ id: integration.id, provider: 'acme', name: 'x' }, seconds, null)
+      listen(test, ThingSynced, throwing(limited))
+      const row = await item()
+      expect(await batch()).toMatchObject({ waiting: [{ id: row.id, seconds: 1 }], deferredSeconds: 1 })
+    },
+  )
 
   it.each([
     ['at least the rest of the cooldown', (open: Error) => open, 200, 200],

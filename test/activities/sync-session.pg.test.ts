@@ -122,6 +122,20 @@ describe('dispatch', () => {
     expect((await itemsOf(test, runId))[0]?.checkpointValue).toEqual(checkpoint)
   })
 
+  it('creates a pending row with checkpoint_value and external_id', async () => {
+    const { runId } = await list((session) => session.dispatch(thing(), 'c1', 'x-1'))
+    expect(await itemsOf(test, runId)).toEqual([
+      expect.objectContaining({
+        status: 'pending',
+        checkpointValue: 'c1',
+        externalId: 'x-1',
+        attempts: 0,
+        completedAt: null,
+        error: null,
+      }),
+    ])
+  })
+
   it('stores the payload with its version, dates as ISO text, what jsonb refuses replaced', async () => {
     const { runId } = await list((session) =>
       session.dispatch(new Dated(integration, { at: new Date(0), gone: undefined, bad: 'a\ud83d', nul: 'a\0b' })),
@@ -203,6 +217,20 @@ describe('dispatch', () => {
     })
     await expect(kept?.dispatch(thing())).rejects.toMatchObject({ code: 'sync_session_closed' })
     expect(await itemsOf(test, runId)).toEqual([])
+  })
+
+  it('that nobody awaits ends no process when the listing is over; it is logged', async () => {
+    let kept: SyncSession | undefined
+    await list(async (session) => {
+      kept = session
+    })
+    const before = test.lines.length
+    // Vitest fails a run in which a rejection goes unhandled.
+    void kept?.dispatch(thing())
+    void kept?.bookmark('late')
+    await new Promise((resolve) => setImmediate(resolve))
+    const late = test.lines.slice(before).filter(({ fields }) => fields.event === 'sync.late_dispatch')
+    expect(late.map(({ level }) => level)).toEqual(['error', 'error'])
   })
 
   it('throws SyncSessionClosed once sync() has thrown: nothing of that listing lands later', async () => {

@@ -143,7 +143,9 @@ describe('the items', () => {
     const rows = [await failed({ payload: { v: 1, data: TOKEN } }), await failed()]
     const first = await json(await get(`/sync-items?run=${run.id}&limit=1`))
     expect([ids(first), first.next]).toEqual([[rows[1]?.id], rows[1]?.id])
-    const shown = (await columnsOf('integration_sync_items')).filter((column) => !['payload', 'claim'].includes(column))
+    const shown = (await columnsOf('integration_sync_items')).filter(
+      (column) => !['payload', 'checkpoint_value', 'claim'].includes(column),
+    )
     expect(Object.keys(first.data[0] ?? {}).sort()).toEqual(shown.sort())
     const second = await json(await get(`/sync-items?run=${run.id}&limit=1&after=${first.next}`))
     expect([ids(second), second.next]).toEqual([[rows[0]?.id], null])
@@ -439,6 +441,8 @@ describe('a sample', () => {
     const response = await post(path())
     expect(await response.clone().text()).not.toContain(TOKEN)
     expect(await problemOf(response)).toMatchObject({ status, code })
+    expect(test.lines.at(-1)).toMatchObject({ fields: { event: 'sync.sample_failed', integration: id } })
+    expect(JSON.stringify(test.lines)).not.toContain(TOKEN)
   })
 })
 

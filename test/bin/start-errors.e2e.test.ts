@@ -430,7 +430,7 @@ describe('the command line', () => {
 
   it.each([
     ['an unknown command', ['sink'], "unknown command 'sink'"],
-    ['no integration', ['sync'], "required option '--integration <id>' not specified"],
+    ['a watch of no integration', ['sync', '--watch'], '--watch goes with --integration, which was not given'],
     [
       'an integration that is no id',
       ['sync', '--integration', 'x'],

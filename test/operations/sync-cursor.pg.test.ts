@@ -65,6 +65,23 @@ describe('setting the cursor', () => {
     expect(await logsOf(test, integration.id, 'cursor')).toEqual([])
   })
 
+  it('ends no run for what is no JSON', async () => {
+    test.starts.running.add(integration.id)
+    await expect(
+      setSyncCursor(test.framework, integration.id, undefined as never, { force: true }),
+    ).rejects.toMatchObject({ code: 'invalid_argument' })
+    expect(test.starts.cancelled).not.toContain(integration.id)
+  })
+
+  it('closes the log of a run that could only be terminated: nothing of it is gone on with', async () => {
+    // The starters of this test end a run as a termination does: nothing more of it happens.
+    test.starts.running.add(integration.id)
+    const open = await doneRun('processing', 8)
+    await setSyncCursor(test.framework, integration.id, 3, { force: true })
+    expect(await logOf(test, open.id)).toMatchObject({ status: 'cancelled', metadata: { enumerated: false } })
+    expect(await advanceCursor(test.framework, { integrationId: integration.id })).toMatchObject({ runs: 0, to: 3 })
+  })
+
   it('keeps every run that began before from it, whatever comes of it later', async () => {
     const [open, late] = [await doneRun('processing', 8), await doneRun('partial', 9)]
     await setSyncCursor(test.framework, integration.id, 3)

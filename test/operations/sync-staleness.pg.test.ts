@@ -19,6 +19,7 @@ beforeAll(async () => {
   test = testIntegrations(database.url, {
     providers: {
       acme: syncProvider(() => {}, { defaultSyncInterval: () => INTERVAL_MINUTES }),
+      halves: syncProvider(() => {}, { defaultSyncInterval: () => 7.5 }),
       'by-hand': syncProvider(() => {}, { defaultSyncInterval: () => null }),
       unscheduled: {},
     },
@@ -48,6 +49,8 @@ describe('becoming stale', () => {
     ['of a provider that is not registered', 'acme', { lastSyncedAt: LONG, provider: 'gone' }, false],
     ['of a provider without sync()', 'unscheduled', { lastSyncedAt: LONG }, false],
     ['run by hand only', 'by-hand', { lastSyncedAt: LONG }, false],
+    ['just over ten intervals that are no whole minutes', 'halves', { lastSyncedAt: ago(4_505) }, true],
+    ['just under ten of those', 'halves', { lastSyncedAt: ago(4_440) }, false],
     ['with an interval of its own', 'by-hand', { lastSyncedAt: LONG, syncIntervalMinutes: 5 }, true],
     [
       'late by the backed-off interval, which does not count',

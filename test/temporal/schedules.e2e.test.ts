@@ -166,7 +166,7 @@ describe('the Schedules', () => {
       const workflow = await started()
       expect(workflow?.workflowId).toContain(workflowId.dispatchSyncs(prefix))
       const handle = client.workflow.getHandle(workflow?.workflowId as string)
-      expect(await handle.result()).toEqual({ due: 0, started: 0, alreadyRunning: 0 })
+      expect(await handle.result()).toEqual({ due: 0, started: 0, alreadyRunning: 0, stale: [], recovered: [] })
     } finally {
       workers.shutdown()
       await running

@@ -327,12 +327,14 @@ describe('the jobs about syncs', () => {
     const first = starters.runDispatch()
     await expect.poll(() => dispatches, { timeout: 10_000 }).toBe(1)
     const second = starters.runDispatch()
+    // By the second answer the start before it has reached the server: calls of one connection keep their order.
+    for (let n = 0; n < 2; n += 1) await starters.isSyncRunning(INTEGRATION)
     both.happen()
     expect(await Promise.all([first, second])).toEqual([
       { ...started, ...stale },
       { ...started, ...stale },
     ])
-    expect(dispatches).toBeLessThanOrEqual(2)
+    expect(dispatches).toBe(1)
   })
 })
 

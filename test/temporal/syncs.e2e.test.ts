@@ -128,8 +128,8 @@ function runOf({ prefix }: Deployment, id: number) {
 }
 
 function runLogs({ sql }: Deployment, id: number) {
-  return sql<{ id: string; status: string; metadata: Record<string, unknown> }[]>`
-    select id, status, metadata from integration_logs
+  return sql<{ id: string; status: string; error: string | null; metadata: Record<string, unknown> }[]>`
+    select id, status, error, metadata from integration_logs
     where operation = 'sync' and integration_id = ${id} order by id`
 }
 
@@ -220,7 +220,7 @@ describe('two dispatchers and a start by hand at the same moment', () => {
   })
 })
 
-describe('a listing that takes longer than sync.job_timeout', () => {
+describe('a listing that takes longer than its time limits', () => {
   it('is ended and logged as failed, stores nothing late, and the next run succeeds', async () => {
     const hasty = await deploy({ job_timeout: 3, lock_ttl: 3 })
     try {
@@ -240,6 +240,7 @@ describe('a listing that takes longer than sync.job_timeout', () => {
       })
       await hasty.integrations.syncs.start(id)
       await runsEnded(hasty, id, ['failed'])
+      expect((await runLogs(hasty, id))[0]?.error).toMatch(/it took longer than sync\.(job_timeout|lock_ttl) \(3 s\)/)
       expect(await stored(hasty, id)).toMatchObject({ cursor: null, last_synced_at: null, failures: 1 })
       expect((await stored(hasty, id))?.next_sync_at).not.toBeNull()
       hung.happen()

@@ -254,6 +254,27 @@ describe('a cancellation', () => {
   })
 })
 
+describe('a pause that comes while the run tells of its end', () => {
+  it('holds the id: none starts until resume', async () => {
+    const sync = new ScriptedSync(1)
+    sync.isListenedTo = true
+    const announceSyncRun = async () => {
+      await handleOf(sync.scene as Scene).signal(pause)
+      return sync.announceSyncRun()
+    }
+    await withRun(
+      sync,
+      async (run, scene) => {
+        expect(await seen(scene, ({ phase }) => phase === 'held')).toMatchObject({ isPaused: true, succeeded: 1 })
+        await expect(startSync(scene)).rejects.toThrow('already started')
+        await run.signal(resume)
+        expect(await run.result()).toMatchObject({ kind: 'finalised', succeeded: 1 })
+      },
+      { announceSyncRun },
+    )
+  })
+})
+
 describe('signals about one item', () => {
   it('retry it by a workflow of its own, once at a time, which outlives the run', async () => {
     const asked: unknown[] = []

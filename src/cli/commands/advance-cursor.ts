@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { isIntegrationsError } from '../../core/errors.ts'
 import type { Integrations } from '../../integrations.ts'
 import { integrationId, jsonValue, limit } from '../arguments.ts'
 import { Refused } from '../failure.ts'
@@ -53,14 +54,21 @@ async function advance(
   id: number,
   { reclaimStale, limit }: { readonly reclaimStale: true | undefined; readonly limit: number | undefined },
 ): Promise<Outcome> {
-  const { runs, from, to, reclaimed } = await integrations.syncs.advanceCursor({
-    integrationId: id,
-    reclaimStale: reclaimStale ?? false,
-    ...(limit === undefined ? {} : { limit }),
-  })
+  const noted = () =>
+    integrations.operator.note(id, { token: by, action: 'advance-cursor', target: `integration:${id}` })
+  const { runs, from, to, reclaimed } = await integrations.syncs
+    .advanceCursor({
+      integrationId: id,
+      reclaimStale: reclaimStale ?? false,
+      ...(limit === undefined ? {} : { limit }),
+    })
+    .catch(async (error: unknown) => {
+      // Older runs, or abandoned items, may have been changed before the one that stands in the way.
+      if (isIntegrationsError(error, 'checkpoints_not_reduced')) await noted()
+      throw error
+    })
   const isChanged = runs > 0 || reclaimed > 0 || JSON.stringify(from) !== JSON.stringify(to)
-  if (isChanged)
-    await integrations.operator.note(id, { token: by, action: 'advance-cursor', target: `integration:${id}` })
+  if (isChanged) await noted()
   return {
     document: { integration_id: id, runs, from, to, reclaimed },
     text: [

@@ -79,6 +79,8 @@ async function dispatch(context: CommandContext): Promise<Outcome> {
   const { due, started, alreadyRunning, stale, recovered } = await byWorker(context, integrations.syncs.dispatch())
   for (const { integrationId, lastSyncedAt } of stale)
     warn(`Integration ${integrationId} is stale: its last clean sync was ${lastSyncedAt ?? 'never'}.`)
+  const refused = due - started - alreadyRunning
+  if (refused > 0) warn(`${refused} of ${due} could not be started; the log of the worker says why.`)
   return {
     document: {
       due,
@@ -90,8 +92,14 @@ async function dispatch(context: CommandContext): Promise<Outcome> {
       })),
       recovered,
     },
-    text: started > 0 ? `Started ${started}` : due === 0 ? 'Nothing was due.' : `Nothing to start: ${due} run already.`,
+    text: started > 0 ? `Started ${started}` : nothingStarted(due, alreadyRunning),
+    ...(refused > 0 ? { exitCode: 1 } : {}),
   }
+}
+
+function nothingStarted(due: number, alreadyRunning: number): string {
+  if (due === 0) return 'Nothing was due.'
+  return alreadyRunning > 0 ? `Nothing to start: ${alreadyRunning} run already.` : 'Nothing was started.'
 }
 
 async function runNow(context: CommandContext, id: number): Promise<Outcome> {

@@ -19,8 +19,8 @@ export interface SyncItemFilter {
   readonly until?: Date | undefined
 }
 
-/** All but what was listed: a payload may be of a megabyte. */
-export type SyncItemSummary = Omit<SyncItemRow, 'payload' | 'claim'>
+/** Without what may hold a credential: the payload and the checkpoint. */
+export type SyncItemSummary = Omit<SyncItemRow, 'payload' | 'checkpointValue' | 'claim'>
 
 interface Page {
   /** Only ids below this one. */
@@ -30,7 +30,7 @@ interface Page {
 
 /** Newest id first. */
 export function pageOfSyncItems(db: Database, { syncItems }: Tables, filter: SyncItemFilter, { below, limit }: Page) {
-  const { payload: _payload, claim: _claim, ...columns } = getTableColumns(syncItems)
+  const { payload: _payload, checkpointValue: _checkpointValue, claim: _claim, ...columns } = getTableColumns(syncItems)
   const { integrationId, syncLogId, status, eventClass, externalId, since, until } = filter
   return db
     .select(columns)
@@ -104,11 +104,7 @@ export function runsWhere(
   { below, limit }: Page,
 ) {
   return db
-    .select({
-      ...runColumns(logs),
-      metadata: sql<unknown>`case when jsonb_typeof(${logs.metadata}) = 'object'
-        then ${logs.metadata} - 'request_ids' - 'bookmark' else ${logs.metadata} end`,
-    })
+    .select({ ...runColumns(logs), metadata: metadataWithout(logs, 'request_ids', 'bookmark') })
     .from(logs)
     .where(
       and(
@@ -126,7 +122,8 @@ export function runsWhere(
 
 export async function findSyncRun(db: Database, { logs }: Tables, id: number): Promise<SyncRunSummary | null> {
   const [row] = await db
-    .select(runColumns(logs))
+    // A bookmark is a provider's text, such as the address of its next page.
+    .select({ ...runColumns(logs), metadata: metadataWithout(logs, 'bookmark') })
     .from(logs)
     .where(and(eq(logs.id, id), sql`${logs.operation} in ('sync', 'backfill')`))
   return row ?? null
@@ -143,6 +140,11 @@ export async function countRunItems(
     .from(syncItems)
     .where(eq(syncItems.syncLogId, syncLogId))
     .groupBy(syncItems.status)
+}
+
+function metadataWithout({ metadata }: Tables['logs'], ...keys: readonly string[]) {
+  const left = keys.reduce((rest, key) => sql`${rest} - ${key}`, sql`${metadata}`)
+  return sql<unknown>`case when jsonb_typeof(${metadata}) = 'object' then ${left} else ${metadata} end`
 }
 
 function runColumns(logs: Tables['logs']) {

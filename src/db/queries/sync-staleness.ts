@@ -62,7 +62,7 @@ function active(integrations: Tables['integrations'], { providers }: StalenessRu
   return sql`
     select i.id, since.seconds, since.minutes
     from ${integrations} i
-    join jsonb_to_recordset(${jsonText(providers)}::jsonb) as p (provider text, minutes integer) on p.provider = i.provider
+    join jsonb_to_recordset(${jsonText(providers)}::jsonb) as p (provider text, minutes double precision) on p.provider = i.provider
     cross join lateral (
       select coalesce(i.sync_interval_minutes, p.minutes) as minutes,
              extract(epoch from clock_timestamp() - coalesce(i.last_synced_at, i.created_at))::float8 as seconds
