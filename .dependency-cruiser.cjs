@@ -23,7 +23,7 @@ const layers = {
   // node:crypto hashes are pure; everything else in Node reaches the world.
   core: { path: '^src/core/', node: ['crypto'] },
   config: { path: '^src/config/', ours: ['^src/core/'], npm: ['zod'] },
-  providers: { path: '^src/providers/', ours: ['^src/core/'], npm: ['zod'] },
+  providers: { path: '^src/providers/', ours: ['^src/core/'], npm: ['zod', 'oauth4webapi'] },
   egress: { path: '^src/egress/', ours: ['^src/core/'], npm: ['undici', 'ipaddr[.]js'] },
   events: { path: '^src/events/', ours: ['^src/core/', '^src/providers/'] },
   // The driver is met where connections, migrations and columns are made; queries speak drizzle.
@@ -95,14 +95,24 @@ const layers = {
   },
   api: {
     path: '^src/api/',
-    // The rules of who may call, and the words for health, are core's.
-    ours: ['^src/integrations[.]ts$', '^src/providers/webhook-request[.]ts$', '^src/core/(access|errors|health)[.]ts$'],
+    // The rules of who may call, the words for health, and how an authorization is shown, are core's.
+    ours: [
+      '^src/integrations[.]ts$',
+      '^src/providers/webhook-request[.]ts$',
+      '^src/core/(access|errors|health|oauth-status)[.]ts$',
+    ],
     npm: ['hono', '@hono/node-server', 'zod'],
   },
   cli: {
     path: '^src/cli/',
-    // encryption: a new key is made without a host and without a database.
-    ours: ['^src/integrations[.]ts$', '^src/providers/webhook-request[.]ts$', '^src/encryption[.]ts$', ERRORS],
+    // encryption: a new key is made without a host and without a database. How an authorization is shown is core's.
+    ours: [
+      '^src/integrations[.]ts$',
+      '^src/providers/webhook-request[.]ts$',
+      '^src/encryption[.]ts$',
+      '^src/core/oauth-status[.]ts$',
+      ERRORS,
+    ],
     npm: ['commander', 'jiti', 'zod', 'cli-table3', '@clack/prompts'],
   },
   bin: {

@@ -1,17 +1,23 @@
 import { defineConfig } from 'vitest/config'
 
 /**
- * Seven projects, told apart by a test file's ending, run one after the other:
+ * Eight projects, told apart by a test file's ending, run one after the other:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
  * | fast      | *.test.ts          | nothing: no server, no network          |
  * | examples  | *.test.ts          | nothing: examples/, tested as a host is |
  * | postgres  | *.pg.test.ts       | Postgres, a database of its own a file  |
+ * | replacing | those of REPLACING | Postgres, and a process of its own      |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
  * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
  * | e2e-alone | those of ALONE     | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
+ *
+ * The files of `fast`, `postgres` and `workflows` share their workers' processes and the modules in them (`isolate: false`):
+ * to load the package anew for each of some 180 files takes as long as a third of their tests. No module of src/ keeps a state
+ * between two calls but by the object it belongs to, so that a file finds nothing of another one's; test/house/shared-workers
+ * holds to it.
  */
 const endings = {
   postgres: 'test/**/*.pg.test.ts',
@@ -30,6 +36,13 @@ const ALONE = [
   'test/operations/call-limits.e2e.test.ts',
   'test/operations/idempotency.e2e.test.ts',
   'test/testing/host-example.e2e.test.ts',
+]
+
+/** They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. */
+export const REPLACING = [
+  'test/operations/request.pg.test.ts',
+  'test/operations/request/pipeline.pg.test.ts',
+  'test/testing/postgres/missing.test.ts',
 ]
 
 /** Starts one Postgres for all files of a project and hands its address to them. */
@@ -60,8 +73,9 @@ export default defineConfig({
         test: {
           name: 'fast',
           include: ['test/**/*.test.ts'],
-          exclude: Object.values(endings),
+          exclude: [...Object.values(endings), ...REPLACING],
           pool: 'threads',
+          isolate: false,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
           testTimeout: 10_000,
@@ -85,9 +99,25 @@ export default defineConfig({
         test: {
           name: 'postgres',
           include: [endings.postgres],
+          exclude: REPLACING,
+          globalSetup: [POSTGRES],
+          pool: 'forks',
+          isolate: false,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'replacing',
+          include: REPLACING,
           globalSetup: [POSTGRES],
           pool: 'forks',
           maxWorkers: 2,
+          // With those of Postgres: a group has one number of workers.
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -99,9 +129,10 @@ export default defineConfig({
           name: 'workflows',
           include: [endings.workflows],
           globalSetup: [POSTGRES],
-          // Each file has a JVM and a worker with its bundle beside it: two at once are slower than one.
+          // Each file has a JVM beside it, and uses two thirds of two cores.
           pool: 'forks',
-          maxWorkers: 1,
+          isolate: false,
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
           testTimeout: 60_000,
           hookTimeout: 120_000,

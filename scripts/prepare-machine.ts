@@ -9,6 +9,7 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../src/temporal/server-binary.ts'
+import { CHROMIUM_NAMES, findChromium } from '../test/e2e/chromium.ts'
 import { findTimeSkippingServer, presentTimeSkippingServer } from '../test/support/time-skipping.ts'
 
 const OLDEST_NODE = [20, 20] as const
@@ -23,7 +24,7 @@ interface Requirement {
   readonly remedy: string
 }
 
-/** A new need (a browser, Python, …) is one more entry. */
+/** A new need (Python, …) is one more entry. */
 const REQUIREMENTS: readonly Requirement[] = [
   {
     name: `Node.js ${OLDEST_NODE.join('.')} or later`,
@@ -50,6 +51,13 @@ const REQUIREMENTS: readonly Requirement[] = [
     debianPackages: ['default-jdk-headless', 'maven'],
     remedy: 'Install a JDK (8 or later) and Maven.',
   },
+  {
+    name: `a Chromium on PATH (${CHROMIUM_NAMES.join(', ')})`,
+    neededFor: 'the test that connects an integration in a browser',
+    isMet: () => findChromium() !== null,
+    debianPackages: ['chromium'],
+    remedy: 'Install Chromium or Google Chrome.',
+  },
 ]
 
 /** Rejects with one message that names everything that is missing. */
@@ -70,6 +78,7 @@ export async function prepareMachine(options: { log?: (line: string) => void } =
   }
   log(`Temporal server: ${await findTemporalBinary({ log })}`)
   log(`time-skipping server: ${await findTimeSkippingServer({ log })}`)
+  log(`Chromium: ${findChromium()}`)
 }
 
 async function findMissing(): Promise<Requirement[]> {

@@ -1,6 +1,6 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [inbox|sync|dispatch|jobs|items …]`. Without a name it records all, and removes what is left over.
+ * scripts/record-histories.ts [inbox|sync|dispatch|jobs|items|orphans|tokens …]`. Without a name it records all, and removes what is left over.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
  * purpose in a way that old runs can't follow, and say so in the CHANGELOG.
@@ -240,6 +240,15 @@ async function recordDispatch(stage: Stage): Promise<void> {
   })
 }
 
+async function recordTokens(stage: Stage): Promise<void> {
+  const refreshTokensNow = async () => ({ checked: 3, refreshed: 1, failed: 1, reauthRequired: 1 })
+  await stage.play({ refreshTokensNow }, async ({ client, ...options }) => {
+    const run = await client.start(WORKFLOW.refreshTokens, { ...options, args: [{ integrationId: 7 }] })
+    await run.result()
+    await save('refresh-tokens', await run.fetchHistory())
+  })
+}
+
 async function recordJobs(stage: Stage): Promise<void> {
   let tries = 0
   await stage.play(
@@ -292,6 +301,17 @@ async function recordItems(stage: Stage): Promise<void> {
         await run.result()
         await save(name, await run.fetchHistory())
       }
+    },
+  )
+}
+
+async function recordOrphans(stage: Stage): Promise<void> {
+  await stage.play(
+    { findOrphanRows: async ({ model }) => ({ model, scanned: 3, orphans: 1, rows: [{ id: '2', createdAt: null }] }) },
+    async ({ client, ...options }) => {
+      const run = await client.start(WORKFLOW.findOrphans, { ...options, args: [{ model: 'note' }] })
+      await run.result()
+      await save('find-orphans', await run.fetchHistory())
     },
   )
 }
@@ -392,6 +412,8 @@ const RECORDINGS = {
   dispatch: { skipping: recordDispatch, real: null },
   jobs: { skipping: recordJobs, real: recordContinuedJobs },
   items: { skipping: recordItems, real: recordContinuedItems },
+  tokens: { skipping: recordTokens, real: null },
+  orphans: { skipping: recordOrphans, real: null },
 } as const
 
 const names = process.argv.slice(2)

@@ -12,6 +12,7 @@ import type {
   ProcessSyncItemResult,
   SyncProgress,
 } from './core/sync-jobs.ts'
+import type { RefreshTokensInput, RefreshTokensResult } from './core/token-jobs.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
@@ -67,6 +68,8 @@ export interface WorkflowStarters {
   runReconciliation(input: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult | 'already running'>
   /** Starts what is due and evaluates staleness, or joins the dispatch that runs, and waits for its end. @throws BackendUnreachable */
   runDispatch(): Promise<DispatchResult>
+  /** Refreshes tokens, or joins the run that refreshes the same ones, and waits for its end. @throws BackendUnreachable */
+  runTokenRefresh(input: RefreshTokensInput): Promise<RefreshTokensResult>
   /** Pauses the run; without one it holds the id, so that none starts. @throws BackendUnreachable */
   pauseSync(integrationId: number, provider: string): Promise<void>
   /** False: no run lives. @throws BackendUnreachable */
@@ -141,11 +144,22 @@ export interface HandlerInput {
   readonly eventType: string | null
 }
 
+/** What a handle knows of its tokens, and is told when they change. */
+export interface TokenHolder {
+  readonly integration: Integration
+  /** The newest credentials that the handle knows. */
+  credentials(): Credentials
+  /** The handle goes on with these. */
+  adopt(credentials: Credentials): void
+}
+
 /** A call as it comes to the door. */
 export interface OutboundCall<T> {
   readonly integration: Integration
-  /** Those of the handle's snapshot, decrypted when first needed, and those given by it since: their values are redacted. */
+  /** Those of the handle's snapshot, decrypted when first needed, and those that it was given or had before a refresh: their values are redacted. */
   readonly credentials: () => Credentials
+  /** By which a refused token is refreshed; a call without it is not made again for that. */
+  readonly tokens?: TokenHolder | undefined
   readonly endpoint: string
   readonly method: string
   readonly call: Call<T>

@@ -20,6 +20,7 @@ import { InvalidConfiguration } from './core/errors.ts'
 import type { Json } from './core/json.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import { systemClock } from './core/logger.ts'
+import type { FindOrphansInput, FindOrphansResult } from './core/orphan-jobs.ts'
 import type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -31,6 +32,7 @@ import type {
   SkipSyncItemResult,
   SyncProgress,
 } from './core/sync-jobs.ts'
+import type { RefreshTokensInput, RefreshTokensResult } from './core/token-jobs.ts'
 import type {
   ProcessWebhookResult,
   ReconcileWebhooksInput,
@@ -71,10 +73,17 @@ import type { CreateIntegration, UpdateIntegration } from './operations/integrat
 import { createIntegration, findIntegrationById, updateIntegrationRow } from './operations/integrations.ts'
 import type { KeyRotation, RotateOptions } from './operations/key-rotation.ts'
 import { rotateKeys } from './operations/key-rotation.ts'
+import type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './operations/oauth.ts'
+import { beginAuthorization, completeAuthorization, startAuthorization } from './operations/oauth.ts'
 import type { OAuthLink } from './operations/oauth-links.ts'
 import { oauthLink } from './operations/oauth-links.ts'
+import { revokeAuthorization } from './operations/oauth-revocation.ts'
+import type { OAuthStatus } from './operations/oauth-status.ts'
+import { oauthStatus } from './operations/oauth-status.ts'
 import type { OperatorView } from './operations/operator.ts'
 import { operatorView } from './operations/operator.ts'
+import type { OrphanSearch } from './operations/orphans.ts'
+import { findOrphans } from './operations/orphans.ts'
 import type { ProviderDescription } from './operations/provider-list.ts'
 import { describeProviders } from './operations/provider-list.ts'
 import type { Readiness } from './operations/readiness.ts'
@@ -106,7 +115,7 @@ import { rotateWebhookSecret } from './operations/webhook-secrets.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from './providers/events.ts'
 import type { Integration } from './providers/integration.ts'
 import type { MappedModel } from './providers/mapped-model.ts'
-import { hasScheduledSync, reconcilesWebhooks } from './providers/provider.ts'
+import { hasOAuth2, hasScheduledSync, reconcilesWebhooks } from './providers/provider.ts'
 import type { ProviderSource } from './providers/registry.ts'
 import { ProviderRegistry } from './providers/registry.ts'
 import type { TemporalOptions } from './temporal/connection.ts'
@@ -288,7 +297,28 @@ export interface Integrations {
      * @throws BaseUrlMissing, IntegrationNotFound
      */
     link(id: number, options: OAuthLink): Promise<string>
+    /**
+     * Begins an authorization for a host that leads the browser itself; the answer comes to our callback route.
+     *
+     * @throws BaseUrlMissing, IntegrationNotFound, UnknownProvider, OAuthFailure
+     */
+    start(id: number): Promise<{ url: string; state: string }>
+    /** As `start()`, bound to the browser that is before us: the routes of `createApi()` use it. */
+    begin(id: number, place: OAuthPlace): Promise<BegunAuthorization>
+    /** @throws OAuthFailure, IntegrationNotFound; then nothing is stored */
+    complete(callback: OAuthCallback): Promise<CompletedAuthorization>
+    /** @throws OAuthFailure when the provider refuses, unless forced; LockTimeoutException */
+    revoke(id: number, options?: { readonly force?: boolean }): Promise<'revoked' | 'nothing to revoke'>
+    status(id: number): Promise<OAuthStatus>
+    /** Refreshes the tokens that are due, or those of one integration, on a worker, and waits for it. @throws BackendUnreachable */
+    refresh(input?: RefreshTokensInput): Promise<RefreshTokensResult>
   }
+  /**
+   * Rows of a host's model that nothing maps.
+   *
+   * @throws InvalidArgumentException naming the registered models, IntegrationNotFound
+   */
+  findOrphans(input: FindOrphansInput, search?: OrphanSearch): Promise<FindOrphansResult>
 
   readonly keys: {
     status(): Promise<KeyStatus>
@@ -384,6 +414,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   }
 
   const needs: ScheduleNeeds = {
+    canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
   }
   const framework: Framework = {
@@ -484,7 +515,16 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
         dev,
       }),
     configuration: () => describeConfig(loaded),
-    oauth: { link: (id, link) => oauthLink(framework, access, id, link) },
+    oauth: {
+      link: (id, link) => oauthLink(framework, access, id, link),
+      start: (id) => startAuthorization(framework, access, id),
+      begin: (id, place) => beginAuthorization(framework, place, id),
+      complete: (callback) => completeAuthorization(framework, callback),
+      revoke: (id, revocation) => revokeAuthorization(framework, id, revocation),
+      status: (id) => oauthStatus(framework, id),
+      refresh: (input) => framework.workflows.runTokenRefresh(input ?? {}),
+    },
+    findOrphans: (input, search) => findOrphans(framework, input, search),
     access,
     operator: operatorView(framework),
     logger,

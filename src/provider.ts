@@ -6,6 +6,7 @@ export {
   InvalidArgumentException,
   isIntegrationsError,
   RateLimitExceededException,
+  ReauthRequiredException,
   SchemaDrift,
 } from './core/errors.ts'
 export { classOfStatus, FailureClass, statusOf } from './core/failure-class.ts'
@@ -13,6 +14,7 @@ export type { HealthStatus } from './core/health.ts'
 export type { Json } from './core/json.ts'
 export { RateLimit } from './core/rate-limit.ts'
 export { retryAfterSeconds } from './core/request-retry.ts'
+export type { AuthenticatedUser } from './providers/authenticated-user.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/current-sync-item.ts'
 export {
   ProviderEvent,
@@ -29,6 +31,13 @@ export type {
   RequestOptions,
 } from './providers/integration.ts'
 export type { MappedModel, ModelRef } from './providers/mapped-model.ts'
+export {
+  type OAuth2Answer,
+  type OAuth2Client,
+  type OAuth2ClientAuthentication,
+  OAuth2Provider,
+} from './providers/oauth2-provider.ts'
+export type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './providers/oauth2-server.ts'
 export * from './providers/provider.ts'
 export { isTimely, type SignedTimeOptions, soleHeader } from './providers/signed-parts.ts'
 export { verifyStandardWebhook } from './providers/standard-webhook.ts'

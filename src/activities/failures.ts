@@ -12,6 +12,7 @@ const MAX_MESSAGE_LENGTH = 1_000
 /** Faults of ours that another attempt can't change. */
 const FINAL_CODES: ReadonlySet<string> = new Set([
   'invalid_argument',
+  'integration_inactive',
   'unknown_provider',
   'unsupported_by_provider',
   'sync_session_closed',

@@ -1,11 +1,13 @@
 import type { Framework } from '../framework.ts'
 import { keptAlive } from './heartbeat.ts'
+import { orphanActivities } from './orphans.ts'
 import { syncBackfillActivities } from './sync-backfills.ts'
 import { syncDispatchActivities } from './sync-dispatch.ts'
 import { syncEndActivities } from './sync-ends.ts'
 import { syncItemActivities } from './sync-items.ts'
 import { syncOperationActivities } from './sync-operations.ts'
 import { syncRunActivities } from './sync-runs.ts'
+import { tokenActivities } from './tokens.ts'
 import { webhookReconciliationActivities } from './webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from './webhook-recovery.ts'
 import { webhookActivities } from './webhooks.ts'
@@ -21,6 +23,8 @@ export function createActivities(framework: Framework): Activities {
   const items = syncItemActivities(framework)
   const backfills = syncBackfillActivities(framework)
   const operations = syncOperationActivities(framework)
+  const tokens = tokenActivities(framework)
+  const orphans = orphanActivities(framework)
   return {
     processPendingWebhooks: keptAlive(webhooks.processPendingWebhooks),
     recoverStuckWebhooks: keptAlive(recovery.recoverStuckWebhooks),
@@ -44,6 +48,8 @@ export function createActivities(framework: Framework): Activities {
     skipFailedItem: keptAlive(operations.skipFailedItem),
     listFailedSyncItems: keptAlive(operations.listFailedSyncItems),
     advanceSyncCursor: keptAlive(operations.advanceSyncCursor),
+    refreshTokensNow: keptAlive(tokens.refreshTokensNow),
+    findOrphanRows: keptAlive(orphans.findOrphanRows),
   }
 }
 
@@ -55,4 +61,6 @@ export type Activities = ReturnType<typeof webhookActivities> &
   ReturnType<typeof syncEndActivities> &
   ReturnType<typeof syncBackfillActivities> &
   ReturnType<typeof syncOperationActivities> &
+  ReturnType<typeof tokenActivities> &
+  ReturnType<typeof orphanActivities> &
   ReturnType<typeof syncItemActivities>

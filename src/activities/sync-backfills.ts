@@ -6,6 +6,7 @@ import { insertLog } from '../db/queries/logs.ts'
 import type { Slice } from '../db/queries/sync-backfills.ts'
 import { findSliceLog } from '../db/queries/sync-backfills.ts'
 import type { Framework } from '../framework.ts'
+import { endDeadBackfills } from '../operations/dead-backfills.ts'
 import { insideSync } from '../operations/inside-sync.ts'
 import { secretsIn } from '../operations/integration-secrets.ts'
 import { handleMissing, missingItemsOf } from '../operations/sync-missing.ts'
@@ -20,12 +21,14 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
 
   return {
     /**
-     * Opens the log of one slice of a backfill. A second try finds the log of the first.
+     * Opens the log of one slice of a backfill, once what a dead backfill left open is ended. A second try finds the log of
+     * the first.
      *
      * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601
      */
     async openBackfillSlice(slice: Slice): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
       const { integrationId, runId, from, to } = slice
+      await endDeadBackfills(framework, slice)
       return db.transaction(async (tx) => {
         // Two tries that overlap open one log.
         const row = await lockIntegration(tx, tables, integrationId)

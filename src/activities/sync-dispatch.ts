@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import type { DispatchResult } from '../core/sync-jobs.ts'
+import type { DueIntegration } from '../db/queries/sync-due.ts'
 import { dueIntegrations } from '../db/queries/sync-due.ts'
 import type { Framework } from '../framework.ts'
 import { dueRule } from '../operations/due-rule.ts'
@@ -10,8 +11,12 @@ import { evaluateStaleSyncs } from '../operations/sync-staleness.ts'
 import { asFailure } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
-/** Integrations started in one dispatch; the next minute's takes the rest. */
-const MAX_DUE = 3_000
+/** Runs started in one dispatch; the next minute's takes the rest. */
+const MAX_STARTS = 3_000
+/** Those that have a run already, paused or not, stay due until its end: what stands behind them is looked for no longer. */
+const MAX_SECONDS = 300
+/** Rows read at once. */
+const PAGE = 1_000
 /** At most 50 starts a second: a thousand due at once are the only reason for a jitter, and this is it. */
 const START_EVERY_MS = 20
 /** Starts under way at once: a slow answer must not slow the pace down, nor pile starts up. */
@@ -46,22 +51,38 @@ export function syncDispatchActivities(
      */
     async startDueSyncs(): Promise<Pick<DispatchResult, 'due' | 'started' | 'alreadyRunning'>> {
       const { cancellationSignal } = surroundings()
-      const due = await dueIntegrations(db, tables, dueRule(framework), MAX_DUE)
-      const answers: ('started' | 'already running' | 'refused')[] = []
-      await paced(due, pace, cancellationSignal, async (row) => {
-        answers.push(await startOf(row))
+      const counts = { due: 0, started: 0, alreadyRunning: 0 }
+      await paced(dueRows(), { pace, signal: cancellationSignal, atMost: MAX_STARTS }, async (row) => {
+        counts.due += 1
+        const answer = await startOf(row)
+        if (answer === 'started') counts.started += 1
+        if (answer === 'already running') counts.alreadyRunning += 1
+        return answer !== 'already running'
       })
-      return {
-        due: due.length,
-        started: answers.filter((answer) => answer === 'started').length,
-        alreadyRunning: answers.filter((answer) => answer === 'already running').length,
-      }
+      return counts
     },
 
     /** Notes which integrations became stale or recovered, and tells the listeners of each edge. */
     async evaluateStaleness(): Promise<Pick<DispatchResult, 'stale' | 'recovered'>> {
       return evaluateStaleSyncs(framework)
     },
+  }
+
+  /** Page by page: each is asked once, whatever is planned anew meanwhile. */
+  async function* dueRows(): AsyncGenerator<DueIntegration> {
+    const rule = dueRule(framework)
+    const end = pace.now() + MAX_SECONDS * 1_000
+    let after: DueIntegration | null = null
+    while (pace.now() < end) {
+      const page: DueIntegration[] = await dueIntegrations(db, tables, rule, PAGE, after)
+      yield* page
+      after = page.at(-1) ?? null
+      if (page.length < PAGE) return
+    }
+    logger.warn(
+      { event: 'sync.dispatch_cut_short', seconds: MAX_SECONDS },
+      'a dispatch did not come to the end of what is due: too many integrations have a run already, or a pause; the next one begins anew',
+    )
   }
 
   async function startOf(row: { id: number; provider: string }): Promise<'started' | 'already running' | 'refused'> {
@@ -83,29 +104,49 @@ export function syncDispatchActivities(
 /**
  * Works through the rows in order, one each 20 ms, the slow ones beside each other. The first fault begins no more, and is
  * thrown once what is under way has ended.
+ *
+ * @param work false: it came to nothing, so the next one need not wait, and it is none of `atMost`
  */
 async function paced<Row>(
-  rows: readonly Row[],
-  pace: Pace,
-  signal: AbortSignal,
-  work: (row: Row) => Promise<void>,
+  rows: AsyncIterable<Row>,
+  { pace, signal, atMost }: { readonly pace: Pace; readonly signal: AbortSignal; readonly atMost: number },
+  work: (row: Row) => Promise<boolean>,
 ): Promise<void> {
-  const underWay = new Set<Promise<void>>()
+  /** With the moment at which each began. */
+  const underWay = new Map<Promise<void>, number>()
   const faults: unknown[] = []
-  let next = pace.now()
-  for (const row of rows) {
-    while (faults.length === 0 && underWay.size >= MAX_STARTING) await Promise.race(underWay)
-    const early = next - pace.now()
-    if (early > 0) await pace.sleep(early, signal).catch((error: unknown) => void faults.push(error))
-    if (signal.aborted && faults.length === 0) faults.push(signal.reason)
-    if (faults.length > 0) break
-    // A late one does not make those behind it come faster.
-    next = Math.max(next, pace.now()) + START_EVERY_MS
-    const job = work(row)
-      .catch((error: unknown) => void faults.push(error))
-      .finally(() => underWay.delete(job))
-    underWay.add(job)
+  let done = 0
+  let lastAt = Number.NEGATIVE_INFINITY
+  const isFull = (): boolean => underWay.size >= MAX_STARTING || (underWay.size > 0 && done + underWay.size >= atMost)
+  // A late one does not make those behind it come faster.
+  const early = (): number => Math.max(lastAt, ...underWay.values()) + START_EVERY_MS - pace.now()
+  try {
+    for await (const row of rows) {
+      while (faults.length === 0 && !signal.aborted) {
+        if (isFull()) await Promise.race(underWay.keys())
+        else if (early() > 0) await Promise.race([slept(early()), ...underWay.keys()])
+        else break
+      }
+      if (signal.aborted && faults.length === 0) faults.push(signal.reason)
+      if (faults.length > 0 || done >= atMost) break
+      const at = pace.now()
+      const job = work(row)
+        .then((counts) => {
+          if (!counts) return
+          done += 1
+          lastAt = Math.max(lastAt, at)
+        })
+        .catch((error: unknown) => void faults.push(error))
+        .finally(() => underWay.delete(job))
+      underWay.set(job, at)
+    }
+  } finally {
+    await Promise.all(underWay.keys())
   }
-  await Promise.all(underWay)
   if (faults.length > 0) throw faults[0]
+
+  async function slept(milliseconds: number): Promise<void> {
+    // It ends early when the worker stops, which is looked at next.
+    await pace.sleep(milliseconds, signal).catch(() => {})
+  }
 }

@@ -7,7 +7,6 @@ import type { RateLimitExceededException } from '../core/errors.ts'
 import { isIntegrationsError, ListingSuperseded } from '../core/errors.ts'
 import { errorChain } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
-import { secretsOf } from '../core/redaction.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { findLog } from '../db/queries/logs.ts'
@@ -17,6 +16,7 @@ import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { insideSync } from '../operations/inside-sync.ts'
 import { integrationHandle } from '../operations/integration.ts'
+import { secretsIn } from '../operations/integration-secrets.ts'
 import { redactedErrorLine } from '../operations/redacted-error.ts'
 import type { HasScheduledSync, IntegrationProvider } from '../providers/provider.ts'
 import {
@@ -223,7 +223,7 @@ class ListingTry {
 
   /** @throws what the workflow is told */
   #ended(error: unknown): Listing {
-    const { logger, encryption } = this.#framework
+    const { logger } = this.#framework
     // Cancelled, over its time, or the worker stops: Temporal tells these apart by this very error.
     if (this.#context.cancellationSignal.aborted) throw this.#context.cancellationSignal.reason
     const run = { integration: this.#row.id, run: this.#log.id, attempt: this.#attempt }
@@ -246,7 +246,7 @@ class ListingTry {
       provider !== null && classifiesFailures(provider)
         ? (fault: unknown) => provider.classifyFailure(fault)
         : undefined
-    const secrets = secretsOf(encryption.decrypt(this.#row.id, this.#row.credentials))
+    const secrets = secretsIn(this.#session.integration)
     logger.warn(
       { event: 'sync.listing_failed', ...run, error: redactedErrorLine(error, secrets, 500) },
       'a listing failed',

@@ -10,6 +10,7 @@ import type { Logger } from '../core/logger.ts'
 import type { NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
 import { bookmarkPosition, listedItem, listedModel } from '../operations/listed-item.ts'
+import { Refusals } from '../operations/refusals.ts'
 import type { SyncItemEvent } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
 import type { SyncSession } from '../providers/sync-session.ts'
@@ -57,6 +58,8 @@ export class StoringSession implements SyncSession {
   readonly signal: AbortSignal
   readonly #options: SessionOptions
   readonly #abort = new AbortController()
+  /** What nobody takes notice of ends the listing: an item of it would be missing, and nobody would know. */
+  readonly #refusals = new Refusals((error) => this.#abort.abort(error))
   #buffer: NewSyncItem[] = []
   #bufferedCharacters = 0
   /** External ids by class: one text is kept of each, the provider's own. */
@@ -123,7 +126,7 @@ export class StoringSession implements SyncSession {
     try {
       item = listedItem(this.#options.listeners, event, checkpointValue, externalId)
     } catch (error) {
-      return Promise.reject(error)
+      return this.#refusals.refuse(error)
     }
     if (this.#isRepeat(item)) return Promise.resolve()
     this.#count += 1
@@ -143,7 +146,7 @@ export class StoringSession implements SyncSession {
     try {
       position = bookmarkPosition(position)
     } catch (error) {
-      return Promise.reject(error)
+      return this.#refusals.refuse(error)
     }
     return this.#flush({
       position,
@@ -164,12 +167,18 @@ export class StoringSession implements SyncSession {
     this.#fullListing = { internalType: listedModel(models, internalType) }
   }
 
-  /** Waits for what is being stored; later calls throw. @returns what is left to be stored */
+  /**
+   * Waits for what is being stored; later calls throw.
+   *
+   * @returns what is left to be stored
+   * @throws what could not be stored, or was refused without anybody's notice
+   */
   async close(): Promise<readonly NewSyncItem[]> {
     this.#closed = true
     const rest = this.#buffer
     this.#buffer = []
     await this.#writing
+    this.#refusals.throwUnnoticed()
     return rest
   }
 

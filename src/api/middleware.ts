@@ -53,11 +53,12 @@ export function operator(integrations: Integrations): MiddlewareHandler<AccessEn
   }
 }
 
+const INVALID_LINK = { code: 'invalid_link', detail: 'This link is not valid, or not valid any more.' }
+
 function signed(integrations: Integrations): MiddlewareHandler {
   return async function signed(context, next) {
     if (opensByLink(integrations, context)) return next()
-    const detail = 'This link is not valid, or not valid any more.'
-    return problemResponse(context, { status: 403, code: 'invalid_link', detail })
+    return problemResponse(context, { status: 403, ...INVALID_LINK })
   }
 }
 
@@ -83,8 +84,10 @@ async function admit(
 
 function notSignedIn(integrations: Integrations, context: Context): Response {
   const { req } = context
-  const wantsPage = req.method === 'GET' && (req.header('accept') ?? '').includes('text/html')
+  // Somebody with a link has no token to sign in with: what helps is a new link.
+  if (new URL(req.url).searchParams.has('signature')) return problemResponse(context, { status: 401, ...INVALID_LINK })
   // A refused token is told so; only somebody who showed nothing is sent to the page that is made for people.
+  const wantsPage = req.method === 'GET' && (req.header('accept') ?? '').includes('text/html')
   if (wantsPage && req.header('authorization') === undefined && hasLoginPage(integrations)) {
     const { pathname, search } = new URL(req.url)
     const next = new URLSearchParams({ next: externalPath(integrations, pathname) + search })
@@ -104,7 +107,7 @@ function refuseForeignPage(integrations: Integrations, context: Context): Respon
   return problemResponse(context, { status: 403, code: 'cross_origin', detail })
 }
 
-function opensByLink({ access }: Integrations, context: Context): boolean {
+export function opensByLink({ access }: Integrations, context: Context): boolean {
   const { pathname, searchParams } = new URL(context.req.url)
   // A proxy before us may have taken the base URL's path off already, and what is left may begin as that path does.
   const paths = new Set([routePathOf(pathname, access.baseUrl), pathname])
@@ -121,6 +124,7 @@ export function operatorRoot({ config, access }: Integrations): string {
   return `${basePathOf(access.baseUrl)}/${config.operator.prefix}`
 }
 
-function externalPath({ access }: Integrations, path: string): string {
+/** A path of ours, as a browser sees it. */
+export function externalPath({ access }: Integrations, path: string): string {
   return basePathOf(access.baseUrl) + routePathOf(path, access.baseUrl)
 }

@@ -11,6 +11,7 @@ import { overviewRoutes } from './dashboard/overview.ts'
 import { healthRoutes } from './health-routes.ts'
 import { hasLoginPage, operator } from './middleware.ts'
 import { integrationRoutes } from './operator-api.ts'
+import { integrationOAuthRoutes } from './operator-oauth.ts'
 import { integrationSyncRoutes, syncItemRoutes, syncRunRoutes } from './operator-syncs.ts'
 import { integrationWebhookRoutes, webhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
@@ -28,6 +29,7 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/api/v1/integrations', integrationRoutes(integrations))
   routes.route('/api/v1/integrations', integrationWebhookRoutes(integrations))
   routes.route('/api/v1/integrations', integrationSyncRoutes(integrations))
+  routes.route('/api/v1/integrations', integrationOAuthRoutes(integrations))
   routes.route('/api/v1/webhooks', webhookRoutes(integrations))
   routes.route('/api/v1/sync-runs', syncRunRoutes(integrations))
   routes.route('/api/v1/sync-items', syncItemRoutes(integrations))

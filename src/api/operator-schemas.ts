@@ -1,5 +1,6 @@
 /** What the operator API takes, by the names of the columns. Rule: docs/behaviour/operator-api.md. */
 import { z } from 'zod'
+import { MAX_LINK_SECONDS } from '../core/access.ts'
 import { HealthStatus } from '../core/health.ts'
 
 const id = z.int().min(1)
@@ -145,6 +146,13 @@ export const reconciliation = z
   .transform(({ since, dry_run }) => ({ since, dryRun: dry_run }))
 
 export const newWebhookSecret = z.strictObject({ secret: z.string().min(1).optional() })
+
+export const newOAuthLink = z
+  .strictObject({
+    action: z.enum(['connect', 'authorize', 'revoke']).default('connect'),
+    expires_in: z.int().min(1).max(MAX_LINK_SECONDS).default(3_600),
+  })
+  .transform(({ action, expires_in }) => ({ action, expiresIn: expires_in }))
 
 const RUN_STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
 const ITEM_STATUSES = ['pending', 'processing', 'success', 'failed', 'skipped'] as const

@@ -42,6 +42,14 @@ export function memoryCache(clock: Clock = systemClock): CacheStore {
     async get(key) {
       return storedValue(key)
     },
+    async getMany(keys) {
+      const found = new Map<string, Json>()
+      for (const key of keys) {
+        const value = storedValue(key)
+        if (value !== undefined) found.set(key, value)
+      }
+      return found
+    },
     async set(key, value, ttlSeconds) {
       if ((living(key)?.owner ?? null) !== null) throw heldAsLock(key)
       put(key, value, null, ttlSeconds)

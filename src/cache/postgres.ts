@@ -1,4 +1,4 @@
-import { and, eq, isNull, or, sql } from 'drizzle-orm'
+import { and, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import type { Json } from '../core/json.ts'
 import type { Clock } from '../core/logger.ts'
 import type { Database } from '../db/client.ts'
@@ -47,6 +47,14 @@ export function postgresCache(db: Database, { cache }: Tables, prefix: string, c
         .from(cache)
         .where(and(eq(cache.key, full(key)), isValue, isPresent()))
       return row === undefined ? undefined : (row.value as Json)
+    },
+    async getMany(keys) {
+      if (keys.length === 0) return new Map()
+      const rows = await db
+        .select({ key: cache.key, value: cache.value })
+        .from(cache)
+        .where(and(inArray(cache.key, keys.map(full)), isValue, isPresent()))
+      return new Map(rows.map((row) => [row.key.slice(full('').length), row.value as Json]))
     },
     async set(key, value, ttlSeconds) {
       if (!(await put(key, { value, owner: null, ttlSeconds }, or(isValue, isAbsent())))) throw heldAsLock(key)

@@ -11,6 +11,8 @@ import type { Json } from '../core/json.ts'
 export interface CacheStore {
   /** Undefined when there is no value, or a lock. */
   get(key: string): Promise<Json | undefined>
+  /** The values that there are, by key, for all of them in one question. */
+  getMany(keys: readonly string[]): Promise<Map<string, Json>>
   /**
    * @param ttlSeconds null: never expires
    * @throws InvalidArgumentException where somebody holds a lock by this key

@@ -40,6 +40,11 @@ const SampleSize = Id.refine((value) => value <= 100)
 
 export const sampleSize = (text: string): number => parsed(SampleSize, text, 'a whole number from 1 to 100 is allowed')
 
+export const linkHours = (text: string): number =>
+  parsed(LinkHours, text, 'whole hours from 1 to 168 (7 days) are allowed')
+
+const LinkHours = Id.refine((value) => value <= 168)
+
 export const tries = (text: string): number => parsed(Tries, text, 'a whole number from 1 to 1000 is allowed')
 
 const Tries = Id.refine((value) => value <= 1_000)

@@ -17,11 +17,16 @@ export function askName({ prompts }: Terminal, label: string): Promise<string> {
   })
 }
 
-/** Asks for what the provider's schemas know and the command line did not give. An optional field may stay empty. */
+/**
+ * Asks for what the provider's schemas know and the command line did not give. An optional field may stay empty.
+ *
+ * @param comeLater credentials that nobody types in
+ */
 export async function askMissing(
   { prompts }: Terminal,
   schemas: { readonly credentialsSchema?: z.ZodType; readonly metadataSchema?: z.ZodType },
   given: Values,
+  comeLater: readonly string[] = [],
 ): Promise<Values> {
   const ask = async (
     option: string,
@@ -38,8 +43,11 @@ export async function askMissing(
     return values
   }
   return {
-    credentials: await ask('credential', fieldsOf(schemas.credentialsSchema), given.credentials, (title, check) =>
-      prompts.password(title, { check }),
+    credentials: await ask(
+      'credential',
+      fieldsOf(schemas.credentialsSchema).filter(({ name }) => !comeLater.includes(name)),
+      given.credentials,
+      (title, check) => prompts.password(title, { check }),
     ),
     metadata: await ask('metadata', fieldsOf(schemas.metadataSchema), given.metadata, (title, check) =>
       prompts.text(title, { check }),

@@ -11,6 +11,7 @@ import { disableCommand } from './commands/disable.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { enableCommand } from './commands/enable.ts'
 import { eraseCommand } from './commands/erase.ts'
+import { findOrphansCommand } from './commands/find-orphans.ts'
 import { installCommand } from './commands/install.ts'
 import { keysCommand } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
@@ -18,13 +19,17 @@ import { listFailedItemsCommand } from './commands/list-failed-items.ts'
 import { listSyncRunsCommand } from './commands/list-sync-runs.ts'
 import { listWebhooksCommand } from './commands/list-webhooks.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { oauthLinkCommand } from './commands/oauth-link.ts'
+import { oauthStatusCommand } from './commands/oauth-status.ts'
 import { pauseSyncCommand } from './commands/pause-sync.ts'
 import { rateLimitCommand } from './commands/rate-limit.ts'
 import { reconcileWebhooksCommand } from './commands/reconcile-webhooks.ts'
 import { recoverWebhooksCommand } from './commands/recover-webhooks.ts'
+import { refreshTokensCommand } from './commands/refresh-tokens.ts'
 import { replayWebhookCommand } from './commands/replay-webhook.ts'
 import { resumeSyncCommand } from './commands/resume-sync.ts'
 import { retrySyncItemCommand } from './commands/retry-sync-item.ts'
+import { revokeOAuthCommand } from './commands/revoke-oauth.ts'
 import { rotateWebhookSecretCommand } from './commands/rotate-webhook-secret.ts'
 import { schedulesCommand } from './commands/schedules.ts'
 import { showCommand } from './commands/show.ts'
@@ -54,6 +59,10 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   keysCommand,
   schedulesCommand,
   installCommand,
+  oauthLinkCommand,
+  oauthStatusCommand,
+  refreshTokensCommand,
+  revokeOAuthCommand,
   listCommand,
   showCommand,
   testCommand,
@@ -80,6 +89,7 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   recoverWebhooksCommand,
   reconcileWebhooksCommand,
   rotateWebhookSecretCommand,
+  findOrphansCommand,
   completionCommand,
 ]
 

@@ -1,6 +1,7 @@
 /** How far a sync run is, in one line. Rule: docs/commands.md, "sync-progress". */
 import type { Integrations } from '../integrations.ts'
 import type { Terminal } from './frame.ts'
+import { liveLine } from './live-line.ts'
 import { plain } from './plain.ts'
 
 export type SyncProgress = NonNullable<Awaited<ReturnType<Integrations['syncs']['progress']>>>
@@ -59,17 +60,12 @@ export interface ProgressLine {
   clear(): void
 }
 
-/** To the start of the line, and erase to its end: ECMA-48, EL. */
-const ERASE_LINE = '\r\u001b[K'
-
 /** On a terminal one line that changes; otherwise a new one for each change of the figures, and no escape codes. */
 export function progressLine({ isInteractive, err, columns }: Terminal): ProgressLine {
-  if (isInteractive)
-    return {
-      // The last column stays free: some terminals go on to the next line at once.
-      show: (progress) => err(ERASE_LINE + plain(progressText(progress, { bar: true })).slice(0, columns() - 1)),
-      clear: () => err(ERASE_LINE),
-    }
+  if (isInteractive) {
+    const line = liveLine({ err, columns })
+    return { show: (progress) => line.show(progressText(progress, { bar: true })), clear: line.clear }
+  }
   let last = ''
   return {
     show(progress) {

@@ -122,6 +122,63 @@ export class IntegrationBusy extends IntegrationsError {
   }
 }
 
+/** What was asked for needs an integration that is switched on. */
+export class IntegrationInactive extends IntegrationsError {
+  override readonly code = 'integration_inactive'
+  constructor(
+    readonly integrationId: number,
+    readonly by: 'its health' | 'an operator',
+  ) {
+    super(
+      `An active integration is needed, ${integrationId} is ${by === 'its health' ? 'disabled by its health' : 'switched off'}; enable it first.`,
+    )
+  }
+}
+
+/** The authorization is no longer good and a person has to give it anew: nothing is refreshed until then. */
+export class ReauthRequiredException extends IntegrationsError {
+  override readonly code = 'reauth_required'
+  constructor(
+    readonly integrationId: number,
+    /** In a word or a sentence, without a credential; `invalid_grant` where the provider said only that. */
+    readonly reason: string,
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `Integration ${integrationId} has to be authorized again (${reason}). \`integrations oauth-link ${integrationId}\` prints a link for that.`,
+      options,
+    )
+  }
+}
+
+/** How an authorization can fail, as the OAuth routes name it. */
+export type OAuthFailureCode =
+  | 'oauth_unsupported'
+  | 'authorization_url_failed'
+  | 'invalid_state'
+  | 'authorization_denied'
+  | 'authorization_failed'
+  | 'invalid_issuer'
+  | 'invalid_callback'
+  | 'missing_code'
+  | 'code_exchange_failed'
+  | 'revoke_failed'
+
+/** A step of an authorization failed; nothing was stored. */
+export class OAuthFailure extends IntegrationsError {
+  constructor(
+    override readonly code: OAuthFailureCode,
+    message: string,
+    /** The provider's own error code (RFC 6749, 4.1.2.1), of at most 64 of `[\w.-]`; null where it gave none. */
+    readonly providerError: string | null = null,
+    /** Null where the state did not tell whose it was. */
+    readonly integrationId: number | null = null,
+    options?: { cause?: unknown },
+  ) {
+    super(message, options)
+  }
+}
+
 /** A link needs to know where the API is reached from outside. */
 export class BaseUrlMissing extends IntegrationsError {
   override readonly code = 'base_url_missing'

@@ -153,8 +153,12 @@ function speakOurTypes({ options: { parsers, serializers } }: Sql): void {
   const TIMESTAMPTZ_ARRAY = 1185
   const JSON_TEXT = 114
   const JSONB = 3802
-  // Our ids and counts stay below 2^53 (docs/decisions/0002-table-types.md).
-  parsers[BIGINT] = (value: string) => Number(value)
+  // Our ids and counts stay below 2^53 (docs/decisions/0002-table-types.md). A host's keys may not, and a rounded one would be
+  // another row's.
+  parsers[BIGINT] = (value: string) => {
+    const number = Number(value)
+    return Number.isSafeInteger(number) ? number : BigInt(value)
+  }
   parsers[TIMESTAMPTZ] = (value: string) => new Date(value)
   serializers[TIMESTAMPTZ] = (value: unknown) => (value instanceof Date ? value.toISOString() : value)
   // Without an entry the driver makes one from the element's.

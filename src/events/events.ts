@@ -123,6 +123,17 @@ export interface IntegrationEvents {
     readonly intervalMinutes: number
   }
   SyncStalenessRecovered: { readonly integration: Integration }
+  /** A person has authorized it: its tokens are stored. */
+  OAuthCompleted: { readonly integration: Integration }
+  /** An authorization or a revocation failed; nothing was stored. */
+  OAuthFailed: {
+    readonly integration: Integration
+    readonly stage: 'authorize' | 'callback' | 'exchange' | 'revoke'
+    readonly error: unknown
+  }
+  OAuthRevoked: { readonly integration: Integration }
+  /** The provider takes its refresh token no longer; once, until somebody authorizes it anew. */
+  ReauthRequired: { readonly integration: Integration; readonly reason: string }
 }
 
 export type EventName = keyof IntegrationEvents

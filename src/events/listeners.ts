@@ -5,9 +5,10 @@
  * Rule: docs/behaviour/events.md.
  */
 import { InvalidArgumentException } from '../core/errors.ts'
+import { secretsKnownTo } from '../core/known-secrets.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
-import { redactText, secretsOf } from '../core/redaction.ts'
+import { redactText } from '../core/redaction.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { EventName, IntegrationEvents } from './events.ts'
@@ -111,9 +112,9 @@ export class Listeners {
 
 /** A host's error may quote a credential; credentials that can't be read can't be quoted either. */
 function redactedLine(error: unknown, integration: Integration): string {
-  let secrets: string[] = []
+  let secrets: readonly string[] = []
   try {
-    secrets = secretsOf(integration.credentialsArray())
+    secrets = secretsKnownTo(integration)
   } catch {
     // Unreadable: nobody has them in clear.
   }

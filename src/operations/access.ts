@@ -35,6 +35,11 @@ export interface Access {
   signOut(id: string): Promise<void>
   /** The query string (`expires=…&signature=…`) that opens one method and path for so long. */
   signLink(target: LinkTarget, expiresInSeconds: number): string
+  /**
+   * As `signLink()`, for as long as the link that has opened `from`: its page leads on to `to`. Null: the query does not open
+   * `from` now.
+   */
+  continueLink(query: URLSearchParams, from: LinkTarget, to: LinkTarget): string | null
   /** Whether the query opens this method and path now. */
   isLinkValid(target: LinkTarget, query: URLSearchParams): boolean
 }
@@ -70,6 +75,17 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
       // Who may call does not depend on whether we can write it down.
       logger.warn({ token: name, error: errorLine(error, 500) }, "The time of a token's use could not be noted.")
     }
+  }
+
+  function signedUntil({ method, path }: LinkTarget, expires: number): string {
+    const signature = encryption.sign(LINK_PURPOSE, signedLinkText(method, path, expires))
+    return new URLSearchParams({ expires: String(expires), signature }).toString()
+  }
+
+  function isValid({ method, path }: LinkTarget, query: URLSearchParams): boolean {
+    const proof = linkProofOf(query)
+    if (proof === null || clock.now().getTime() >= proof.expiresAtSeconds * 1_000) return false
+    return encryption.isSigned(LINK_PURPOSE, signedLinkText(method, path, proof.expiresAtSeconds), proof.signature)
   }
 
   return {
@@ -108,22 +124,21 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
       await cache.delete(sessionKey(id))
     },
 
-    signLink({ method, path }, expiresInSeconds) {
+    signLink(target, expiresInSeconds) {
       if (!Number.isInteger(expiresInSeconds) || expiresInSeconds < 1 || expiresInSeconds > MAX_LINK_SECONDS)
         throw new InvalidArgumentException(
           'expiresIn',
           `whole seconds from 1 to ${MAX_LINK_SECONDS} (7 days) are allowed, ${expiresInSeconds} was given`,
         )
-      const expires = Math.floor(clock.now().getTime() / 1_000) + expiresInSeconds
-      const signature = encryption.sign(LINK_PURPOSE, signedLinkText(method, path, expires))
-      return new URLSearchParams({ expires: String(expires), signature }).toString()
+      return signedUntil(target, Math.floor(clock.now().getTime() / 1_000) + expiresInSeconds)
     },
 
-    isLinkValid({ method, path }, query) {
+    continueLink(query, from, to) {
       const proof = linkProofOf(query)
-      if (proof === null || clock.now().getTime() >= proof.expiresAtSeconds * 1_000) return false
-      return encryption.isSigned(LINK_PURPOSE, signedLinkText(method, path, proof.expiresAtSeconds), proof.signature)
+      return proof !== null && isValid(from, query) ? signedUntil(to, proof.expiresAtSeconds) : null
     },
+
+    isLinkValid: isValid,
   }
 }
 

@@ -13,6 +13,7 @@ import { circuitsOpen, integrationsDisabled, providersRegistered } from './docto
 import { keysMatch, keysReadable, keysRotation } from './doctor/keys.ts'
 import { syncFailedItems, syncOverdue, syncPaused, syncStale, syncStuck } from './doctor/syncs.ts'
 import { temporalReachable, temporalSchedules, temporalWorkers } from './doctor/temporal.ts'
+import { oauthReauthorization, oauthRefreshes } from './doctor/tokens.ts'
 import { webhooksFailed, webhooksPending, webhooksProcessing } from './doctor/webhooks.ts'
 import { withTimeLimit } from './time-limit.ts'
 
@@ -52,6 +53,8 @@ const CHECKS: readonly Check[] = [
   providersRegistered,
   integrationsDisabled,
   circuitsOpen,
+  oauthReauthorization,
+  oauthRefreshes,
   webhooksPending,
   webhooksProcessing,
   webhooksFailed,

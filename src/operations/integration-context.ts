@@ -1,5 +1,5 @@
 /** What the webhooks or sync items of a batch need of their integration, read once for many of them. */
-import { secretsOf } from '../core/redaction.ts'
+import { secretsKnownTo } from '../core/known-secrets.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -13,7 +13,7 @@ export interface IntegrationContext {
   readonly row: IntegrationRow
   /** Shared by the rows of a batch, so its metadata and cursor are frozen: what one handler does, no other one sees. */
   readonly handle: Integration
-  /** What of its credentials is redacted; made when first asked for. @throws CredentialsUnreadable */
+  /** What of its credentials is redacted: ask again after a handler, which may have brought a new token. @throws CredentialsUnreadable */
   secrets(): readonly string[]
 }
 
@@ -21,14 +21,13 @@ export function integrationContext(framework: Framework, row: IntegrationRow): I
   const handle = integrationHandle(framework, row)
   frozen(handle.metadata)
   frozen(handle.syncCursor)
-  let secrets: readonly string[] | undefined
   return {
     row,
     handle,
     secrets() {
       // Its values are those that the handle gives to every handler.
-      secrets ??= secretsOf(frozen(handle.credentialsArray()))
-      return secrets
+      frozen(handle.credentialsArray())
+      return secretsKnownTo(handle)
     },
   }
 }

@@ -7,6 +7,7 @@ import type { CircuitView } from '../providers/integration.ts'
 import { circuitsOf } from './circuit.ts'
 import type { ListIntegrations } from './integration-list.ts'
 import { integrationPages } from './integration-list.ts'
+import { reauthMarks } from './reauth.ts'
 
 export interface IntegrationSummary {
   readonly id: number
@@ -19,13 +20,15 @@ export interface IntegrationSummary {
   /** The override in force, else the breaker's state. */
   readonly circuit: NonNullable<CircuitView['override']> | CircuitView['state']
   readonly stale: boolean
+  /** A person has to authorize it anew. */
+  readonly reauthRequired: boolean
   readonly lastSyncedAt: Date | null
   readonly requests24h: number
   /** Percent, 0 to 100, to one decimal; null without traffic. */
   readonly errorRate24h: number | null
 }
 
-/** One question for the rows, one for the traffic and one for the breakers of each page. @throws InvalidArgumentException at once */
+/** One question each for the rows, the traffic, the marks and the breakers of each page. @throws InvalidArgumentException at once */
 export function summariseIntegrations(
   framework: Framework,
   filter: ListIntegrations = {},
@@ -39,11 +42,9 @@ async function* summaries(
 ): AsyncGenerator<IntegrationSummary> {
   const { db, tables, providers } = framework
   for await (const rows of pages) {
-    const traffic = await trafficOfLastDay(
-      db,
-      tables,
-      rows.map((row) => row.id),
-    )
+    const ids = rows.map((row) => row.id)
+    const traffic = await trafficOfLastDay(db, tables, ids)
+    const marks = await reauthMarks(framework, ids)
     const circuits = await circuitsOf(framework, rows)
     for (const row of rows) {
       const circuit = circuits.get(row.id)
@@ -57,6 +58,7 @@ async function* summaries(
         isActive: row.isActive,
         circuit: circuit?.override ?? circuit?.state ?? 'closed',
         stale: row.syncStaleAlertedAt !== null,
+        reauthRequired: marks.has(row.id),
         lastSyncedAt: row.lastSyncedAt,
         requests24h: requests,
         errorRate24h: requests === 0 ? null : Math.round((failed / requests) * 1_000) / 10,

@@ -1,11 +1,14 @@
 /** Makes the handle of a row. */
+import { isDeepStrictEqual } from 'node:util'
 import { IntegrationNotFound } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
+import { registerSecrets } from '../core/known-secrets.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { RequestRecord } from '../events/events.ts'
-import type { Framework } from '../framework.ts'
+import type { Framework, TokenHolder } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
+import { authenticatedUser, forgetAuthenticatedUser, supportsAuthenticatedUser } from './authenticated-user.ts'
 import { circuitView, overrideCircuit } from './circuit.ts'
 import { patchCredentials } from './credentials.ts'
 import { changeCursor } from './cursor-change.ts'
@@ -16,6 +19,14 @@ import { overrideRateLimit, rateLimitView } from './rate-limit.ts'
 import { recordOutcome } from './recorded-outcome.ts'
 import { requestBuilder } from './request/builder.ts'
 import { forgetIdempotencyKey, idempotencyRecord } from './request/idempotency.ts'
+import { noteCredentialsGiven } from './token-keep-alive.ts'
+import { accessToken, refreshTokens, tokenExpiresSoon } from './tokens.ts'
+
+/**
+ * A handle may live as long as its process, and have a new token every hour; calls that still send one of the last but twenty have
+ * ended long ago.
+ */
+const MAX_REMEMBERED = 20
 
 /** The handle of an id. @throws IntegrationNotFound */
 export async function getIntegration(framework: Framework, id: number): Promise<Integration> {
@@ -28,17 +39,35 @@ export async function getIntegration(framework: Framework, id: number): Promise<
 export function integrationHandle(
   framework: Framework,
   row: IntegrationRow,
-  { observe }: { observe?: (request: RequestRecord) => void } = {},
+  {
+    observe,
+    unstored,
+  }: {
+    observe?: (request: RequestRecord) => void
+    /** Secrets that the work with this handle sends, and that are in no row: redacted as the stored ones are. */
+    unstored?: Credentials
+  } = {},
 ): Integration {
   const identity = { id: row.id, provider: row.provider, name: row.name }
-  let decrypted: Credentials | undefined
+  let known: Credentials | undefined
   const credentials = (): Credentials => {
-    decrypted ??= framework.encryption.decrypt(row.id, row.credentials)
-    return decrypted
+    known ??= framework.encryption.decrypt(row.id, row.credentials)
+    return known
   }
-  /** Given to the integration by way of this handle since its snapshot: what goes on with it may send them. */
+  /** That this handle has known or was given since its snapshot: what goes on with it may send them. */
   const given: Credentials[] = []
-  const secrets = (): Credentials => (given.length === 0 ? credentials() : { snapshot: credentials(), given })
+  /** The same object while nothing is added to it: what is secret in it is found once. */
+  let everKnown: Credentials | undefined
+  const secrets = (): Credentials => {
+    if (given.length === 0 && unstored === undefined) return credentials()
+    everKnown ??= { now: credentials(), given: [...given], unstored }
+    return everKnown
+  }
+  const remember = (one: Credentials): void => {
+    given.push(one)
+    if (given.length > MAX_REMEMBERED) given.shift()
+    everKnown = undefined
+  }
 
   const handle: Integration = {
     ...identity,
@@ -70,8 +99,10 @@ export function integrationHandle(
 
     credentialsArray: () => ({ ...credentials() }),
     async updateCredentials(patch, options) {
-      given.push(patch)
+      remember(patch)
       const keys = await patchCredentials(framework, row.id, patch, options)
+      await forgetAuthenticatedUser(framework, row.id)
+      await noteCredentialsGiven(framework, row.id, keys)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
     },
     async updateSyncCursor(value) {
@@ -89,12 +120,30 @@ export function integrationHandle(
       return [...found.values()][0] ?? null
     },
 
+    getAccessToken: () => accessToken(framework, holder),
+    tokenExpiresSoon: () => tokenExpiresSoon(framework, holder),
+    refreshTokenIfNeeded: () => refreshTokens(framework, holder),
+    authenticatedUser: (cacheFor) => authenticatedUser(framework, handle, cacheFor),
+    supportsAuthenticatedUser: () => supportsAuthenticatedUser(framework, handle),
+    forgetAuthenticatedUser: () => forgetAuthenticatedUser(framework, row.id),
+
     emit: (event) => framework.listeners.deliver(event),
     enable: () => enableIntegration(framework, row.id),
     disable: () => disableIntegration(framework, row.id),
     refresh: () => getIntegration(framework, row.id),
     toJSON: () => identity,
   }
-  const own = { integration: handle, credentials: secrets, observe }
+  const holder: TokenHolder = {
+    integration: handle,
+    credentials,
+    adopt(newest) {
+      const before = credentials()
+      if (isDeepStrictEqual(before, newest)) return
+      known = newest
+      remember(before)
+    },
+  }
+  registerSecrets(handle, secrets)
+  const own = { integration: handle, credentials: secrets, observe, tokens: holder }
   return handle
 }

@@ -10,10 +10,12 @@ import {
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { hasScheduledSync } from '../providers/provider.ts'
+import { forgetAuthenticatedUser } from './authenticated-user.ts'
 import { checkCredentials, checkMetadata, keysOf, patchedCredentials } from './credentials.ts'
 import { integrationHandle } from './integration.ts'
 import type { Owner } from './integration-owner.ts'
 import { checkOwner } from './integration-owner.ts'
+import { noteCredentialsGiven } from './token-keep-alive.ts'
 
 const MAX_NAME_LENGTH = 255
 /** Column `sync_interval_minutes` is a Postgres integer. */
@@ -102,8 +104,12 @@ export async function updateIntegrationRow(
   })
   if (row === null) throw new IntegrationNotFound(id)
   const integration = integrationHandle(framework, row)
-  if (patch.credentials !== undefined)
-    await listeners.emit('CredentialsUpdated', { integration, keys: keysOf(patch.credentials) })
+  if (patch.credentials !== undefined) {
+    await forgetAuthenticatedUser(framework, id)
+    const keys = keysOf(patch.credentials)
+    await noteCredentialsGiven(framework, id, keys)
+    await listeners.emit('CredentialsUpdated', { integration, keys })
+  }
   return integration
 }
 

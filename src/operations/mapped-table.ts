@@ -1,5 +1,5 @@
 /** Any Drizzle table of the host as a mapped model. */
-import { asc, eq, getTableName, gt, inArray } from 'drizzle-orm'
+import { and, asc, eq, getTableName, gt, inArray, isNotNull } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import { InvalidArgumentException } from '../core/errors.ts'
@@ -9,15 +9,20 @@ import type { MappedModel } from '../providers/mapped-model.ts'
 export interface MappedTableOptions {
   /** Stored in `internal_type`. Default: the table's name. */
   readonly type?: string
-  /** The key column's property. Default: the primary key. */
+  /** The key column's property; its values must be unique. Default: the primary key. */
   readonly key?: string
-  /** The column of when a row was made, shown for orphans. Default: `createdAt`, if there is one. */
+  /** The property of the column that says when a row was made, shown for orphans. Default: `createdAt`, if there is one. */
   readonly createdAt?: string
   /** The table's own database. Default: the framework's, so that a row and its mapping are written together. */
   readonly db?: Database
 }
 
-/** @throws InvalidArgumentException for a composite or missing key */
+/**
+ * Whether the table is read in one order and compared in it is Postgres' affair: `order by` and `>` of one column go by the
+ * same collation, whichever the database has.
+ *
+ * @throws InvalidArgumentException for a composite or missing key, one whose values are no texts and numbers, no such column
+ */
 export function mappedTable<Table extends PgTable>(
   table: Table,
   options: MappedTableOptions = {},
@@ -25,7 +30,7 @@ export function mappedTable<Table extends PgTable>(
   type Row = Table['$inferSelect']
   const { property, column } = keyOf(table, options.key)
   const type = options.type ?? getTableName(table)
-  const createdAt = (table as unknown as Record<string, PgColumn | undefined>)[options.createdAt ?? 'createdAt']
+  const createdAt = createdAtOf(table, options.createdAt)
   // Drizzle's builders are typed by the concrete table; here any table will do.
   const on = (tx: unknown): Database => options.db ?? (tx as Database)
   const anyTable = table as PgTable
@@ -59,22 +64,31 @@ export function mappedTable<Table extends PgTable>(
           .values(attributes as never)
           .returning(),
       ),
-    update: async (tx, id, attributes) =>
-      first(
+    update: async (tx, id, attributes) => {
+      const isRow = eq(column, keyValue(id))
+      const isChange = Object.values(attributes).some((value) => value !== undefined)
+      // Drizzle refuses an update that sets nothing.
+      if (!isChange) return first(await on(tx).select().from(anyTable).where(isRow))
+      return first(
         await on(tx)
           .update(anyTable)
           .set(attributes as never)
-          .where(eq(column, keyValue(id)))
+          .where(isRow)
           .returning(),
-      ),
+      )
+    },
     scan: async (tx, afterId, limit) => {
       const rows = await on(tx)
         .select({ id: column, ...(createdAt === undefined ? {} : { createdAt }) })
         .from(anyTable)
-        .where(afterId === null ? undefined : gt(column, keyValue(afterId)))
+        // A row without a key is mapped to nothing, and comes after all others.
+        .where(and(isNotNull(column), afterId === null ? undefined : gt(column, keyValue(afterId))))
         .orderBy(asc(column))
         .limit(limit)
-      return rows.map((row) => ({ id: String(row.id), createdAt: (row as { createdAt?: Date }).createdAt ?? null }))
+      return rows.map((row) => ({
+        id: String(row.id),
+        createdAt: momentOf((row as { createdAt?: unknown }).createdAt),
+      }))
     },
     ...(options.db === undefined
       ? {}
@@ -86,17 +100,46 @@ export function mappedTable<Table extends PgTable>(
   }
 }
 
+/** What comes back as it was by `String(value)`. Those of `customType()` are the host's own. */
+const KEY_TYPES: readonly string[] = ['string', 'number', 'bigint', 'custom']
+
 function keyOf(table: PgTable, property: string | undefined): { property: string; column: PgColumn } {
-  const { columns, name, primaryKeys } = getTableConfig(table)
-  const named = Object.entries(table as unknown as Record<string, unknown>).filter(([, value]) =>
-    columns.includes(value as PgColumn),
-  ) as [string, PgColumn][]
-  const found = named.filter(([key, column]) => (property === undefined ? column.primary : key === property))
+  const { name, primaryKeys } = getTableConfig(table)
+  const found = columnsOf(table).filter(([key, column]) => (property === undefined ? column.primary : key === property))
   const [only] = found
   if (only === undefined || found.length > 1 || (property === undefined && primaryKeys.length > 0))
     throw new InvalidArgumentException(
       'table',
       `"${name}" needs one key column (composite keys can't be mapped); name it by {key}`,
     )
-  return { property: only[0], column: only[1] }
+  const [key, column] = only
+  if (!KEY_TYPES.includes(column.dataType))
+    throw new InvalidArgumentException(
+      'table',
+      `the key of "${name}" must hold texts or numbers, "${key}" holds what Drizzle calls ${column.dataType}; a date column is a text with {mode: 'string'}`,
+    )
+  return { property: key, column }
+}
+
+function createdAtOf(table: PgTable, property: string | undefined): PgColumn | undefined {
+  const found = columnsOf(table).find(([key]) => key === (property ?? 'createdAt'))
+  if (found === undefined && property !== undefined)
+    throw new InvalidArgumentException('table', `"${getTableName(table)}" has no column "${property}" for {createdAt}`)
+  return found?.[1]
+}
+
+/** By the property that Drizzle's rows have them under. */
+function columnsOf(table: PgTable): [string, PgColumn][] {
+  const { columns } = getTableConfig(table)
+  return Object.entries(table as unknown as Record<string, unknown>).filter(([, value]) =>
+    columns.includes(value as PgColumn),
+  ) as [string, PgColumn][]
+}
+
+/** Of whatever mode the column is. Drizzle, too, reads a timestamp without an offset as UTC. */
+function momentOf(value: unknown): Date | null {
+  const hasOffset = /\d:\d.*(Z|[+-]\d\d(:?\d\d)?)$/i
+  const moment = typeof value === 'string' ? new Date(hasOffset.test(value) ? value : `${value}Z`) : value
+  // Postgres' infinity is no JS date.
+  return moment instanceof Date && !Number.isNaN(moment.getTime()) ? moment : null
 }

@@ -11,26 +11,60 @@ import { InvalidArgumentException, MappingAlreadyClaimed } from '../core/errors.
 import type { Database, Transaction } from '../db/client.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { MappingKey } from '../db/queries/mappings.ts'
-import { claimMapping, findMapping, findMappingOfModel, findMappings, pointMapping } from '../db/queries/mappings.ts'
+import {
+  claimMapping,
+  findMapping,
+  findMappingOfModel,
+  findMappings,
+  pointMapping,
+  repointMapping,
+} from '../db/queries/mappings.ts'
 import type { Framework } from '../framework.ts'
 import type { ExternalId } from '../providers/integration.ts'
 import type { MappedModel, ModelRef } from '../providers/mapped-model.ts'
 import { keepToTransactionsEnd, modelConnection, runInTransaction } from './transactions.ts'
 
 const MAX_EXTERNAL_ID_LENGTH = 500
+/** Columns `internal_type` and `internal_id`. */
+const MAX_MODEL_LENGTH = 255
+/** Ids that one statement is asked for: Postgres takes 65,535 parameters. */
+const IDS_OF_ONE_STATEMENT = 1_000
+/** Each loss needs a lock that ran out and somebody who was faster. */
+const MAX_TRIES = 3
 
 /** The external id as text, compared exactly ever after. @throws InvalidArgumentException */
 export function externalIdText(externalId: ExternalId): string {
-  if (typeof externalId === 'number' && !Number.isSafeInteger(externalId))
-    throw new InvalidArgumentException('externalId', `text or a whole number is allowed, ${externalId} was given`)
-  const text = String(externalId)
-  const length = [...text].length
-  if (length < 1 || length > MAX_EXTERNAL_ID_LENGTH || text.includes('\u0000'))
+  if (typeof externalId === 'number' ? !Number.isSafeInteger(externalId) : typeof externalId !== 'string')
     throw new InvalidArgumentException(
       'externalId',
-      `1 to ${MAX_EXTERNAL_ID_LENGTH} characters without U+0000 are allowed, ${length} were given`,
+      `text or a whole number is allowed, ${typeof externalId === 'number' ? externalId : kindOf(externalId)} was given`,
+    )
+  return storable('externalId', String(externalId), MAX_EXTERNAL_ID_LENGTH)
+}
+
+/** The reference, its texts such that the columns hold them. @throws InvalidArgumentException */
+function checkedModel({ type, id }: ModelRef): ModelRef {
+  return {
+    type: storable('model.type', type, MAX_MODEL_LENGTH),
+    id: storable('model.id', id, MAX_MODEL_LENGTH),
+  }
+}
+
+/** Postgres has no U+0000, and turns every half of a surrogate pair into the same character: two ids would be one. */
+function storable(argument: string, text: unknown, maxLength: number): string {
+  if (typeof text !== 'string')
+    throw new InvalidArgumentException(argument, `text is allowed, ${kindOf(text)} was given`)
+  const length = [...text].length
+  if (length < 1 || length > maxLength || text.includes('\u0000') || /\p{Surrogate}/u.test(text))
+    throw new InvalidArgumentException(
+      argument,
+      `1 to ${maxLength} characters without U+0000 and halves of surrogate pairs are allowed, ${length} were given`,
     )
   return text
+}
+
+function kindOf(value: unknown): string {
+  return value === null ? 'null' : typeof value
 }
 
 /** Maps an external id; the same model twice is fine. @throws MappingAlreadyClaimed, also when the holder is gone */
@@ -40,10 +74,15 @@ export async function mapExternalId(
   externalId: ExternalId,
   model: ModelRef,
 ): Promise<void> {
-  const key = keyOf(integrationId, externalId, model.type)
+  const { type, id } = checkedModel(model)
+  const key = keyOf(integrationId, externalId, type)
   const db = modelConnection(framework)
-  if (await claimMapping(db, framework.tables, key, model.id)) return
-  await refuseUnlessHolder(framework, db, key, model.id)
+  while (!(await claimMapping(db, framework.tables, key, id))) {
+    const holder = await findMapping(db, framework.tables, key)
+    if (holder?.internalId === id) return
+    // Null: whoever held it a moment ago is gone, so it is claimed again.
+    if (holder !== null) throw await claimed(framework, db, key, holder.internalId, id)
+  }
 }
 
 /** Points the external id at this model, whoever held it; the change is logged with both ids. */
@@ -53,17 +92,18 @@ export async function remapExternalId(
   externalId: ExternalId,
   model: ModelRef,
 ): Promise<void> {
-  const key = keyOf(integrationId, externalId, model.type)
+  const { type, id } = checkedModel(model)
+  const key = keyOf(integrationId, externalId, type)
   await runInTransaction(framework, async (tx) => {
-    const before = await pointMapping(tx, framework.tables, key, model.id)
-    if (before === model.id) return
+    const before = await pointMapping(tx, framework.tables, key, id)
+    if (before === id) return
     await insertLog(tx, framework.tables, {
       integrationId,
       operation: 'remap',
       direction: 'inbound',
       status: 'success',
       externalId: key.externalId.slice(0, 255),
-      metadata: { internal_type: key.internalType, from: before, to: model.id },
+      metadata: { internal_type: key.internalType, from: before, to: id },
     })
   })
 }
@@ -89,19 +129,14 @@ export async function upsertByExternalId<Row, Attributes>(
       typeof attributes === 'function'
         ? (attributes as (existing: Row | null) => Attributes | Promise<Attributes>)(existing)
         : attributes
-    return (
-      (await writeOnce(framework, key, model, valuesFor)) ??
-      // The claim was lost to somebody whose lock overlapped ours: theirs is there now, so this finds and updates it.
-      (await writeOnce(framework, key, model, valuesFor)) ??
-      Promise.reject(
-        new MappingAlreadyClaimed({
-          ...key,
-          claimedBy: 'another writer',
-          requestedBy: 'a new model',
-          holderExists: true,
-        }),
-      )
-    )
+    // A claim is lost to somebody whose lock overlapped ours: theirs is there now, so the next try finds and updates it.
+    for (let tries = 1; tries <= MAX_TRIES; tries++) {
+      const written = await writeOnce(framework, key, model, valuesFor)
+      if (written !== null) return written.row
+    }
+    const db = modelConnection(framework)
+    const holder = await findMapping(db, framework.tables, key)
+    throw await claimed(framework, db, key, holder?.internalId ?? null, 'a new model')
   })
 }
 
@@ -121,46 +156,54 @@ async function withModelLock<T>(
   return isKept ? work() : withLock(framework.cache, lock, options, work)
 }
 
-/** Null: somebody claimed the external id meanwhile, and our own new model was taken back. */
+/** Null: somebody claimed the external id meanwhile, and our own new model was taken back; or the old one was deleted. */
 async function writeOnce<Row, Attributes>(
   framework: Framework,
   key: MappingKey,
   model: MappedModel<Row, Attributes>,
   valuesFor: (existing: Row | null) => Promise<Attributes>,
-): Promise<Row | null> {
+): Promise<{ readonly row: Row } | null> {
+  const { tables } = framework
   try {
     // Known as open: a keyed write made by the model or the attributes would be forgotten by its rollback.
     return await runInTransaction(framework, async (tx) => {
-      const mapping = await findMapping(tx, framework.tables, key)
-      const existing = mapping === null ? null : await model.find(tx, mapping.internalId)
-      if (mapping !== null && existing !== null) return model.update(tx, mapping.internalId, await valuesFor(existing))
-      const created = await model.create(tx, await valuesFor(null))
-      const { id } = model.of(created)
-      if (mapping !== null) await pointMapping(tx, framework.tables, key, id)
-      else if (!(await claimMapping(tx, framework.tables, key, id))) {
-        await model.remove?.(id)
-        throw new ClaimLost()
+      const mapping = await findMapping(tx, tables, key)
+      const existing = mapping === null ? null : ((await model.find(tx, mapping.internalId)) ?? null)
+      if (mapping !== null && existing !== null) {
+        const updated = await model.update(tx, mapping.internalId, await valuesFor(existing))
+        const row = updated ?? (await model.find(tx, mapping.internalId)) ?? null
+        if (row === null) throw new RaceLost()
+        return { row }
       }
-      return created
+      const row = await model.create(tx, await valuesFor(null))
+      const { id } = checkedModel(model.of(row))
+      const isOurs =
+        mapping === null
+          ? await claimMapping(tx, tables, key, id)
+          : await repointMapping(tx, tables, key, mapping.internalId, id)
+      if (isOurs) return { row }
+      await model.remove?.(id)
+      throw new RaceLost()
     })
   } catch (error) {
-    if (error instanceof ClaimLost) return null
+    if (error instanceof RaceLost) return null
     throw error
   }
 }
 
 /** Rolls the transaction back; never leaves this file. */
-class ClaimLost extends Error {}
+class RaceLost extends Error {}
 
 export async function findExternalId(
   framework: Framework,
   integrationId: number,
   model: ModelRef,
 ): Promise<string | null> {
+  const { type, id } = checkedModel(model)
   const mapping = await findMappingOfModel(modelConnection(framework), framework.tables, {
     integrationId,
-    internalType: model.type,
-    internalId: model.id,
+    internalType: type,
+    internalId: id,
   })
   return mapping?.externalId ?? null
 }
@@ -172,33 +215,37 @@ export async function resolveMappings<Row, Attributes>(
   externalIds: readonly ExternalId[],
   model: MappedModel<Row, Attributes>,
 ): Promise<Map<string, Row | null>> {
-  const asked = externalIds.map(externalIdText)
+  const found = new Map<string, Row | null>(externalIds.map((externalId) => [externalIdText(externalId), null]))
   const db = modelConnection(framework)
-  const mappings = await findMappings(db, framework.tables, { integrationId, internalType: model.type }, [
-    ...new Set(asked),
-  ])
-  const rows = await model.findMany(
-    db,
-    mappings.map((mapping) => mapping.internalId),
-  )
-  const byId = new Map(rows.map((row) => [model.of(row).id, row]))
-  const byExternalId = new Map(mappings.map((mapping) => [mapping.externalId, byId.get(mapping.internalId) ?? null]))
-  return new Map(asked.map((id) => [id, byExternalId.get(id) ?? null]))
+  const asked = [...found.keys()]
+  for (let from = 0; from < asked.length; from += IDS_OF_ONE_STATEMENT) {
+    const ids = asked.slice(from, from + IDS_OF_ONE_STATEMENT)
+    const mappings = await findMappings(db, framework.tables, { integrationId, internalType: model.type }, ids)
+    const rows = await model.findMany(db, [...new Set(mappings.map(({ internalId }) => internalId))])
+    const byId = new Map(rows.map((row) => [model.of(row).id, row]))
+    for (const { externalId, internalId } of mappings) found.set(externalId, byId.get(internalId) ?? null)
+  }
+  return found
 }
 
-async function refuseUnlessHolder(
+/** @param holderId null: nobody any more */
+async function claimed(
   framework: Framework,
   db: Database | Transaction,
   key: MappingKey,
+  holderId: string | null,
   requestedBy: string,
-): Promise<void> {
-  const holder = await findMapping(db, framework.tables, key)
-  if (holder === null || holder.internalId === requestedBy) return
+): Promise<MappingAlreadyClaimed> {
   const model = framework.models.get(key.internalType)
-  const holderExists = model === undefined || (await model.find(db, holder.internalId)) !== null
-  throw new MappingAlreadyClaimed({ ...key, claimedBy: holder.internalId, requestedBy, holderExists })
+  const isThere = async (id: string) => model === undefined || ((await model.find(db, id)) ?? null) !== null
+  const holderExists = holderId !== null && (await isThere(holderId))
+  return new MappingAlreadyClaimed({ ...key, claimedBy: holderId ?? 'nobody', requestedBy, holderExists })
 }
 
 function keyOf(integrationId: number, externalId: ExternalId, internalType: string): MappingKey {
-  return { integrationId, externalId: externalIdText(externalId), internalType }
+  return {
+    integrationId,
+    externalId: externalIdText(externalId),
+    internalType: storable('model.type', internalType, MAX_MODEL_LENGTH),
+  }
 }

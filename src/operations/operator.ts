@@ -7,6 +7,7 @@ import type { NewestIntegrations } from '../db/queries/operator.ts'
 import { newestIntegrations } from '../db/queries/operator.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import { reauthMarks } from './reauth.ts'
 import type { SyncItemDetail } from './sync-item-list.ts'
 import { showSyncItem } from './sync-item-list.ts'
 import type { WebhookDetail } from './webhook-list.ts'
@@ -15,6 +16,8 @@ import { showWebhook } from './webhook-list.ts'
 /** Every column; of the credentials only the names of their keys, null when they can't be read. */
 export type IntegrationDetail = Omit<IntegrationRow, 'credentials'> & {
   readonly credentials: readonly string[] | null
+  /** A person has to authorize it anew. */
+  readonly reauthRequired: boolean
 }
 
 export interface IntegrationPage {
@@ -52,14 +55,15 @@ export function operatorView(framework: Framework): OperatorView {
     async page({ limit, ...filter }) {
       // One more than asked for tells whether there is another page.
       const rows = await newestIntegrations(db, tables, filter, limit + 1)
-      const data = rows.slice(0, limit).map((row) => detailOf(framework, row))
+      const data = await detailsOf(framework, rows.slice(0, limit))
       return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
     },
 
     async detail(id) {
       const row = await findIntegration(db, tables, id)
       if (row === null) throw new IntegrationNotFound(id)
-      return detailOf(framework, row)
+      const [detail] = await detailsOf(framework, [row])
+      return detail as IntegrationDetail
     },
 
     webhook: (id) => showWebhook(framework, id),
@@ -87,8 +91,16 @@ export function operatorView(framework: Framework): OperatorView {
   }
 }
 
-function detailOf({ encryption }: Framework, { credentials, ...row }: IntegrationRow): IntegrationDetail {
-  return { ...row, credentials: keysOf(() => encryption.decrypt(row.id, credentials)) }
+async function detailsOf(framework: Framework, rows: readonly IntegrationRow[]): Promise<IntegrationDetail[]> {
+  const marks = await reauthMarks(
+    framework,
+    rows.map((row) => row.id),
+  )
+  return rows.map(({ credentials, ...row }) => ({
+    ...row,
+    credentials: keysOf(() => framework.encryption.decrypt(row.id, credentials)),
+    reauthRequired: marks.has(row.id),
+  }))
 }
 
 /** A row whose credentials can't be read is listed all the same: docs/behaviour/credentials.md. */

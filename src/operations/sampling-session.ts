@@ -14,6 +14,7 @@ import type { SyncItemEvent } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
 import type { SyncSession } from '../providers/sync-session.ts'
 import { bookmarkPosition, listedItem, listedModel } from './listed-item.ts'
+import { Refusals } from './refusals.ts'
 
 /** Given to a listing that was asked to end, so that the rows of its requests are written. */
 const LAST_WORDS_MS = 1_000
@@ -45,6 +46,7 @@ export class SamplingSession implements SyncSession {
   readonly #options: SamplingOptions
   readonly #stop = new AbortController()
   readonly #seen = new Set<string>()
+  readonly #refusals = new Refusals((error) => this.stop(error))
   #dropped = 0
   #closed = false
 
@@ -106,7 +108,7 @@ export class SamplingSession implements SyncSession {
    * Runs the listing until it ends or enough items are there. Then it is asked to end, and not waited for long: a provider
    * may pass over the signal.
    *
-   * @throws what the listing throws, unless it was stopped before
+   * @throws what the listing throws, unless it was stopped before; what was refused without anybody's notice
    */
   async until(list: () => Promise<void>): Promise<void> {
     let fault: { readonly error: unknown } | null = null
@@ -124,6 +126,7 @@ export class SamplingSession implements SyncSession {
       enough.abort()
     }
     if (fault !== null) throw (fault as { readonly error: unknown }).error
+    this.#refusals.throwUnnoticed()
   }
 
   #take(item: NewSyncItem): void {
@@ -151,22 +154,23 @@ export class SamplingSession implements SyncSession {
     if (this.#closed) throw new SyncSessionClosed()
   }
 
-  /** A provider that does not await it must not bring the process down by its rejection. */
   #handled(work: () => void): Promise<void> {
-    const done = (async () => {
+    try {
       this.#mustBeOpen()
-      try {
-        work()
-      } catch (error) {
-        if (!this.isStopped)
-          this.#options.logger.warn(
-            { event: 'sync.item_refused', integration: this.integration.id, error: errorLine(error, 500) },
-            'the sample refused what the listing handed in, as a run would',
-          )
-        throw error
+      work()
+      return Promise.resolve()
+    } catch (error) {
+      if (!this.isStopped && !this.#closed) {
+        this.#options.logger.warn(
+          { event: 'sync.item_refused', integration: this.integration.id, error: errorLine(error, 500) },
+          'the sample refused what the listing handed in, as a run would',
+        )
+        return this.#refusals.refuse(error)
       }
-    })()
-    done.catch(() => {})
-    return done
+      // Too late: a provider that does not await it must not bring the process down by its rejection.
+      const refused = Promise.reject(error)
+      refused.catch(() => {})
+      return refused
+    }
   }
 }

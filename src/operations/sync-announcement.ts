@@ -1,39 +1,52 @@
 /** Tells the listeners how a run ended. Rule: docs/behaviour/sync-cursor.md, "Announcement". */
-import type { Json } from '../core/json.ts'
 import type { RunStatus } from '../core/sync-run.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
-import { claimAnnouncement, findLog, noteAnnouncement } from '../db/queries/logs.ts'
+import { findLog, noteAnnouncement } from '../db/queries/logs.ts'
 import { itemsById } from '../db/queries/sync-ends.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { AnnouncementLease } from './announcement-lease.ts'
+import { leaseAnnouncement } from './announcement-lease.ts'
 import { getIntegration } from './integration.ts'
 import { itemRecord } from './sync-items.ts'
 import type { RunIds } from './sync-run-ids.ts'
 
-/** Whoever began to announce a run and died keeps the others from it for so long. */
-const LEASE_SECONDS = 15
 /** Rows read at once. */
 const STUCK_PAGE = 500
 
 /**
  * Tells `SyncStalenessRecovered` if the run ended it, `SyncItemStuck` for each stuck item, then `SyncCompleted`, and notes
- * it in the run's log. At least once: a process may die between telling and noting. Two at the same moment tell it once.
+ * it in the run's log. At least once: a process may die between telling and noting. Two at the same moment tell it once,
+ * however long the listeners take.
  *
- * @returns `elsewhere`: somebody has just begun to announce it. `nothing`: it was announced before, or there is nothing to
- *   tell: the run is not over, was cancelled, its listing failed, or it is a backfill's
+ * @returns `elsewhere`: another process announces it. `nothing`: it was announced before, or there is nothing to tell: the
+ *   run is not over, was cancelled, its listing failed, or it is a backfill's
  */
 export async function announceRun(
   framework: Framework,
   { syncLogId }: RunIds,
 ): Promise<'announced' | 'elsewhere' | 'nothing'> {
-  const { db, tables, listeners } = framework
-  const log = await claimAnnouncement(db, tables, syncLogId, LEASE_SECONDS)
-  if (log === null) return (await isAnnouncedElsewhere(framework, syncLogId)) ? 'elsewhere' : 'nothing'
-  const integration = await getIntegration(framework, log.integrationId)
-  const metadata = log.metadata as RunMetadata
+  const lease = await leaseAnnouncement(framework, syncLogId)
+  if (lease === null) return (await isAnnouncedElsewhere(framework, syncLogId)) ? 'elsewhere' : 'nothing'
+  try {
+    await tell(framework, lease)
+  } finally {
+    await lease.end()
+  }
+  // Whoever has it now notes it.
+  if (lease.isLost()) return 'elsewhere'
+  await noteAnnouncement(framework.db, framework.tables, syncLogId, framework.clock.now())
+  return 'announced'
+}
+
+async function tell(framework: Framework, lease: AnnouncementLease): Promise<void> {
+  const { listeners } = framework
+  const integration = await getIntegration(framework, lease.log.integrationId)
+  const metadata = lease.log.metadata as RunMetadata
   if (metadata.staleness_recovered === true) await listeners.emit('SyncStalenessRecovered', { integration })
-  await tellStuckItems(framework, integration, metadata.stuck)
-  const status = log.status as RunStatus
+  await tellStuckItems(framework, lease, integration, metadata)
+  if (lease.isLost()) return
+  const status = lease.log.status as RunStatus
   await listeners.emit('SyncCompleted', {
     integration,
     result: {
@@ -45,21 +58,26 @@ export async function announceRun(
       cursor: metadata.cursor_after ?? null,
     },
   })
-  await noteAnnouncement(db, tables, syncLogId, framework.clock.now())
-  return 'announced'
 }
 
 async function tellStuckItems(
-  { db, tables, listeners }: Framework,
+  { db, tables, listeners, logger }: Framework,
+  lease: AnnouncementLease,
   integration: Integration,
-  noted: Json | undefined,
+  { stuck: noted, stuck_untold: untold }: RunMetadata,
 ): Promise<void> {
   const stuck = (noted ?? []) as readonly { readonly item_id: number; readonly runs: number }[]
+  if (untold !== undefined)
+    logger.warn(
+      { event: 'sync.stuck_untold', integration: integration.id, run: lease.log.id, told: stuck.length, untold },
+      'more items of a sync run are stuck than one run tells of',
+    )
   for (let from = 0; from < stuck.length; from += STUCK_PAGE) {
     const page = stuck.slice(from, from + STUCK_PAGE)
     const ids = page.map(({ item_id }) => item_id)
     const rows = await itemsById(db, tables, ids)
     for (const { item_id, runs } of page) {
+      if (lease.isLost()) return
       const row = rows.get(item_id)
       if (row !== undefined)
         await listeners.emit('SyncItemStuck', {

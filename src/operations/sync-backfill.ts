@@ -5,6 +5,7 @@ import type { BackfillInput } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import { hasBackfill, requireContract } from '../providers/provider.ts'
+import { requireActive } from './active-integration.ts'
 
 const Moment = z.iso.datetime({ offset: true })
 const DAY_MS = 86_400_000
@@ -14,8 +15,8 @@ const MAX_DAYS = 3_660
 /**
  * Starts the one backfill that an integration can have at a time; one that lives already goes on with its own window.
  *
- * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable; InvalidArgumentException for a
- *   bad window, and when the integration is switched off
+ * @throws IntegrationNotFound, IntegrationInactive, UnknownProvider, UnsupportedByProvider, BackendUnreachable;
+ *   InvalidArgumentException for a bad window
  */
 export async function startBackfill(
   framework: Framework,
@@ -25,11 +26,7 @@ export async function startBackfill(
   const row = await findIntegration(db, tables, integrationId)
   if (row === null) throw new IntegrationNotFound(integrationId)
   requireContract(row.provider, providers.get(row.provider), hasBackfill, 'HasBackfill')
-  if (!row.isActive || row.healthStatus === 'disabled')
-    throw new InvalidArgumentException(
-      'integration',
-      `an active one is needed, ${integrationId} is ${row.healthStatus === 'disabled' ? 'disabled by its health' : 'switched off'}; enable it first`,
-    )
+  requireActive(row)
   return workflows.startBackfill({ integrationId, ...checkedWindow(from, to) }, row.provider)
 }
 

@@ -35,12 +35,7 @@ export async function failRun(framework: Framework, run: RunIds, reason: string)
  */
 export async function cancelRun(framework: Framework, run: RunIds): Promise<boolean> {
   return endOpenRun(framework, run, async (tx, row, log) => {
-    await deletePendingItems(tx, framework.tables, log.id)
-    const failed = await failHeldItems(tx, framework.tables, log.id, 'cancelled')
-    // What a batch that was ending has handed back between these two statements.
-    await deletePendingItems(tx, framework.tables, log.id)
-    // Void: with rows deleted, the rest says nothing about what was listed.
-    await mergeLogMetadata(tx, framework.tables, log.id, { enumerated: false })
+    const failed = await letGoOfItems(framework, tx, log, 'cancelled')
     await updateLog(tx, framework.tables, log.id, {
       status: 'cancelled',
       durationMs: ageOf(framework, log),
@@ -48,6 +43,45 @@ export async function cancelRun(framework: Framework, run: RunIds): Promise<bool
     })
     if (log.operation === 'sync') await planNext(framework, tx, row, 'cancelled')
   })
+}
+
+/**
+ * The slice of a backfill whose workflow is gone: what had not started goes, what waits or is still held is `failed` with
+ * the error `abandoned`. Its items hold no cursor. Once only.
+ *
+ * @param retried items that a retry by hand has: they are its own
+ */
+export async function abandonSlice(
+  framework: Framework,
+  run: RunIds,
+  reason: string,
+  retried: readonly number[],
+): Promise<boolean> {
+  return endOpenRun(framework, run, async (tx, _, log) => {
+    await letGoOfItems(framework, tx, log, 'abandoned', retried)
+    await updateLog(tx, framework.tables, log.id, {
+      status: 'failed',
+      error: reason.slice(0, MAX_ERROR_LENGTH),
+      durationMs: ageOf(framework, log),
+    })
+  })
+}
+
+/** @returns how many had begun, and are failed now */
+async function letGoOfItems(
+  { tables }: Framework,
+  tx: Transaction,
+  { id }: LogRow,
+  error: string,
+  but: readonly number[] = [],
+): Promise<number> {
+  await deletePendingItems(tx, tables, id)
+  const failed = await failHeldItems(tx, tables, id, error, but)
+  // What a batch that was ending has handed back between these two statements.
+  await deletePendingItems(tx, tables, id)
+  // Void: with rows deleted, the rest says nothing about what was listed.
+  await mergeLogMetadata(tx, tables, id, { enumerated: false })
+  return failed
 }
 
 /** @returns false when somebody else has ended it already, or it is gone */

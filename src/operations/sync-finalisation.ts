@@ -13,7 +13,7 @@ import type { Transaction } from '../db/client.ts'
 import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { endRunLog, lockLog, mergeLogMetadata } from '../db/queries/logs.ts'
-import type { ItemCounts } from '../db/queries/sync-ends.ts'
+import type { ItemCounts, StuckItem } from '../db/queries/sync-ends.ts'
 import { countItems, finishedCheckpoints, isCursorHeld, stuckItems, waitingItems } from '../db/queries/sync-ends.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -22,6 +22,8 @@ import { planNext } from './sync-next-run.ts'
 import type { RunIds } from './sync-run-ids.ts'
 
 const CHECKPOINT_PAGE = 5_000
+/** The log's row holds so many, and so many events are told of one run: more of them say nothing new. */
+const MAX_STUCK = 1_000
 /** As many rows as a run's list of waiting items holds. */
 const MAX_WAITING = 1_000
 const MAX_ERROR_LENGTH = 1_000
@@ -112,13 +114,25 @@ async function finaliseOpen(
       failure_count: counts.failed,
       skipped_count: counts.skipped,
       ...(isOrdinary ? { cursor_after: cursor } : {}),
-      ...(stuck.length === 0 ? {} : { stuck: stuck.map(({ itemId, runs }) => ({ item_id: itemId, runs })) }),
+      ...(stuck.length === 0 ? {} : stuckMetadata(stuck)),
       ...(isOrdinary && isClean && row.syncStaleAlertedAt !== null ? { staleness_recovered: true } : {}),
     },
   })
   if (isOrdinary) await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
   const result = finalised(status, log, counts)
   return { result, cursor, isFinalisedNow: true, cursorMoved: advanced !== null }
+}
+
+/** Beyond the limit those go first that have been told of the most often. */
+function stuckMetadata(stuck: readonly StuckItem[]): Record<string, Json> {
+  const told = [...stuck]
+    .sort((a, b) => a.runs - b.runs || a.itemId - b.itemId)
+    .slice(0, MAX_STUCK)
+    .sort((a, b) => a.itemId - b.itemId)
+  return {
+    stuck: told.map(({ itemId, runs }) => ({ item_id: itemId, runs })),
+    ...(stuck.length > told.length ? { stuck_untold: stuck.length - told.length } : {}),
+  }
 }
 
 /** Status, counts, times and events are those of its end; only the cursor may be due now. */

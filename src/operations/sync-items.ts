@@ -64,12 +64,14 @@ export async function runSyncItem(
   }
   const attempt = work.retry?.attempt ?? row.attempts
   const maxAttempts = row.attempts - attempt + policy.tries
-  let secrets: readonly string[] = []
+  let secrets: () => readonly string[] = () => []
   let error: unknown
   let outcome: ItemOutcome = { kind: 'succeeded' }
   try {
     if (integration === null) throw new Error('the integration is gone')
-    secrets = integration.secrets()
+    integration.secrets()
+    // Asked again after the listeners: they may have brought a new token.
+    secrets = () => integration.secrets()
     const event = readEvent(framework, row, integration.handle)
     await withTimeLimit(
       sync.item_timeout,
@@ -93,7 +95,7 @@ export async function runSyncItem(
   } catch (thrown) {
     error = thrown
     const isGivenUp = work.enough.aborted && thrown === work.enough.reason
-    outcome = isGivenUp ? { kind: 'interrupted' } : outcomeOf(thrown, secrets)
+    outcome = isGivenUp ? { kind: 'interrupted' } : outcomeOf(thrown, secrets())
   }
   const step = nextStep(outcome, attempt, ageSeconds(), policy)
   const durationMs = Math.round(performance.now() - startedAt)

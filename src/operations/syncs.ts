@@ -1,27 +1,22 @@
 /** Running, holding and ending syncs by hand. Rule: docs/behaviour/sync-scheduling.md, "By hand". */
-import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import { IntegrationNotFound } from '../core/errors.ts'
 import type { SyncProgress } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { hasScheduledSync, requireContract } from '../providers/provider.ts'
+import { requireActive } from './active-integration.ts'
 import { endLivingRun } from './end-living-run.ts'
 
 /**
  * Starts a run now, due or not. One that is running already goes on; one that has just noted its end may still be telling
  * its listeners, and counts as running until then.
  *
- * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider; InvalidArgumentException when it is switched off
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, IntegrationInactive
  */
 export async function startSyncNow(framework: Framework, id: number): Promise<'started' | 'already running'> {
   const row = await rowOf(framework, id)
-  if (row.healthStatus === 'disabled')
-    throw new InvalidArgumentException(
-      'integration',
-      `an active one is needed, the health of ${id} is disabled; enable it first`,
-    )
-  if (!row.isActive)
-    throw new InvalidArgumentException('integration', `an active one is needed, ${id} is switched off; enable it first`)
+  requireActive(row)
   requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
   return framework.workflows.startSync(id, row.provider)
 }

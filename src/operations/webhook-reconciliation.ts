@@ -4,7 +4,12 @@
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
 import { z } from 'zod'
-import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } from '../core/errors.ts'
+import {
+  IntegrationInactive,
+  IntegrationNotFound,
+  InvalidArgumentException,
+  isIntegrationsError,
+} from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import type { ReconciliationWindow } from '../core/reconciliation-window.ts'
 import { reconciliationWindow, settledBefore } from '../core/reconciliation-window.ts'
@@ -66,8 +71,8 @@ export async function reconcileNow(
 /**
  * The integration that is asked for, or every active one whose provider can.
  *
- * @throws InvalidArgumentException for a time that is none or too late, and for an integration that is switched off;
- *   IntegrationNotFound, UnknownProvider, UnsupportedByProvider
+ * @throws InvalidArgumentException for a time that is none or too late; IntegrationNotFound, IntegrationInactive,
+ *   UnknownProvider, UnsupportedByProvider
  */
 export async function reconcilableIntegrations(
   framework: Framework,
@@ -234,7 +239,7 @@ async function writeDown(
     logger.warn({ ...fields, error: ending.error }, 'a reconciliation failed; a run from the same beginning asks again')
 }
 
-/** @throws InvalidArgumentException when it is switched off; IntegrationNotFound, UnknownProvider, UnsupportedByProvider */
+/** @throws IntegrationNotFound, IntegrationInactive, UnknownProvider, UnsupportedByProvider */
 export async function reconcilable(framework: Framework, id: number): Promise<Reconcilable> {
   const row = await findIntegration(framework.db, framework.tables, id)
   if (row === null) throw new IntegrationNotFound(id)
@@ -244,8 +249,7 @@ export async function reconcilable(framework: Framework, id: number): Promise<Re
     reconcilesWebhooks,
     'ReconcilesWebhooks',
   )
-  if (!row.isActive)
-    throw new InvalidArgumentException('integration', `an active one is needed, ${id} is switched off; enable it first`)
+  if (!row.isActive) throw new IntegrationInactive(id, row.healthStatus === 'disabled' ? 'its health' : 'an operator')
   return { integration: integrationHandle(framework, row), provider }
 }
 

@@ -46,21 +46,23 @@ export async function runWebhook(
     error: outcome.status === 'failed' ? outcome.error : null,
     result: outcome.status === 'processed' ? outcome.result : null,
   })
-  let secrets: readonly string[] = []
+  let secrets: () => readonly string[] = () => []
   try {
     const refusal = refusalOf(framework, integration?.row ?? null)
     if (integration === null || refusal !== null) return end({ status: 'failed', error: refusal ?? 'gone' })
-    secrets = integration.secrets()
+    integration.secrets()
+    // Asked again after the handler: it may have brought a new token.
+    secrets = () => integration.secrets()
     const limit = framework.config.webhook.handler_timeout
     const result = await withTimeLimit(
       limit,
       () => new HandlerTimedOut(limit),
       (signal) => dispatch(framework, row, integration, { signal, handled }),
     )
-    return end({ status: 'processed', result: storedResult(result, secrets) })
+    return end({ status: 'processed', result: storedResult(result, secrets()) })
   } catch (error) {
     if (error instanceof HandlerNotReached) return null
-    return end({ status: 'failed', error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH) })
+    return end({ status: 'failed', error: redactedErrorLine(error, secrets(), MAX_ERROR_LENGTH) })
   }
 }
 

@@ -9,6 +9,7 @@ import type { FailureClass } from '../core/failure-class.ts'
 import type { HealthStatus } from '../core/health.ts'
 import type { Json } from '../core/json.ts'
 import type { RateLimit } from '../core/rate-limit.ts'
+import type { AuthenticatedUser } from './authenticated-user.ts'
 import type { ProviderEvent } from './events.ts'
 import type { MappedModel, ModelRef } from './mapped-model.ts'
 
@@ -187,8 +188,33 @@ export interface Integration {
   /** The operator's way out: the key may be used again. False when there was none. */
   forgetIdempotencyKey(key: string): Promise<boolean>
 
-  /** The decrypted credentials of this snapshot. @throws CredentialsUnreadable */
+  /**
+   * The decrypted credentials of this snapshot, with the tokens that came by way of this handle since: a call that is made
+   * again after a refresh finds the new ones. @throws CredentialsUnreadable
+   */
   credentialsArray(): Credentials
+  /**
+   * An access token that is good for a while: refreshed first when it expires within the provider's `refreshThreshold()`,
+   * once however many ask. Null: there is none.
+   *
+   * @throws ReauthRequiredException; else what the refresh threw, when the present token is over
+   */
+  getAccessToken(): Promise<string | null>
+  /** Whether this snapshot's token expires within `refreshThreshold()`. No expiry: never. */
+  tokenExpiresSoon(): boolean
+  /** Refreshes if `tokenExpiresSoon()` of the stored one. True: this handle has a newer token than before. */
+  refreshTokenIfNeeded(): Promise<boolean>
+
+  /**
+   * Who the credentials belong to, as the provider says.
+   *
+   * @param cacheFor whole seconds of at least 1; without it the provider is asked, and nothing is kept
+   * @throws UnsupportedByProvider, InvalidArgumentException
+   */
+  authenticatedUser(cacheFor?: number): Promise<AuthenticatedUser>
+  supportsAuthenticatedUser(): boolean
+  /** Drops what `authenticatedUser()` has kept. */
+  forgetAuthenticatedUser(): Promise<void>
   /** Merges the patch into the stored credentials (null removes a key), or replaces them. */
   updateCredentials(patch: Credentials, options?: { replace?: boolean }): Promise<void>
   /** Sets the cursor. A run that began before it never touches the cursor again. */

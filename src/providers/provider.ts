@@ -7,21 +7,13 @@ import { UnsupportedByProvider } from '../core/errors.ts'
 import type { FailureClass } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
 import type { RateLimit } from '../core/rate-limit.ts'
+import type { AuthenticatedUser } from './authenticated-user.ts'
 import type { SyncItemEventClass } from './events.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncSession } from './sync-session.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
 type Maybe<T> = T | Promise<T>
-
-/** Who the credentials belong to, as the provider says. */
-export interface AuthenticatedUser {
-  readonly id: string
-  readonly name: string | null
-  readonly email: string | null
-  readonly username: string | null
-  readonly raw?: Json
-}
 
 /** What every provider is. All members are optional: a bare object can be a provider. */
 export interface IntegrationProvider {
@@ -53,7 +45,7 @@ export interface HasOAuth2 extends IntegrationProvider {
   revokeToken(integration: Integration): Promise<void>
   /** Seconds before expiry at which a token is refreshed. */
   refreshThreshold(): number
-  readonly pkce?: 'S256'
+  readonly pkce?: 'S256' | undefined
   /** RFC 9207: compared with the callback's `iss`. */
   readonly issuer?: string
   /** Seconds that a refresh token may lie unused; null: for ever. */

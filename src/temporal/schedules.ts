@@ -13,6 +13,8 @@ const MINUTE_SECONDS = 60
 export interface ScheduleNeeds {
   /** Whether a provider is registered that can list what never arrived. */
   canReconcile(): boolean
+  /** Whether a provider is registered whose tokens are refreshed. */
+  canRefreshTokens(): boolean
 }
 
 interface Timetable {
@@ -27,7 +29,7 @@ interface Timetable {
 }
 
 /** Every Schedule that this release knows, wanted or not. */
-function timetable(config: Config, { canReconcile }: ScheduleNeeds): Timetable[] {
+function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleNeeds): Timetable[] {
   const prefix = config.cache_prefix
   return [
     {
@@ -47,6 +49,15 @@ function timetable(config: Config, { canReconcile }: ScheduleNeeds): Timetable[]
       taskQueue: taskQueue(prefix, config.webhook.queue),
       args: [],
       isWanted: true,
+    },
+    {
+      name: 'refresh-tokens',
+      workflow: WORKFLOW.refreshTokens,
+      workflowId: workflowId.refreshTokens(prefix),
+      everySeconds: 10 * MINUTE_SECONDS,
+      taskQueue: taskQueue(prefix, config.sync.queue),
+      args: [],
+      isWanted: canRefreshTokens(),
     },
     {
       name: 'reconcile',

@@ -5,6 +5,7 @@ import { BackendUnreachable } from '../core/errors.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
 import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
+import type { RefreshTokensResult } from '../core/token-jobs.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
@@ -47,6 +48,7 @@ export function temporalStarters(
   const syncHandle = (integrationId: number) =>
     client().workflow.getHandle(workflowId.syncIntegration(prefix, integrationId))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
+  const syncQueue = taskQueue(prefix, config.sync.queue)
   const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
   const inboxes = new WakeUps({
     async send(integrationId, signal) {
@@ -89,6 +91,14 @@ export function temporalStarters(
       args: [input],
     })
 
+  /** Whoever comes later waits for the run that there is: it takes up all that is due. */
+  const joined = async <R>(workflow: string, id: string, queue: string, ...args: unknown[]): Promise<R> => {
+    const asked = client()
+    const options = { workflowId: id, taskQueue: queue, args, workflowIdConflictPolicy: 'USE_EXISTING' } as const
+    const start = () => asked.workflow.start<(...args: unknown[]) => Promise<R>>(workflow, options)
+    return resultOf(asked, await answered(asked, start))
+  }
+
   return {
     wakeInbox: (integrationId) => inboxes.wake(integrationId),
 
@@ -121,18 +131,8 @@ export function temporalStarters(
       return job === null ? 'already running' : resultOf(client(), job)
     },
 
-    async runRecovery() {
-      const asked = client()
-      const run = await answered(asked, () =>
-        asked.workflow.start<() => Promise<RecoverWebhooksResult>>(WORKFLOW.recoverWebhooks, {
-          workflowId: workflowId.recoverWebhooks(prefix),
-          taskQueue: webhookQueue,
-          // Whoever comes later waits for the run that there is: it takes up all that is due.
-          workflowIdConflictPolicy: 'USE_EXISTING',
-        }),
-      )
-      return resultOf(asked, run)
-    },
+    runRecovery: () =>
+      joined<RecoverWebhooksResult>(WORKFLOW.recoverWebhooks, workflowId.recoverWebhooks(prefix), webhookQueue),
 
     async runReconciliation(input) {
       const run = await startOnce<(input: ReconcileWebhooksInput) => Promise<ReconcileWebhooksResult>>(
@@ -143,17 +143,15 @@ export function temporalStarters(
       return run === null ? 'already running' : resultOf(client(), run)
     },
 
-    async runDispatch() {
-      const asked = client()
-      const run = await answered(asked, () =>
-        asked.workflow.start<() => Promise<DispatchResult>>(WORKFLOW.dispatchSyncs, {
-          workflowId: workflowId.dispatchSyncs(prefix),
-          taskQueue: taskQueue(prefix, config.sync.queue),
-          workflowIdConflictPolicy: 'USE_EXISTING',
-        }),
-      )
-      return resultOf(asked, run)
-    },
+    runDispatch: () => joined<DispatchResult>(WORKFLOW.dispatchSyncs, workflowId.dispatchSyncs(prefix), syncQueue),
+
+    runTokenRefresh: (input) =>
+      joined<RefreshTokensResult>(
+        WORKFLOW.refreshTokens,
+        workflowId.refreshTokens(prefix, input.integrationId),
+        syncQueue,
+        input,
+      ),
 
     async pauseSync(integrationId, provider) {
       const asked = client()

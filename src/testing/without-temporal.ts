@@ -50,6 +50,7 @@ export function recordingStarters(
     runRecovery: () => needsServer('recovery'),
     runReconciliation: () => needsServer('reconciliation'),
     runDispatch: () => needsServer('a dispatch'),
+    runTokenRefresh: () => needsServer('the refresh of tokens'),
     pauseSync: () => needsServer('a pause'),
     resumeSync: () => needsServer('the end of a pause'),
     syncProgress: async () => null,

@@ -53,6 +53,14 @@ export const batch: ActivityOptions = {
   cancellationType,
 }
 
+/** A pass over all integrations, each of which has a time limit of its own. */
+export const pass: ActivityOptions = {
+  startToCloseTimeout: '2 hours',
+  heartbeatTimeout: HEARTBEAT_TIMEOUT,
+  retry: RETRY,
+  cancellationType,
+}
+
 /** The fast lane runs inside the workflow's task: few rows, tried in place while the database is away for a moment. */
 export const fastBatch: LocalActivityOptions = {
   startToCloseTimeout: '2 hours',

@@ -19,6 +19,8 @@ export const WORKFLOW = {
   listFailedItems: 'listFailedItems',
   skipSyncItem: 'skipSyncItem',
   advanceCursor: 'advanceCursor',
+  refreshTokens: 'refreshTokens',
+  findOrphans: 'findOrphans',
 } as const
 
 /** Ids begin with the deployment's `cache_prefix`, so that several can share a namespace. */
@@ -31,6 +33,10 @@ export const workflowId = {
   processWebhook: (prefix: string, webhookId: number) => `${prefix}:webhook:${webhookId}`,
   recoverWebhooks: (prefix: string) => `${prefix}:recover-webhooks`,
   reconcileWebhooks: (prefix: string) => `${prefix}:reconcile-webhooks`,
+  /** @param integrationId of a refresh of this one only */
+  refreshTokens: (prefix: string, integrationId?: number) =>
+    `${prefix}:refresh-tokens${integrationId === undefined ? '' : `:${integrationId}`}`,
+  findOrphans: (prefix: string) => `${prefix}:find-orphans`,
   /** @param replayAttempt the attempt that began the last replay: each replay is a start of its own */
   webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
     `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,

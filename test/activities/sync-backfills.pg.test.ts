@@ -9,7 +9,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { syncProvider, TOKEN } from '../support/providers.ts'
-import { logOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
+import { itemsOf, logOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
 
 const DAY = { from: '2031-01-01T00:00:00.000Z', to: '2031-01-02T00:00:00.000Z' }
 const NEXT_DAY = { from: '2031-01-02T00:00:00.000Z', to: '2031-01-03T00:00:00.000Z' }
@@ -104,6 +104,63 @@ describe('opening a slice of a backfill', () => {
       reason: expect.stringContaining(reason),
     })
     expect(await logsOf(test, id, 'backfill')).toEqual([])
+  })
+})
+
+describe('what a terminated backfill left open', () => {
+  const open = (runId: string, window = DAY) =>
+    test.activities.openBackfillSlice({ integrationId: integration.id, runId, ...window })
+
+  it('is ended by the next one: the log failed, what had not started gone, what had begun failed', async () => {
+    const dead = await open('dead')
+    if (dead.kind !== 'open') throw new Error('not opened')
+    const run = { id: dead.syncLogId, integrationId: integration.id }
+    await test.sql`update integration_logs set metadata = metadata || '{"enumerated": true}'::jsonb where id = ${run.id}`
+    const done = await makeItem(test, run, { status: 'success', externalId: 'done' })
+    await makeItem(test, run, { externalId: 'pending' })
+    const waits = await makeItem(test, run, { status: 'processing', attempts: 1, externalId: 'waits' })
+    const held = await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'dead:1', externalId: 'held' })
+    const own = await makeItem(test, run, { status: 'processing', attempts: 4, claim: 'retry-1:1', externalId: 'own' })
+    test.starts.runningItems.add(own.id)
+    const linesBefore = test.lines.length
+
+    const next = await open('next', NEXT_DAY)
+    expect(await open('next', NEXT_DAY)).toEqual(next)
+
+    expect((await itemsOf(test, run.id)).map(({ id, status, error, claim }) => [id, status, error, claim])).toEqual([
+      [done.id, 'success', null, null],
+      [waits.id, 'failed', 'abandoned', null],
+      [held.id, 'failed', 'abandoned', null],
+      [own.id, 'processing', null, 'retry-1:1'],
+    ])
+    expect(await logOf(test, run.id)).toMatchObject({
+      status: 'failed',
+      error: 'the workflow of the backfill ended before this slice was done',
+      durationMs: expect.any(Number),
+      metadata: { enumerated: false },
+    })
+    const told = test.lines.slice(linesBefore).filter(({ fields }) => fields.event === 'backfill.abandoned')
+    expect(told.map(({ level, fields }) => [level, fields.run])).toEqual([['warn', run.id]])
+    expect((await logsOf(test, integration.id, 'backfill')).map(({ status }) => status)).toEqual([
+      'failed',
+      'processing',
+    ])
+  })
+
+  it('is no slice of the same backfill, no ended one, no ordinary run, and nothing of another integration', async () => {
+    const other = await makeIntegration(test, 'acme')
+    await test.activities.openBackfillSlice({ integrationId: other.id, runId: 'of another', ...DAY })
+    await open('mine')
+    const ordinary = await makeRun(test, integration.id)
+    await makeRun(test, integration.id, { run_id: 'ended' }, { operation: 'backfill', status: 'success' })
+    await open('mine', NEXT_DAY)
+    expect((await logsOf(test, integration.id, 'backfill')).map(({ status }) => status)).toEqual([
+      'processing',
+      'success',
+      'processing',
+    ])
+    expect((await logsOf(test, other.id, 'backfill')).map(({ status }) => status)).toEqual(['processing'])
+    expect((await logOf(test, ordinary.id)).status).toBe('processing')
   })
 })
 

@@ -314,6 +314,80 @@ describe('starting', () => {
     expect(test.starts.syncs).toEqual(made.slice(0, 1_000))
   })
 
+  it('reaches those behind three thousand that have a run already, and waits for none of these', async () => {
+    const last = await manyDue(1)
+    const before = await test.sql<{ id: string }[]>`
+      insert into integrations (provider, name, credentials, next_sync_at)
+      select 'acme', 'runs', 'sealed', case when n % 3 > 0 then now() - make_interval(days => n % 7 + 2) end
+      from generate_series(1, 3100) n
+      returning id`
+    for (const { id } of before) test.starts.running.add(Number(id))
+    // Whoever sleeps is woken by the answer to the question before, or never.
+    let asleep = 0
+    const pace: Pace = {
+      now: () => 0,
+      sleep: () => {
+        asleep += 1
+        return new Promise(() => {})
+      },
+    }
+    expect(await startDue(pace)).toEqual({ due: 3_101, started: 1, alreadyRunning: 3_100 })
+    expect(test.starts.syncs.slice(-1)).toEqual(last)
+    expect(new Set(test.starts.syncs).size).toBe(3_101)
+    expect(asleep).toBeLessThanOrEqual(3_101)
+  })
+
+  it('is done for three thousand at most; those that have a run are none of them', async () => {
+    const running = (await manyDue(4)).slice(0, 2)
+    for (const id of running) test.starts.running.add(id)
+    await test.sql`
+      insert into integrations (provider, name, credentials, next_sync_at)
+      select 'acme', 'due', 'sealed', now() - interval '1 minute' from generate_series(1, 3100) n`
+    expect(await startDue()).toMatchObject({ started: 3_000, alreadyRunning: 2 })
+    expect(new Set(test.starts.syncs.filter((id) => !running.includes(id))).size).toBe(3_000)
+  })
+
+  it('is given up after five minutes among those that have a run, and says so', async () => {
+    await test.sql`
+      insert into integrations (provider, name, credentials)
+      select 'acme', 'runs', 'sealed' from generate_series(1, 1001) n`
+    let now = 0
+    const dispatch = withStarts(
+      async () => {
+        now += 301
+        return 'already running'
+      },
+      () => startDue({ now: () => now, sleep: async () => {} }),
+    )
+    expect(await dispatch).toEqual({ due: 1_000, started: 0, alreadyRunning: 1_000 })
+    expect(test.lines.map(({ fields }) => fields.event)).toContain('sync.dispatch_cut_short')
+  })
+
+  it('keeps its pace when answers come before it is time for the next one, beside runs that live', async () => {
+    const made = await manyDue(300)
+    let now = 0
+    // It moves once whatever was asked before is answered.
+    const pace: Pace = {
+      now: () => now,
+      async sleep(ms) {
+        const until = now + ms
+        await new Promise((turn) => setImmediate(turn))
+        now = Math.max(now, until)
+      },
+    }
+    const at: number[] = []
+    await withStarts(
+      async (id) => {
+        if (made.indexOf(id) % 3 > 0) return 'already running'
+        at.push(now)
+        return 'started'
+      },
+      () => startDue(pace),
+    )
+    expect(at).toHaveLength(100)
+    expect(at.slice(1).map((moment, index) => moment - (at[index] as number))).toEqual(Array(99).fill(20))
+  })
+
   it('is done 50 times a second at most, and not slower', async () => {
     await manyDue(200)
     const pace = fakePace()

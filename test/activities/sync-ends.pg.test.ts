@@ -1,14 +1,16 @@
 /** How a run ends: finalised, late, told, given up, cancelled. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Json } from '../../src/core/json.ts'
+import { handBackItems } from '../../src/db/queries/sync-items.ts'
 import type { SyncItemRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
 import { finaliseRun } from '../../src/operations/sync-finalisation.ts'
+import { skipSyncItem } from '../../src/operations/sync-item-acts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { listen, testIntegrations } from '../support/integrations.ts'
+import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { syncProvider } from '../support/providers.ts'
 import { itemOf, itemsOf, logOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
 
@@ -266,6 +268,40 @@ describe('a stuck item', () => {
   })
 })
 
+describe('a run with very many stuck items', () => {
+  it('notes a thousand of them, first those that were told of the least, and counts the others', async () => {
+    const stuck = vi.fn<(event: IntegrationEvents['SyncItemStuck']) => void>()
+    const [old, lately] = [900, 300]
+    const fail = async (run: Run, prefix: string, count: number) =>
+      test.sql`
+        insert into integration_sync_items (integration_id, sync_log_id, event_class, status, external_id, attempts)
+        select ${integration.id}, ${run.id}, 'test.thing', 'failed', ${prefix} || n, 3 from generate_series(1, ${count}) n`
+    for (let n = 0; n < 3; n += 1) {
+      const before = await makeRun(test, integration.id, {}, { status: 'failed' })
+      await fail(before, 'old ', old)
+      if (n > 0) await fail(before, 'lately ', lately)
+    }
+    const run = await makeRun(test, integration.id)
+    await fail(run, 'old ', old)
+    await fail(run, 'lately ', lately)
+    await finalise(run)
+    const { metadata } = await logOf(test, run.id)
+    const noted = (metadata as unknown as { stuck: { item_id: number; runs: number }[] }).stuck
+    expect(noted.filter(({ runs }) => runs === 3)).toHaveLength(lately)
+    expect(noted.filter(({ runs }) => runs === 4)).toHaveLength(1_000 - lately)
+    expect(noted.map(({ item_id }) => item_id)).toEqual(noted.map(({ item_id }) => item_id).sort((a, b) => a - b))
+    expect(metadata).toMatchObject({ stuck_untold: old + lately - 1_000 })
+
+    listen(test, 'SyncItemStuck', stuck)
+    const linesBefore = test.lines.length
+    await announce(run)
+    expect(stuck).toHaveBeenCalledTimes(1_000)
+    expect(test.lines.slice(linesBefore).map(({ fields }) => fields)).toContainEqual(
+      expect.objectContaining({ event: 'sync.stuck_untold', run: run.id, told: 1_000, untold: 200 }),
+    )
+  })
+})
+
 describe('the announcement', () => {
   it('comes in order: recovered, each stuck item, completed', async () => {
     const names: string[] = []
@@ -296,6 +332,66 @@ describe('the announcement', () => {
     await announce(run)
     expect(told).toHaveBeenCalledTimes(1)
     expect((await logOf(test, run.id)).metadata).not.toHaveProperty('announcing_until')
+  })
+
+  it('is made once however long its listeners take: an item that is skipped meanwhile tells nobody again', async () => {
+    const told = vi.fn()
+    const [listening, over] = [occasion(), occasion()]
+    listen(test, 'SyncCompleted', async () => {
+      told()
+      listening.happen()
+      await over.happened
+    })
+    const run = await runOf(['failed', 1, 'x'], ['success', 2])
+    const [failed] = await itemsOf(test, run.id)
+    await finalise(run)
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    try {
+      const announced = announce(run)
+      await listening.happened
+      // The lease has run out by the database's clock, and its renewal is due.
+      await test.sql`
+        update integration_logs set metadata = metadata || '{"announcing_until": 1}'::jsonb where id = ${run.id}`
+      await vi.advanceTimersByTimeAsync(5_000)
+      await expect.poll(leaseLeft).toBeGreaterThan(10)
+      await skipSyncItem(test.framework, failed?.id ?? 0)
+      over.happen()
+      await announced
+    } finally {
+      over.happen()
+      vi.useRealTimers()
+    }
+    expect(told).toHaveBeenCalledTimes(1)
+    const { metadata } = await logOf(test, run.id)
+    expect(metadata).toMatchObject({ announced_at: expect.any(String) })
+    expect(metadata).not.toHaveProperty('announcing_until')
+    expect(metadata).not.toHaveProperty('announcer')
+
+    /** Seconds, by the database's clock. */
+    async function leaseLeft(): Promise<number> {
+      const [row] = await test.sql`
+        select (metadata ->> 'announcing_until')::float8 - extract(epoch from clock_timestamp())::float8 as left
+        from integration_logs where id = ${run.id}`
+      return row?.left as number
+    }
+  })
+
+  it('is left to whoever has taken it from a process that stood still', async () => {
+    const run = await runOf(['success', 1])
+    await finalise(run)
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    try {
+      listen(test, 'SyncCompleted', async () => {
+        await test.sql`
+          update integration_logs set metadata = metadata || '{"announcer": "another"}'::jsonb where id = ${run.id}`
+        await vi.advanceTimersByTimeAsync(5_000)
+      })
+      await expect(announce(run)).rejects.toThrow('another process is announcing')
+    } finally {
+      vi.useRealTimers()
+    }
+    expect((await logOf(test, run.id)).metadata).toMatchObject({ announcer: 'another' })
+    expect((await logOf(test, run.id)).metadata).not.toHaveProperty('announced_at')
   })
 
   it('is made again when the one who made it died before it was noted', async () => {
@@ -343,6 +439,43 @@ describe('a cancelled run', () => {
     expect(failures).not.toHaveBeenCalled()
   })
 
+  describe('against a batch that hands its unstarted rows back', () => {
+    async function heldRow() {
+      const run = await runOf()
+      await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'batch:1', externalId: 'unstarted' })
+      return run
+    }
+
+    it.each([
+      ['the queue', { status: 'pending' }, []],
+      ['those that wait', { status: 'processing', waitsFor: null }, [['failed', 'cancelled', null]]],
+    ] as const)('keeps nothing open when they go to %s at the same moment', async (_, to, left) => {
+      const run = await heldRow()
+      let cancelled: Promise<void> = Promise.resolve()
+      await test.framework.db.transaction(async (batch) => {
+        expect(await handBackItems(batch, test.framework.tables, await itemsOf(test, run.id), to)).toHaveProperty(
+          'size',
+          1,
+        )
+        cancelled = cancel(run)
+        await expect.poll(waitingForLocks).toBe(1)
+      })
+      await cancelled
+      const rows = await itemsOf(test, run.id)
+      expect(rows.map(({ status, error, claim }) => [status, error, claim])).toEqual(left)
+      expect((await logOf(test, run.id)).status).toBe('cancelled')
+    })
+
+    it('lets none of them go back once it was first', async () => {
+      const run = await heldRow()
+      const held = await itemsOf(test, run.id)
+      await cancel(run)
+      const { db, tables } = test.framework
+      expect(await handBackItems(db, tables, held, { status: 'pending' })).toHaveProperty('size', 0)
+      expect((await itemsOf(test, run.id)).map(({ status }) => status)).toEqual(['failed'])
+    })
+  })
+
   it('while it lists, keeps no row', async () => {
     const run = await makeRun(test, integration.id, { enumerated: false })
     await makeItem(test, run)
@@ -380,6 +513,12 @@ const late = (run: Run) => finaliseRun(test.framework, ids(run))
 const announce = (run: Run) => test.activities.announceSyncRun(ids(run))
 const cancel = (run: Run) => test.activities.cancelSyncRun(ids(run))
 const fail = (run: Run) => test.activities.failSyncRun({ ...ids(run), reason: 'it broke' })
+
+async function waitingForLocks(): Promise<number> {
+  const [row] = await test.sql`
+    select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  return row?.count as number
+}
 
 /** By the database's clock. */
 async function timesOf() {

@@ -233,6 +233,61 @@ describe('dispatch', () => {
     expect(late.map(({ level }) => level)).toEqual(['error', 'error'])
   })
 
+  describe('that is refused and that nobody awaits', () => {
+    const invalid = { type: 'invalid_argument', nonRetryable: true }
+    const listing = async (work: typeof lists) => {
+      const run = await makeRun(test, integration.id, { enumerated: false })
+      lists = work
+      return { run, ended: attempt(run, 1) }
+    }
+
+    // Vitest fails a run in which a rejection goes unhandled.
+    it('ends the listing with its reason at once, and keeps nothing of it', async () => {
+      let told: unknown
+      const { run, ended } = await listing(async (session) => {
+        void session.dispatch(thing(), null, 'good')
+        void session.dispatch(thing(), new Date() as never, 'bad')
+        // As long as a provider's answer takes.
+        await new Promise((resolve) => session.signal.addEventListener('abort', resolve, { once: true }))
+        told = session.signal.reason
+      })
+      await expect(ended).rejects.toMatchObject({ ...invalid, message: expect.stringContaining('checkpointValue') })
+      expect(told).toMatchObject({ code: 'invalid_argument', argument: 'checkpointValue' })
+      expect(await itemsOf(test, run.id)).toEqual([])
+      expect((await logOf(test, run.id)).metadata).toMatchObject({ enumerated: false })
+    })
+
+    it('ends it also as the last call before sync() returns', async () => {
+      const { run, ended } = await listing((session) => {
+        void session.dispatch(thing(), null, 'good')
+        void session.dispatch(thing(), null, 1.5)
+      })
+      await expect(ended).rejects.toMatchObject({ ...invalid, message: expect.stringContaining('externalId') })
+      expect(await itemsOf(test, run.id)).toEqual([])
+    })
+
+    it('is a bookmark as well', async () => {
+      const { ended } = await listing((session) => void session.bookmark(null))
+      await expect(ended).rejects.toMatchObject({ ...invalid, message: expect.stringContaining('position') })
+    })
+
+    it.each<[string, (refused: Promise<void>) => unknown]>([
+      ['await', async (refused) => expect((await refused.then(String, () => 'seen')) as string).toBe('seen')],
+      ['try', (refused) => (async () => refused)().catch(() => {})],
+      ['catch()', (refused) => void refused.catch(() => {})],
+      ['Promise.allSettled()', (refused) => Promise.allSettled([refused])],
+      ['Promise.all()', (refused) => Promise.all([refused]).catch(() => {})],
+    ])('goes on when the provider takes notice of it by %s', async (_, notice) => {
+      const { run, ended } = await listing(async (session) => {
+        await notice(session.dispatch(thing(), null, 1.5))
+        await new Promise((resolve) => setImmediate(resolve))
+        await session.dispatch(thing(), null, 'good')
+      })
+      expect(await ended).toMatchObject({ kind: 'listed', listed: 1 })
+      expect((await itemsOf(test, run.id)).map(({ externalId }) => externalId)).toEqual(['good'])
+    })
+  })
+
   it('throws SyncSessionClosed once sync() has thrown: nothing of that listing lands later', async () => {
     let kept: SyncSession | undefined
     const runId = await failing(async (session) => {

@@ -12,6 +12,7 @@ import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
 import { CREDENTIALS, sign, syncProvider, webhookProvider } from '../support/providers.ts'
 import { makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
+import { oauthScript } from './oauth-visit.ts'
 
 /**
  * Ways of calling: nobody, tokens (read, operate, wrong), sessions (read, operate, operate without a CSRF token, operate from a
@@ -40,6 +41,10 @@ const MATRIX = `
   POST api/disable    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   POST api/reconcile  401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   POST api/rotate     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  GET api/oauth       401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  POST api/link       401    403   200    401    403     200       403       403       401 401 401 401    500   401    401     403      404
+  POST api/revoke     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  POST api/refresh    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   GET api/webhooks    401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
   GET api/webhook     401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
   POST api/replay     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
@@ -63,6 +68,11 @@ const MATRIX = `
   POST api/retry      401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
   POST api/skip       401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
   GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
+  GET connect         401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
+  GET authorize       401    403   302    401    403     302       302       302       302 401 401 401    302   401    401     302      401
+  POST revoke         401    403   200    401    403     200       200       403       200 401 401 401    200   401    401     403      401
+  GET callback        400    400   400    400    400     400       400       400       400 400 400 400    400   400    400     400      400
+  GET connected       200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
   GET web             401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
   POST web            401    403   200    401    403     200       200       403       200 401 401 401    200   401    401     403      401
   GET signed          403    403   403    403    403     403       403       403       200 403 403 403    403   403    403     403      403
@@ -98,6 +108,8 @@ let webhookId: number
 let syncedId: number
 let runId: number
 let itemId: number
+/** Its provider has OAuth. */
+let oauthId: number
 /** How far the clock is off; a link made an hour ago has expired by now. */
 let offsetMs = 0
 
@@ -111,7 +123,7 @@ beforeAll(async () => {
   }
   const synced: HasBackfill = { ...syncProvider(() => {}), syncWindow: () => expect.unreachable('the workflow asks') }
   const shared = {
-    providers: { acme: webhookProvider(), listing, synced },
+    providers: { acme: webhookProvider(), listing, synced, oauth: oauthScript().provider },
     encryptionKeys: encryptionKey('shared'),
     clock,
   }
@@ -128,6 +140,7 @@ beforeAll(async () => {
   syncedId = (await makeIntegration(places.tokens.test, 'synced')).id
   const run = await makeRun(places.tokens.test, syncedId, {}, { status: 'partial' })
   runId = run.id
+  oauthId = (await makeIntegration(places.tokens.test, 'oauth')).id
   itemId = (await makeItem(places.tokens.test, run, { status: 'failed' })).id
 })
 
@@ -142,6 +155,7 @@ function place(test: TestIntegrations): Place {
   const reconciled = { integrations: 1, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0 }
   Object.assign(framework.workflows, {
     runReconciliation: async () => reconciled,
+    runTokenRefresh: async () => ({ checked: 1, refreshed: 1, failed: 0, reauthRequired: 0 }),
     // There is always a run to resume.
     resumeSync: async () => true,
   })
@@ -171,7 +185,7 @@ const FOREIGN = 'https://evil.example'
 const LOCAL = 'http://localhost:3000'
 
 /** What each caller brings, made anew for each call: a session may be signed out by it. */
-async function bring(caller: string, method: string): Promise<Call> {
+async function bring(caller: string, method: string, name: string): Promise<Call> {
   const outside = { kind: 'tokens' as const, peer: '203.0.113.7' }
   const { integrations } = places.tokens.test
   const token = (text: string): Call => ({ ...outside, headers: { authorization: `Bearer ${text}` } })
@@ -179,9 +193,12 @@ async function bring(caller: string, method: string): Promise<Call> {
     const { cookie, csrfToken } = await signIn(integrations, text)
     return { ...outside, headers: { cookie, origin }, ...(withCsrf ? { csrfToken } : {}) }
   }
+  const own = OAUTH_ROUTES.includes(name) ? oauthId : id
   const [action, otherAction] =
-    method === 'POST' ? (['revoke', 'authorize'] as const) : (['authorize', 'revoke'] as const)
-  const link = async (of: number, to: 'authorize' | 'revoke'): Promise<Call> => {
+    method === 'POST'
+      ? (['revoke', 'authorize'] as const)
+      : ([name === 'connect' ? 'connect' : 'authorize', 'revoke'] as const)
+  const link = async (of: number, to: 'connect' | 'authorize' | 'revoke'): Promise<Call> => {
     const url = new URL(await integrations.oauth.link(of, { action: to, expiresIn: 60 }))
     return { ...outside, headers: { origin: BASE_URL }, query: url.search }
   }
@@ -208,16 +225,16 @@ async function bring(caller: string, method: string): Promise<Call> {
     case 's-foreign':
       return session(OPERATE_TOKEN, FOREIGN, true)
     case 'link':
-      return link(id, action)
+      return link(own, action)
     case 'old':
       offsetMs = -3_600_000
-      return link(id, action).finally(() => {
+      return link(own, action).finally(() => {
         offsetMs = 0
       })
     case 'id':
       return link(otherId, action)
     case 'action':
-      return link(id, otherAction)
+      return link(own, otherAction)
     case 'dev':
       return dev({ origin: LOCAL })
     case 'proxied':
@@ -234,10 +251,12 @@ async function bring(caller: string, method: string): Promise<Call> {
 }
 
 const API = '/operator/api/v1'
+/** Those that a signed link opens. */
+const OAUTH_ROUTES = ['connect', 'authorize', 'revoke']
 
 async function statusOf(route: string, caller: string): Promise<number> {
   const [method = '', name = ''] = route.split(' ')
-  const { kind, headers, peer, csrfToken, query = '' } = await bring(caller, method)
+  const { kind, headers, peer, csrfToken, query = '' } = await bring(caller, method, name)
   const { test, api, guarded } = places[kind]
   const target = method === 'DELETE' ? (await makeIntegration(test, 'acme')).id : id
   // Only who cancels meets a run: a cursor is not set beneath one.
@@ -269,6 +288,10 @@ async function statusOf(route: string, caller: string): Promise<number> {
     'api/disable': { path: `${API}/integrations/${otherId}/disable` },
     'api/reconcile': { path: `${API}/integrations/${listingId}/reconcile` },
     'api/rotate': { path: `${API}/integrations/${otherId}/rotate-webhook-secret` },
+    'api/oauth': { path: `${API}/integrations/${oauthId}/oauth` },
+    'api/link': { path: `${API}/integrations/${oauthId}/oauth/link` },
+    'api/revoke': { path: `${API}/integrations/${oauthId}/oauth/revoke` },
+    'api/refresh': { path: `${API}/integrations/${oauthId}/oauth/refresh` },
     'api/webhooks': { path: `${API}/webhooks` },
     'api/webhook': { path: `${API}/webhooks/${webhookId}` },
     'api/replay': { path: `${API}/webhooks/replay`, ...json({ integration: otherId }) },
@@ -297,8 +320,11 @@ async function statusOf(route: string, caller: string): Promise<number> {
     'api/sync-item': { path: `${API}/sync-items/${itemId}` },
     'api/retry': { path: `${API}/sync-items/${itemId}/retry` },
     'api/skip': { path: `${API}/sync-items/${itemId}/skip` },
+    callback: { path: '/integrations/oauth/callback' },
+    connected: { path: '/integrations' },
     'api/unknown': { path: `${API}/nothing` },
   }
+  for (const each of OAUTH_ROUTES) routes[each] = { path: `/integrations/${oauthId}/oauth/${each}` }
   const oauth: (typeof routes)[string] = {
     path: `/integrations/${id}/oauth/${method === 'POST' ? 'revoke' : 'authorize'}`,
   }

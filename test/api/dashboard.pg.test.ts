@@ -6,6 +6,7 @@ import { serve } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import { markReauthRequired } from '../../src/operations/reauth.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -163,7 +164,9 @@ describe('the page', () => {
     const { id } = await makeIntegration(test, 'acme', { name: 'Switch me' })
     const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
     const page = await (await api.request('/operator', { headers: { cookie } })).text()
-    expect(page).toMatch(/<th scope="row">Switch me<\/th><td>acme<\/td><td>healthy<\/td><td>yes<\/td><td>never<\/td>/)
+    expect(page).toMatch(
+      /<th scope="row">Switch me<\/th><td>acme<\/td><td>healthy<\/td><td>yes<\/td><td><\/td><td>never<\/td>/,
+    )
     const form = new RegExp(
       `<form method="post" action="(/operator/integrations/${id}/disable)"><input type="hidden" name="csrf_token" value="([\\w-]+)">`,
     )
@@ -178,6 +181,19 @@ describe('the page', () => {
     })
     const after = await (await api.request('/operator', { headers: { cookie } })).text()
     expect(after).toContain(`action="/operator/integrations/${id}/enable"`)
+  })
+
+  it('leads who may operate to where it is authorized again, and tells a reader that it is needed', async () => {
+    const integration = await makeIntegration(test, 'acme', { name: 'Let <us> in' })
+    await markReauthRequired(test.framework, integration, 'invalid_grant')
+    const shown = async (token: string) => {
+      const { cookie } = await signIn(test.integrations, token)
+      return (await api.request('/operator', { headers: { cookie } })).text()
+    }
+    expect(await shown(OPERATE_TOKEN)).toContain(
+      `<td><a class="problem" href="/integrations/${integration.id}/oauth/connect" aria-label="Authorize Let &lt;us&gt; in again">needed again</a></td>`,
+    )
+    expect(await shown(READ_TOKEN)).toContain('<td><span class="problem">needed again</span></td>')
   })
 
   it('shows a reader no actions', async () => {

@@ -128,7 +128,7 @@ describe('a new integration', () => {
       last_synced_at: null,
     })
     const columns = await test.sql`select * from integrations where id = ${made.id}`
-    expect(Object.keys(made).sort()).toEqual(Object.keys(columns[0] ?? {}).sort())
+    expect(Object.keys(made).sort()).toEqual([...Object.keys(columns[0] ?? {}), 'reauth_required'].sort())
     expect((await test.integrations.get(made.id)).credentialsArray()).toEqual(body.credentials)
   })
 

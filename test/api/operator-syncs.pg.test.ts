@@ -334,11 +334,12 @@ describe('a run', () => {
     expect(await (await get(path('sync'))).json()).toEqual({ integration_id: id, progress: null })
   })
 
-  it('is a 409 while one lives, a 422 where it is switched off or can not be', async () => {
+  it('is a 409 while one lives or where it is switched off, a 422 where it can not be', async () => {
     test.starts.running.add(id)
     expect(await problemOf(await post(path('sync')))).toMatchObject({ status: 409, code: 'already_running' })
     await setIntegration(test, id, { isActive: false })
-    expect(await problemOf(await post(path('sync')))).toMatchObject({ status: 422, code: 'invalid_argument' })
+    const inactive = { status: 409, code: 'integration_inactive', detail: expect.stringContaining('switched off') }
+    expect(await problemOf(await post(path('sync')))).toMatchObject(inactive)
     const silent = await makeIntegration(test, 'silent')
     expect(await problemOf(await post(`/integrations/${silent.id}/sync`))).toMatchObject({
       status: 422,
@@ -392,7 +393,7 @@ describe('a backfill', () => {
     expect(await acts()).toEqual([act(`backfill ${window.from} to ${window.to}`)])
   })
 
-  it('is a 409 while one lives, and a 422 where the provider can not', async () => {
+  it('is a 409 while one lives or where the integration is switched off, and a 422 where the provider can not', async () => {
     const refused = await problemOf(await post(`/integrations/${id}/backfill`, window))
     expect(refused).toMatchObject({ status: 422, code: 'unsupported_by_provider' })
     id = (await makeIntegration(test, 'archive')).id
@@ -400,6 +401,12 @@ describe('a backfill', () => {
       post(`/integrations/${id}/backfill`, window),
     )
     expect(await problemOf(response)).toMatchObject({ status: 409, code: 'already_running' })
+    await setIntegration(test, id, { healthStatus: 'disabled' })
+    expect(await problemOf(await post(`/integrations/${id}/backfill`, window))).toMatchObject({
+      status: 409,
+      code: 'integration_inactive',
+      detail: expect.stringContaining('disabled by its health'),
+    })
     expect(await acts()).toEqual([])
   })
 })

@@ -17,7 +17,7 @@ describe('the bench command', () => {
     for (const { value } of printed.targets) expect(value).toBeTypeOf('number')
   })
 
-  it.each([[[]], [['nothing']], [['request', '--fast']], [['request', 'webhooks']]])(
+  it.concurrent.each([[[]], [['nothing']], [['request', '--fast']], [['request', 'webhooks']]])(
     'says how it is used when it gets %j',
     async (words) => {
       const { code, stdout, stderr } = await bench(...words)

@@ -72,6 +72,21 @@ export function describeCacheStore(open: OpenStore, { propertyRuns = 100 } = {})
       expect(await store.get('k')).toEqual({ list: [1] })
     })
 
+    it('comes with others that are asked for in one question; locks, and what is over or not there, do not', async () => {
+      await store.set('a', { n: 1 }, null)
+      await store.set('b', null, 60)
+      await store.set('over', 3, 30)
+      await store.acquire('lock', 'owner', 60)
+      pass(30)
+      expect(await store.getMany(['b', 'none', 'lock', 'a', 'over', 'a'])).toEqual(
+        new Map<string, Json>([
+          ['a', { n: 1 }],
+          ['b', null],
+        ]),
+      )
+      expect(await store.getMany([])).toEqual(new Map())
+    })
+
     it('is undefined when there is none, and after delete()', async () => {
       expect(await store.get('k')).toBeUndefined()
       await store.set('k', 1, null)

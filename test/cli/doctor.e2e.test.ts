@@ -52,6 +52,8 @@ beforeAll(async () => {
   const command = `exec "${process.execPath}" --conditions=durable-source --import tsx src/bin/integrations.ts "$@"\n`
   await writeFile(join(clone, 'integrations'), `#!/bin/sh\n${command}`)
   await chmod(join(clone, 'integrations'), 0o755)
+  // Else the Schedule starts it, up to a minute later.
+  await stack.integrations.syncs.start(stack.integrationId)
   await until('the first run has ended', async () => {
     const [row] = await stack.sql`select last_synced_at from integrations`
     return row?.last_synced_at !== null

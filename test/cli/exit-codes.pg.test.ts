@@ -71,6 +71,7 @@ const ON_TABLES = [
   ['recover-webhooks'],
   ['reconcile-webhooks'],
   ['rotate-webhook-secret', '1'],
+  ['find-orphans', 'note'],
 ]
 const MIGRATE = [['migrate'], ['migrate', '--dry-run']]
 

@@ -42,6 +42,7 @@ const COMMANDS = [
   'recover-webhooks',
   'reconcile-webhooks',
   'rotate-webhook-secret',
+  'find-orphans',
   'completion',
 ]
 

@@ -6,13 +6,6 @@ import { it } from 'vitest'
  * doctor names such a key already is not its effect.
  */
 export const OPEN: Readonly<Record<string, number>> = {
-  'oauth.route_prefix': 8,
-  'oauth.middleware': 8,
-  'oauth.callback_middleware': 8,
-  'oauth.success_redirect': 8,
-  'oauth.state_ttl': 8,
-  'oauth.refresh_lock_ttl': 8,
-  'oauth.refresh_lock_wait': 8,
   'observability.anomaly_enabled': 9,
   'observability.anomaly_window_minutes': 9,
   'observability.anomaly_failure_rate_threshold': 9,

@@ -18,11 +18,14 @@ import type { HandlesWebhooks } from '../../src/providers/provider.ts'
 import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { signedWebhook, standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'
+import type { Visit } from '../api/oauth-visit.ts'
+import { Browser, oauthScript } from '../api/oauth-visit.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
+import { BASE_URL, OPERATE_TOKEN, TOKENS } from '../support/operators.ts'
 import { sign, syncProvider, ThingSynced, webhookProvider } from '../support/providers.ts'
 import {
   itemOf,
@@ -173,6 +176,150 @@ describe('webhooks', () => {
       )
     expect(await oldValidUntil(60)).toEqual(new Date('2026-01-01T00:01:00Z'))
     expect(await oldValidUntil(3_600)).toEqual(new Date('2026-01-01T01:00:00Z'))
+  })
+})
+
+describe('OAuth', () => {
+  /** How far somebody gets who asks to authorize, with the operator's token. */
+  const authorizing = (
+    oauth: ConfigInput['oauth'],
+    play: (visit: {
+      readonly browser: Browser
+      readonly id: number
+      readonly authorize: (path: string) => Promise<Visit>
+      readonly back: (state: string) => Promise<Visit>
+    }) => Promise<unknown>,
+    options: Options = {},
+  ) =>
+    withConfig(
+      { oauth, operator: { tokens: TOKENS } },
+      async (test) => {
+        const { id } = await makeIntegration(test, 'oauth')
+        const browser = new Browser(test)
+        const authorize = (path: string) =>
+          browser.open(path, { headers: { authorization: `Bearer ${OPERATE_TOKEN}` } })
+        const back = (state: string) => browser.open(`/integrations/oauth/callback?code=a-code&state=${state}`)
+        return play({ browser, id, authorize, back })
+      },
+      { baseUrl: BASE_URL, providers: { oauth: oauthScript().provider }, ...options },
+    )
+  const stateOf = ({ location }: Visit): string => location?.searchParams.get('state') ?? ''
+
+  effect('oauth.route_prefix', 'moves the routes, and where the provider leads back', async () => {
+    await authorizing({ route_prefix: 'connect/v1' }, async ({ id, authorize }) => {
+      const { status, location } = await authorize(`/connect/v1/${id}/oauth/authorize`)
+      expect([status, location?.searchParams.get('redirect_uri')]).toEqual([
+        302,
+        `${BASE_URL}/connect/v1/oauth/callback`,
+      ])
+      expect((await authorize(`/integrations/${id}/oauth/authorize`)).status).toBe(404)
+    })
+    await authorizing({}, async ({ id, authorize }) =>
+      expect((await authorize(`/integrations/${id}/oauth/authorize`)).status).toBe(302),
+    )
+  })
+
+  effect('oauth.middleware', 'is asked before an authorization begins', async () => {
+    const statusAt = (middleware: string[]) =>
+      authorizing(
+        { middleware },
+        async ({ browser, id }) => (await browser.open(`/integrations/${id}/oauth/authorize`)).status,
+      )
+    expect([await statusAt(['web']), await statusAt(['signed']), await statusAt([])]).toEqual([401, 403, 302])
+  })
+
+  effect('oauth.callback_middleware', 'asks for the cookie of the browser, or lets a stranger in', async () => {
+    const statusAt = (callback_middleware: string[]) =>
+      authorizing({ callback_middleware }, async ({ browser, id, authorize, back }) => {
+        const state = stateOf(await authorize(`/integrations/${id}/oauth/authorize`))
+        browser.cookies.clear()
+        return (await back(state)).status
+      })
+    expect([await statusAt(['web']), await statusAt([])]).toEqual([400, 302])
+  })
+
+  effect('oauth.success_redirect', 'is where the browser ends', async () => {
+    const endAt = (success_redirect: string) =>
+      authorizing({ success_redirect }, async ({ id, authorize, back }) => {
+        const state = stateOf(await authorize(`/integrations/${id}/oauth/authorize`))
+        return (await back(state)).headers.get('location')
+      })
+    expect(await endAt('/done')).toBe('/done')
+    expect(await endAt('https://app.example/done')).toBe('https://app.example/done')
+  })
+
+  effect('oauth.state_ttl', 'ends an authorization that takes longer', async () => {
+    const statusAt = (state_ttl: number) => {
+      let nowMs = Date.now()
+      return authorizing(
+        { state_ttl },
+        async ({ id, authorize, back }) => {
+          const state = stateOf(await authorize(`/integrations/${id}/oauth/authorize`))
+          nowMs += 60_000
+          return (await back(state)).status
+        },
+        { clock: { now: () => new Date(nowMs) } },
+      )
+    }
+    expect([await statusAt(60), await statusAt(61)]).toEqual([400, 302])
+  })
+
+  /** Tokens that are over, so that whoever wants one asks for a refresh. */
+  const expired = { access_token: 'access-of-the-tests', token_expires_at: '2000-01-01T00:00:00Z' }
+
+  effect('oauth.refresh_lock_ttl', 'ends the wait for a refresh that hangs', async () => {
+    const goOn = occasion()
+    const refreshToken = async () => {
+      await goOn.happened
+      return { access_token: 'refreshed-of-the-tests' }
+    }
+    const tokenAt = (refresh_lock_ttl: number) =>
+      withConfig(
+        { oauth: { refresh_lock_ttl } },
+        async (test) => (await makeIntegration(test, 'oauth', { credentials: expired })).getAccessToken(),
+        { providers: { oauth: oauthScript(undefined, { refreshToken }).provider } },
+      )
+    const patient = tokenAt(30)
+    await expect(tokenAt(1)).rejects.toMatchObject({ code: 'request_timeout' })
+    goOn.happen()
+    expect(await patient).toBe('refreshed-of-the-tests')
+  })
+
+  effect('oauth.refresh_lock_wait', 'is how long a refresh elsewhere is waited for', async () => {
+    /** Two processes, and the first one's refresh under way. */
+    const tokenAt = async (refresh_lock_wait: number) => {
+      const [asked, goOn] = [occasion(), occasion()]
+      const refreshToken = async () => {
+        asked.happen()
+        await goOn.happened
+        return { access_token: 'refreshed-of-the-tests' }
+      }
+      const options = { providers: { oauth: oauthScript(undefined, { refreshToken }).provider } }
+      return withConfig(
+        {},
+        (first) =>
+          withConfig(
+            { oauth: { refresh_lock_wait } },
+            async (second) => {
+              const integration = await makeIntegration(first, 'oauth', { credentials: expired })
+              const refreshing = integration.getAccessToken()
+              await asked.happened
+              const refused = refusalOf(second.framework.cache)
+              const waiting = (await second.integrations.get(integration.id)).getAccessToken()
+              const outcome = waiting.then(String, ({ code }: { code: string }) => code)
+              await refused
+              // Whoever does not wait is told so before the first one ends.
+              if (refresh_lock_wait === 0) await outcome
+              goOn.happen()
+              await refreshing
+              return outcome
+            },
+            options,
+          ),
+        options,
+      )
+    }
+    expect([await tokenAt(0), await tokenAt(30)]).toEqual(['lock_timeout', 'refreshed-of-the-tests'])
   })
 })
 
@@ -567,7 +714,7 @@ function calling(integration: Integration, status: number): Promise<string> {
   )
 }
 
-type Options = Pick<IntegrationsOptions, 'providers' | 'middleware' | 'clock'>
+type Options = Pick<IntegrationsOptions, 'providers' | 'middleware' | 'clock' | 'baseUrl'>
 
 /** A deployment of this configuration on the file's database. */
 async function withConfig<Result>(

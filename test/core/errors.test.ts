@@ -40,6 +40,21 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'integration_busy',
     says: ['42', 'lives', 'force'],
   },
+  IntegrationInactive: {
+    error: new exported.IntegrationInactive(42, 'its health'),
+    code: 'integration_inactive',
+    says: ['active', '42', 'disabled by its health', 'enable'],
+  },
+  ReauthRequiredException: {
+    error: new exported.ReauthRequiredException(42, 'invalid_grant'),
+    code: 'reauth_required',
+    says: ['42', 'authorized again', 'invalid_grant', 'integrations oauth-link 42'],
+  },
+  OAuthFailure: {
+    error: new exported.OAuthFailure('missing_code', 'The provider’s answer holds no code.'),
+    code: 'missing_code',
+    says: ['no code'],
+  },
   BaseUrlMissing: {
     error: new exported.BaseUrlMissing(),
     code: 'base_url_missing',

@@ -177,7 +177,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'created_at',
     'parent_id where parent_id is not null',
   ],
-  _mappings: ['integration_id, internal_type, internal_id'],
+  _mappings: ['internal_type, internal_id, integration_id'],
   _idempotency_keys: ['created_at'],
   _sync_items: [
     "sync_log_id, id where status = 'pending'",

@@ -3,19 +3,19 @@ import { once } from 'node:events'
 import type { Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { CallState } from '../../src/core/call-state.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import { installedScript } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import type { Calls, Said } from './call-limits-process.ts'
 
-const SCRIPT = fileURLToPath(new URL('call-limits-process.ts', import.meta.url))
+const SCRIPT = installedScript(new URL('call-limits-process.ts', import.meta.url))
 const PROCESSES = 4
 const LIMIT = 100
 /** Of so many an admission gives out units for the calls of the next moments, too. */
@@ -67,7 +67,7 @@ async function start(calls: Calls, onSaid: (said: Said) => void = () => {}): Pro
   const child = await startProcess({
     name: 'caller',
     command: process.execPath,
-    args: ['--import', 'tsx', '--conditions=durable-source', SCRIPT],
+    args: [SCRIPT],
     env: {
       DATABASE_URL: database.url,
       INTEGRATIONS_ENCRYPTION_KEYS: encryptionKeys,

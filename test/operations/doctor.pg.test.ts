@@ -5,6 +5,9 @@ import type { SyncProgress } from '../../src/core/sync-jobs.ts'
 import type { ScheduleState, TemporalInspection } from '../../src/framework.ts'
 import type { DoctorProbes, Finding } from '../../src/operations/doctor.ts'
 import { runDoctor } from '../../src/operations/doctor.ts'
+import { markReauthRequired } from '../../src/operations/reauth.ts'
+import { noteTokenRefreshed, noteTokenRefreshFailed } from '../../src/operations/token-keep-alive.ts'
+import type { Integration } from '../../src/providers/integration.ts'
 import type { HasOAuth2 } from '../../src/providers/provider.ts'
 import { temporalCommands } from '../../src/temporal/commands.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -13,6 +16,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 import { makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../support/rows.ts'
+import { scriptedOAuth } from './scripted-oauth.ts'
 
 const KEY = encryptionKey('test')
 const HOUR_MS = 3_600_000
@@ -91,7 +95,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(22)
+  expect(findings.length).toBe(24)
 })
 
 describe('pending webhooks', () => {
@@ -331,6 +335,30 @@ describe('runs', () => {
   })
 })
 
+describe('failed items of a backfill', () => {
+  it('hold no cursor, so they are no finding, and are not let go of with those that do', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const backfill = await makeRun(test, id, {}, { operation: 'backfill', status: 'partial' })
+    await makeItem(test, backfill, { status: 'failed', externalId: 'a' })
+    await makeItem(test, backfill, { status: 'failed' })
+    expect(await wrong()).toEqual([])
+
+    const run = await makeRun(test, id, {}, { status: 'partial' })
+    const held = await makeItem(test, run, { status: 'failed' })
+    // The log of its run has been pruned: nobody can say that it was a backfill's.
+    const unknown = await makeItem(test, { id: backfill.id, integrationId: id }, { status: 'failed', syncLogId: null })
+    const [finding, ...others] = await wrong()
+    expect(others).toEqual([])
+    expect(finding).toMatchObject({ check: 'sync.failed_items', message: expect.stringMatching(/^2 items without/) })
+    const statement = /-c '(.*)'$/s.exec(finding?.remedy ?? '')?.[1] ?? ''
+    await test.sql.unsafe(statement)
+    const rows = await test.sql`select id::int, status from integration_sync_items where integration_id = ${id}`
+    const skipped = rows.filter(({ status }) => status === 'skipped')
+    expect(skipped.map((row) => row.id).sort((a, b) => a - b)).toEqual([held.id, unknown.id])
+    expect(await wrong()).toEqual([])
+  })
+})
+
 describe('this process', () => {
   it('whose clock is off by more than 5 s', async () => {
     const at = (ms: number) => ({ ...test.framework, clock: { now: () => new Date(Date.now() + ms) } })
@@ -358,6 +386,13 @@ describe('this process', () => {
       remedy: expect.stringContaining('INTEGRATIONS_BASE_URL='),
     })
     expect(await look({ ...probes, baseUrl: 'https://api.example' })).toMatchObject({ status: 'ok' })
+    expect(await look({ ...probes, baseUrl: 'http://localhost:3000' })).toMatchObject({ status: 'ok' })
+    expect(await look({ ...probes, baseUrl: 'http://[::1]:3000/api' })).toMatchObject({ status: 'ok' })
+    expect(await look({ ...probes, baseUrl: 'http://localhost.example' })).toMatchObject({
+      status: 'warning',
+      message: expect.stringContaining('without TLS'),
+      remedy: expect.stringContaining('INTEGRATIONS_BASE_URL=https:'),
+    })
     await with_.close()
   })
 
@@ -365,6 +400,77 @@ describe('this process', () => {
     await test.sql`delete from integration_cache`
     expect(await wrong()).toEqual([])
     expect(await test.sql`select key from integration_cache where key like '%canary%'`).toEqual([])
+  })
+})
+
+describe('authorizations', () => {
+  const TOKENS = { access_token: 'a', refresh_token: 'r' }
+  let host: TestIntegrations
+  beforeAll(() => {
+    host = testIntegrations(database.url, { encryptionKeys: KEY, providers: { oauth: scriptedOAuth(() => ({})) } })
+    Object.assign(host.framework, { temporal: test.framework.temporal })
+  })
+  afterAll(() => host?.close())
+  const found = async (name: string) =>
+    (await runDoctor(host.framework, probes)).filter(({ check, status }) => check === name && status !== 'ok')
+
+  it('that only a person can give anew are a fault each, with the link', async () => {
+    const { id } = await makeIntegration(host, 'oauth', { credentials: TOKENS })
+    const off = await makeIntegration(host, 'oauth', { credentials: TOKENS, isActive: false })
+    const failed = await makeIntegration(host, 'oauth', { credentials: TOKENS })
+    await setIntegration(host, failed.id, { isActive: false, healthStatus: 'disabled' })
+    for (const each of [id, off.id, failed.id])
+      await markReauthRequired(host.framework, await host.integrations.get(each), 'invalid_grant')
+    const seen = await found('oauth.reauthorization')
+    expect(seen).toMatchObject([
+      {
+        status: 'fault',
+        message: expect.stringMatching(
+          new RegExp(`^Integration ${id} has had no valid authorization since .*Z [(]invalid_grant[)]: a person`),
+        ),
+        remedy: `integrations oauth-link ${id}`,
+      },
+      { remedy: `integrations oauth-link ${failed.id}` },
+    ])
+  })
+
+  it('whose refreshes have failed for an hour are a warning, unless a person is waited for', async () => {
+    const [young, old, marked] = await Promise.all(
+      [0, 0, 0].map(() => makeIntegration(host, 'oauth', { credentials: TOKENS })),
+    )
+    if (young === undefined || old === undefined || marked === undefined) return expect.unreachable()
+    const failedAgo = (integration: Integration, ms: number) =>
+      noteTokenRefreshFailed({ ...host.framework, clock: { now: () => ago(ms) } }, integration, new Error('down'))
+    await failedAgo(young, HOUR_MS - 10_000)
+    for (const each of [old, marked]) await failedAgo(each, HOUR_MS + 10_000)
+    await markReauthRequired(host.framework, marked, 'invalid_grant')
+    const seen = await found('oauth.refreshes')
+    expect(seen).toMatchObject([
+      {
+        status: 'warning',
+        message: expect.stringMatching(
+          new RegExp(
+            `^The tokens of integration ${old.id} could not be refreshed since .*Z, 1 failed in all; the next`,
+          ),
+        ),
+        remedy: `integrations refresh-tokens ${old.id}`,
+      },
+    ])
+    await noteTokenRefreshed(host.framework, old.id)
+    expect(await found('oauth.refreshes')).toEqual([])
+  })
+
+  it('of many pages are found, and ten are named', async () => {
+    const first = await makeIntegration(host, 'oauth', { credentials: TOKENS })
+    await test.sql`
+      insert into integrations (provider, name, credentials)
+      select provider, name, credentials from integrations, generate_series(1, 1010) where id = ${first.id}`
+    const ids = await test.sql<{ id: string }[]>`select id from integrations order by id desc limit 12`
+    for (const { id } of ids)
+      await markReauthRequired(host.framework, await host.integrations.get(Number(id)), 'invalid_grant')
+    const seen = await found('oauth.reauthorization')
+    expect(seen.length).toBe(11)
+    expect(seen.at(-1)?.message).toBe('And at least 2 more such. Mend these first.')
   })
 })
 

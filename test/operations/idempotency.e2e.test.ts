@@ -3,13 +3,13 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import { installedScript } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
@@ -17,7 +17,7 @@ import { makeIntegration } from '../support/rows.ts'
 import type { Said } from './idempotency-process.ts'
 import { CALLS_A_PROCESS, KEY, KNOWING, post, TIMEOUT_MS } from './idempotency-process.ts'
 
-const SCRIPT = fileURLToPath(new URL('idempotency-process.ts', import.meta.url))
+const SCRIPT = installedScript(new URL('idempotency-process.ts', import.meta.url))
 const PROCESSES = 4
 const ENCRYPTION_KEY = encryptionKey('k1')
 
@@ -83,7 +83,7 @@ async function start(...args: string[]): Promise<Running> {
   const child = await startProcess({
     name: args.join(' '),
     command: process.execPath,
-    args: ['--import', 'tsx', '--conditions=durable-source', SCRIPT, ...args],
+    args: [SCRIPT, ...args],
     env: {
       DATABASE_URL: database.url,
       INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,

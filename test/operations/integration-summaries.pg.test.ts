@@ -1,6 +1,7 @@
 /** The list of integrations as an operator sees it. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { IntegrationSummary } from '../../src/operations/integration-summaries.ts'
+import { clearReauthMark, markReauthRequired } from '../../src/operations/reauth.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -53,6 +54,7 @@ describe('a summary', () => {
         isActive: true,
         circuit: 'closed',
         stale: true,
+        reauthRequired: false,
         lastSyncedAt,
         requests24h: 9,
         errorRate24h: 44.4,
@@ -83,15 +85,26 @@ describe('a summary', () => {
     expect(await summaries({ provider: 'gone' })).toMatchObject([{ id, provider: 'gone', registered: false }])
   })
 
-  it('asks for the traffic and the breakers of a whole page at once', async () => {
+  it('says who waits for a person to authorize it again', async () => {
+    const [first, second] = [await makeIntegration(test, 'plain'), await makeIntegration(test, 'plain')]
+    await markReauthRequired(test.framework, second, 'invalid_grant')
+    const marked = async () => (await summaries({ after: first.id - 1 })).map(({ reauthRequired }) => reauthRequired)
+    expect(await marked()).toEqual([false, true])
+    await clearReauthMark(test.framework, second.id)
+    expect(await marked()).toEqual([false, false])
+  })
+
+  it('asks for the traffic, the marks and the breakers of a whole page at once', async () => {
     const ids: number[] = []
     for (let n = 0; n < 101; n += 1) ids.push((await makeIntegration(test, 'many')).id)
     await calls(ids[100] as number, 2, null)
     await calls(ids[0] as number, 1, 'client')
     await (await test.integrations.get(ids[100] as number)).overrideCircuit('forced_open')
     const statements = vi.spyOn(test.framework.db, 'execute')
+    const marks = vi.spyOn(test.framework.cache, 'getMany')
     const found = await summaries({ provider: 'many' })
     expect(statements).toHaveBeenCalledTimes(4)
+    expect(marks.mock.calls.map(([keys]) => keys.length)).toEqual([100, 1])
     expect(found.map(({ id }) => id)).toEqual(ids)
     expect(found[100]).toMatchObject({ requests24h: 2, errorRate24h: 0, circuit: 'forced_open' })
     expect(found[0]).toMatchObject({ requests24h: 1, errorRate24h: 100, circuit: 'closed' })

@@ -313,7 +313,7 @@ describe('starting a sync by hand', () => {
         await integration.disable()
         return integration.id
       },
-      'invalid_argument',
+      'integration_inactive',
     ],
     ['whose provider has no sync', async () => (await makeIntegration(test, 'plain')).id, 'unsupported_by_provider'],
   ])('refuses an integration %s', async (_, make, code) => {

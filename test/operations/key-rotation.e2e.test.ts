@@ -1,15 +1,15 @@
 /** A new key under traffic, in real processes: nothing is unreadable, no patch is lost, and the old key may go. */
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import { installedScript } from '../support/installed-script.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import type { Said } from './key-rotation-process.ts'
 
-const SCRIPT = fileURLToPath(new URL('key-rotation-process.ts', import.meta.url))
+const SCRIPT = installedScript(new URL('key-rotation-process.ts', import.meta.url))
 /** Three pages of a rotation. */
 const INTEGRATIONS = 300
 /** Each process is under way once it has made so many. */
@@ -48,7 +48,7 @@ async function start(keys: readonly string[], ...args: string[]): Promise<Runnin
   const child = await startProcess({
     name: args.join(' '),
     command: process.execPath,
-    args: ['--import', 'tsx', '--conditions=durable-source', SCRIPT, ...args],
+    args: [SCRIPT, ...args],
     env: {
       DATABASE_URL: database.url,
       INTEGRATIONS_ENCRYPTION_KEYS: keys.join(','),

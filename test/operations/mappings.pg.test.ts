@@ -1,5 +1,5 @@
 /** External ids and the host's models behind them. */
-import { bigint, integer, pgTable, primaryKey, text } from 'drizzle-orm/pg-core'
+import { bigint, boolean, date, integer, json, pgTable, primaryKey, text, timestamp, uuid } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
@@ -80,6 +80,12 @@ describe('mapping', () => {
     ['NaN', Number.NaN],
     ['a number above 2^53-1', 2 ** 53],
     ['U+0000', 'a\0b'],
+    // Postgres would be given U+FFFD for both, and two ids would be one.
+    ['half of a surrogate pair', 'a\ud83d'],
+    ['the other half', '\ude00a'],
+    ['nothing', undefined as never],
+    ['null', null as never],
+    ['an object', {} as never],
   ])('refuses %s', async (_, externalId) => {
     for (const attempt of [
       () => integration.mapExternalId(externalId, model.of(1)),
@@ -89,6 +95,39 @@ describe('mapping', () => {
     ])
       await expect(attempt()).rejects.toMatchObject({ code: 'invalid_argument', argument: 'externalId' })
     expect(await mappings()).toEqual([])
+  })
+
+  it.each([
+    ['an id that is no text', { type: 'note', id: 1 as never }, 'model.id'],
+    ['no id', { type: 'note', id: '' }, 'model.id'],
+    ['an id of 256 characters', { type: 'note', id: 'x'.repeat(256) }, 'model.id'],
+    ['no type', { id: '1' } as never, 'model.type'],
+    ['a type of 256 characters', { type: 'x'.repeat(256), id: '1' }, 'model.type'],
+  ])('refuses %s', async (_, ref, argument) => {
+    for (const attempt of [
+      () => integration.mapExternalId('x', ref),
+      () => integration.remapExternalId('x', ref),
+      () => integration.findExternalId(ref),
+    ])
+      await expect(attempt()).rejects.toMatchObject({ code: 'invalid_argument', argument })
+    expect(await mappings()).toEqual([])
+  })
+
+  it('of one id to many models at the same moment has one holder, whom all others are told', async () => {
+    const outcomes = await Promise.all(
+      Array.from({ length: 16 }, (_, n) =>
+        integration.mapExternalId('x', model.of(n + 1)).then(
+          () => String(n + 1),
+          (error: { claimedBy: string }) => error,
+        ),
+      ),
+    )
+    const [holder, ...others] = outcomes.filter((outcome) => typeof outcome === 'string')
+    expect(others).toEqual([])
+    expect(await mappings()).toEqual([['x', holder]])
+    for (const outcome of outcomes)
+      if (typeof outcome !== 'string')
+        expect(outcome).toMatchObject({ code: 'mapping_already_claimed', claimedBy: holder })
   })
 
   it('takes numbers as texts, up to 500 characters', async () => {
@@ -116,6 +155,21 @@ describe('remapping', () => {
       ['x', { internal_type: 'note', from: null, to: '1' }],
       ['x', { internal_type: 'note', from: '1', to: '2' }],
     ])
+  })
+})
+
+describe('remapping by many at once', () => {
+  it('leaves the last one as holder, and each log row names who held it before', async () => {
+    await Promise.all(Array.from({ length: 12 }, (_, n) => integration.remapExternalId('x', model.of(n + 1))))
+    const logged = (await logsOf(test, integration.id, 'remap')).map(
+      (log) => log.metadata as { from: string; to: string },
+    )
+    const steps = new Map(logged.map(({ from, to }) => [from, to]))
+    // Each one was held once and left once: so they are one chain, from nobody to the holder.
+    expect(steps.size).toBe(12)
+    let holder = null as never
+    for (let at = steps.get(holder); at !== undefined; at = steps.get(holder)) holder = at as never
+    expect(await mappings()).toEqual([['x', holder]])
   })
 })
 
@@ -170,6 +224,80 @@ describe('upserting', () => {
     expect(await test.sql`select id from notes`).toHaveLength(1)
   })
 
+  it('that loses a mapping whose row is gone takes its own row back and updates the winner‘s', async () => {
+    const gone = await integration.upsertByExternalId('x', model, { text: 'gone' })
+    await test.sql`delete from notes where id = ${gone.id}`
+    const winner = await note('of the winner')
+    let raced = false
+    const racing = {
+      ...model,
+      create: async (...given: Parameters<typeof model.create>) => {
+        const row = await model.create(...given)
+        if (!raced) await test.sql`update integration_mappings set internal_id = ${winner} where external_id = 'x'`
+        raced = true
+        return row
+      },
+    }
+    expect(await integration.upsertByExternalId('x', racing, { text: 'ours' })).toEqual({ id: winner, text: 'ours' })
+    expect(await test.sql`select id from notes`).toHaveLength(1)
+    expect(await mappings()).toEqual([['x', String(winner)]])
+  })
+
+  it('makes a new row when the old one is deleted between the look and the update', async () => {
+    const old = await integration.upsertByExternalId('x', model, { text: 'old' })
+    let looks = 0
+    const made = await integration.upsertByExternalId('x', model, async (existing) => {
+      looks += 1
+      if (existing !== null) await test.sql`delete from notes where id = ${old.id}`
+      return { text: 'new' }
+    })
+    expect([made.text, looks]).toEqual(['new', 2])
+    expect(made.id).not.toBe(old.id)
+    expect(await mappings()).toEqual([['x', String(made.id)]])
+  })
+
+  it('gives the row back where the model’s update() gives none', async () => {
+    const made = await integration.upsertByExternalId('x', model, { text: 'a' })
+    const silent = {
+      ...model,
+      update: async (...given: Parameters<typeof model.update>) => void (await model.update(...given)),
+    }
+    const updated = await integration.upsertByExternalId('x', silent as never as typeof model, { text: 'b' })
+    expect(updated).toEqual({ id: made.id, text: 'b' })
+  })
+
+  it('with nothing to change leaves the row as it is', async () => {
+    const made = await integration.upsertByExternalId('x', model, { text: 'a' })
+    expect(await integration.upsertByExternalId('x', model, {})).toEqual(made)
+    expect(await integration.upsertByExternalId('x', model, () => ({ text: undefined }) as never)).toEqual(made)
+  })
+
+  it('past the end of its lock lets others go on, and ends with the row that they made', async () => {
+    const hasty = testIntegrations(database.url, { providers: { plain: {} }, config: { mappings: { lock_ttl: 1 } } })
+    try {
+      const own = await makeIntegration(hasty, 'plain')
+      const [made, end] = [occasion(), occasion()]
+      const slow = {
+        ...model,
+        create: async (...given: Parameters<typeof model.create>) => {
+          const row = await model.create(...given)
+          made.happen()
+          await end.happened
+          return row
+        },
+      }
+      const late = own.upsertByExternalId('x', slow, { text: 'late' })
+      await made.happened
+      const first = await own.upsertByExternalId('x', model, { text: 'first' })
+      end.happen()
+      expect(await late).toEqual({ id: first.id, text: 'late' })
+      expect(await test.sql`select id from notes`).toHaveLength(1)
+      expect(await mappings()).toEqual([['x', String(first.id)]])
+    } finally {
+      await hasty.close()
+    }
+  })
+
   it('leaves neither row nor mapping when the attributes can not be made', async () => {
     const broken = () => {
       throw new Error('no attributes')
@@ -202,6 +330,46 @@ describe('resolving', () => {
   })
 })
 
+describe('resolving many', () => {
+  it('takes more ids than a statement has parameters', async () => {
+    const made = await integration.upsertByExternalId('here', model, { text: 'a' })
+    const found = await integration.resolveMappings([...Array.from({ length: 66_000 }, (_, n) => n), 'here'], model)
+    expect(found.size).toBe(66_001)
+    expect([found.get('0'), found.get('65999'), found.get('here')]).toEqual([null, null, made])
+  })
+})
+
+describe('a mapped table in another database', () => {
+  it('loses the row again whose claim was lost', async () => {
+    const elsewhere = await createTestDatabase()
+    const far = connect({ database: elsewhere.url })
+    try {
+      await far.sql`create table notes (id bigint primary key generated always as identity, text text not null)`
+      const distant = mappedTable(notes, { type: 'note', db: far.db })
+      const [winner] = await far.sql`insert into notes (text) values ('of the winner') returning id`
+      const racing = {
+        ...distant,
+        create: async (...given: Parameters<typeof model.create>) => {
+          const row = await distant.create(...given)
+          await test.sql`insert into integration_mappings (integration_id, external_id, internal_type, internal_id)
+            values (${integration.id}, 'x', 'note', ${winner?.id})`
+          return row
+        },
+      }
+      expect(await integration.upsertByExternalId('x', racing, { text: 'ours' })).toEqual({
+        id: winner?.id,
+        text: 'ours',
+      })
+      expect(await far.sql`select id from notes`).toEqual([{ id: winner?.id }])
+      expect(await integration.resolveMapping('x', distant)).toEqual({ id: winner?.id, text: 'ours' })
+      expect(await test.sql`select id from notes`).toHaveLength(0)
+    } finally {
+      await far.close()
+      await elsewhere.drop()
+    }
+  })
+})
+
 describe('a mapped table', () => {
   const composite = pgTable('composite', { a: integer('a'), b: integer('b') }, (t) => [
     primaryKey({ columns: [t.a, t.b] }),
@@ -218,6 +386,10 @@ describe('a mapped table', () => {
     ['a composite key', () => mappedTable(composite)],
     ['no key', () => mappedTable(keyless)],
     ['a key that is no column', () => mappedTable(notes, { key: 'nope' })],
+    ['a key of JS dates', () => mappedTable(pgTable('days', { day: date('day', { mode: 'date' }).primaryKey() }))],
+    ['a key of booleans', () => mappedTable(pgTable('flags', { flag: boolean('flag').primaryKey() }))],
+    ['a key of JSON', () => mappedTable(pgTable('bags', { bag: json('bag') }), { key: 'bag' })],
+    ['no such column for createdAt', () => mappedTable(notes, { createdAt: 'madeAt' })],
   ])('with %s is refused', (_, make) => {
     expect(make).toThrow(expect.objectContaining({ code: 'invalid_argument', argument: 'table' }))
   })
@@ -227,6 +399,78 @@ describe('a mapped table', () => {
     const page = await model.scan(host.db, null, 2)
     expect(page).toEqual(ids.slice(0, 2).map((id) => ({ id, createdAt: null })))
     expect((await model.scan(host.db, ids[1] as string, 2)).map(({ id }) => id)).toEqual(ids.slice(2))
+  })
+
+  it.each([
+    ['uuid', uuid('id').primaryKey(), ['00000000-0000-0000-0000-00000000000a', 'ffffffff-0000-0000-0000-000000000000']],
+    ['bigint', bigint('id', { mode: 'bigint' }).primaryKey(), ['9', '10', '9007199254740993']],
+    ['text', text('id').primaryKey(), ['B', 'a', 'ä']],
+    ['date', date('id', { mode: 'string' }).primaryKey(), ['2031-06-01', '2031-10-01']],
+  ])('with a key of type %s is written, found and scanned by it', async (type, key, ids) => {
+    const keyed = mappedTable(pgTable('keyed', { id: key as never, note: text('note') }))
+    await test.sql.unsafe(`create table keyed (id ${type} primary key, note text)`)
+    try {
+      for (const id of ids) {
+        const made = await integration.upsertByExternalId(id, keyed, { id, note: 'a' } as never)
+        expect(keyed.of(made)).toEqual({ type: 'keyed', id })
+        const changed = await integration.upsertByExternalId(id, keyed, { note: 'b' } as never)
+        expect(changed).toEqual({ ...made, note: 'b' })
+        expect(await integration.resolveMapping(id, keyed)).toEqual(changed)
+      }
+      const scanned: string[] = []
+      for (let page = await keyed.scan(host.db, null, 1); page.length > 0; ) {
+        scanned.push(...page.map(({ id }) => id))
+        page = await keyed.scan(host.db, scanned.at(-1) as string, 1)
+      }
+      expect(scanned.toSorted()).toEqual(ids.toSorted())
+    } finally {
+      await test.sql`drop table keyed`
+    }
+  })
+
+  it('leaves rows without a key out of the scan', async () => {
+    await test.sql`create table keyless (code text unique)`
+    try {
+      await test.sql`insert into keyless values ('a'), (null), (null), ('b')`
+      const { scan } = mappedTable(keyless, { key: 'code' })
+      const idsAfter = async (after: string | null) => (await scan(host.db, after, 9)).map(({ id }) => id)
+      expect([await idsAfter(null), await idsAfter('a'), await idsAfter('b')]).toEqual([['a', 'b'], ['b'], []])
+    } finally {
+      await test.sql`drop table keyless`
+    }
+  })
+
+  it('knows no JS date for infinity', async () => {
+    await test.sql`create table dated (id int primary key, made timestamptz)`
+    try {
+      await test.sql`insert into dated values (1, 'infinity')`
+      const made = timestamp('made', { withTimezone: true })
+      const dated = mappedTable(pgTable('dated', { id: integer('id').primaryKey(), createdAt: made }))
+      expect(await dated.scan(host.db, null, 9)).toEqual([{ id: '1', createdAt: null }])
+    } finally {
+      await test.sql`drop table dated`
+    }
+  })
+
+  it.each([
+    ['timestamptz', timestamp('made', { withTimezone: true })],
+    ['timestamptz', timestamp('made', { withTimezone: true, mode: 'string' })],
+    ['timestamp', timestamp('made')],
+    ['timestamp', timestamp('made', { mode: 'string' })],
+  ])('says when a row was made, from a %s of whichever mode', async (type, made) => {
+    await test.sql.unsafe(`create table dated (id int primary key, made ${type})`)
+    try {
+      await test.sql`insert into dated values (1, '2031-06-01 12:00:00.123+00'), (2, null)`
+      const dated = mappedTable(pgTable('dated', { id: integer('id').primaryKey(), madeAt: made }), {
+        createdAt: 'madeAt',
+      })
+      expect((await dated.scan(host.db, null, 9)).map(({ createdAt }) => createdAt?.toISOString() ?? null)).toEqual([
+        '2031-06-01T12:00:00.123Z',
+        null,
+      ])
+    } finally {
+      await test.sql`drop table dated`
+    }
   })
 })
 

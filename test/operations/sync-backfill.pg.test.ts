@@ -88,8 +88,8 @@ describe('a backfill', () => {
   ])('is refused while the integration is %s', async (state, values) => {
     await setIntegration(test, id, values)
     await expect(backfill()).rejects.toMatchObject({
-      code: 'invalid_argument',
-      argument: 'integration',
+      code: 'integration_inactive',
+      integrationId: id,
       message: expect.stringContaining(state),
     })
   })

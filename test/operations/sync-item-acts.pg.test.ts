@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { BackendUnreachable } from '../../src/core/errors.ts'
 import type { ProcessSyncItemResult } from '../../src/core/sync-jobs.ts'
 import type { LogRow, SyncItemRow } from '../../src/db/schema/tables.ts'
+import { finaliseRun } from '../../src/operations/sync-finalisation.ts'
 import { retrySyncItem, skipSyncItem, startItemRetry } from '../../src/operations/sync-item-acts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -104,6 +105,37 @@ describe('skipping', () => {
     test.starts.running.delete(integration.id)
     expect((await logOf(test, run.id)).status).toBe('processing')
     expect(test.starts.signals.at(-1)).toEqual({ signal: 'itemsChanged', integrationId: integration.id })
+  })
+
+  it('while its run is being finalised waits for that, so that the cursor is made up for', async () => {
+    run = await makeRun(test, integration.id)
+    await makeItem(test, run, { status: 'success', checkpointValue: '2026-01-01' })
+    const row = await failed({ checkpointValue: '2026-01-02' })
+    test.starts.running.add(integration.id)
+    // Where a finalisation writes its end, it has counted the item as failed.
+    await test.sql.unsafe(`
+      create function held_end() returns trigger language plpgsql as
+        $$ begin perform pg_advisory_xact_lock(4711); return new; end $$;
+      create trigger held_end before update on integration_logs for each row
+        when (old.status = 'processing' and new.status <> 'processing') execute function held_end()`)
+    const gate = await test.sql.reserve()
+    try {
+      await gate`select pg_advisory_lock(4711)`
+      const finalised = finaliseRun(test.framework, { integrationId: integration.id, syncLogId: run.id })
+      await expect.poll(waitingForLocks).toBe(1)
+      const skipped = skipSyncItem(test.framework, row.id)
+      await expect.poll(waitingForLocks).toBe(2)
+      expect((await itemOf(test, row.id)).status).toBe('skipped')
+      await gate`select pg_advisory_unlock(4711)`
+      expect((await finalised).result).toMatchObject({ kind: 'finalised', status: 'partial', failed: 1 })
+      expect(await skipped).toMatchObject({ cursorMoved: true })
+      expect(await cursor()).toBe('2026-01-02')
+    } finally {
+      await gate`select pg_advisory_unlock_all()`
+      gate.release()
+      test.starts.running.delete(integration.id)
+      await test.sql`drop function held_end cascade`
+    }
   })
 
   it('is done although Temporal does not answer: a run that may live is left to itself', async () => {
@@ -221,6 +253,12 @@ describe('retrying', () => {
 
 function failed(values = {}): Promise<SyncItemRow> {
   return makeItem(test, run, { status: 'failed', attempts: 3, error: 'Error: bad', ...values })
+}
+
+async function waitingForLocks(): Promise<number> {
+  const [row] = await test.sql`
+    select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  return row?.count as number
 }
 
 async function cursor(): Promise<unknown> {

@@ -13,6 +13,7 @@ import { syncItemActivities } from '../../src/activities/sync-items.ts'
 import { syncRunActivities } from '../../src/activities/sync-runs.ts'
 import { claimOf } from '../../src/core/claim.ts'
 import { RateLimitExceededException } from '../../src/core/errors.ts'
+import type { SyncResult } from '../../src/events/events.ts'
 import { advanceCursor, finaliseOneRun, setSyncCursor } from '../../src/operations/sync-cursor.ts'
 import { skipSyncItem } from '../../src/operations/sync-item-acts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -84,9 +85,7 @@ beforeAll(async () => {
     config: { sync: SETTINGS },
   })
   test.integrations.on(ThingSynced, (event) => lifeOf(event.integration.id).handle(event.payload.n))
-  test.integrations.on('SyncCompleted', ({ integration }) => {
-    lifeOf(integration.id).announcements += 1
-  })
+  test.integrations.on('SyncCompleted', ({ integration, result }) => lifeOf(integration.id).completed(result))
   Object.assign(test.framework.workflows, {
     cancelSync: (integrationId: number) => lifeOf(integrationId).cancel(),
   })
@@ -240,7 +239,8 @@ interface State {
 /** One integration: what its provider has, which workflows live, and what was seen of it last. */
 class Life {
   readonly id: number
-  announcements = 0
+  /** `SyncCompleted`, by the run's log. */
+  readonly #told = new Map<number, number>()
   readonly #integration: Integration
   /** Of each record its latest change; what has no external id is its own key. */
   readonly #records = new Map<string, { external: string | null; version: number }>()
@@ -274,8 +274,29 @@ class Life {
     await this.#comeToAnEnd('succeed')
     for (const { id } of this.#seen.logs) await finaliseOneRun(test.framework, id)
     await this.#look('the end')
-    const finalised = this.#seen.logs.filter((log) => log.isFinalised).length
-    expect(this.announcements, 'SyncCompleted, one for each finalised run').toBe(finalised)
+    const finalised = this.#seen.logs.filter((log) => log.isFinalised).map(({ id }) => [id, 1])
+    expect(
+      [...this.#told].sort(([a], [b]) => a - b),
+      'SyncCompleted, once for each finalised run',
+    ).toEqual(finalised)
+  }
+
+  /**
+   * The event does not name its run: it is the one that is being announced. Of several at once it is one with these counts,
+   * that has been told of the least.
+   */
+  async completed({ kind, successCount, failureCount, skippedCount }: SyncResult): Promise<void> {
+    const rows = await test.sql`
+      select id::int from integration_logs
+      where integration_id = ${this.id} and operation = 'sync' and status = ${kind}
+        and (metadata ->> 'announcing_until')::float8 > 0 and metadata -> 'announced_at' is null
+        and metadata -> 'success_count' = to_jsonb(${successCount}::int)
+        and metadata -> 'failure_count' = to_jsonb(${failureCount}::int)
+        and metadata -> 'skipped_count' = to_jsonb(${skippedCount}::int)`
+    const told = (id: number) => this.#told.get(id) ?? 0
+    const ids = rows.map((row) => row.id as number).sort((a, b) => told(a) - told(b) || a - b)
+    const id = ids[0] ?? 0
+    this.#told.set(id, told(id) + 1)
   }
 
   release(outcome: Outcome): void {
@@ -513,9 +534,14 @@ class Life {
       if (log.isFinalised) expect(log.enumerated, `run ${log.id} ended before its listing ${said}`).toBe(true)
     }
     expect(now.failures, `the failed runs are counted once ${said}`).toBe(failures)
-    expect(this.announcements, `SyncCompleted comes once ${said}`).toBeLessThanOrEqual(
-      ended.filter((log) => log.isFinalised).length,
-    )
+    const finalised = ended.filter((log) => log.isFinalised).map(({ id }) => id)
+    for (const [id, times] of this.#told) {
+      expect(
+        finalised,
+        `SyncCompleted comes for a run that is not finalised, or not being announced: ${id} ${said}`,
+      ).toContain(id)
+      expect(times, `SyncCompleted comes once for run ${id} ${said}`).toBe(1)
+    }
 
     if ((now.cursor ?? 0) === (before.cursor ?? 0)) return
     const mover = now.logs.find(

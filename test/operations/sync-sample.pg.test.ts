@@ -226,14 +226,25 @@ describe('the listing of a sample', () => {
     expect(await sample({ limit: 3 })).toMatchObject({ more: true, items: { length: 3 } })
   })
 
-  it('has what nobody awaits and a run would refuse logged', async () => {
+  it('fails with what nobody awaits and is refused, as a run would, and has it logged', async () => {
     lists = (session) => {
       void session.dispatch(new ThingSynced(session.integration, { n: 'one' } as never))
     }
-    expect(await sample()).toMatchObject({ items: [] })
+    await expect(sample()).rejects.toMatchObject({ code: 'invalid_argument', argument: 'payload' })
     expect(test.lines).toContainEqual(
       expect.objectContaining({ level: 'warn', fields: expect.objectContaining({ event: 'sync.item_refused' }) }),
     )
+  })
+
+  it('is ended by what nobody awaits and is refused, however long it would go on', async () => {
+    const aborted = occasion()
+    lists = async (session) => {
+      void session.bookmark(null)
+      await new Promise<void>((resolve) => session.signal.addEventListener('abort', () => resolve(), { once: true }))
+      aborted.happen()
+    }
+    await expect(sample()).rejects.toMatchObject({ code: 'invalid_argument', argument: 'position' })
+    await aborted.happened
   })
 
   it('is over when the caller gives up', async () => {

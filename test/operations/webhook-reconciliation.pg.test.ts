@@ -483,7 +483,7 @@ describe('who is reconciled', () => {
       async () => ofProvider('able', { provider: 'gone' }),
       'unknown_provider',
     ],
-    ['is switched off', async () => ofProvider('able', { isActive: false }), 'invalid_argument'],
+    ['is switched off', async () => ofProvider('able', { isActive: false }), 'integration_inactive'],
   ])('fails for good when the one asked for %s', async (_, make, type) => {
     const input = await make()
     await expect(list(input)).rejects.toMatchObject({ type, nonRetryable: true })

@@ -3,6 +3,7 @@
  * below that folder (`inject('installed')`): they import the package by its name, and start its programs from node_modules.
  *
  * What a host runs is tested so, and its processes start in half the time: there is no TypeScript to load but the host's own.
+ * So do the processes of the tests themselves, which end in `-process.ts` and are compiled beside it (installed-script.ts).
  */
 import {
   chmodSync,
@@ -52,23 +53,29 @@ function install(): string {
   // A package of its own: else the name would lead to the clone around it.
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'host', type: 'module' }))
   const release = join(folder, 'node_modules', 'durable-integrations')
-  compile(join(release, 'dist'))
+  compile('src', isSource, join(release, 'dist'))
+  compile('test', isProcess, join(release, 'test'))
+  // What these import by its path in the clone.
+  symlinkSync('dist', join(release, 'src'))
   cpSync(join(PACKAGE, 'drizzle'), join(release, 'drizzle'), { recursive: true })
   cpSync(join(PACKAGE, 'package.json'), join(release, 'package.json'))
   linkCommands(release, join(folder, 'node_modules', '.bin'))
   return folder
 }
 
+const isSource = (path: string): boolean => path.endsWith('.ts')
+const isProcess = (path: string): boolean => path.endsWith('-process.ts')
+
 /** As `npm run build` does, without types. */
-function compile(to: string): void {
+function compile(from: string, isWanted: (path: string) => boolean, to: string): void {
   const { config } = ts.readConfigFile(join(PACKAGE, 'tsconfig.json'), ts.sys.readFile)
   const options = { ...config.compilerOptions, noEmit: false, rewriteRelativeImportExtensions: true }
   const { options: compilerOptions } = ts.convertCompilerOptionsFromJson(options, PACKAGE)
-  for (const path of readdirSync(join(PACKAGE, 'src'), { recursive: true, encoding: 'utf8' })) {
-    if (!path.endsWith('.ts')) continue
+  for (const path of readdirSync(join(PACKAGE, from), { recursive: true, encoding: 'utf8' })) {
+    if (!isWanted(path)) continue
     const compiled = join(to, path.replace(/\.ts$/, '.js'))
     mkdirSync(dirname(compiled), { recursive: true })
-    const text = readFileSync(join(PACKAGE, 'src', path), 'utf8')
+    const text = readFileSync(join(PACKAGE, from, path), 'utf8')
     // The name tells the compiler what package.json says: an ES module.
     const fileName = path.replace(/\.ts$/, '.mts')
     writeFileSync(compiled, ts.transpileModule(text, { fileName, compilerOptions }).outputText)

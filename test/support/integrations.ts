@@ -7,12 +7,14 @@ import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { onTestFinished } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
+import { orphanActivities } from '../../src/activities/orphans.ts'
 import { syncBackfillActivities } from '../../src/activities/sync-backfills.ts'
 import { syncDispatchActivities } from '../../src/activities/sync-dispatch.ts'
 import { syncEndActivities } from '../../src/activities/sync-ends.ts'
 import { syncItemActivities } from '../../src/activities/sync-items.ts'
 import { syncOperationActivities } from '../../src/activities/sync-operations.ts'
 import { syncRunActivities } from '../../src/activities/sync-runs.ts'
+import { tokenActivities } from '../../src/activities/tokens.ts'
 import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { webhookActivities } from '../../src/activities/webhooks.ts'
@@ -113,6 +115,8 @@ export function testIntegrations(
       syncItemActivities(framework),
       syncBackfillActivities(framework),
       syncOperationActivities(framework),
+      tokenActivities(framework),
+      orphanActivities(framework),
     ),
     starts,
     lines,
@@ -149,6 +153,7 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     runRecovery: () => onlyRecorded('recovery'),
     runReconciliation: () => onlyRecorded('reconciliation'),
     runDispatch: () => onlyRecorded('a dispatch'),
+    runTokenRefresh: () => onlyRecorded('the refresh of tokens'),
     async pauseSync(integrationId) {
       starts.signals.push({ signal: 'pause', integrationId })
     },

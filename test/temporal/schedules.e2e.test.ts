@@ -9,6 +9,7 @@ import type { ReconcilesWebhooks } from '../../src/providers/provider.ts'
 import { ensureSchedules, scheduleDifferences, wantedSchedules } from '../../src/temporal/schedules.ts'
 import { createWorkers } from '../../src/worker.ts'
 import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/messages.ts'
+import { scriptedOAuth } from '../operations/scripted-oauth.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { webhookProvider } from '../support/providers.ts'
 
@@ -34,8 +35,9 @@ function deployment(config: ConfigInput = {}): { prefix: string; config: Config;
 
 const scheduleOf = (prefix: string, name: string) => client.schedule.getHandle(scheduleId(prefix, name))
 const dispatchOf = (prefix: string) => scheduleOf(prefix, 'dispatch-syncs')
-const RECONCILES = { canReconcile: () => true }
-const DOES_NOT = { canReconcile: () => false }
+const DOES_NOT = { canReconcile: () => false, canRefreshTokens: () => false }
+const RECONCILES = { ...DOES_NOT, canReconcile: () => true }
+const REFRESHES = { ...DOES_NOT, canRefreshTokens: () => true }
 
 describe('the Schedules', () => {
   it('start `dispatchSyncs` every minute, one at a time', async () => {
@@ -87,6 +89,23 @@ describe('the Schedules', () => {
     await expect(scheduleOf(prefix, 'reconcile').describe()).rejects.toThrow(/not found/i)
   })
 
+  it('start the refresh of tokens every 10 minutes, while a provider is registered that has tokens', async () => {
+    const { prefix, config } = deployment({ sync: { queue: 'syncs' } })
+    expect(wantedSchedules(config, REFRESHES)).toEqual(['dispatch-syncs', 'recover-webhooks', 'refresh-tokens'])
+    await ensureSchedules(client, config, REFRESHES)
+    const refresh = await scheduleOf(prefix, 'refresh-tokens').describe()
+    expect(refresh.spec.intervals).toMatchObject([{ every: 600_000 }])
+    expect(refresh.action).toMatchObject({
+      workflowType: WORKFLOW.refreshTokens,
+      workflowId: workflowId.refreshTokens(prefix),
+      taskQueue: `${prefix}-syncs`,
+    })
+    expect(refresh.policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
+    expect(scheduleDifferences(config, REFRESHES, 'refresh-tokens', refresh)).toEqual([])
+    await ensureSchedules(client, config, DOES_NOT)
+    await expect(scheduleOf(prefix, 'refresh-tokens').describe()).rejects.toThrow(/not found/i)
+  })
+
   it('follow a changed configuration and keep an operator’s pause and note', async () => {
     const { prefix, config } = deployment()
     await ensureSchedules(client, config, DOES_NOT)
@@ -120,7 +139,7 @@ describe('the Schedules', () => {
     await expect(dispatchOf(prefix).describe()).rejects.toThrow(/not found/i)
   })
 
-  it('have reconciliation once a provider is registered that can', async () => {
+  it('have reconciliation and the refresh of tokens once a provider is registered for it', async () => {
     const { input } = deployment()
     const integrations = createIntegrations({
       database: 'postgres://nobody@127.0.0.1:1/none',
@@ -140,6 +159,15 @@ describe('the Schedules', () => {
       integrations.register('acme', lists)
       expect([await applied(), needs.canReconcile()]).toEqual([
         ['dispatch-syncs', 'recover-webhooks', 'reconcile'],
+        true,
+      ])
+      expect(needs.canRefreshTokens()).toBe(false)
+      integrations.register(
+        'oauth',
+        scriptedOAuth(() => ({})),
+      )
+      expect([await applied(), needs.canRefreshTokens()]).toEqual([
+        ['dispatch-syncs', 'recover-webhooks', 'refresh-tokens', 'reconcile'],
         true,
       ])
     } finally {

@@ -32,6 +32,8 @@ describe('the workflow bundle', () => {
       'integrations:skip-sync-item': 'skipSyncItem',
       'integrations:retry-sync-item': 'processSyncItem',
       'integrations:advance-cursor': 'advanceCursor',
+      'integrations:find-orphans': 'findOrphans',
+      'integrations:refresh-tokens': 'refreshTokens',
     }
     const names = Object.fromEntries(Object.values(WORKFLOW).map((name) => [name, name]))
     const exported = Object.fromEntries(Object.entries(workflows).map(([name, workflow]) => [name, workflow.name]))
@@ -51,6 +53,8 @@ describe('the workflow bundle', () => {
       'list-failed-items',
       'skip-sync-item',
       'advance-cursor',
+      'find-orphans',
+      'refresh-tokens',
     ])
       expect(sources.filter((source) => source.endsWith(`src/workflows/${file}.ts`))).toHaveLength(1)
   })

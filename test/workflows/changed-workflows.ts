@@ -1,5 +1,6 @@
 /** Copies of our workflows that do something else first: histories of the real ones must not fit them. */
 import { sleep } from '@temporalio/workflow'
+import type { FindOrphansInput } from '../../src/core/orphan-jobs.ts'
 import type {
   AdvanceCursorInput,
   BackfillInput,
@@ -7,6 +8,7 @@ import type {
   ProcessSyncItemInput,
   SkipSyncItemInput,
 } from '../../src/core/sync-jobs.ts'
+import type { RefreshTokensInput } from '../../src/core/token-jobs.ts'
 import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
 import type { InboxInput, SyncInput } from '../../src/workflows/messages.ts'
@@ -54,6 +56,11 @@ export async function backfillSync(input: BackfillInput, carried?: Parameters<ty
   return real.backfillSync(input, carried)
 }
 
+export async function findOrphans(input?: Partial<FindOrphansInput>) {
+  await somethingElse()
+  return real.findOrphans(input)
+}
+
 export async function listFailedItems(input?: ListFailedItemsInput) {
   await somethingElse()
   return real.listFailedItems(input)
@@ -67,6 +74,11 @@ export async function skipSyncItem(input: SkipSyncItemInput) {
 export async function advanceCursor(input: AdvanceCursorInput) {
   await somethingElse()
   return real.advanceCursor(input)
+}
+
+export async function refreshTokens(input?: RefreshTokensInput) {
+  await somethingElse()
+  return real.refreshTokens(input)
 }
 
 /** Two timers at once. No workflow of ours begins so. */

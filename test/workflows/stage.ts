@@ -46,12 +46,15 @@ export interface Stage {
 }
 
 let scenes = 0
+/** Made once for the files of a process: the workflows' code is the same for all. */
+let bundling: Promise<WorkflowBundle> | undefined
 
 export async function openStage(
   environment: () => Promise<TestWorkflowEnvironment> = createTimeSkippingEnvironment,
 ): Promise<Stage> {
   silenceTemporal()
-  const [env, bundle] = await Promise.all([environment(), bundleWorkflows()])
+  bundling ??= bundleWorkflows()
+  const [env, bundle] = await Promise.all([environment(), bundling])
   return {
     env,
     bundle,

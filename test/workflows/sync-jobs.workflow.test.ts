@@ -4,6 +4,7 @@ import { WorkflowFailedError } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import type { OneItem, OneItemResult } from '../../src/activities/sync-items.ts'
+import type { FindOrphansResult } from '../../src/core/orphan-jobs.ts'
 import type { BackfillInput, BackfillResult, ProcessSyncItemResult } from '../../src/core/sync-jobs.ts'
 import { backfillProgress, processSyncItemState, WORKFLOW } from '../../src/workflows/messages.ts'
 import { ScriptedSync } from './scripted-sync.ts'
@@ -139,6 +140,26 @@ describe('the commands', () => {
     })
     expect(asked).toEqual([{ integrationId: 7, limit: 3 }, {}])
   })
+
+  it.each(['integrations:find-orphans', WORKFLOW.findOrphans])(
+    '%s looks, and fails with what forbids it',
+    async (name) => {
+      const asked: unknown[] = []
+      const found: FindOrphansResult = { model: 'note', scanned: 3, orphans: 1, rows: [{ id: '2', createdAt: null }] }
+      const findOrphanRows: Activities['findOrphanRows'] = async (input) => {
+        asked.push(input)
+        if (input.model === 'note') return found
+        throw ApplicationFailure.create({ type: 'InvalidArgumentException', message: 'no such model' })
+      }
+      await stage.play({ findOrphanRows }, async (scene) => {
+        expect(await (await start(scene, name, { model: 'note', limit: 1 })).result()).toEqual(found)
+        const refused = await start(scene, name)
+        const error = await refused.result().catch((thrown: unknown) => thrown)
+        expect((error as WorkflowFailedError).cause?.cause).toMatchObject({ message: 'no such model' })
+      })
+      expect(asked).toEqual([{ model: 'note', limit: 1 }, { model: '' }])
+    },
+  )
 
   it.each(['integrations:advance-cursor', WORKFLOW.advanceCursor])(
     '%s is tried until the database is back',

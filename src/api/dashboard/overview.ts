@@ -2,7 +2,7 @@
 import { Hono } from 'hono'
 import { html } from 'hono/html'
 import { z } from 'zod'
-import { hasScope } from '../../core/access.ts'
+import { basePathOf, hasScope } from '../../core/access.ts'
 import type { Integrations } from '../../integrations.ts'
 import { queryOf } from '../body.ts'
 import type { AccessEnvironment, Caller } from '../caller.ts'
@@ -28,7 +28,7 @@ export function overviewRoutes(integrations: Integrations): Hono<AccessEnvironme
     return page(context, {
       title: 'Integrations',
       header: whoIsHere(root, caller),
-      main: html`${table(root, caller, data)}${next === null ? '' : html`<p><a href="${root}?after=${next}">Older</a></p>`}`,
+      main: html`${table(integrations, caller, data)}${next === null ? '' : html`<p><a href="${root}?after=${next}">Older</a></p>`}`,
     })
   })
 
@@ -47,18 +47,26 @@ function whoIsHere(root: string, { principal, session }: Caller): Markup {
 <form method="post" action="${root}/logout">${csrfField(session.csrfToken)}<button type="submit">Sign out</button></form></nav>`
 }
 
-function table(root: string, caller: Caller, rows: readonly Row[]): Markup {
+function table(integrations: Integrations, caller: Caller, rows: readonly Row[]): Markup {
+  const root = operatorRoot(integrations)
   if (rows.length === 0) return html`<p>There is no integration yet.</p>`
   const mayOperate = hasScope(caller.principal.scopes, 'operate')
   return html`<div class="wide"><table>
 <caption>Newest first. Times are UTC.</caption>
-<thead><tr><th scope="col">Name</th><th scope="col">Provider</th><th scope="col">Health</th><th scope="col">Active</th><th scope="col">Last sync</th>${mayOperate ? html`<th scope="col">Actions</th>` : ''}</tr></thead>
+<thead><tr><th scope="col">Name</th><th scope="col">Provider</th><th scope="col">Health</th><th scope="col">Active</th><th scope="col">Authorization</th><th scope="col">Last sync</th>${mayOperate ? html`<th scope="col">Actions</th>` : ''}</tr></thead>
 <tbody>${rows.map(
     (row) => html`
-<tr><th scope="row">${row.name}</th><td>${row.provider}</td><td>${row.healthStatus}</td><td>${row.isActive ? 'yes' : 'no'}</td><td>${row.lastSyncedAt === null ? 'never' : time(row.lastSyncedAt)}</td>${mayOperate ? html`<td>${switchForm(root, caller, row)}</td>` : ''}</tr>`,
+<tr><th scope="row">${row.name}</th><td>${row.provider}</td><td>${row.healthStatus}</td><td>${row.isActive ? 'yes' : 'no'}</td><td>${row.reauthRequired ? reauthorize(integrations, row, mayOperate) : ''}</td><td>${row.lastSyncedAt === null ? 'never' : time(row.lastSyncedAt)}</td>${mayOperate ? html`<td>${switchForm(root, caller, row)}</td>` : ''}</tr>`,
   )}
 </tbody>
 </table></div>`
+}
+
+/** For who may, the way to the page that begins it: somebody who is signed in needs no signed link. */
+function reauthorize({ access, config }: Integrations, { id, name }: Row, mayOperate: boolean): Markup {
+  if (!mayOperate) return html`<span class="problem">needed again</span>`
+  const href = `${basePathOf(access.baseUrl)}/${config.oauth.route_prefix}/${id}/oauth/connect`
+  return html`<a class="problem" href="${href}" aria-label="Authorize ${name} again">needed again</a>`
 }
 
 /** Enabling also heals, so one that its health has disabled is offered it as well. */

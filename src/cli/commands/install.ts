@@ -1,6 +1,9 @@
 import type { Command } from 'commander'
+import { isIntegrationsError } from '../../core/errors.ts'
 import type { Integrations } from '../../integrations.ts'
 import { integrationId, minutes, owner } from '../arguments.ts'
+import type { ConnectLink } from '../connect-link.ts'
+import { connectsByOAuth, linkBase, linkText, makeConnectLink, TOKEN_KEYS } from '../connect-link.ts'
 import { Interrupted, Refused } from '../failure.ts'
 import type { CommandContext, Frame, Outcome } from '../frame.ts'
 import { valueReader } from '../given-values.ts'
@@ -24,15 +27,19 @@ type Provider = ReturnType<Integrations['providers']>[number]
 type Integration = Awaited<ReturnType<Integrations['get']>>
 type Check = Awaited<ReturnType<Integrations['check']>>
 
-/** `integrations install <provider>`: stores an integration and asks the provider whether the credentials are good. */
+/** `integrations install <provider>`: stores an integration, and asks the provider whether the credentials are good or has a person connect it. */
 export function installCommand(frame: Frame): Command {
   return frame
-    .command('install', 'Stores an integration of a provider and checks its credentials.', [
-      'integrations install github',
-      'integrations install github --name "Our repository" --credential token=env:GITHUB_TOKEN --metadata owner=acme',
-      'pass show stripe | integrations install stripe --credential api_key=- --owner team:7',
-      'integrations install github --name "Our repository" --credential token=@/run/secrets/token --force',
-    ])
+    .command(
+      'install',
+      'Stores an integration of a provider, and checks its credentials or prints a link to connect it.',
+      [
+        'integrations install github',
+        'integrations install github --name "Our repository" --credential token=env:GITHUB_TOKEN --metadata owner=acme',
+        'pass show stripe | integrations install stripe --credential api_key=- --owner team:7',
+        'integrations install github --name "Our repository" --credential token=@/run/secrets/token --force',
+      ],
+    )
     .argument('<provider>', 'identifier of a registered provider')
     .option('--name <name>', "what people call it; default the provider's label")
     .option('--credential <key=value>', 'may be repeated; the value also as @file, env:NAME, or - for stdin', added, [])
@@ -55,10 +62,16 @@ async function install(context: CommandContext, key: string, options: Options): 
   const existing = await findExisting(integrations, provider, name, options)
   if (existing !== null && !options.force) throw alreadyInstalled(existing)
 
+  const isOAuth = connectsByOAuth(provider)
   // An update merges: what is stored already need not be asked for.
   const { credentials, metadata } =
-    existing === null && terminal.isInteractive ? await askMissing(terminal, provider, given) : given
-  const checks = provider.hasHealthCheck && !options.skipCheck
+    existing === null && terminal.isInteractive
+      ? await askMissing(terminal, provider, given, isOAuth ? TOKEN_KEYS : [])
+      : given
+  const connects = isOAuth && (await needsPerson(integrations, existing, credentials))
+  // Known to be possible before anything is stored.
+  if (connects) linkBase(integrations)
+  const checks = provider.hasHealthCheck && !options.skipCheck && !connects
   const values = {
     name,
     ...(options.owner === undefined ? {} : { owner: options.owner }),
@@ -66,8 +79,14 @@ async function install(context: CommandContext, key: string, options: Options): 
   }
   const integration =
     existing === null
-      ? // Off until it is checked: no sync and no webhook of what may be taken back.
-        await integrations.create({ provider: key, ...values, credentials, metadata, isActive: !checks })
+      ? // Off until it is checked: no sync and no webhook of what may be taken back, or can't be asked yet.
+        await created(context, provider, {
+          provider: key,
+          ...values,
+          credentials,
+          metadata,
+          isActive: !checks && (!connects || options.skipCheck),
+        })
       : await integrations.update(existing.id, {
           ...values,
           ...(Object.keys(credentials).length === 0 ? {} : { credentials }),
@@ -80,7 +99,72 @@ async function install(context: CommandContext, key: string, options: Options): 
     throw new Interrupted()
   }
   if (existing === null && checks) await integrations.update(integration.id, { isActive: true })
-  return outcome(integration, existing === null, check)
+  if (!isOAuth) return outcome(integration, existing === null, check)
+  return withLink(
+    outcome(integration, existing === null, check),
+    connects ? await makeConnectLink(integrations, integration, LINK_HOURS) : null,
+    { provider, id: integration.id, isActive: integration.isActive },
+  )
+}
+
+/** Makes it. A schema that asks for what only a person's consent brings can never be met: then its author is named, too. */
+async function created(
+  { integrations, warn }: CommandContext,
+  provider: Provider,
+  values: Parameters<Integrations['create']>[0],
+): Promise<Integration> {
+  try {
+    return await integrations.create(values)
+  } catch (error) {
+    if (connectsByOAuth(provider) && isIntegrationsError(error, 'invalid_credentials') && 'issues' in error) {
+      const paths = (error.issues as { path: string }[]).map(({ path }) => path)
+      const tokens = TOKEN_KEYS.filter((key) => paths.includes(key) && !Object.hasOwn(values.credentials, key))
+      if (tokens.length > 0)
+        warn(
+          `${tokens.join(', ')} can only come when a person has connected it: the provider's credentialsSchema has to make that optional.`,
+        )
+    }
+    throw error
+  }
+}
+
+/** As long as those of `oauth-link` without an option. */
+const LINK_HOURS = 1
+
+/** Whether somebody has to give access before anything can be asked of the provider. */
+async function needsPerson(
+  { oauth }: Integrations,
+  existing: Integration | null,
+  credentials: Values['credentials'],
+): Promise<boolean> {
+  if ('access_token' in credentials) return false
+  if (existing === null) return true
+  const { isConnected, reauth } = await oauth.status(existing.id)
+  return !isConnected || reauth !== null
+}
+
+/** Adds the link, and what comes after it. */
+function withLink(
+  { document, text }: Outcome,
+  link: ConnectLink | null,
+  { provider, id, isActive }: { provider: Provider; id: number; isActive: boolean },
+): Outcome {
+  const withUrl = {
+    ...(document as object),
+    connect_url: link?.url ?? null,
+    expires_at: link?.expiresAt.toISOString() ?? null,
+  }
+  if (link === null) return { document: withUrl, text }
+  const after = [
+    ...(provider.hasHealthCheck ? [[`integrations test ${id}`, 'asks the provider whether the access works']] : []),
+    ...(isActive ? [] : [[`integrations enable ${id}`, 'switches it on; until then nothing is synced']]),
+    [`integrations oauth-link ${id}`, 'prints a new link, if this one is over'],
+  ]
+  const width = Math.max(...after.map(([command = '']) => command.length))
+  return {
+    document: withUrl,
+    text: `${text} It is not connected yet.\n\n${linkText(link, provider.label)}\nOnce the page says that it is connected:\n${after.map(([command = '', effect]) => `  ${command.padEnd(width)}  ${effect}`).join('\n')}`,
+  }
 }
 
 function findProvider(integrations: Integrations, key: string): Provider {

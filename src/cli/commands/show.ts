@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { isIntegrationsError } from '../../core/errors.ts'
+import { oauthStatusColumns } from '../../core/oauth-status.ts'
 import type { Integrations } from '../../integrations.ts'
 import { integrationId } from '../arguments.ts'
 import type { Frame } from '../frame.ts'
@@ -19,6 +20,7 @@ export function showCommand(frame: Frame): Command {
       frame.action(async ({ integrations, warn }, id: number) => {
         const integration = await integrations.get(id)
         const provider = integrations.providers().find(({ key }) => key === integration.provider)
+        const oauth = await oauthOf(integrations, integration, provider?.contracts ?? [])
         const document = {
           id,
           name: integration.name,
@@ -28,6 +30,8 @@ export function showCommand(frame: Frame): Command {
           owner: integration.owner === null ? null : `${integration.owner.type}:${integration.owner.id}`,
           is_active: integration.isActive,
           health_status: integration.healthStatus,
+          reauth_required: oauth?.reauth_required ?? false,
+          oauth,
           credentials: credentialNames(integration, warn),
           metadata: integration.metadata,
           sync_interval_minutes: integration.syncIntervalMinutes,
@@ -40,11 +44,26 @@ export function showCommand(frame: Frame): Command {
           document,
           text: table(
             ['Field', 'Value'],
-            Object.entries(document).map(([field, value]) => [field, shown(value)]),
+            Object.entries(document).flatMap(([field, value]) =>
+              field === 'oauth' ? linesOf(oauth) : [[field, shown(value)]],
+            ),
           ),
         }
       }),
     )
+}
+
+/** Null where the provider has no OAuth, or the credentials can't be read. */
+async function oauthOf({ oauth }: Integrations, { id }: Integration, contracts: readonly string[]) {
+  if (!contracts.includes('HasOAuth2')) return null
+  try {
+    const { integration_id: _, ...columns } = oauthStatusColumns(await oauth.status(id))
+    return columns
+  } catch (error) {
+    // Of the names of the credentials that is told.
+    if (isIntegrationsError(error, 'credentials_unreadable')) return null
+    throw error
+  }
 }
 
 /** Null when they can't be read, which is told. */
@@ -56,6 +75,12 @@ function credentialNames(integration: Integration, warn: (text: string) => void)
     warn(error.message)
     return null
   }
+}
+
+/** A line for each of its fields; one where there is none. */
+function linesOf(oauth: Awaited<ReturnType<typeof oauthOf>>): [string, unknown][] {
+  if (oauth === null) return [['oauth', null]]
+  return Object.entries(oauth).map(([field, value]) => [`oauth.${field}`, value])
 }
 
 function shown(value: unknown): unknown {

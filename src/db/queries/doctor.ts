@@ -3,7 +3,7 @@
  * also comes to large tables.
  */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, gt, inArray, isNotNull, lt, min, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, lt, min, or, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import type { IntegrationRow, Tables } from '../schema/tables.ts'
 
@@ -188,10 +188,10 @@ export interface FailedItems {
   readonly since: Date
 }
 
-/** Failed items that nothing later has made up for, by integration: they hold its cursor. */
+/** Failed items that nothing later has made up for, by integration: they hold its cursor. Those of backfills hold nothing. */
 export async function unresolvedItems(
   db: Database,
-  { syncItems, integrations }: Tables,
+  { syncItems, integrations, logs }: Tables,
   limit: number,
 ): Promise<FailedItems[]> {
   const rows = await db.execute<{ id: string; items: number; nameless: number; since: string | Date }>(sql`
@@ -202,6 +202,7 @@ export async function unresolvedItems(
              min(f.created_at) as since
       from ${syncItems} f
       where f.integration_id = i.id and f.status = 'failed'
+        and not exists (select 1 from ${logs} l where l.id = f.sync_log_id and l.operation = 'backfill')
         and not exists (
           select 1 from ${syncItems} later
           where later.integration_id = f.integration_id and later.external_id = f.external_id
@@ -243,5 +244,24 @@ export async function disabledIntegrations(
     .from(integrations)
     .where(eq(integrations.healthStatus, 'disabled'))
     .orderBy(asc(integrations.id))
+    .limit(limit)
+}
+
+/** One page by ascending id: those of these providers that are switched on, or were switched off by their health. */
+export async function pageOfAuthorized(
+  db: Database,
+  { integrations }: Tables,
+  providers: readonly string[],
+  afterId: number,
+  limit: number,
+): Promise<{ id: number }[]> {
+  const { id, provider, isActive, healthStatus } = integrations
+  return db
+    .select({ id })
+    .from(integrations)
+    .where(
+      and(inArray(provider, [...providers]), or(eq(isActive, true), eq(healthStatus, 'disabled')), gt(id, afterId)),
+    )
+    .orderBy(asc(id))
     .limit(limit)
 }

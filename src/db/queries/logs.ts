@@ -119,20 +119,19 @@ export async function runsToAdvance(
 
 /**
  * Takes the announcement of a finalised run for so many seconds. Of two at once one wins. Null: nothing is to be announced,
- * or somebody has just begun to.
+ * or somebody else has it.
+ *
+ * @param announcer a text of its own for each that asks
  */
 export async function claimAnnouncement(
   db: Database,
   { logs }: Tables,
   id: number,
-  leaseSeconds: number,
+  { announcer, leaseSeconds }: { readonly announcer: string; readonly leaseSeconds: number },
 ): Promise<LogRow | null> {
-  const now = sql`extract(epoch from clock_timestamp())::float8`
   const [row] = await db
     .update(logs)
-    .set({
-      metadata: sql`${logs.metadata} || jsonb_build_object('announcing_until', ${now} + ${leaseSeconds}::float8)`,
-    })
+    .set({ metadata: announcedBy(logs, announcer, leaseSeconds) })
     .where(
       and(
         eq(logs.id, id),
@@ -141,17 +140,39 @@ export async function claimAnnouncement(
         // Only finalisation writes it: a run whose listing failed is `failed`, too.
         sql`${logs.metadata} -> 'success_count' is not null`,
         sql`${logs.metadata} -> 'announced_at' is null`,
-        sql`coalesce((${logs.metadata} ->> 'announcing_until')::float8, 0) <= ${now}`,
+        sql`coalesce((${logs.metadata} ->> 'announcing_until')::float8, 0) <= ${NOW_SECONDS}`,
       ),
     )
     .returning()
   return row ?? null
 }
 
+/** Keeps an announcement for so many seconds from now. False: somebody else has taken it, or noted it. */
+export async function renewAnnouncement(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  { announcer, leaseSeconds }: { readonly announcer: string; readonly leaseSeconds: number },
+): Promise<boolean> {
+  const rows = await db
+    .update(logs)
+    .set({ metadata: announcedBy(logs, announcer, leaseSeconds) })
+    .where(and(eq(logs.id, id), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
+    .returning({ id: logs.id })
+  return rows.length > 0
+}
+
+const NOW_SECONDS = sql`extract(epoch from clock_timestamp())::float8`
+
+function announcedBy(logs: Tables['logs'], announcer: string, leaseSeconds: number) {
+  return sql`${logs.metadata} || jsonb_build_object(
+    'announcer', ${announcer}::text, 'announcing_until', ${NOW_SECONDS} + ${leaseSeconds}::float8)`
+}
+
 export async function noteAnnouncement(db: Database, { logs }: Tables, id: number, at: Date): Promise<void> {
   const patch = { announced_at: at.toISOString() }
   await db
     .update(logs)
-    .set({ metadata: sql`(${logs.metadata} - 'announcing_until') || ${jsonText(patch)}::jsonb` })
+    .set({ metadata: sql`(${logs.metadata} - 'announcing_until' - 'announcer') || ${jsonText(patch)}::jsonb` })
     .where(eq(logs.id, id))
 }

@@ -1,4 +1,5 @@
 /** Statements over the mappings table. */
+import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, inArray } from 'drizzle-orm'
 import type { Database, Transaction } from '../client.ts'
 import type { MappingRow, Tables } from '../schema/tables.ts'
@@ -14,17 +15,16 @@ export async function findMapping(
   { mappings }: Tables,
   key: MappingKey,
 ): Promise<MappingRow | null> {
-  const [row] = await db
-    .select()
-    .from(mappings)
-    .where(
-      and(
-        eq(mappings.integrationId, key.integrationId),
-        eq(mappings.externalId, key.externalId),
-        eq(mappings.internalType, key.internalType),
-      ),
-    )
+  const [row] = await db.select().from(mappings).where(isMapping(mappings, key))
   return row ?? null
+}
+
+function isMapping(mappings: Tables['mappings'], key: MappingKey): SQL | undefined {
+  return and(
+    eq(mappings.integrationId, key.integrationId),
+    eq(mappings.externalId, key.externalId),
+    eq(mappings.internalType, key.internalType),
+  )
 }
 
 export async function findMappings(
@@ -82,7 +82,7 @@ export async function claimMapping(
   return rows.length === 1
 }
 
-/** Points an external id at this model, whoever held it. Returns who held it before. */
+/** Points an external id at this model, whoever held it. Returns who held it before; null: nobody. */
 export async function pointMapping(
   tx: Transaction,
   tables: Tables,
@@ -90,13 +90,29 @@ export async function pointMapping(
   internalId: string,
 ): Promise<string | null> {
   const { mappings } = tables
-  const before = await findMapping(tx, tables, key)
-  await tx
-    .insert(mappings)
-    .values({ ...key, internalId })
-    .onConflictDoUpdate({
-      target: [mappings.integrationId, mappings.externalId, mappings.internalType],
-      set: { internalId },
-    })
-  return before?.internalId ?? null
+  // Whoever claimed it may be gone by the time that its row is to be locked: then it is claimed again.
+  while (!(await claimMapping(tx, tables, key, internalId))) {
+    const [before] = await tx.select().from(mappings).where(isMapping(mappings, key)).for('update')
+    if (before === undefined) continue
+    if (before.internalId !== internalId)
+      await tx.update(mappings).set({ internalId }).where(eq(mappings.id, before.id))
+    return before.internalId
+  }
+  return null
+}
+
+/** Points an external id from one model to another. False: by now it points elsewhere, or nowhere. */
+export async function repointMapping(
+  tx: Transaction,
+  { mappings }: Tables,
+  key: MappingKey,
+  from: string,
+  to: string,
+): Promise<boolean> {
+  const rows = await tx
+    .update(mappings)
+    .set({ internalId: to })
+    .where(and(isMapping(mappings, key), eq(mappings.internalId, from)))
+    .returning({ id: mappings.id })
+  return rows.length === 1
 }

@@ -1,5 +1,5 @@
 /** Statements over the logs of backfills: one row per slice. */
-import { and, desc, eq, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../client.ts'
 import type { LogRow, Tables } from '../schema/tables.ts'
 
@@ -32,4 +32,25 @@ export async function findSliceLog(
     .orderBy(desc(logs.id))
     .limit(1)
   return row ?? null
+}
+
+/** Slices of other backfills that say `processing`, oldest first. */
+export async function openSlicesOfOthers(
+  db: Database,
+  { logs }: Tables,
+  { integrationId, runId }: Pick<Slice, 'integrationId' | 'runId'>,
+): Promise<number[]> {
+  const rows = await db
+    .select({ id: logs.id })
+    .from(logs)
+    .where(
+      and(
+        eq(logs.integrationId, integrationId),
+        eq(logs.operation, 'backfill'),
+        eq(logs.status, 'processing'),
+        sql`${logs.metadata} ->> 'run_id' is distinct from ${runId}`,
+      ),
+    )
+    .orderBy(asc(logs.id))
+  return rows.map(({ id }) => id)
 }

@@ -5,7 +5,7 @@
  * Rule: docs/behaviour/sync-scheduling.md, "Due" and "Waiting for health".
  */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { HealthBackoff } from '../../core/sync-due.ts'
 import type { Database } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
@@ -17,28 +17,43 @@ export interface DueRule {
   readonly backoff: HealthBackoff
 }
 
-/** Due by now; never planned first, then the longest overdue. */
+export interface DueIntegration {
+  readonly id: number
+  readonly provider: string
+  /** Null: no run of it was ever planned. */
+  readonly nextSyncAt: Date | null
+}
+
+/** Due by now; never planned first, then the longest overdue. One page of them. @param after the last of the page before */
 export async function dueIntegrations(
   db: Database,
   tables: Tables,
   rule: DueRule,
   limit: number,
-): Promise<{ id: number; provider: string }[]> {
+  after: DueIntegration | null = null,
+): Promise<DueIntegration[]> {
   const { integrations } = tables
   if (rule.intervals.size === 0) return []
   const now = sql`clock_timestamp()`
   return db
-    .select({ id: integrations.id, provider: integrations.provider })
+    .select({ id: integrations.id, provider: integrations.provider, nextSyncAt: integrations.nextSyncAt })
     .from(integrations)
     .where(
       and(
         canBeDue(tables, rule),
         or(isNull(integrations.nextSyncAt), sql`${integrations.nextSyncAt} <= ${now}`),
         hasWaitedBy(tables, rule, now),
+        after === null ? undefined : comesAfter(integrations, after),
       ),
     )
     .orderBy(sql`${integrations.nextSyncAt} asc nulls first`, asc(integrations.id))
     .limit(limit)
+}
+
+/** In the order of the list. The column holds milliseconds, as a `Date` does, so that nothing is asked twice. */
+function comesAfter({ id, nextSyncAt }: Tables['integrations'], after: DueIntegration): SQL | undefined {
+  if (after.nextSyncAt === null) return or(and(isNull(nextSyncAt), gt(id, after.id)), isNotNull(nextSyncAt))
+  return or(gt(nextSyncAt, after.nextSyncAt), and(eq(nextSyncAt, after.nextSyncAt), gt(id, after.id)))
 }
 
 /** Due for longer than so many seconds, the longest first. One that was never planned is due since it was made. */

@@ -172,18 +172,20 @@ export async function deletePendingItems(tx: Transaction, { syncItems }: Tables,
   return Number(row?.count)
 }
 
-/** Fails what waits or is held: whoever holds it loses by its claim. @returns how many */
+/** Fails what waits or is held: whoever holds it loses by its claim. @param but these stay @returns how many */
 export async function failHeldItems(
   tx: Transaction,
   { syncItems }: Tables,
   syncLogId: number,
   error: string,
+  but: readonly number[] = [],
 ): Promise<number> {
   const [row] = await tx.execute<{ count: string }>(sql`
     with failed as (
       update ${syncItems}
       set status = 'failed', error = ${error}, claim = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
-      where sync_log_id = ${syncLogId} and status = 'processing' returning 1
+      where sync_log_id = ${syncLogId} and status = 'processing'
+        and id not in (select value::bigint from jsonb_array_elements_text(${jsonText(but)}::jsonb)) returning 1
     )
     select count(*) as count from failed`)
   return Number(row?.count)

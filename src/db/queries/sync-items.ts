@@ -1,7 +1,7 @@
 /** Statements over the sync items table. A claim is one statement; its docstring names the race it wins. */
 import { and, asc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
-import type { Database } from '../client.ts'
+import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { SyncItemRow, Tables } from '../schema/tables.ts'
 
@@ -253,7 +253,7 @@ export type GivenBack =
  * @returns the ids that went back
  */
 export async function handBackItems(
-  db: Database,
+  db: Database | Transaction,
   { syncItems }: Tables,
   rows: readonly Pick<SyncItemRow, 'id' | 'attempts' | 'claim'>[],
   to: GivenBack,

@@ -18,8 +18,8 @@ export const mappingsTable = (table: TableFactory, name: Name, integrations: Int
     },
     (column) => [
       unique(name('_mappings_external_id_key')).on(column.integrationId, column.externalId, column.internalType),
-      // The external id of a model.
-      index(name('_mappings_internal_id_idx')).on(column.integrationId, column.internalType, column.internalId),
+      // The external id of a model, and whether anything maps it: then of all integrations.
+      index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
       foreignKey({
         name: name('_mappings_integration_fk'),
         columns: [column.integrationId],

@@ -6,7 +6,7 @@ import type { Check, Observation } from './check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, warning } from './check.ts'
 import { nameOf, psqlCommand } from './commands.ts'
 
-/** A dispatch comes each minute and takes a thousand; so long means that none came. */
+/** A dispatch comes each minute and starts three thousand; so long means that none came. */
 const OVERDUE_SECONDS = 300
 /** A run's log is written by the workflow that lives: younger ones are left alone. */
 const STUCK_SECONDS = 60
@@ -140,8 +140,9 @@ function closeRun({ tables }: Framework, logId: number): string {
   )
 }
 
+/** Those of backfills hold nothing. */
 function skipNameless({ tables }: Framework, integrationId: number): string {
   return psqlCommand(
-    `update ${nameOf(tables.syncItems)} set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null`,
+    `update ${nameOf(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null and not exists (select 1 from ${nameOf(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
   )
 }

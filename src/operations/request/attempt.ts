@@ -1,7 +1,7 @@
 /** One attempt: the call, its deadline, and what it came to. Rule: docs/behaviour/requests.md, "Attempts". */
 import { RequestTimeout, SchemaDrift } from '../../core/errors.ts'
 import { classifyFailure, FailureClass } from '../../core/failure-class.ts'
-import { secretsOf } from '../../core/redaction.ts'
+import { knownSecrets } from '../../core/known-secrets.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { classifiesFailures } from '../../providers/provider.ts'
@@ -45,7 +45,7 @@ export async function makeAttempt(
 ): Promise<Attempt> {
   const { endpoint, call, options } = outbound
   const deadline = new Deadline(options.signal, timeoutMs, () => new RequestTimeout(endpoint, timeoutMs))
-  const secrets = () => secretsOf(outbound.credentials())
+  const secrets = () => knownSecrets(outbound.credentials())
   const given = { idempotencyKey, attempt: number, signal: deadline.signal }
   const { context, over } = callContext(framework.egress, given, secrets)
   const startedAt = performance.now()
@@ -117,7 +117,7 @@ export function providerVerdict(
     )
   } catch (fault) {
     framework.logger.warn(
-      { integration: integration.id, error: redactedErrorLine(fault, secretsOf(credentials()), 500) },
+      { integration: integration.id, error: redactedErrorLine(fault, knownSecrets(credentials()), 500) },
       'classifyFailure() threw; ignored',
     )
   }

@@ -8,13 +8,16 @@
 import { isIntegrationsError, RateLimitExceededException } from '../../core/errors.ts'
 import type { FailureClass } from '../../core/failure-class.ts'
 import { isSurelyWithoutEffect } from '../../core/idempotency-key.ts'
-import { redactText, secretsOf } from '../../core/redaction.ts'
+import { knownSecrets } from '../../core/known-secrets.ts'
+import { redactText } from '../../core/redaction.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
-import type { Credentials, Integration } from '../../providers/integration.ts'
+import type { Integration } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { currentSync } from '../inside-sync.ts'
 import { makeAttempt } from './attempt.ts'
+import type { Ticket } from './call-state.ts'
 import { admitted, settled } from './call-state.ts'
+import { CallTokens } from './call-tokens.ts'
 import { announce } from './events.ts'
 import { refuseInsideTransaction, reserve } from './idempotency.ts'
 import type { CallPlan } from './options.ts'
@@ -67,15 +70,6 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
   throw ending.error
 }
 
-const KNOWN_SECRETS = new WeakMap<Credentials, readonly string[]>()
-
-/** Found once for an object of credentials: nobody changes it, a handle gives out copies. */
-function knownSecrets(credentials: Credentials): readonly string[] {
-  const known = KNOWN_SECRETS.get(credentials) ?? secretsOf(credentials)
-  KNOWN_SECRETS.set(credentials, known)
-  return known
-}
-
 /** The provider is away or has asked for quiet; its word that the request is wrong is never hidden by an older answer. */
 function mayBeStale({ error, failureClass }: Extract<Ending, { kind: 'failed' }>): boolean {
   if (failureClass === null) return REFUSALS.some((code) => isIntegrationsError(error, code))
@@ -90,16 +84,20 @@ async function makeAttempts(
   secretsNow: () => readonly string[],
 ): Promise<Ending> {
   const { integration, options } = outbound
+  const tokens = new CallTokens(framework, provider, outbound)
   let firstRowId: number | null = null
   let withoutEffect = true
-  for (let number = 1; ; number += 1) {
-    let ticket: Awaited<ReturnType<typeof admitted>>
+  for (let number = 1; ; ) {
+    let ticket: Ticket
     try {
       ticket = await admitted(framework, integration, options.signal)
     } catch (error) {
-      return { kind: 'failed', error: putOff(integration, error), failureClass: null, withoutEffect }
+      const beside = tokens.ticketBesideProbe(error)
+      if (beside === null)
+        return { kind: 'failed', error: putOff(integration, error), failureClass: null, withoutEffect }
+      ticket = beside
     }
-    const attempt = await makeAttempt(framework, provider, outbound, plan, number)
+    const attempt = await tokens.observe(() => makeAttempt(framework, provider, outbound, plan, number))
     const { outcome } = attempt
     const secrets = secretsNow()
     const retryOf = options.retryOf ?? firstRowId
@@ -111,10 +109,13 @@ async function makeAttempts(
 
     withoutEffect &&= isSurelyWithoutEffect(outcome.error, outcome.failureClass)
     const failed = { error: outcome.error, failureClass: outcome.failureClass, withoutEffect }
+    // Not counted: the provider has judged the token, not the call.
+    if (await tokens.replaceRefused(plan, outcome)) continue
     const decision = decideRetry(framework, provider, outbound, { plan, attempt, number, secrets, ...failed })
     if (decision.kind === 'stop') return { kind: 'failed', ...failed, error: decision.error ?? outcome.error }
     // Given up while we waited: the last attempt's error says more than the abort.
     if (!(await pause(decision.delayMs, options.signal))) return { kind: 'failed', ...failed }
+    number += 1
   }
 }
 

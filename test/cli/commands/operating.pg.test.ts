@@ -1,6 +1,8 @@
 /** list, show, enable, disable, delete, erase, sync, keys, config and migrate on real rows. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createIntegrations } from '../../../src/integrations.ts'
+import { markReauthRequired } from '../../../src/operations/reauth.ts'
+import { scriptedOAuth } from '../../operations/scripted-oauth.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
@@ -21,7 +23,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
     encryptionKeys: OLD,
-    providers: { demo: syncProvider(() => {}), other: {} },
+    providers: { demo: syncProvider(() => {}), other: {}, oauth: scriptedOAuth(() => ({})) },
     config: { webhook: { max_attempts: 4 } },
   })
 })
@@ -60,6 +62,7 @@ describe('list', () => {
         is_active: true,
         circuit: 'closed',
         stale: true,
+        reauth_required: false,
         last_synced_at: null,
         requests_24h: 0,
         error_rate_24h: null,
@@ -72,9 +75,9 @@ describe('list', () => {
     const { out } = await run(['list'])
     const [head, row] = out.split('\n')
     expect(head).toMatch(
-      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Last synced +Requests 24 h +Errors %$/,
+      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Requests 24 h +Errors %$/,
     )
-    expect(row).toMatch(new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +- +0 +-$`))
+    expect(row).toMatch(new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +no +- +0 +-$`))
   })
 
   it.each<[string[], () => number[]]>([
@@ -124,6 +127,28 @@ describe('show', () => {
     const { out } = await run(['show', String(id)])
     expect(out).toMatch(/^credentials +token, webhook_secret$/m)
     expect(out).toMatch(/^metadata +\{"region":"eu"\}$/m)
+  })
+
+  it('says how an authorization stands, where there is one', async () => {
+    const credentials = { access_token: TOKEN, refresh_token: SECRET, token_expires_at: '2031-06-01T12:00:00Z' }
+    const integration = await makeIntegration(test, 'oauth', { credentials })
+    await markReauthRequired(test.framework, integration, 'invalid_grant')
+    const id = String(integration.id)
+    expect((await run(['show', id, '--json'])).json()).toMatchObject({
+      reauth_required: true,
+      oauth: { connected: true, reauth_reason: 'invalid_grant', next_refresh_at: null, failing_since: null },
+    })
+    const { out } = await run(['show', id])
+    expect(out).toMatch(/^reauth_required +yes$/m)
+    expect(out).toMatch(/^oauth[.]token_expires_at +2031-06-01T12:00:00[.]000Z$/m)
+    const plain = await makeIntegration(test, 'demo')
+    expect((await run(['show', String(plain.id), '--json'])).json()).toMatchObject({
+      reauth_required: false,
+      oauth: null,
+    })
+    await setIntegration(test, integration.id, { credentials: 'plain' })
+    expect((await run(['show', id, '--json'])).json()).toMatchObject({ credentials: null, oauth: null })
+    for (const made of [integration, plain]) await test.integrations.delete(made.id)
   })
 
   it('says when the credentials can not be read', async () => {

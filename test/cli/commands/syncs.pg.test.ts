@@ -165,7 +165,7 @@ describe('sync --integration', () => {
 
   it('is refused for one that is switched off, of a provider that can not, or not there', async () => {
     await setIntegration(test, id, { isActive: false })
-    expect(errorOf(await run(['sync', '--integration', id, '--json'])).code).toBe('invalid_argument')
+    expect(errorOf(await run(['sync', '--integration', id, '--json'])).code).toBe('integration_inactive')
     const silent = await makeIntegration(test, 'silent')
     expect(errorOf(await run(['sync', '--integration', silent.id, '--json'])).code).toBe('unsupported_by_provider')
     expect(errorOf(await run(['sync', '--integration', NEVER, '--json'])).code).toBe('integration_not_found')

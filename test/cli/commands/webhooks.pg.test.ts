@@ -384,7 +384,7 @@ describe('reconcile-webhooks', () => {
     [
       'one that is switched off',
       async () => (await makeIntegration(test, 'listing', { isActive: false })).id,
-      'invalid_argument',
+      'integration_inactive',
     ],
   ])('refuses %s, and asks nothing of Temporal', async (_, of, code) => {
     const ran = await run(['reconcile-webhooks', await of(), '--json'])

@@ -1,0 +1,101 @@
+/** How the OAuth routes say that something failed: a page for a person, JSON for a program. Rule: docs/behaviour/oauth.md, "Routes". */
+import type { Context, MiddlewareHandler } from 'hono'
+import { isIntegrationsError } from '../core/errors.ts'
+import type { Integrations } from '../integrations.ts'
+import { failurePage, OAUTH_PAGE_HEADERS } from './oauth-pages.ts'
+
+interface Failure {
+  readonly status: number
+  readonly code: string
+  readonly message: string
+  readonly providerError: string | null
+}
+
+/** By code. Whatever is not here is our own trouble: 500, told to the log and not to the caller. */
+const STATUSES: Readonly<Record<string, number>> = {
+  oauth_unsupported: 400,
+  unknown_provider: 400,
+  invalid_argument: 400,
+  invalid_state: 400,
+  invalid_callback: 400,
+  invalid_issuer: 400,
+  authorization_denied: 400,
+  authorization_failed: 400,
+  missing_code: 400,
+  integration_not_found: 404,
+  credentials_unreadable: 409,
+  base_url_missing: 500,
+  authorization_url_failed: 502,
+  code_exchange_failed: 502,
+  revoke_failed: 502,
+  lock_timeout: 503,
+}
+
+/** What must hold of every answer: its address, or where it leads, may hold a code, a state or a signature. */
+const PRIVATE_HEADERS = {
+  'Cache-Control': 'no-store',
+  'Referrer-Policy': 'no-referrer',
+  'X-Content-Type-Options': 'nosniff',
+}
+
+/** @param retryUrl where a person may try again */
+export function failureAnswer(
+  { logger }: Integrations,
+  context: Context,
+  error: unknown,
+  retryUrl: string | null = null,
+): Response {
+  const failure = failureOf(error)
+  if (failure !== null) return answer(context, failure, retryUrl)
+  const { name, stack } = error instanceof Error ? error : { name: 'unknown', stack: undefined }
+  logger.error({ method: context.req.method, path: context.req.path, error: name, stack }, 'A request failed.')
+  const message = 'Something went wrong here; the log says what.'
+  return answer(context, { status: 500, code: 'internal', message, providerError: null }, null)
+}
+
+function failureOf(error: unknown): Failure | null {
+  if (!isIntegrationsError(error)) return null
+  const { code, message } = error
+  const status = STATUSES[code]
+  if (status === undefined) return null
+  const providerError = 'providerError' in error && typeof error.providerError === 'string' ? error.providerError : null
+  return { status, code, message, providerError }
+}
+
+function answer(
+  context: Context,
+  { status, code, message, providerError }: Failure,
+  retryUrl: string | null,
+): Response {
+  if (isReadByPerson(context))
+    return pageAnswer(context, failurePage({ code, message, providerError, retryUrl }), status)
+  const body = { error: code, message, ...(providerError === null ? {} : { provider_error: providerError }) }
+  return context.json(body, status as 400, PRIVATE_HEADERS)
+}
+
+/** A form's answer is a page, too. */
+export function isReadByPerson({ req }: Context): boolean {
+  return (req.header('accept') ?? '').includes('text/html')
+}
+
+export function pageAnswer(context: Context, page: string, status = 200): Response {
+  return context.body(page, status as 200, { ...OAUTH_PAGE_HEADERS })
+}
+
+/** Around everything else: no answer is kept or passed on, and a person is told in words why the middleware lets nobody in. */
+export function forPeople(): MiddlewareHandler {
+  return async function forPeople(context, next) {
+    await next()
+    const refusal = await refusalIn(context)
+    if (refusal !== null) context.res = answer(context, refusal, null)
+    for (const [name, value] of Object.entries(PRIVATE_HEADERS)) context.header(name, value)
+  }
+}
+
+/** What our middleware refuses with, when a browser asked for a page. */
+async function refusalIn(context: Context): Promise<Failure | null> {
+  const { res } = context
+  if (!isReadByPerson(context) || res.headers.get('content-type') !== 'application/problem+json') return null
+  const { code, detail } = (await res.clone().json()) as { code: string; detail: string }
+  return { status: res.status, code, message: detail, providerError: null }
+}

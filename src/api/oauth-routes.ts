@@ -1,0 +1,158 @@
+/** The OAuth routes: authorize, callback, revoke, and the pages around them. Rule: docs/behaviour/oauth.md, "Routes". */
+import type { Context } from 'hono'
+import { Hono } from 'hono'
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
+import { basePathOf, routePathOf } from '../core/access.ts'
+import { InvalidArgumentException, isIntegrationsError, OAuthFailure } from '../core/errors.ts'
+import type { Integrations } from '../integrations.ts'
+import { externalPath, middlewareOf, opensByLink } from './middleware.ts'
+import { failureAnswer, forPeople, isReadByPerson, pageAnswer } from './oauth-answers.ts'
+import { connectedPage, connectPage } from './oauth-pages.ts'
+
+/** A path that is ours, unless the host names one of its own or puts another of our pages there. */
+const CONNECTED_PATH = '/integrations'
+/** How long a person whose authorization failed may go on trying without a new link. */
+const RETRY_LINK_SECONDS = 900
+/** Browsers keep no cookie for longer (RFC 6265bis, 5.5). */
+const MAX_COOKIE_SECONDS = 400 * 86_400
+/** Ids are positive integers that a JS number holds exactly. */
+const ID = /^[1-9]\d{0,15}$/
+
+export function oauthRoutes(integrations: Integrations): Hono {
+  const { config, access } = integrations
+  const { route_prefix: prefix, success_redirect: successRedirect } = config.oauth
+  const routes = new Hono()
+  routes.onError((error, context) => failureAnswer(integrations, context, error))
+
+  for (const action of ['connect', 'authorize', 'revoke'])
+    routes.use(`/${prefix}/:id/oauth/${action}`, forPeople(), ...middlewareOf(integrations, config.oauth.middleware))
+  routes.get(`/${prefix}/:id/oauth/connect`, (context) => connect(integrations, context))
+  routes.get(`/${prefix}/:id/oauth/authorize`, (context) => authorize(integrations, context))
+  routes.post(`/${prefix}/:id/oauth/revoke`, (context) => revoke(integrations, context))
+  routes.all(`/${prefix}/:id/oauth/:action{connect|authorize}`, (context) => notAllowed(context, 'GET, HEAD'))
+  routes.all(`/${prefix}/:id/oauth/revoke`, (context) => notAllowed(context, 'POST'))
+
+  const callbackPath = `/${prefix}/oauth/callback`
+  // Of us, `web` means the browser's cookie, which the callback itself asks for; a host's own of that name runs as any other.
+  const callbackMiddleware = config.oauth.callback_middleware.filter(
+    (name) => name !== 'web' || Object.hasOwn(access.middleware, 'web'),
+  )
+  routes.use(callbackPath, forPeople(), ...middlewareOf(integrations, callbackMiddleware))
+  routes.get(callbackPath, (context) => callback(integrations, context))
+  routes.all(callbackPath, (context) => notAllowed(context, 'GET, HEAD'))
+
+  if (successRedirect === CONNECTED_PATH && `/${config.operator.prefix}` !== CONNECTED_PATH)
+    routes.get(CONNECTED_PATH, (context) =>
+      pageAnswer(
+        context,
+        connectedPage(context.req.query('disconnected') === undefined ? 'connected' : 'disconnected'),
+      ),
+    )
+  return routes
+}
+
+async function connect(integrations: Integrations, context: Context): Promise<Response> {
+  const id = idOf(context)
+  const { name, provider: key } = await integrations.get(id)
+  const provider = integrations.providers().find((each) => each.key === key)
+  if (provider === undefined || !provider.contracts.includes('HasOAuth2'))
+    throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: nobody authorizes it.`, null, id)
+  const path = `/${integrations.config.oauth.route_prefix}/${id}/oauth/authorize`
+  const signed = opensByLink(integrations, context) ? `?${signedLike(integrations, context, path)}` : ''
+  const authorizeUrl = externalPath(integrations, path) + signed
+  return pageAnswer(context, connectPage({ name, provider: provider.label, authorizeUrl }))
+}
+
+/** Good for as long as the link that opened this page. */
+function signedLike({ access }: Integrations, { req }: Context, path: string): string {
+  const { pathname, searchParams } = new URL(req.url)
+  const opened = [routePathOf(pathname, access.baseUrl), pathname]
+  const queries = opened.map((from) =>
+    access.continueLink(searchParams, { method: 'GET', path: from }, { method: 'GET', path }),
+  )
+  return queries.find((query) => query !== null) ?? ''
+}
+
+async function authorize(integrations: Integrations, context: Context): Promise<Response> {
+  const baseUrl = baseUrlOf(integrations, context)
+  const { url, nonce, cookieName } = await integrations.oauth.begin(idOf(context), { baseUrl })
+  setCookie(context, cookieName, nonce, {
+    path: callbackPathOf(integrations, baseUrl),
+    httpOnly: true,
+    sameSite: 'Lax', // The provider's page leads back by a navigation from another site.
+    secure: baseUrl?.startsWith('https:') ?? false,
+    maxAge: Math.min(integrations.config.oauth.state_ttl, MAX_COOKIE_SECONDS),
+  })
+  return context.redirect(url, 302)
+}
+
+async function callback(integrations: Integrations, context: Context): Promise<Response> {
+  const query = new URL(context.req.url).searchParams
+  const cookie = (name: string): string | undefined => getCookie(context, name)
+  try {
+    const { cookieName } = await integrations.oauth.complete({ query, cookie })
+    deleteCookie(context, cookieName, { path: callbackPathOf(integrations, baseUrlOf(integrations, context)) })
+    return context.redirect(successLocation(integrations), 302)
+  } catch (error) {
+    return failureAnswer(integrations, context, error, await retryUrlOf(integrations, context, error))
+  }
+}
+
+/** Whoever has come back with a state of ours may try again; without one nobody knows what there is to try. */
+async function retryUrlOf(integrations: Integrations, context: Context, error: unknown): Promise<string | null> {
+  const id = isIntegrationsError(error) && 'integrationId' in error ? error.integrationId : null
+  const baseUrl = baseUrlOf(integrations, context)
+  if (typeof id !== 'number' || baseUrl === null) return null
+  try {
+    return await integrations.oauth.link(id, { action: 'connect', expiresIn: RETRY_LINK_SECONDS, baseUrl })
+  } catch (fault) {
+    // It has been deleted meanwhile; anything else is as bad as no database, which the next step would find out.
+    if (isIntegrationsError(fault, 'integration_not_found')) return null
+    throw fault
+  }
+}
+
+async function revoke(integrations: Integrations, context: Context): Promise<Response> {
+  const id = idOf(context)
+  await integrations.oauth.revoke(id, { force: isForced(context) })
+  if (!isReadByPerson(context)) return context.json({ status: 'revoked' })
+  const location = successLocation(integrations)
+  const isOurs = integrations.config.oauth.success_redirect === CONNECTED_PATH
+  return context.redirect(isOurs ? `${location}?disconnected` : location, 302)
+}
+
+function isForced({ req }: Context): boolean {
+  const force = req.queries('force') ?? []
+  if (force.length === 0) return false
+  const [text] = force
+  if (force.length > 1 || (text !== 'true' && text !== 'false'))
+    throw new InvalidArgumentException('force', 'true or false is allowed, once')
+  return text === 'true'
+}
+
+/** A host's path or URL as it stands; the page of ours where a browser finds it. */
+function successLocation({ config, access }: Integrations): string {
+  const { success_redirect: location } = config.oauth
+  return location === CONNECTED_PATH ? basePathOf(access.baseUrl) + location : location
+}
+
+/** Never by the Host header, which the caller writes; in `dev` the caller sits at this machine. */
+function baseUrlOf({ access }: Integrations, { req }: Context): string | null {
+  return access.baseUrl ?? (access.dev ? new URL(req.url).origin : null)
+}
+
+function callbackPathOf({ config }: Integrations, baseUrl: string | null): string {
+  return `${basePathOf(baseUrl)}/${config.oauth.route_prefix}/oauth/callback`
+}
+
+function idOf({ req }: Context): number {
+  const text = req.param('id') ?? ''
+  const id = ID.test(text) ? Number(text) : 0
+  // 0, which no row has: it is answered as any other that is not there.
+  return Number.isSafeInteger(id) ? id : 0
+}
+
+function notAllowed(context: Context, allowed: string): Response {
+  const message = `${context.req.raw.method} is not allowed here; use ${allowed}.`
+  return context.json({ error: 'method_not_allowed', message }, 405, { Allow: allowed })
+}

@@ -1,0 +1,42 @@
+import type { Command } from 'commander'
+import { integrationId } from '../arguments.ts'
+import { confirmOrRefuse } from '../confirmation.ts'
+import type { Frame } from '../frame.ts'
+
+interface Options {
+  readonly force: boolean
+  readonly yes: boolean
+}
+
+/** `integrations revoke-oauth <id>`: gives the access back. */
+export function revokeOAuthCommand(frame: Frame): Command {
+  return frame
+    .command('revoke-oauth', "Revokes an integration's authorization at the provider, and deletes its tokens.", [
+      'integrations revoke-oauth 7',
+      'integrations revoke-oauth 7 --force --yes',
+    ])
+    .argument('<id>', 'id of the integration', integrationId)
+    .option('--force', 'delete the tokens even if the provider refuses', false)
+    .option('--yes', 'do not ask', false)
+    .action(
+      frame.action(async (context, id: number, { force, yes }: Options) => {
+        const { integrations, by, progress } = context
+        const { name, provider } = await integrations.get(id)
+        await confirmOrRefuse(
+          context,
+          `Revoke the authorization of integration ${id} ("${name}", ${provider})? It can't call its provider until a person connects it anew.`,
+          yes,
+        )
+        progress('Asking the provider ...')
+        const revoked = (await integrations.oauth.revoke(id, { force })) === 'revoked'
+        if (revoked)
+          await integrations.operator.note(id, { token: by, action: 'revoke-oauth', target: `integration:${id}` })
+        return {
+          document: { integration_id: id, revoked },
+          text: revoked
+            ? `Revoked: the tokens of integration ${id} are deleted. \`integrations oauth-link ${id}\` connects it anew.`
+            : `Integration ${id} has no tokens: there is nothing to revoke.`,
+        }
+      }),
+    )
+}

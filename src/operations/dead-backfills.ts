@@ -1,0 +1,29 @@
+/** What a backfill left open whose workflow is gone. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
+import { openSlicesOfOthers } from '../db/queries/sync-backfills.ts'
+import type { Framework } from '../framework.ts'
+import { abandonSlice } from './sync-cut-short.ts'
+import { itemsHeldByOwnWorkflow } from './sync-start.ts'
+
+const REASON = 'the workflow of the backfill ended before this slice was done'
+
+/**
+ * Ends the slices that other backfills of the integration have left open: the id of a backfill's workflow is its lock, so
+ * they belong to workflows that were terminated. May be done twice.
+ *
+ * @param runId of the backfill that asks, and lives
+ * @throws BackendUnreachable
+ */
+export async function endDeadBackfills(
+  framework: Framework,
+  { integrationId, runId }: { readonly integrationId: number; readonly runId: string },
+): Promise<void> {
+  const { db, tables, logger } = framework
+  for (const syncLogId of await openSlicesOfOthers(db, tables, { integrationId, runId })) {
+    const retried = await itemsHeldByOwnWorkflow(framework, { syncLogId })
+    if (!(await abandonSlice(framework, { integrationId, syncLogId }, REASON, retried))) continue
+    logger.warn(
+      { event: 'backfill.abandoned', integration: integrationId, run: syncLogId, error: REASON },
+      'a slice of an earlier backfill was left open; it is failed, and its window may be started again',
+    )
+  }
+}

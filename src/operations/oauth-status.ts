@@ -1,0 +1,38 @@
+/** How an integration's authorization stands. Rule: docs/behaviour/oauth.md, "Status". */
+import { UnsupportedByProvider } from '../core/errors.ts'
+import type { OAuthStatus } from '../core/oauth-status.ts'
+import { tokensOf } from '../core/oauth-token.ts'
+import { refreshDueAt } from '../core/token-keep-alive.ts'
+import type { Framework } from '../framework.ts'
+import { hasOAuth2 } from '../providers/provider.ts'
+import { getIntegration } from './integration.ts'
+import { reauthMark } from './reauth.ts'
+import { keepAliveState, tokenLifetimes } from './token-keep-alive.ts'
+
+export type { OAuthStatus }
+
+/**
+ * Only looks: nobody is asked, and nothing is refreshed.
+ *
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, CredentialsUnreadable
+ */
+export async function oauthStatus(framework: Framework, id: number): Promise<OAuthStatus> {
+  const { providers, clock } = framework
+  const integration = await getIntegration(framework, id)
+  const provider = providers.get(integration.provider)
+  if (!hasOAuth2(provider)) throw new UnsupportedByProvider(integration.provider, 'HasOAuth2')
+  const tokens = tokensOf(integration.credentialsArray())
+  const [reauth, state] = await Promise.all([reauthMark(framework, id), keepAliveState(framework, id)])
+  const due = integration.isActive && reauth === null ? refreshDueAt(tokens, state, tokenLifetimes(provider)) : null
+  return {
+    integrationId: id,
+    isConnected: tokens.accessToken !== null,
+    expiresAt: tokens.expiresAt,
+    hasRefreshToken: tokens.refreshToken !== null,
+    reauth,
+    lastRefreshedAt: state.succeededAt,
+    nextRefreshAt: due === null ? null : new Date(Math.max(due.getTime(), clock.now().getTime())),
+    failures: state.failures,
+    failingSince: state.firstFailedAt,
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * The lasting mark of an integration that a person has to authorize anew. Rule: docs/behaviour/oauth.md, "Reauthorization".
+ */
+import { integrationKey } from '../cache/integration-keys.ts'
+import type { Framework } from '../framework.ts'
+import type { Integration } from '../providers/integration.ts'
+
+export interface ReauthMark {
+  readonly reason: string
+  readonly since: Date
+}
+
+interface StoredMark {
+  readonly reason: string
+  readonly since: string
+}
+
+const MAX_REASON_LENGTH = 255
+
+function reauthKey(integrationId: number): string {
+  return integrationKey(integrationId, 'reauth-required')
+}
+
+/** Sets the mark, and tells of it once: of many who find out at the same moment, one does. */
+export async function markReauthRequired(
+  { cache, clock, listeners }: Framework,
+  integration: Integration,
+  reason: string,
+): Promise<void> {
+  const mark = { reason: reason.slice(0, MAX_REASON_LENGTH), since: clock.now().toISOString() }
+  if (await cache.add(reauthKey(integration.id), mark, null))
+    await listeners.emit('ReauthRequired', { integration, reason: mark.reason })
+}
+
+/** Null: its authorization is good, as far as is known. */
+export async function reauthMark(framework: Framework, integrationId: number): Promise<ReauthMark | null> {
+  return (await reauthMarks(framework, [integrationId])).get(integrationId) ?? null
+}
+
+/** Of those of the integrations that have one, in one question. */
+export async function reauthMarks(
+  { cache }: Framework,
+  integrationIds: readonly number[],
+): Promise<Map<number, ReauthMark>> {
+  const found = await cache.getMany(integrationIds.map(reauthKey))
+  return new Map(
+    integrationIds.flatMap((id) => {
+      const mark = found.get(reauthKey(id)) as StoredMark | undefined
+      return mark === undefined ? [] : [[id, { reason: mark.reason, since: new Date(mark.since) }]]
+    }),
+  )
+}
+
+export async function clearReauthMark({ cache }: Framework, integrationId: number): Promise<void> {
+  await cache.delete(reauthKey(integrationId))
+}

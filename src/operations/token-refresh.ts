@@ -1,0 +1,259 @@
+/**
+ * The newest tokens of an integration: those that somebody else has stored, or new ones from the provider. One refresh at a
+ * time in all processes, and in one process one for all who ask at the same moment.
+ *
+ * Rule: docs/behaviour/oauth.md, "Refresh".
+ */
+import { AsyncResource } from 'node:async_hooks'
+import {
+  InvalidArgumentException,
+  isIntegrationsError,
+  ReauthRequiredException,
+  RequestTimeout,
+} from '../core/errors.ts'
+import { classifyFailure } from '../core/failure-class.ts'
+import { isSurelyWithoutEffect } from '../core/idempotency-key.ts'
+import { isInvalidGrant } from '../core/invalid-grant.ts'
+import { secretsKnownTo } from '../core/known-secrets.ts'
+import type { Tokens } from '../core/oauth-token.ts'
+import { expiresSoon, isSamePair, refreshedTokens, tokensOf } from '../core/oauth-token.ts'
+import { redactText } from '../core/redaction.ts'
+import type { Database } from '../db/client.ts'
+import type { Framework } from '../framework.ts'
+import type { Credentials, Integration } from '../providers/integration.ts'
+import type { HasOAuth2 } from '../providers/provider.ts'
+import { keysOf } from './credentials.ts'
+import { markReauthRequired, reauthMark } from './reauth.ts'
+import { redactedErrorLine } from './redacted-error.ts'
+import { withTimeLimit } from './time-limit.ts'
+import type { Beginning } from './token-cut-off.ts'
+import { forgetRefreshBegun, noteRefreshBegun } from './token-cut-off.ts'
+import { noteTokenRefreshed, noteTokenRefreshFailed } from './token-keep-alive.ts'
+import { saveTokens } from './token-save.ts'
+import { insideTokenWork, withTokenLock } from './token-work.ts'
+
+export interface TokenQuestion {
+  /** Any handle of the integration. */
+  readonly integration: Integration
+  readonly provider: HasOAuth2
+  /** The tokens that are not good enough any more. */
+  readonly known: Tokens
+  /** They were refused, or are wanted anew: however long they are good for, the stored ones will do only if the access token is another one. */
+  readonly force: boolean
+}
+
+/** `setTimeout` takes what is longer for 1 ms: https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+const UNDER_WAY = new WeakMap<Database, Map<string, Promise<Credentials>>>()
+
+/**
+ * What many wait for belongs to none of them: not to the sync, the operation or the transaction of who happened to ask first.
+ * Bound to the context in which this file was loaded, which is none.
+ */
+const outsideOfCallers = AsyncResource.bind(<T>(work: () => T): T => work())
+
+/**
+ * The stored credentials, after a refresh where they need one.
+ *
+ * @throws ReauthRequiredException, LockTimeoutException, RequestTimeout when the lock's time is over, whatever `refreshToken()` threw
+ */
+export function newestCredentials(framework: Framework, question: TokenQuestion): Promise<Credentials> {
+  const { integration, known, force } = question
+  const underWay = UNDER_WAY.get(framework.db) ?? new Map<string, Promise<Credentials>>()
+  UNDER_WAY.set(framework.db, underWay)
+  const key = JSON.stringify([integration.id, force, known.accessToken, known.refreshToken])
+  const existing = underWay.get(key)
+  if (existing !== undefined) return existing
+  const answer = outsideOfCallers(() => newest(framework, question)).finally(() => underWay.delete(key))
+  underWay.set(key, answer)
+  return answer
+}
+
+/** What is stored now, and whether it will do. */
+interface Look {
+  readonly fresh: Integration
+  readonly credentials: Credentials
+  readonly tokens: Tokens
+  readonly willDo: boolean
+}
+
+async function look({ clock }: Framework, { integration, provider, known, force }: TokenQuestion): Promise<Look> {
+  const fresh = await integration.refresh()
+  const credentials = fresh.credentialsArray()
+  const tokens = tokensOf(credentials)
+  const isNewer = force ? tokens.accessToken !== known.accessToken : !isSamePair(tokens, known)
+  const isSoon = tokens.accessToken !== null && expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+  return { fresh, credentials, tokens, willDo: isNewer || (!force && !isSoon) }
+}
+
+async function newest(framework: Framework, question: TokenQuestion): Promise<Credentials> {
+  const { id } = question.integration
+  // Without the lock first: that nothing has to be done, or can be, is not worth a wait for whoever refreshes.
+  const seen = await look(framework, question)
+  if (seen.willDo) return seen.credentials
+  await refuseIfMarked(framework, id)
+  try {
+    const { credentials, announce } = await withTokenLock(framework, id, () => refresh(framework, question))
+    await announce()
+    return credentials
+  } catch (error) {
+    if (!isIntegrationsError(error, 'lock_timeout')) throw error
+    const since = await look(framework, question)
+    if (since.willDo) return since.credentials
+    throw error
+  }
+}
+
+async function refuseIfMarked(framework: Framework, integrationId: number): Promise<void> {
+  const mark = await reauthMark(framework, integrationId)
+  if (mark !== null) throw new ReauthRequiredException(integrationId, mark.reason)
+}
+
+interface Refreshed {
+  readonly credentials: Credentials
+  /** Tells the listeners, once the lock is given back: they take as long as they like. */
+  readonly announce: () => Promise<void>
+}
+
+/** Under the lock. */
+async function refresh(framework: Framework, question: TokenQuestion): Promise<Refreshed> {
+  const startedAt = performance.now()
+  const ttlMs = framework.config.oauth.refresh_lock_ttl * 1_000
+  const seen = await look(framework, question)
+  if (seen.willDo) return { credentials: seen.credentials, announce: async () => {} }
+  await refuseIfMarked(framework, seen.fresh.id)
+  const beginning = await noteRefreshBegun(framework, seen.fresh.id, seen.tokens)
+  const tooLate = new RequestTimeout('refreshToken()', ttlMs)
+  const leftMs = ttlMs - (performance.now() - startedAt)
+  // The lock is over, and somebody else may be asking.
+  if (leftMs <= 0) throw tooLate
+  const work = askAndSave(framework, question.provider, seen)
+  const late = () => tooLate
+  try {
+    return await withTimeLimit(Math.min(leftMs, LONGEST_TIMER_MS) / 1_000, late, () => work)
+  } catch (error) {
+    if (error === tooLate) followLate(framework, seen.fresh, work)
+    return await failed(framework, seen, beginning, error)
+  }
+}
+
+async function askAndSave(
+  framework: Framework,
+  provider: HasOAuth2,
+  { fresh, tokens }: Pick<Look, 'fresh' | 'tokens'>,
+): Promise<Refreshed> {
+  const { clock, listeners, logger } = framework
+  const { id } = fresh
+  const given: unknown = await insideTokenWork(framework, id, () => provider.refreshToken(fresh))
+  const isSoon = expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+  const refreshed = refreshedTokens(given, isSoon)
+  if (refreshed === null)
+    throw new InvalidArgumentException(
+      'result of refreshToken()',
+      'an object with an access_token of at least one character is allowed',
+    )
+  const { patch, isExpiryUnreadable } = refreshed
+  if (isExpiryUnreadable)
+    logger.warn(
+      { integration: id, provider: fresh.provider },
+      'refreshToken() gave a token_expires_at that is no ISO 8601 time; the tokens are stored without one, so they are not refreshed before they are refused',
+    )
+  const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch)
+  if (!isOurs) return { credentials, announce: async () => {} }
+  await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
+    await forgetRefreshBegun(framework, id)
+    await noteTokenRefreshed(framework, id)
+  })
+  const announce = (): Promise<void> =>
+    settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
+      if (!listeners.has('CredentialsUpdated')) return
+      const integration = await fresh.refresh()
+      await insideTokenWork(framework, id, () =>
+        listeners.emit('CredentialsUpdated', { integration, keys: keysOf(patch) }),
+      )
+    })
+  return { credentials, announce }
+}
+
+/** The caller has its error. What comes all the same is stored if nobody was quicker, and so not lost. */
+function followLate(framework: Framework, fresh: Integration, work: Promise<Refreshed>): void {
+  const { logger } = framework
+  const late = { integration: fresh.id, provider: fresh.provider }
+  work
+    .then(({ announce }) => {
+      logger.warn(late, 'refreshToken() answered after the time of its lock; what it gave is stored')
+      return announce()
+    })
+    .catch((error: unknown) =>
+      logger.warn(
+        { ...late, error: redactedErrorLine(error, secretsKnownTo(fresh), 500) },
+        'refreshToken() failed after the time of its lock',
+      ),
+    )
+}
+
+/** @throws ReauthRequiredException where the provider takes the stored tokens no longer; else the error */
+async function failed(
+  framework: Framework,
+  { fresh, tokens }: Look,
+  { cutOffAt }: Beginning,
+  error: unknown,
+): Promise<Refreshed> {
+  const { id } = fresh
+  const isRefused = isIntegrationsError(error, 'reauth_required')
+    ? (error as ReauthRequiredException).integrationId === id
+    : isInvalidGrant(error)
+  if (isRefused) {
+    const now = await fresh.refresh()
+    // Somebody was quicker and has used our refresh token up: theirs is the answer.
+    if (!isSamePair(tokensOf(now.credentialsArray()), tokens))
+      return { credentials: now.credentialsArray(), announce: async () => {} }
+    const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
+    await markReauthRequired(framework, now, reason)
+    await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
+      forgetRefreshBegun(framework, id),
+    )
+    throw new ReauthRequiredException(id, reason, { cause: error })
+  }
+  await settle(framework, fresh, 'a failed refresh could not be counted', async () => {
+    const isGone = isIntegrationsError(error, 'integration_not_found')
+    // Else the tokens may have been replaced, and the answer lost.
+    const isWithoutEffect =
+      isOwnRefusal(error) || isSurelyWithoutEffect(error, classifyFailure({ error, callerAborted: false }))
+    if (isGone || (cutOffAt === null && isWithoutEffect)) await forgetRefreshBegun(framework, id)
+    if (!isGone && !isOwnRefusal(error)) await noteTokenRefreshFailed(framework, fresh, error)
+  })
+  throw error
+}
+
+/** The breaker's or the limiter's: the provider was not asked, so nothing has failed. */
+function isOwnRefusal(error: unknown): boolean {
+  return isIntegrationsError(error, 'circuit_open') || isIntegrationsError(error, 'rate_limit_exceeded')
+}
+
+function reasonOf(error: unknown, cutOffAt: string | null, secrets: readonly string[]): string {
+  const said = isIntegrationsError(error, 'reauth_required')
+    ? redactText((error as ReauthRequiredException).reason, secrets)
+    : 'invalid_grant'
+  return cutOffAt === null
+    ? said
+    : `${said}; a refresh that began at ${cutOffAt} was cut off before its tokens were stored`
+}
+
+/** The tokens are the news; that something about them could not be written is a line in the log. */
+async function settle(
+  { logger }: Framework,
+  fresh: Integration,
+  message: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    logger.error(
+      { integration: fresh.id, provider: fresh.provider, error: redactedErrorLine(error, secretsKnownTo(fresh), 500) },
+      message,
+    )
+  }
+}

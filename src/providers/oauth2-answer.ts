@@ -1,0 +1,107 @@
+/**
+ * What an authorization server answers: an error (RFC 6749, 5.2), or tokens (5.1), and what of them is stored.
+ * Rule: docs/writing-a-provider.md, "OAuth 2.0".
+ */
+import type { TokenEndpointResponse } from 'oauth4webapi'
+import {
+  OperationProcessingError,
+  ResponseBodyError,
+  UnsupportedOperationError,
+  WWWAuthenticateChallengeError,
+} from 'oauth4webapi'
+import { HttpError, SchemaDrift } from '../core/errors.ts'
+import { REDACTED, redactBody, secretsOf } from '../core/redaction.ts'
+import type { Credentials } from './integration.ts'
+
+/** A token that outlives this is one without an end. The years of ISO 8601 have four digits. */
+const LONGEST_LIFE_SECONDS = 100 * 365 * 86_400
+
+/** What of an answer a request's row may show; all else may be a token, whatever the provider calls it. */
+const SHOWN: ReadonlySet<string> = new Set(['token_type', 'expires_in', 'scope'])
+
+/** The answer as its author puts it right. */
+export type Correction = (answer: Record<string, unknown>) => Record<string, unknown>
+
+/**
+ * Throws what the server refuses with, as every call's failure is thrown.
+ *
+ * @param sent secrets of the request: an error page likes to quote what it was sent
+ */
+export async function refuseFailure(answer: Response, sent: readonly unknown[]): Promise<void> {
+  if (answer.status < 400) return
+  throw failureOf(answer.status, answer.headers, decoded(answer, redactBody(await answer.text(), secretsOf(sent))))
+}
+
+/** A token endpoint's answer, for the client to judge. @throws HttpError for one that is an error */
+export async function correctedAnswer(
+  answer: Response,
+  sent: readonly unknown[],
+  correct: Correction,
+): Promise<Response> {
+  await refuseFailure(answer, sent)
+  const text = await answer.text()
+  const body = decoded(answer, text)
+  const { status, headers } = answer
+  if (status !== 200 || !isObject(body)) return new Response(text === '' ? null : text, { status, headers })
+  // The status that it should have (RFC 6749, 5.2): GitHub and Slack answer 200 to what they refuse.
+  if (typeof body.error === 'string' && body.access_token === undefined)
+    throw failureOf(400, headers, decoded(answer, redactBody(text, secretsOf(sent))))
+  // Who somebody is, is asked of the API. An id_token that nobody reads need not be valid.
+  const { id_token: _unread, ...corrected } = correct(body)
+  return new Response(JSON.stringify(corrected), { status, headers: { 'Content-Type': 'application/json' } })
+}
+
+/**
+ * What the client makes of an answer. Its errors hold the answer, tokens and all, as their cause; only their words go on.
+ *
+ * @throws SchemaDrift
+ */
+export async function readable<T>(endpoint: string, process: () => Promise<T>): Promise<T> {
+  try {
+    return await process()
+  } catch (error) {
+    const isOfClient =
+      error instanceof OperationProcessingError ||
+      error instanceof UnsupportedOperationError ||
+      error instanceof ResponseBodyError ||
+      error instanceof WWWAuthenticateChallengeError
+    if (!isOfClient) throw error
+    throw new SchemaDrift(endpoint, [{ path: '(root)', message: error.message }])
+  }
+}
+
+/** The three keys of every OAuth provider. No known end: null, so that an older one does not stay. */
+export function credentialsOf(
+  { access_token, refresh_token, expires_in }: TokenEndpointResponse,
+  answeredAt: number,
+): Credentials {
+  const isLasting = expires_in === undefined || expires_in > LONGEST_LIFE_SECONDS
+  return {
+    access_token,
+    // The server sends none while the old one is good (RFC 6749, section 6).
+    ...(refresh_token === undefined ? {} : { refresh_token }),
+    token_expires_at: isLasting ? null : new Date(answeredAt + expires_in * 1_000).toISOString(),
+  }
+}
+
+/** What is stored of the answer in the request's row. */
+export function outlineOf(answer: TokenEndpointResponse): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(answer).map(([key, value]) => [key, SHOWN.has(key) ? value : REDACTED]))
+}
+
+function failureOf(status: number, headers: Headers, body: unknown): HttpError {
+  return new HttpError(status, new Headers([...headers]), body)
+}
+
+function decoded(answer: Response, text: string): unknown {
+  if (!/[/+]json\b/i.test(answer.headers.get('content-type') ?? '')) return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,280 @@
+/**
+ * The OAuth 2.0 client of a provider, ready-made. Rule: docs/writing-a-provider.md, "OAuth 2.0".
+ */
+import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
+import {
+  authorizationCodeGrantRequest,
+  ClientSecretBasic,
+  ClientSecretPost,
+  None,
+  nopkce,
+  processAuthorizationCodeResponse,
+  processRefreshTokenResponse,
+  processRevocationResponse,
+  refreshTokenGrantRequest,
+  revocationRequest,
+  skipStateCheck,
+  validateAuthResponse,
+} from 'oauth4webapi'
+import type { HttpError } from '../core/errors.ts'
+import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../core/errors.ts'
+import { tokensOf } from '../core/oauth-token.ts'
+import type { Credentials, Integration, RequestContext } from './integration.ts'
+import { correctedAnswer, credentialsOf, outlineOf, readable, refuseFailure } from './oauth2-answer.ts'
+import type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './oauth2-server.ts'
+import { checkedUrl, clientOptions, DiscoveredServers } from './oauth2-server.ts'
+import type { HasOAuth2 } from './provider.ts'
+
+/** Who we are to the authorization server. */
+export interface OAuth2Client {
+  readonly id: string
+  /** None: a public client, with `clientAuthentication` `none`. */
+  readonly secret?: string | undefined
+}
+
+/** How the client proves who it is at the token endpoint (RFC 6749, 2.3.1). */
+export type OAuth2ClientAuthentication = 'client_secret_basic' | 'client_secret_post' | 'none'
+
+/** A token endpoint's answer. Strings and numbers are what RFC 6749, 5.1, says they are; other keys are the provider's own. */
+export type OAuth2Answer = TokenEndpointResponse
+
+const DEFAULT_REFRESH_THRESHOLD_SECONDS = 300
+
+/** One request to the authorization server, as both grants and the revocation make it. */
+interface Asking {
+  readonly server: AuthorizationServer
+  readonly client: Client
+  readonly authentication: ClientAuth
+  readonly url: URL
+  /** What the request proves itself with: never to be shown. */
+  readonly secrets: readonly unknown[]
+}
+
+/**
+ * A provider that speaks OAuth 2.0 by the book. A subclass says who it is to whom: `client()`, and an `issuer` or
+ * `endpoints`. Every call goes by `integration.request()`: logged, limited, guarded.
+ */
+export abstract class OAuth2Provider implements HasOAuth2 {
+  /** Its metadata is looked up, and a callback's `iss` is compared with it (RFC 9207). */
+  readonly issuer?: string
+  /** Instead of metadata, or of single endpoints in it. */
+  protected readonly endpoints: OAuth2Endpoints = {}
+  protected readonly discovery: OAuth2Discovery = 'oidc'
+  protected readonly clientAuthentication: OAuth2ClientAuthentication = 'client_secret_basic'
+  protected readonly scopes: readonly string[] = []
+  /** More of the authorization request, such as `{ prompt: 'consent' }`. */
+  protected readonly authorizationParameters: Readonly<Record<string, string>> = {}
+  /** Undefined: without, for a server that refuses it. */
+  readonly pkce?: 'S256' | undefined = 'S256'
+  /** Which token is revoked (RFC 7009). `nothing`: the server has no such endpoint; tokens are dropped here only. */
+  protected readonly revokes: 'refresh_token' | 'access_token' | 'nothing' = 'refresh_token'
+  /** Errors to a refresh after which only a person can help. */
+  protected readonly reauthorizationErrors: readonly string[] = ['invalid_grant']
+
+  readonly #discovered = new DiscoveredServers()
+
+  protected abstract client(integration: Integration): OAuth2Client | Promise<OAuth2Client>
+
+  /** For a server per customer. What is returned is sent the client's secret: let nobody name any host. */
+  protected server(_integration: Integration): OAuth2Server | Promise<OAuth2Server> {
+    return { issuer: this.issuer, endpoints: this.endpoints }
+  }
+
+  /** Puts right what this server answers otherwise than RFC 6749, 5.1, before it is judged. */
+  protected correctAnswer(answer: Record<string, unknown>): Record<string, unknown> {
+    return answer
+  }
+
+  /** More of the answer to be stored in the credentials, such as its `scope`. The three token keys are not for it. */
+  protected extraCredentials(_answer: OAuth2Answer, _integration: Integration): Credentials {
+    return {}
+  }
+
+  refreshThreshold(): number {
+    return DEFAULT_REFRESH_THRESHOLD_SECONDS
+  }
+
+  refreshTokenMaxIdle(): number | null {
+    return null
+  }
+
+  async authorizationUrl(
+    integration: Integration,
+    redirectUri: string,
+    state: string,
+    pkce?: { readonly codeChallenge: string; readonly codeChallengeMethod: 'S256' },
+  ): Promise<string> {
+    const client = await this.#client(integration)
+    const server = await this.#server(integration)
+    const url = endpointOf(server, 'authorization_endpoint')
+    const parameters: Record<string, string> = {
+      ...(this.scopes.length > 0 && { scope: this.scopes.join(' ') }),
+      ...this.authorizationParameters,
+      response_type: 'code',
+      client_id: client.id,
+      redirect_uri: redirectUri,
+      state,
+      ...(pkce && { code_challenge: pkce.codeChallenge, code_challenge_method: pkce.codeChallengeMethod }),
+    }
+    // Its own query stays (RFC 6749, 3.1).
+    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
+    return url.href
+  }
+
+  async exchangeCode(
+    integration: Integration,
+    code: string,
+    redirectUri: string,
+    pkce?: { readonly codeVerifier: string },
+  ): Promise<Credentials> {
+    const asking = await this.#asking(integration, 'token_endpoint', [code, pkce?.codeVerifier])
+    const { server, client, authentication, url } = asking
+    // State and issuer have been compared by the callback.
+    const callback = validateAuthResponse(server, client, new URLSearchParams({ code }), skipStateCheck)
+    const verifier = pkce?.codeVerifier ?? nopkce
+    return this.#tokens(integration, asking, 'authorization_code', {
+      send: (context) =>
+        authorizationCodeGrantRequest(server, client, authentication, callback, redirectUri, verifier, {
+          ...clientOptions(context, url),
+        }),
+      process: (answer) => processAuthorizationCodeResponse(server, client, answer),
+    })
+  }
+
+  /** @throws ReauthRequiredException where there is no refresh token, or the server takes it no longer */
+  async refreshToken(integration: Integration): Promise<Credentials> {
+    const { refreshToken } = tokensOf(integration.credentialsArray())
+    if (refreshToken === null) throw new ReauthRequiredException(integration.id, 'there is no refresh_token')
+    const asking = await this.#asking(integration, 'token_endpoint', [refreshToken])
+    const { server, client, authentication, url } = asking
+    try {
+      return await this.#tokens(integration, asking, 'refresh_token', {
+        send: (context) =>
+          refreshTokenGrantRequest(server, client, authentication, refreshToken, { ...clientOptions(context, url) }),
+        process: (answer) => processRefreshTokenResponse(server, client, answer),
+      })
+    } catch (error) {
+      const refusal = isIntegrationsError(error, 'http_error') ? errorCodeOf((error as HttpError).body) : null
+      if (refusal === null || !this.reauthorizationErrors.includes(refusal)) throw error
+      throw new ReauthRequiredException(integration.id, refusal, { cause: error })
+    }
+  }
+
+  /** @throws InvalidArgumentException where the server has no revocation endpoint, and `revokes` does not say so */
+  async revokeToken(integration: Integration): Promise<void> {
+    if (this.revokes === 'nothing') return
+    const { accessToken, refreshToken } = tokensOf(integration.credentialsArray())
+    const kept = { access_token: accessToken, refresh_token: refreshToken }
+    const other = this.revokes === 'refresh_token' ? 'access_token' : 'refresh_token'
+    const hint = kept[this.revokes] === null ? other : this.revokes
+    const token = kept[hint]
+    if (token === null) return
+    const asking = await this.#asking(integration, 'revocation_endpoint', [token])
+    const { server, client, authentication, url, secrets } = asking
+    const send = (context: RequestContext): Promise<Response> =>
+      revocationRequest(server, client, authentication, token, {
+        ...clientOptions(context, url),
+        additionalParameters: { token_type_hint: hint },
+      })
+    await integration.request(
+      url.pathname,
+      'POST',
+      async (context) => {
+        const answer = await send(context)
+        context.report({ statusCode: answer.status })
+        await refuseFailure(answer, secrets)
+        await readable(url.pathname, () => processRevocationResponse(answer))
+        await answer.body?.cancel()
+        return null
+      },
+      { data: { token_type_hint: hint } },
+    )
+  }
+
+  /** A grant at the token endpoint, and what of its answer is stored. */
+  async #tokens(
+    integration: Integration,
+    { url, secrets }: Asking,
+    grantType: string,
+    {
+      send,
+      process,
+    }: {
+      send: (context: RequestContext) => Promise<Response>
+      process: (answer: Response) => Promise<TokenEndpointResponse>
+    },
+  ): Promise<Credentials> {
+    const endpoint = url.pathname
+    let granted: { readonly answer: TokenEndpointResponse; readonly answeredAt: number } | undefined
+    await integration.request(
+      endpoint,
+      'POST',
+      async (context) => {
+        const response = await send(context)
+        const answeredAt = Date.now()
+        context.report({ statusCode: response.status })
+        const corrected = await correctedAnswer(response, secrets, (answer) => this.correctAnswer(answer))
+        const answer = await readable(endpoint, () => process(corrected))
+        granted = { answer, answeredAt }
+        return outlineOf(answer)
+      },
+      { data: { grant_type: grantType } },
+    )
+    if (granted === undefined) throw new TypeError('the call ended well without an answer')
+    const { answer, answeredAt } = granted
+    return { ...this.extraCredentials(answer, integration), ...credentialsOf(answer, answeredAt) }
+  }
+
+  async #asking(
+    integration: Integration,
+    endpoint: 'token_endpoint' | 'revocation_endpoint',
+    secrets: readonly unknown[],
+  ): Promise<Asking> {
+    const { id, secret } = await this.#client(integration)
+    const server = await this.#server(integration)
+    return {
+      server,
+      client: { client_id: id },
+      authentication: authenticationBy(this.clientAuthentication, secret),
+      url: endpointOf(server, endpoint),
+      secrets: [...secrets, secret],
+    }
+  }
+
+  async #server(integration: Integration): Promise<AuthorizationServer> {
+    return this.#discovered.find(integration, await this.server(integration), this.discovery)
+  }
+
+  async #client(integration: Integration): Promise<OAuth2Client> {
+    const client = await this.client(integration)
+    // Mostly an environment variable that is not there.
+    if (typeof client.id !== 'string' || client.id === '')
+      throw new InvalidArgumentException('client id', 'a text of at least one character is allowed, none was given')
+    return client
+  }
+}
+
+function authenticationBy(method: OAuth2ClientAuthentication, secret: string | undefined): ClientAuth {
+  if (method === 'none') return None()
+  if (typeof secret !== 'string' || secret === '')
+    throw new InvalidArgumentException('client secret', `${method} needs one of at least one character, none was given`)
+  return method === 'client_secret_post' ? ClientSecretPost(secret) : ClientSecretBasic(secret)
+}
+
+function endpointOf(
+  server: AuthorizationServer,
+  name: 'authorization_endpoint' | 'token_endpoint' | 'revocation_endpoint',
+): URL {
+  const text = server[name]
+  if (text !== undefined) return checkedUrl(name, text)
+  const way = name === 'revocation_endpoint' ? ", or `revokes = 'nothing'` where the tokens can't be revoked" : ''
+  throw new InvalidArgumentException(
+    name,
+    `the authorization server ${server.issuer} names none; give it as \`endpoints.${name.replace('_endpoint', '')}\`${way}`,
+  )
+}
+
+function errorCodeOf(body: unknown): string | null {
+  const code = typeof body === 'object' && body !== null && 'error' in body ? body.error : null
+  return typeof code === 'string' ? code : null
+}

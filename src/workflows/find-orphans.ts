@@ -1,0 +1,16 @@
+import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import type { FindOrphansInput, FindOrphansResult } from '../core/orphan-jobs.ts'
+import { command } from './activity-options.ts'
+
+/** A table of a host's has as many rows as it likes. */
+const { findOrphanRows } = proxyActivities<Activities>({
+  ...command,
+  startToCloseTimeout: '6 hours',
+  cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+})
+
+/** The command `find-orphans`: changes nothing. Its input must name a model: without one the activity refuses it. */
+export async function findOrphans(input: Partial<FindOrphansInput> = {}): Promise<FindOrphansResult> {
+  return findOrphanRows({ ...input, model: input.model ?? '' })
+}

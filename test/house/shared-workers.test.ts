@@ -1,0 +1,44 @@
+/** What lets test files share a process (vitest.config.ts): nothing of one is left for the next. */
+import { readdir, readFile } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import { REPLACING } from '../../vitest.config.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+/** A module that is read when it is first needed, and then kept: the same for every caller. */
+const KEPT_ON_PURPOSE = ['src/temporal/sdk.ts']
+
+async function filesIn(folder: string, ending: string): Promise<{ path: string; text: string }[]> {
+  const names = await readdir(`${root}${folder}`, { recursive: true })
+  const paths = names.filter((name) => name.endsWith(ending)).map((name) => `${folder}/${name}`)
+  return Promise.all(paths.map(async (path) => ({ path, text: await readFile(`${root}${path}`, 'utf8') })))
+}
+
+describe('test files that share a process', () => {
+  it('replace no module: those that do are the ones of REPLACING', async () => {
+    const replacing = (await filesIn('test', '.test.ts')).filter(({ text }) => /\bvi\.(do)?[mM]ock\(/.test(text))
+    expect(replacing.map(({ path }) => path).sort()).toEqual([...REPLACING].sort())
+  })
+
+  it('leave the environment as it was: they change it by vi.stubEnv(), which vitest undoes', async () => {
+    const shared = (await filesIn('test', '.test.ts')).filter(({ path }) => !/\.(e2e|long)\.test\.ts$/.test(path))
+    const changing = shared.filter(({ text }) =>
+      /^\s*(delete )?process\.env(\.\w+|\[[^\]]+\])( =|$)|process\.chdir\(/m.test(text),
+    )
+    expect(changing.map(({ path }) => path)).toEqual([])
+  })
+})
+
+describe('a module of src/', () => {
+  it('keeps no state but in what belongs to an object or to a call', async () => {
+    const ours = (await filesIn('src', '.ts')).filter(({ path }) => !path.startsWith('src/bin/'))
+    const stateful = ours.filter(({ text }) =>
+      text
+        .split('\n')
+        .some(
+          (line) => /^(export )?(let|var) /.test(line) || /^(export )?const [^=]+= new (Map|Set)(<.*>)?\(\)/.test(line),
+        ),
+    )
+    expect(stateful.map(({ path }) => path)).toEqual(KEPT_ON_PURPOSE)
+  })
+})
