@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config'
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
  * | fast      | *.test.ts          | nothing: no server, no network          |
- * | examples  | *.test.ts          | nothing: examples/, tested as a host is |
+ * | examples  | *.test.ts          | nothing: examples/, tested as a host is; REPLACING_FAST |
  * | postgres  | *.pg.test.ts       | Postgres, a database of its own a file  |
  * | replacing | those of REPLACING | Postgres, and a process of its own      |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
@@ -39,11 +39,9 @@ const ALONE = [
 ]
 
 /** They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. */
-export const REPLACING = [
-  'test/operations/request.pg.test.ts',
-  'test/operations/request/pipeline.pg.test.ts',
-  'test/testing/postgres/missing.test.ts',
-]
+export const REPLACING = ['test/operations/request.pg.test.ts', 'test/operations/request/pipeline.pg.test.ts']
+/** The same, and needs nothing. */
+export const REPLACING_FAST = ['test/testing/postgres/missing.test.ts']
 
 /** Starts one Postgres for all files of a project and hands its address to them. */
 const POSTGRES = 'test/support/postgres-setup.ts'
@@ -73,7 +71,7 @@ export default defineConfig({
         test: {
           name: 'fast',
           include: ['test/**/*.test.ts'],
-          exclude: [...Object.values(endings), ...REPLACING],
+          exclude: [...Object.values(endings), ...REPLACING, ...REPLACING_FAST],
           pool: 'threads',
           isolate: false,
           maxWorkers: 2,
@@ -85,7 +83,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'examples',
-          include: ['examples/**/*.test.ts'],
+          include: ['examples/**/*.test.ts', ...REPLACING_FAST],
           pool: 'threads',
           maxWorkers: 2,
           // With the fast ones: a group has one number of workers.

@@ -77,6 +77,7 @@ import type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPl
 import { beginAuthorization, completeAuthorization, startAuthorization } from './operations/oauth.ts'
 import type { OAuthLink } from './operations/oauth-links.ts'
 import { oauthLink } from './operations/oauth-links.ts'
+import type { Revocation } from './operations/oauth-revocation.ts'
 import { revokeAuthorization } from './operations/oauth-revocation.ts'
 import type { OAuthStatus } from './operations/oauth-status.ts'
 import { oauthStatus } from './operations/oauth-status.ts'
@@ -308,7 +309,7 @@ export interface Integrations {
     /** @throws OAuthFailure, IntegrationNotFound; then nothing is stored */
     complete(callback: OAuthCallback): Promise<CompletedAuthorization>
     /** @throws OAuthFailure when the provider refuses, unless forced; LockTimeoutException */
-    revoke(id: number, options?: { readonly force?: boolean }): Promise<'revoked' | 'nothing to revoke'>
+    revoke(id: number, options?: { readonly force?: boolean }): Promise<Revocation>
     status(id: number): Promise<OAuthStatus>
     /** Refreshes the tokens that are due, or those of one integration, on a worker, and waits for it. @throws BackendUnreachable */
     refresh(input?: RefreshTokensInput): Promise<RefreshTokensResult>

@@ -1,11 +1,12 @@
 /** The search for orphans as an activity, so that Temporal's own tools can run it. Rule: docs/behaviour/mappings.md, "Orphans". */
 import { InvalidArgumentException } from '../core/errors.ts'
-import type { FindOrphansInput, FindOrphansResult } from '../core/orphan-jobs.ts'
+import type { FindOrphansInput, FindOrphansResult, Orphan } from '../core/orphan-jobs.ts'
 import type { Framework } from '../framework.ts'
 import { findOrphans } from '../operations/orphans.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
-/** So that a result fits into a history: Temporal refuses payloads of 2 MB, and a key takes up to 255 characters. */
+/** Half of what Temporal takes as a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */
+const MAX_ROWS_BYTES = 1_000_000
 const MAX_LIMIT = 5_000
 
 export function orphanActivities(framework: Framework, surroundings = temporalSurroundings) {
@@ -15,7 +16,18 @@ export function orphanActivities(framework: Framework, surroundings = temporalSu
       const { limit = 0 } = input
       if (limit > MAX_LIMIT)
         throw new InvalidArgumentException('limit', `at most ${MAX_LIMIT} is allowed in a workflow, ${limit} was given`)
-      return findOrphans(framework, input, { signal: surroundings().cancellationSignal })
+      const found = await findOrphans(framework, input, { signal: surroundings().cancellationSignal })
+      return { ...found, rows: fitting(found.rows) }
     },
   }
+}
+
+/** As many of the first as a result can carry: a host's keys are as long as they like. All are counted. */
+function fitting(rows: readonly Orphan[]): readonly Orphan[] {
+  let bytes = 0
+  const tooMany = rows.findIndex((row) => {
+    bytes += Buffer.byteLength(JSON.stringify(row)) + 1
+    return bytes > MAX_ROWS_BYTES
+  })
+  return tooMany < 0 ? rows : rows.slice(0, tooMany)
 }

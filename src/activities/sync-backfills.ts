@@ -24,9 +24,12 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
      * Opens the log of one slice of a backfill, once what a dead backfill left open is ended. A second try finds the log of
      * the first.
      *
-     * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601
+     * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601, as is
+     *   `startedAt`, when the workflow started
      */
-    async openBackfillSlice(slice: Slice): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
+    async openBackfillSlice(
+      slice: Slice & { readonly startedAt: string },
+    ): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
       const { integrationId, runId, from, to } = slice
       await endDeadBackfills(framework, slice)
       return db.transaction(async (tx) => {

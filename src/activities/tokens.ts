@@ -48,7 +48,9 @@ async function refreshNamed(framework: Framework, id: number): Promise<RefreshTo
     if (!hasOAuth2(framework.providers.get(integration.provider)))
       throw new UnsupportedByProvider(integration.provider, 'HasOAuth2')
     const { accessToken, refreshToken } = tokensOf(integration.credentialsArray())
-    return accessToken === null && refreshToken === null ? NOTHING : await refreshed(framework, integration)
+    if (accessToken === null && refreshToken === null) return NOTHING
+    // Without a refresh token there is nothing to force: an access token that does not end would be taken for one that is over.
+    return await refreshed(framework, integration, { force: refreshToken !== null })
   } catch (error) {
     // The look-up's own errors quote no credential.
     const nonRetryable = isIntegrationsError(error, 'integration_not_found') || isFinalFault(error)
@@ -104,11 +106,15 @@ async function* looks(
 }
 
 /** One refresh, whatever becomes of it; its length is bounded by the lock's. */
-async function refreshed(framework: Framework, integration: Integration): Promise<RefreshTokensResult> {
+async function refreshed(
+  framework: Framework,
+  integration: Integration,
+  { force }: { readonly force: boolean } = { force: true },
+): Promise<RefreshTokensResult> {
   try {
     // By force: a rest that is over is no expiry. Whoever was faster has changed the stored token, and is not repeated.
-    await refreshTokens(framework, holderOf(integration), { force: true })
-    return { ...CHECKED, refreshed: 1 }
+    const isNewer = await refreshTokens(framework, holderOf(integration), { force })
+    return { ...CHECKED, refreshed: force || isNewer ? 1 : 0 }
   } catch (error) {
     return failed(framework, integration, error)
   }

@@ -28,6 +28,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   authorization_url_failed: 502,
   code_exchange_failed: 502,
   revoke_failed: 502,
+  revoke_superseded: 409,
   lock_timeout: 503,
 }
 

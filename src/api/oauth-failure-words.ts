@@ -94,6 +94,12 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
     todoWithoutRetry:
       'Wait a minute and try again from where you came. You can also take the access back in your account at the other service.',
   },
+  revoke_superseded: {
+    title: 'The access was given anew meanwhile',
+    happened: 'While the access was being taken back, somebody gave it again. The new access is still there.',
+    todo: 'If it is to be taken back, too, try again.',
+    todoWithoutRetry: 'If it is to be taken back, too, try again from where you came.',
+  },
   base_url_missing: {
     title: 'This service is not set up for this yet',
     happened: 'It does not know its own address, to which the other service would send you back.',

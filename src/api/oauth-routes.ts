@@ -26,10 +26,16 @@ export function oauthRoutes(integrations: Integrations): Hono {
 
   for (const action of ['connect', 'authorize', 'revoke'])
     routes.use(`/${prefix}/:id/oauth/${action}`, forPeople(), ...middlewareOf(integrations, config.oauth.middleware))
+  // Hono answers HEAD by the handler of GET, and these act: a state is made, or used up.
+  for (const path of [`/${prefix}/:id/oauth/authorize`, `/${prefix}/oauth/callback`])
+    routes.on(['GET'], path, async (context, next) =>
+      context.req.raw.method === 'HEAD' ? notAllowed(context, 'GET') : next(),
+    )
   routes.get(`/${prefix}/:id/oauth/connect`, (context) => connect(integrations, context))
   routes.get(`/${prefix}/:id/oauth/authorize`, (context) => authorize(integrations, context))
   routes.post(`/${prefix}/:id/oauth/revoke`, (context) => revoke(integrations, context))
-  routes.all(`/${prefix}/:id/oauth/:action{connect|authorize}`, (context) => notAllowed(context, 'GET, HEAD'))
+  routes.all(`/${prefix}/:id/oauth/connect`, (context) => notAllowed(context, 'GET, HEAD'))
+  routes.all(`/${prefix}/:id/oauth/authorize`, (context) => notAllowed(context, 'GET'))
   routes.all(`/${prefix}/:id/oauth/revoke`, (context) => notAllowed(context, 'POST'))
 
   const callbackPath = `/${prefix}/oauth/callback`
@@ -39,7 +45,7 @@ export function oauthRoutes(integrations: Integrations): Hono {
   )
   routes.use(callbackPath, forPeople(), ...middlewareOf(integrations, callbackMiddleware))
   routes.get(callbackPath, (context) => callback(integrations, context))
-  routes.all(callbackPath, (context) => notAllowed(context, 'GET, HEAD'))
+  routes.all(callbackPath, (context) => notAllowed(context, 'GET'))
 
   if (successRedirect === CONNECTED_PATH && `/${config.operator.prefix}` !== CONNECTED_PATH)
     routes.get(CONNECTED_PATH, (context) =>
@@ -114,7 +120,14 @@ async function retryUrlOf(integrations: Integrations, context: Context, error: u
 
 async function revoke(integrations: Integrations, context: Context): Promise<Response> {
   const id = idOf(context)
-  await integrations.oauth.revoke(id, { force: isForced(context) })
+  const outcome = await integrations.oauth.revoke(id, { force: isForced(context) })
+  if (outcome === 'newer tokens kept')
+    throw new OAuthFailure(
+      'revoke_superseded',
+      'The integration was authorized anew meanwhile: its tokens stay.',
+      null,
+      id,
+    )
   if (!isReadByPerson(context)) return context.json({ status: 'revoked' })
   const location = successLocation(integrations)
   const isOurs = integrations.config.oauth.success_redirect === CONNECTED_PATH

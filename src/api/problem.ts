@@ -57,6 +57,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   oauth_unsupported: 422,
   reauth_required: 409,
   revoke_failed: 502,
+  revoke_superseded: 409,
   // The deployment's fault, and the one who reads it can mend it.
   base_url_missing: 500,
   lock_timeout: 503,

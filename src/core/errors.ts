@@ -163,6 +163,7 @@ export type OAuthFailureCode =
   | 'missing_code'
   | 'code_exchange_failed'
   | 'revoke_failed'
+  | 'revoke_superseded'
 
 /** A step of an authorization failed; nothing was stored. */
 export class OAuthFailure extends IntegrationsError {

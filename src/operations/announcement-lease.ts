@@ -1,7 +1,7 @@
 /** Keeps an announcement for as long as its listeners take. Rule: docs/behaviour/sync-cursor.md, "Announcement". */
 import { randomUUID } from 'node:crypto'
 import { errorLine } from '../core/logger.ts'
-import { claimAnnouncement, renewAnnouncement } from '../db/queries/logs.ts'
+import { claimAnnouncement, noteAnnouncement, renewAnnouncement } from '../db/queries/logs.ts'
 import type { LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 
@@ -16,6 +16,8 @@ export interface AnnouncementLease {
   isLost(): boolean
   /** Renews no more, and waits for a renewal that is under way. */
   end(): Promise<void>
+  /** Notes the announcement, once it is ended. False: somebody else has it now, and notes it. */
+  note(): Promise<boolean>
 }
 
 /** Null: nothing is to be announced, or somebody else has it. */
@@ -51,5 +53,6 @@ export async function leaseAnnouncement(framework: Framework, syncLogId: number)
       clearInterval(timer)
       await renewal
     },
+    note: () => noteAnnouncement(db, tables, syncLogId, { announcer: claim.announcer, at: framework.clock.now() }),
   }
 }

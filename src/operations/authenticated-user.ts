@@ -58,6 +58,8 @@ export async function authenticatedUser(
   if (known !== null) return JSON.parse(known) as AuthenticatedUser
 
   const user = await ask()
+  // Of another account by now: nothing to keep, not even for a moment.
+  if (!(await isCurrent(framework, integration))) return user
   // After the answer: the handle may have refreshed its tokens meanwhile.
   await cache.set(identityKey(integration.id), encryption.seal(purpose(), JSON.stringify(user)), cacheFor)
   await dropUnlessCurrent(framework, integration)
@@ -78,15 +80,17 @@ export async function forgetAuthenticatedUser({ cache }: Framework, integrationI
  * changes the credentials forgets the identity afterwards. So one of both sees the other: no stale entry stays.
  */
 async function dropUnlessCurrent(framework: Framework, integration: Integration): Promise<void> {
-  const { db, tables, encryption } = framework
-  let isCurrent = false
+  let isKept = false
   try {
-    const row = await findIntegration(db, tables, integration.id)
-    isCurrent =
-      row !== null && textOf(encryption.decrypt(row.id, row.credentials)) === textOf(integration.credentialsArray())
+    isKept = await isCurrent(framework, integration)
   } finally {
-    if (!isCurrent) await forgetAuthenticatedUser(framework, integration.id)
+    if (!isKept) await forgetAuthenticatedUser(framework, integration.id)
   }
+}
+
+async function isCurrent({ db, tables, encryption }: Framework, integration: Integration): Promise<boolean> {
+  const row = await findIntegration(db, tables, integration.id)
+  return row !== null && textOf(encryption.decrypt(row.id, row.credentials)) === textOf(integration.credentialsArray())
 }
 
 function identityKey(integrationId: number): string {

@@ -10,15 +10,19 @@ const REASON = 'the workflow of the backfill ended before this slice was done'
  * Ends the slices that other backfills of the integration have left open: the id of a backfill's workflow is its lock, so
  * they belong to workflows that were terminated. May be done twice.
  *
- * @param runId of the backfill that asks, and lives
+ * @param startedAt of the workflow that asks, ISO 8601: what was opened later may be of one that has taken its place
  * @throws BackendUnreachable
  */
 export async function endDeadBackfills(
   framework: Framework,
-  { integrationId, runId }: { readonly integrationId: number; readonly runId: string },
+  {
+    integrationId,
+    runId,
+    startedAt: before,
+  }: { readonly integrationId: number; readonly runId: string; readonly startedAt: string },
 ): Promise<void> {
   const { db, tables, logger } = framework
-  for (const syncLogId of await openSlicesOfOthers(db, tables, { integrationId, runId })) {
+  for (const syncLogId of await openSlicesOfOthers(db, tables, { integrationId, runId, before })) {
     const retried = await itemsHeldByOwnWorkflow(framework, { syncLogId })
     if (!(await abandonSlice(framework, { integrationId, syncLogId }, REASON, retried))) continue
     logger.warn(

@@ -102,7 +102,7 @@ export function integrationHandle(
       remember(patch)
       const keys = await patchCredentials(framework, row.id, patch, options)
       await forgetAuthenticatedUser(framework, row.id)
-      await noteCredentialsGiven(framework, row.id, keys)
+      await noteCredentialsGiven(framework, row.id, options?.replace === true ? [...keys, 'access_token'] : keys)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
     },
     async updateSyncCursor(value) {

@@ -34,15 +34,28 @@ export function mappedTable<Table extends PgTable>(
   // Drizzle's builders are typed by the concrete table; here any table will do.
   const on = (tx: unknown): Database => options.db ?? (tx as Database)
   const anyTable = table as PgTable
-  const keyValue = (id: string): string | number => (column.dataType === 'number' ? Number(id) : id)
+  const keyValue = (id: string): string | number => {
+    if (column.dataType !== 'number') return id
+    const key = Number(id)
+    // Rounded, it would be another row's.
+    if (Number.isInteger(key) && !Number.isSafeInteger(key))
+      throw new InvalidArgumentException(
+        'id',
+        `whole numbers of at most 2^53 - 1 are allowed for a column in mode "number", ${id} was given; use mode "bigint"`,
+      )
+    return key
+  }
   const first = (rows: readonly unknown[]): Row => rows[0] as Row
 
   return {
     type,
-    of: (rowOrId) => ({
-      type,
-      id: String(typeof rowOrId === 'object' ? (rowOrId as Record<string, unknown>)[property] : rowOrId),
-    }),
+    of(rowOrId) {
+      const isRow = typeof rowOrId === 'object' && rowOrId !== null
+      const key = isRow ? (rowOrId as Record<string, unknown>)[property] : rowOrId
+      if (key === undefined || key === null)
+        throw new InvalidArgumentException('model', `a row with "${property}", or its key, is allowed; it is missing`)
+      return { type, id: String(key) }
+    },
     find: async (tx, id) =>
       ((
         await on(tx)

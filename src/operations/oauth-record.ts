@@ -4,7 +4,8 @@ import type { OAuthFailureCode } from '../core/errors.ts'
 import { isIntegrationsError, OAuthFailure } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
-import { providerErrorOf } from '../core/oauth-callback.ts'
+import { providerErrorCode, providerErrorOf } from '../core/oauth-callback.ts'
+import { redactText } from '../core/redaction.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { IntegrationEvents } from '../events/events.ts'
@@ -36,7 +37,9 @@ export async function failedOAuth(
   step: FailedStep,
 ): Promise<OAuthFailure> {
   const { stage, code, message, thrown } = step
-  const providerError = step.providerError ?? providerErrorOf(thrown)
+  // A code of this moment may stand where an error's name should.
+  const named = step.providerError ?? providerErrorOf(thrown)
+  const providerError = named === null ? null : providerErrorCode(redactText(named, secretsIn(integration)))
   const failure = new OAuthFailure(code, message, providerError, integration.id)
   const error = [code, providerError, thrown === undefined ? null : lineOf(thrown, integration)]
     .filter((part) => part !== null)
@@ -83,8 +86,9 @@ export async function insertOAuthLog(
  * with tokens in it that nobody has stored yet, so that redaction could not find them.
  */
 function lineOf(thrown: unknown, integration: Integration): string {
-  if (!isIntegrationsError(thrown)) return errorKind(thrown)
-  return redactedErrorLine(thrown, secretsIn(integration), MAX_ERROR_LENGTH)
+  const secrets = secretsIn(integration)
+  if (!isIntegrationsError(thrown)) return redactText(errorKind(thrown), secrets)
+  return redactedErrorLine(thrown, secrets, MAX_ERROR_LENGTH)
 }
 
 /** Where it was thrown, without its text. */

@@ -1,13 +1,16 @@
 /** The end of an authorization (RFC 7009). Rule: docs/behaviour/oauth.md, "Revocation". */
 import { IntegrationNotFound, RequestTimeout } from '../core/errors.ts'
+import { providerErrorOf } from '../core/oauth-callback.ts'
 import type { Tokens } from '../core/oauth-token.ts'
 import { isSamePair, tokensOf } from '../core/oauth-token.ts'
 import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
+import type { Integration } from '../providers/integration.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
 import { forgetAuthenticatedUser } from './authenticated-user.ts'
 import { getIntegration } from './integration.ts'
 import { oauthProviderOf } from './oauth-provider.ts'
+import type { FailedStep } from './oauth-record.ts'
 import { failedOAuth, insertOAuthLog } from './oauth-record.ts'
 import { clearReauthMark } from './reauth.ts'
 import { withTimeLimit } from './time-limit.ts'
@@ -15,6 +18,15 @@ import { forgetKeepAlive } from './token-keep-alive.ts'
 import { withTokenLock } from './token-work.ts'
 
 const TOKEN_KEYS = ['access_token', 'refresh_token', 'token_expires_at'] as const
+
+/** The rest of the lock's time is for what follows the provider's answer. */
+const PROVIDER_SHARE = 2 / 3
+
+export type Revocation =
+  | 'revoked'
+  | 'nothing to revoke'
+  /** The provider was asked about those that we had; an authorization that came in meanwhile stays. */
+  | 'newer tokens kept'
 
 /**
  * Revokes at the provider and drops the tokens. `force`: drops them whatever the provider says.
@@ -25,50 +37,69 @@ export async function revokeAuthorization(
   framework: Framework,
   id: number,
   { force = false }: { readonly force?: boolean } = {},
-): Promise<'revoked' | 'nothing to revoke'> {
+): Promise<Revocation> {
   const provider = oauthProviderOf(framework, await getIntegration(framework, id))
-  const dropped = await withTokenLock(framework, id, () => revoke(framework, id, { provider, force }))
+  const { asked, refusal, dropped } = await withTokenLock(framework, id, () =>
+    revoke(framework, id, { provider, force }),
+  )
+  // After the lock: a listener takes as long as it likes, and may ask for a token.
+  if (refusal !== null) {
+    const failure = await failedOAuth(framework, asked, refusal)
+    if (!force) throw failure
+  }
   if (dropped === null) return 'nothing to revoke'
-  if (dropped.length === 0) return 'revoked'
-  // After the lock: a listener may ask for a token.
+  if (dropped.length === 0) return 'newer tokens kept'
   const integration = await getIntegration(framework, id)
   await framework.listeners.emit('CredentialsUpdated', { integration, keys: dropped })
   await framework.listeners.emit('OAuthRevoked', { integration })
   return 'revoked'
 }
 
-/** @returns the keys that are gone; null when there was no token */
+interface Revoked {
+  /** As it was when the provider was asked. */
+  readonly asked: Integration
+  readonly refusal: FailedStep | null
+  /** The keys that are gone; none where they are another authorization's by now; null: there was no token. */
+  readonly dropped: readonly string[] | null
+}
+
+/** Under the lock. */
 async function revoke(
   framework: Framework,
   id: number,
   { provider, force }: { provider: HasOAuth2; force: boolean },
-): Promise<string[] | null> {
+): Promise<Revoked> {
   // Read again: whoever held the lock may have refreshed them.
-  const integration = await getIntegration(framework, id)
-  const tokens = tokensOf(integration.credentialsArray())
+  const asked = await getIntegration(framework, id)
+  const tokens = tokensOf(asked.credentialsArray())
   const hasTokens = tokens.accessToken !== null || tokens.refreshToken !== null
-  let providerError: string | null = null
-  if (hasTokens)
-    try {
-      const seconds = framework.config.oauth.refresh_lock_ttl
-      const late = () => new RequestTimeout('revokeToken()', seconds * 1_000)
-      await withTimeLimit(seconds, late, async () => provider.revokeToken(integration))
-    } catch (thrown) {
-      const message = 'The provider did not revoke the authorization.'
-      const failure = await failedOAuth(framework, integration, {
-        stage: 'revoke',
-        code: 'revoke_failed',
-        message,
-        thrown,
-      })
-      if (!force) throw failure
-      providerError = failure.providerError ?? failure.code
-    }
+  const refusal = hasTokens ? await refusalOf(framework, asked, provider) : null
+  if (refusal !== null && !force) return { asked, refusal, dropped: [] }
+  const providerError = refusal === null ? null : (providerErrorOf(refusal.thrown) ?? refusal.code)
   const dropped = hasTokens ? await dropTokens(framework, id, { tokens, force, providerError }) : null
-  await clearReauthMark(framework, id)
-  await forgetAuthenticatedUser(framework, id)
-  await forgetKeepAlive(framework, id)
-  return dropped
+  if (dropped === null || dropped.length > 0) {
+    await clearReauthMark(framework, id)
+    await forgetAuthenticatedUser(framework, id)
+    await forgetKeepAlive(framework, id)
+  }
+  return { asked, refusal, dropped }
+}
+
+/** Null: the provider has revoked it. */
+async function refusalOf(
+  { config }: Framework,
+  integration: Integration,
+  provider: HasOAuth2,
+): Promise<FailedStep | null> {
+  const seconds = config.oauth.refresh_lock_ttl * PROVIDER_SHARE
+  const late = () => new RequestTimeout('revokeToken()', Math.round(seconds * 1_000))
+  try {
+    await withTimeLimit(seconds, late, async () => provider.revokeToken(integration))
+    return null
+  } catch (thrown) {
+    const message = 'The provider did not revoke the authorization.'
+    return { stage: 'revoke', code: 'revoke_failed', message, thrown }
+  }
 }
 
 /**
@@ -90,7 +121,7 @@ async function dropTokens(
     await updateIntegration(tx, tables, id, { credentials: encryption.encrypt(id, kept) })
     await insertOAuthLog(framework, tx, id, {
       status: 'success',
-      summary: 'Revoked.',
+      summary: keys.length > 0 ? 'Revoked.' : 'Revoked; the tokens of a newer authorization stay.',
       metadata: { stage: 'revoke', keys, force, provider_error: providerError },
     })
     return keys

@@ -10,6 +10,7 @@ import {
   OAuthFailure,
   RequestTimeout,
 } from '../core/errors.ts'
+import { errorLine } from '../core/logger.ts'
 import type { CallbackParameters } from '../core/oauth-callback.ts'
 import { providerErrorCode, readCallback } from '../core/oauth-callback.ts'
 import { tokensOf } from '../core/oauth-token.ts'
@@ -31,7 +32,7 @@ import { clearReauthMark } from './reauth.ts'
 import { withTimeLimit } from './time-limit.ts'
 import { noteTokenRefreshed } from './token-keep-alive.ts'
 import { refuseLost } from './token-save.ts'
-import { insideTokenWork, withTokenLock } from './token-work.ts'
+import { afterTokenWork, insideTokenWork } from './token-work.ts'
 
 /** A person waits in front of a browser meanwhile. */
 const STEP_LIMIT_SECONDS = 30
@@ -159,19 +160,19 @@ export async function completeAuthorization(
   return { integrationId: row.id, cookieName: taken.cookieName }
 }
 
-/** What was known of the tokens before is of no use. */
+/** What was known of the tokens before is of no use. The new ones are stored: that is what the person is told, whatever becomes of this. */
 async function beginAnew(framework: Framework, id: number): Promise<void> {
-  const forget = async (): Promise<void> => {
-    await clearReauthMark(framework, id)
-    await noteTokenRefreshed(framework, id)
-  }
-  await forgetAuthenticatedUser(framework, id)
   try {
-    // After a refresh of the old tokens, which may be failing at this moment and would leave its mark behind ours.
-    await withTokenLock(framework, id, forget)
+    await forgetAuthenticatedUser(framework, id)
+    await afterTokenWork(framework, id, async () => {
+      await clearReauthMark(framework, id)
+      await noteTokenRefreshed(framework, id)
+    })
   } catch (error) {
-    if (!isIntegrationsError(error, 'lock_timeout')) throw error
-    await forget()
+    framework.logger.error(
+      { integration: id, error: errorLine(error, 500) },
+      'An integration was authorized, but what was known of its tokens before could not be removed.',
+    )
   }
 }
 

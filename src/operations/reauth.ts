@@ -21,15 +21,21 @@ function reauthKey(integrationId: number): string {
   return integrationKey(integrationId, 'reauth-required')
 }
 
-/** Sets the mark, and tells of it once: of many who find out at the same moment, one does. */
+/**
+ * Sets the mark. Of many who find out at the same moment, one tells of it.
+ *
+ * @returns tells the listeners: to be called when no lock is held, since they take as long as they like
+ */
 export async function markReauthRequired(
   { cache, clock, listeners }: Framework,
   integration: Integration,
   reason: string,
-): Promise<void> {
+): Promise<() => Promise<void>> {
   const mark = { reason: reason.slice(0, MAX_REASON_LENGTH), since: clock.now().toISOString() }
-  if (await cache.add(reauthKey(integration.id), mark, null))
-    await listeners.emit('ReauthRequired', { integration, reason: mark.reason })
+  const isFirst = await cache.add(reauthKey(integration.id), mark, null)
+  return async () => {
+    if (isFirst) await listeners.emit('ReauthRequired', { integration, reason: mark.reason })
+  }
 }
 
 /** Null: its authorization is good, as far as is known. */

@@ -1,7 +1,7 @@
 /** Tells the listeners how a run ended. Rule: docs/behaviour/sync-cursor.md, "Announcement". */
 import type { RunStatus } from '../core/sync-run.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
-import { findLog, noteAnnouncement } from '../db/queries/logs.ts'
+import { findLog } from '../db/queries/logs.ts'
 import { itemsById } from '../db/queries/sync-ends.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
@@ -33,10 +33,7 @@ export async function announceRun(
   } finally {
     await lease.end()
   }
-  // Whoever has it now notes it.
-  if (lease.isLost()) return 'elsewhere'
-  await noteAnnouncement(framework.db, framework.tables, syncLogId, framework.clock.now())
-  return 'announced'
+  return !lease.isLost() && (await lease.note()) ? 'announced' : 'elsewhere'
 }
 
 async function tell(framework: Framework, lease: AnnouncementLease): Promise<void> {

@@ -3,6 +3,7 @@
  *
  * Rule: docs/behaviour/sync-cursor.md, "Finalisation" and "The cursor".
  */
+import { sha256Hex } from '../core/access.ts'
 import { delayAfter } from '../core/backoff.ts'
 import { nextCursor } from '../core/checkpoint.ts'
 import type { Json } from '../core/json.ts'
@@ -114,7 +115,7 @@ async function finaliseOpen(
       failure_count: counts.failed,
       skipped_count: counts.skipped,
       ...(isOrdinary ? { cursor_after: cursor } : {}),
-      ...(stuck.length === 0 ? {} : stuckMetadata(stuck)),
+      ...(stuck.length === 0 ? {} : stuckMetadata(stuck, log.id)),
       ...(isOrdinary && isClean && row.syncStaleAlertedAt !== null ? { staleness_recovered: true } : {}),
     },
   })
@@ -123,10 +124,15 @@ async function finaliseOpen(
   return { result, cursor, isFinalisedNow: true, cursorMoved: advanced !== null }
 }
 
-/** Beyond the limit those go first that have been told of the most often. */
-function stuckMetadata(stuck: readonly StuckItem[]): Record<string, Json> {
+/**
+ * Beyond the limit those are left out that have been told of the most often. Of those that became stuck together another part
+ * is told in each run: the order among them is by a digest that differs from run to run.
+ */
+function stuckMetadata(stuck: readonly StuckItem[], syncLogId: number): Record<string, Json> {
+  const turn = new Map(stuck.map(({ itemId }) => [itemId, sha256Hex(`${syncLogId}:${itemId}`)]))
+  const turnOf = ({ itemId }: StuckItem): string => turn.get(itemId) ?? ''
   const told = [...stuck]
-    .sort((a, b) => a.runs - b.runs || a.itemId - b.itemId)
+    .sort((a, b) => a.runs - b.runs || (turnOf(a) < turnOf(b) ? -1 : 1))
     .slice(0, MAX_STUCK)
     .sort((a, b) => a.itemId - b.itemId)
   return {

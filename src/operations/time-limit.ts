@@ -1,3 +1,6 @@
+/** Nearly 25 days; what is longer is taken for 1 ms: https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 /**
  * The work; when it has not ended within the limit, the error that `late` makes; when `enough` is aborted first, its reason.
  *
@@ -19,7 +22,7 @@ export async function withTimeLimit<T>(
       reject(error)
       controller.abort(error)
     }
-    timer = setTimeout(() => end(late()), seconds * 1_000)
+    timer = setTimeout(() => end(late()), Math.min(seconds * 1_000, LONGEST_TIMER_MS))
     stop = () => end(enough?.reason)
     enough?.addEventListener('abort', stop, { once: true })
   })

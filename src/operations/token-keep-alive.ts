@@ -7,6 +7,7 @@ import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
 import { clearReauthMark, markReauthRequired } from './reauth.ts'
+import { afterTokenWork } from './token-work.ts'
 
 /** As the cache holds it. */
 interface StoredState {
@@ -31,17 +32,19 @@ export async function noteTokenRefreshed({ cache, clock }: Framework, integratio
  * A refresh failed, whoever asked for it. What has failed for four days needs a person.
  *
  * Called under the token lock, so nobody else counts at the same moment.
+ *
+ * @returns tells the listeners what has come of it, once the lock is given back
  */
 export async function noteTokenRefreshFailed(
   framework: Framework,
   integration: Integration,
   error: unknown,
-): Promise<void> {
+): Promise<() => Promise<void>> {
   const { cache, clock } = framework
   const state = afterFailure(await keepAliveState(framework, integration.id), clock.now())
   await cache.set(keepAliveKey(integration.id), stored(state), null)
-  if (!hasFailedForGood(state)) return
-  await markReauthRequired(framework, integration, reasonOf(state, error))
+  if (!hasFailedForGood(state)) return async () => {}
+  return markReauthRequired(framework, integration, reasonOf(state, error))
 }
 
 /** The tokens are gone: what was known of them is of no use. */
@@ -53,7 +56,7 @@ export async function forgetKeepAlive({ cache }: Framework, integrationId: numbe
  * Credentials were put in by hand. Of new tokens nothing is known: not that a person is needed, nor how long they have
  * lain unused.
  *
- * @param keys those that were given
+ * @param keys those that were given, or removed
  */
 export async function noteCredentialsGiven(
   framework: Framework,
@@ -61,8 +64,10 @@ export async function noteCredentialsGiven(
   keys: readonly string[],
 ): Promise<void> {
   if (!keys.some((key) => key === 'access_token' || key === 'refresh_token')) return
-  await clearReauthMark(framework, integrationId)
-  await forgetKeepAlive(framework, integrationId)
+  await afterTokenWork(framework, integrationId, async () => {
+    await clearReauthMark(framework, integrationId)
+    await forgetKeepAlive(framework, integrationId)
+  })
 }
 
 export async function keepAliveState(framework: Framework, integrationId: number): Promise<KeepAliveState> {
@@ -84,10 +89,10 @@ export async function keepAliveStates(
 }
 
 export function tokenLifetimes(provider: HasOAuth2): TokenLifetimes {
-  return {
-    thresholdSeconds: provider.refreshThreshold(),
-    maxIdleSeconds: provider.refreshTokenMaxIdle?.() ?? null,
-  }
+  const maxIdleSeconds = provider.refreshTokenMaxIdle?.() ?? null
+  // What is no length of time says nothing of how long a token may idle.
+  const isLength = maxIdleSeconds !== null && Number.isFinite(maxIdleSeconds) && maxIdleSeconds > 0
+  return { thresholdSeconds: provider.refreshThreshold(), maxIdleSeconds: isLength ? maxIdleSeconds : null }
 }
 
 /** For a person; of the last error its kind only. */

@@ -5,6 +5,7 @@
  * Rule: docs/behaviour/oauth.md, "Refresh".
  */
 import { AsyncResource } from 'node:async_hooks'
+import { errorKind } from '../core/error-kind.ts'
 import {
   InvalidArgumentException,
   isIntegrationsError,
@@ -23,7 +24,7 @@ import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
 import { keysOf } from './credentials.ts'
-import { markReauthRequired, reauthMark } from './reauth.ts'
+import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import { withTimeLimit } from './time-limit.ts'
 import type { Beginning } from './token-cut-off.ts'
@@ -41,9 +42,6 @@ export interface TokenQuestion {
   /** They were refused, or are wanted anew: however long they are good for, the stored ones will do only if the access token is another one. */
   readonly force: boolean
 }
-
-/** `setTimeout` takes what is longer for 1 ms: https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 const UNDER_WAY = new WeakMap<Database, Map<string, Promise<Credentials>>>()
 
@@ -94,9 +92,10 @@ async function newest(framework: Framework, question: TokenQuestion): Promise<Cr
   if (seen.willDo) return seen.credentials
   await refuseIfMarked(framework, id)
   try {
-    const { credentials, announce } = await withTokenLock(framework, id, () => refresh(framework, question))
-    await announce()
-    return credentials
+    const ended = await withTokenLock(framework, id, () => refresh(framework, question))
+    await ended.announce()
+    if ('failure' in ended) throw ended.failure
+    return ended.credentials
   } catch (error) {
     if (!isIntegrationsError(error, 'lock_timeout')) throw error
     const since = await look(framework, question)
@@ -116,8 +115,15 @@ interface Refreshed {
   readonly announce: () => Promise<void>
 }
 
+interface Failed {
+  /** To be thrown. */
+  readonly failure: unknown
+  /** As of {@link Refreshed}. */
+  readonly announce: () => Promise<void>
+}
+
 /** Under the lock. */
-async function refresh(framework: Framework, question: TokenQuestion): Promise<Refreshed> {
+async function refresh(framework: Framework, question: TokenQuestion): Promise<Refreshed | Failed> {
   const startedAt = performance.now()
   const ttlMs = framework.config.oauth.refresh_lock_ttl * 1_000
   const seen = await look(framework, question)
@@ -127,11 +133,15 @@ async function refresh(framework: Framework, question: TokenQuestion): Promise<R
   const tooLate = new RequestTimeout('refreshToken()', ttlMs)
   const leftMs = ttlMs - (performance.now() - startedAt)
   // The lock is over, and somebody else may be asking.
-  if (leftMs <= 0) throw tooLate
+  if (leftMs <= 0) {
+    // Of ours nothing has begun; what was cut off before us is still to be told.
+    if (beginning.cutOffAt === null) await forgetRefreshBegun(framework, seen.fresh.id)
+    throw tooLate
+  }
   const work = askAndSave(framework, question.provider, seen)
   const late = () => tooLate
   try {
-    return await withTimeLimit(Math.min(leftMs, LONGEST_TIMER_MS) / 1_000, late, () => work)
+    return await withTimeLimit(leftMs / 1_000, late, () => work)
   } catch (error) {
     if (error === tooLate) followLate(framework, seen.fresh, work)
     return await failed(framework, seen, beginning, error)
@@ -163,14 +173,19 @@ async function askAndSave(
   if (!isOurs) return { credentials, announce: async () => {} }
   await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
     await forgetRefreshBegun(framework, id)
+    // An answer that comes late may have been taken for lost, and its token been refused to who asked next.
+    await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
   })
   const announce = (): Promise<void> =>
     settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
       if (!listeners.has('CredentialsUpdated')) return
       const integration = await fresh.refresh()
-      await insideTokenWork(framework, id, () =>
-        listeners.emit('CredentialsUpdated', { integration, keys: keysOf(patch) }),
+      await insideTokenWork(
+        framework,
+        id,
+        () => listeners.emit('CredentialsUpdated', { integration, keys: keysOf(patch) }),
+        { isAdapters: false },
       )
     })
   return { credentials, announce }
@@ -187,19 +202,20 @@ function followLate(framework: Framework, fresh: Integration, work: Promise<Refr
     })
     .catch((error: unknown) =>
       logger.warn(
-        { ...late, error: redactedErrorLine(error, secretsKnownTo(fresh), 500) },
+        // Its kind only: it may quote tokens that nobody has stored.
+        { ...late, error: errorKind(error) },
         'refreshToken() failed after the time of its lock',
       ),
     )
 }
 
-/** @throws ReauthRequiredException where the provider takes the stored tokens no longer; else the error */
+/** With ReauthRequiredException where the provider takes the stored tokens no longer; else with the error. */
 async function failed(
   framework: Framework,
   { fresh, tokens }: Look,
   { cutOffAt }: Beginning,
   error: unknown,
-): Promise<Refreshed> {
+): Promise<Refreshed | Failed> {
   const { id } = fresh
   const isRefused = isIntegrationsError(error, 'reauth_required')
     ? (error as ReauthRequiredException).integrationId === id
@@ -210,21 +226,22 @@ async function failed(
     if (!isSamePair(tokensOf(now.credentialsArray()), tokens))
       return { credentials: now.credentialsArray(), announce: async () => {} }
     const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
-    await markReauthRequired(framework, now, reason)
+    const announce = await markReauthRequired(framework, now, reason)
     await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
       forgetRefreshBegun(framework, id),
     )
-    throw new ReauthRequiredException(id, reason, { cause: error })
+    return { failure: new ReauthRequiredException(id, reason, { cause: error }), announce }
   }
+  let announce = async (): Promise<void> => {}
   await settle(framework, fresh, 'a failed refresh could not be counted', async () => {
     const isGone = isIntegrationsError(error, 'integration_not_found')
     // Else the tokens may have been replaced, and the answer lost.
     const isWithoutEffect =
       isOwnRefusal(error) || isSurelyWithoutEffect(error, classifyFailure({ error, callerAborted: false }))
     if (isGone || (cutOffAt === null && isWithoutEffect)) await forgetRefreshBegun(framework, id)
-    if (!isGone && !isOwnRefusal(error)) await noteTokenRefreshFailed(framework, fresh, error)
+    if (!isGone && !isOwnRefusal(error)) announce = await noteTokenRefreshFailed(framework, fresh, error)
   })
-  throw error
+  return { failure: error, announce }
 }
 
 /** The breaker's or the limiter's: the provider was not asked, so nothing has failed. */

@@ -6,6 +6,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { withLock } from '../cache/lock.ts'
+import { isIntegrationsError } from '../core/errors.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework } from '../framework.ts'
 
@@ -14,19 +15,22 @@ interface TokenWork {
   readonly db: Database
   readonly integrationId: number
   readonly around: TokenWork | undefined
+  /** Whether it is the adapter's own, and not that of who is told of it. */
+  readonly isAdapters: boolean
   /** What was left behind and goes on, such as a timer of the provider's, is outside again. */
   isOver: boolean
 }
 
 const current = new AsyncLocalStorage<TokenWork>()
 
-/** Runs `exchangeCode()`, `refreshToken()`, `revokeToken()`, and who is told of what they changed. */
+/** Runs `exchangeCode()`, `refreshToken()`, `revokeToken()`; and, `isAdapters` false, who is told of what they changed. */
 export async function insideTokenWork<T>(
   { db }: Framework,
   integrationId: number,
   work: () => T | Promise<T>,
+  { isAdapters = true }: { readonly isAdapters?: boolean } = {},
 ): Promise<T> {
-  const own: TokenWork = { db, integrationId, around: current.getStore(), isOver: false }
+  const own: TokenWork = { db, integrationId, around: current.getStore(), isAdapters, isOver: false }
   try {
     return await current.run(own, work)
   } finally {
@@ -43,8 +47,35 @@ export function withTokenLock<T>(framework: Framework, integrationId: number, wo
   )
 }
 
-export function isInsideTokenWork({ db }: Framework, integrationId: number): boolean {
+/**
+ * Writes what is known of tokens that were just stored, after a refresh of older ones that is under way and would leave its
+ * own verdict behind. Who waits in vain writes all the same; inside the work itself there is nothing to wait for.
+ */
+export async function afterTokenWork(
+  framework: Framework,
+  integrationId: number,
+  write: () => Promise<void>,
+): Promise<void> {
+  if (isInsideTokenWork(framework, integrationId)) return write()
+  try {
+    await withTokenLock(framework, integrationId, write)
+  } catch (error) {
+    if (!isIntegrationsError(error, 'lock_timeout')) throw error
+    await write()
+  }
+}
+
+export function isInsideTokenWork(framework: Framework, integrationId: number): boolean {
+  return innermostWork(framework, integrationId) !== null
+}
+
+/** Whether it is the adapter that works, and not a listener who was told. */
+export function isInsideAdaptersTokenWork(framework: Framework, integrationId: number): boolean {
+  return innermostWork(framework, integrationId)?.isAdapters === true
+}
+
+function innermostWork({ db }: Framework, integrationId: number): TokenWork | null {
   for (let work = current.getStore(); work !== undefined; work = work.around)
-    if (!work.isOver && work.db === db && work.integrationId === integrationId) return true
-  return false
+    if (!work.isOver && work.db === db && work.integrationId === integrationId) return work
+  return null
 }

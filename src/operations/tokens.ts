@@ -1,15 +1,14 @@
 /**
  * An integration's OAuth tokens: given out, and refreshed when they expire soon. Rule: docs/behaviour/oauth.md, "Tokens".
  */
+import { errorKind } from '../core/error-kind.ts'
 import { UnsupportedByProvider } from '../core/errors.ts'
-import { secretsKnownTo } from '../core/known-secrets.ts'
 import type { Tokens } from '../core/oauth-token.ts'
 import { expiresSoon, tokensOf } from '../core/oauth-token.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework, TokenHolder } from '../framework.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
 import { hasOAuth2 } from '../providers/provider.ts'
-import { redactedErrorLine } from './redacted-error.ts'
 import { RepeatedWarnings } from './repeated-warnings.ts'
 import { newestCredentials } from './token-refresh.ts'
 import { noteTokenUse } from './token-use.ts'
@@ -45,7 +44,8 @@ async function goodToken(framework: Framework, holder: TokenHolder): Promise<str
         integration: integration.id,
         provider: integration.provider,
         expiresAt: known.expiresAt?.toISOString(),
-        error: redactedErrorLine(error, secretsKnownTo(integration), 500),
+        // Its kind only: it may quote tokens that nobody has stored.
+        error: errorKind(error),
       }),
       'a token that expires soon could not be refreshed; it is used while it lasts',
     )

@@ -141,10 +141,15 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     })
   }
 
-  /** @throws ReauthRequiredException where there is no refresh token, or the server takes it no longer */
+  /** @throws ReauthRequiredException where the server takes the refresh token no longer, or there is none and the access token is over */
   async refreshToken(integration: Integration): Promise<Credentials> {
-    const { refreshToken } = tokensOf(integration.credentialsArray())
-    if (refreshToken === null) throw new ReauthRequiredException(integration.id, 'there is no refresh_token')
+    const { accessToken, refreshToken, expiresAt } = tokensOf(integration.credentialsArray())
+    if (refreshToken === null) {
+      const isOver = accessToken === null || (expiresAt !== null && expiresAt.getTime() <= Date.now())
+      if (isOver) throw new ReauthRequiredException(integration.id, 'there is no refresh_token')
+      // One call that was refused for want of rights is no reason to send for a person.
+      throw new InvalidArgumentException('refresh_token', 'one is needed for a refresh, and the server gave none')
+    }
     const asking = await this.#asking(integration, 'token_endpoint', [refreshToken])
     const { server, client, authentication, url } = asking
     try {

@@ -232,12 +232,15 @@ async function isRunning(client: Client, handle: WorkflowHandle): Promise<boolea
 
 /** Waits for the end of a workflow, whichever it is; a run that goes on in a new history is the same one. */
 async function isOverWithin(client: Client, handle: WorkflowHandle, timeoutMs: number): Promise<boolean> {
+  const deadline = Date.now() + timeoutMs
   try {
-    await unlessGone(client.withDeadline(Date.now() + timeoutMs, () => handle.result()))
+    await unlessGone(client.withDeadline(deadline, () => handle.result()))
     return true
   } catch (error) {
     if (error instanceof sdk().WorkflowFailedError) return true
-    if (sdk().isGrpcDeadlineError(error)) return false
+    // Whichever side sees the end of the time first: the server cancels what it is asked for too long.
+    const isOverTime = sdk().isGrpcCancelledError(error) && Date.now() >= deadline
+    if (sdk().isGrpcDeadlineError(error) || isOverTime) return false
     throw unreachable(client, error)
   }
 }

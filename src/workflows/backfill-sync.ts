@@ -68,7 +68,8 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     return continueAsNew<typeof backfillSync>(input, { done, slice })
   }
   const opened = async (): Promise<SliceState | null> => {
-    const window = { integrationId, runId: workflowInfo().firstExecutionRunId, ...current() }
+    const { firstExecutionRunId: runId, startTime } = workflowInfo()
+    const window = { integrationId, runId, startedAt: startTime.toISOString(), ...current() }
     const answer = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
     if (answer.kind === 'open')
       return {

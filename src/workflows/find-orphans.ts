@@ -7,6 +7,8 @@ import { command } from './activity-options.ts'
 const { findOrphanRows } = proxyActivities<Activities>({
   ...command,
   startToCloseTimeout: '6 hours',
+  // A host's model that always throws, each time after hours: somebody should hear of it.
+  retry: { ...command.retry, maximumAttempts: 3 },
   cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 })
 

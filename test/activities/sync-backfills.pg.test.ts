@@ -50,7 +50,7 @@ beforeEach(async () => {
 
 describe('opening a slice of a backfill', () => {
   const open = (window = DAY, runId = 'a-backfill', integrationId = integration.id) =>
-    test.activities.openBackfillSlice({ integrationId, runId, ...window })
+    test.activities.openBackfillSlice({ integrationId, runId, startedAt: new Date().toISOString(), ...window })
 
   it('writes a log of its own: backfill, inbound, with the window, not enumerated', async () => {
     await integration.updateSyncCursor('c1')
@@ -108,8 +108,23 @@ describe('opening a slice of a backfill', () => {
 })
 
 describe('what a terminated backfill left open', () => {
-  const open = (runId: string, window = DAY) =>
-    test.activities.openBackfillSlice({ integrationId: integration.id, runId, ...window })
+  const open = (runId: string, window = DAY, startedAt = new Date()) =>
+    test.activities.openBackfillSlice({
+      integrationId: integration.id,
+      runId,
+      startedAt: startedAt.toISOString(),
+      ...window,
+    })
+
+  it('is not the slice of one that has taken the place of who asks', async () => {
+    const before = new Date(Date.now() - 60_000)
+    await open('dead', DAY, before)
+    const next = await open('next')
+    if (next.kind !== 'open') throw new Error('not opened')
+    // A try of the dead one's last activity that had stood still.
+    await open('dead', NEXT_DAY, before)
+    expect((await logOf(test, next.syncLogId)).status).toBe('processing')
+  })
 
   it('is ended by the next one: the log failed, what had not started gone, what had begun failed', async () => {
     const dead = await open('dead')
@@ -149,7 +164,8 @@ describe('what a terminated backfill left open', () => {
 
   it('is no slice of the same backfill, no ended one, no ordinary run, and nothing of another integration', async () => {
     const other = await makeIntegration(test, 'acme')
-    await test.activities.openBackfillSlice({ integrationId: other.id, runId: 'of another', ...DAY })
+    const startedAt = new Date().toISOString()
+    await test.activities.openBackfillSlice({ integrationId: other.id, runId: 'of another', startedAt, ...DAY })
     await open('mine')
     const ordinary = await makeRun(test, integration.id)
     await makeRun(test, integration.id, { run_id: 'ended' }, { operation: 'backfill', status: 'success' })

@@ -302,6 +302,33 @@ describe('a run with very many stuck items', () => {
   })
 })
 
+describe('more items than one run tells of, that became stuck together', () => {
+  it('are all told of in a few runs', async () => {
+    const many = 1_200
+    const fail = async (run: Run) =>
+      test.sql`
+        insert into integration_sync_items (integration_id, sync_log_id, event_class, status, external_id, attempts)
+        select ${integration.id}, ${run.id}, 'test.thing', 'failed', 'many ' || n, 3 from generate_series(1, ${many}) n`
+    for (let n = 0; n < 3; n += 1) await fail(await makeRun(test, integration.id, {}, { status: 'failed' }))
+    const told = new Set<string>()
+    let runs = 0
+    // Of 1,200 a run leaves out 200: that one of them is left out twelve times running is less likely than one in a million.
+    while (told.size < many && runs < 12) {
+      const run = await makeRun(test, integration.id)
+      await fail(run)
+      await finalise(run)
+      runs += 1
+      const rows = await test.sql<{ external_id: string }[]>`
+        select external_id from integration_sync_items where id in (
+          select (noted ->> 'item_id')::bigint from integration_logs, jsonb_array_elements(metadata -> 'stuck') noted
+          where id = ${run.id})`
+      expect(rows).toHaveLength(1_000)
+      for (const { external_id: id } of rows) told.add(id)
+    }
+    expect(told.size).toBe(many)
+  })
+})
+
 describe('the announcement', () => {
   it('comes in order: recovered, each stuck item, completed', async () => {
     const names: string[] = []
@@ -390,6 +417,20 @@ describe('the announcement', () => {
     } finally {
       vi.useRealTimers()
     }
+    expect((await logOf(test, run.id)).metadata).toMatchObject({ announcer: 'another' })
+    expect((await logOf(test, run.id)).metadata).not.toHaveProperty('announced_at')
+  })
+
+  it('is not noted by who has lost it since its last renewal', async () => {
+    const run = await runOf(['success', 1])
+    await finalise(run)
+    listen(
+      test,
+      'SyncCompleted',
+      () => test.sql`
+        update integration_logs set metadata = metadata || '{"announcer": "another"}'::jsonb where id = ${run.id}`,
+    )
+    await expect(announce(run)).rejects.toThrow('another process is announcing')
     expect((await logOf(test, run.id)).metadata).toMatchObject({ announcer: 'another' })
     expect((await logOf(test, run.id)).metadata).not.toHaveProperty('announced_at')
   })

@@ -310,14 +310,6 @@ describe('of two tries that overlap', () => {
       await things(session, 1)
       await session.bookmark('too late')
     }
-    const waiting = (count: number) =>
-      expect
-        .poll(async () => {
-          const rows = await test.sql`
-            select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-          return rows.length
-        })
-        .toBe(count)
     let held: Promise<void> | undefined
     const zombie = (async () => {
       const [locked, release] = [occasion(), occasion()]
@@ -382,16 +374,12 @@ describe('of two tries that overlap', () => {
     }
     const earlier = list(run)
     await stuck.happened
+    // It stands at the row of the integration, and has that of the log.
+    await waiting(1)
     lists = (session) => things(session, 2)
     const input = { integrationId: integration.id, syncLogId: run.id, attempt: 2 }
     const later = runActivity(other.activities.listSyncItems, input)
-    await expect
-      .poll(async () => {
-        const rows = await other.sql`
-          select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-        return rows.length
-      })
-      .toBe(2)
+    await waiting(2)
     release.happen()
     const [first, second] = await Promise.allSettled([earlier, later])
     expect(second).toMatchObject({ status: 'fulfilled', value: { kind: 'listed', listed: 2 } })
@@ -553,3 +541,14 @@ describe('the listing of a slice of a backfill', () => {
     })
   })
 })
+
+/** Until so many sessions of this database wait for a lock. */
+function waiting(count: number): Promise<void> {
+  return expect
+    .poll(async () => {
+      const rows = await test.sql`
+        select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      return rows.length
+    })
+    .toBe(count)
+}

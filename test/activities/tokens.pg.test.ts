@@ -245,6 +245,20 @@ describe('one integration', () => {
     expect(await pass({ integrationId: id })).toMatchObject({ refreshed: 1, failed: 0 })
   })
 
+  it('is left alone where there is no refresh token, and its access token does not end', async () => {
+    const integration = await connected({ refresh_token: null, token_expires_at: null })
+    answer = () => {
+      throw new RangeError('there is nothing to refresh with')
+    }
+    expect(await pass({ integrationId: integration.id })).toEqual({
+      checked: 1,
+      refreshed: 0,
+      failed: 0,
+      reauthRequired: 0,
+    })
+    expect(asked).toEqual([])
+  })
+
   it('is not asked for while a person is needed', async () => {
     const integration = await connected()
     await markReauthRequired(test.framework, integration, 'invalid_grant')

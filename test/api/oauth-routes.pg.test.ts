@@ -665,6 +665,23 @@ describe('revoke', () => {
   })
 })
 
+describe('HEAD, as a program that looks at links sends it,', () => {
+  it('of authorize and of the callback is refused, and uses nothing up', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    const { state } = await test.integrations.oauth.start(id)
+    for (const path of [`/integrations/${id}/oauth/authorize`, `/integrations/oauth/callback?state=${state}&code=c`]) {
+      const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
+      const answer = await new Browser(test).open(path, { method: 'HEAD', headers: { cookie } })
+      expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET'])
+    }
+    const completed = await test.integrations.oauth.complete({
+      query: new URLSearchParams({ state, code: 'a-code' }),
+      cookie: () => undefined,
+    })
+    expect(completed.integrationId).toBe(id)
+  })
+})
+
 function hrefIn(page: string): string {
   return (/href="([^"]*)"/.exec(page)?.[1] ?? '').replaceAll('&amp;', '&')
 }

@@ -153,7 +153,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 22 checks without a finding.')
+    expect(out).toContain('All is well: 24 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })
@@ -390,7 +390,10 @@ describe('syncs', () => {
     })
     await stack.sql`update integrations set next_sync_at = now() - interval '1 hour' where id = ${stack.integrationId}`
     const found = wrong((await doctor()).findings)
-    expect(found.map(({ check, status }) => [check, status])).toEqual([
+    expect(
+      found.map(({ check, status }) => [check, status]),
+      JSON.stringify(found),
+    ).toEqual([
       ['temporal.schedules', 'warning'],
       ['sync.overdue', 'fault'],
     ])

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { REPLACING } from '../../vitest.config.ts'
+import { REPLACING, REPLACING_FAST } from '../../vitest.config.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** A module that is read when it is first needed, and then kept: the same for every caller. */
@@ -17,7 +17,7 @@ async function filesIn(folder: string, ending: string): Promise<{ path: string; 
 describe('test files that share a process', () => {
   it('replace no module: those that do are the ones of REPLACING', async () => {
     const replacing = (await filesIn('test', '.test.ts')).filter(({ text }) => /\bvi\.(do)?[mM]ock\(/.test(text))
-    expect(replacing.map(({ path }) => path).sort()).toEqual([...REPLACING].sort())
+    expect(replacing.map(({ path }) => path).sort()).toEqual([...REPLACING, ...REPLACING_FAST].sort())
   })
 
   it('leave the environment as it was: they change it by vi.stubEnv(), which vitest undoes', async () => {
@@ -26,6 +26,14 @@ describe('test files that share a process', () => {
       /^\s*(delete )?process\.env(\.\w+|\[[^\]]+\])( =|$)|process\.chdir\(/m.test(text),
     )
     expect(changing.map(({ path }) => path)).toEqual([])
+  })
+})
+
+describe('fake timers', () => {
+  it('are taken off again in the file that puts them on', async () => {
+    const faking = (await filesIn('test', '.ts')).filter(({ text }) => /\bvi\.useFakeTimers\(/.test(text))
+    expect(faking.length).toBeGreaterThan(0)
+    expect(faking.filter(({ text }) => !/\bvi\.useRealTimers\(/.test(text)).map(({ path }) => path)).toEqual([])
   })
 })
 

@@ -310,11 +310,11 @@ describe('a signal that many calls share', () => {
     const warnings: Error[] = []
     const hear = (warning: Error) => warnings.push(warning)
     process.on('warning', hear)
+    onTestFinished(() => void process.off('warning', hear))
     const integration = await makeIntegration(test, 'plain')
     const { signal } = new AbortController()
     await Promise.all(Array.from({ length: 30 }, () => admitted(test.framework, integration, signal)))
     await new Promise((resolve) => setImmediate(resolve))
-    process.off('warning', hear)
     expect(warnings).toEqual([])
   })
 })

@@ -3,6 +3,7 @@
  * `stand <integration> <external id>` stops in the middle of it. Database and keys come from the environment; it says over
  * IPC what it does.
  */
+import { fileURLToPath } from 'node:url'
 import { sql } from 'drizzle-orm'
 import { bigint, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
 import { createIntegrations } from '../../src/integrations.ts'
@@ -74,4 +75,4 @@ async function main([work, id, externalId = '']: readonly string[]): Promise<voi
 }
 
 // The test imports what is said.
-if (process.argv[1]?.endsWith('mappings-process.ts')) await main(process.argv.slice(2))
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.slice(2))

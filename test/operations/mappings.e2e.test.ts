@@ -1,11 +1,11 @@
 /** One external id, written by real processes at the same moment, one of which is killed. */
-import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import { installedScript } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
@@ -13,7 +13,7 @@ import { makeIntegration } from '../support/rows.ts'
 import type { Said } from './mappings-process.ts'
 import { CREATE_NOTES, note, WRITES_A_PROCESS } from './mappings-process.ts'
 
-const SCRIPT = fileURLToPath(new URL('mappings-process.ts', import.meta.url))
+const SCRIPT = installedScript(new URL('mappings-process.ts', import.meta.url))
 const PROCESSES = 4
 const ENCRYPTION_KEY = encryptionKey('k1')
 const LOCK_TTL_SECONDS = 3
@@ -61,7 +61,7 @@ async function start(...args: string[]): Promise<Running> {
   const child = await startProcess({
     name: args.join(' '),
     command: process.execPath,
-    args: ['--import', 'tsx', '--conditions=durable-source', SCRIPT, ...args],
+    args: [SCRIPT, ...args],
     env: {
       DATABASE_URL: database.url,
       INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,

@@ -113,6 +113,24 @@ describe('mapping', () => {
     expect(await mappings()).toEqual([])
   })
 
+  it.each([
+    ['a row without its key', {}],
+    ['null', null],
+    ['undefined', undefined],
+  ])('refuses %s for a model', (_, row) => {
+    expect(() => model.of(row as never)).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', argument: 'model' }),
+    )
+  })
+
+  it('refuses a key that its column in mode "number" would round to another row’s', async () => {
+    await integration.mapExternalId('x', { type: model.type, id: '9007199254740993' })
+    await expect(integration.resolveMapping('x', model)).rejects.toMatchObject({
+      code: 'invalid_argument',
+      reason: expect.stringContaining('bigint'),
+    })
+  })
+
   it('of one id to many models at the same moment has one holder, whom all others are told', async () => {
     const outcomes = await Promise.all(
       Array.from({ length: 16 }, (_, n) =>

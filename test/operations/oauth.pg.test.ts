@@ -146,8 +146,11 @@ describe('a revocation', () => {
     await asked.happened
     await test.integrations.oauth.complete(await answered(test, id))
     goOn.happen()
-    await revoking
+    expect(await revoking).toBe('newer tokens kept')
     expect((await test.integrations.get(id)).credentialsArray()).toMatchObject(NEW)
+    expect((await logsOf(test, id, 'oauth')).map(({ summary }) => summary)).toContain(
+      'Revoked; the tokens of a newer authorization stay.',
+    )
   })
 
   it('that nobody answers ends with its lock, and keeps the tokens', async () => {
@@ -158,6 +161,34 @@ describe('a revocation', () => {
     expect((await test.integrations.get(id)).credentialsArray()).toEqual(OLD)
     const [log] = await logsOf(test, id, 'oauth')
     expect(log?.error).toContain('request_timeout')
+  })
+
+  it('by force has time left when nobody has answered: no refresh comes in between', async () => {
+    const never = scriptedOAuth(async () => NEW, { revokeToken: () => new Promise(() => {}) })
+    const test = deployment(never, { oauth: { refresh_lock_ttl: 1 } })
+    const integration = await authorized(test, { token_expires_at: '2000-01-01T00:00:00Z' })
+    const revoking = test.integrations.oauth.revoke(integration.id, { force: true })
+    const [outcome] = await Promise.all([revoking, integration.getAccessToken().catch(() => null)])
+    expect(outcome).toBe('revoked')
+    expect((await integration.refresh()).credentialsArray()).not.toHaveProperty('refresh_token', OLD.refresh_token)
+  })
+
+  it('that the provider refuses is told when the lock is free again: who is told may force it', async () => {
+    const outcomes: unknown[] = []
+    let isAsked = false
+    const revokeToken = async () => {
+      if (!isAsked) {
+        isAsked = true
+        throw new Error('not now')
+      }
+    }
+    const test = deployment(scriptedOAuth(unexpected, { revokeToken }), { oauth: { refresh_lock_wait: 0 } })
+    const { id } = await authorized(test)
+    test.integrations.on('OAuthFailed', async () => {
+      outcomes.push(await test.integrations.oauth.revoke(id, { force: true }))
+    })
+    await expect(test.integrations.oauth.revoke(id)).rejects.toMatchObject({ code: 'revoke_failed' })
+    expect(outcomes).toEqual(['revoked'])
   })
 
   it('of a provider without OAuth is refused', async () => {

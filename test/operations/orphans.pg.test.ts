@@ -221,6 +221,13 @@ describe('the search', () => {
       argument: 'limit',
     })
   })
+
+  it('as an activity names no more than 1 MB of long keys, and counts them all', async () => {
+    await test.sql`insert into tags select repeat('é', 600) || n from generate_series(1, 1000) n`
+    const found = await runActivity(test.activities.findOrphanRows, { model: 'tag', limit: 5_000 })
+    const bytes = Buffer.byteLength(JSON.stringify(found.rows))
+    expect([found.orphans, bytes <= 1_000_010, bytes > 990_000]).toEqual([1_000, true, true])
+  })
 })
 
 describe('a text key', () => {

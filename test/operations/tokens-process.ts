@@ -2,6 +2,7 @@
  * A process of tokens.e2e.test.ts: `race <integration> <url>`, or `stand <integration> <url>`. Database and keys come from the
  * environment; it says over IPC what it does.
  */
+import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
 import { isIntegrationsError } from '../../src/core/errors.ts'
 import { createIntegrations } from '../../src/integrations.ts'
@@ -78,4 +79,4 @@ function outcomeOf(error: unknown): string {
 }
 
 // The test imports what is said.
-if (process.argv[1]?.endsWith('tokens-process.ts')) await main(process.argv.slice(2))
+if (process.argv[1] === fileURLToPath(import.meta.url)) await main(process.argv.slice(2))

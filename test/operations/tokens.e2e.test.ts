@@ -1,5 +1,4 @@
 /** Tokens that several real processes ask for at once, and a refresher that is killed: a server rotates, and counts. */
-import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
@@ -9,13 +8,14 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { HttpServer } from '../support/http-server.ts'
 import { startHttpServer } from '../support/http-server.ts'
+import { installedScript } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import type { Said } from './tokens-process.ts'
 import { CALLS_A_PROCESS, oauthProvider } from './tokens-process.ts'
 
-const SCRIPT = fileURLToPath(new URL('tokens-process.ts', import.meta.url))
+const SCRIPT = installedScript(new URL('tokens-process.ts', import.meta.url))
 const PROCESSES = 4
 const ENCRYPTION_KEY = encryptionKey('k1')
 /** How long a killed refresher keeps the others waiting, at most. */
@@ -86,7 +86,7 @@ async function start(...args: string[]): Promise<Running> {
   const child = await startProcess({
     name: args.join(' '),
     command: process.execPath,
-    args: ['--import', 'tsx', '--conditions=durable-source', SCRIPT, ...args],
+    args: [SCRIPT, ...args],
     env: {
       DATABASE_URL: database.url,
       INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,

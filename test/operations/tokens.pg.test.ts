@@ -377,6 +377,21 @@ describe('an answer that comes after the time of the lock', () => {
     expect(await integration.getAccessToken()).toBe(NEW_ACCESS)
   })
 
+  it('takes away the mark of who asked next with the token that it had replaced', async () => {
+    const told = occasion()
+    const integration = await make(EXPIRED)
+    const { answer } = await late(integration)
+    refreshToken.mockRejectedValueOnce(refused())
+    const next = await test.integrations.get(integration.id)
+    await expect(next.getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
+    listen(test, 'CredentialsUpdated', () => told.happen())
+    answer(granted({ token_expires_at: inSeconds(60) }))
+    await told.happened
+    expect(await reauthMark(test.framework, integration.id)).toBeNull()
+    refreshToken.mockResolvedValueOnce(granted({ access_token: 'the-one-after' }))
+    expect(await (await test.integrations.get(integration.id)).getAccessToken()).toBe('the-one-after')
+  })
+
   it('is dropped if somebody was quicker', async () => {
     const integration = await make(EXPIRED)
     const { answer } = await late(integration)
@@ -408,6 +423,36 @@ describe('a refresh token that the provider takes no longer', () => {
     expect(told.mock.calls[0]?.[0]).toMatchObject({ integration: { id: integration.id }, reason: 'invalid_grant' })
     expect(await reauthMark(test.framework, integration.id)).toMatchObject({ reason: 'invalid_grant' })
     expect((await test.integrations.get(integration.id)).healthStatus).toBe('healthy')
+  })
+
+  it('is told when the lock is free again: who is told may revoke what is left', async () => {
+    const outcomes: unknown[] = []
+    listen(test, 'ReauthRequired', async ({ integration: { id } }: IntegrationEvents['ReauthRequired']) => {
+      outcomes.push(await test.integrations.oauth.revoke(id))
+    })
+    refreshToken.mockRejectedValue(refused())
+    await expect((await make(EXPIRED)).getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
+    expect(outcomes).toEqual(['revoked'])
+  })
+
+  it('leaves no mark where new tokens are put in by hand while it is refused', async () => {
+    const integration = await make(EXPIRED)
+    const { cache } = test.framework
+    const [marking, saved] = [occasion(), occasion()]
+    const { add } = cache
+    vi.spyOn(cache, 'add').mockImplementationOnce(async (...entry) => {
+      marking.happen()
+      await saved.happened
+      return add(...entry)
+    })
+    refreshToken.mockRejectedValue(refused())
+    const refreshing = expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
+    await marking.happened
+    const given = (await test.integrations.get(integration.id)).updateCredentials(granted())
+    await vi.waitFor(async () => expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS }))
+    saved.happen()
+    await Promise.all([given, refreshing])
+    expect(await reauthMark(test.framework, integration.id)).toBeNull()
   })
 
   it('leaves the access token in use while it lasts', async () => {
@@ -522,6 +567,25 @@ describe('no token is told', () => {
     const everything = JSON.stringify([test.lines, told, rows, integration, `${integration}`])
     for (const token of [ACCESS, REFRESH, NEW_ACCESS, NEW_REFRESH]) expect(everything).not.toContain(token)
     expect(rows[0].length).toBe(3)
+  })
+
+  it('that nobody has stored, though an adapter quotes it in its error', async () => {
+    const UNSTORED = 'unstored-token-of-the-tests'
+    const integration = await make()
+    refreshToken.mockImplementation(async (given) => {
+      const quoting = async () => {
+        throw new Error(`unexpected answer {"accessToken":"${UNSTORED}"}`)
+      }
+      return given.request('token', 'POST', quoting, { attempts: 1 })
+    })
+    expect(await integration.getAccessToken()).toBe(ACCESS)
+    expect(warnings()).toContainEqual(expect.stringContaining('could not be refreshed'))
+    const rows = await Promise.all([
+      test.sql`select * from integration_requests where integration_id = ${integration.id}`,
+      test.sql`select * from integration_cache`,
+    ])
+    expect(rows[0]).toMatchObject([{ error: 'Error' }])
+    expect(JSON.stringify([test.lines, rows])).not.toContain(UNSTORED)
   })
 
   it('by what a webhook handler threw or gave after it had brought a new one', async () => {

@@ -452,6 +452,22 @@ describe('a refresh that is refused for good', () => {
     expect(strict.http.received).toEqual([])
   })
 
+  it.each<[string, string | null]>([
+    ['does not end', null],
+    ['is not over', '2100-01-01T00:00:00Z'],
+  ])('asks for nobody while the access token %s: one call may be refused for want of rights', async (_, expiry) => {
+    await integration.updateCredentials({ access_token: 'a-lasting-one', token_expires_at: expiry })
+    const error = await failure(async () => new Strict().refreshToken(await integration.refresh()))
+    expect(error).toMatchObject({ code: 'invalid_argument', argument: 'refresh_token' })
+    expect(strict.http.received).toEqual([])
+  })
+
+  it('asks for a person where there is no refresh token and the access token is over', async () => {
+    await integration.updateCredentials({ access_token: 'an-old-one', token_expires_at: '2000-01-01T00:00:00Z' })
+    const error = await failure(async () => new Strict().refreshToken(await integration.refresh()))
+    expect(error).toMatchObject({ code: 'reauth_required', reason: 'there is no refresh_token' })
+  })
+
   it('in words of the provider’s own is a refusal of the client, also with 200', async () => {
     await connect(new Strict())
     strict.behaviour.answer = () => ({ error: 'bad_refresh_token' })

@@ -53,7 +53,11 @@ export async function openStage(
   environment: () => Promise<TestWorkflowEnvironment> = createTimeSkippingEnvironment,
 ): Promise<Stage> {
   silenceTemporal()
-  bundling ??= bundleWorkflows()
+  // A failure is of this file alone: the next one tries again.
+  bundling ??= bundleWorkflows().catch((error: unknown) => {
+    bundling = undefined
+    throw error
+  })
   const [env, bundle] = await Promise.all([environment(), bundling])
   return {
     env,

@@ -28,15 +28,16 @@ export function revokeOAuthCommand(frame: Frame): Command {
           yes,
         )
         progress('Asking the provider ...')
-        const revoked = (await integrations.oauth.revoke(id, { force })) === 'revoked'
+        const outcome = await integrations.oauth.revoke(id, { force })
+        const revoked = outcome === 'revoked'
         if (revoked)
           await integrations.operator.note(id, { token: by, action: 'revoke-oauth', target: `integration:${id}` })
-        return {
-          document: { integration_id: id, revoked },
-          text: revoked
-            ? `Revoked: the tokens of integration ${id} are deleted. \`integrations oauth-link ${id}\` connects it anew.`
-            : `Integration ${id} has no tokens: there is nothing to revoke.`,
+        const texts = {
+          revoked: `Revoked: the tokens of integration ${id} are deleted. \`integrations oauth-link ${id}\` connects it anew.`,
+          'nothing to revoke': `Integration ${id} has no tokens: there is nothing to revoke.`,
+          'newer tokens kept': `Integration ${id} was authorized anew meanwhile: its new tokens stay, and can be revoked by the same command.`,
         }
+        return { document: { integration_id: id, revoked }, text: texts[outcome] }
       }),
     )
 }

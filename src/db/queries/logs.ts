@@ -169,10 +169,18 @@ function announcedBy(logs: Tables['logs'], announcer: string, leaseSeconds: numb
     'announcer', ${announcer}::text, 'announcing_until', ${NOW_SECONDS} + ${leaseSeconds}::float8)`
 }
 
-export async function noteAnnouncement(db: Database, { logs }: Tables, id: number, at: Date): Promise<void> {
+/** Notes that a run is announced. False: somebody else has taken the announcement meanwhile. */
+export async function noteAnnouncement(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  { announcer, at }: { readonly announcer: string; readonly at: Date },
+): Promise<boolean> {
   const patch = { announced_at: at.toISOString() }
-  await db
+  const rows = await db
     .update(logs)
     .set({ metadata: sql`(${logs.metadata} - 'announcing_until' - 'announcer') || ${jsonText(patch)}::jsonb` })
-    .where(eq(logs.id, id))
+    .where(and(eq(logs.id, id), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
+    .returning({ id: logs.id })
+  return rows.length > 0
 }

@@ -1,5 +1,5 @@
 /** Statements over the logs of backfills: one row per slice. */
-import { and, asc, desc, eq, sql } from 'drizzle-orm'
+import { and, asc, desc, eq, lt, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../client.ts'
 import type { LogRow, Tables } from '../schema/tables.ts'
 
@@ -34,11 +34,15 @@ export async function findSliceLog(
   return row ?? null
 }
 
-/** Slices of other backfills that say `processing`, oldest first. */
+/**
+ * Slices of other backfills that say `processing`, oldest first.
+ *
+ * @param before ISO 8601: only those that were opened before
+ */
 export async function openSlicesOfOthers(
   db: Database,
   { logs }: Tables,
-  { integrationId, runId }: Pick<Slice, 'integrationId' | 'runId'>,
+  { integrationId, runId, before }: Pick<Slice, 'integrationId' | 'runId'> & { readonly before: string },
 ): Promise<number[]> {
   const rows = await db
     .select({ id: logs.id })
@@ -48,6 +52,7 @@ export async function openSlicesOfOthers(
         eq(logs.integrationId, integrationId),
         eq(logs.operation, 'backfill'),
         eq(logs.status, 'processing'),
+        lt(logs.createdAt, new Date(before)),
         sql`${logs.metadata} ->> 'run_id' is distinct from ${runId}`,
       ),
     )

@@ -4,19 +4,18 @@
  * Rule: docs/behaviour/oauth.md, "A refused token".
  */
 import { randomUUID } from 'node:crypto'
+import { errorKind } from '../../core/error-kind.ts'
 import type { CircuitOpenException } from '../../core/errors.ts'
 import { isIntegrationsError } from '../../core/errors.ts'
 import type { FailureClass } from '../../core/failure-class.ts'
 import { statusOf } from '../../core/failure-class.ts'
 import { isSurelyWithoutEffect } from '../../core/idempotency-key.ts'
-import { knownSecrets } from '../../core/known-secrets.ts'
 import { tokensOf } from '../../core/oauth-token.ts'
 import type { Framework, OutboundCall, TokenHolder } from '../../framework.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { hasOAuth2 } from '../../providers/provider.ts'
-import { redactedErrorLine } from '../redacted-error.ts'
 import { observeTokenUse } from '../token-use.ts'
-import { isInsideTokenWork } from '../token-work.ts'
+import { isInsideAdaptersTokenWork, isInsideTokenWork } from '../token-work.ts'
 import { replaceToken } from '../tokens.ts'
 import type { Ticket } from './call-state.ts'
 import type { CallPlan } from './options.ts'
@@ -49,7 +48,7 @@ export class CallTokens {
     if (!isIntegrationsError(refusal, 'circuit_open')) return null
     const { openedAt, retryAfterSeconds } = refusal as CircuitOpenException
     const isProbeUnderWay = openedAt !== null && retryAfterSeconds === null
-    if (!isProbeUnderWay || !isInsideTokenWork(this.#framework, this.#outbound.integration.id)) return null
+    if (!isProbeUnderWay || !isInsideAdaptersTokenWork(this.#framework, this.#outbound.integration.id)) return null
     return { owner: randomUUID(), generation: null }
   }
 
@@ -70,7 +69,7 @@ export class CallTokens {
     { idempotencyKey }: CallPlan,
     { error, failureClass }: { readonly error: unknown; readonly failureClass: FailureClass },
   ): Promise<boolean> {
-    const { integration, options, credentials } = this.#outbound
+    const { integration, options } = this.#outbound
     if (this.#holder === null || this.#used === null || this.#isReplaced || statusOf(error) !== UNAUTHORIZED)
       return false
     // A provider may see more in a 401 than a refusal; then a key must not be sent twice.
@@ -86,7 +85,8 @@ export class CallTokens {
         {
           integration: integration.id,
           provider: integration.provider,
-          error: redactedErrorLine(fault, knownSecrets(credentials()), 500),
+          // Its kind only: it may quote tokens that nobody has stored.
+          error: errorKind(fault),
         },
         'a token that the provider has refused could not be refreshed; the caller gets the refusal',
       )

@@ -1,10 +1,14 @@
 /** What an attempt came to, as its settlement writes it: redacted, then cut. Rule: docs/behaviour/requests.md, "The row". */
+import { errorKind } from '../../core/error-kind.ts'
+import { isIntegrationsError } from '../../core/errors.ts'
 import { errorChain } from '../../core/failure-class.ts'
 import { redactText } from '../../core/redaction.ts'
 import type { CallOutcome } from '../../db/queries/calls.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
+import type { Integration } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { redactedErrorLine } from '../redacted-error.ts'
+import { isInsideAdaptersTokenWork } from '../token-work.ts'
 import type { Attempt } from './attempt.ts'
 import type { Ticket } from './call-state.ts'
 import { loggingRules } from './logging-rules.ts'
@@ -58,7 +62,7 @@ export function outcomeOf(
       provider_request_id:
         answer.providerRequestId === null ? null : named(redactText(answer.providerRequestId, secrets)),
       response_data: response.text,
-      error: outcome.kind === 'failed' ? storable(redactedErrorLine(outcome.error, secrets, MAX_ERROR_LENGTH)) : null,
+      error: outcome.kind === 'failed' ? storable(errorText(framework, integration, outcome.error, secrets)) : null,
       failure_class: failureClass,
       duration_ms: attempt.durationMs,
       retry_of: retryOf,
@@ -83,6 +87,12 @@ function responseOf(
   return cacheable === null
     ? { text: storedBody(outcome.body, rules), expiresInMs: null }
     : { text: cacheable, expiresInMs: cacheForMs }
+}
+
+/** Of a call for tokens a foreign error's kind only: its text may quote tokens that nobody has stored, so that none is known to redact. */
+function errorText(framework: Framework, { id }: Integration, error: unknown, secrets: readonly string[]): string {
+  const isHidden = !isIntegrationsError(error) && isInsideAdaptersTokenWork(framework, id)
+  return isHidden ? errorKind(error) : redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
 }
 
 /** What the provider answered, on whichever error of the chain carries it: our `HttpError` or Octokit's. */
