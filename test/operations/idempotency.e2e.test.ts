@@ -5,7 +5,6 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
-import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -14,6 +13,8 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import { makeIntegration } from '../support/rows.ts'
+import type { TalkingProcess } from '../support/talking-process.ts'
+import { startTalkingProcess } from '../support/talking-process.ts'
 import type { Said } from './idempotency-process.ts'
 import { CALLS_A_PROCESS, KEY, KNOWING, post, TIMEOUT_MS } from './idempotency-process.ts'
 
@@ -72,42 +73,14 @@ function arrivedAt(path: string) {
   return seen
 }
 
-interface Running {
-  readonly process: ManagedProcess
-  /** The next thing of this kind that it says. Fails when it fails or ends first. */
-  next<Kind extends Said['kind']>(kind: Kind): Promise<Extract<Said, { kind: Kind }>>
-}
-
-async function start(...args: string[]): Promise<Running> {
-  const lines: string[] = []
-  const child = await startProcess({
-    name: args.join(' '),
-    command: process.execPath,
-    args: [SCRIPT, ...args],
-    env: {
-      DATABASE_URL: database.url,
-      INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,
-      INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined,
-      INTEGRATIONS__CIRCUIT_BREAKER__ENABLED: 'false',
-      NODE_OPTIONS: undefined,
-    },
-    onLine: (line) => lines.push(line),
+async function start(...args: string[]): Promise<TalkingProcess<Said>> {
+  const started = await startTalkingProcess<Said>(SCRIPT, args, {
+    DATABASE_URL: database.url,
+    INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,
+    INTEGRATIONS__CIRCUIT_BREAKER__ENABLED: 'false',
   })
-  processes.push(child)
-  return {
-    process: child,
-    next: (kind) =>
-      new Promise((resolve, reject) => {
-        child.child.on('message', (message) => {
-          const heard = message as Said
-          if (heard.kind === 'failed') reject(new Error(`${child.name}: ${heard.message}`))
-          if (heard.kind === kind) resolve(heard as never)
-        })
-        void child.exited.then((exit) =>
-          reject(new Error(`${child.name} ended with ${JSON.stringify(exit)} before "${kind}": ${lines.join('\n')}`)),
-        )
-      }),
-  }
+  processes.push(started.process)
+  return started
 }
 
 /** How the calls of all processes ended, sorted. */

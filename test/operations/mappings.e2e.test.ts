@@ -1,7 +1,6 @@
 /** One external id, written by real processes at the same moment, one of which is killed. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
-import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -10,6 +9,8 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import { makeIntegration } from '../support/rows.ts'
+import type { TalkingProcess } from '../support/talking-process.ts'
+import { startTalkingProcess } from '../support/talking-process.ts'
 import type { Said } from './mappings-process.ts'
 import { CREATE_NOTES, note, WRITES_A_PROCESS } from './mappings-process.ts'
 
@@ -22,7 +23,7 @@ let postgres: Awaited<ReturnType<typeof sharePostgres>>
 let database: TestDatabase
 let test: TestIntegrations
 let integration: Integration
-let writers: Running[]
+let writers: TalkingProcess<Said>[]
 const processes: ManagedProcess[] = []
 
 beforeAll(async () => {
@@ -50,44 +51,16 @@ afterAll(async () => {
   await postgres?.release()
 })
 
-interface Running {
-  readonly process: ManagedProcess
-  /** The next thing of this kind that it says. Fails when it fails or ends first. */
-  next<Kind extends Said['kind']>(kind: Kind): Promise<Extract<Said, { kind: Kind }>>
-}
-
-async function start(...args: string[]): Promise<Running> {
-  const lines: string[] = []
-  const child = await startProcess({
-    name: args.join(' '),
-    command: process.execPath,
-    args: [SCRIPT, ...args],
-    env: {
-      DATABASE_URL: database.url,
-      INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,
-      INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined,
-      INTEGRATIONS__MAPPINGS__LOCK_TTL: String(LOCK_TTL_SECONDS),
-      // So that no writer's patience is what is tested, however slow the machine.
-      INTEGRATIONS__MAPPINGS__LOCK_WAIT: '120',
-      NODE_OPTIONS: undefined,
-    },
-    onLine: (line) => lines.push(line),
+async function start(...args: string[]): Promise<TalkingProcess<Said>> {
+  const started = await startTalkingProcess<Said>(SCRIPT, args, {
+    DATABASE_URL: database.url,
+    INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,
+    INTEGRATIONS__MAPPINGS__LOCK_TTL: String(LOCK_TTL_SECONDS),
+    // So that no writer's patience is what is tested, however slow the machine.
+    INTEGRATIONS__MAPPINGS__LOCK_WAIT: '120',
   })
-  processes.push(child)
-  return {
-    process: child,
-    next: (kind) =>
-      new Promise((resolve, reject) => {
-        child.child.on('message', (message) => {
-          const heard = message as Said
-          if (heard.kind === 'failed') reject(new Error(`${child.name}: ${heard.message}`))
-          if (heard.kind === kind) resolve(heard as never)
-        })
-        void child.exited.then((exit) =>
-          reject(new Error(`${child.name} ended with ${JSON.stringify(exit)} before "${kind}": ${lines.join('\n')}`)),
-        )
-      }),
-  }
+  processes.push(started.process)
+  return started
 }
 
 /** All writers at once. @returns a promise of the keys of the rows that they were given */

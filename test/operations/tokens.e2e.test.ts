@@ -1,7 +1,6 @@
 /** Tokens that several real processes ask for at once, and a refresher that is killed: a server rotates, and counts. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
-import { startProcess } from '../../src/bin/dev/processes.ts'
 import { reauthMark } from '../../src/operations/reauth.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -12,6 +11,8 @@ import { installedScript } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
+import type { TalkingProcess } from '../support/talking-process.ts'
+import { startTalkingProcess } from '../support/talking-process.ts'
 import type { Said } from './tokens-process.ts'
 import { CALLS_A_PROCESS, oauthProvider } from './tokens-process.ts'
 
@@ -75,42 +76,14 @@ const makeExpired = (): Promise<Integration> =>
     },
   })
 
-interface Running {
-  readonly process: ManagedProcess
-  /** The next thing of this kind that it says. Fails when it fails or ends first. */
-  next<Kind extends Said['kind']>(kind: Kind): Promise<Extract<Said, { kind: Kind }>>
-}
-
-async function start(...args: string[]): Promise<Running> {
-  const lines: string[] = []
-  const child = await startProcess({
-    name: args.join(' '),
-    command: process.execPath,
-    args: [SCRIPT, ...args],
-    env: {
-      DATABASE_URL: database.url,
-      INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,
-      INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined,
-      INTEGRATIONS__OAUTH__REFRESH_LOCK_TTL: String(LOCK_SECONDS),
-      NODE_OPTIONS: undefined,
-    },
-    onLine: (line) => lines.push(line),
+async function start(...args: string[]): Promise<TalkingProcess<Said>> {
+  const started = await startTalkingProcess<Said>(SCRIPT, args, {
+    DATABASE_URL: database.url,
+    INTEGRATIONS_ENCRYPTION_KEYS: ENCRYPTION_KEY,
+    INTEGRATIONS__OAUTH__REFRESH_LOCK_TTL: String(LOCK_SECONDS),
   })
-  processes.push(child)
-  return {
-    process: child,
-    next: (kind) =>
-      new Promise((resolve, reject) => {
-        child.child.on('message', (message) => {
-          const heard = message as Said
-          if (heard.kind === 'failed') reject(new Error(`${child.name}: ${heard.message}`))
-          if (heard.kind === kind) resolve(heard as never)
-        })
-        void child.exited.then((exit) =>
-          reject(new Error(`${child.name} ended with ${JSON.stringify(exit)} before "${kind}": ${lines.join('\n')}`)),
-        )
-      }),
-  }
+  processes.push(started.process)
+  return started
 }
 
 it('100 callers in four processes get the new token of one refresh', async () => {
