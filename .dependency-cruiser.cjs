@@ -68,7 +68,7 @@ const layers = {
   },
   temporal: {
     path: '^src/temporal/',
-    ours: ['^src/framework[.]ts$', '^src/(core|config)/', '^src/workflows/messages[.]ts$'],
+    ours: ['^src/framework[.]ts$', '^src/(core|config)/', '^src/workflows/ids[.]ts$'],
     types: ['^src/workflows/'],
     npm: ['@temporalio/client', '@temporalio/common', '@temporalio/testing'],
   },
@@ -77,7 +77,7 @@ const layers = {
     ours: [
       '^src/(core|config|providers|egress|events|db|cache|operations|temporal)/',
       '^src/(framework|encryption)[.]ts$',
-      '^src/workflows/messages[.]ts$',
+      '^src/workflows/ids[.]ts$',
     ],
     types: ['^src/workflows/'],
     npm: ['pino', 'postgres', '@temporalio/client', 'hono'],
@@ -88,7 +88,7 @@ const layers = {
       '^src/integrations[.]ts$',
       '^src/(activities|temporal)/',
       '^src/core/(errors|logger)[.]ts$',
-      '^src/workflows/messages[.]ts$',
+      '^src/workflows/ids[.]ts$',
     ],
     types: ['^src/framework[.]ts$'],
     npm: ['@temporalio/worker', '@temporalio/common'],

@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
 /**
- * Eight projects, told apart by a test file's ending, run one after the other:
+ * Nine projects, told apart by a test file's ending, run one after the other:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
@@ -11,6 +11,7 @@ import { defineConfig } from 'vitest/config'
  * | replacing | those of REPLACING | Postgres, and a process of its own      |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
  * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
+ * | e2e-kills | those of KILLS     | the same                                |
  * | e2e-alone | those of ALONE     | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
  *
@@ -29,13 +30,20 @@ const endings = {
 /** They hold a promise about time, or calls of theirs do: a neighbour on a machine of two cores would break it. */
 const ALONE = [
   'test/bench/bench.e2e.test.ts',
+  'test/operations/call-limits.e2e.test.ts',
+  'test/operations/idempotency.e2e.test.ts',
+  'test/testing/host-example.e2e.test.ts',
+]
+
+/**
+ * They kill processes, and wait most of the time for the silence of a dead one to be noticed: two of them fill the machine of
+ * two cores. Each promises an end within a minute or more, of which it needs the half.
+ */
+const KILLS = [
   'test/chaos/syncs.e2e.test.ts',
   'test/chaos/webhooks.e2e.test.ts',
   'test/e2e/kill-worker.e2e.test.ts',
   'test/e2e/restart.e2e.test.ts',
-  'test/operations/call-limits.e2e.test.ts',
-  'test/operations/idempotency.e2e.test.ts',
-  'test/testing/host-example.e2e.test.ts',
 ]
 
 /** They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. */
@@ -141,12 +149,25 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: [endings.e2e],
-          exclude: ALONE,
+          exclude: [...KILLS, ...ALONE],
           globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
           // Processes that start and wait: each file leaves half of two cores to another one.
           maxWorkers: 2,
           sequence: { groupOrder: 3 },
+          testTimeout: 180_000,
+          hookTimeout: 300_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'e2e-kills',
+          include: KILLS,
+          globalSetup: [POSTGRES, INSTALLED],
+          pool: 'forks',
+          maxWorkers: 2,
+          sequence: { groupOrder: 4 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -160,7 +181,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 4 },
+          sequence: { groupOrder: 5 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -174,7 +195,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 6 },
           testTimeout: 30 * 60_000,
           hookTimeout: 300_000,
         },

@@ -1,11 +1,12 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [inbox|sync|dispatch|jobs|items|orphans|tokens …]`. Without a name it records all, and removes what is left over.
+ * scripts/record-histories.ts [anomalies|inbox|incidents|outbox|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
+ * what is left over but for those of former releases.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
  * purpose in a way that old runs can't follow, and say so in the CHANGELOG.
  */
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import { ApplicationFailure } from '@temporalio/activity'
@@ -13,18 +14,22 @@ import type { WorkflowHandle } from '@temporalio/client'
 import { TestWorkflowEnvironment } from '@temporalio/testing'
 import type { Activities } from '../src/activities/index.ts'
 import type { Finalisation } from '../src/activities/sync-ends.ts'
+import type { IncidentSight } from '../src/core/incident.ts'
 import { startTemporalServer } from '../src/temporal/server.ts'
 import { findTemporalBinary } from '../src/temporal/server-binary.ts'
+import { WORKFLOW } from '../src/workflows/ids.ts'
 import {
   cancel,
+  escalate,
   inboxState,
   pause,
+  recovered,
   resume,
   retryItem,
   skipItem,
   syncProgress,
-  WORKFLOW,
 } from '../src/workflows/messages.ts'
+import { ScriptedEvents, wakeOutbox } from '../test/workflows/scripted-events.ts'
 import { ScriptedSync } from '../test/workflows/scripted-sync.ts'
 import { ScriptedWebhooks } from '../test/workflows/scripted-webhooks.ts'
 import type { Scene, Stage } from '../test/workflows/stage.ts'
@@ -233,10 +238,85 @@ function unreliable(id: number, attempt: number) {
 async function recordDispatch(stage: Stage): Promise<void> {
   const startDueSyncs = async () => ({ due: 2, started: 1, alreadyRunning: 1 })
   const evaluateStaleness = async () => ({ stale: [{ integrationId: 4, lastSyncedAt: null }], recovered: [9] })
-  await stage.play({ startDueSyncs, evaluateStaleness }, async ({ client, ...options }) => {
+  const rewakeFollowers = async () => {}
+  await stage.play({ startDueSyncs, evaluateStaleness, rewakeFollowers }, async ({ client, ...options }) => {
     const run = await client.start(WORKFLOW.dispatchSyncs, options)
     await run.result()
-    await save('dispatch-syncs', await run.fetchHistory())
+    await save('dispatch-syncs-rewaking', await run.fetchHistory())
+  })
+}
+
+const INCIDENT: IncidentSight = {
+  incidentId: 3,
+  status: 'open',
+  source: 'health',
+  reason: 'health_degraded',
+  peakSeverity: 'degraded',
+  openedAt: '2026-03-01T00:00:00.000Z',
+  lastErrorAt: '2026-03-01T00:00:00.000Z',
+  closedAt: null,
+  autoCloseInSeconds: 7 * 86_400,
+}
+const CLOSED_INCIDENT: IncidentSight = {
+  ...INCIDENT,
+  status: 'closed',
+  closedAt: '2026-03-03T00:00:00.000Z',
+  autoCloseInSeconds: null,
+}
+
+function tellIncident({ client, ...options }: Scene, signal: typeof escalate | typeof recovered) {
+  return client.signalWithStart(WORKFLOW.incident, {
+    ...options,
+    args: [{ integrationId: 7 }],
+    signal,
+    signalArgs: [],
+  })
+}
+
+/** Two days, an escalation, and another incident in the same life. */
+async function recordIncidents(stage: Stage): Promise<void> {
+  let playing: Scene | undefined
+  let looks = 0
+  const followIncident: Activities['followIncident'] = async () => {
+    looks += 1
+    if (looks === 1) return INCIDENT
+    if (looks === 2) return { ...INCIDENT, peakSeverity: 'failing' }
+    if (looks === 3 && playing !== undefined) {
+      await tellIncident(playing, escalate)
+      return CLOSED_INCIDENT
+    }
+    if (looks === 4) return { ...INCIDENT, incidentId: 4, autoCloseInSeconds: 3_600 }
+    throw new Error('it is read no more than four times')
+  }
+  let days = 0
+  const closeIncidentWhenWell: Activities['closeIncidentWhenWell'] = async () => {
+    days += 1
+    if (playing !== undefined && days === 1) await tellIncident(playing, escalate)
+    if (playing !== undefined && days === 2) await tellIncident(playing, recovered)
+    return days < 3 ? INCIDENT : { ...CLOSED_INCIDENT, incidentId: 4 }
+  }
+  await stage.play({ followIncident, closeIncidentWhenWell }, async (scene) => {
+    playing = scene
+    const run = await tellIncident(scene, escalate)
+    await run.result()
+    await save('incident-life', await run.fetchHistory())
+  })
+}
+
+/** Both runs of a life that goes on in a new one. */
+async function recordContinuedIncidents(stage: Stage): Promise<void> {
+  let looks = 0
+  const sight = async (): Promise<IncidentSight> => {
+    looks += 1
+    return looks < 7 ? { ...INCIDENT, autoCloseInSeconds: 1 } : CLOSED_INCIDENT
+  }
+  await stage.play({ followIncident: sight, closeIncidentWhenWell: sight }, async (scene) => {
+    const run = await tellIncident(scene, escalate)
+    await run.result()
+    const { events } = await scene.client.getHandle(scene.workflowId, run.signaledRunId).fetchHistory()
+    await save('incident-continued-1', { events: events ?? [] })
+    const next = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
+    await save('incident-continued-2', await scene.client.getHandle(scene.workflowId, next ?? '').fetchHistory())
   })
 }
 
@@ -305,6 +385,20 @@ async function recordItems(stage: Stage): Promise<void> {
   )
 }
 
+async function recordAnomalies(stage: Stage): Promise<void> {
+  const evaluateFailureRatesNow: Activities['evaluateFailureRatesNow'] = async () => ({
+    enabled: true,
+    checked: 12,
+    elevated: [{ integrationId: 7, failureRate: 37.5, requests: 48, dominantClass: 'upstream' }],
+    recovered: [9],
+  })
+  await stage.play({ evaluateFailureRatesNow }, async ({ client, ...options }) => {
+    const run = await client.start(WORKFLOW.evaluateFailures, options)
+    await run.result()
+    await save('evaluate-failures', await run.fetchHistory())
+  })
+}
+
 async function recordOrphans(stage: Stage): Promise<void> {
   await stage.play(
     { findOrphanRows: async ({ model }) => ({ model, scanned: 3, orphans: 1, rows: [{ id: '2', createdAt: null }] }) },
@@ -314,6 +408,22 @@ async function recordOrphans(stage: Stage): Promise<void> {
       await save('find-orphans', await run.fetchHistory())
     },
   )
+}
+
+async function recordPruning(stage: Stage): Promise<void> {
+  const activities: Partial<Activities> = {
+    async pruneStep({ step }) {
+      if (step === 'logs')
+        throw ApplicationFailure.nonRetryable('permission denied for table integration_logs', '42501')
+      return step === 'requests' ? 1_000 : 0
+    },
+    readPrunedRows: async () => 20,
+  }
+  await stage.play(activities, async ({ client, ...options }) => {
+    const run = await client.start(WORKFLOW.prune, options)
+    await run.result()
+    await save('prune', await run.fetchHistory())
+  })
 }
 
 const openSlice = (sync: ScriptedSync): Partial<Activities> => ({
@@ -363,6 +473,50 @@ async function recordContinuedJobs(stage: Stage): Promise<void> {
   )
 }
 
+async function recordOutbox(stage: Stage): Promise<void> {
+  const retries = new ScriptedEvents([
+    { claimed: 20, processed: 19, failed: 1, slowestMs: 3, nextDueInMs: 10_000 },
+    { claimed: 200, processed: 200, slowestMs: 3, nextDueInMs: 9_000 },
+    { nextDueInMs: 9_000 },
+    { claimed: 5, processed: 5, slowestMs: 3, nextDueInMs: 8_000 },
+    // A target that takes its time, so the next one comes in a lane.
+    { claimed: 1, failed: 1, slowestMs: 5_000, nextDueInMs: 20_000 },
+    { claimed: 1, processed: 1, slowestMs: 20 },
+  ])
+  await stage.play(retries, async (scene) => {
+    const outbox = await wakeOutbox(scene)
+    await outbox.result()
+    await save('event-outbox-retries', await outbox.fetchHistory())
+  })
+}
+
+/** Both runs of a life that goes on in a new one. */
+async function recordContinuedOutbox(stage: Stage): Promise<void> {
+  const total = 20 + 7 * 200 + 3
+  const rows = new ScriptedWebhooks(total)
+  const deliverEvents: Activities['deliverEvents'] = async (batch) => ({
+    ...(await rows.processPendingWebhooks({ integrationId: 0, ...batch })),
+    nextDueInMs: null,
+  })
+  await stage.play({ deliverEvents }, async (scene) => {
+    const first = await wakeOutbox(scene)
+    await until(async () => {
+      const { runId } = await handleOf(scene).describe()
+      return runId !== first.signaledRunId && (await handleOf(scene).query(inboxState)).phase === 'waiting'
+    })
+    // The last commands of a run that is still open are not compared, so there is one more turn behind those that matter.
+    rows.pending += 1
+    await wakeOutbox(scene)
+    await until(async () => {
+      const { phase, processed } = await handleOf(scene).query(inboxState)
+      return phase === 'waiting' && processed === total + 1
+    })
+    await save('event-outbox-continued-1', await handleOf(scene, first.signaledRunId).fetchHistory())
+    await save('event-outbox-continued-2', await handleOf(scene).fetchHistory())
+    await handleOf(scene).terminate()
+  })
+}
+
 /** Both runs of a life that goes on in a new one. */
 async function recordContinuedInbox(stage: Stage): Promise<void> {
   const total = 20 + 7 * 200 + 3
@@ -405,15 +559,22 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
+/** Of former releases: their runs must fit, too, and this code makes them no more. */
+const KEPT = ['dispatch-syncs.json']
+
 /** What is recorded with skipped time, and on a server that soon asks for a new history. */
 const RECORDINGS = {
   inbox: { skipping: recordInbox, real: recordContinuedInbox },
+  outbox: { skipping: recordOutbox, real: recordContinuedOutbox },
+  incidents: { skipping: recordIncidents, real: recordContinuedIncidents },
   sync: { skipping: recordSync, real: recordContinuedSync },
   dispatch: { skipping: recordDispatch, real: null },
   jobs: { skipping: recordJobs, real: recordContinuedJobs },
   items: { skipping: recordItems, real: recordContinuedItems },
   tokens: { skipping: recordTokens, real: null },
+  anomalies: { skipping: recordAnomalies, real: null },
   orphans: { skipping: recordOrphans, real: null },
+  pruning: { skipping: recordPruning, real: null },
 } as const
 
 const names = process.argv.slice(2)
@@ -421,8 +582,9 @@ const unknown = names.filter((name) => !(name in RECORDINGS))
 if (unknown.length > 0)
   throw new Error(`${Object.keys(RECORDINGS).join(', ')} can be recorded, ${unknown.join(', ')} was asked for`)
 const asked = Object.entries(RECORDINGS).filter(([name]) => names.length === 0 || names.includes(name))
-if (names.length === 0) await rm(folder, { recursive: true, force: true })
 await mkdir(folder, { recursive: true })
+if (names.length === 0)
+  for (const name of await readdir(folder)) if (!KEPT.includes(name)) await rm(new URL(name, folder))
 
 const skipping = await openStage()
 for (const [, recording] of asked) await recording.skipping(skipping)

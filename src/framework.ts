@@ -4,7 +4,9 @@
 import type { z } from 'zod'
 import type { CacheStore } from './cache/store.ts'
 import type { Config } from './config/schema.ts'
+import type { EvaluateFailuresResult } from './core/anomaly-jobs.ts'
 import type { Clock, Logger } from './core/logger.ts'
+import type { PruneResult } from './core/pruning.ts'
 import type {
   BackfillInput,
   DispatchResult,
@@ -70,6 +72,14 @@ export interface WorkflowStarters {
   runDispatch(): Promise<DispatchResult>
   /** Refreshes tokens, or joins the run that refreshes the same ones, and waits for its end. @throws BackendUnreachable */
   runTokenRefresh(input: RefreshTokensInput): Promise<RefreshTokensResult>
+  /** Tells the outbox that rows wait for it. Returns at once and never throws, as {@link wakeInbox}. */
+  wakeOutbox(): void
+  /** Tells the workflow of an integration's incident that its row has changed. Returns at once and never throws, as {@link wakeInbox}. */
+  followIncident(integrationId: number, change: 'escalate' | 'recovered'): void
+  /** Evaluates the failure rates, or joins the run that does, and waits for its end. @throws BackendUnreachable */
+  runEvaluateFailures(): Promise<EvaluateFailuresResult>
+  /** Prunes, or joins the run that does, and waits for its end. @throws BackendUnreachable */
+  runPrune(): Promise<PruneResult>
   /** Pauses the run; without one it holds the id, so that none starts. @throws BackendUnreachable */
   pauseSync(integrationId: number, provider: string): Promise<void>
   /** False: no run lives. @throws BackendUnreachable */
@@ -122,6 +132,10 @@ export interface TemporalInspection {
   pollers(): Promise<readonly { readonly taskQueue: string; readonly workers: number }[]>
   /** Whether an integration's inbox lives, a waiting one too. @throws BackendUnreachable */
   isInboxRunning(integrationId: number): Promise<boolean>
+  /** Whether the outbox lives, a waiting one too. @throws BackendUnreachable */
+  isOutboxRunning(): Promise<boolean>
+  /** Whether the workflow of an integration's incident lives. @throws BackendUnreachable */
+  isIncidentFollowed(integrationId: number): Promise<boolean>
   readonly commands: TemporalCommands
 }
 
@@ -131,6 +145,11 @@ export interface TemporalCommands {
   reach(error: unknown): string
   wakeInbox(integrationId: number): string
   askInbox(integrationId: number): string
+  wakeOutbox(): string
+  askOutbox(): string
+  /** Tells the workflow of an integration's incident to look, and starts it where none lives. */
+  followIncident(integrationId: number): string
+  askIncident(integrationId: number): string
   /** Ends a Schedule's pause. */
   resume(scheduleId: string): string
   /** Starts what is due, now. */

@@ -14,7 +14,7 @@ export type {
   SyncProgress,
 } from './core/sync-jobs.ts'
 export type { EventName, IntegrationEvents, RequestRecord, SyncItemRecord, SyncResult } from './events/events.ts'
-export type { ListenerOptions } from './events/listeners.ts'
+export type { EventDelivery, ListenerOptions } from './events/listeners.ts'
 export { createIntegrations, type Integrations, type IntegrationsOptions } from './integrations.ts'
 export type { ListIntegrations } from './operations/integration-list.ts'
 export type { CreateIntegration, UpdateIntegration } from './operations/integrations.ts'

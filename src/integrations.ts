@@ -15,12 +15,15 @@ import { isRecord } from './config/is-record.ts'
 import { collectConfig } from './config/load.ts'
 import { checkOptions } from './config/options.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
+import type { EvaluateFailuresResult } from './core/anomaly-jobs.ts'
 import type { ConfigurationProblem } from './core/errors.ts'
 import { InvalidConfiguration } from './core/errors.ts'
 import type { Json } from './core/json.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import { systemClock } from './core/logger.ts'
+import { isNotified } from './core/notification.ts'
 import type { FindOrphansInput, FindOrphansResult } from './core/orphan-jobs.ts'
+import type { PruneResult } from './core/pruning.ts'
 import type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -48,7 +51,7 @@ import type { EgressPolicy } from './egress/guarded-fetch.ts'
 import { createEgress } from './egress/guarded-fetch.ts'
 import { createEncryption, parseKeyRing } from './encryption.ts'
 import type { EventName, IntegrationEvents } from './events/events.ts'
-import type { EventKey, Listener, ListenerOptions } from './events/listeners.ts'
+import type { EventDelivery, EventKey, Listener, ListenerOptions } from './events/listeners.ts'
 import { Listeners } from './events/listeners.ts'
 import type { Framework, TemporalInspection } from './framework.ts'
 import type { Access } from './operations/access.ts'
@@ -64,6 +67,10 @@ import type { ErasedRows, EraseIntegration } from './operations/erasure.ts'
 import { eraseIntegration } from './operations/erasure.ts'
 import type { HealthCheckResult } from './operations/health-check.ts'
 import { checkIntegrationHealth } from './operations/health-check.ts'
+import type { HealthReport } from './operations/health-report.ts'
+import { healthReport } from './operations/health-report.ts'
+import type { IncidentSummary, ListIncidents } from './operations/incident-list.ts'
+import { getIncident, listIncidents } from './operations/incident-list.ts'
 import { getIntegration } from './operations/integration.ts'
 import type { ListIntegrations } from './operations/integration-list.ts'
 import { listIntegrations } from './operations/integration-list.ts'
@@ -73,6 +80,8 @@ import type { CreateIntegration, UpdateIntegration } from './operations/integrat
 import { createIntegration, findIntegrationById, updateIntegrationRow } from './operations/integrations.ts'
 import type { KeyRotation, RotateOptions } from './operations/key-rotation.ts'
 import { rotateKeys } from './operations/key-rotation.ts'
+import type { SentNotification } from './operations/notifications.ts'
+import { testNotifications } from './operations/notifications.ts'
 import type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './operations/oauth.ts'
 import { beginAuthorization, completeAuthorization, startAuthorization } from './operations/oauth.ts'
 import type { OAuthLink } from './operations/oauth-links.ts'
@@ -85,11 +94,16 @@ import type { OperatorView } from './operations/operator.ts'
 import { operatorView } from './operations/operator.ts'
 import type { OrphanSearch } from './operations/orphans.ts'
 import { findOrphans } from './operations/orphans.ts'
+import type { OutboxStatus } from './operations/outbox.ts'
+import { outboxStatus, retryGivenUp, wakePendingOutbox } from './operations/outbox.ts'
 import type { ProviderDescription } from './operations/provider-list.ts'
 import { describeProviders } from './operations/provider-list.ts'
+import { countPrunableRows } from './operations/pruning.ts'
 import type { Readiness } from './operations/readiness.ts'
 import { createReadiness } from './operations/readiness.ts'
 import { performRequest } from './operations/request/request.ts'
+import type { Statistics, StatisticsInput } from './operations/statistics.ts'
+import { statistics } from './operations/statistics.ts'
 import { startBackfill } from './operations/sync-backfill.ts'
 import type { CursorChange } from './operations/sync-cursor.ts'
 import { advanceCursor, finaliseOneRun, setSyncCursor } from './operations/sync-cursor.ts'
@@ -124,7 +138,7 @@ import { lazyClient, temporalAddress } from './temporal/connection.ts'
 import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
-import { workflowId } from './workflows/messages.ts'
+import { workflowId } from './workflows/ids.ts'
 
 export interface IntegrationsOptions {
   /** URL of a Postgres of 14 or newer, or a postgres.js client. Default: DATABASE_URL. */
@@ -184,7 +198,7 @@ export interface Integrations {
 
   on<Name extends EventName>(
     name: Name,
-    listener: (payload: IntegrationEvents[Name]) => unknown,
+    listener: (payload: IntegrationEvents[Name], delivery?: EventDelivery) => unknown,
     options?: ListenerOptions,
   ): void
   on<Event extends ProviderEvent>(
@@ -321,6 +335,36 @@ export interface Integrations {
    */
   findOrphans(input: FindOrphansInput, search?: OrphanSearch): Promise<FindOrphansResult>
 
+  readonly incidents: {
+    /** Newest first. */
+    list(filter?: ListIncidents): AsyncIterable<IncidentSummary>
+    /** @throws IncidentNotFound */
+    get(id: number): Promise<IncidentSummary>
+  }
+  readonly notifications: {
+    /** Sends a test event from this process. @throws InvalidArgumentException for a target that is not there */
+    test(options?: { readonly target?: number }): Promise<readonly SentNotification[]>
+    /** Of the outbox: what waits for a queued listener or a target, and what was given up. */
+    status(options?: { readonly limit?: number }): Promise<OutboxStatus>
+    /** Gives what was given up in the last seven days another ten tries. @returns rows */
+    retry(options?: { readonly eventId?: number }): Promise<number>
+    /** Wakes the outbox if rows wait. @returns whether it did */
+    wakePending(): Promise<boolean>
+  }
+  /** How one integration is, and why. @throws IntegrationNotFound */
+  health(id: number): Promise<HealthReport>
+  /** Figures over all integrations, or a provider's. */
+  stats(input?: StatisticsInput): Promise<Statistics>
+  /** Evaluates the failure rates on a worker and waits for it. @throws BackendUnreachable */
+  evaluateFailures(): Promise<EvaluateFailuresResult>
+  /**
+   * Deletes what is kept no longer, on a worker, and waits for it.
+   *
+   * @param options `dryRun` only counts, here
+   * @throws BackendUnreachable
+   */
+  prune(options?: { readonly dryRun?: boolean }): Promise<PruneResult>
+
   readonly keys: {
     status(): Promise<KeyStatus>
     /** Encrypts anew, with the key that writes, whatever another key wrote. Online; run again, it goes on. */
@@ -386,7 +430,10 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   if (typeof database === 'string') attempt(problems, 'database', () => readDatabaseUrl(database))
   const ring = attempt(problems, 'encryptionKeys', () => parseKeyRing({ encryptionKeys: options.encryptionKeys }))
   const logger = options.logger ?? defaultLogger(logLevel)
-  const listeners = new Listeners(logger)
+  const listeners = new Listeners(logger, {
+    isTold: (name) => isNotified(config.notifications.targets, name),
+    wake: () => framework.workflows.wakeOutbox(),
+  })
   const providers = new ProviderRegistry()
   const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
     providers.register(key, source, registration)
@@ -453,7 +500,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     update: (id, patch) => updateIntegrationRow(framework, id, patch),
     delete: (id, deletion) => deleteIntegration(framework, id, deletion),
     erase: (id, erasure) => eraseIntegration(framework, id, erasure),
-    enable: (id) => enableIntegration(framework, id),
+    enable: async (id) => enableIntegration(framework, await getIntegration(framework, id)),
     disable: (id) => disableIntegration(framework, id),
     summaries: (filter) => summariseIntegrations(framework, filter),
     check: (id) => checkIntegrationHealth(framework, id),
@@ -503,6 +550,21 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       startRetry: (id, retry) =>
         startItemRetry(framework, id, workflowId.processSyncItem(config.cache_prefix, id), retry),
     },
+    incidents: {
+      list: (filter) => listIncidents(framework, filter),
+      get: (id) => getIncident(framework, id),
+    },
+    notifications: {
+      test: (options) => testNotifications(framework, options),
+      status: (options) => outboxStatus(framework, options),
+      retry: (options) => retryGivenUp(framework, options),
+      wakePending: () => wakePendingOutbox(framework),
+    },
+    health: (id) => healthReport(framework, id),
+    stats: (input) => statistics(framework, input),
+    evaluateFailures: () => framework.workflows.runEvaluateFailures(),
+    prune: async ({ dryRun = false } = {}) =>
+      dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),
     keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
     schedules: {
       schedules: () => framework.temporal.schedules(),

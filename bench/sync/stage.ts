@@ -1,7 +1,7 @@
 /** What the scenarios of this bench play on. */
 import type { Client } from '@temporalio/client'
 import type { Integration, Integrations } from 'durable-integrations'
-import { workflowId } from '../../src/workflows/messages.ts'
+import { workflowId } from '../../src/workflows/ids.ts'
 import type { Child } from '../child.ts'
 import type { ProviderKey } from './ours.ts'
 import { ITEMS_KEY } from './ours.ts'

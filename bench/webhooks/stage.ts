@@ -1,7 +1,7 @@
 /** What the scenarios of this bench play on. */
 import type { Client } from '@temporalio/client'
 import type { Integration, Integrations } from 'durable-integrations'
-import { workflowId } from '../../src/workflows/messages.ts'
+import { workflowId } from '../../src/workflows/ids.ts'
 import type { Child } from '../child.ts'
 import { SECRET } from './delivery.ts'
 import { PROVIDER } from './ours.ts'

@@ -2,10 +2,11 @@
  * Errors as Temporal keeps them. A history is read by people and kept for days: it gets the class, the code and a
  * redacted message, never a stack, a cause or a credential.
  */
-import { ApplicationFailure } from '@temporalio/activity'
+import type { ApplicationFailure } from '@temporalio/activity'
 import { isIntegrationsError } from '../core/errors.ts'
 import { classifyFailure } from '../core/failure-class.ts'
 import { redactedErrorLine } from '../operations/redacted-error.ts'
+import { sdk } from './sdk.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
 
@@ -29,7 +30,7 @@ export function asFailure(
   error: unknown,
   { secrets, nonRetryable }: { secrets: readonly string[]; nonRetryable: boolean },
 ): ApplicationFailure {
-  const failure = ApplicationFailure.create({
+  const failure = sdk().ApplicationFailure.create({
     message: redactedErrorLine(error, secrets, MAX_MESSAGE_LENGTH),
     type: isIntegrationsError(error) ? error.code : error instanceof Error ? error.name : 'Error',
     nonRetryable,

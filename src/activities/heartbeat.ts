@@ -1,4 +1,4 @@
-import { Context } from '@temporalio/activity'
+import { sdk } from './sdk.ts'
 
 /** Well below the heartbeat timeout of 20 s, so that one late beat costs nothing. */
 const HEARTBEAT_EVERY_MS = 5_000
@@ -11,7 +11,7 @@ export function keptAlive<Input extends unknown[], Output>(
   activity: (...input: Input) => Promise<Output>,
 ): (...input: Input) => Promise<Output> {
   return async (...input) => {
-    const context = Context.current()
+    const context = sdk().Context.current()
     const timer = setInterval(() => context.heartbeat(), HEARTBEAT_EVERY_MS)
     try {
       return await activity(...input)

@@ -1,6 +1,10 @@
 import type { Framework } from '../framework.ts'
+import { anomalyActivities } from './anomalies.ts'
+import { eventActivities } from './events.ts'
 import { keptAlive } from './heartbeat.ts'
+import { incidentActivities } from './incidents.ts'
 import { orphanActivities } from './orphans.ts'
+import { pruningActivities } from './pruning.ts'
 import { syncBackfillActivities } from './sync-backfills.ts'
 import { syncDispatchActivities } from './sync-dispatch.ts'
 import { syncEndActivities } from './sync-ends.ts'
@@ -25,6 +29,10 @@ export function createActivities(framework: Framework): Activities {
   const operations = syncOperationActivities(framework)
   const tokens = tokenActivities(framework)
   const orphans = orphanActivities(framework)
+  const anomalies = anomalyActivities(framework)
+  const pruning = pruningActivities(framework)
+  const incidents = incidentActivities(framework)
+  const events = eventActivities(framework)
   return {
     processPendingWebhooks: keptAlive(webhooks.processPendingWebhooks),
     recoverStuckWebhooks: keptAlive(recovery.recoverStuckWebhooks),
@@ -50,6 +58,13 @@ export function createActivities(framework: Framework): Activities {
     advanceSyncCursor: keptAlive(operations.advanceSyncCursor),
     refreshTokensNow: keptAlive(tokens.refreshTokensNow),
     findOrphanRows: keptAlive(orphans.findOrphanRows),
+    evaluateFailureRatesNow: keptAlive(anomalies.evaluateFailureRatesNow),
+    pruneStep: keptAlive(pruning.pruneStep),
+    readPrunedRows: keptAlive(pruning.readPrunedRows),
+    followIncident: keptAlive(incidents.followIncident),
+    closeIncidentWhenWell: keptAlive(incidents.closeIncidentWhenWell),
+    rewakeFollowers: keptAlive(incidents.rewakeFollowers),
+    deliverEvents: keptAlive(events.deliverEvents),
   }
 }
 
@@ -63,4 +78,8 @@ export type Activities = ReturnType<typeof webhookActivities> &
   ReturnType<typeof syncOperationActivities> &
   ReturnType<typeof tokenActivities> &
   ReturnType<typeof orphanActivities> &
+  ReturnType<typeof anomalyActivities> &
+  ReturnType<typeof pruningActivities> &
+  ReturnType<typeof incidentActivities> &
+  ReturnType<typeof eventActivities> &
   ReturnType<typeof syncItemActivities>

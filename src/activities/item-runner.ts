@@ -3,7 +3,7 @@ import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { ItemTimedOut } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import type { GivenBack, ItemSettlement } from '../db/queries/sync-items.ts'
-import { handBackItems, itemsHeldBy, itemsSettledBefore, settleItems, takeUpItem } from '../db/queries/sync-items.ts'
+import { handBackItems, itemsHeldBy, itemsSettledBefore, takeUpItem } from '../db/queries/sync-items.ts'
 import type { SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { IntegrationContext } from '../operations/integration-context.ts'
@@ -14,6 +14,7 @@ import { givenUp, itemRecord, runSyncItem } from '../operations/sync-items.ts'
 import { withTimeLimit } from '../operations/time-limit.ts'
 import type { Batch } from './batch.ts'
 import { runBatch } from './batch.ts'
+import { settleAndRecord } from './item-failures.ts'
 import { takenUpTogether } from './lost-rows.ts'
 
 /** Listeners that run when the worker stops or the run is cancelled have so long to end. */
@@ -117,7 +118,7 @@ export class ItemRunner {
 
   async #settle(runs: readonly ItemRun[]): Promise<void> {
     const { db, tables, logger } = this.#framework
-    const settled = await settleItems(db, tables, runs.map(settlementOf))
+    const settled = await settleAndRecord(this.#framework, runs, this.#read)
     const left = runs.filter(({ row }) => !settled.has(row.id))
     for (const id of await itemsSettledBefore(db, tables, left.map(settlementOf))) settled.add(id)
     for (const run of runs) {

@@ -1,5 +1,5 @@
 /** What an activity takes from whoever runs it: Temporal's worker, or the testing kit in its own process. */
-import { Context } from '@temporalio/activity'
+import { sdk } from './sdk.ts'
 
 export interface Surroundings {
   /** Aborted when the worker stops or the run is cancelled. */
@@ -9,5 +9,5 @@ export interface Surroundings {
 }
 
 export function temporalSurroundings(): Surroundings {
-  return Context.current()
+  return sdk().Context.current()
 }

@@ -4,6 +4,7 @@ import { claimItemForRetry, claimPendingItems, claimWaitingItems, findItem } fro
 import type { Framework } from '../framework.ts'
 import { itemResolved } from '../operations/sync-item-acts.ts'
 import { refusalsOf } from '../operations/sync-items.ts'
+import { claimAndRecord } from './item-failures.ts'
 import { ItemRunner } from './item-runner.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
@@ -44,7 +45,7 @@ export interface OneItemResult extends ProcessSyncItemResult {
 }
 
 export function syncItemActivities(framework: Framework, surroundings = temporalSurroundings) {
-  const { db, tables } = framework
+  const { tables } = framework
 
   return {
     /**
@@ -64,10 +65,11 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
       try {
         await runner.takeUpHeld()
         const claiming = { claim, refusals: refusalsOf(framework) }
-        const rows =
+        const rows = await claimAndRecord(framework, (db) =>
           take.kind === 'due'
-            ? await claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
-            : await claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit })
+            ? claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
+            : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
+        )
         await runner.run(rows)
         const { handedBack, ...tally } = runner.tally
         const waiting = runner.waiting.map(({ id, seconds }) => ({ id, seconds }))
@@ -98,14 +100,17 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
         ran = (await runner.takeUpHeld()) > 0
         if (!ran) {
           const claiming = { claim, refusals: refusalsOf(framework) }
-          const row = await claimItemForRetry(db, tables, { ...claiming, id: itemId, isFirst: attempt === 1 })
-          ran = row !== null
-          if (row !== null) await runner.run([row])
+          const rows = await claimAndRecord(framework, async (db) => {
+            const row = await claimItemForRetry(db, tables, { ...claiming, id: itemId, isFirst: attempt === 1 })
+            return row === null ? [] : [row]
+          })
+          ran = rows.length > 0
+          await runner.run(rows)
         }
       } finally {
         await runner.end()
       }
-      const row = await findItem(db, tables, itemId)
+      const row = await findItem(framework.db, tables, itemId)
       const result = { itemId, status: row?.status ?? null, attempts: row?.attempts ?? null }
       const [wait] = runner.waiting
       if (wait !== undefined)

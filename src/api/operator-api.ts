@@ -72,7 +72,7 @@ export async function noteAct(
   await operator.note(id, { token: context.var.caller.principal.name, action, target })
 }
 
-type Named = 'integration' | 'webhook' | 'sync_run' | 'sync_item'
+type Named = 'integration' | 'webhook' | 'sync_run' | 'sync_item' | 'incident'
 
 /** Ids are positive integers that a JS number holds exactly; anything else names nothing. */
 export function idOf(context: Context, what: Named = 'integration'): number {
@@ -86,4 +86,15 @@ export function idOf(context: Context, what: Named = 'integration'): number {
 /** An object by the names of its columns. */
 export function asColumns(detail: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(detail).map(([property, value]) => [snakeCase(property), value]))
+}
+
+/** One more than asked for tells whether there is another page. */
+export async function pageOf<Row extends { readonly id: number }>(
+  limit: number,
+  list: (limit: number) => AsyncIterable<Row>,
+): Promise<{ data: Record<string, unknown>[]; next: number | null }> {
+  const rows: Row[] = []
+  for await (const row of list(limit + 1)) rows.push(row)
+  const data = rows.slice(0, limit)
+  return { data: data.map(asColumns), next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
 }

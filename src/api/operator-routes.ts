@@ -6,11 +6,13 @@ import type { Integrations } from '../integrations.ts'
 import { limitBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { requireCsrfToken } from './csrf.ts'
+import { incidentPages } from './dashboard/incidents.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { overviewRoutes } from './dashboard/overview.ts'
 import { healthRoutes } from './health-routes.ts'
 import { hasLoginPage, operator } from './middleware.ts'
 import { integrationRoutes } from './operator-api.ts'
+import { incidentRoutes, integrationHealthRoutes, statisticsRoutes } from './operator-incidents.ts'
 import { integrationOAuthRoutes } from './operator-oauth.ts'
 import { integrationSyncRoutes, syncItemRoutes, syncRunRoutes } from './operator-syncs.ts'
 import { integrationWebhookRoutes, webhookRoutes } from './operator-webhooks.ts'
@@ -30,10 +32,14 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/api/v1/integrations', integrationWebhookRoutes(integrations))
   routes.route('/api/v1/integrations', integrationSyncRoutes(integrations))
   routes.route('/api/v1/integrations', integrationOAuthRoutes(integrations))
+  routes.route('/api/v1/integrations', integrationHealthRoutes(integrations))
   routes.route('/api/v1/webhooks', webhookRoutes(integrations))
   routes.route('/api/v1/sync-runs', syncRunRoutes(integrations))
   routes.route('/api/v1/sync-items', syncItemRoutes(integrations))
+  routes.route('/api/v1/incidents', incidentRoutes(integrations))
+  routes.route('/api/v1/stats', statisticsRoutes(integrations))
   routes.route('/', overviewRoutes(integrations))
+  routes.route('/', incidentPages(integrations))
   routes.all('*', (context) =>
     problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),
   )

@@ -156,6 +156,9 @@ export const newOAuthLink = z
 
 const RUN_STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
 const ITEM_STATUSES = ['pending', 'processing', 'success', 'failed', 'skipped'] as const
+export const INCIDENT_STATUSES = ['open', 'closed'] as const
+const INCIDENT_SOURCES = ['health', 'circuit', 'sync'] as const
+const STATISTICS_SPANS = ['24h', '7d', '30d'] as const
 
 export const syncRunsQuery = z
   .strictObject({
@@ -193,6 +196,24 @@ export const syncItemsQuery = z
 export const itemRetry = z
   .strictObject({ tries: z.int().min(1).max(1_000).optional() })
   .transform(({ tries }) => (tries === undefined ? {} : { tries }))
+
+export const incidentsQuery = z
+  .strictObject({
+    ...page,
+    integration: idText.optional(),
+    status: z.enum(INCIDENT_STATUSES).optional(),
+    source: z.enum(INCIDENT_SOURCES).optional(),
+    since: instant.optional(),
+    until: instant.optional(),
+    owner: ownerText.optional(),
+  })
+  .refine(inOrder, orderProblem)
+  .transform(({ integration, ...filter }) => ({ ...filter, integrationId: integration }))
+
+export const statisticsQuery = z.strictObject({
+  provider: text.optional(),
+  since: z.enum(STATISTICS_SPANS).optional(),
+})
 
 /** Of the past, from inclusive, to exclusive. */
 export const syncWindow = z

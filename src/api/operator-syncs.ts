@@ -4,7 +4,7 @@ import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
 import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
-import { asColumns, idOf, noteAct } from './operator-api.ts'
+import { asColumns, idOf, noteAct, pageOf } from './operator-api.ts'
 import {
   changedCursor,
   changedInterval,
@@ -159,17 +159,6 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
   })
 
   return routes
-}
-
-/** One more than asked for tells whether there is another page. */
-async function pageOf<Row extends { readonly id: number }>(
-  limit: number,
-  list: (limit: number) => AsyncIterable<Row>,
-): Promise<{ data: Record<string, unknown>[]; next: number | null }> {
-  const rows: Row[] = []
-  for await (const row of list(limit + 1)) rows.push(row)
-  const data = rows.slice(0, limit)
-  return { data: data.map(asColumns), next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
 }
 
 /** What was asked for goes on after the answer: where it can be looked at is said. */

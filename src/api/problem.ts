@@ -42,6 +42,7 @@ export function problemResponse(context: Context, { status, code, detail, fields
 const STATUSES: Readonly<Record<string, number>> = {
   integration_not_found: 404,
   webhook_not_found: 404,
+  incident_not_found: 404,
   webhook_not_replayable: 409,
   sync_item_not_found: 404,
   sync_run_not_found: 404,

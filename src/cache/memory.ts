@@ -38,7 +38,7 @@ export function memoryCache(clock: Clock = systemClock): CacheStore {
   }
   const isHeldBy = (key: string, owner: string): boolean => living(key)?.owner === owner
 
-  return {
+  const store: CacheStore = {
     async get(key) {
       return storedValue(key)
     },
@@ -80,5 +80,7 @@ export function memoryCache(clock: Clock = systemClock): CacheStore {
     async release(key, owner) {
       if (isHeldBy(key, owner)) entries.delete(key)
     },
+    within: () => store,
   }
+  return store
 }

@@ -1,7 +1,7 @@
 import { and, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import type { Json } from '../core/json.ts'
 import type { Clock } from '../core/logger.ts'
-import type { Database } from '../db/client.ts'
+import type { Database, Transaction } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { CacheStore } from './store.ts'
 import { heldAsLock } from './store.ts'
@@ -14,7 +14,8 @@ import { heldAsLock } from './store.ts'
  *
  * @param clock takes the place of the database's
  */
-export function postgresCache(db: Database, { cache }: Tables, prefix: string, clock?: Clock): CacheStore {
+export function postgresCache(db: Database | Transaction, tables: Tables, prefix: string, clock?: Clock): CacheStore {
+  const { cache } = tables
   const full = (key: string): string => `${prefix}:${key}`
   const now = () =>
     clock === undefined ? sql`clock_timestamp()` : sql`${clock.now().toISOString()}::timestamp with time zone`
@@ -83,5 +84,6 @@ export function postgresCache(db: Database, { cache }: Tables, prefix: string, c
     async release(key, owner) {
       await db.delete(cache).where(and(eq(cache.key, full(key)), eq(cache.owner, owner)))
     },
+    within: (tx) => postgresCache(tx, tables, prefix, clock),
   }
 }

@@ -1,5 +1,6 @@
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
+import type { Transaction } from '../db/client.ts'
 
 /**
  * State that processes share, by key. An entry whose time is over counts as absent, from that very moment on.
@@ -31,6 +32,9 @@ export interface CacheStore {
   extend(key: string, owner: string, ttlSeconds: number): Promise<boolean>
   /** Gives a lock back, if it is still this owner's. */
   release(key: string, owner: string): Promise<void>
+
+  /** The same entries; what is written is there if and only if the transaction commits. One process' memory writes at once. */
+  within(tx: Transaction): CacheStore
 }
 
 /** What a store throws where a value would take the place of a lock. */

@@ -28,6 +28,15 @@ export const syncItemIds = (text: string, before: readonly number[] = []): reado
 
 export const syncRunId = (text: string): number => id(text)
 
+export const incidentId = (text: string): number => id(text)
+
+export const eventId = (text: string): number => id(text)
+
+const GivenUpLimit = Id.refine((value) => value <= 500)
+
+export const givenUpLimit = (text: string): number =>
+  parsed(GivenUpLimit, text, 'a whole number from 1 to 500 is allowed')
+
 export const limit = (text: string): number => parsed(Id, text, 'a whole number of at least 1 is allowed')
 
 const Count = Id.refine((value) => value <= 2_147_483_647)

@@ -11,7 +11,10 @@ import { disableCommand } from './commands/disable.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { enableCommand } from './commands/enable.ts'
 import { eraseCommand } from './commands/erase.ts'
+import { evaluateFailuresCommand } from './commands/evaluate-failures.ts'
 import { findOrphansCommand } from './commands/find-orphans.ts'
+import { healthCommand } from './commands/health.ts'
+import { incidentsCommand } from './commands/incidents.ts'
 import { installCommand } from './commands/install.ts'
 import { keysCommand } from './commands/keys.ts'
 import { listCommand } from './commands/list.ts'
@@ -19,9 +22,11 @@ import { listFailedItemsCommand } from './commands/list-failed-items.ts'
 import { listSyncRunsCommand } from './commands/list-sync-runs.ts'
 import { listWebhooksCommand } from './commands/list-webhooks.ts'
 import { migrateCommand } from './commands/migrate.ts'
+import { notificationsCommand } from './commands/notifications.ts'
 import { oauthLinkCommand } from './commands/oauth-link.ts'
 import { oauthStatusCommand } from './commands/oauth-status.ts'
 import { pauseSyncCommand } from './commands/pause-sync.ts'
+import { pruneCommand } from './commands/prune.ts'
 import { rateLimitCommand } from './commands/rate-limit.ts'
 import { reconcileWebhooksCommand } from './commands/reconcile-webhooks.ts'
 import { recoverWebhooksCommand } from './commands/recover-webhooks.ts'
@@ -36,6 +41,7 @@ import { showCommand } from './commands/show.ts'
 import { showSyncRunCommand } from './commands/show-sync-run.ts'
 import { showWebhookCommand } from './commands/show-webhook.ts'
 import { skipSyncItemCommand } from './commands/skip-sync-item.ts'
+import { statsCommand } from './commands/stats.ts'
 import { syncCommand } from './commands/sync.ts'
 import { syncProgressCommand } from './commands/sync-progress.ts'
 import { testCommand } from './commands/test.ts'
@@ -70,6 +76,10 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   disableCommand,
   circuitCommand,
   rateLimitCommand,
+  healthCommand,
+  statsCommand,
+  evaluateFailuresCommand,
+  incidentsCommand,
   deleteCommand,
   eraseCommand,
   syncCommand,
@@ -90,6 +100,8 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   reconcileWebhooksCommand,
   rotateWebhookSecretCommand,
   findOrphansCommand,
+  pruneCommand,
+  notificationsCommand,
   completionCommand,
 ]
 

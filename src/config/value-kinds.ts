@@ -7,6 +7,7 @@
  */
 
 import { z } from 'zod'
+import { NOTIFICATION_TYPES } from '../core/notification.ts'
 import { hasUnsafeCharacters, hasUserInfo, isHttpUrl } from './http-url.ts'
 
 export interface ValueKind<T> {
@@ -158,44 +159,47 @@ export function operatorTokens(): ValueKind<readonly OperatorToken[]> {
   }
 }
 
-export const NOTIFICATION_TYPES = [
-  'incident.opened',
-  'incident.escalated',
-  'incident.closed',
-  'integration.disabled',
-  'integration.reauth_required',
-  'sync.stale',
-  'sync.recovered',
-  'sync.item_stuck',
-  'failure_rate.elevated',
-  'failure_rate.recovered',
-] as const
+const WEBHOOK_SECRET = '"whsec_" and the base64 of 24 to 64 bytes'
+const webhookSecret = z.string({ error: WEBHOOK_SECRET }).refine(isWebhookSecret, { error: WEBHOOK_SECRET })
 
-const notificationTarget = z.strictObject(
-  {
-    url: z
-      .string({ error: 'an absolute http(s) URL without user info' })
-      .refine((url) => isHttpUrl(url) && !hasUserInfo(url), { error: 'an absolute http(s) URL without user info' }),
-    secret: z
-      .string({ error: '"whsec_" and the base64 of 24 to 64 bytes' })
-      .refine(isWebhookSecret, { error: '"whsec_" and the base64 of 24 to 64 bytes' }),
-    types: z
-      .array(z.enum(NOTIFICATION_TYPES, { error: `one of ${NOTIFICATION_TYPES.join(', ')}` }), {
-        error: `a list of ${NOTIFICATION_TYPES.join(', ')}`,
-      })
-      .min(1, { error: 'at least one type; leave it out for all of them' })
-      .readonly()
-      .optional(),
-    allow_private: z.boolean({ error: 'true or false' }).optional(),
-  },
-  { error: 'an object {url, secret, types?, allow_private?}' },
+const NOTIFICATION_TARGET = 'an object {url, secret, types?, allow_private?, format?}'
+const ABSOLUTE_URL = 'an absolute http(s) URL without user info'
+
+const anyNotificationTarget = {
+  url: z.string({ error: ABSOLUTE_URL }).refine((url) => isHttpUrl(url) && !hasUserInfo(url), { error: ABSOLUTE_URL }),
+  types: z
+    .array(z.enum(NOTIFICATION_TYPES, { error: `one of ${NOTIFICATION_TYPES.join(', ')}` }), {
+      error: `a list of ${NOTIFICATION_TYPES.join(', ')}`,
+    })
+    .min(1, { error: 'at least one type; leave it out for all of them' })
+    .readonly()
+    .optional(),
+  allow_private: z.boolean({ error: 'true or false' }).optional(),
+}
+
+const notificationTarget = z.discriminatedUnion(
+  'format',
+  [
+    z.strictObject({
+      ...anyNotificationTarget,
+      format: z.literal('standard').optional(),
+      secret: webhookSecret,
+    }),
+    // Slack reads no signature: its URL is the secret.
+    z.strictObject({
+      ...anyNotificationTarget,
+      format: z.literal('slack'),
+      secret: webhookSecret.optional(),
+    }),
+  ],
+  { error: ({ path }) => (path?.at(-1) === 'format' ? '"standard" or "slack"' : NOTIFICATION_TARGET) },
 )
 export type NotificationTarget = Readonly<z.infer<typeof notificationTarget>>
 
 export function notificationTargets(): ValueKind<readonly NotificationTarget[]> {
   return {
     type: 'array',
-    allowed: 'a list of objects {url, secret, types?, allow_private?}',
+    allowed: 'a list of objects {url, secret, types?, allow_private?, format?}',
     schema: z.array(notificationTarget),
     fromText: readJson,
     secret: true,

@@ -523,6 +523,13 @@ export class WebhookNotFound extends IntegrationsError {
   }
 }
 
+export class IncidentNotFound extends IntegrationsError {
+  override readonly code = 'incident_not_found'
+  constructor(readonly id: number) {
+    super(`There is no incident with id ${id}.`)
+  }
+}
+
 /** Only what has been settled can be replayed, and only while its payload is there. */
 export class WebhookNotReplayable extends IntegrationsError {
   override readonly code = 'webhook_not_replayable'

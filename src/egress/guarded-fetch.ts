@@ -3,15 +3,14 @@
  */
 
 import { lookup as dnsLookup } from 'node:dns'
-import type { Dispatcher, Response as UndiciResponse } from 'undici'
-import { bareHost } from '../core/egress-rule.ts'
-import { EgressRefused, InvalidArgumentException, isIntegrationsError } from '../core/errors.ts'
-import { parseAddress } from './addresses.ts'
+import type { Response as UndiciResponse } from 'undici'
+import { EgressRefused, InvalidArgumentException } from '../core/errors.ts'
 import type { LookupAll } from './connector.ts'
-import { guardedConnector, guardedLookup, resolve } from './connector.ts'
 import { limitedBody } from './limited-body.ts'
 import type { Hop } from './redirects.ts'
 import { checkUrl, isRedirect, MAX_REDIRECTS, nextHop } from './redirects.ts'
+import type { Route } from './route.ts'
+import { openRoute } from './route.ts'
 import { EgressRules } from './rules.ts'
 
 export interface EgressPolicy {
@@ -34,6 +33,8 @@ export interface GuardedFetchOptions {
   readonly maxBytes?: number
   /** Aborts the call, its body included, beside a signal that a call gives itself. */
   readonly signal?: AbortSignal
+  /** Reaches addresses that are not public, too; what `deny` names stays out of reach. For URLs that an operator has set. */
+  readonly allowPrivate?: boolean
 }
 
 export interface Egress {
@@ -50,8 +51,7 @@ export interface EgressInternals {
 
 const CONNECT_TIMEOUT_MS = 10_000
 const MAX_BODY_BYTES = 10 * 1024 * 1024
-/** How deep `fetch failed` and the like hide what failed. */
-const MAX_CAUSES = 10
+const EVERY_ADDRESS = ['0.0.0.0/0', '::/0']
 /** Statuses that a `Response` with a body can't have: https://fetch.spec.whatwg.org/#null-body-status */
 const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304])
 
@@ -60,53 +60,11 @@ export function createEgress(
   policy: EgressPolicy = {},
   { lookup = dnsLookup, connectTimeoutMs = CONNECT_TIMEOUT_MS }: EgressInternals = {},
 ): Egress {
-  const rules = new EgressRules(policy)
   const proxy = policy.proxy === undefined ? undefined : proxyUrl(policy.proxy)
-
-  let isClosed = false
-
-  /** With the first call: most processes make none of this kind. */
-  const open = async () => {
-    const { Agent, ProxyAgent, buildConnector, fetch } = await import('undici')
-    const timeout = connectTimeoutMs
-    // Given with each call: neither the environment's proxies nor a dispatcher of the host's own gets in between.
-    const dispatcher: Dispatcher =
-      proxy === undefined
-        ? new Agent({
-            connect: guardedConnector(rules, buildConnector({ timeout, lookup: guardedLookup(rules, lookup) })),
-          })
-        : new ProxyAgent({ uri: proxy, proxyTunnel: false, proxyTls: { timeout } })
-    // So that a first call after the end fails as any later one does, and leaves nothing open.
-    if (isClosed) await dispatcher.destroy()
-    return { fetch, dispatcher }
-  }
-  let opened: ReturnType<typeof open> | undefined
-
-  /** The proxy dials, and resolves the name again: all that can be done here is to ask first. */
-  const checkForProxy = async ({ hostname }: URL): Promise<void> => {
-    rules.checkHost(hostname)
-    const isName = parseAddress(bareHost(hostname)) === null
-    if (isName && !rules.isTrusted(hostname)) await resolve(rules, lookup, hostname)
-  }
-
-  const send = async ({ url, method, headers, body }: Hop, signal: AbortSignal | null): Promise<UndiciResponse> => {
-    if (proxy !== undefined) await orAbort(checkForProxy(url), signal)
-    opened ??= open()
-    const { fetch, dispatcher } = await opened
-    try {
-      return await fetch(url.href, {
-        method,
-        headers: [...headers],
-        body,
-        signal,
-        dispatcher,
-        redirect: 'manual',
-        ...(body instanceof ReadableStream ? { duplex: 'half' as const } : {}),
-      })
-    } catch (error) {
-      throw refusalIn(error) ?? error
-    }
-  }
+  const open = (rules: EgressRules): Route => openRoute(rules, { proxy, lookup, connectTimeoutMs })
+  const toPublic = open(new EgressRules(policy))
+  // Connections of its own: one that is kept alive must serve nobody who was not allowed to open it.
+  const toAny = open(new EgressRules({ ...policy, allow: [...(policy.allow ?? []), ...EVERY_ADDRESS] }))
 
   return {
     fetch:
@@ -116,8 +74,10 @@ export function createEgress(
         followRedirects = true,
         maxBytes = MAX_BODY_BYTES,
         signal: ownSignal,
+        allowPrivate = false,
       } = {}) =>
       async (input, init) => {
+        const { send } = allowPrivate ? toAny : toPublic
         const given = await firstHop(input, init)
         const signal = anyOf([ownSignal, given.signal])
         let { hop } = given
@@ -138,8 +98,7 @@ export function createEgress(
         }
       },
     close: async () => {
-      isClosed = true
-      await (await opened)?.dispatcher.destroy()
+      await Promise.all([toPublic.close(), toAny.close()])
     },
   }
 }
@@ -185,36 +144,10 @@ function responseOf(
   return response
 }
 
-/** `fetch failed` says nothing: the refusal below it is what happened. */
-function refusalIn(error: unknown): EgressRefused | null {
-  let link: unknown = error
-  for (let depth = 0; depth < MAX_CAUSES && link instanceof Error; depth += 1) {
-    if (isIntegrationsError(link, 'egress_refused')) return link as EgressRefused
-    link = link.cause
-  }
-  return null
-}
-
 function anyOf(signals: readonly (AbortSignal | null | undefined)[]): AbortSignal | null {
   const [first, ...others] = new Set(signals.filter((signal) => signal !== null && signal !== undefined))
   if (first === undefined) return null
   return others.length === 0 ? first : AbortSignal.any([first, ...others])
-}
-
-/** A name can take long to resolve, and nobody can call it off. */
-async function orAbort<T>(work: Promise<T>, signal: AbortSignal | null): Promise<T> {
-  if (signal === null) return work
-  signal.throwIfAborted()
-  let onAbort = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-  })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
 }
 
 function proxyUrl(text: string): string {

@@ -5,7 +5,7 @@ import { bareHost, EGRESS_RULE, parseEgressRule } from '../core/egress-rule.ts'
 import { EgressRefused, InvalidArgumentException } from '../core/errors.ts'
 import { holds, parseAddress, whyNotPublic } from './addresses.ts'
 
-const REMEDY = 'To reach it on purpose: the option egress.allow'
+const REMEDY = 'To reach it on purpose: the option egress.allow; of a notification target, allow_private'
 
 export class EgressRules {
   readonly #allow: readonly EgressRule[]

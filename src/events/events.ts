@@ -92,7 +92,12 @@ export interface IntegrationEvents {
     readonly reason: 'half_open_probe_succeeded' | 'forced_closed'
   }
   IncidentOpened: { readonly integration: Integration; readonly incident: IncidentRecord }
-  IncidentEscalated: { readonly integration: Integration; readonly incident: IncidentRecord }
+  IncidentEscalated: {
+    readonly integration: Integration
+    readonly incident: IncidentRecord
+    /** Whether its peak severity has risen. */
+    readonly rises: boolean
+  }
   IncidentClosed: { readonly integration: Integration; readonly incident: IncidentRecord }
   OperationStarted: { readonly integration: Integration; readonly log: OperationRecord }
   OperationCompleted: { readonly integration: Integration; readonly log: OperationRecord }
@@ -123,6 +128,17 @@ export interface IntegrationEvents {
     readonly intervalMinutes: number
   }
   SyncStalenessRecovered: { readonly integration: Integration }
+  /** Too many of its requests fail; once, until the rate falls again. */
+  ElevatedFailureRate: {
+    readonly integration: Integration
+    /** Percent, 0 to 100. */
+    readonly failureRate: number
+    readonly windowMinutes: number
+    readonly observedRequests: number
+    /** The class with the most failures. */
+    readonly dominantClass: FailureClass
+  }
+  FailureRateRecovered: { readonly integration: Integration }
   /** A person has authorized it: its tokens are stored. */
   OAuthCompleted: { readonly integration: Integration }
   /** An authorization or a revocation failed; nothing was stored. */

@@ -4,6 +4,7 @@
  *
  * Rule: docs/behaviour/events.md.
  */
+import { canBeDurable, DURABLE_EVENTS } from '../core/durable-event.ts'
 import { InvalidArgumentException } from '../core/errors.ts'
 import { secretsKnownTo } from '../core/known-secrets.ts'
 import type { Logger } from '../core/logger.ts'
@@ -14,42 +15,78 @@ import type { Integration } from '../providers/integration.ts'
 import type { EventName, IntegrationEvents } from './events.ts'
 
 const MAX_ERROR_LENGTH = 1_000
+const MAX_NAME_LENGTH = 100
 
 export interface ListenerOptions {
   /** Lower runs earlier; equal ones in the order of registration. Default 0. */
   readonly order?: number
-  /** Delivered later, by a job of its own. Not in this version; an item of a class with such a listener fails. */
+  /**
+   * Told later, by a job of its own, at least once, and again after a failure; the order means nothing then. For events of
+   * which a row can be stored; an item of a class with such a listener fails. Default false.
+   */
   readonly queued?: boolean
+  /** By which a stored event remembers that a queued listener has had it. Default the function's name. */
+  readonly name?: string
 }
 
 /** What can be listened to: an event's name, or an event class and with it its subclasses. */
 export type EventKey = EventName | ProviderEventClass<ProviderEvent> | SyncItemEventClass
-export type Listener = (payload: never) => unknown
+/** A queued listener is told of its delivery, too. */
+export type Listener = (payload: never, delivery?: never) => unknown
 
 interface Registration {
   readonly key: EventKey
   readonly listener: Listener
   readonly order: number
   readonly queued: boolean
+  /** Among the queued listeners of one event no two have the same. */
+  readonly name: string
 }
+
+/** How a queued listener gets an event. */
+export interface EventDelivery {
+  /** The same each time that the event is told: `evt_<row>`. */
+  readonly id: string
+  /** When what it tells of was stored. */
+  readonly createdAt: Date
+  /** Aborted when the listener has had its time, or the worker stops: the event is told again then. */
+  readonly signal: AbortSignal
+}
+
+/** A queued listener of an event. */
+export interface QueuedListener {
+  readonly name: string
+  readonly listener: Listener
+}
+
+/** Who else is told of an event, later. */
+export interface Later {
+  /** Whether anybody beside the listeners is told of it later: a notification target. */
+  isTold(name: EventName): boolean
+  /** Rows wait to be delivered. Never throws. */
+  wake(): void
+}
+
+const NOBODY: Later = { isTold: () => false, wake: () => {} }
 
 export class Listeners {
   readonly #registrations: Registration[] = []
   readonly #itemClasses = new Map<string, SyncItemEventClass>()
   readonly #logger: Logger
+  readonly #later: Later
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, later: Later = NOBODY) {
     this.#logger = logger
+    this.#later = later
   }
 
-  on(key: EventKey, listener: Listener, { order = 0, queued = false }: ListenerOptions = {}): void {
+  on(key: EventKey, listener: Listener, options: ListenerOptions = {}): void {
+    const { order = 0, queued = false } = options
+    if (options.name !== undefined) checkName(options.name)
     if (isItemClass(key)) this.registerItemClass(key)
-    else if (queued)
-      throw new InvalidArgumentException(
-        'queued',
-        `this version delivers no event later; leave it out of the listener of ${typeof key === 'string' ? key : key.type}`,
-      )
-    this.#registrations.push({ key, listener, order, queued })
+    else if (queued) checkMayBeQueued(key)
+    const wanted = options.name ?? functionName(listener)
+    this.#registrations.push({ key, listener, order, queued, name: queued ? this.#freeName(key, wanted) : wanted })
     // A stable sort: equal orders stay as registered.
     this.#registrations.sort((a, b) => a.order - b.order)
   }
@@ -84,14 +121,29 @@ export class Listeners {
     return [...this.#itemClasses].flatMap(([type, each]) => (this.hasQueuedItemListener(each) ? [type] : []))
   }
 
-  has(name: EventName): boolean {
-    return this.#registrations.some((entry) => entry.key === name)
+  /** The queued listeners of an event. */
+  queuedFor(name: EventName): readonly QueuedListener[] {
+    return this.#registrations.filter((entry) => entry.queued && entry.key === name)
   }
 
-  /** Tells the listeners of a framework event, awaited in order. One that throws is logged and disturbs nothing. */
+  /** Whether anybody is told of it, now or later. */
+  has(name: EventName): boolean {
+    return this.#registrations.some((entry) => entry.key === name) || this.#later.isTold(name)
+  }
+
+  /** Whether anybody is told of it later: then its row is written in the transaction of what it tells of. */
+  isDurable(name: EventName): boolean {
+    return this.#registrations.some((entry) => entry.key === name && entry.queued) || this.#later.isTold(name)
+  }
+
+  /**
+   * Tells the listeners of a framework event, awaited in order. One that throws is logged and disturbs nothing. The outbox
+   * is woken for those who are told later: their row is committed by now.
+   */
   async emit<Name extends EventName>(name: Name, payload: IntegrationEvents[Name]): Promise<void> {
-    for (const { key, listener } of [...this.#registrations]) {
-      if (key !== name) continue
+    if (this.isDurable(name)) this.#later.wake()
+    for (const { key, listener, queued } of [...this.#registrations]) {
+      if (key !== name || queued) continue
       try {
         await listener(payload as never)
       } catch (error) {
@@ -103,11 +155,45 @@ export class Listeners {
     }
   }
 
+  /** Processes that register the same listeners in the same order give them the same names. */
+  #freeName(key: EventKey, wanted: string): string {
+    const taken = new Set(
+      this.#registrations.flatMap((entry) => (entry.queued && entry.key === key ? [entry.name] : [])),
+    )
+    let name = wanted
+    for (let number = 2; taken.has(name); number += 1) name = `${wanted}#${number}`
+    return name
+  }
+
   /** Tells the listeners of a provider's own event or of a sync item, awaited in order; the first throw ends it. */
   async deliver(event: ProviderEvent | SyncItemEvent<unknown>): Promise<void> {
     for (const { key, listener } of [...this.#registrations])
       if (typeof key === 'function' && isInstanceOf(event, key)) await listener(event as never)
   }
+}
+
+function checkMayBeQueued(key: Exclude<EventKey, SyncItemEventClass>): void {
+  if (typeof key === 'string' && canBeDurable(key)) return
+  throw new InvalidArgumentException(
+    'queued',
+    `events that tell of something stored are allowed (${DURABLE_EVENTS.join(', ')}), ${typeof key === 'string' ? key : key.type} was given; leave it out of this listener`,
+  )
+}
+
+function checkName(name: unknown): void {
+  if (typeof name === 'string' && isName(name)) return
+  throw new InvalidArgumentException(
+    'name',
+    `a text of 1 to ${MAX_NAME_LENGTH} characters that is not blank, without control characters, is allowed`,
+  )
+}
+
+function functionName({ name }: Listener): string {
+  return isName(name) ? name : 'anonymous'
+}
+
+function isName(text: string): boolean {
+  return text.trim() !== '' && text.length <= MAX_NAME_LENGTH && !/[\p{Cc}\p{Cs}]/u.test(text)
 }
 
 /** A host's error may quote a credential; credentials that can't be read can't be quoted either. */

@@ -11,6 +11,8 @@ import { clearExpiredCircuitOverride } from '../db/queries/overrides.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { CircuitView, Integration } from '../providers/integration.ts'
+import type { DurableEvent } from './durable-events.ts'
+import { recordEvents } from './durable-events.ts'
 import { checkUntil, isOver } from './override-term.ts'
 import { endLease } from './request/call-state.ts'
 import { callTarget } from './request/call-target.ts'
@@ -118,6 +120,8 @@ export async function overrideCircuit(
       if (state === null || (await updateIntegration(tx, tables, integration.id, patch)) === null)
         throw new IntegrationNotFound(integration.id)
       await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
+      if (config.circuit_breaker.overrides_enabled)
+        await recordEvents(framework, tx, integration.id, eventsOfOverride(to, nowMs))
     }),
   )
   endLease(framework, integration.id)
@@ -132,6 +136,12 @@ export async function overrideCircuit(
   if (to === 'forced_open')
     await listeners.emit('CircuitOpened', { integration, reason: to, openedAt: new Date(nowMs) })
   if (to === 'forced_closed') await listeners.emit('CircuitClosed', { integration, reason: to })
+}
+
+function eventsOfOverride(to: CircuitOverride | null, nowMs: number): DurableEvent[] {
+  if (to === 'forced_open') return [{ name: 'CircuitOpened', payload: { reason: to, openedAt: new Date(nowMs) } }]
+  if (to === 'forced_closed') return [{ name: 'CircuitClosed', payload: { reason: to } }]
+  return []
 }
 
 function breakerOf({ breaker }: StoredCallState): BreakerState {

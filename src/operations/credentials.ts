@@ -9,6 +9,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials } from '../providers/integration.ts'
 import type { IntegrationProvider } from '../providers/provider.ts'
+import { recordEvents } from './durable-events.ts'
 
 /** Of credentials, and of metadata: what is larger is data. */
 const MAX_BYTES = 65_536
@@ -30,7 +31,9 @@ export function patchCredentials(
     if (row === null) throw new IntegrationNotFound(integrationId)
     const credentials = patchedCredentials(framework, row, patch, options)
     await updateIntegration(tx, framework.tables, integrationId, { credentials })
-    return keysOf(patch)
+    const keys = keysOf(patch)
+    await recordEvents(framework, tx, integrationId, [{ name: 'CredentialsUpdated', payload: { keys } }])
+    return keys
   })
 }
 

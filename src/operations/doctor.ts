@@ -9,8 +9,11 @@ import { accessBaseUrl, accessTokens } from './doctor/access.ts'
 import type { Check, Observation } from './doctor/check.ts'
 import { fault, skipped } from './doctor/check.ts'
 import { clockSkew, databaseMigrations, databaseReachable } from './doctor/database.ts'
+import { eventsGivenUp, eventsWaiting } from './doctor/events.ts'
+import { incidentsUnseen } from './doctor/incidents.ts'
 import { circuitsOpen, integrationsDisabled, providersRegistered } from './doctor/integrations.ts'
 import { keysMatch, keysReadable, keysRotation } from './doctor/keys.ts'
+import { pruningOverdue } from './doctor/pruning.ts'
 import { syncFailedItems, syncOverdue, syncPaused, syncStale, syncStuck } from './doctor/syncs.ts'
 import { temporalReachable, temporalSchedules, temporalWorkers } from './doctor/temporal.ts'
 import { oauthReauthorization, oauthRefreshes } from './doctor/tokens.ts'
@@ -63,6 +66,10 @@ const CHECKS: readonly Check[] = [
   syncPaused,
   syncStale,
   syncFailedItems,
+  incidentsUnseen,
+  eventsWaiting,
+  eventsGivenUp,
+  pruningOverdue,
   accessTokens,
   accessBaseUrl,
 ]

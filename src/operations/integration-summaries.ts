@@ -1,5 +1,6 @@
 /** Integrations as an operator lists them. Rule: docs/behaviour/integrations.md, "The list". */
 import type { HealthStatus } from '../core/health.ts'
+import type { Traffic } from '../db/queries/traffic.ts'
 import { trafficOfLastDay } from '../db/queries/traffic.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -40,29 +41,46 @@ async function* summaries(
   framework: Framework,
   pages: AsyncIterable<IntegrationRow[]>,
 ): AsyncGenerator<IntegrationSummary> {
-  const { db, tables, providers } = framework
+  const { db, tables } = framework
   for await (const rows of pages) {
     const ids = rows.map((row) => row.id)
     const traffic = await trafficOfLastDay(db, tables, ids)
-    const marks = await reauthMarks(framework, ids)
-    const circuits = await circuitsOf(framework, rows)
-    for (const row of rows) {
-      const circuit = circuits.get(row.id)
-      const { requests, failed } = traffic.get(row.id) ?? { requests: 0, failed: 0 }
-      yield {
-        id: row.id,
-        name: row.name,
-        provider: row.provider,
-        registered: providers.find(row.provider) !== null,
-        healthStatus: row.healthStatus,
-        isActive: row.isActive,
-        circuit: circuit?.override ?? circuit?.state ?? 'closed',
-        stale: row.syncStaleAlertedAt !== null,
-        reauthRequired: marks.has(row.id),
-        lastSyncedAt: row.lastSyncedAt,
-        requests24h: requests,
-        errorRate24h: requests === 0 ? null : Math.round((failed / requests) * 1_000) / 10,
-      }
-    }
+    yield* await summariesOf(framework, rows, traffic)
   }
+}
+
+/** @param traffic of the last 24 hours, by the integration's id */
+export async function summariesOf(
+  framework: Framework,
+  rows: readonly IntegrationRow[],
+  traffic: ReadonlyMap<number, Traffic>,
+): Promise<IntegrationSummary[]> {
+  const marks = await reauthMarks(
+    framework,
+    rows.map((row) => row.id),
+  )
+  const circuits = await circuitsOf(framework, rows)
+  return rows.map((row) => {
+    const circuit = circuits.get(row.id)
+    const { requests, failed } = traffic.get(row.id) ?? { requests: 0, failed: 0 }
+    return {
+      id: row.id,
+      name: row.name,
+      provider: row.provider,
+      registered: framework.providers.find(row.provider) !== null,
+      healthStatus: row.healthStatus,
+      isActive: row.isActive,
+      circuit: circuit?.override ?? circuit?.state ?? 'closed',
+      stale: row.syncStaleAlertedAt !== null,
+      reauthRequired: marks.has(row.id),
+      lastSyncedAt: row.lastSyncedAt,
+      requests24h: requests,
+      errorRate24h: percentOf(failed, requests),
+    }
+  })
+}
+
+/** To one decimal; null of nothing. */
+export function percentOf(part: number, whole: number): number | null {
+  return whole === 0 ? null : Math.round((part / whole) * 1_000) / 10
 }

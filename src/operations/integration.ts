@@ -128,7 +128,7 @@ export function integrationHandle(
     forgetAuthenticatedUser: () => forgetAuthenticatedUser(framework, row.id),
 
     emit: (event) => framework.listeners.deliver(event),
-    enable: () => enableIntegration(framework, row.id),
+    enable: () => enableIntegration(framework, handle),
     disable: () => disableIntegration(framework, row.id),
     refresh: () => getIntegration(framework, row.id),
     toJSON: () => identity,

@@ -12,6 +12,7 @@ import type { Credentials, Integration } from '../providers/integration.ts'
 import { hasScheduledSync } from '../providers/provider.ts'
 import { forgetAuthenticatedUser } from './authenticated-user.ts'
 import { checkCredentials, checkMetadata, keysOf, patchedCredentials } from './credentials.ts'
+import { recordEvents } from './durable-events.ts'
 import { integrationHandle } from './integration.ts'
 import type { Owner } from './integration-owner.ts'
 import { checkOwner } from './integration-owner.ts'
@@ -52,16 +53,20 @@ export async function createIntegration(framework: Framework, given: CreateInteg
   const metadata = checkMetadata(given.provider, provider, given.metadata === undefined ? {} : given.metadata)
   // Credentials are bound to the row's id, so the id comes first.
   const id = await nextIntegrationId(db, tables)
-  const row = await insertIntegration(db, tables, {
-    id,
-    provider: given.provider,
-    name: given.name,
-    credentials: encryption.encrypt(id, credentials),
-    metadata,
-    ownerType: owner?.type ?? null,
-    ownerId: owner?.id ?? null,
-    syncIntervalMinutes: given.syncIntervalMinutes ?? null,
-    isActive: given.isActive ?? true,
+  const row = await db.transaction(async (tx) => {
+    const stored = await insertIntegration(tx, tables, {
+      id,
+      provider: given.provider,
+      name: given.name,
+      credentials: encryption.encrypt(id, credentials),
+      metadata,
+      ownerType: owner?.type ?? null,
+      ownerId: owner?.id ?? null,
+      syncIntervalMinutes: given.syncIntervalMinutes ?? null,
+      isActive: given.isActive ?? true,
+    })
+    await recordEvents(framework, tx, id, [{ name: 'IntegrationCreated', payload: {} }])
+    return stored
   })
   const integration = integrationHandle(framework, row)
   await listeners.emit('IntegrationCreated', { integration })
@@ -90,7 +95,7 @@ export async function updateIntegrationRow(
     const owner = checkOwner(patch.owner)
     checkInterval(before.provider, provider !== null && hasScheduledSync(provider), patch.syncIntervalMinutes)
     const metadata = patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider, patch.metadata)
-    return updateIntegration(tx, tables, id, {
+    const after = await updateIntegration(tx, tables, id, {
       ...(patch.name === undefined ? {} : { name: patch.name }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(owner === undefined ? {} : { ownerType: owner?.type ?? null, ownerId: owner?.id ?? null }),
@@ -101,6 +106,11 @@ export async function updateIntegrationRow(
         : { credentials: patchedCredentials(framework, before, patch.credentials) }),
       updatedAt: framework.clock.now(),
     })
+    if (patch.credentials !== undefined)
+      await recordEvents(framework, tx, id, [
+        { name: 'CredentialsUpdated', payload: { keys: keysOf(patch.credentials) } },
+      ])
+    return after
   })
   if (row === null) throw new IntegrationNotFound(id)
   const integration = integrationHandle(framework, row)

@@ -8,6 +8,7 @@ import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
 import { forgetAuthenticatedUser } from './authenticated-user.ts'
+import { recordEvents } from './durable-events.ts'
 import { getIntegration } from './integration.ts'
 import { oauthProviderOf } from './oauth-provider.ts'
 import type { FailedStep } from './oauth-record.ts'
@@ -124,6 +125,11 @@ async function dropTokens(
       summary: keys.length > 0 ? 'Revoked.' : 'Revoked; the tokens of a newer authorization stay.',
       metadata: { stage: 'revoke', keys, force, provider_error: providerError },
     })
+    if (keys.length > 0)
+      await recordEvents(framework, tx, id, [
+        { name: 'CredentialsUpdated', payload: { keys } },
+        { name: 'OAuthRevoked', payload: {} },
+      ])
     return keys
   })
 }

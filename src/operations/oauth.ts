@@ -22,6 +22,7 @@ import type { Credentials } from '../providers/integration.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
 import { forgetAuthenticatedUser } from './authenticated-user.ts'
 import { keysOf, patchedCredentials } from './credentials.ts'
+import { recordEvents } from './durable-events.ts'
 import { getIntegration, integrationHandle } from './integration.ts'
 import { oauthProviderOf } from './oauth-provider.ts'
 import type { FailedStep } from './oauth-record.ts'
@@ -278,6 +279,10 @@ async function storeTokens(framework: Framework, id: number, given: unknown): Pr
       summary: 'Authorized.',
       metadata: { stage: 'exchange', keys },
     })
+    await recordEvents(framework, tx, id, [
+      { name: 'CredentialsUpdated', payload: { keys } },
+      { name: 'OAuthCompleted', payload: {} },
+    ])
   })
   return keys
 }

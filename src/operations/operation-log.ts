@@ -23,7 +23,7 @@ const MAX_ERROR_LENGTH = 1_000
  */
 const RESERVED: readonly string[] = [
   ...['sync', 'sync_item', 'backfill', 'cursor', 'remap', 'erase', 'operator', 'oauth', 'idempotency'],
-  ...['webhook', 'webhook_replay', 'webhook_reconcile'],
+  ...['webhook', 'webhook_replay', 'webhook_reconcile', 'event', 'notification'],
 ]
 
 /** The operation in whose `run()` this code runs. Of the same database: a process may serve two. */

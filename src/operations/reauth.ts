@@ -4,6 +4,7 @@
 import { integrationKey } from '../cache/integration-keys.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
+import { recordEvents } from './durable-events.ts'
 
 export interface ReauthMark {
   readonly reason: string
@@ -27,15 +28,28 @@ function reauthKey(integrationId: number): string {
  * @returns tells the listeners: to be called when no lock is held, since they take as long as they like
  */
 export async function markReauthRequired(
-  { cache, clock, listeners }: Framework,
+  framework: Framework,
   integration: Integration,
   reason: string,
 ): Promise<() => Promise<void>> {
+  const { clock, listeners } = framework
   const mark = { reason: reason.slice(0, MAX_REASON_LENGTH), since: clock.now().toISOString() }
-  const isFirst = await cache.add(reauthKey(integration.id), mark, null)
+  const isFirst = await addMark(framework, integration.id, mark)
   return async () => {
     if (isFirst) await listeners.emit('ReauthRequired', { integration, reason: mark.reason })
   }
+}
+
+/** With the row of those who are told of it later. @returns whether there was none */
+async function addMark(framework: Framework, integrationId: number, mark: StoredMark): Promise<boolean> {
+  const { cache, db, listeners } = framework
+  if (!listeners.isDurable('ReauthRequired')) return cache.add(reauthKey(integrationId), { ...mark }, null)
+  return db.transaction(async (tx) => {
+    const isFirst = await cache.within(tx).add(reauthKey(integrationId), { ...mark }, null)
+    const { reason } = mark
+    if (isFirst) await recordEvents(framework, tx, integrationId, [{ name: 'ReauthRequired', payload: { reason } }])
+    return isFirst
+  })
 }
 
 /** Null: its authorization is good, as far as is known. */

@@ -8,6 +8,7 @@ import type { Integration } from '../providers/integration.ts'
 import type { AnnouncementLease } from './announcement-lease.ts'
 import { leaseAnnouncement } from './announcement-lease.ts'
 import { getIntegration } from './integration.ts'
+import { announceChanges } from './request/events.ts'
 import { itemRecord } from './sync-items.ts'
 import type { RunIds } from './sync-run-ids.ts'
 
@@ -15,7 +16,7 @@ import type { RunIds } from './sync-run-ids.ts'
 const STUCK_PAGE = 500
 
 /**
- * Tells `SyncStalenessRecovered` if the run ended it, `SyncItemStuck` for each stuck item, then `SyncCompleted`, and notes
+ * Tells `SyncStalenessRecovered` and `IncidentClosed` if the run ended them, `SyncItemStuck` for each stuck item, then `SyncCompleted`, and notes
  * it in the run's log. At least once: a process may die between telling and noting. Two at the same moment tell it once,
  * however long the listeners take.
  *
@@ -41,6 +42,9 @@ async function tell(framework: Framework, lease: AnnouncementLease): Promise<voi
   const integration = await getIntegration(framework, lease.log.integrationId)
   const metadata = lease.log.metadata as RunMetadata
   if (metadata.staleness_recovered === true) await listeners.emit('SyncStalenessRecovered', { integration })
+  const closed = metadata.closed_incident
+  if (typeof closed === 'number')
+    await announceChanges(framework, integration, [{ at: 0, kind: 'incident_closed', incidentId: closed }])
   await tellStuckItems(framework, lease, integration, metadata)
   if (lease.isLost()) return
   const status = lease.log.status as RunStatus

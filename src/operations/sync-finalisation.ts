@@ -19,6 +19,7 @@ import { countItems, finishedCheckpoints, isCursorHeld, stuckItems, waitingItems
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { HasScheduledSync } from '../providers/provider.ts'
+import { endStaleness, recordRunEnd } from './sync-end-events.ts'
 import { planNext } from './sync-next-run.ts'
 import type { RunIds } from './sync-run-ids.ts'
 
@@ -106,6 +107,8 @@ async function finaliseOpen(
   const cursor = advanced === null ? cursorOf(row) : advanced.to
   const threshold = config.sync.stuck_item_after_runs
   const stuck = isOrdinary && !isClean ? await stuckItems(tx, tables, log, threshold) : []
+  const toldStuck = stuckToTell(stuck, log.id)
+  const stalenessRecovered = isOrdinary && isClean && row.syncStaleAlertedAt !== null
   await endRunLog(tx, tables, log.id, {
     status,
     durationMs: Math.max(0, framework.clock.now().getTime() - log.createdAt.getTime()),
@@ -115,11 +118,15 @@ async function finaliseOpen(
       failure_count: counts.failed,
       skipped_count: counts.skipped,
       ...(isOrdinary ? { cursor_after: cursor } : {}),
-      ...(stuck.length === 0 ? {} : stuckMetadata(stuck, log.id)),
-      ...(isOrdinary && isClean && row.syncStaleAlertedAt !== null ? { staleness_recovered: true } : {}),
+      ...(stuck.length === 0 ? {} : stuckMetadata(toldStuck, stuck.length)),
+      ...(stalenessRecovered ? { staleness_recovered: true } : {}),
     },
   })
-  if (isOrdinary) await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
+  if (isOrdinary) {
+    await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
+    if (stalenessRecovered) await endStaleness(framework, tx, row, log.id)
+    await recordRunEnd(framework, tx, row.id, { status, counts, cursor, stuck: toldStuck })
+  }
   const result = finalised(status, log, counts)
   return { result, cursor, isFinalisedNow: true, cursorMoved: advanced !== null }
 }
@@ -128,16 +135,20 @@ async function finaliseOpen(
  * Beyond the limit those are left out that have been told of the most often. Of those that became stuck together another part
  * is told in each run: the order among them is by a digest that differs from run to run.
  */
-function stuckMetadata(stuck: readonly StuckItem[], syncLogId: number): Record<string, Json> {
+function stuckToTell(stuck: readonly StuckItem[], syncLogId: number): StuckItem[] {
   const turn = new Map(stuck.map(({ itemId }) => [itemId, sha256Hex(`${syncLogId}:${itemId}`)]))
   const turnOf = ({ itemId }: StuckItem): string => turn.get(itemId) ?? ''
-  const told = [...stuck]
+  return [...stuck]
     .sort((a, b) => a.runs - b.runs || (turnOf(a) < turnOf(b) ? -1 : 1))
     .slice(0, MAX_STUCK)
     .sort((a, b) => a.itemId - b.itemId)
+}
+
+/** @param found told ones and others */
+function stuckMetadata(told: readonly StuckItem[], found: number): Record<string, Json> {
   return {
     stuck: told.map(({ itemId, runs }) => ({ item_id: itemId, runs })),
-    ...(stuck.length > told.length ? { stuck_untold: stuck.length - told.length } : {}),
+    ...(found > told.length ? { stuck_untold: found - told.length } : {}),
   }
 }
 

@@ -1,44 +1,116 @@
 /** Which integrations have not ended a run clean for too long. Rule: docs/behaviour/sync-cursor.md, "Stale". */
 import type { DispatchResult } from '../core/sync-jobs.ts'
+import type { IncidentEvent } from '../db/queries/incidents.ts'
+import { openStaleIncidents, recordIncidentEvents } from '../db/queries/incidents.ts'
 import { integrationsById } from '../db/queries/integrations.ts'
+import type { LateSync, StaleEdge, StalenessRule } from '../db/queries/sync-staleness.ts'
 import { clearRecovered, markStale } from '../db/queries/sync-staleness.ts'
 import type { Framework } from '../framework.ts'
 import { defaultIntervals } from './due-rule.ts'
+import { recordOwnedEvents } from './durable-events.ts'
+import { closeIncidents } from './incident-closing.ts'
 import { integrationHandle } from './integration.ts'
+import { callTarget } from './request/call-target.ts'
+import { announceChanges } from './request/events.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000
 
+/** What one kind of edge has changed: who crossed it, and what that did to their incidents. */
+interface Crossed<Edge extends StaleEdge> {
+  readonly edges: readonly Edge[]
+  readonly incidents: ReadonlyMap<number, readonly IncidentEvent[]>
+}
+
 /**
- * Sets and clears the markers; each edge is told once, after its commit. A process that dies in between leaves the marker
- * set and the rest untold.
+ * Sets and clears the markers, opens and closes the incidents and writes down what is told later: one transaction for each kind
+ * of edge. The listeners are told once, after the commit; a process that dies in between leaves the rest of them untold.
  */
 export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<DispatchResult, 'stale' | 'recovered'>> {
-  const { db, tables, listeners, config } = framework
   const providers = [...defaultIntervals(framework)].map(([provider, minutes]) => ({ provider, minutes }))
   if (providers.length === 0) return { stale: [], recovered: [] }
   const rule = {
     providers,
-    staleAfterIntervals: config.sync.stale_after_intervals,
+    staleAfterIntervals: framework.config.sync.stale_after_intervals,
     limit: MAX_EDGES,
   }
-  const late = await markStale(db, tables, rule)
-  const recovered = await clearRecovered(db, tables, rule)
-  const rows = await integrationsById(db, tables, [...late.map(({ id }) => id), ...recovered])
+  const late = await becomeStale(framework, rule)
+  const recovered = await recover(framework, rule)
+  return { stale: await announceLate(framework, late), recovered: await announceRecovered(framework, recovered) }
+}
+
+function becomeStale(framework: Framework, rule: StalenessRule): Promise<Crossed<LateSync>> {
+  const { db, tables, config } = framework
+  return db.transaction(async (tx) => {
+    const edges = await markStale(tx, tables, rule)
+    await recordOwnedEvents(
+      framework,
+      tx,
+      edges.map(({ id, secondsSinceSync, intervalMinutes }) => ({
+        integrationId: id,
+        name: 'SyncBecameStale',
+        payload: { secondsSinceSync, intervalMinutes },
+      })),
+    )
+    if (edges.length === 0 || !config.observability.incidents_enabled) return { edges, incidents: new Map() }
+    const openings = edges.map((edge) => ({ target: callTarget(framework, edge), lastErrorAt: edge.lastErrorAt }))
+    const incidents = await openStaleIncidents(tx, tables, openings)
+    const names = openings[0]?.target.eventNames ?? null
+    if (names !== null) await recordIncidentEvents(tx, tables, names, incidents)
+    return { edges, incidents }
+  })
+}
+
+function recover(framework: Framework, rule: StalenessRule): Promise<Crossed<StaleEdge>> {
+  const { db, tables } = framework
+  return db.transaction(async (tx) => {
+    const edges = await clearRecovered(tx, tables, rule)
+    await recordOwnedEvents(
+      framework,
+      tx,
+      edges.map(({ id }) => ({ integrationId: id, name: 'SyncStalenessRecovered', payload: {} })),
+    )
+    return { edges, incidents: await closeIncidents(framework, tx, edges) }
+  })
+}
+
+async function announceLate(
+  framework: Framework,
+  { edges, incidents }: Crossed<LateSync>,
+): Promise<DispatchResult['stale']> {
+  const { db, tables, listeners, logger } = framework
+  const rows = await integrationsById(
+    db,
+    tables,
+    edges.map(({ id }) => id),
+  )
   const stale: DispatchResult['stale'][number][] = []
-  for (const { id, secondsSinceSync, intervalMinutes } of late) {
+  for (const { id, secondsSinceSync, intervalMinutes } of edges) {
     const row = rows.get(id)
     // Deleted since: there is nobody to tell about.
     if (row === undefined) continue
     stale.push({ integrationId: id, lastSyncedAt: row.lastSyncedAt?.toISOString() ?? null })
-    framework.logger.warn({ event: 'sync.stale', integration: id, seconds: secondsSinceSync }, 'sync became stale')
+    logger.warn({ event: 'sync.stale', integration: id, seconds: secondsSinceSync }, 'sync became stale')
     const integration = integrationHandle(framework, row)
     await listeners.emit('SyncBecameStale', { integration, secondsSinceSync, intervalMinutes })
+    await announceChanges(framework, integration, incidents.get(id) ?? [])
   }
-  for (const id of recovered) {
+  return stale
+}
+
+async function announceRecovered(
+  framework: Framework,
+  { edges, incidents }: Crossed<StaleEdge>,
+): Promise<DispatchResult['recovered']> {
+  const { db, tables, listeners } = framework
+  const ids = edges.map(({ id }) => id)
+  const rows = await integrationsById(db, tables, ids)
+  for (const id of ids) {
     const row = rows.get(id)
-    if (row !== undefined)
-      await listeners.emit('SyncStalenessRecovered', { integration: integrationHandle(framework, row) })
+    if (row === undefined) continue
+    const integration = integrationHandle(framework, row)
+    await listeners.emit('SyncStalenessRecovered', { integration })
+    await announceChanges(framework, integration, incidents.get(id) ?? [])
   }
-  return { stale, recovered }
+  return ids
 }

@@ -5,7 +5,8 @@ import { isSamePair, tokensOf } from '../core/oauth-token.ts'
 import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials } from '../providers/integration.ts'
-import { patchedCredentials } from './credentials.ts'
+import { keysOf, patchedCredentials } from './credentials.ts'
+import { recordEvents } from './durable-events.ts'
 import { patiently } from './patiently.ts'
 
 /** Nobody else has the new refresh token, and the old one may be spent: that Postgres is away for a moment must not cost it. */
@@ -43,6 +44,9 @@ export async function saveTokens(
       const credentials = encryption.decrypt(row.id, text)
       refuseLost(row.provider, patch, credentials)
       await updateIntegration(tx, tables, integrationId, { credentials: text })
+      await recordEvents(framework, tx, integrationId, [
+        { name: 'CredentialsUpdated', payload: { keys: keysOf(patch) } },
+      ])
       return { isOurs: true, credentials }
     })
   const saved = await patiently('the saving of refreshed tokens', () => save().catch(final), {

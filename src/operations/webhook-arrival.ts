@@ -316,12 +316,16 @@ const DESKS = new WeakMap<Framework, Desk>()
 function deskOf(framework: Framework): Desk {
   const existing = DESKS.get(framework)
   if (existing !== undefined) return existing
-  const { db, tables, config, logger, clock } = framework
+  const { db, tables, config, listeners, logger, clock } = framework
   const desk: Desk = {
     owners: new KnownOwners(framework),
     rows: new JoiningQueue(
       (deliveries) =>
-        despiteDeadlocks(() => storeOwnedDeliveries(db, tables, deliveries, config.webhook.replay_window)),
+        despiteDeadlocks(() =>
+          storeOwnedDeliveries(db, tables, deliveries, config.webhook.replay_window, {
+            recordsEvents: listeners.isDurable('WebhookReceived'),
+          }),
+        ),
       { atOnce: STATEMENTS_AT_ONCE, gathers: true },
     ),
     warnings: new RepeatedWarnings(logger, clock),

@@ -184,8 +184,9 @@ class Reconciliation {
     const { db, tables, workflows, listeners } = this.#framework
     const { id, provider } = this.integration
     // Without a version: the provider's own API vouches for it, whatever the row holds by now.
+    const recordsEvents = listeners.isDurable('WebhookReceived')
     const stored = await despiteDeadlocks(() =>
-      storeDeliveries(db, tables, { integrationId: id, version: null }, missing),
+      storeDeliveries(db, tables, { integrationId: id, version: null }, missing, { recordsEvents }),
     )
     if (stored === 'changed') throw new IntegrationNotFound(id)
     const queued = stored.flatMap((outcome, index) =>

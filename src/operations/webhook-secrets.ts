@@ -8,10 +8,13 @@ import type { Credentials } from '../providers/integration.ts'
 import { handlesWebhooks, requireContract } from '../providers/provider.ts'
 import { activeWebhookSecrets, furtherWebhookSecrets, MAX_WEBHOOK_SECRETS } from '../providers/webhook-request.ts'
 import { checkCredentials } from './credentials.ts'
+import { recordEvents } from './durable-events.ts'
 import { integrationHandle } from './integration.ts'
 
 /** Of a secret that we make, in bytes: as many as SHA-256 gives, within the 24 to 64 of Standard Webhooks. */
 const SECRET_BYTES = 32
+
+const CHANGED_KEYS = ['webhook_secret', 'webhook_secrets'] as const
 
 export interface RotateWebhookSecret {
   /** Default: 32 random bytes as Standard Webhooks writes them, `whsec_` and base64. */
@@ -51,6 +54,7 @@ export async function rotateWebhookSecret(
     if (secret === old) throw new InvalidArgumentException('secret', 'it is the present one already')
     const rotated = rotatedCredentials(framework, before, { credentials, secret, old, overlapEnd, now })
     const row = await updateIntegration(tx, tables, id, { credentials: encryption.encrypt(id, rotated) })
+    await recordEvents(framework, tx, id, [{ name: 'CredentialsUpdated', payload: { keys: CHANGED_KEYS } }])
     return { row: row as IntegrationRow, old }
   })
 
@@ -61,7 +65,7 @@ export async function rotateWebhookSecret(
   )
   await listeners.emit('CredentialsUpdated', {
     integration: integrationHandle(framework, row),
-    keys: ['webhook_secret', 'webhook_secrets'],
+    keys: CHANGED_KEYS,
   })
   return { secret, oldValidUntil }
 }

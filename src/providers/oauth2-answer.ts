@@ -3,15 +3,10 @@
  * Rule: docs/writing-a-provider.md, "OAuth 2.0".
  */
 import type { TokenEndpointResponse } from 'oauth4webapi'
-import {
-  OperationProcessingError,
-  ResponseBodyError,
-  UnsupportedOperationError,
-  WWWAuthenticateChallengeError,
-} from 'oauth4webapi'
 import { HttpError, SchemaDrift } from '../core/errors.ts'
 import { REDACTED, redactBody, secretsOf } from '../core/redaction.ts'
 import type { Credentials } from './integration.ts'
+import { oauth2Library } from './oauth2-library.ts'
 
 /** A token that outlives this is one without an end. The years of ISO 8601 have four digits. */
 const LONGEST_LIFE_SECONDS = 100 * 365 * 86_400
@@ -60,11 +55,12 @@ export async function readable<T>(endpoint: string, process: () => Promise<T>): 
   try {
     return await process()
   } catch (error) {
+    const library = await oauth2Library()
     const isOfClient =
-      error instanceof OperationProcessingError ||
-      error instanceof UnsupportedOperationError ||
-      error instanceof ResponseBodyError ||
-      error instanceof WWWAuthenticateChallengeError
+      error instanceof library.OperationProcessingError ||
+      error instanceof library.UnsupportedOperationError ||
+      error instanceof library.ResponseBodyError ||
+      error instanceof library.WWWAuthenticateChallengeError
     if (!isOfClient) throw error
     throw new SchemaDrift(endpoint, [{ path: '(root)', message: error.message }])
   }

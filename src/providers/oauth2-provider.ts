@@ -2,25 +2,13 @@
  * The OAuth 2.0 client of a provider, ready-made. Rule: docs/writing-a-provider.md, "OAuth 2.0".
  */
 import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
-import {
-  authorizationCodeGrantRequest,
-  ClientSecretBasic,
-  ClientSecretPost,
-  None,
-  nopkce,
-  processAuthorizationCodeResponse,
-  processRefreshTokenResponse,
-  processRevocationResponse,
-  refreshTokenGrantRequest,
-  revocationRequest,
-  skipStateCheck,
-  validateAuthResponse,
-} from 'oauth4webapi'
 import type { HttpError } from '../core/errors.ts'
 import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../core/errors.ts'
 import { tokensOf } from '../core/oauth-token.ts'
 import type { Credentials, Integration, RequestContext } from './integration.ts'
 import { correctedAnswer, credentialsOf, outlineOf, readable, refuseFailure } from './oauth2-answer.ts'
+import type { OAuth2Library } from './oauth2-library.ts'
+import { oauth2Library } from './oauth2-library.ts'
 import type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './oauth2-server.ts'
 import { checkedUrl, clientOptions, DiscoveredServers } from './oauth2-server.ts'
 import type { HasOAuth2 } from './provider.ts'
@@ -42,6 +30,7 @@ const DEFAULT_REFRESH_THRESHOLD_SECONDS = 300
 
 /** One request to the authorization server, as both grants and the revocation make it. */
 interface Asking {
+  readonly library: OAuth2Library
   readonly server: AuthorizationServer
   readonly client: Client
   readonly authentication: ClientAuth
@@ -128,16 +117,16 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     pkce?: { readonly codeVerifier: string },
   ): Promise<Credentials> {
     const asking = await this.#asking(integration, 'token_endpoint', [code, pkce?.codeVerifier])
-    const { server, client, authentication, url } = asking
+    const { library, server, client, authentication, url } = asking
     // State and issuer have been compared by the callback.
-    const callback = validateAuthResponse(server, client, new URLSearchParams({ code }), skipStateCheck)
-    const verifier = pkce?.codeVerifier ?? nopkce
+    const callback = library.validateAuthResponse(server, client, new URLSearchParams({ code }), library.skipStateCheck)
+    const verifier = pkce?.codeVerifier ?? library.nopkce
     return this.#tokens(integration, asking, 'authorization_code', {
       send: (context) =>
-        authorizationCodeGrantRequest(server, client, authentication, callback, redirectUri, verifier, {
-          ...clientOptions(context, url),
+        library.authorizationCodeGrantRequest(server, client, authentication, callback, redirectUri, verifier, {
+          ...clientOptions(library, context, url),
         }),
-      process: (answer) => processAuthorizationCodeResponse(server, client, answer),
+      process: (answer) => library.processAuthorizationCodeResponse(server, client, answer),
     })
   }
 
@@ -151,12 +140,14 @@ export abstract class OAuth2Provider implements HasOAuth2 {
       throw new InvalidArgumentException('refresh_token', 'one is needed for a refresh, and the server gave none')
     }
     const asking = await this.#asking(integration, 'token_endpoint', [refreshToken])
-    const { server, client, authentication, url } = asking
+    const { library, server, client, authentication, url } = asking
     try {
       return await this.#tokens(integration, asking, 'refresh_token', {
         send: (context) =>
-          refreshTokenGrantRequest(server, client, authentication, refreshToken, { ...clientOptions(context, url) }),
-        process: (answer) => processRefreshTokenResponse(server, client, answer),
+          library.refreshTokenGrantRequest(server, client, authentication, refreshToken, {
+            ...clientOptions(library, context, url),
+          }),
+        process: (answer) => library.processRefreshTokenResponse(server, client, answer),
       })
     } catch (error) {
       const refusal = isIntegrationsError(error, 'http_error') ? errorCodeOf((error as HttpError).body) : null
@@ -175,10 +166,10 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     const token = kept[hint]
     if (token === null) return
     const asking = await this.#asking(integration, 'revocation_endpoint', [token])
-    const { server, client, authentication, url, secrets } = asking
+    const { library, server, client, authentication, url, secrets } = asking
     const send = (context: RequestContext): Promise<Response> =>
-      revocationRequest(server, client, authentication, token, {
-        ...clientOptions(context, url),
+      library.revocationRequest(server, client, authentication, token, {
+        ...clientOptions(library, context, url),
         additionalParameters: { token_type_hint: hint },
       })
     await integration.request(
@@ -188,7 +179,7 @@ export abstract class OAuth2Provider implements HasOAuth2 {
         const answer = await send(context)
         context.report({ statusCode: answer.status })
         await refuseFailure(answer, secrets)
-        await readable(url.pathname, () => processRevocationResponse(answer))
+        await readable(url.pathname, () => library.processRevocationResponse(answer))
         await answer.body?.cancel()
         return null
       },
@@ -237,10 +228,12 @@ export abstract class OAuth2Provider implements HasOAuth2 {
   ): Promise<Asking> {
     const { id, secret } = await this.#client(integration)
     const server = await this.#server(integration)
+    const library = await oauth2Library()
     return {
+      library,
       server,
       client: { client_id: id },
-      authentication: authenticationBy(this.clientAuthentication, secret),
+      authentication: authenticationBy(library, this.clientAuthentication, secret),
       url: endpointOf(server, endpoint),
       secrets: [...secrets, secret],
     }
@@ -259,7 +252,11 @@ export abstract class OAuth2Provider implements HasOAuth2 {
   }
 }
 
-function authenticationBy(method: OAuth2ClientAuthentication, secret: string | undefined): ClientAuth {
+function authenticationBy(
+  { ClientSecretBasic, ClientSecretPost, None }: OAuth2Library,
+  method: OAuth2ClientAuthentication,
+  secret: string | undefined,
+): ClientAuth {
   if (method === 'none') return None()
   if (typeof secret !== 'string' || secret === '')
     throw new InvalidArgumentException('client secret', `${method} needs one of at least one character, none was given`)

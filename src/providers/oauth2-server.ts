@@ -2,11 +2,12 @@
  * Which authorization server a provider speaks to, and what it says of itself (RFC 8414; OpenID Connect Discovery 1.0).
  * Rule: docs/writing-a-provider.md, "OAuth 2.0".
  */
-import type { AuthorizationServer, HttpRequestOptions } from 'oauth4webapi'
-import { allowInsecureRequests, customFetch, discoveryRequest, processDiscoveryResponse } from 'oauth4webapi'
+import type { AuthorizationServer, allowInsecureRequests, HttpRequestOptions } from 'oauth4webapi'
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Integration, RequestContext } from './integration.ts'
 import { readable, refuseFailure } from './oauth2-answer.ts'
+import type { OAuth2Library } from './oauth2-library.ts'
+import { oauth2Library } from './oauth2-library.ts'
 
 /** Where an authorization server is asked. Given with an `authorization` and a `token`, nothing else is looked up. */
 export interface OAuth2Endpoints {
@@ -76,7 +77,12 @@ export class DiscoveredServers {
   }
 }
 
-function discover(integration: Integration, issuer: URL, algorithm: OAuth2Discovery): Promise<AuthorizationServer> {
+async function discover(
+  integration: Integration,
+  issuer: URL,
+  algorithm: OAuth2Discovery,
+): Promise<AuthorizationServer> {
+  const library = await oauth2Library()
   const path = issuer.pathname.replace(/\/$/, '')
   const endpoint =
     algorithm === 'oidc' ? `${path}/.well-known/openid-configuration` : `/.well-known/oauth-authorization-server${path}`
@@ -84,10 +90,10 @@ function discover(integration: Integration, issuer: URL, algorithm: OAuth2Discov
     endpoint,
     'GET',
     async (context) => {
-      const answer = await discoveryRequest(issuer, { ...clientOptions(context, issuer), algorithm })
+      const answer = await library.discoveryRequest(issuer, { ...clientOptions(library, context, issuer), algorithm })
       context.report({ statusCode: answer.status })
       await refuseFailure(answer, [])
-      return readable(endpoint, () => processDiscoveryResponse(issuer, answer))
+      return readable(endpoint, () => library.processDiscoveryResponse(issuer, answer))
     },
     DISCOVERY,
   )
@@ -95,11 +101,12 @@ function discover(integration: Integration, issuer: URL, algorithm: OAuth2Discov
 
 /** How every request of the client is made: by the call's own `fetch`, and never insecurely but on this very machine. */
 export function clientOptions<Method, Body>(
+  library: OAuth2Library,
   context: RequestContext,
   url: URL,
 ): HttpRequestOptions<Method, Body> & { [allowInsecureRequests]: boolean } {
   return {
-    [customFetch]: (target, { method, headers, body, redirect, signal }) =>
+    [library.customFetch]: (target, { method, headers, body, redirect, signal }) =>
       context.fetch(target, {
         method: String(method),
         headers,
@@ -107,7 +114,7 @@ export function clientOptions<Method, Body>(
         ...(body === undefined || body === null ? {} : { body: body as NonNullable<RequestInit['body']> }),
         ...(signal === undefined ? {} : { signal }),
       }),
-    [allowInsecureRequests]: url.protocol === 'http:' && isLoopback(url.hostname),
+    [library.allowInsecureRequests]: url.protocol === 'http:' && isLoopback(url.hostname),
   }
 }
 

@@ -4,6 +4,7 @@
  * Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { InvalidArgumentException } from '../core/errors.ts'
 import type { SignedTimeOptions } from './signed-parts.ts'
 import { isTimely, soleHeader } from './signed-parts.ts'
 import type { WebhookRequest } from './webhook-request.ts'
@@ -45,6 +46,37 @@ export function verifyStandardWebhook(
     for (const digest of given) if (timingSafeEqual(digest, expected)) verified = true
   }
   return verified
+}
+
+/**
+ * The headers of a webhook that is sent: its id, when it is sent, and the signature of both and the body.
+ *
+ * @param id without dots and spaces; the same for every try of one event
+ * @param secret as {@link verifyStandardWebhook} takes them
+ * @throws InvalidArgumentException, which holds no secret
+ */
+export function signStandardWebhook(
+  { id, sentAt, body }: { readonly id: string; readonly sentAt: Date; readonly body: string },
+  secret: string,
+): Record<'webhook-id' | 'webhook-timestamp' | 'webhook-signature', string> {
+  if (!ID.test(id))
+    throw new InvalidArgumentException(
+      'id',
+      `1 to 255 characters without "." and spaces are allowed, "${id}" was given`,
+    )
+  const [key] = keyOf(secret)
+  if (key === undefined)
+    throw new InvalidArgumentException(
+      'secret',
+      `the base64 of ${MIN_KEY_BYTES} to ${MAX_KEY_BYTES} bytes, "whsec_" before it or not, is allowed; it is not shown here`,
+    )
+  const timestamp = String(Math.floor(sentAt.getTime() / 1_000))
+  const digest = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': timestamp,
+    'webhook-signature': SIGNATURE_PREFIX + digest,
+  }
 }
 
 /** None for another version's signature, and for one that is no digest. */

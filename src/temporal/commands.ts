@@ -3,18 +3,36 @@
  * have others; an API key or TLS settings come from its own environment (TEMPORAL_API_KEY, TEMPORAL_TLS…).
  */
 import type { Config } from '../config/schema.ts'
+import type { FollowIncidentInput } from '../core/incident.ts'
 import { shellWord } from '../core/shell-word.ts'
 import type { TemporalCommands } from '../framework.ts'
-import type { InboxInput } from '../workflows/messages.ts'
-import { arrived, inboxState, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/messages.ts'
+import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
+import type { InboxInput, OutboxInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'
 
 const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/
+
+interface SignalWithStart {
+  readonly id: string
+  readonly type: string
+  readonly queue: string
+  readonly input: object
+  readonly signal: string
+}
 
 export function temporalCommands(config: Config, { address, namespace }: TemporalAddress): TemporalCommands {
   const prefix = config.cache_prefix
   const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`
   const schedule = (id: string): string => `--schedule-id ${shellWord(id)}`
+  const signalWithStart = ({ id, type, queue, input, signal }: SignalWithStart): string =>
+    [
+      `temporal workflow signal-with-start ${at}`,
+      `--workflow-id ${shellWord(id)}`,
+      `--type ${type} --task-queue ${shellWord(taskQueue(prefix, queue))}`,
+      `--input ${shellWord(JSON.stringify(input))} --signal-name ${signal}`,
+    ].join(' ')
+  const askState = (id: string): string =>
+    `temporal workflow query ${at} --workflow-id ${shellWord(id)} --type ${QUERY.state}`
   return {
     reach(error) {
       const code = (error as { cause?: { code?: unknown } }).cause?.code
@@ -24,17 +42,33 @@ export function temporalCommands(config: Config, { address, namespace }: Tempora
         ? `temporal server start-dev --port ${port} --namespace ${shellWord(namespace)} --db-filename temporal.db`
         : `temporal operator cluster health --address ${shellWord(address)}`
     },
-    wakeInbox(integrationId) {
-      const input: InboxInput = { integrationId }
-      return [
-        `temporal workflow signal-with-start ${at}`,
-        `--workflow-id ${shellWord(workflowId.webhookInbox(prefix, integrationId))}`,
-        `--type ${WORKFLOW.webhookInbox} --task-queue ${shellWord(taskQueue(prefix, config.webhook.queue))}`,
-        `--input ${shellWord(JSON.stringify(input))} --signal-name ${arrived.name}`,
-      ].join(' ')
-    },
-    askInbox: (integrationId) =>
-      `temporal workflow query ${at} --workflow-id ${shellWord(workflowId.webhookInbox(prefix, integrationId))} --type ${inboxState.name}`,
+    wakeInbox: (integrationId) =>
+      signalWithStart({
+        id: workflowId.webhookInbox(prefix, integrationId),
+        type: WORKFLOW.webhookInbox,
+        queue: config.webhook.queue,
+        input: { integrationId } satisfies InboxInput,
+        signal: SIGNAL.arrived,
+      }),
+    askInbox: (integrationId) => askState(workflowId.webhookInbox(prefix, integrationId)),
+    wakeOutbox: () =>
+      signalWithStart({
+        id: workflowId.eventOutbox(prefix),
+        type: WORKFLOW.eventOutbox,
+        queue: config.sync.queue,
+        input: {} satisfies OutboxInput,
+        signal: SIGNAL.arrived,
+      }),
+    askOutbox: () => askState(workflowId.eventOutbox(prefix)),
+    followIncident: (integrationId) =>
+      signalWithStart({
+        id: workflowId.incident(prefix, integrationId),
+        type: WORKFLOW.incident,
+        queue: config.sync.queue,
+        input: { integrationId } satisfies FollowIncidentInput,
+        signal: SIGNAL.escalate,
+      }),
+    askIncident: (integrationId) => askState(workflowId.incident(prefix, integrationId)),
     resume: (id) =>
       `temporal schedule toggle ${at} ${schedule(id)} --unpause --reason 'resumed after integrations doctor'`,
     dispatchNow: () => `temporal schedule trigger ${at} ${schedule(scheduleId(prefix, 'dispatch-syncs'))}`,

@@ -4,7 +4,7 @@ import type { Config } from '../config/schema.ts'
 import { BackendUnreachable, isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import type { ScheduleState, TemporalInspection } from '../framework.ts'
-import { scheduleId, workflowId } from '../workflows/messages.ts'
+import { scheduleId, workflowId } from '../workflows/ids.ts'
 import { temporalCommands } from './commands.ts'
 import type { TemporalAddress } from './connection.ts'
 import { checkTemporal } from './connection.ts'
@@ -85,6 +85,16 @@ export function temporalInspection(
     return states
   }
 
+  async function isRunning(id: string): Promise<boolean> {
+    try {
+      const { status } = await ask((asked) => asked.workflow.getHandle(id).describe())
+      return status.name === 'RUNNING'
+    } catch (error) {
+      if ((error as Error).cause instanceof sdk().WorkflowNotFoundError) return false
+      throw error
+    }
+  }
+
   return {
     ...where,
     commands: temporalCommands(config, where),
@@ -115,16 +125,9 @@ export function temporalInspection(
       }
       return queues
     },
-    async isInboxRunning(integrationId) {
-      try {
-        const handle = (asked: Client) => asked.workflow.getHandle(workflowId.webhookInbox(prefix, integrationId))
-        const { status } = await ask((asked) => handle(asked).describe())
-        return status.name === 'RUNNING'
-      } catch (error) {
-        if ((error as Error).cause instanceof sdk().WorkflowNotFoundError) return false
-        throw error
-      }
-    },
+    isInboxRunning: (integrationId) => isRunning(workflowId.webhookInbox(prefix, integrationId)),
+    isOutboxRunning: () => isRunning(workflowId.eventOutbox(prefix)),
+    isIncidentFollowed: (integrationId) => isRunning(workflowId.incident(prefix, integrationId)),
   }
 }
 

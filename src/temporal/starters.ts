@@ -1,10 +1,13 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
 import type { Client, Workflow, WorkflowHandle, WorkflowResultType, WorkflowStartOptions } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
+import type { EvaluateFailuresResult } from '../core/anomaly-jobs.ts'
 import { BackendUnreachable } from '../core/errors.ts'
+import type { FollowIncidentInput } from '../core/incident.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
-import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
+import type { PruneResult } from '../core/pruning.ts'
+import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../core/sync-jobs.ts'
 import type { RefreshTokensResult } from '../core/token-jobs.ts'
 import type {
   ProcessWebhookInput,
@@ -14,17 +17,8 @@ import type {
   RecoverWebhooksResult,
 } from '../core/webhook-jobs.ts'
 import type { WorkflowStarters } from '../framework.ts'
-import type { InboxInput, SyncInput } from '../workflows/messages.ts'
-import {
-  arrived,
-  itemsChanged,
-  pause,
-  resume,
-  syncProgress,
-  taskQueue,
-  WORKFLOW,
-  workflowId,
-} from '../workflows/messages.ts'
+import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
+import type { InboxInput, OutboxInput, SyncInput } from '../workflows/messages.ts'
 import { closeClient } from './connection.ts'
 import { sdk } from './sdk.ts'
 import { WakeUps } from './wake-ups.ts'
@@ -59,7 +53,7 @@ export function temporalStarters(
             workflowId: workflowId.webhookInbox(prefix, integrationId),
             taskQueue: webhookQueue,
             args: [{ integrationId } satisfies InboxInput],
-            signal: arrived,
+            signal: SIGNAL.arrived,
             signalArgs: [],
           }),
         ),
@@ -76,6 +70,55 @@ export function temporalStarters(
         'an inbox could not be woken; the rows are stored, it is tried again',
       ),
   })
+
+  const outbox = new WakeUps({
+    send: (_, signal) =>
+      signalled(signal, WORKFLOW.eventOutbox, workflowId.eventOutbox(prefix), SIGNAL.arrived, {} satisfies OutboxInput),
+    onFailure: (_, error, waitMs) =>
+      logger.warn(
+        { event: 'outbox.wake_failed', retry_in_ms: waitMs, error: errorLine(error, 300) },
+        'the outbox could not be woken; the rows are stored, it is tried again',
+      ),
+  })
+  const follower = (signalName: string): WakeUps =>
+    new WakeUps({
+      send: (integrationId, signal) =>
+        signalled(signal, WORKFLOW.incident, workflowId.incident(prefix, integrationId), signalName, {
+          integrationId,
+        } satisfies FollowIncidentInput),
+      onFailure: (integrationId, error, waitMs) =>
+        logger.warn(
+          {
+            event: 'incident.wake_failed',
+            integration: integrationId,
+            retry_in_ms: waitMs,
+            error: errorLine(error, 300),
+          },
+          'the workflow of an incident could not be told; the row is stored, it is tried again',
+        ),
+    })
+  const followers = { escalate: follower(SIGNAL.escalate), recovered: follower(SIGNAL.recovered) }
+  /** Signals the workflow of this id, and starts it where none lives. */
+  const signalled = async (
+    signal: AbortSignal,
+    workflow: string,
+    id: string,
+    signalName: string,
+    input: unknown,
+  ): Promise<void> => {
+    const asked = client()
+    await asked.withAbortSignal(signal, () =>
+      inTime(asked, () =>
+        asked.workflow.signalWithStart(workflow, {
+          workflowId: id,
+          taskQueue: syncQueue,
+          args: [input],
+          signal: signalName,
+          signalArgs: [],
+        }),
+      ),
+    )
+  }
 
   const startWebhookJob = (input: ProcessWebhookInput) =>
     startOnce<(input: ProcessWebhookInput) => Promise<ProcessWebhookResult>>(client(), WORKFLOW.processWebhook, {
@@ -153,6 +196,15 @@ export function temporalStarters(
         input,
       ),
 
+    wakeOutbox: () => outbox.wake(0),
+
+    followIncident: (integrationId, change) => followers[change].wake(integrationId),
+
+    runEvaluateFailures: () =>
+      joined<EvaluateFailuresResult>(WORKFLOW.evaluateFailures, workflowId.evaluateFailures(prefix), syncQueue),
+
+    runPrune: () => joined<PruneResult>(WORKFLOW.prune, workflowId.prune(prefix), syncQueue),
+
     async pauseSync(integrationId, provider) {
       const asked = client()
       const input: SyncInput = { integrationId }
@@ -161,7 +213,7 @@ export function temporalStarters(
           workflowId: workflowId.syncIntegration(prefix, integrationId),
           taskQueue: syncQueueOf(provider),
           args: [input],
-          signal: pause,
+          signal: SIGNAL.pause,
           signalArgs: [],
         }),
       )
@@ -169,18 +221,20 @@ export function temporalStarters(
 
     async resumeSync(integrationId) {
       return (
-        (await unlessGone(answered(client(), () => syncHandle(integrationId).signal(resume)).then(() => true))) ?? false
+        (await unlessGone(
+          answered(client(), () => syncHandle(integrationId).signal(SIGNAL.resume)).then(() => true),
+        )) ?? false
       )
     },
 
     async syncProgress(integrationId) {
       const handle = syncHandle(integrationId)
       if (!(await isRunning(client(), handle))) return null
-      return unlessGone(answered(client(), () => handle.query(syncProgress)))
+      return unlessGone(answered(client(), () => handle.query<SyncProgress>(QUERY.progress)))
     },
 
     async nudgeSync(integrationId) {
-      await unlessGone(answered(client(), () => syncHandle(integrationId).signal(itemsChanged)))
+      await unlessGone(answered(client(), () => syncHandle(integrationId).signal(SIGNAL.itemsChanged)))
     },
 
     async startProcessSyncItem(input, provider) {
@@ -219,7 +273,9 @@ export function temporalStarters(
 
     async close() {
       // A command that ends right after its wake-up was asked for must not take it along.
-      await inboxes.stop(LAST_WAKE_MS)
+      await Promise.all(
+        [inboxes, outbox, followers.escalate, followers.recovered].map((wakeUps) => wakeUps.stop(LAST_WAKE_MS)),
+      )
       await closeClient(client())
     },
   }

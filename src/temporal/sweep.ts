@@ -1,6 +1,6 @@
 /**
- * Wakes, every half minute, the inboxes whose rows have waited although somebody should have been told: the process that
- * stored them died before it could. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
+ * Wakes, every half minute, the inboxes whose rows have waited although somebody should have been told, and the outbox: the
+ * process that stored them died before it could. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
@@ -11,11 +11,12 @@ const WAITS_SINCE_SECONDS = 20
 
 export interface Sweeping {
   readonly webhooks: { wakePending(options: { olderThanSeconds: number }): Promise<number> }
+  readonly notifications: { wakePending(): Promise<boolean> }
   readonly logger: Logger
 }
 
 /** @returns ends it */
-export function sweepPending({ webhooks, logger }: Sweeping): () => void {
+export function sweepPending({ webhooks, notifications, logger }: Sweeping): () => void {
   let isSweeping = false
   const sweep = async (): Promise<void> => {
     // One that waits for Postgres is enough.
@@ -24,6 +25,7 @@ export function sweepPending({ webhooks, logger }: Sweeping): () => void {
     try {
       const woken = await webhooks.wakePending({ olderThanSeconds: WAITS_SINCE_SECONDS })
       if (woken > 0) logger.info({ event: 'webhook.swept', inboxes: woken }, 'woke inboxes whose rows have waited')
+      await notifications.wakePending()
     } catch (error) {
       logger.warn({ event: 'webhook.sweep_failed', error: errorLine(error, 300) }, 'could not look for rows that wait')
     } finally {

@@ -1,6 +1,6 @@
 /** The task queues of a configuration. Rule: docs/behaviour/workflows.md, "Task queues". */
 import type { Config } from '../config/schema.ts'
-import { taskQueue } from '../workflows/messages.ts'
+import { taskQueue } from '../workflows/ids.ts'
 
 /** Each once, prefix included: a worker process runs a Worker for each. */
 export function taskQueuesOf({ cache_prefix, webhook, sync }: Config): string[] {

@@ -1,6 +1,6 @@
 /**
- * Wakes inboxes, and goes on until each wake-up has got through: nothing is lost by one that fails, since the rows are
- * stored.
+ * Wakes inboxes, the outbox and those who follow incidents, and goes on until each wake-up has got through: nothing is lost
+ * by one that fails, since the rows are stored.
  *
  * Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */

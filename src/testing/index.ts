@@ -1,5 +1,6 @@
 /** `durable-integrations/testing`: what a host needs to test its provider, listeners and handlers without servers. */
 export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './errors.ts'
+export type { DeliveredEvents } from './events-in-process.ts'
 export { type FakedCall, type FakeReply, type FakeRequests, sequence } from './fake-requests.ts'
 export { type DispatchedItem, FakeSyncSession, type FakeSyncSessionOptions } from './fake-sync-session.ts'
 export { type Duration, ManualClock } from './manual-clock.ts'

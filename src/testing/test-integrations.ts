@@ -22,6 +22,8 @@ import type { Integrations, IntegrationsOptions } from '../integrations.ts'
 import { createIntegrations, partsOf } from '../integrations.ts'
 import type { Integration } from '../providers/integration.ts'
 import { UnexpectedRequest } from './errors.ts'
+import type { DeliveredEvents } from './events-in-process.ts'
+import { deliverDueEvents } from './events-in-process.ts'
 import type { FakeReply } from './fake-requests.ts'
 import { FakeRequests } from './fake-requests.ts'
 import { FakeSyncSession } from './fake-sync-session.ts'
@@ -79,6 +81,8 @@ export interface TestIntegrations {
   deliver(request: Request, to?: Integration): Promise<Response>
   /** Runs the handlers of all webhooks that wait, once each. */
   processWebhooks(): Promise<ProcessedWebhooks>
+  /** Tells queued listeners, and notification targets over the network, what waits for them. */
+  deliverEvents(): Promise<DeliveredEvents>
   /**
    * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. What an earlier run
    * left behind is gone on with first.
@@ -151,6 +155,7 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
       return api.request(to === undefined ? request : await redirected(request, webhookUrl(integrations, to)))
     },
     processWebhooks: () => processPending(framework),
+    deliverEvents: () => deliverDueEvents(framework),
     async sync({ id }) {
       const syncLogId = await runSync(framework, clock, id)
       await framework.workflows.cancelSync(id)

@@ -51,6 +51,10 @@ export function recordingStarters(
     runReconciliation: () => needsServer('reconciliation'),
     runDispatch: () => needsServer('a dispatch'),
     runTokenRefresh: () => needsServer('the refresh of tokens'),
+    wakeOutbox: () => {},
+    followIncident: () => {},
+    runEvaluateFailures: () => needsServer('the evaluation of failure rates'),
+    runPrune: () => needsServer('pruning'),
     pauseSync: () => needsServer('a pause'),
     resumeSync: () => needsServer('the end of a pause'),
     syncProgress: async () => null,
@@ -81,6 +85,8 @@ const ANSWERS: Partial<TemporalInspection> = {
   applySchedules: async () => [],
   pollers: async () => [],
   isInboxRunning: async () => false,
+  isOutboxRunning: async () => false,
+  isIncidentFollowed: async () => false,
 }
 
 export const NO_TEMPORAL = new Proxy(ANSWERS as TemporalInspection, {

@@ -1,14 +1,17 @@
-import { proxyActivities } from '@temporalio/workflow'
+import { patched, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { DispatchResult } from '../core/sync-jobs.ts'
 import { step } from './activity-options.ts'
 
 const { startDueSyncs } = proxyActivities<Activities>(step)
 // Given up soon: the next dispatch evaluates again, and none starts while this one goes on.
-const { evaluateStaleness } = proxyActivities<Activities>({ ...step, retry: { ...step.retry, maximumAttempts: 5 } })
+const { evaluateStaleness, rewakeFollowers } = proxyActivities<Activities>({
+  ...step,
+  retry: { ...step.retry, maximumAttempts: 5 },
+})
 
 /**
- * Starts the runs that are due, then notes who is late.
+ * Starts the runs that are due, notes who is late, and tells those who should have been told of a change and were not.
  *
  * Durable promise: each due integration gets a run of its own; one that has a run already keeps it. Runs may overlap with
  * each other and with a command, since a run's id refuses a second start and each edge of staleness is noted once.
@@ -16,5 +19,6 @@ const { evaluateStaleness } = proxyActivities<Activities>({ ...step, retry: { ..
 export async function dispatchSyncs(): Promise<DispatchResult> {
   const starts = await startDueSyncs()
   const edges = await evaluateStaleness()
+  if (patched('rewake-followers')) await rewakeFollowers()
   return { ...starts, ...edges }
 }

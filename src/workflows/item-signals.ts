@@ -11,7 +11,8 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
 import { command } from './activity-options.ts'
-import { retryItem, skipItem, WORKFLOW, workflowId } from './messages.ts'
+import { WORKFLOW, workflowId } from './ids.ts'
+import { retryItem, skipItem } from './messages.ts'
 
 const { skipFailedItem } = proxyActivities<Activities>(command)
 

@@ -1,52 +1,16 @@
 /**
- * Names, ids, signals and queries of the workflows: what whoever starts, signals or queries them needs.
+ * Signals and queries of the workflows, with what they take and give; names and ids are in ids.ts.
  *
  * Rule: docs/behaviour/workflows.md.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
+import type { IncidentSight } from '../core/incident.ts'
 import type { SyncProgress } from '../core/sync-jobs.ts'
 import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
+import { QUERY, SIGNAL } from './ids.ts'
 
-export const WORKFLOW = {
-  webhookInbox: 'webhookInbox',
-  processWebhook: 'processWebhook',
-  recoverWebhooks: 'recoverWebhooks',
-  reconcileWebhooks: 'reconcileWebhooks',
-  dispatchSyncs: 'dispatchSyncs',
-  syncIntegration: 'syncIntegration',
-  processSyncItem: 'processSyncItem',
-  backfillSync: 'backfillSync',
-  listFailedItems: 'listFailedItems',
-  skipSyncItem: 'skipSyncItem',
-  advanceCursor: 'advanceCursor',
-  refreshTokens: 'refreshTokens',
-  findOrphans: 'findOrphans',
-} as const
-
-/** Ids begin with the deployment's `cache_prefix`, so that several can share a namespace. */
-export const workflowId = {
-  webhookInbox: (prefix: string, integrationId: number) => `${prefix}:webhook-inbox:${integrationId}`,
-  dispatchSyncs: (prefix: string) => `${prefix}:dispatch-syncs`,
-  syncIntegration: (prefix: string, integrationId: number) => `${prefix}:sync:${integrationId}`,
-  processSyncItem: (prefix: string, itemId: number) => `${prefix}:sync-item:${itemId}`,
-  backfillSync: (prefix: string, integrationId: number) => `${prefix}:backfill:${integrationId}`,
-  processWebhook: (prefix: string, webhookId: number) => `${prefix}:webhook:${webhookId}`,
-  recoverWebhooks: (prefix: string) => `${prefix}:recover-webhooks`,
-  reconcileWebhooks: (prefix: string) => `${prefix}:reconcile-webhooks`,
-  /** @param integrationId of a refresh of this one only */
-  refreshTokens: (prefix: string, integrationId?: number) =>
-    `${prefix}:refresh-tokens${integrationId === undefined ? '' : `:${integrationId}`}`,
-  findOrphans: (prefix: string) => `${prefix}:find-orphans`,
-  /** @param replayAttempt the attempt that began the last replay: each replay is a start of its own */
-  webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
-    `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,
-} as const
-
-export const scheduleId = (prefix: string, name: string): string => `${prefix}:schedule:${name}`
-export const taskQueue = (prefix: string, queue: string): string => `${prefix}-${queue}`
-
-/** Rows wait for the inbox. */
-export const arrived = defineSignal('arrived')
+/** Rows wait for the inbox, or for the outbox. */
+export const arrived = defineSignal(SIGNAL.arrived)
 
 export interface InboxInput {
   readonly integrationId: number
@@ -66,14 +30,19 @@ export interface InboxState {
   readonly lastBatchAt: string | null
 }
 
-export const inboxState = defineQuery<InboxState>('state')
+export interface OutboxInput {
+  /** Carried over when a long life goes on in a new run. */
+  readonly carried?: InboxState
+}
+
+export const inboxState = defineQuery<InboxState>(QUERY.state)
 
 export interface ProcessWebhookState {
   readonly phase: 'claiming' | 'done'
   readonly outcome: ProcessWebhookResult | null
 }
 
-export const processWebhookState = defineQuery<ProcessWebhookState>('state')
+export const processWebhookState = defineQuery<ProcessWebhookState>(QUERY.state)
 
 export interface SyncInput {
   readonly integrationId: number
@@ -81,27 +50,44 @@ export interface SyncInput {
   readonly onlyIfDue?: boolean
 }
 
-export const syncProgress = defineQuery<SyncProgress>('progress')
+export const syncProgress = defineQuery<SyncProgress>(QUERY.progress)
 
 /** Takes nothing new in; what runs goes on. With no run it holds the id, so that none starts. */
-export const pause = defineSignal('pause')
+export const pause = defineSignal(SIGNAL.pause)
 /** Ends a pause. */
-export const resume = defineSignal('resume')
+export const resume = defineSignal(SIGNAL.resume)
 /** Ends the run, as Temporal's own cancellation does. */
-export const cancel = defineSignal('cancel')
+export const cancel = defineSignal(SIGNAL.cancel)
 /** Tries one failed item again, by a workflow of its own. */
-export const retryItem = defineSignal<[{ itemId: number; tries?: number }]>('retryItem')
+export const retryItem = defineSignal<[{ itemId: number; tries?: number }]>(SIGNAL.retryItem)
 /** Gives one failed item up for good. */
-export const skipItem = defineSignal<[{ itemId: number }]>('skipItem')
+export const skipItem = defineSignal<[{ itemId: number }]>(SIGNAL.skipItem)
 /** An item of the run was changed from outside: look again. */
-export const itemsChanged = defineSignal('itemsChanged')
+export const itemsChanged = defineSignal(SIGNAL.itemsChanged)
 
 export interface ProcessSyncItemState {
   readonly phase: 'running' | 'waiting' | 'done'
   readonly attempts: number
 }
 
-export const processSyncItemState = defineQuery<ProcessSyncItemState>('state')
+export const processSyncItemState = defineQuery<ProcessSyncItemState>(QUERY.state)
+
+/** The incident was opened, or is worse. The workflow reads the row and decides nothing. */
+export const escalate = defineSignal(SIGNAL.escalate)
+/** The incident may be over. */
+export const recovered = defineSignal(SIGNAL.recovered)
+
+export interface IncidentState {
+  /** `following` an open incident, `done` with a closed one, or `starting`. */
+  readonly phase: 'starting' | 'following' | 'done'
+  readonly incident: IncidentSight | null
+  /** ISO 8601: when it is looked at again without a signal. */
+  readonly nextLookAt: string | null
+  /** Signals since the incident was first seen. */
+  readonly signals: number
+}
+
+export const incidentState = defineQuery<IncidentState>(QUERY.state)
 
 export interface BackfillProgress {
   /** ISO 8601: the slice at work. */
@@ -114,4 +100,4 @@ export interface BackfillProgress {
   readonly failed: number
 }
 
-export const backfillProgress = defineQuery<BackfillProgress>('progress')
+export const backfillProgress = defineQuery<BackfillProgress>(QUERY.progress)

@@ -11,7 +11,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
 import { CREDENTIALS, sign, syncProvider, webhookProvider } from '../support/providers.ts'
-import { makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
+import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
 import { oauthScript } from './oauth-visit.ts'
 
 /**
@@ -67,6 +67,11 @@ const MATRIX = `
   GET api/sync-item   401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
   POST api/retry      401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
   POST api/skip       401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
+  GET api/incidents   401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  GET api/incident    401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  GET api/health      401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  GET api/stats       401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
+  GET incidents       401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
   GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
   GET connect         401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
   GET authorize       401    403   302    401    403     302       302       302       302 401 401 401    302   401    401     302      401
@@ -108,6 +113,7 @@ let webhookId: number
 let syncedId: number
 let runId: number
 let itemId: number
+let incidentId: number
 /** Its provider has OAuth. */
 let oauthId: number
 /** How far the clock is off; a link made an hour ago has expired by now. */
@@ -142,6 +148,7 @@ beforeAll(async () => {
   runId = run.id
   oauthId = (await makeIntegration(places.tokens.test, 'oauth')).id
   itemId = (await makeItem(places.tokens.test, run, { status: 'failed' })).id
+  incidentId = (await makeIncident(places.tokens.test, id)).id
 })
 
 afterAll(async () => {
@@ -320,6 +327,11 @@ async function statusOf(route: string, caller: string): Promise<number> {
     'api/sync-item': { path: `${API}/sync-items/${itemId}` },
     'api/retry': { path: `${API}/sync-items/${itemId}/retry` },
     'api/skip': { path: `${API}/sync-items/${itemId}/skip` },
+    'api/incidents': { path: `${API}/incidents` },
+    'api/incident': { path: `${API}/incidents/${incidentId}` },
+    'api/health': { path: `${API}/integrations/${id}/health` },
+    'api/stats': { path: `${API}/stats` },
+    incidents: { path: '/operator/incidents' },
     callback: { path: '/integrations/oauth/callback' },
     connected: { path: '/integrations' },
     'api/unknown': { path: `${API}/nothing` },

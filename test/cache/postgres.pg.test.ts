@@ -122,6 +122,21 @@ describe('two processes', () => {
     else expect([tries > 1, tries <= 6]).toEqual([true, true])
   })
 
+  it('see what one stores within a transaction once that is committed, and nothing of one that is rolled back', async () => {
+    const [one, other] = connections.map((connection) => storeOn(connection, 'within')) as [CacheStore, CacheStore]
+    const work = connections[0].db.transaction(async (tx) => {
+      expect(await one.within(tx).add('rolled back', 1, null)).toBe(true)
+      expect(await other.get('rolled back')).toBeUndefined()
+      throw new RangeError('by the test')
+    })
+    await expect(work).rejects.toThrow(RangeError)
+    expect(await other.get('rolled back')).toBeUndefined()
+    await connections[0].db.transaction(async (tx) => {
+      expect(await one.within(tx).add('committed', 1, null)).toBe(true)
+    })
+    expect(await other.get('committed')).toBe(1)
+  })
+
   it('see what the other holds and stores', async () => {
     const [one, other] = connections.map((connection) => storeOn(connection, 'both')) as [CacheStore, CacheStore]
     expect(await one.acquire('l', 'a', 60)).toBe(true)

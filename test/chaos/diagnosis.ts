@@ -1,7 +1,7 @@
 /** Why rows are stuck: the rows, who holds them, what Temporal knows of those, and what the processes said last. */
 import type { WorkflowHandle } from '@temporalio/client'
 import { Client, Connection } from '@temporalio/client'
-import { workflowId } from '../../src/workflows/messages.ts'
+import { workflowId } from '../../src/workflows/ids.ts'
 import type { ChaosStack } from './chaos-stack.ts'
 
 const ROWS = 5

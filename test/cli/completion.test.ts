@@ -36,7 +36,7 @@ describe('bash', () => {
     ['integrations mi', ['migrate']],
     [
       'integrations s',
-      ['schedules', 'show', 'sync', 'sync-progress', 'show-sync-run', 'skip-sync-item', 'show-webhook'],
+      ['schedules', 'show', 'stats', 'sync', 'sync-progress', 'show-sync-run', 'skip-sync-item', 'show-webhook'],
     ],
     ['integrations list-sync-runs --status p', ['processing', 'partial']],
     ['integrations migrate --d', ['--dry-run']],

@@ -12,7 +12,7 @@ import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { partsOf } from '../../src/integrations.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
-import { scheduleId, workflowId } from '../../src/workflows/messages.ts'
+import { scheduleId, workflowId } from '../../src/workflows/ids.ts'
 import type { OwnStack } from '../e2e/own-stack.ts'
 import { startOwnStack, until } from '../e2e/own-stack.ts'
 import { outputOf } from '../support/output.ts'
@@ -146,6 +146,17 @@ async function otherDatabase(name: string): Promise<Environment> {
   return { DATABASE_URL: url.href }
 }
 
+/** The processes that sweep and recover by themselves stand still meanwhile. */
+async function unswept<T>(look: () => Promise<T>): Promise<T> {
+  const pids = [stack.api.pid, stack.worker.pid]
+  for (const pid of pids) process.kill(pid, 'SIGSTOP')
+  try {
+    return await look()
+  } finally {
+    for (const pid of pids) process.kill(pid, 'SIGCONT')
+  }
+}
+
 describe('a healthy stack', () => {
   it('has neither fault nor warning, and each check was looked at', async () => {
     await findsNothing()
@@ -153,7 +164,7 @@ describe('a healthy stack', () => {
 
   it('is told in one line', async () => {
     const { exitCode, out } = await run('integrations doctor')
-    expect(out).toContain('All is well: 24 checks without a finding.')
+    expect(out).toContain('All is well: 28 checks without a finding.')
     expect(exitCode).toBe(0)
   })
 })
@@ -318,17 +329,6 @@ describe('webhooks', () => {
     return row?.status === 'processed'
   }
 
-  /** The processes that sweep and recover by themselves stand still meanwhile. */
-  const unswept = async <T>(look: () => Promise<T>): Promise<T> => {
-    const pids = [stack.api.pid, stack.worker.pid]
-    for (const pid of pids) process.kill(pid, 'SIGSTOP')
-    try {
-      return await look()
-    } finally {
-      for (const pid of pids) process.kill(pid, 'SIGCONT')
-    }
-  }
-
   it('that wait without an inbox', async () => {
     const { webhook, found } = await unswept(async () => ({
       webhook: await plant(await listeningIntegration('unwoken'), 'pending', '10 minutes'),
@@ -416,6 +416,43 @@ describe('syncs', () => {
   })
 })
 
+describe('incidents, events and retention', () => {
+  it('that nobody has looked at, taken up or pruned', async () => {
+    const id = await quietIntegration('forgotten')
+    const found = await unswept(async () => {
+      await stack.sql`
+        insert into integration_incidents
+          (integration_id, status, source, reason, peak_severity, opened_at, closed_at, updated_at)
+        values (${id}, 'closed', 'sync', 'sync_stale', 'failing', now() - interval '1 hour',
+                now() - interval '10 minutes', now() - interval '10 minutes')`
+      await stack.sql`
+        insert into integration_events (integration_id, name, payload, due_at)
+        values (${id}, 'IntegrationDisabled', '{}', now() - interval '10 minutes')`
+      await stack.sql`
+        insert into integration_requests (integration_id, endpoint, method, created_at)
+        values (${id}, '/things', 'GET', now() - interval '100 days')`
+      return wrong((await doctor()).findings)
+    })
+    expect(
+      found.map(({ check, status }) => [check, status]),
+      JSON.stringify(found),
+    ).toEqual([
+      ['incidents.unseen', 'warning'],
+      ['events.waiting', 'fault'],
+      ['pruning.overdue', 'warning'],
+    ])
+    for (const finding of found) await mend(finding)
+    await until('the workflow has seen the incident and the outbox has taken the event', async () => {
+      const [row] = await stack.sql`
+        select (select followed_at from integration_incidents where integration_id = ${id}) is not null as seen,
+               (select delivered_at from integration_events where integration_id = ${id}) is not null as taken`
+      return row?.seen === true && row.taken === true
+    })
+    expect(await stack.sql`select id from integration_requests where integration_id = ${id}`).toEqual([])
+    await findsNothing()
+  })
+})
+
 describe('access', () => {
   it('without an operator’s token', async () => {
     const env = { INTEGRATIONS__OPERATOR__TOKENS: '' }
@@ -443,7 +480,9 @@ describe('integrations schedules', () => {
     }
     const ours = [
       ['dispatch-syncs', 'in step'],
+      ['evaluate-failures', 'in step'],
       ['recover-webhooks', 'in step'],
+      ['prune', 'in step'],
     ]
     const all = [...ours, ['of-an-older-release', 'left over']]
     // A Schedule is in the server's list a moment after it was made.

@@ -44,6 +44,13 @@ const ON_TABLES = [
   ['circuit', '1', 'open'],
   ['rate-limit', '1', 'status'],
   ['rate-limit', '1', 'clear'],
+  ['health'],
+  ['health', '1'],
+  ['health', '1', 'enable'],
+  ['stats'],
+  ['evaluate-failures'],
+  ['incidents'],
+  ['incidents', '1'],
   ['delete', '1', '--yes'],
   ['erase', '1', '--yes'],
   ['sync'],
@@ -72,6 +79,10 @@ const ON_TABLES = [
   ['reconcile-webhooks'],
   ['rotate-webhook-secret', '1'],
   ['find-orphans', 'note'],
+  ['notifications', 'status'],
+  ['notifications', 'retry'],
+  ['prune'],
+  ['prune', '--dry-run'],
 ]
 const MIGRATE = [['migrate'], ['migrate', '--dry-run']]
 
@@ -99,9 +110,12 @@ describe('without Postgres', () => {
     })
   })
 
-  it.each([[['config']], [['keys', 'generate']], [['completion', 'bash']]])('%j does not need it', async (words) => {
-    expect((await run(words, { database })).exitCode).toBe(0)
-  })
+  it.each([[['config']], [['keys', 'generate']], [['completion', 'bash']], [['notifications', 'test']]])(
+    '%j does not need it',
+    async (words) => {
+      expect((await run(words, { database })).exitCode).toBe(0)
+    },
+  )
 })
 
 describe('on tables that are behind', () => {

@@ -23,6 +23,10 @@ const COMMANDS = [
   'show',
   'enable',
   'disable',
+  'health',
+  'stats',
+  'evaluate-failures',
+  'incidents',
   'delete',
   'erase',
   'sync',
@@ -43,6 +47,8 @@ const COMMANDS = [
   'reconcile-webhooks',
   'rotate-webhook-secret',
   'find-orphans',
+  'prune',
+  'notifications',
   'completion',
 ]
 
@@ -125,6 +131,8 @@ describe('bad input', () => {
       ['sync', '--integration', '7', '--from', '2031-06-01T12:00:00Z', '--to', '2031-06-01T14:00:00+02:00'],
       '--to is a moment after --from',
     ],
+    ['another status of an incident', ['incidents', '--status', 'failing'], 'open, closed'],
+    ['a name for an incident', ['incidents', 'last'], '"last" was given'],
     ['no integration to pause', ['pause-sync'], "missing required argument 'id'"],
     ['a name for a run', ['show-sync-run', 'last'], '"last" was given'],
     ['another status of a run', ['list-sync-runs', '--status', 'pending'], 'processing, success, partial, failed'],

@@ -109,7 +109,7 @@ export const BAD_VALUES: readonly BadValue[] = [
     },
     text: {
       value: SECRET,
-      expected: 'a list of objects {url, secret, types?, allow_private?}',
+      expected: 'a list of objects {url, secret, types?, allow_private?, format?}',
       received: MASKED,
     },
   },

@@ -6,19 +6,6 @@ import { it } from 'vitest'
  * doctor names such a key already is not its effect.
  */
 export const OPEN: Readonly<Record<string, number>> = {
-  'observability.anomaly_enabled': 9,
-  'observability.anomaly_window_minutes': 9,
-  'observability.anomaly_failure_rate_threshold': 9,
-  'observability.anomaly_minimum_requests': 9,
-  'pruning.requests_days': 9,
-  'pruning.logs_days': 9,
-  'pruning.idempotency_keys_days': 9,
-  'pruning.sync_items_days': 9,
-  'pruning.incidents_days': 9,
-  'pruning.incidents_stale_after_days': 9,
-  'pruning.chunk_size': 9,
-  'pruning.webhooks_days': 9,
-  'notifications.targets': 9,
   'metrics.open': 11,
   'metrics.port': 11,
 }

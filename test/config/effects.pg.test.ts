@@ -1,5 +1,6 @@
 /** What each configuration key changes, shown with two values of it. The table of all keys: effects.test.ts. */
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { eq } from 'drizzle-orm'
 import { bigint, pgTable, text } from 'drizzle-orm/pg-core'
 import type { MiddlewareHandler } from 'hono'
 import { afterAll, beforeAll, describe, expect } from 'vitest'
@@ -7,10 +8,14 @@ import type { ItemBatchResult } from '../../src/activities/sync-items.ts'
 import { createApi } from '../../src/api/app.ts'
 import type { CacheStore } from '../../src/cache/store.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
+import type { PruningStep } from '../../src/core/pruning.ts'
 import { RateLimit } from '../../src/core/rate-limit.ts'
+import type { DeletingStep } from '../../src/db/queries/pruning.ts'
 import type { IntegrationRow, LogRow, SyncItemRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationsOptions } from '../../src/integrations.ts'
+import { evaluateFailureRates } from '../../src/operations/anomalies.ts'
 import { mappedTable } from '../../src/operations/mapped-table.ts'
+import { pruneRows } from '../../src/operations/pruning.ts'
 import { recoverWebhooks } from '../../src/operations/webhook-recovery.ts'
 import { rotateWebhookSecret } from '../../src/operations/webhook-secrets.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -23,6 +28,7 @@ import { Browser, oauthScript } from '../api/oauth-visit.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
+import { startHttpServer } from '../support/http-server.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, OPERATE_TOKEN, TOKENS } from '../support/operators.ts'
@@ -668,6 +674,147 @@ describe('circuit breakers', () => {
   }
 })
 
+describe('pruning', () => {
+  const DAY_MS = 86_400_000
+  const AGES = [20, 40]
+  /** Each step of its own, since the rows of all tests of this file are in one database. */
+  const keptBy = (
+    key: keyof Config['pruning'],
+    step: DeletingStep,
+    table: 'requests' | 'logs' | 'idempotencyKeys' | 'syncItems' | 'incidents' | 'webhooks',
+    row: (at: Date) => object,
+  ) => {
+    const agesAt = (days: number | null) =>
+      withConfig({ pruning: { [key]: days } }, async (test) => {
+        const { db, tables } = test.framework
+        const { id: integrationId } = await makeIntegration(test, 'acme')
+        const of = tables[table as 'logs']
+        const ids: number[] = []
+        for (const age of AGES) {
+          const values = { integrationId, ...row(new Date(Date.now() - age * DAY_MS)) }
+          const [made] = await db
+            .insert(of)
+            .values(values as never)
+            .returning({ id: of.id })
+          ids.push(made?.id ?? 0)
+        }
+        await pruneNow(test, step)
+        const left = await db.select({ id: of.id }).from(of).where(eq(of.integrationId, integrationId)).orderBy(of.id)
+        return left.map(({ id }) => AGES[ids.indexOf(id)])
+      })
+    return async () => {
+      expect(await agesAt(30)).toEqual([20])
+      expect(await agesAt(50)).toEqual([20, 40])
+      if (key === 'webhooks_days') expect(await agesAt(null)).toEqual([20, 40])
+    }
+  }
+  const pruneNow = (test: TestIntegrations, step: PruningStep, onProgress?: (rows: number) => void) =>
+    pruneRows(
+      test.framework,
+      { step, runId: randomUUID() },
+      { signal: new AbortController().signal, ...(onProgress === undefined ? {} : { onProgress }) },
+    )
+
+  effect(
+    'pruning.requests_days',
+    'is how long requests are kept',
+    keptBy('requests_days', 'requests', 'requests', (createdAt) => ({ endpoint: '/', method: 'GET', createdAt })),
+  )
+  effect(
+    'pruning.logs_days',
+    'is how long logs are kept',
+    keptBy('logs_days', 'logs', 'logs', (createdAt) => ({
+      operation: 'import',
+      direction: 'inbound',
+      status: 'success',
+      createdAt,
+    })),
+  )
+  effect(
+    'pruning.idempotency_keys_days',
+    'is how long idempotency keys are kept',
+    keptBy('idempotency_keys_days', 'idempotency_keys', 'idempotencyKeys', (createdAt) => ({
+      key: createdAt.toISOString(),
+      createdAt,
+    })),
+  )
+  effect(
+    'pruning.sync_items_days',
+    'is how long completed items are kept',
+    keptBy('sync_items_days', 'sync_items', 'syncItems', (completedAt) => ({
+      eventClass: 'test.thing',
+      status: 'success',
+      completedAt,
+    })),
+  )
+  effect(
+    'pruning.incidents_days',
+    'is how long closed incidents are kept',
+    keptBy('incidents_days', 'incidents', 'incidents', (closedAt) => ({
+      status: 'closed',
+      source: 'health',
+      reason: 'health_degraded',
+      peakSeverity: 'degraded',
+      openedAt: closedAt,
+      closedAt,
+    })),
+  )
+  effect(
+    'pruning.webhooks_days',
+    'is how long settled webhooks are kept; null: for ever',
+    keptBy('webhooks_days', 'webhooks', 'webhooks', (processedAt) => ({
+      deliveryId: processedAt.toISOString(),
+      payload: '',
+      headers: {},
+      status: 'processed',
+      createdAt: processedAt,
+      processedAt,
+    })),
+  )
+
+  effect('pruning.incidents_stale_after_days', 'closes incidents that have stayed open for longer', async () => {
+    const statusAt = (incidents_stale_after_days: number) =>
+      withConfig({ pruning: { incidents_stale_after_days } }, async (test) => {
+        const { db, tables } = test.framework
+        const { id: integrationId } = await makeIntegration(test, 'acme')
+        await db.insert(tables.incidents).values({
+          integrationId,
+          source: 'health',
+          reason: 'health_degraded',
+          peakSeverity: 'degraded',
+          openedAt: new Date(Date.now() - 5 * DAY_MS),
+        })
+        await pruneNow(test, 'incidents_closed')
+        const [row] = await db
+          .select({ status: tables.incidents.status })
+          .from(tables.incidents)
+          .where(eq(tables.incidents.integrationId, integrationId))
+        return row?.status
+      })
+    expect([await statusAt(6), await statusAt(4)]).toEqual(['open', 'closed'])
+  })
+
+  effect('pruning.chunk_size', 'is how many rows go at once', async () => {
+    const stepsAt = (chunk_size: number) =>
+      withConfig({ pruning: { chunk_size } }, async (test) => {
+        const { db, tables } = test.framework
+        const { id: integrationId } = await makeIntegration(test, 'acme')
+        const deliveredAt = new Date(Date.now() - 8 * DAY_MS)
+        const rows = Array.from({ length: 5 }, () => ({
+          integrationId,
+          name: 'CircuitOpened',
+          payload: {},
+          deliveredAt,
+        }))
+        await db.insert(tables.events).values(rows)
+        const steps: number[] = []
+        await pruneNow(test, 'events', (done) => void steps.push(done))
+        return steps
+      })
+    expect([await stepsAt(2), await stepsAt(10)]).toEqual([[2, 4, 5], [5]])
+  })
+})
+
 describe('health', () => {
   effect('health.degraded_after', 'is the failures in a row that degrade it', async () => {
     const statusAt = (degraded_after: number) => healthAfter(2, { degraded_after })
@@ -695,6 +842,68 @@ describe('health', () => {
     expect(await incidentsAt(true)).toEqual([{ source: 'health', reason: 'health_degraded' }])
     expect(await incidentsAt(false)).toEqual([])
   })
+
+  effect('notifications.targets', 'says who is told of trouble, and of which', async () => {
+    const receiver = await startHttpServer()
+    const target = {
+      url: `${receiver.url}/ops`,
+      secret: `whsec_${randomBytes(32).toString('base64')}`,
+      allow_private: true,
+    }
+    // Tables of their own: an outbox delivers whatever waits in them.
+    const toldBy = (table_prefix: string, targets: (typeof target & { types?: ['incident.closed'] })[]) =>
+      withConfig({ table_prefix, notifications: { targets }, health: { degraded_after: 1 } }, async (test) => {
+        await test.integrations.migrate()
+        await calling(await makeIntegration(test, 'acme'), 503)
+        await runActivity(test.activities.deliverEvents, { claim: `${table_prefix}:1`, limit: 10 })
+        return receiver.received.splice(0).map(({ url, body }) => [url, JSON.parse(body).type])
+      })
+    expect(await toldBy('quiet', [])).toEqual([])
+    expect(await toldBy('told', [target])).toEqual([['/ops', 'incident.opened']])
+    expect(await toldBy('choosy', [{ ...target, types: ['incident.closed'] }])).toEqual([])
+    await receiver.close()
+  })
+
+  effect('observability.anomaly_enabled', 'says whether failure rates are watched', async () => {
+    expect(await elevatedAt('watched_1_', { anomaly_enabled: true })).toEqual([true, 1])
+    expect(await elevatedAt('watched_2_', { anomaly_enabled: false })).toEqual([false, 0])
+  })
+
+  effect('observability.anomaly_window_minutes', 'is how far back requests count', async () => {
+    // The failures are of ten minutes ago.
+    expect(await elevatedAt('window_1_', { anomaly_window_minutes: 11 })).toEqual([true, 1])
+    expect(await elevatedAt('window_2_', { anomaly_window_minutes: 9 })).toEqual([true, 0])
+  })
+
+  effect(
+    'observability.anomaly_failure_rate_threshold',
+    'is the share of failures that counts as elevated',
+    async () => {
+      expect(await elevatedAt('threshold_1_', { anomaly_failure_rate_threshold: 50 })).toEqual([true, 1])
+      expect(await elevatedAt('threshold_2_', { anomaly_failure_rate_threshold: 51 })).toEqual([true, 0])
+    },
+  )
+
+  effect('observability.anomaly_minimum_requests', 'is how few requests say nothing', async () => {
+    expect(await elevatedAt('minimum_1_', { anomaly_minimum_requests: 40 })).toEqual([true, 1])
+    expect(await elevatedAt('minimum_2_', { anomaly_minimum_requests: 41 })).toEqual([true, 0])
+  })
+
+  /** Twenty of forty requests have failed, ten minutes ago. Whether rates were watched, and how many were found elevated. */
+  function elevatedAt(table_prefix: string, observability: ConfigInput['observability']): Promise<[boolean, number]> {
+    return withConfig({ table_prefix, observability }, async (test) => {
+      await test.integrations.migrate()
+      const { id } = await makeIntegration(test, 'acme')
+      const values = { integrationId: id, endpoint: 'things', method: 'GET', createdAt: minutesAgo(10) }
+      const rows = Array.from({ length: 40 }, (_, n) => ({
+        ...values,
+        ...(n < 20 ? { failureClass: 'upstream' as const, error: 'Error: away' } : {}),
+      }))
+      await test.framework.db.insert(test.framework.tables.requests).values(rows)
+      const { enabled, elevated } = await evaluateFailureRates(test.framework)
+      return [enabled, elevated.length]
+    })
+  }
 
   function healthAfter(failures: number, health: ConfigInput['health']): Promise<string | undefined> {
     return withConfig({ health }, async (test) => {

@@ -503,7 +503,12 @@ describe('operator.tokens and notifications.targets', () => {
   const target = { url: 'https://hooks.example/x?y=1', secret: SIGNING_SECRET }
 
   it('are taken when whole', () => {
-    const targets = [target, { ...target, types: ['incident.opened', 'sync.stale'], allow_private: true }]
+    const targets = [
+      target,
+      { ...target, types: ['incident.opened', 'sync.stale'], allow_private: true, format: 'standard' },
+      { ...target, format: 'slack' },
+      { url: target.url, format: 'slack' },
+    ]
     const { config } = load({ config: { operator: { tokens: [token] }, notifications: { targets } } as ConfigInput })
     expect(config.operator.tokens).toEqual([token])
     expect(config.notifications.targets).toEqual(targets)
@@ -546,6 +551,12 @@ describe('operator.tokens and notifications.targets', () => {
     [[{ ...target, allow_private: 'yes' }], 'notifications.targets.0.allow_private'],
     [[{ ...target, type: 'x' }], 'notifications.targets.0.type'],
     [[{ url: target.url }], 'notifications.targets.0.secret'],
+    [[{ url: target.url, format: 'standard' }], 'notifications.targets.0.secret'],
+    [[{ ...target, format: 'slack', secret: 'short' }], 'notifications.targets.0.secret'],
+    [[{ ...target, format: 'slack', url: '/hooks' }], 'notifications.targets.0.url'],
+    [[{ ...target, format: 'teams' }], 'notifications.targets.0.format'],
+    [[{ ...target, format: null }], 'notifications.targets.0.format'],
+    [['PRIVATE'], 'notifications.targets.0'],
   ])('notifications.targets = %j is a problem at %s', (value, at) => {
     expect(keysOf(() => loadCode('notifications.targets', value))).toEqual([at])
   })
@@ -556,6 +567,8 @@ describe('operator.tokens and notifications.targets', () => {
     ['operator.tokens', { token: 'PRIVATE' }],
     ['operator.tokens', [{ name: 'PRIVATE'.repeat(20), sha256: 'PRIVATE', scopes: 'PRIVATE', token: 'PRIVATE' }]],
     ['notifications.targets', [{ url: 'PRIVATE', secret: 'whsec_PRIVATE', types: ['PRIVATE'] }]],
+    ['notifications.targets', [{ url: 'PRIVATE', format: 'PRIVATE' }]],
+    ['notifications.targets', [{ url: 'PRIVATE', format: 'slack' }]],
   ])('show nothing of a faulty %s = %j', (key, value) => {
     const text = typeof value === 'string' ? value : JSON.stringify(value)
     for (const error of [errorOf(() => loadCode(key, value)), errorOf(() => loadText(key, text))]) {

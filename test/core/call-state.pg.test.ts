@@ -355,6 +355,7 @@ async function agree({
     const target: CallTarget = {
       integrationId: id,
       key: `agree:integration:${id}:calls`,
+      eventNames: null,
       rules: model.rules,
       nowMs: now,
     }

@@ -159,6 +159,11 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'webhook_not_found',
     says: ['no webhook', '42'],
   },
+  IncidentNotFound: {
+    error: new exported.IncidentNotFound(42),
+    code: 'incident_not_found',
+    says: ['no incident', '42'],
+  },
   WebhookNotReplayable: {
     error: new exported.WebhookNotReplayable(42, 'pending'),
     code: 'webhook_not_replayable',

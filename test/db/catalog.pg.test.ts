@@ -121,6 +121,7 @@ const SPECIFIED: Record<string, Record<string, string>> = {
 const ADDED: typeof SPECIFIED = {
   _requests: { expires_at: 'timestamp, nullable', request_hash: 'string(64), nullable' },
   _sync_items: { payload: 'json, nullable', claim: 'string(120), nullable' },
+  _incidents: { followed_at: 'timestamp, nullable' },
   _webhooks: { claim: 'string(120), nullable', replay_attempt: 'smallint, nullable' },
   _cache: {
     key: 'text',
@@ -191,6 +192,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed'",
   ],
+  _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],
   _cache: ['expires_at where expires_at is not null'],
   _events: [
     'due_at, id where delivered_at is null and claim is null',

@@ -454,6 +454,46 @@ describe('a proxy', () => {
   })
 })
 
+describe('a call that may reach private addresses', () => {
+  it.each(['http://127.0.0.1', 'http://[::ffff:127.0.0.1]', 'http://api.example.com'])('reaches %s', async (origin) => {
+    const server = await serve((_request, response) => response.end('hello'))
+    const { fetch } = egress({}, { lookup: resolver({ 'api.example.com': [['127.0.0.1']] }) })
+    const answer = await fetch({ allowPrivate: true })(`${origin}:${server.port}/`)
+    expect(await answer.text()).toBe('hello')
+  })
+
+  it.each([['127.0.0.0/8'], ['api.example.com'], ['::ffff:127.0.0.1']])(
+    'reaches nothing that %s denies',
+    async (rule) => {
+      const server = await serve((_request, response) => response.end('hello'))
+      const policy = { allow: ['0.0.0.0/0', 'api.example.com'], deny: [rule] }
+      const { fetch } = egress(policy, { lookup: resolver({ 'api.example.com': [['127.0.0.1']] }) })
+      await expect(fetch({ allowPrivate: true })(`http://api.example.com:${server.port}/`)).rejects.toEqual(
+        refused('api.example.com', expect.stringContaining('egress.deny')),
+      )
+      expect(server.seen).toEqual([])
+    },
+  )
+
+  it('leaves no connection behind on which a call that may not gets there', async () => {
+    const server = await serve((_request, response) => response.end('hello'))
+    const own = egress()
+    const answer = await own.fetch({ allowPrivate: true })(server.url)
+    await answer.text()
+    await expect(own.fetch()(server.url)).rejects.toMatchObject({ code: 'egress_refused' })
+    expect(server.seen).toHaveLength(1)
+  })
+
+  it('fails after the end as any other', async () => {
+    const server = await serve((_request, response) => response.end('hello'))
+    const own = egress()
+    const fetch = own.fetch({ allowPrivate: true })
+    await (await fetch(server.url)).text()
+    await own.close()
+    await expect(fetch(server.url)).rejects.toMatchObject({ cause: { code: 'UND_ERR_DESTROYED' } })
+  })
+})
+
 it('ends what is under way when it is closed', async () => {
   const server = await serve((_request, response) => void response.write('begun'))
   const own = egress(LOOPBACK)

@@ -50,17 +50,19 @@ let errors: LoggedLine[]
 let listeners: Listeners
 let heard: string[]
 
+const silent = () => {}
+/** Keeps errors only. */
+const silentLogger: Logger = {
+  debug: silent,
+  info: silent,
+  warn: silent,
+  error: (fields, message) => errors.push({ fields, message }),
+}
+
 beforeEach(() => {
   errors = []
   heard = []
-  const silent = () => {}
-  const logger: Logger = {
-    debug: silent,
-    info: silent,
-    warn: silent,
-    error: (fields, message) => errors.push({ fields, message }),
-  }
-  listeners = new Listeners(logger)
+  listeners = new Listeners(silentLogger)
 })
 
 const hears = (name: string) => () => {
@@ -256,18 +258,63 @@ describe('a queued listener of an item', () => {
     expect(listeners.hasQueuedItemListener(Issue)).toBe(found)
   })
 
-  it('is refused on any other event: nothing delivers it later yet', () => {
-    expect(() => listeners.on('SyncCompleted', hears('x'), { queued: true })).toThrow(/SyncCompleted/)
-    expect(() => listeners.on(ANY_PROVIDER_EVENT, hears('x'), { queued: true })).toThrow(/leave it out/)
-    expect(listeners.has('SyncCompleted')).toBe(false)
-  })
-
   it('is not seen in one that is not queued, or that went off', () => {
     const listener = hears('x')
     listeners.on(Issue, hears('y'))
     expect(listeners.hasQueuedItemListener(Issue)).toBe(false)
     listeners.on(Issue, listener, { queued: true })
     listeners.off(Issue, listener)
+    expect(listeners.hasQueuedItemListener(Issue)).toBe(false)
+  })
+})
+
+describe('a queued listener of a framework event', () => {
+  it('is not told at once, and makes the event durable', async () => {
+    const wakes: string[] = []
+    listeners = new Listeners(silentLogger, { isTold: () => false, wake: () => void wakes.push('outbox') })
+    listeners.on('IntegrationCreated', hears('at once'))
+    expect(listeners.isDurable('IntegrationCreated')).toBe(false)
+    await listeners.emit('IntegrationCreated', created)
+    expect(wakes).toEqual([])
+    listeners.on('IntegrationCreated', hears('later'), { queued: true })
+    expect(listeners.isDurable('IntegrationCreated')).toBe(true)
+    expect(listeners.has('IntegrationCreated')).toBe(true)
+    expect(listeners.isDurable('CredentialsUpdated')).toBe(false)
+    await listeners.emit('IntegrationCreated', created)
+    expect(heard).toEqual(['at once', 'at once'])
+    expect(wakes).toEqual(['outbox'])
+  })
+
+  it('is named by its option, else by its function, and no two of one event are named alike', () => {
+    function report() {}
+    const named = (): string[] => listeners.queuedFor('SyncCompleted').map(({ name }) => name)
+    listeners.on('SyncCompleted', report, { queued: true, order: 5 })
+    listeners.on('SyncCompleted', report, { queued: true })
+    listeners.on('SyncCompleted', () => {}, { queued: true, order: 7 })
+    listeners.on('SyncCompleted', () => {}, { queued: true, order: 8, name: 'report' })
+    listeners.on('SyncCompleted', report)
+    listeners.on('SyncItemStuck', report, { queued: true })
+    expect(named()).toEqual(['report#2', 'report', 'anonymous', 'report#3'])
+    expect(listeners.queuedFor('SyncItemStuck')).toEqual([
+      expect.objectContaining({ name: 'report', listener: report }),
+    ])
+    listeners.off('SyncCompleted', report)
+    listeners.on('SyncCompleted', report, { queued: true, order: 9 })
+    expect(named()).toEqual(['report', 'anonymous', 'report#3', 'report#2'])
+  })
+
+  it.each(['', '  ', 'a'.repeat(101), 'a\u0000b', 'a\ud800'])('is refused with the name %j', (name) => {
+    expect(() => listeners.on('SyncCompleted', hears('x'), { queued: true, name })).toThrow(/name.*1 to 100 characters/)
+    expect(listeners.has('SyncCompleted')).toBe(false)
+  })
+
+  it.each<[string, EventKey]>([
+    ['of one call', 'RequestFailed'],
+    ['of one operation', 'OperationCompleted'],
+    ['of which nothing is stored', 'OAuthFailed'],
+    ['of a provider', ANY_PROVIDER_EVENT],
+  ])('is refused for an event %s', (_, key) => {
+    expect(() => listeners.on(key, hears('x'), { queued: true })).toThrow(/IncidentOpened.*was given; leave it out/)
     expect(listeners.hasQueuedItemListener(Issue)).toBe(false)
   })
 })

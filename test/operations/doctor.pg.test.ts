@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import { BackendUnreachable } from '../../src/core/errors.ts'
 import type { SyncProgress } from '../../src/core/sync-jobs.ts'
-import type { ScheduleState, TemporalInspection } from '../../src/framework.ts'
+import type { Framework, ScheduleState, TemporalInspection } from '../../src/framework.ts'
 import type { DoctorProbes, Finding } from '../../src/operations/doctor.ts'
 import { runDoctor } from '../../src/operations/doctor.ts'
 import { markReauthRequired } from '../../src/operations/reauth.ts'
@@ -15,7 +15,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
-import { makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../support/rows.ts'
+import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../support/rows.ts'
 import { scriptedOAuth } from './scripted-oauth.ts'
 
 const KEY = encryptionKey('test')
@@ -34,7 +34,14 @@ const IN_STEP: ScheduleState = {
 let database: TestDatabase
 let test: TestIntegrations
 /** How Temporal answers. */
-let temporal: { schedules: ScheduleState[]; workers: number; inboxes: Set<number>; unreachable: Error | null }
+let temporal: {
+  schedules: ScheduleState[]
+  workers: number
+  inboxes: Set<number>
+  outbox: boolean
+  followed: Set<number>
+  unreachable: Error | null
+}
 let probes: DoctorProbes
 
 beforeAll(async () => {
@@ -56,7 +63,14 @@ afterAll(async () => {
 })
 
 beforeEach(async () => {
-  temporal = { schedules: [IN_STEP], workers: 1, inboxes: new Set(), unreachable: null }
+  temporal = {
+    schedules: [IN_STEP],
+    workers: 1,
+    inboxes: new Set(),
+    outbox: false,
+    followed: new Set(),
+    unreachable: null,
+  }
   probes = { checkDatabase: async () => {}, pendingMigrations: async () => [], baseUrl: null, dev: false }
   test.starts.running.clear()
   await test.sql`delete from integrations`
@@ -75,6 +89,8 @@ function scriptedTemporal(): TemporalInspection {
     applySchedules: async () => temporal.schedules,
     pollers: async () => [{ taskQueue: 'integrations-default', workers: temporal.workers }],
     isInboxRunning: async (id) => temporal.inboxes.has(id),
+    isOutboxRunning: async () => temporal.outbox,
+    isIncidentFollowed: async (id) => temporal.followed.has(id),
   }
 }
 
@@ -95,7 +111,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(24)
+  expect(findings.length).toBe(28)
 })
 
 describe('pending webhooks', () => {
@@ -356,6 +372,247 @@ describe('failed items of a backfill', () => {
     const skipped = rows.filter(({ status }) => status === 'skipped')
     expect(skipped.map((row) => row.id).sort((a, b) => a - b)).toEqual([held.id, unknown.id])
     expect(await wrong()).toEqual([])
+  })
+})
+
+describe('incidents', () => {
+  const unseen = (id: number, values: Parameters<typeof makeIncident>[2] = {}) =>
+    makeIncident(test, id, { openedAt: ago(HOUR_MS), updatedAt: ago(310_000), ...values })
+
+  it('are left alone for five minutes, and while their workflow has seen them', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await unseen(id, { updatedAt: ago(290_000) })
+    await unseen((await makeIntegration(test, 'hooks')).id, { followedAt: ago(310_000) })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that changed without their workflow having seen it are a warning, with what wakes it or asks it', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const incident = await unseen(id, { followedAt: ago(HOUR_MS) })
+    const [gone, ...others] = await wrong()
+    expect(others).toEqual([])
+    expect(gone).toMatchObject({
+      check: 'incidents.unseen',
+      status: 'warning',
+      message: expect.stringContaining(
+        `Incident ${incident.id} of integration ${id}, open since ${incident.openedAt.toISOString().slice(0, 19)}Z`,
+      ),
+    })
+    expect(gone?.message).toContain('which is gone')
+    expect(gone?.remedy).toContain(`--workflow-id integrations:incident:${id} --type incident`)
+    expect(gone?.remedy).toContain('--signal-name escalate')
+    temporal.followed.add(id)
+    expect(await wrong()).toMatchObject([
+      { check: 'incidents.unseen', status: 'warning', remedy: expect.stringContaining('workflow query') },
+    ])
+  })
+
+  it('that nobody has looked at for more than a day are found while they are open', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const quiet = { openedAt: ago(90 * HOUR_MS), updatedAt: ago(90 * HOUR_MS) }
+    await makeIncident(test, id, { ...quiet, followedAt: ago(28 * HOUR_MS), status: 'closed', closedAt: ago(HOUR_MS) })
+    const open = await makeIncident(test, id, { ...quiet, followedAt: ago(26 * HOUR_MS) })
+    expect(await wrong()).toEqual([])
+    await test.sql`update integration_incidents set followed_at = ${ago(28 * HOUR_MS)} where id = ${open.id}`
+    expect(await wrong()).toMatchObject([
+      { check: 'incidents.unseen', message: expect.stringContaining(`Incident ${open.id} `) },
+    ])
+  })
+})
+
+describe('events', () => {
+  const GIVEN_UP = { status: 'given_up', attempts: 10, error: '503', at: new Date().toISOString() }
+  const DELIVERED = { status: 'delivered', attempts: 1, at: new Date().toISOString() }
+  const plant = async (values: Partial<Framework['tables']['events']['$inferInsert']>): Promise<void> => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const { db, tables } = test.framework
+    await db.insert(tables.events).values({ integrationId: id, name: 'IntegrationDisabled', payload: {}, ...values })
+  }
+
+  it('that wait on purpose, or not for long, are no finding', async () => {
+    await plant({ dueAt: new Date(Date.now() + HOUR_MS), attempts: 1 })
+    await plant({ dueAt: ago(110_000) })
+    await plant({ dueAt: ago(HOUR_MS), claim: 'living:1', updatedAt: ago(16 * 60_000) })
+    await plant({ dueAt: ago(HOUR_MS), deliveredAt: new Date() })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that nobody takes up are a fault, and a warning when a living outbox has not got to them', async () => {
+    await plant({ dueAt: ago(130_000) })
+    await plant({ dueAt: ago(180_000) })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'events.waiting',
+        status: 'fault',
+        message: expect.stringMatching(/^2 events wait .*the outbox does not run/),
+        remedy: expect.stringContaining('--workflow-id integrations:event-outbox --type eventOutbox'),
+      },
+    ])
+    temporal.outbox = true
+    expect(await wrong()).toEqual([])
+    await plant({ dueAt: ago(HOUR_MS) })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'events.waiting',
+        status: 'warning',
+        message: expect.stringMatching(/^3 events /),
+        remedy: expect.stringContaining('workflow query'),
+      },
+    ])
+  })
+
+  it('that a claim holds whose workflow is gone are a fault', async () => {
+    await plant({ dueAt: ago(HOUR_MS), claim: 'gone:1', updatedAt: ago(18 * 60_000) })
+    expect(await wrong()).toMatchObject([
+      { check: 'events.waiting', status: 'fault', message: expect.stringMatching(/^1 event waits /) },
+    ])
+  })
+
+  it('that were given up are told by listener, with why', async () => {
+    await plant({ deliveredAt: new Date(), outcomes: { 'target:aaaaaaaaaaaa': GIVEN_UP, 'listener:page': DELIVERED } })
+    await plant({ deliveredAt: new Date(), outcomes: { 'target:aaaaaaaaaaaa': GIVEN_UP, 'listener:page': GIVEN_UP } })
+    await plant({ deliveredAt: new Date(), outcomes: { 'listener:page': DELIVERED } })
+    const found = await wrong()
+    expect(found).toHaveLength(2)
+    for (const finding of found)
+      expect(finding).toMatchObject({
+        check: 'events.given_up',
+        status: 'warning',
+        message: expect.stringContaining('failed with: 503'),
+        remedy: 'integrations notifications retry',
+      })
+    expect(found.find(({ message }) => message.includes('target:aaaaaaaaaaaa'))?.message).toMatch(/^2 events /)
+    expect(found.find(({ message }) => message.includes('listener:page'))?.message).toMatch(/^1 event /)
+  })
+
+  it('are not looked at while no worker is there to tell them', async () => {
+    await plant({ dueAt: ago(HOUR_MS) })
+    temporal.workers = 0
+    expect((await wrong()).map(({ check }) => check)).toEqual(['temporal.workers'])
+  })
+})
+
+describe('rows that should have been pruned', () => {
+  const DAY_MS = 24 * HOUR_MS
+  type Plant = (integration: number, age: (days: number) => Date) => Promise<unknown>
+  const into = <Name extends keyof Framework['tables']>(name: Name) =>
+    test.framework.db.insert(test.framework.tables[name])
+
+  it.each<[string, Plant]>([
+    [
+      'requests since',
+      (integrationId, age) =>
+        into('requests').values({
+          integrationId,
+          endpoint: '/things',
+          method: 'GET',
+          createdAt: age(90),
+        }),
+    ],
+    [
+      'logs since',
+      (integrationId, age) =>
+        into('logs').values({
+          integrationId,
+          operation: 'sync',
+          direction: 'inbound',
+          status: 'success',
+          createdAt: age(365),
+        }),
+    ],
+    [
+      'idempotency keys since',
+      (integrationId, age) => into('idempotencyKeys').values({ integrationId, key: 'k', createdAt: age(90) }),
+    ],
+    [
+      'completed items since',
+      (integrationId, age) =>
+        into('syncItems').values({
+          integrationId,
+          eventClass: 'test.thing',
+          payload: {},
+          status: 'skipped',
+          completedAt: age(30),
+        }),
+    ],
+    [
+      'closed incidents since',
+      (integrationId, age) =>
+        into('incidents').values({
+          integrationId,
+          status: 'closed',
+          source: 'sync',
+          reason: 'sync_stale',
+          peakSeverity: 'failing',
+          openedAt: age(400),
+          closedAt: age(365),
+          updatedAt: age(365),
+          followedAt: age(365),
+        }),
+    ],
+    ['expired cache rows since', (_, age) => into('cache').values({ key: 'of-the-test', value: 1, expiresAt: age(0) })],
+    [
+      'delivered events since',
+      (integrationId, age) =>
+        into('events').values({
+          integrationId,
+          name: 'IntegrationDisabled',
+          payload: {},
+          deliveredAt: age(7),
+        }),
+    ],
+  ])('%s: two days are allowed', async (words, plant) => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await plant(id, (days) => ago((days + 2) * DAY_MS - 60_000))
+    expect(await wrong()).toEqual([])
+    await test.sql`delete from integrations`
+    await test.sql`delete from integration_cache where key = 'of-the-test'`
+    const other = await makeIntegration(test, 'hooks')
+    await plant(other.id, (days) => ago((days + 2) * DAY_MS + 60_000))
+    try {
+      expect(await wrong()).toMatchObject([
+        {
+          check: 'pruning.overdue',
+          status: 'warning',
+          message: expect.stringContaining(words),
+          remedy: 'integrations prune',
+        },
+      ])
+    } finally {
+      await test.sql`delete from integration_cache where key = 'of-the-test'`
+    }
+  })
+
+  it('but that pruning keeps are no finding', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const old = { createdAt: ago(400 * DAY_MS), updatedAt: ago(400 * DAY_MS) }
+    const run = await makeRun(test, id, {}, { status: 'partial', ...old })
+    await makeItem(test, run, { status: 'failed', externalId: 'a', ...old })
+    await makeItem(test, run, { status: 'success', externalId: 'a' })
+    await makeIncident(test, id, { openedAt: ago(400 * DAY_MS) })
+    const hooks = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, hooks.id, { status: 'processed', processedAt: ago(400 * DAY_MS), ...old })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('are none where the retention goes back to before all dates', async () => {
+    const { config } = test.framework
+    const pruning = { ...config.pruning, requests_days: 2_147_483_647 }
+    const findings = await runDoctor({ ...test.framework, config: { ...config, pruning } }, probes)
+    expect(findings.find(({ check }) => check === 'pruning.overdue')).toMatchObject({ status: 'ok' })
+  })
+
+  it('webhooks among them, once webhook retention is set', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const at = ago(400 * DAY_MS)
+    await makeWebhook(test, id, { status: 'processed', processedAt: at, createdAt: at, updatedAt: at })
+    const { config } = test.framework
+    const pruning = { ...config.pruning, webhooks_days: 30 }
+    const findings = await runDoctor({ ...test.framework, config: { ...config, pruning } }, probes)
+    expect(findings.find(({ check }) => check === 'pruning.overdue')).toMatchObject({
+      status: 'warning',
+      message: expect.stringContaining('webhooks since'),
+    })
   })
 })
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, it, vi } from 'vitest'
 import { isTimely, soleHeader } from '../../src/providers/signed-parts.ts'
-import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
+import { signStandardWebhook, verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { webhookRequest } from '../../src/providers/webhook-request.ts'
 import { standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'
@@ -211,6 +211,19 @@ describe('beside the published library', () => {
     vi.useRealTimers()
   })
 
+  it('what we sign to send it verifies there, and here', () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: NOW })
+    fc.assert(
+      fc.property(id, key, fc.json(), (messageId, bytesOfKey, text) => {
+        const secret = `whsec_${Buffer.from(bytesOfKey).toString('base64')}`
+        const headers = signStandardWebhook({ id: messageId, sentAt: NOW, body: text }, secret)
+        expect(new Webhook(secret).verify(text, headers)).toEqual(JSON.parse(text))
+        expect(verifyStandardWebhook(request(headers, { rawBody: bytes(text) }), [secret])).toBe(true)
+      }),
+    )
+    vi.useRealTimers()
+  })
+
   it.each([
     ['300 s ago', -300],
     ['301 s ago', -301],
@@ -266,6 +279,30 @@ describe('a signed time', () => {
     [Number.POSITIVE_INFINITY, false],
   ])('%d s from now', (offset, timely) => {
     expect(isTimely(request({}), seconds(NOW) + offset)).toBe(timely)
+  })
+})
+
+describe('what is signed to be sent', () => {
+  it.each<[string, { id?: string; secret?: string }]>([
+    ['an id with a dot', { id: 'evt.1' }],
+    ['an id with a space', { id: 'evt 1' }],
+    ['an empty id', { id: '' }],
+    ['a key of 23 bytes', { secret: secretOf(23) }],
+    ['a key of 65 bytes', { secret: secretOf(65) }],
+    ['a secret that is no base64', { secret: 'whsec_PRIVATE!' }],
+  ])('is nothing with %s', (_, { id = ID, secret = SECRET }) => {
+    const sign = () => signStandardWebhook({ id, sentAt: NOW, body: BODY }, secret)
+    expect(sign).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', message: expect.not.stringContaining(secret) }),
+    )
+  })
+
+  it('has the time in whole seconds', () => {
+    expect(signStandardWebhook({ id: ID, sentAt: NOW, body: BODY }, SECRET)).toEqual({
+      'webhook-id': ID,
+      'webhook-timestamp': String(seconds(NOW)),
+      'webhook-signature': signature(),
+    })
   })
 })
 

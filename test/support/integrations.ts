@@ -6,8 +6,12 @@ import { randomBytes } from 'node:crypto'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { onTestFinished } from 'vitest'
+import { anomalyActivities } from '../../src/activities/anomalies.ts'
+import { eventActivities } from '../../src/activities/events.ts'
+import { incidentActivities } from '../../src/activities/incidents.ts'
 import type { Activities } from '../../src/activities/index.ts'
 import { orphanActivities } from '../../src/activities/orphans.ts'
+import { pruningActivities } from '../../src/activities/pruning.ts'
 import { syncBackfillActivities } from '../../src/activities/sync-backfills.ts'
 import { syncDispatchActivities } from '../../src/activities/sync-dispatch.ts'
 import { syncEndActivities } from '../../src/activities/sync-ends.ts'
@@ -57,6 +61,10 @@ export interface RecordedStarts {
   /** Items whose retry lives already: another start is refused. */
   readonly runningItems: Set<number>
   readonly backfills: BackfillInput[]
+  /** How often the outbox was woken. */
+  readonly outboxWakes: { count: number }
+  /** Signals to the workflows of incidents. */
+  readonly followed: { readonly integrationId: number; readonly change: 'escalate' | 'recovered' }[]
 }
 
 export interface TestIntegrations {
@@ -91,6 +99,8 @@ export function testIntegrations(
     runningItems: new Set(),
     backfills: [],
     cancelled: [],
+    outboxWakes: { count: 0 },
+    followed: [],
   }
   const integrations = createIntegrations({
     database: url,
@@ -117,6 +127,10 @@ export function testIntegrations(
       syncOperationActivities(framework),
       tokenActivities(framework),
       orphanActivities(framework),
+      anomalyActivities(framework),
+      pruningActivities(framework),
+      incidentActivities(framework),
+      eventActivities(framework),
     ),
     starts,
     lines,
@@ -154,6 +168,12 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     runReconciliation: () => onlyRecorded('reconciliation'),
     runDispatch: () => onlyRecorded('a dispatch'),
     runTokenRefresh: () => onlyRecorded('the refresh of tokens'),
+    wakeOutbox: () => {
+      starts.outboxWakes.count += 1
+    },
+    followIncident: (integrationId, change) => void starts.followed.push({ integrationId, change }),
+    runEvaluateFailures: () => onlyRecorded('the evaluation of failure rates'),
+    runPrune: () => onlyRecorded('pruning'),
     async pauseSync(integrationId) {
       starts.signals.push({ signal: 'pause', integrationId })
     },

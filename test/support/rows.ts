@@ -1,6 +1,6 @@
 /** Rows for tests: each factory sets only what the test says. */
 import { eq } from 'drizzle-orm'
-import type { LogRow, SyncItemRow, Tables, WebhookRow } from '../../src/db/schema/tables.ts'
+import type { IncidentRow, LogRow, SyncItemRow, Tables, WebhookRow } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestIntegrations } from './integrations.ts'
 import { CREDENTIALS } from './providers.ts'
@@ -81,6 +81,26 @@ export async function makeItem(
     })
     .returning()
   return row as SyncItemRow
+}
+
+/** Closed ones only beside an open one: an integration has at most one that is open. */
+export async function makeIncident(
+  { framework: { db, tables } }: TestIntegrations,
+  integrationId: number,
+  values: Values<'incidents'> = {},
+): Promise<IncidentRow> {
+  const [row] = await db
+    .insert(tables.incidents)
+    .values({
+      integrationId,
+      source: 'health',
+      reason: 'health_degraded',
+      peakSeverity: 'degraded',
+      openedAt: new Date(),
+      ...values,
+    })
+    .returning()
+  return row as IncidentRow
 }
 
 export async function itemOf({ framework: { db, tables } }: TestIntegrations, id: number): Promise<SyncItemRow> {

@@ -8,8 +8,9 @@ import { partsOf } from '../../src/integrations.ts'
 import type { ReconcilesWebhooks } from '../../src/providers/provider.ts'
 import { ensureSchedules, scheduleDifferences, wantedSchedules } from '../../src/temporal/schedules.ts'
 import { createWorkers } from '../../src/worker.ts'
-import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/messages.ts'
+import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { scriptedOAuth } from '../operations/scripted-oauth.ts'
+import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { webhookProvider } from '../support/providers.ts'
 
@@ -36,6 +37,8 @@ function deployment(config: ConfigInput = {}): { prefix: string; config: Config;
 const scheduleOf = (prefix: string, name: string) => client.schedule.getHandle(scheduleId(prefix, name))
 const dispatchOf = (prefix: string) => scheduleOf(prefix, 'dispatch-syncs')
 const DOES_NOT = { canReconcile: () => false, canRefreshTokens: () => false }
+/** Whatever is registered. */
+const ALWAYS = ['dispatch-syncs', 'evaluate-failures', 'recover-webhooks', 'prune']
 const RECONCILES = { ...DOES_NOT, canReconcile: () => true }
 const REFRESHES = { ...DOES_NOT, canRefreshTokens: () => true }
 
@@ -52,6 +55,75 @@ describe('the Schedules', () => {
     })
     expect(policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
     expect(state.paused).toBe(false)
+  })
+
+  it('start `evaluateFailures` every minute, while failure rates are watched', async () => {
+    const { prefix, config } = deployment({ sync: { queue: 'syncs' } })
+    await ensureSchedules(client, config, DOES_NOT)
+    const evaluation = await scheduleOf(prefix, 'evaluate-failures').describe()
+    expect(evaluation.spec.intervals).toMatchObject([{ every: 60_000 }])
+    expect(evaluation.action).toMatchObject({
+      workflowType: WORKFLOW.evaluateFailures,
+      workflowId: workflowId.evaluateFailures(prefix),
+      taskQueue: `${prefix}-syncs`,
+    })
+    expect(evaluation.policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 60_000 })
+    expect(scheduleDifferences(config, DOES_NOT, 'evaluate-failures', evaluation)).toEqual([])
+    const unwatched = { ...config, observability: { ...config.observability, anomaly_enabled: false } }
+    expect(wantedSchedules(unwatched, DOES_NOT)).toEqual(['dispatch-syncs', 'recover-webhooks', 'prune'])
+    await ensureSchedules(client, unwatched, DOES_NOT)
+    await expect(scheduleOf(prefix, 'evaluate-failures').describe()).rejects.toThrow(/not found/i)
+  })
+
+  it('prune at three in the morning, UTC, within ten minutes, or up to six hours late', async () => {
+    const { prefix, config } = deployment()
+    await ensureSchedules(client, config, DOES_NOT)
+    const handle = scheduleOf(prefix, 'prune')
+    const pruning = await handle.describe()
+    expect(pruning.action).toMatchObject({
+      workflowType: WORKFLOW.prune,
+      workflowId: workflowId.prune(prefix),
+      taskQueue: `${prefix}-default`,
+    })
+    expect(pruning.spec).toMatchObject({ jitter: 600_000, intervals: [] })
+    expect(pruning.policies).toMatchObject({ overlap: 'SKIP', catchupWindow: 6 * 3_600_000 })
+    expect(pruning.info.nextActionTimes.length).toBeGreaterThan(1)
+    for (const time of pruning.info.nextActionTimes) {
+      const minutes = time.getUTCHours() * 60 + time.getUTCMinutes()
+      expect(minutes).toBeGreaterThanOrEqual(180)
+      expect(minutes).toBeLessThanOrEqual(190)
+    }
+    const [first, second] = pruning.info.nextActionTimes.map((time) => time.toISOString().slice(0, 10))
+    expect(Date.parse(second as string) - Date.parse(first as string)).toBe(86_400_000)
+    expect(scheduleDifferences(config, DOES_NOT, 'prune', pruning)).toEqual([])
+  })
+
+  it.each([
+    ['another hour', { calendars: [{ hour: 4 }] }, ['calendar daily at 04:00 UTC instead of daily at 03:00 UTC']],
+    ['two hours', { calendars: [{ hour: [3, 5] }] }, ['calendar another one instead of daily at 03:00 UTC']],
+    [
+      'every third hour from then',
+      { calendars: [{ hour: { start: 3, end: 23, step: 3 } }] },
+      [/^calendar another one/],
+    ],
+    ['weekdays only', { calendars: [{ hour: 3, dayOfWeek: 'MONDAY' as const }] }, [/^calendar another one/]],
+    ['a quarter past', { calendars: [{ hour: 3, minute: 15 }] }, [/^calendar another one/]],
+    ['another time zone', { calendars: [{ hour: 3 }], timezone: 'Europe/Vienna' }, [/the time zone Europe\/Vienna/]],
+    ['another jitter', { calendars: [{ hour: 3 }], jitter: 5_000 }, ['jitter 5 s instead of 600 s']],
+    [
+      'an interval',
+      { intervals: [{ every: 86_400_000 }] },
+      ['interval 86400 s instead of none', 'calendar none instead of daily at 03:00 UTC'],
+    ],
+  ])('of pruning differs with %s, and is set right', async (_, spec, words) => {
+    const { prefix, config } = deployment()
+    await ensureSchedules(client, config, DOES_NOT)
+    const handle = scheduleOf(prefix, 'prune')
+    await handle.update((previous) => ({ ...previous, spec: { jitter: 600_000, ...spec } }))
+    const differences = scheduleDifferences(config, DOES_NOT, 'prune', await handle.describe())
+    expect(differences).toEqual(words.map((text) => (typeof text === 'string' ? text : expect.stringMatching(text))))
+    await ensureSchedules(client, config, DOES_NOT)
+    expect(scheduleDifferences(config, DOES_NOT, 'prune', await handle.describe())).toEqual([])
   })
 
   it('start recovery every 5 minutes and reconciliation every hour, on the queue of webhooks', async () => {
@@ -80,7 +152,7 @@ describe('the Schedules', () => {
 
   it('do without reconciliation while no provider can list what never arrived', async () => {
     const { prefix, config } = deployment()
-    expect(wantedSchedules(config, DOES_NOT)).toEqual(['dispatch-syncs', 'recover-webhooks'])
+    expect(wantedSchedules(config, DOES_NOT)).toEqual(ALWAYS)
     await ensureSchedules(client, config, DOES_NOT)
     await expect(scheduleOf(prefix, 'reconcile').describe()).rejects.toThrow(/not found/i)
     await ensureSchedules(client, config, RECONCILES)
@@ -91,7 +163,13 @@ describe('the Schedules', () => {
 
   it('start the refresh of tokens every 10 minutes, while a provider is registered that has tokens', async () => {
     const { prefix, config } = deployment({ sync: { queue: 'syncs' } })
-    expect(wantedSchedules(config, REFRESHES)).toEqual(['dispatch-syncs', 'recover-webhooks', 'refresh-tokens'])
+    expect(wantedSchedules(config, REFRESHES)).toEqual([
+      'dispatch-syncs',
+      'evaluate-failures',
+      'recover-webhooks',
+      'refresh-tokens',
+      'prune',
+    ])
     await ensureSchedules(client, config, REFRESHES)
     const refresh = await scheduleOf(prefix, 'refresh-tokens').describe()
     expect(refresh.spec.intervals).toMatchObject([{ every: 600_000 }])
@@ -150,7 +228,7 @@ describe('the Schedules', () => {
     try {
       const { framework, needs } = partsOf(integrations)
       const applied = async () => (await framework.temporal.applySchedules()).map(({ name }) => name)
-      expect([await applied(), needs.canReconcile()]).toEqual([['dispatch-syncs', 'recover-webhooks'], false])
+      expect([await applied(), needs.canReconcile()]).toEqual([ALWAYS, false])
       const lists: ReconcilesWebhooks = {
         ...webhookProvider(),
         reconcileLookbackSeconds: 60,
@@ -158,7 +236,7 @@ describe('the Schedules', () => {
       }
       integrations.register('acme', lists)
       expect([await applied(), needs.canReconcile()]).toEqual([
-        ['dispatch-syncs', 'recover-webhooks', 'reconcile'],
+        ['dispatch-syncs', 'evaluate-failures', 'recover-webhooks', 'reconcile', 'prune'],
         true,
       ])
       expect(needs.canRefreshTokens()).toBe(false)
@@ -167,7 +245,7 @@ describe('the Schedules', () => {
         scriptedOAuth(() => ({})),
       )
       expect([await applied(), needs.canRefreshTokens()]).toEqual([
-        ['dispatch-syncs', 'recover-webhooks', 'refresh-tokens', 'reconcile'],
+        ['dispatch-syncs', 'evaluate-failures', 'recover-webhooks', 'refresh-tokens', 'reconcile', 'prune'],
         true,
       ])
     } finally {
@@ -177,9 +255,9 @@ describe('the Schedules', () => {
 
   it('are made by a worker, and start what the worker runs', async () => {
     const { prefix, input } = deployment()
+    const database = await createTestDatabase()
     const integrations = createIntegrations({
-      // Without a scheduled provider nothing is asked of Postgres.
-      database: 'postgres://nobody@127.0.0.1:1/none',
+      database: database.url,
       temporal: { address: server.address },
       encryptionKeys: `test:${Buffer.alloc(32, 1).toString('base64')}`,
       config: input,
@@ -195,11 +273,14 @@ describe('the Schedules', () => {
       expect(workflow?.workflowId).toContain(workflowId.dispatchSyncs(prefix))
       const handle = client.workflow.getHandle(workflow?.workflowId as string)
       expect(await handle.result()).toEqual({ due: 0, started: 0, alreadyRunning: 0, stale: [], recovered: [] })
+      // A command joins what a Schedule may have started, or starts it, by the same id.
+      expect(await integrations.evaluateFailures()).toEqual({ enabled: true, checked: 0, elevated: [], recovered: [] })
     } finally {
       workers.shutdown()
       await running
       await integrations.close()
-      await dispatchOf(prefix).delete()
+      await database.drop()
+      for (const name of ALWAYS) await scheduleOf(prefix, name).delete()
     }
   })
 })

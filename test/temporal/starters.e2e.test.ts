@@ -15,7 +15,7 @@ import { lazyClient } from '../../src/temporal/connection.ts'
 import { freePort } from '../../src/temporal/local-process.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
 import { bundleWorkflows } from '../../src/worker.ts'
-import { WORKFLOW, workflowId } from '../../src/workflows/messages.ts'
+import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { occasion } from '../support/integrations.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
@@ -323,6 +323,7 @@ describe('the jobs about syncs', () => {
         return started
       },
       evaluateStaleness: async () => stale,
+      rewakeFollowers: async () => {},
     })
     const first = starters.runDispatch()
     await expect.poll(() => dispatches, { timeout: 10_000 }).toBe(1)

@@ -137,6 +137,26 @@ describe('webhooks', () => {
   })
 })
 
+describe('durable events', () => {
+  it('are delivered when the test says so, and tried again by the clock', async () => {
+    const heard: string[] = []
+    let isDown = true
+    const listener = ({ integration: { name } }: { integration: Integration }) => {
+      if (isDown) throw new Error('down')
+      heard.push(name)
+    }
+    kit.integrations.on('IntegrationCreated', listener, { queued: true })
+    await kit.integrations.create({ provider: 'acme', name: 'told later', credentials: CREDENTIALS })
+    expect(await kit.deliverEvents()).toEqual({ processed: 0, failed: 1, nextInSeconds: 10 })
+    isDown = false
+    expect(await kit.deliverEvents()).toEqual({ processed: 0, failed: 0, nextInSeconds: 10 })
+    kit.clock.advance(10)
+    expect(await kit.deliverEvents()).toEqual({ processed: 1, failed: 0, nextInSeconds: null })
+    expect(heard).toEqual(['told later'])
+    kit.integrations.off('IntegrationCreated', listener)
+  })
+})
+
 describe('a sync', () => {
   it('runs from the listing to the announcement', async () => {
     lists = dispatches(1, 2)

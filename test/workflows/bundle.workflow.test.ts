@@ -2,8 +2,8 @@ import { builtinModules } from 'node:module'
 import { createContext, Script } from 'node:vm'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { bundleWorkflows } from '../../src/worker.ts'
+import { WORKFLOW } from '../../src/workflows/ids.ts'
 import * as workflows from '../../src/workflows/index.ts'
-import { WORKFLOW } from '../../src/workflows/messages.ts'
 import { silenceTemporal } from './stage.ts'
 
 /** Where the modules of the bundle come from, as its source map says. */
@@ -34,6 +34,8 @@ describe('the workflow bundle', () => {
       'integrations:advance-cursor': 'advanceCursor',
       'integrations:find-orphans': 'findOrphans',
       'integrations:refresh-tokens': 'refreshTokens',
+      'integrations:prune': 'prune',
+      'integrations:evaluate-failures': 'evaluateFailures',
     }
     const names = Object.fromEntries(Object.values(WORKFLOW).map((name) => [name, name]))
     const exported = Object.fromEntries(Object.entries(workflows).map(([name, workflow]) => [name, workflow.name]))
@@ -55,6 +57,8 @@ describe('the workflow bundle', () => {
       'advance-cursor',
       'find-orphans',
       'refresh-tokens',
+      'prune',
+      'evaluate-failures',
     ])
       expect(sources.filter((source) => source.endsWith(`src/workflows/${file}.ts`))).toHaveLength(1)
   })

@@ -1,5 +1,6 @@
 /** Copies of our workflows that do something else first: histories of the real ones must not fit them. */
 import { sleep } from '@temporalio/workflow'
+import type { FollowIncidentInput } from '../../src/core/incident.ts'
 import type { FindOrphansInput } from '../../src/core/orphan-jobs.ts'
 import type {
   AdvanceCursorInput,
@@ -11,7 +12,7 @@ import type {
 import type { RefreshTokensInput } from '../../src/core/token-jobs.ts'
 import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
-import type { InboxInput, SyncInput } from '../../src/workflows/messages.ts'
+import type { InboxInput, OutboxInput, SyncInput } from '../../src/workflows/messages.ts'
 
 export async function webhookInbox(input: InboxInput) {
   await somethingElse()
@@ -79,6 +80,26 @@ export async function advanceCursor(input: AdvanceCursorInput) {
 export async function refreshTokens(input?: RefreshTokensInput) {
   await somethingElse()
   return real.refreshTokens(input)
+}
+
+export async function evaluateFailures() {
+  await somethingElse()
+  return real.evaluateFailures()
+}
+
+export async function prune() {
+  await somethingElse()
+  return real.prune()
+}
+
+export async function incident(input: FollowIncidentInput) {
+  await somethingElse()
+  return real.incident(input)
+}
+
+export async function eventOutbox(input?: OutboxInput) {
+  await somethingElse()
+  return real.eventOutbox(input)
 }
 
 /** Two timers at once. No workflow of ours begins so. */

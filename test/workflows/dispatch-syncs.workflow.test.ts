@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
-import { WORKFLOW } from '../../src/workflows/messages.ts'
+import { WORKFLOW } from '../../src/workflows/ids.ts'
 import type { Stage } from './stage.ts'
 import { countEvents, openStage } from './stage.ts'
 
@@ -14,7 +14,7 @@ const NO_EDGES = { stale: [], recovered: [] }
 
 describe('dispatching syncs', () => {
   it.each([WORKFLOW.dispatchSyncs, 'integrations:sync'])(
-    'as %s starts what is due, then evaluates staleness, and gives back both',
+    'as %s starts what is due, evaluates staleness, wakes who missed a change, and gives back the first two',
     async (workflow) => {
       const calls: string[] = []
       const counts = { due: 3, started: 2, alreadyRunning: 1 }
@@ -28,17 +28,20 @@ describe('dispatching syncs', () => {
           calls.push('evaluate')
           return edges
         },
+        async rewakeFollowers() {
+          calls.push('rewake')
+        },
       }
       await stage.play(activities, async ({ client, ...options }) => {
         const handle = await client.start(workflow, options)
         expect(await handle.result()).toEqual({ ...counts, ...edges })
-        expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(2)
+        expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(3)
       })
-      expect(calls).toEqual(['start', 'evaluate'])
+      expect(calls).toEqual(['start', 'evaluate', 'rewake'])
     },
   )
 
-  it('goes on when the database comes back, at either step', async () => {
+  it('goes on when the database comes back, at each step', async () => {
     let tries = 0
     const startDueSyncs: Activities['startDueSyncs'] = async () => {
       tries += 1
@@ -50,10 +53,14 @@ describe('dispatching syncs', () => {
       if (tries < 6) throw new Error('the connection was refused')
       return NO_EDGES
     }
-    await stage.play({ startDueSyncs, evaluateStaleness }, async ({ client, ...options }) => {
+    const rewakeFollowers: Activities['rewakeFollowers'] = async () => {
+      tries += 1
+      if (tries < 8) throw new Error('the connection was refused')
+    }
+    await stage.play({ startDueSyncs, evaluateStaleness, rewakeFollowers }, async ({ client, ...options }) => {
       const result = await client.execute(WORKFLOW.dispatchSyncs, options)
       expect(result).toEqual({ due: 0, started: 0, alreadyRunning: 0, ...NO_EDGES })
     })
-    expect(tries).toBe(6)
+    expect(tries).toBe(8)
   })
 })

@@ -5,7 +5,7 @@ import type { WorkflowBundle } from '@temporalio/worker'
 import { Worker } from '@temporalio/worker'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { bundleWorkflows } from '../../src/worker.ts'
-import { WORKFLOW } from '../../src/workflows/messages.ts'
+import { WORKFLOW } from '../../src/workflows/ids.ts'
 import { silenceTemporal } from './stage.ts'
 
 /**

@@ -14,8 +14,9 @@ import { DefaultLogger, makeTelemetryFilterString, Runtime, Worker } from '@temp
 import type { Activities } from '../../src/activities/index.ts'
 import type { SyncOutcome, SyncProgress } from '../../src/core/sync-jobs.ts'
 import { bundleWorkflows } from '../../src/worker.ts'
+import { WORKFLOW } from '../../src/workflows/ids.ts'
 import type { InboxInput, InboxState, SyncInput } from '../../src/workflows/messages.ts'
-import { arrived, syncProgress, WORKFLOW } from '../../src/workflows/messages.ts'
+import { arrived, syncProgress } from '../../src/workflows/messages.ts'
 import { createTimeSkippingEnvironment } from '../support/time-skipping.ts'
 
 /** What the SDK warns of (an activity that fails by script) is no news to a test. */

@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { itemsChanged, pause, resume, syncProgress, WORKFLOW } from '../../src/workflows/messages.ts'
+import { WORKFLOW } from '../../src/workflows/ids.ts'
+import { itemsChanged, pause, resume, syncProgress } from '../../src/workflows/messages.ts'
 import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'
 import { countEvents, handleOf, openStage, seen, startSync } from './stage.ts'

@@ -3,16 +3,8 @@ import type { WorkflowFailedError } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import type { Finalisation } from '../../src/activities/sync-ends.ts'
-import {
-  cancel,
-  itemsChanged,
-  pause,
-  resume,
-  retryItem,
-  skipItem,
-  syncProgress,
-  WORKFLOW,
-} from '../../src/workflows/messages.ts'
+import { WORKFLOW } from '../../src/workflows/ids.ts'
+import { cancel, itemsChanged, pause, resume, retryItem, skipItem, syncProgress } from '../../src/workflows/messages.ts'
 import { occasion } from '../support/integrations.ts'
 import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'

@@ -59,3 +59,8 @@ export function page(
     status,
   )
 }
+
+export function time(moment: Date): Markup {
+  const text = moment.toISOString()
+  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`
+}

@@ -6,11 +6,12 @@ import { basePathOf, hasScope } from '../../core/access.ts'
 import type { Integrations } from '../../integrations.ts'
 import { queryOf } from '../body.ts'
 import type { AccessEnvironment, Caller } from '../caller.ts'
-import { CSRF_FIELD } from '../csrf.ts'
 import { operatorRoot } from '../middleware.ts'
 import { idOf, switchIntegration } from '../operator-api.ts'
 import { integrationsQuery } from '../operator-schemas.ts'
-import { page } from './layout.ts'
+import { csrfField, whoIsHere } from './account.ts'
+import { openIncidents } from './incidents.ts'
+import { page, time } from './layout.ts'
 
 type Markup = ReturnType<typeof html>
 type Row = Awaited<ReturnType<Integrations['operator']['page']>>['data'][number]
@@ -28,7 +29,7 @@ export function overviewRoutes(integrations: Integrations): Hono<AccessEnvironme
     return page(context, {
       title: 'Integrations',
       header: whoIsHere(root, caller),
-      main: html`${table(integrations, caller, data)}${next === null ? '' : html`<p><a href="${root}?after=${next}">Older</a></p>`}`,
+      main: html`${await openIncidents(integrations)}${table(integrations, caller, data)}${next === null ? '' : html`<p><a href="${root}?after=${next}">Older</a></p>`}`,
     })
   })
 
@@ -39,12 +40,6 @@ export function overviewRoutes(integrations: Integrations): Hono<AccessEnvironme
     })
 
   return routes
-}
-
-function whoIsHere(root: string, { principal, session }: Caller): Markup {
-  if (session === null) return html`<p>${principal.name}</p>`
-  return html`<nav aria-label="Account"><span>${principal.name}</span>
-<form method="post" action="${root}/logout">${csrfField(session.csrfToken)}<button type="submit">Sign out</button></form></nav>`
 }
 
 function table(integrations: Integrations, caller: Caller, rows: readonly Row[]): Markup {
@@ -74,13 +69,4 @@ function switchForm(root: string, { session }: Caller, { id, name, isActive }: R
   const action = isActive ? 'disable' : 'enable'
   const label = isActive ? 'Disable' : 'Enable'
   return html`<form method="post" action="${root}/integrations/${id}/${action}">${session === null ? '' : csrfField(session.csrfToken)}<button type="submit" aria-label="${label} ${name}">${label}</button></form>`
-}
-
-function csrfField(token: string): Markup {
-  return html`<input type="hidden" name="${CSRF_FIELD}" value="${token}">`
-}
-
-function time(moment: Date): Markup {
-  const text = moment.toISOString()
-  return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`
 }

@@ -56,7 +56,7 @@ type Summary =
   ReturnType<import('../../integrations.ts').Integrations['summaries']> extends AsyncIterable<infer Item> ? Item : never
 type Row = ReturnType<typeof rowOf>
 
-function rowOf(summary: Summary) {
+export function rowOf(summary: Summary) {
   return {
     id: summary.id,
     name: summary.name,

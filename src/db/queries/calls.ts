@@ -4,6 +4,7 @@ import { sql } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Admission } from '../../core/call-state.ts'
 import type { BreakerSettings, CircuitOverride } from '../../core/circuit-breaker.ts'
+import type { DurableEventName } from '../../core/durable-event.ts'
 import type { FailureClass } from '../../core/failure-class.ts'
 import type { HealthStatus } from '../../core/health.ts'
 import type { HealthThresholds } from '../../core/health-transition.ts'
@@ -97,6 +98,8 @@ export interface CallTarget {
   readonly rules: CallRules
   /** Null: the database's clock. */
   readonly nowMs: number | null
+  /** Names under which changes are written down for those who are told later, by kind; null: nobody is told of any. */
+  readonly eventNames: Partial<Record<CallEvent['kind'], DurableEventName>> | null
 }
 
 /** Decides for all owners at once, in order. Null when the integration is gone. */
@@ -116,7 +119,16 @@ export function settleCalls(
   target: CallTarget,
   outcomes: readonly CallOutcome[],
 ): Promise<Settlements | null> {
-  return answerOf<Settlements>(db, tables, 'settle_calls', target, jsonText(outcomes))
+  const { eventNames } = target
+  if (eventNames === null) return answerOf<Settlements>(db, tables, 'settle_calls', target, jsonText(outcomes))
+  return answerOf<Settlements>(
+    db,
+    tables,
+    'settle_calls_recorded',
+    target,
+    jsonText(outcomes),
+    JSON.stringify(eventNames),
+  )
 }
 
 /**
@@ -129,6 +141,7 @@ async function answerOf<Answer>(
   name: string,
   { integrationId, key, rules, nowMs }: CallTarget,
   list: string,
+  names?: string,
 ): Promise<Answer | null> {
   const given = [
     Number(integrationId),
@@ -136,6 +149,7 @@ async function answerOf<Answer>(
     `${literal(JSON.stringify(rules))}::jsonb`,
     `${literal(list)}::jsonb`,
     nowMs === null ? 'null' : Number(nowMs),
+    ...(names === undefined ? [] : [`${literal(names)}::jsonb`]),
   ]
   const [row] = await db.execute<{ answer: Answer | null }>(
     sql.raw(`select ${functionName(tables, name)}(${given.join(', ')}) as answer`),

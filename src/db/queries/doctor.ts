@@ -265,3 +265,64 @@ export async function pageOfAuthorized(
     .orderBy(asc(id))
     .limit(limit)
 }
+
+export interface OutboxBacklog {
+  readonly events: number
+  /** When the one that has waited longest was due, or was last taken up. */
+  readonly since: Date | null
+}
+
+/** Events that have been due for so many seconds without anybody having taken them up, or whose claim is older than it may get. */
+export async function lateEvents(
+  db: Database,
+  { events }: Tables,
+  { seconds, claimSeconds }: { seconds: number; claimSeconds: number },
+): Promise<OutboxBacklog> {
+  const [row] = await db.execute<{ events: number; since: string | Date | null }>(sql`
+    select count(*)::int as events, min(late.since) as since
+    from (
+      select due_at as since from ${events}
+      where delivered_at is null and claim is null and due_at < ${secondsAgo(seconds)}
+      union all
+      select updated_at from ${events}
+      where delivered_at is null and claim is not null and updated_at < ${secondsAgo(claimSeconds)}
+    ) late`)
+  return { events: row?.events ?? 0, since: row?.since == null ? null : new Date(row.since) }
+}
+
+export interface UnseenIncident {
+  readonly id: number
+  readonly integrationId: number
+  readonly status: 'open' | 'closed'
+  readonly openedAt: Date
+  /** The change that its workflow has not seen, or when it last looked. */
+  readonly since: Date
+}
+
+/** Incidents whose last change nobody has seen for so many seconds, and open ones that nobody has looked at for so many. */
+export async function unseenIncidents(
+  db: Database,
+  { incidents }: Tables,
+  { changedSeconds, lookedSeconds, limit }: { changedSeconds: number; lookedSeconds: number; limit: number },
+): Promise<UnseenIncident[]> {
+  const rows = await db.execute<{
+    id: string
+    integration_id: string
+    status: 'open' | 'closed'
+    opened_at: string | Date
+    since: string | Date
+  }>(sql`
+    select id, integration_id, status, opened_at, updated_at as since from ${incidents}
+    where (followed_at is null or followed_at < updated_at) and updated_at < ${secondsAgo(changedSeconds)}
+    union all
+    select id, integration_id, status, opened_at, followed_at as since from ${incidents}
+    where status = 'open' and followed_at >= updated_at and followed_at < ${secondsAgo(lookedSeconds)}
+    order by since, id limit ${limit}`)
+  return rows.map((row) => ({
+    id: Number(row.id),
+    integrationId: Number(row.integration_id),
+    status: row.status,
+    openedAt: new Date(row.opened_at),
+    since: new Date(row.since),
+  }))
+}

@@ -62,7 +62,7 @@ export async function nextIntegrationId(db: Database, { integrations }: Tables):
 }
 
 export async function insertIntegration(
-  db: Database,
+  db: Database | Transaction,
   { integrations }: Tables,
   values: typeof integrations.$inferInsert,
 ): Promise<IntegrationRow> {

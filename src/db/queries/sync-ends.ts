@@ -153,7 +153,7 @@ function textArray(values: readonly string[]): SQL {
 }
 
 export async function itemsById(
-  db: Database,
+  db: Database | Transaction,
   { syncItems }: Tables,
   ids: readonly number[],
 ): Promise<Map<number, SyncItemRow>> {

@@ -29,7 +29,7 @@ export interface Claiming {
  * past what a failed listing never named.
  */
 export async function claimPendingItems(
-  db: Database,
+  db: Database | Transaction,
   { syncItems, logs }: Tables,
   { syncLogId, limit, ...claiming }: Claiming & { syncLogId: number; limit: number },
 ): Promise<SyncItemRow[]> {
@@ -61,7 +61,7 @@ export async function claimPendingItems(
 
 /** Takes rows that wait between two attempts (`processing`, held by nobody) and counts the attempt. */
 export async function claimWaitingItems(
-  db: Database,
+  db: Database | Transaction,
   { syncItems }: Tables,
   { ids, ...claiming }: Claiming & { ids: readonly number[] },
 ): Promise<SyncItemRow[]> {
@@ -81,7 +81,7 @@ export async function claimWaitingItems(
  * the id of a retry's workflow is its lock, so that one is over. What it held it may hold a while longer. A later attempt takes only what a retry put to wait.
  */
 export async function claimItemForRetry(
-  db: Database,
+  db: Database | Transaction,
   { syncItems }: Tables,
   { id, isFirst, ...claiming }: Claiming & { id: number; isFirst: boolean },
 ): Promise<SyncItemRow | null> {
@@ -185,7 +185,7 @@ export interface ItemSettlement {
  * @returns the ids that were settled. A row that was claimed anew since is not among them.
  */
 export async function settleItems(
-  db: Database,
+  db: Database | Transaction,
   { syncItems, logs }: Tables,
   settlements: readonly ItemSettlement[],
 ): Promise<Set<number>> {

@@ -1,7 +1,7 @@
 /** Statements over the staleness marker. Each is conditional: of two evaluations at once one sees an edge. */
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import type { Database } from '../client.ts'
+import type { Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
 
@@ -17,15 +17,26 @@ export interface StalenessRule {
   readonly limit: number
 }
 
-export interface LateSync {
+export interface StaleEdge {
   readonly id: number
-  readonly secondsSinceSync: number
-  readonly intervalMinutes: number
+  readonly provider: string
 }
 
-/** Sets the marker of those that are late and don't have it. */
-export async function markStale(db: Database, { integrations }: Tables, rule: StalenessRule): Promise<LateSync[]> {
-  const rows = await db.execute<{ id: string; seconds: number; minutes: number }>(sql`
+export interface LateSync extends StaleEdge {
+  readonly secondsSinceSync: number
+  readonly intervalMinutes: number
+  readonly lastErrorAt: Date | null
+}
+
+/** Sets the marker of those that are late and don't have it; their rows are locked until the transaction ends. */
+export async function markStale(tx: Transaction, { integrations }: Tables, rule: StalenessRule): Promise<LateSync[]> {
+  const rows = await tx.execute<{
+    id: string
+    provider: string
+    seconds: number
+    minutes: number
+    error_at: string | null
+  }>(sql`
     with late as (
       ${active(integrations, rule)} and i.sync_stale_alerted_at is null and ${isLate(rule)}
       order by i.id limit ${rule.limit}
@@ -33,19 +44,28 @@ export async function markStale(db: Database, { integrations }: Tables, rule: St
     )
     update ${integrations} i set sync_stale_alerted_at = clock_timestamp()
     from late where i.id = late.id
-    returning i.id, late.seconds, late.minutes`)
+    returning i.id, i.provider, late.seconds, late.minutes, i.last_error_at as error_at`)
   return rows
     .map((row) => ({
       id: Number(row.id),
+      provider: row.provider,
       secondsSinceSync: Math.floor(Number(row.seconds)),
       intervalMinutes: Number(row.minutes),
+      lastErrorAt: row.error_at === null ? null : new Date(row.error_at),
     }))
     .sort((a, b) => a.id - b.id)
 }
 
-/** Clears the marker of those that are late no more, or run only by hand now. An inactive one keeps it. */
-export async function clearRecovered(db: Database, { integrations }: Tables, rule: StalenessRule): Promise<number[]> {
-  const rows = await db.execute<{ id: string }>(sql`
+/**
+ * Clears the marker of those that are late no more, or run only by hand now; their rows are locked until the transaction ends. An
+ * inactive one keeps it.
+ */
+export async function clearRecovered(
+  tx: Transaction,
+  { integrations }: Tables,
+  rule: StalenessRule,
+): Promise<StaleEdge[]> {
+  const rows = await tx.execute<{ id: string; provider: string }>(sql`
     with recovered as (
       ${active(integrations, rule)} and i.sync_stale_alerted_at is not null and ${isLate(rule)} is not true
       order by i.id limit ${rule.limit}
@@ -53,8 +73,8 @@ export async function clearRecovered(db: Database, { integrations }: Tables, rul
     )
     update ${integrations} i set sync_stale_alerted_at = null
     from recovered where i.id = recovered.id
-    returning i.id`)
-  return rows.map((row) => Number(row.id)).sort((a, b) => a - b)
+    returning i.id, i.provider`)
+  return rows.map(({ id, provider }) => ({ id: Number(id), provider })).sort((a, b) => a.id - b.id)
 }
 
 /** Active integrations of these providers, with their interval and the seconds since their last clean run. */

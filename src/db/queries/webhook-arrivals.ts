@@ -40,6 +40,11 @@ export interface OwnedDelivery extends NewDelivery {
 
 export type StoredDelivery = { readonly id: number } | 'duplicate'
 
+export interface StoreOptions {
+  /** Whether the same statement writes a `WebhookReceived` down for each, for those who are told later. Default false. */
+  readonly recordsEvents?: boolean
+}
+
 /**
  * Those who may own a delivery, lowest id first: the one of the id, or all of the provider.
  *
@@ -73,12 +78,14 @@ export async function storeDeliveries(
   tables: Tables,
   owner: DeliveryOwner,
   rows: readonly NewDelivery[],
+  options: StoreOptions = {},
 ): Promise<readonly StoredDelivery[] | 'changed'> {
   const stored = await storeOwnedDeliveries(
     db,
     tables,
     rows.map((row) => ({ ...row, owner })),
     0,
+    options,
   )
   const results: StoredDelivery[] = []
   for (const result of stored) {
@@ -103,11 +110,12 @@ export async function storeOwnedDeliveries(
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
   replayWindowSeconds: number,
+  { recordsEvents = false }: StoreOptions = {},
 ): Promise<readonly (StoredDelivery | 'changed')[]> {
   if (deliveries.length === 0) return []
   let rows: readonly Found[]
   try {
-    rows = await execute(db, tables, deliveries, replayWindowSeconds)
+    rows = await execute(db, tables, deliveries, { replayWindowSeconds, recordsEvents })
   } catch (error) {
     // Deleted after the statement had looked.
     if (isForeignKeyViolation(error) && distinctOwners(deliveries).length === 1) return deliveries.map(() => 'changed')
@@ -207,7 +215,7 @@ async function execute(
   db: Database,
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
-  replayWindowSeconds: number,
+  { replayWindowSeconds, recordsEvents }: { replayWindowSeconds: number; recordsEvents: boolean },
 ): Promise<readonly Found[]> {
   const owners = distinctOwners(deliveries)
   const isGuarded = deliveries.some(({ bodyKey }) => bodyKey !== undefined)
@@ -224,7 +232,8 @@ async function execute(
     windowSeconds: String(replayWindowSeconds),
   }
   // A name of any kind lets the driver keep it prepared where the URL of the database says `prepare=true`.
-  const prepared = db._.session.prepareQuery<Returns<Found>>(statementOf(tables, isGuarded), undefined, 'store', false)
+  const query = statementOf(tables, { isGuarded, recordsEvents })
+  const prepared = db._.session.prepareQuery<Returns<Found>>(query, undefined, 'store', false)
   return prepared.execute({ ...values, separator: SEPARATOR })
 }
 
@@ -234,18 +243,25 @@ function joined<Item>(items: readonly Item[], textOf: (item: Item) => string): s
   return text
 }
 
-const STATEMENTS = new WeakMap<Tables, Map<boolean, Query>>()
+/** What a statement does beside storing. */
+interface StatementParts {
+  readonly isGuarded: boolean
+  readonly recordsEvents: boolean
+}
+
+const STATEMENTS = new WeakMap<Tables, Map<string, Query>>()
 
 /** Its text is the same for any number of deliveries. */
-function statementOf(tables: Tables, isGuarded: boolean): Query {
-  const known = STATEMENTS.get(tables) ?? new Map<boolean, Query>()
+function statementOf(tables: Tables, parts: StatementParts): Query {
+  const known = STATEMENTS.get(tables) ?? new Map<string, Query>()
   STATEMENTS.set(tables, known)
-  const query = known.get(isGuarded) ?? new PgDialect().sqlToQuery(statement(tables, isGuarded))
-  known.set(isGuarded, query)
+  const name = `${parts.isGuarded} ${parts.recordsEvents}`
+  const query = known.get(name) ?? new PgDialect().sqlToQuery(statement(tables, parts))
+  known.set(name, query)
   return query
 }
 
-function statement(tables: Tables, isGuarded: boolean): SQL {
+function statement(tables: Tables, { isGuarded, recordsEvents }: StatementParts): SQL {
   const { webhooks, integrations } = tables
   return sql`
     with owner as (
@@ -267,8 +283,8 @@ function statement(tables: Tables, isGuarded: boolean): SQL {
       ${isGuarded ? sql`where body_key is null or (body_key, delivery_id) in (select key, value #>> '{}' from fresh)` : sql``}
       order by integration_id, delivery_id
       on conflict (integration_id, delivery_id) do nothing
-      returning id, integration_id, delivery_id
-    )
+      returning id, integration_id, delivery_id${recordsEvents ? sql`, event_type` : sql``}
+    )${recordsEvents ? eventRows(tables) : sql``}
     select null as id, id as integration_id, version as name from owner
     union all
     select id, integration_id, delivery_id from stored`
@@ -292,6 +308,17 @@ function reservation({ cache, webhooks }: Tables): SQL {
       set value = excluded.value, expires_at = excluded.expires_at, updated_at = clock_timestamp()
       where c.expires_at <= clock_timestamp()
       returning key, value
+    )`
+}
+
+/** As operations/event-payloads.ts reads them. */
+function eventRows({ events, integrations }: Tables): SQL {
+  return sql`, told as (
+      insert into ${events} (integration_id, name, payload)
+      select i.id, 'WebhookReceived', jsonb_build_object(
+        'provider', i.provider, 'webhookId', stored.id, 'deliveryId', stored.delivery_id, 'eventType', stored.event_type)
+      from stored join ${integrations} i on i.id = stored.integration_id
+      order by stored.id
     )`
 }
 

@@ -24,12 +24,21 @@ export const incidentsTable = (table: TableFactory, name: Name, integrations: In
       openedAt: moment('opened_at').notNull(),
       lastErrorAt: moment('last_error_at'),
       closedAt: moment('closed_at'),
+      /** When its workflow last read the row; before `updated_at`: it has not seen the last change. Ours, beyond the specification. */
+      followedAt: moment('followed_at'),
       ...timestamps(),
     },
     (column) => [
       index(name('_incidents_status_idx')).on(column.integrationId, column.status),
       index(name('_incidents_opened_at_idx')).on(column.integrationId, column.openedAt),
-      // At most one open incident per integration, whoever opens it.
+      // What its workflow has not seen.
+      index(name('_incidents_unseen_idx'))
+        .on(column.id)
+        .where(sql`${column.followedAt} is null or ${column.followedAt} < ${column.updatedAt}`),
+      // Pruning.
+      index(name('_incidents_closed_at_idx')).on(column.closedAt).where(sql`${column.status} = 'closed'`),
+      // At most one open incident per integration, whoever opens it. All that is open is few rows, so no other index has them: without
+      // statistics Postgres would take that one for an integration's own, and read it whole.
       uniqueIndex(name('_incidents_one_open_key')).on(column.integrationId).where(sql`${column.status} = 'open'`),
       foreignKey({
         name: name('_incidents_integration_fk'),

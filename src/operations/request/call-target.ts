@@ -6,6 +6,7 @@ import type { CallRules, CallTarget } from '../../db/queries/calls.ts'
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { declaresRateLimit } from '../../providers/provider.ts'
+import { settlementEventNames } from '../durable-events.ts'
 
 /** Key of the shared state in the cache table, without the prefix. */
 export function callStateKey(integrationId: number): string {
@@ -22,6 +23,7 @@ export function callTarget(
     key: `${framework.config.cache_prefix}:${callStateKey(id)}`,
     rules: callRules(framework, limit),
     nowMs: framework.clock === systemClock ? null : framework.clock.now().getTime(),
+    eventNames: settlementEventNames(framework),
   }
 }
 

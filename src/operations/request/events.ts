@@ -1,6 +1,7 @@
 /** Tells the host what a settlement changed. After its commit, listeners in order. Rule: docs/behaviour/events.md. */
 import { errorLine } from '../../core/logger.ts'
 import type { CallEvent, CallOutcome } from '../../db/queries/calls.ts'
+import type { IncidentEvent } from '../../db/queries/incidents.ts'
 import { findIncident } from '../../db/queries/incidents.ts'
 import type { IncidentRecord, RequestRecord } from '../../events/events.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
@@ -69,12 +70,14 @@ const INCIDENT_EVENTS = {
   incident_closed: 'IncidentClosed',
 } as const
 
-/** The row as it is now. One that can't be read costs the event, never the call. */
+/** To its workflow, then with the row as it is now. One that can't be read costs the event, never the call. */
 async function announceIncident(
-  { db, tables, listeners, logger }: Framework,
+  { db, tables, listeners, logger, workflows }: Framework,
   integration: Integration,
-  { kind, incidentId }: Extract<CallEvent, { readonly incidentId: number }>,
+  event: IncidentEvent,
 ): Promise<void> {
+  const { kind, incidentId } = event
+  workflows.followIncident(integration.id, kind === 'incident_closed' ? 'recovered' : 'escalate')
   const name = INCIDENT_EVENTS[kind]
   if (!listeners.has(name)) return
   let incident: IncidentRecord | null
@@ -88,7 +91,10 @@ async function announceIncident(
     return
   }
   // Null: deleted together with its integration.
-  if (incident !== null) await listeners.emit(name, { integration, incident })
+  if (incident === null) return
+  if (event.kind === 'incident_escalated')
+    await listeners.emit('IncidentEscalated', { integration, incident, rises: event.rises })
+  else await listeners.emit(INCIDENT_EVENTS[event.kind], { integration, incident })
 }
 
 /** Null when the row could not be written, which is logged. */

@@ -71,7 +71,7 @@ async function integration(rules: CallRules = RULES): Promise<CallTarget> {
   const values = { provider: 'plain', name: 'of a test', credentials: 'sealed' }
   const [row] = await connection.db.insert(tables.integrations).values(values).returning()
   const { id } = row as { id: number }
-  return { integrationId: id, key: `joined:integration:${id}:calls`, rules, nowMs: START }
+  return { integrationId: id, key: `joined:integration:${id}:calls`, rules, nowMs: START, eventNames: null }
 }
 
 /** With a state as the integration's own statements leave it. */

@@ -103,7 +103,7 @@ describe('the life of a failing integration', () => {
     expect(await call(500)).toEqual([failed])
     expect(await call(500)).toEqual([
       ['IntegrationHealthChanged', 'degraded', 'failing'],
-      ['IncidentEscalated', incident({ reason: 'health_degraded', peakSeverity: 'failing' })],
+      ['IncidentEscalated', incident({ reason: 'health_degraded', peakSeverity: 'failing' }), true],
       failed,
     ])
     for (const answer of [400, 404, 408, 501]) expect(await call(answer)).toEqual([failed])
@@ -118,7 +118,7 @@ describe('the life of a failing integration', () => {
     expect(await call(500)).toEqual([
       ['IntegrationDisabled'],
       ['IntegrationHealthChanged', 'failing', 'disabled'],
-      ['IncidentEscalated', incident({ peakSeverity: 'disabled', lastErrorAt: clock.now() })],
+      ['IncidentEscalated', incident({ peakSeverity: 'disabled', lastErrorAt: clock.now() }), true],
       failed,
     ])
     expect(await call(500)).toEqual([failed])
@@ -149,17 +149,17 @@ describe('the life of a failing integration', () => {
     for (let n = 0; n < 4; n += 1) await call(500)
     expect(await call(500)).toEqual([
       ['CircuitOpened', 'threshold_reached', START],
-      ['IncidentEscalated', incident({ source: 'health', reason: 'health_degraded', peakSeverity: 'failing' })],
+      ['IncidentEscalated', incident({ source: 'health', reason: 'health_degraded', peakSeverity: 'failing' }), false],
       failed,
     ])
     expect(await call(200)).toEqual([])
     clock.advance(30)
     expect(await call(500)).toEqual([
       ['CircuitOpened', 'half_open_probe_failed', clock.now()],
-      ['IncidentEscalated', expect.anything()],
+      ['IncidentEscalated', expect.anything(), false],
       ['IntegrationDisabled'],
       ['IntegrationHealthChanged', 'failing', 'disabled'],
-      ['IncidentEscalated', incident({ peakSeverity: 'disabled', lastErrorAt: clock.now() })],
+      ['IncidentEscalated', incident({ peakSeverity: 'disabled', lastErrorAt: clock.now() }), true],
       failed,
     ])
     await integration.enable()
@@ -177,7 +177,7 @@ describe('the life of a failing integration', () => {
       ['CircuitOpened', 'threshold_reached', START],
       ['IncidentOpened', incident({ source: 'circuit', reason: 'threshold_reached', peakSeverity: 'failing' })],
       ['IntegrationHealthChanged', 'healthy', 'degraded'],
-      ['IncidentEscalated', incident({ source: 'circuit', peakSeverity: 'failing' })],
+      ['IncidentEscalated', incident({ source: 'circuit', peakSeverity: 'failing' }), false],
       failed,
     ])
   })

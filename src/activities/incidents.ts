@@ -1,0 +1,26 @@
+/** An incident's life, as its workflow sees it. Rule: docs/behaviour/incidents.md. */
+import type { FollowIncidentInput, IncidentSight } from '../core/incident.ts'
+import type { Framework } from '../framework.ts'
+import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../operations/incidents.ts'
+import { wakePendingOutbox } from '../operations/outbox.ts'
+
+export function incidentActivities(framework: Framework) {
+  return {
+    /** Reads the integration's newest incident and notes that its workflow has seen it; null: there is none. Harmless to repeat. */
+    async followIncident({ integrationId }: FollowIncidentInput): Promise<IncidentSight | null> {
+      return lookAtIncident(framework, integrationId)
+    },
+    /** Closes the open incident if it is old enough and all is well, and reads it again. Harmless to repeat. */
+    async closeIncidentWhenWell({ integrationId }: FollowIncidentInput): Promise<IncidentSight | null> {
+      await autoCloseIncident(framework, integrationId)
+      return lookAtIncident(framework, integrationId)
+    },
+    /** Tells the workflows of incidents that have changed without their seeing it, and the outbox of rows that wait. Harmless to repeat. */
+    async rewakeFollowers(): Promise<void> {
+      const rewoken = await rewakeIncidents(framework)
+      if (rewoken > 0)
+        framework.logger.info({ event: 'incident.rewoken', integrations: rewoken }, 'told workflows of incidents again')
+      await wakePendingOutbox(framework)
+    },
+  }
+}

@@ -1,0 +1,82 @@
+/** Items that fail, written down for those who are told of it later. Rule: docs/behaviour/events.md, "Durable events". */
+import type { Database, Transaction } from '../db/client.ts'
+import { settleItems } from '../db/queries/sync-items.ts'
+import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework.ts'
+import type { OwnedEvent } from '../operations/durable-events.ts'
+import { recordOwnedEvents } from '../operations/durable-events.ts'
+import type { IntegrationContext } from '../operations/integration-context.ts'
+import { secretsIn } from '../operations/integration-secrets.ts'
+import type { ItemRun } from '../operations/sync-items.ts'
+import { itemRecord } from '../operations/sync-items.ts'
+
+/** A claim, which fails the items that it refuses. @returns its rows */
+export async function claimAndRecord(
+  framework: Framework,
+  claim: (db: Database | Transaction) => Promise<SyncItemRow[]>,
+): Promise<SyncItemRow[]> {
+  const { db, listeners } = framework
+  if (!listeners.isDurable('SyncItemFailed')) return claim(db)
+  return db.transaction(async (tx) => {
+    const rows = await claim(tx)
+    const refused = rows.filter(({ status }) => status === 'failed')
+    await recordOwnedEvents(
+      framework,
+      tx,
+      // The text is our own.
+      refused.map((row) => failure(row, row.error ?? '', { error: new Error(row.error ?? '') })),
+    )
+    return rows
+  })
+}
+
+/**
+ * Settles attempts; those that ended in failure are written down with it.
+ *
+ * @param read the integration of a run, for what its error may quote
+ * @returns the ids that were settled
+ */
+export async function settleAndRecord(
+  framework: Framework,
+  runs: readonly ItemRun[],
+  read: (integrationId: number) => Promise<IntegrationContext | null>,
+): Promise<Set<number>> {
+  const { db, tables, listeners } = framework
+  const settlements = runs.map(({ settlement }) => settlement)
+  const failures = listeners.isDurable('SyncItemFailed') ? await failuresAmong(runs, read) : []
+  if (failures.length === 0) return settleItems(db, tables, settlements)
+  return db.transaction(async (tx) => {
+    const settled = await settleItems(tx, tables, settlements)
+    await recordOwnedEvents(
+      framework,
+      tx,
+      failures.filter(({ payload }) => settled.has(payload.item.id)),
+    )
+    return settled
+  })
+}
+
+type ItemFailure = Extract<OwnedEvent, { readonly name: 'SyncItemFailed' }>
+
+/** Before the transaction: a question of its own would wait for another connection. */
+async function failuresAmong(
+  runs: readonly ItemRun[],
+  read: (integrationId: number) => Promise<IntegrationContext | null>,
+): Promise<ItemFailure[]> {
+  const failures: ItemFailure[] = []
+  for (const { row, step, error } of runs) {
+    if (step.kind !== 'fail') continue
+    const context = await read(row.integrationId)
+    failures.push(failure(row, step.reason, { error, secrets: context === null ? [] : secretsIn(context.handle) }))
+  }
+  return failures
+}
+
+function failure(
+  row: SyncItemRow,
+  reason: string,
+  { error, secrets = [] }: { readonly error: unknown; readonly secrets?: readonly string[] },
+): ItemFailure {
+  const { integrationId } = row
+  return { integrationId, name: 'SyncItemFailed', payload: { item: itemRecord(row, reason), error }, secrets }
+}

@@ -1,0 +1,39 @@
+/** What a notification target is told. Rule: docs/behaviour/notifications.md. */
+
+export const NOTIFICATION_TYPES = [
+  'incident.opened',
+  'incident.escalated',
+  'incident.closed',
+  'integration.disabled',
+  'integration.reauth_required',
+  'sync.stale',
+  'sync.recovered',
+  'sync.item_stuck',
+  'failure_rate.elevated',
+  'failure_rate.recovered',
+] as const
+export type NotificationType = (typeof NOTIFICATION_TYPES)[number]
+
+/** The type under which targets are told of an event, by the event's name. */
+export const NOTIFICATION_TYPE_OF = {
+  IncidentOpened: 'incident.opened',
+  IncidentEscalated: 'incident.escalated',
+  IncidentClosed: 'incident.closed',
+  IntegrationDisabled: 'integration.disabled',
+  ReauthRequired: 'integration.reauth_required',
+  SyncBecameStale: 'sync.stale',
+  SyncStalenessRecovered: 'sync.recovered',
+  SyncItemStuck: 'sync.item_stuck',
+  ElevatedFailureRate: 'failure_rate.elevated',
+  FailureRateRecovered: 'failure_rate.recovered',
+} as const satisfies Readonly<Record<string, NotificationType>>
+
+/** Whether one of the targets is told of an event of this name. */
+export function isNotified(
+  targets: readonly { readonly types?: readonly NotificationType[] | undefined }[],
+  name: string,
+): boolean {
+  const types: Readonly<Record<string, NotificationType>> = NOTIFICATION_TYPE_OF
+  const type = Object.hasOwn(types, name) ? types[name] : undefined
+  return type !== undefined && targets.some((target) => target.types === undefined || target.types.includes(type))
+}

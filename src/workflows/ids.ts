@@ -1,0 +1,67 @@
+/**
+ * Names and ids of the workflows, their signals and queries, task queues and Schedules: what whoever starts, signals or asks
+ * them needs. Nothing of Temporal's is loaded for it, which every host's start would wait for.
+ *
+ * Rule: docs/behaviour/workflows.md.
+ */
+export const WORKFLOW = {
+  webhookInbox: 'webhookInbox',
+  processWebhook: 'processWebhook',
+  recoverWebhooks: 'recoverWebhooks',
+  reconcileWebhooks: 'reconcileWebhooks',
+  dispatchSyncs: 'dispatchSyncs',
+  syncIntegration: 'syncIntegration',
+  processSyncItem: 'processSyncItem',
+  backfillSync: 'backfillSync',
+  listFailedItems: 'listFailedItems',
+  skipSyncItem: 'skipSyncItem',
+  advanceCursor: 'advanceCursor',
+  refreshTokens: 'refreshTokens',
+  findOrphans: 'findOrphans',
+  evaluateFailures: 'evaluateFailures',
+  prune: 'prune',
+  incident: 'incident',
+  eventOutbox: 'eventOutbox',
+} as const
+
+/** messages.ts says what each takes. */
+export const SIGNAL = {
+  arrived: 'arrived',
+  pause: 'pause',
+  resume: 'resume',
+  cancel: 'cancel',
+  retryItem: 'retryItem',
+  skipItem: 'skipItem',
+  itemsChanged: 'itemsChanged',
+  escalate: 'escalate',
+  recovered: 'recovered',
+} as const
+
+/** messages.ts says what each gives. */
+export const QUERY = { state: 'state', progress: 'progress' } as const
+
+/** Ids begin with the deployment's `cache_prefix`, so that several can share a namespace. */
+export const workflowId = {
+  webhookInbox: (prefix: string, integrationId: number) => `${prefix}:webhook-inbox:${integrationId}`,
+  dispatchSyncs: (prefix: string) => `${prefix}:dispatch-syncs`,
+  syncIntegration: (prefix: string, integrationId: number) => `${prefix}:sync:${integrationId}`,
+  processSyncItem: (prefix: string, itemId: number) => `${prefix}:sync-item:${itemId}`,
+  backfillSync: (prefix: string, integrationId: number) => `${prefix}:backfill:${integrationId}`,
+  processWebhook: (prefix: string, webhookId: number) => `${prefix}:webhook:${webhookId}`,
+  recoverWebhooks: (prefix: string) => `${prefix}:recover-webhooks`,
+  reconcileWebhooks: (prefix: string) => `${prefix}:reconcile-webhooks`,
+  /** @param integrationId of a refresh of this one only */
+  refreshTokens: (prefix: string, integrationId?: number) =>
+    `${prefix}:refresh-tokens${integrationId === undefined ? '' : `:${integrationId}`}`,
+  findOrphans: (prefix: string) => `${prefix}:find-orphans`,
+  evaluateFailures: (prefix: string) => `${prefix}:evaluate-failures`,
+  prune: (prefix: string) => `${prefix}:prune`,
+  incident: (prefix: string, integrationId: number) => `${prefix}:incident:${integrationId}`,
+  eventOutbox: (prefix: string) => `${prefix}:event-outbox`,
+  /** @param replayAttempt the attempt that began the last replay: each replay is a start of its own */
+  webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
+    `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,
+} as const
+
+export const scheduleId = (prefix: string, name: string): string => `${prefix}:schedule:${name}`
+export const taskQueue = (prefix: string, queue: string): string => `${prefix}-${queue}`

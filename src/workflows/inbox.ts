@@ -1,0 +1,147 @@
+import { allHandlersFinished, condition, log, setHandler, workflowInfo } from '@temporalio/workflow'
+import { claimOf } from '../core/claim.ts'
+import type { InboxState } from './messages.ts'
+import { arrived, inboxState } from './messages.ts'
+
+/** The fast lane is for a few rows with quick handlers; slow ones would hold up other integrations' workflow tasks. */
+const FAST_ROWS = 20
+const FAST_HANDLER_MS = 1_000
+const BATCH_ROWS = 200
+const MAX_LANES = 4
+/** An inbox without work ends after this time; the next signal starts it again. */
+const IDLE_TIMEOUT_MS = 5 * 60_000
+/** Rows that are due and were not claimed are held by somebody else at this moment. */
+const SHORTEST_WAIT_MS = 1_000
+/** Keeps a history short of 5,000 events: a batch costs some six, and with a signal and a wait of its own eleven. */
+const MAX_BATCHES = 400
+
+/** What is claimed: the next rows, under a claim of this batch's own. */
+interface Take {
+  readonly claim: string
+  readonly limit: number
+}
+
+/** What became of the rows of one batch. */
+interface Taken {
+  /** Equal to the limit when more may wait. */
+  readonly claimed: number
+  readonly processed: number
+  readonly failed: number
+  /** The slowest handler. */
+  readonly slowestMs: number
+  /** Of rows that wait for a time of their own: until the first of them is due. Null or without it: none does. */
+  readonly nextDueInMs?: number | null
+}
+
+interface Inbox {
+  /** Who it works for, in its last log line. */
+  readonly about: Readonly<Record<string, string | number>>
+  /** Inside the workflow's own task. */
+  takeFew(take: Take): Promise<Taken>
+  takeMany(take: Take): Promise<Taken>
+  /** Goes on in a new history. */
+  goOn(carried: InboxState): Promise<never>
+}
+
+/**
+ * Works off stored rows: few of them in the fast lane, many in lanes beside each other, until none is left. The inbox of
+ * an integration and the outbox of events are two of it.
+ *
+ * It ends when the last claim was empty, no row waits for a time of its own, and nothing arrived since that claim began;
+ * continue-as-new bounds its history. Rule: docs/behaviour/webhooks.md, "The inbox".
+ */
+export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promise<InboxState> {
+  let state = carried
+  let batches = 0
+  let hasArrived = true
+  let lastClaimed = 0
+  let nextDueInMs: number | null = null
+  setHandler(arrived, () => {
+    hasArrived = true
+  })
+  setHandler(inboxState, () => state)
+
+  const next = (limit: number): Take => {
+    batches += 1
+    return { limit, claim: claimOf(workflowInfo().runId, batches) }
+  }
+  const note = (taken: Taken): void => {
+    lastClaimed = taken.claimed
+    nextDueInMs = earlier(nextDueInMs, taken.nextDueInMs ?? null)
+    const isEmpty = taken.processed + taken.failed === 0
+    state = {
+      ...state,
+      batches: state.batches + 1,
+      processed: state.processed + taken.processed,
+      failed: state.failed + taken.failed,
+      // An empty batch tells nothing about the handlers.
+      slowestMs: isEmpty ? state.slowestMs : taken.slowestMs,
+      lastBatchAt: new Date().toISOString(),
+    }
+  }
+
+  // Signals make a history long, too, while slow batches run.
+  const mustContinueAsNew = (): boolean => batches >= MAX_BATCHES || workflowInfo().continueAsNewSuggested
+
+  /** One batch after the other while they come back full; a full one calls for another lane. */
+  const lane = async (): Promise<void> => {
+    state = { ...state, lanes: state.lanes + 1 }
+    const helpers: Promise<void>[] = []
+    for (;;) {
+      const taken = await inbox.takeMany(next(BATCH_ROWS))
+      note(taken)
+      if (taken.claimed < BATCH_ROWS || mustContinueAsNew()) break
+      if (state.lanes < MAX_LANES) helpers.push(lane())
+    }
+    await Promise.all(helpers)
+    state = { ...state, lanes: state.lanes - 1 }
+  }
+
+  for (;;) {
+    // From here on a signal may tell of a row that the coming claim does not see.
+    hasArrived = false
+    nextDueInMs = null
+    let mayHaveMore = true
+    if (state.slowestMs < FAST_HANDLER_MS) {
+      state = { ...state, phase: 'fast' }
+      const taken = await inbox.takeFew(next(FAST_ROWS))
+      note(taken)
+      mayHaveMore = taken.claimed === FAST_ROWS
+    }
+    if (mayHaveMore) {
+      state = { ...state, phase: 'batches' }
+      await lane()
+    }
+    if (mustContinueAsNew()) {
+      await condition(allHandlersFinished)
+      await inbox.goOn({ ...state, phase: 'waiting' })
+    }
+    if (hasArrived) continue
+    state = { ...state, phase: 'waiting' }
+    const isWoken = await condition(() => hasArrived, waitMs(nextDueInMs))
+    // After a claim that took something comes one more look: docs/behaviour/webhooks.md, "The inbox".
+    if (!isWoken && lastClaimed === 0 && nextDueInMs === null) break
+  }
+  log.info('inbox is empty', { ...inbox.about, processed: state.processed, failed: state.failed })
+  return state
+}
+
+function waitMs(nextDueInMs: number | null): number {
+  return nextDueInMs === null ? IDLE_TIMEOUT_MS : Math.max(nextDueInMs, SHORTEST_WAIT_MS)
+}
+
+/** Of batches beside each other, each may have seen what the others had not settled yet. */
+function earlier(a: number | null, b: number | null): number | null {
+  if (a === null || b === null) return a ?? b
+  return Math.min(a, b)
+}
+
+const EMPTY: InboxState = {
+  phase: 'waiting',
+  lanes: 0,
+  batches: 0,
+  processed: 0,
+  failed: 0,
+  slowestMs: 0,
+  lastBatchAt: null,
+}

@@ -1,0 +1,63 @@
+import { condition, continueAsNew, log, proxyActivities, setHandler } from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import type { IncidentInput, IncidentSight } from '../core/incident.ts'
+import { step } from './activity-options.ts'
+import { hasLongHistory } from './long-history.ts'
+import type { IncidentState } from './messages.ts'
+import { escalate, incidentState, recovered } from './messages.ts'
+
+const { followIncident, closeIncidentWhenWell } = proxyActivities<Activities>(step)
+
+/** An open incident is looked at once a day at least: what is not looked at for longer has lost its workflow. */
+const DAY_SECONDS = 86_400
+
+/**
+ * Follows the incidents of one integration.
+ *
+ * Durable promise: the row is the record and this decides nothing, but whatever dies, each change of the row is seen here, and
+ * an incident that outlives its trouble is closed. Its id allows one follower per integration. It ends when the newest incident
+ * is closed and nothing was signalled since it was read; one that opens before that goes on in the same life. A day costs some
+ * ten events; continue-as-new bounds them.
+ */
+export async function incident({ integrationId, carried }: IncidentInput): Promise<IncidentSight | null> {
+  let state: IncidentState = { phase: 'starting', incident: null, nextLookAt: null, signals: 0 }
+  let isSignalled = false
+  let signals = 0
+  const onSignal = (): void => {
+    isSignalled = true
+    signals += 1
+    state = { ...state, signals }
+  }
+  setHandler(escalate, onSignal)
+  setHandler(recovered, onSignal)
+  setHandler(incidentState, () => state)
+
+  let known = carried?.incidentId ?? null
+  let isLate = false
+  for (;;) {
+    // From here on a signal may tell of a change that the coming look does not see.
+    isSignalled = false
+    const sight: IncidentSight | null = await (isLate
+      ? closeIncidentWhenWell({ integrationId })
+      : followIncident({ integrationId }))
+    if (known === null || known !== sight?.incidentId) signals = Number(isSignalled)
+    else if (carried !== undefined && state.phase === 'starting') signals += carried.signals
+    known = sight?.incidentId ?? null
+
+    const isOver: boolean = sight?.status !== 'open'
+    const waitSeconds: number = Math.min(sight?.autoCloseInSeconds || DAY_SECONDS, DAY_SECONDS)
+    const nextLookAt = isOver ? null : new Date(Date.now() + waitSeconds * 1_000).toISOString()
+    state = { phase: isOver ? 'done' : 'following', incident: sight, nextLookAt, signals }
+    if (isOver && !isSignalled) {
+      log.info('the incident is over', { integration: integrationId, incident: known })
+      return sight
+    }
+    // The new run looks at once, so it misses no signal.
+    if (hasLongHistory())
+      await continueAsNew<typeof incident>({
+        integrationId,
+        ...(known === null ? {} : { carried: { incidentId: known, signals } }),
+      })
+    isLate = !isOver && !(await condition(() => isSignalled, waitSeconds * 1_000))
+  }
+}

@@ -1,0 +1,447 @@
+/** Claim, delivery, settlement: one batch of durable events as a worker runs it. */
+import { eq, sql } from 'drizzle-orm'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { EventBatchResult } from '../../src/activities/events.ts'
+import { connect } from '../../src/db/client.ts'
+import type { EventRow } from '../../src/db/queries/events.ts'
+import { claimEvents, settleEvents } from '../../src/db/queries/events.ts'
+import type { IntegrationEvents } from '../../src/events/events.ts'
+import { recordEvents } from '../../src/operations/durable-events.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import { runActivity } from '../support/activities.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { occasion, testIntegrations } from '../support/integrations.ts'
+import { TOKEN, webhookProvider } from '../support/providers.ts'
+import { logsOf, makeIntegration } from '../support/rows.ts'
+
+type Reauth = IntegrationEvents['ReauthRequired']
+
+let database: TestDatabase
+let test: TestIntegrations
+let integration: Integration
+/** What each listener does with a reason, by the test at hand. */
+let listeners: Record<string, (event: Reauth, signal?: AbortSignal) => unknown>
+let heard: string[]
+let batches = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+beforeEach(async () => {
+  heard = []
+  listeners = {}
+  test = testIntegrations(database.url, { providers: { acme: webhookProvider() } })
+  await test.framework.db.execute(sql`truncate ${test.framework.tables.events}`)
+  integration = await makeIntegration(test, 'acme')
+  return () => test.close()
+})
+
+describe('a delivery', () => {
+  it('tells each queued listener once, with the handle as it is now, and is done with', async () => {
+    const deliveries: unknown[] = []
+    test.integrations.on(
+      'ReauthRequired',
+      (event, delivery) => {
+        deliveries.push([event, delivery])
+      },
+      { queued: true },
+    )
+    await test.integrations.update(integration.id, { name: 'renamed' })
+    const [row] = await store('revoked')
+    expect(await batch()).toMatchObject({ claimed: 1, processed: 1, failed: 0, nextDueInMs: null })
+    expect(deliveries).toEqual([
+      [
+        { reason: 'revoked', integration: expect.objectContaining({ id: integration.id, name: 'renamed' }) },
+        { id: `evt_${row}`, createdAt: expect.any(Date), signal: expect.any(AbortSignal) },
+      ],
+    ])
+    expect(await rowOf(row)).toMatchObject({
+      claim: null,
+      attempts: 1,
+      deliveredAt: expect.any(Date),
+      outcomes: { 'listener:anonymous': { status: 'delivered', attempts: 1, at: expect.any(String) } },
+    })
+    expect(await batch()).toMatchObject({ claimed: 0 })
+    expect(deliveries).toHaveLength(1)
+    // What a listener of the host's own gets is no news for the log.
+    expect(await logsOf(test, integration.id, 'event')).toEqual([])
+  })
+
+  it('goes by listener: who has had it is not told again while another one is', async () => {
+    listen('well', ({ reason }) => void heard.push(`well ${reason}`))
+    listen('ill', () => {
+      throw new Error(`the token is ${TOKEN}`)
+    })
+    const [row] = await store('a')
+    expect(await batch()).toMatchObject({ claimed: 1, processed: 0, failed: 1 })
+    expect(await rowOf(row)).toMatchObject({
+      claim: null,
+      deliveredAt: null,
+      outcomes: {
+        'listener:well': { status: 'delivered', attempts: 1 },
+        'listener:ill': { status: 'waiting', attempts: 1, error: 'Error: the token is [REDACTED]' },
+      },
+    })
+    const { dueAt, outcomes } = await rowOf(row)
+    const { at } = (outcomes as Record<string, { at: string }>)['listener:ill'] ?? { at: '' }
+    expect(dueAt.getTime() - Date.parse(at)).toBe(10_000)
+
+    listen('ill', ({ reason }) => void heard.push(`ill ${reason}`))
+    expect(await batch()).toMatchObject({ claimed: 0, nextDueInMs: expect.any(Number) })
+    await makeDue(row)
+    expect(await batch()).toMatchObject({ claimed: 1, processed: 1, nextDueInMs: null })
+    expect(heard).toEqual(['well a', 'ill a'])
+    expect(await rowOf(row)).toMatchObject({
+      outcomes: { 'listener:ill': { status: 'delivered', attempts: 2 } },
+      deliveredAt: expect.any(Date),
+    })
+  })
+
+  it('says how long until the next one is due', async () => {
+    listen('ill', () => {
+      throw new Error('down')
+    })
+    await store('a')
+    const { nextDueInMs } = await batch()
+    expect(nextDueInMs).toBeGreaterThan(0)
+    expect(nextDueInMs).toBeLessThanOrEqual(10_000)
+  })
+
+  it('is given up at the tenth failure: an error line, a row in the log', async () => {
+    listen('ill', () => {
+      throw new TypeError('down')
+    })
+    const [row] = await store('a')
+    for (let tries = 1; tries <= 10; tries += 1) {
+      await batch()
+      await makeDue(row)
+    }
+    expect(await rowOf(row)).toMatchObject({
+      attempts: 10,
+      deliveredAt: expect.any(Date),
+      outcomes: { 'listener:ill': { status: 'given_up', attempts: 10, error: 'TypeError: down' } },
+    })
+    expect(await logsOf(test, integration.id, 'event')).toEqual([
+      expect.objectContaining({
+        direction: 'outbound',
+        status: 'failed',
+        externalId: `evt_${row}`,
+        summary: 'ReauthRequired to listener:ill',
+        error: 'TypeError: down',
+      }),
+    ])
+    const lines = test.lines.filter(({ fields }) => fields.event === 'event.given_up')
+    expect(lines).toMatchObject([{ level: 'error', fields: { id: row, to: 'listener:ill', attempt: 10 } }])
+    expect(await batch()).toMatchObject({ claimed: 0 })
+  })
+
+  it('of an event that nobody is told of any more is done with', async () => {
+    listen('was', () => {})
+    const [row] = await store('a')
+    delete listeners.was
+    const other = testIntegrations(database.url, { providers: { acme: webhookProvider() } })
+    await runActivity(other.activities.deliverEvents, { claim: 'other:1', limit: 20 })
+    await other.close()
+    expect(await rowOf(row)).toMatchObject({ deliveredAt: expect.any(Date), outcomes: {} })
+  })
+
+  it('of a payload that this release can’t read is tried again: a newer one may have written it', async () => {
+    listen('reader', ({ reason }) => void heard.push(reason))
+    const [row] = await store('a')
+    await setRow(row, { payload: { why: 'of a newer release' } })
+    expect(await batch()).toMatchObject({ processed: 0, failed: 1 })
+    expect(await rowOf(row)).toMatchObject({ outcomes: { unreadable: { status: 'waiting', attempts: 1 } } })
+    await setRow(row, { payload: { reason: 'readable' } })
+    await makeDue(row)
+    expect(await batch()).toMatchObject({ processed: 1 })
+    expect(heard).toEqual(['readable'])
+    expect(Object.keys((await rowOf(row)).outcomes as object)).toEqual(['listener:reader'])
+  })
+
+  it('reaches an integration that is switched off', async () => {
+    listen('any', ({ reason }) => void heard.push(reason))
+    await store('a')
+    await test.integrations.disable(integration.id)
+    await batch()
+    expect(heard).toEqual(['a'])
+  })
+
+  it('holds ten at once, and a slow one does not hold up the others', async () => {
+    const release = occasion()
+    const others = occasion()
+    let running = 0
+    let most = 0
+    listen('slow', async ({ reason }) => {
+      running += 1
+      most = Math.max(most, running)
+      if (reason === '0') await release.happened
+      running -= 1
+      heard.push(reason)
+      if (heard.length === 24) others.happen()
+    })
+    await store(...Array.from({ length: 25 }, (_, n) => String(n)))
+    const running1 = batch({ limit: 200 })
+    await others.happened
+    expect(heard).not.toContain('0')
+    release.happen()
+    expect(await running1).toMatchObject({ processed: 25 })
+    expect(most).toBeLessThanOrEqual(10)
+  })
+})
+
+describe('a claim', () => {
+  it('takes what is due, the earliest first, up to its limit, whatever plan Postgres chooses', async () => {
+    const rows = await store('a', 'b', 'c', 'd', 'e')
+    await setRow(rows[1], { dueAt: new Date(Date.now() + 3_600_000) })
+    await setRow(rows[4], { dueAt: new Date(Date.now() - 3_600_000) })
+    const apart = connect({ database: database.url })
+    const claimed = await apart.db.transaction(async (tx) => {
+      for (const plan of ['hashjoin', 'mergejoin', 'hashagg', 'material', 'sort'])
+        await tx.execute(sql.raw(`set local enable_${plan} = off`))
+      return claimEvents(tx as never, test.framework.tables, { claim: 'plan:1', limit: 3, nowMs: null })
+    })
+    await apart.close()
+    expect(claimed.map(({ row }) => row.id)).toEqual([rows[4], rows[0], rows[2]])
+    for (const { judgedAtMs } of claimed) expect(Math.abs(judgedAtMs - Date.now())).toBeLessThan(60_000)
+  })
+
+  it('of many at once gives each row to one', async () => {
+    const rows = await store(...Array.from({ length: 40 }, (_, n) => String(n)))
+    const taken = await Promise.all(
+      Array.from({ length: 8 }, (_, n) =>
+        claimEvents(test.framework.db, test.framework.tables, { claim: `at-once:${n}`, limit: 10, nowMs: null }),
+      ),
+    )
+    const ids = taken.flat().map(({ row }) => row.id)
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(taken.every((each) => each.length <= 10)).toBe(true)
+    expect(rows).toEqual(expect.arrayContaining(ids))
+  })
+
+  it('of somebody who has had it for a quarter of an hour may be taken by anybody, and his outcome does not count', async () => {
+    listen('once', ({ reason }) => void heard.push(reason))
+    const [row] = await store('a')
+    const { db, tables } = test.framework
+    const [lost] = await claimEvents(db, tables, { claim: 'gone:1', limit: 10, nowMs: null })
+    expect(await batch()).toMatchObject({ claimed: 0 })
+    expect(await test.integrations.notifications.wakePending()).toBe(false)
+    await setRow(row, { updatedAt: new Date(Date.now() - 14 * 60_000) })
+    expect(await batch()).toMatchObject({ claimed: 0 })
+    await setRow(row, { updatedAt: new Date(Date.now() - 16 * 60_000) })
+    expect(await test.integrations.notifications.wakePending()).toBe(true)
+    expect(await batch()).toMatchObject({ claimed: 1, processed: 1 })
+    const late = { id: row as number, attempts: lost?.row.attempts ?? 0, claim: 'gone:1', outcomes: {}, dueAt: null }
+    expect(await settleEvents(db, tables, [{ ...late, logs: [] }])).toEqual(new Set())
+    expect(heard).toEqual(['a'])
+    expect(await rowOf(row)).toMatchObject({ attempts: 2, outcomes: { 'listener:once': { status: 'delivered' } } })
+  })
+
+  it('of a try whose worker died is taken up by the next try of the same batch, and told at most once more', async () => {
+    listen('once', ({ reason }) => void heard.push(reason))
+    const [row] = await store('a')
+    const { db, tables } = test.framework
+    await claimEvents(db, tables, { claim: 'same:1', limit: 10, nowMs: null })
+    const result = await runActivity(test.activities.deliverEvents, { claim: 'same:1', limit: 10 })
+    expect(result).toMatchObject({ claimed: 0, processed: 1 })
+    expect(heard).toEqual(['a'])
+    expect(await rowOf(row)).toMatchObject({ attempts: 2, deliveredAt: expect.any(Date) })
+    expect(test.lines.filter(({ fields }) => fields.event === 'event.worker_lost')).toHaveLength(1)
+  })
+
+  it('whose row has lost five workers gives up whoever would be told, without telling them', async () => {
+    listen('killer', ({ reason }) => void heard.push(reason))
+    const [row] = await store('a')
+    await setRow(row, { claim: 'same:2:4', attempts: 5 })
+    await runActivity(test.activities.deliverEvents, { claim: 'same:2', limit: 10 })
+    expect(heard).toEqual([])
+    expect(await rowOf(row)).toMatchObject({
+      deliveredAt: expect.any(Date),
+      outcomes: { 'listener:killer': { status: 'given_up', error: 'worker lost 5 times' } },
+    })
+  })
+
+  it('never overflows the count of a row', async () => {
+    listen('once', ({ reason }) => void heard.push(reason))
+    const [row] = await store('a')
+    await setRow(row, { attempts: 32_767 })
+    expect(await batch()).toMatchObject({ processed: 1 })
+    expect(heard).toEqual(['a'])
+  })
+
+  it('goes back, not counted, where the worker stops before anybody has answered', async () => {
+    const started = occasion()
+    let signal: AbortSignal | undefined
+    listen('slow', (_, given) => {
+      signal = given
+      started.happen()
+      return new Promise(() => {})
+    })
+    const [row] = await store('a')
+    let cancel = (): void => {}
+    const running = runActivity(
+      test.activities.deliverEvents,
+      { claim: 'stops:1', limit: 10 },
+      {
+        onStart: (given) => {
+          cancel = given
+        },
+      },
+    )
+    await started.happened
+    cancel()
+    expect(await running).toMatchObject({ claimed: 10, processed: 0, failed: 0 })
+    expect(signal?.aborted).toBe(true)
+    expect(await rowOf(row)).toMatchObject({ claim: null, attempts: 0, outcomes: {}, deliveredAt: null })
+    listen('slow', ({ reason }) => void heard.push(reason))
+    await batch()
+    expect(heard).toEqual(['a'])
+  })
+})
+
+describe('the outbox as an operator sees it', () => {
+  it('counts what waits and lists what was given up, newest first', async () => {
+    listen('ill', ({ reason }) => {
+      if (reason === 'good') return
+      throw new Error(`no ${reason}`)
+    })
+    const [first, second, third] = await store('first', 'second', 'good')
+    const { dueAt } = await rowOf(first)
+    expect(await test.integrations.notifications.status()).toEqual({
+      waiting: 3,
+      retrying: 0,
+      oldestAt: expect.any(Date),
+      givenUp: [],
+    })
+    await batch()
+    expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 2, retrying: 2 })
+    for (const row of [first, second]) await giveUp(row)
+    const status = await test.integrations.notifications.status()
+    expect(status).toMatchObject({ waiting: 0, retrying: 0, oldestAt: null })
+    expect(status.givenUp).toEqual([
+      {
+        eventId: second,
+        name: 'ReauthRequired',
+        integrationId: integration.id,
+        listener: 'listener:ill',
+        error: 'Error: no second',
+        createdAt: expect.any(Date),
+      },
+      expect.objectContaining({ eventId: first }),
+    ])
+    expect((await test.integrations.notifications.status({ limit: 1 })).givenUp).toHaveLength(1)
+    expect(dueAt).toBeInstanceOf(Date)
+    expect(await rowOf(third)).toMatchObject({ deliveredAt: expect.any(Date) })
+  })
+
+  it('gives what was given up ten more tries, all or one, and wakes the outbox; never what was erased or is held', async () => {
+    listen('ill', () => {
+      throw new Error('down')
+    })
+    const [one, two, held] = await store('one', 'two', 'held')
+    for (const row of [one, two, held]) await giveUp(row)
+    await setRow(held, { claim: 'held:1', deliveredAt: null })
+    const wakes = test.starts.outboxWakes.count
+    const { notifications } = test.integrations
+    expect(await notifications.retry({ eventId: two as number })).toBe(1)
+    expect(test.starts.outboxWakes.count).toBe(wakes + 1)
+    expect(await rowOf(two)).toMatchObject({ deliveredAt: null, outcomes: {} })
+    expect(await rowOf(one)).toMatchObject({ deliveredAt: expect.any(Date) })
+    expect(await notifications.retry()).toBe(1)
+    expect(await notifications.retry()).toBe(0)
+    expect(test.starts.outboxWakes.count).toBe(wakes + 2)
+    listen('ill', ({ reason }) => void heard.push(reason))
+    await batch()
+    expect(heard.sort()).toEqual(['one', 'two'])
+  })
+
+  it('refuses what is no limit and no id', async () => {
+    const { notifications } = test.integrations
+    for (const limit of [-1, 1.5, 1_001, Number.NaN])
+      await expect(notifications.status({ limit })).rejects.toThrow(/limit.*0 to 1000/)
+    for (const eventId of [0, 1.5, Number.NaN])
+      await expect(notifications.retry({ eventId })).rejects.toThrow(/eventId/)
+  })
+
+  it('is woken while a row is due, and not for one that waits for its time', async () => {
+    const { notifications } = test.integrations
+    expect(await notifications.wakePending()).toBe(false)
+    listen('any', () => {})
+    const [row] = await store('a')
+    expect(await notifications.wakePending()).toBe(true)
+    await setRow(row, { dueAt: new Date(Date.now() + 60_000) })
+    expect(await notifications.wakePending()).toBe(false)
+    expect(test.starts.outboxWakes.count).toBe(1)
+  })
+})
+
+/** Registers it once; what it does can be replaced. */
+function listen(name: string, listener: (event: Reauth, signal?: AbortSignal) => unknown): void {
+  const isKnown = name in listeners
+  listeners[name] = listener
+  if (isKnown) return
+  test.integrations.on('ReauthRequired', (event, delivery) => listeners[name]?.(event, delivery?.signal), {
+    queued: true,
+    name,
+  })
+}
+
+/** @returns the rows' ids */
+async function store(...reasons: string[]): Promise<number[]> {
+  const { db, tables } = test.framework
+  // An event without anybody who is told of it leaves no row.
+  if (!test.framework.listeners.isDurable('ReauthRequired')) listen('nobody in particular', () => {})
+  await recordEvents(
+    test.framework,
+    db,
+    integration.id,
+    reasons.map((reason) => ({ name: 'ReauthRequired', payload: { reason } })),
+  )
+  const rows = await db.select({ id: tables.events.id }).from(tables.events).orderBy(tables.events.id)
+  return rows.map(({ id }) => id).slice(-reasons.length)
+}
+
+function batch({ limit = 20 }: { limit?: number } = {}): Promise<EventBatchResult> {
+  batches += 1
+  return runActivity(test.activities.deliverEvents, { claim: `test:${batches}`, limit })
+}
+
+async function rowOf(id: number | undefined): Promise<EventRow> {
+  const { db, tables } = test.framework
+  const [row] = await db
+    .select()
+    .from(tables.events)
+    .where(eq(tables.events.id, id ?? 0))
+  return row as EventRow
+}
+
+async function setRow(id: number | undefined, values: Partial<EventRow>): Promise<void> {
+  const { db, tables } = test.framework
+  await db
+    .update(tables.events)
+    .set(values)
+    .where(eq(tables.events.id, id ?? 0))
+}
+
+/** As if the wait before the next try were over. */
+async function makeDue(id: number | undefined): Promise<void> {
+  const { outcomes } = await rowOf(id)
+  const past = new Date(Date.now() - 1_000)
+  const due = Object.entries(outcomes as Record<string, object>).map(([key, outcome]) => [
+    key,
+    'dueAt' in outcome ? { ...outcome, dueAt: past.toISOString() } : outcome,
+  ])
+  await setRow(id, { dueAt: past, outcomes: Object.fromEntries(due) })
+}
+
+/** Fails it until it is given up. */
+async function giveUp(id: number | undefined): Promise<void> {
+  for (let tries = 0; tries < 10; tries += 1) {
+    await batch()
+    await makeDue(id)
+  }
+  await batch()
+}
