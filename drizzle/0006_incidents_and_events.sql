@@ -1,7 +1,10 @@
 -- What an incident's workflow has seen of it, and what pruning looks for. Then: events for those who are told later.
 ALTER TABLE "__schema__"."__prefix___incidents" ADD COLUMN "followed_at" timestamp (3) with time zone;--> statement-breakpoint
+-- What was over before there were such workflows is nothing that one of them has missed.
+UPDATE "__schema__"."__prefix___incidents" SET "followed_at" = "updated_at" WHERE "status" = 'closed';--> statement-breakpoint
 CREATE INDEX "__prefix___incidents_unseen_idx" ON "__schema__"."__prefix___incidents" USING btree ("id") WHERE "__schema__"."__prefix___incidents"."followed_at" is null or "__schema__"."__prefix___incidents"."followed_at" < "__schema__"."__prefix___incidents"."updated_at";--> statement-breakpoint
 CREATE INDEX "__prefix___incidents_closed_at_idx" ON "__schema__"."__prefix___incidents" USING btree ("closed_at") WHERE "__schema__"."__prefix___incidents"."status" = 'closed';--> statement-breakpoint
+CREATE INDEX "__prefix___events_given_up_idx" ON "__schema__"."__prefix___events" USING btree ("id") WHERE "__schema__"."__prefix___events"."outcomes" @? '$.* ? (@.status == "given_up")';--> statement-breakpoint
 CREATE FUNCTION "__schema__"."__prefix___record_events"(p_integration bigint, p_events jsonb, p_names jsonb) RETURNS void LANGUAGE plpgsql AS $$
 -- Writes those of a settlement's events down whose kind has a name here. As it is part of the settlement's transaction, the row is there if and only if
 -- what it tells of is. The payloads are read by src/operations/event-payloads.ts.

@@ -474,17 +474,23 @@ async function recordContinuedJobs(stage: Stage): Promise<void> {
 }
 
 async function recordOutbox(stage: Stage): Promise<void> {
-  const retries = new ScriptedEvents([
-    { claimed: 20, processed: 19, failed: 1, slowestMs: 3, nextDueInMs: 10_000 },
-    { claimed: 200, processed: 200, slowestMs: 3, nextDueInMs: 9_000 },
+  const results = [
+    { claimed: 200, processed: 199, failed: 1, slowestMs: 3, nextDueInMs: 10_000 },
+    { claimed: 5, processed: 5, slowestMs: 3, nextDueInMs: 9_000 },
     { nextDueInMs: 9_000 },
-    { claimed: 5, processed: 5, slowestMs: 3, nextDueInMs: 8_000 },
-    // A target that takes its time, so the next one comes in a lane.
+    // A target that takes its time, so the next one comes in a lane beside it.
     { claimed: 1, failed: 1, slowestMs: 5_000, nextDueInMs: 20_000 },
     { claimed: 1, processed: 1, slowestMs: 20 },
-  ])
-  await stage.play(retries, async (scene) => {
-    const outbox = await wakeOutbox(scene)
+  ]
+  let scene: Scene | undefined
+  const retries = new ScriptedEvents(results, async (number) => {
+    if (number !== 4) return
+    await wakeOutbox(scene as Scene)
+    await until(async () => retries.batches.length > 4)
+  })
+  await stage.play(retries, async (played) => {
+    scene = played
+    const outbox = await wakeOutbox(played)
     await outbox.result()
     await save('event-outbox-retries', await outbox.fetchHistory())
   })

@@ -11,6 +11,7 @@ import {
   nextEventDueInMs,
   settleEvents,
   takeUpEvent,
+  wasTold,
 } from '../db/queries/events.ts'
 import type { Framework } from '../framework.ts'
 import type { IntegrationContext } from '../operations/integration-context.ts'
@@ -32,7 +33,7 @@ export interface EventBatch {
 }
 
 export interface EventBatchResult {
-  /** Due rows that this batch took; equal to the limit when more may wait. */
+  /** Due rows that this batch took; equal to the limit when more fresh ones may wait. */
   readonly claimed: number
   /** Rows that are done with: everybody had them, or was given up. */
   readonly processed: number
@@ -56,11 +57,12 @@ export function eventActivities(framework: Framework, surroundings = temporalSur
       await runner.takeUpHeld()
       const taken = await claimEvents(db, tables, { claim, limit, nowMs: clockMs(framework) })
       await runner.run(taken)
-      const { handedBack, ...tally } = runner.tally
+      const { leavesFresh, ...tally } = runner.tally
       return {
         ...tally,
-        // Rows that went back are due again: the lane must come for them.
-        claimed: handedBack > 0 ? limit : taken.length,
+        // Fresh rows that went back are due: the lane must come for them. Others wait for those who are slow or down, which
+        // should not fill further lanes; when they are due is said below.
+        claimed: leavesFresh ? limit : taken.length,
         nextDueInMs: await nextEventDueInMs(db, tables, clockMs(framework)),
       }
     },
@@ -85,7 +87,7 @@ interface Started extends Claimed {
 
 /** Tells and settles the rows of one claim. */
 class EventRunner {
-  readonly tally = { processed: 0, failed: 0, handedBack: 0, slowestMs: 0 }
+  readonly tally = { processed: 0, failed: 0, leavesFresh: false, slowestMs: 0 }
   readonly #framework: Framework
   readonly #claim: string
   readonly #batch: Omit<Batch<Started, IntegrationContext | null, ToldEvent>, 'rows'>
@@ -106,11 +108,9 @@ class EventRunner {
       run: async (claimed, integration) => (integration === null ? null : this.#tell(claimed, integration)),
       settle: (events) => this.#settle(events),
       handBack: async (unstarted) => {
-        this.tally.handedBack += await handBackEvents(
-          db,
-          tables,
-          unstarted.map(({ row }) => row),
-        )
+        const rows = unstarted.map(({ row }) => row)
+        await handBackEvents(db, tables, rows)
+        if (!rows.every(wasTold)) this.tally.leavesFresh = true
       },
     }
   }

@@ -5,8 +5,6 @@ import type { SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { OwnedEvent } from '../operations/durable-events.ts'
 import { recordOwnedEvents } from '../operations/durable-events.ts'
-import type { IntegrationContext } from '../operations/integration-context.ts'
-import { secretsIn } from '../operations/integration-secrets.ts'
 import type { ItemRun } from '../operations/sync-items.ts'
 import { itemRecord } from '../operations/sync-items.ts'
 
@@ -30,20 +28,11 @@ export async function claimAndRecord(
   })
 }
 
-/**
- * Settles attempts; those that ended in failure are written down with it.
- *
- * @param read the integration of a run, for what its error may quote
- * @returns the ids that were settled
- */
-export async function settleAndRecord(
-  framework: Framework,
-  runs: readonly ItemRun[],
-  read: (integrationId: number) => Promise<IntegrationContext | null>,
-): Promise<Set<number>> {
+/** Settles attempts; those that ended in failure are written down with it. @returns the ids that were settled */
+export async function settleAndRecord(framework: Framework, runs: readonly ItemRun[]): Promise<Set<number>> {
   const { db, tables, listeners } = framework
   const settlements = runs.map(({ settlement }) => settlement)
-  const failures = listeners.isDurable('SyncItemFailed') ? await failuresAmong(runs, read) : []
+  const failures = listeners.isDurable('SyncItemFailed') ? failuresAmong(runs) : []
   if (failures.length === 0) return settleItems(db, tables, settlements)
   return db.transaction(async (tx) => {
     const settled = await settleItems(tx, tables, settlements)
@@ -58,18 +47,10 @@ export async function settleAndRecord(
 
 type ItemFailure = Extract<OwnedEvent, { readonly name: 'SyncItemFailed' }>
 
-/** Before the transaction: a question of its own would wait for another connection. */
-async function failuresAmong(
-  runs: readonly ItemRun[],
-  read: (integrationId: number) => Promise<IntegrationContext | null>,
-): Promise<ItemFailure[]> {
-  const failures: ItemFailure[] = []
-  for (const { row, step, error } of runs) {
-    if (step.kind !== 'fail') continue
-    const context = await read(row.integrationId)
-    failures.push(failure(row, step.reason, { error, secrets: context === null ? [] : secretsIn(context.handle) }))
-  }
-  return failures
+function failuresAmong(runs: readonly ItemRun[]): ItemFailure[] {
+  return runs.flatMap(({ row, step, error, secrets }) =>
+    step.kind === 'fail' ? [failure(row, step.reason, { error, secrets })] : [],
+  )
 }
 
 function failure(

@@ -118,7 +118,7 @@ export class ItemRunner {
 
   async #settle(runs: readonly ItemRun[]): Promise<void> {
     const { db, tables, logger } = this.#framework
-    const settled = await settleAndRecord(this.#framework, runs, this.#read)
+    const settled = await settleAndRecord(this.#framework, runs)
     const left = runs.filter(({ row }) => !settled.has(row.id))
     for (const id of await itemsSettledBefore(db, tables, left.map(settlementOf))) settled.add(id)
     for (const run of runs) {

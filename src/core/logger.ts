@@ -1,3 +1,5 @@
+import { thrownTexts } from './thrown.ts'
+
 /** What the framework asks of a logger: pino's and most others' shape. Fields first, then the sentence. */
 export interface Logger {
   debug(fields: Record<string, unknown>, message: string): void
@@ -13,23 +15,12 @@ export interface Clock {
 
 export const systemClock: Clock = { now: () => new Date() }
 
-/** An error as one line for a log row: `Name: message (code)`, no stack. */
+/** An error as one line for a log row: `Name: message (code)`, no stack. Never throws, whatever was thrown. */
 export function errorLine(error: unknown, maxLength: number): string {
-  if (!(error instanceof Error)) return storable(text(error)).slice(0, maxLength)
-  const code =
-    'code' in error && (typeof error.code === 'string' || typeof error.code === 'number')
-      ? storable(` (${error.code})`).slice(0, maxLength)
-      : ''
-  return storable(`${error.name}: ${error.message}`).slice(0, maxLength - code.length) + code
-}
-
-/** Anything can be thrown, also what has no text: an object without a prototype. */
-function text(thrown: unknown): string {
-  try {
-    return String(thrown)
-  } catch {
-    return typeof thrown
-  }
+  const { name, message, code } = thrownTexts(error)
+  if (name === null) return storable(message).slice(0, maxLength)
+  const end = code === null ? '' : storable(` (${code})`).slice(0, maxLength)
+  return storable(`${name}: ${message}`).slice(0, maxLength - end.length) + end
 }
 
 /** Postgres holds no U+0000. */

@@ -13,9 +13,11 @@ import type { Framework } from '../framework.ts'
 import type { CircuitView, Integration } from '../providers/integration.ts'
 import type { DurableEvent } from './durable-events.ts'
 import { recordEvents } from './durable-events.ts'
+import { closeIncidents } from './incident-closing.ts'
 import { checkUntil, isOver } from './override-term.ts'
 import { endLease } from './request/call-state.ts'
 import { callTarget } from './request/call-target.ts'
+import { announceChanges } from './request/events.ts'
 
 const OVERRIDES: readonly unknown[] = ['forced_open', 'forced_closed', 'disabled'] satisfies CircuitOverride[]
 
@@ -113,7 +115,7 @@ export async function overrideCircuit(
     )
   const nowMs = await checkUntil(framework, integration, to, until)
   const { key } = callTarget(framework, integration)
-  await despiteDeadlocks(() =>
+  const closed = await despiteDeadlocks(() =>
     db.transaction(async (tx) => {
       const state = await lockCallState(tx, tables, integration.id, key)
       const patch = { circuitOverride: to, circuitOverrideUntil: until ?? null }
@@ -122,9 +124,12 @@ export async function overrideCircuit(
       await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
       if (config.circuit_breaker.overrides_enabled)
         await recordEvents(framework, tx, integration.id, eventsOfOverride(to, nowMs))
+      // The breaker is closed now, and by nobody's force: nothing else might ever close the incident that it had opened.
+      return to === null ? await closeIncidents(framework, tx, [integration]) : null
     }),
   )
   endLease(framework, integration.id)
+  await announceChanges(framework, integration, closed?.get(integration.id) ?? [])
   if (!config.circuit_breaker.overrides_enabled) {
     if (to !== null)
       logger.warn(

@@ -12,19 +12,26 @@ export function dueRule(framework: Framework): DueRule {
   return { intervals: defaultIntervals(framework), backoff: { degraded, failing } }
 }
 
-/** Minutes by identifier, of the providers that can sync; null: only by hand. */
-export function defaultIntervals({
+/** Minutes by identifier, of the providers that can sync; null: only by hand, or not to be had. */
+export function defaultIntervals(
+  framework: Pick<Framework, 'providers' | 'logger'>,
+): ReadonlyMap<string, number | null> {
+  return new Map([...declaredIntervals(framework)].map(([key, minutes]) => [key, minutes ?? null]))
+}
+
+/** The same; undefined is what a provider fails to say: nothing may be concluded from it. */
+export function declaredIntervals({
   providers,
   logger,
-}: Pick<Framework, 'providers' | 'logger'>): ReadonlyMap<string, number | null> {
-  const intervals = new Map<string, number | null>()
+}: Pick<Framework, 'providers' | 'logger'>): ReadonlyMap<string, number | null | undefined> {
+  const intervals = new Map<string, number | null | undefined>()
   for (const [key, provider] of providers.entries()) {
     if (!hasScheduledSync(provider)) continue
     try {
       intervals.set(key, checked(provider.defaultSyncInterval?.() ?? null))
     } catch (error) {
       // One provider's mistake must not keep the others' integrations from running; those with an interval of their own run too.
-      intervals.set(key, null)
+      intervals.set(key, undefined)
       logger.error(
         { event: 'sync.interval_unusable', provider: key, error: errorLine(error, 300) },
         'the default interval of a provider can not be used; its integrations run by hand, or by an interval of their own',

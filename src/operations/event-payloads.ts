@@ -9,6 +9,7 @@ import type { DurableEventName } from '../core/durable-event.ts'
 import { FailureClass } from '../core/failure-class.ts'
 import { HealthStatus } from '../core/health.ts'
 import { redactText } from '../core/redaction.ts'
+import { thrownTexts } from '../core/thrown.ts'
 import type { IntegrationEvents } from '../events/events.ts'
 
 /** An event without its integration, which is loaded when it is delivered. */
@@ -96,7 +97,7 @@ const PAYLOADS: { readonly [Name in DurableEventName]: z.ZodType<EventPayload<Na
 }
 
 /**
- * As it is stored: moments as ISO 8601, an error as its name and message.
+ * As it is stored: moments as ISO 8601, an error as its name and message, whatever was thrown.
  *
  * @param secrets what the integration knows; an error may quote it
  */
@@ -114,15 +115,6 @@ export function decodeEvent<Name extends DurableEventName>(name: Name, stored: u
 
 function storedError(error: unknown, secrets: readonly string[]): { name: string; message: string } {
   const clean = (text: string): string => redactText(text, secrets).slice(0, MAX_ERROR_LENGTH)
-  if (error instanceof Error) return { name: clean(error.name), message: clean(error.message) }
-  return { name: 'Error', message: clean(textOf(error)) }
-}
-
-/** Anything can be thrown, also what has no text. */
-function textOf(thrown: unknown): string {
-  try {
-    return String(thrown)
-  } catch {
-    return typeof thrown
-  }
+  const { name, message } = thrownTexts(error)
+  return { name: clean(name ?? 'Error'), message: clean(message) }
 }

@@ -1,5 +1,6 @@
 /** The outbox as an operator sees it. Rule: docs/behaviour/events.md, "Looking". */
 import { InvalidArgumentException } from '../core/errors.ts'
+import type { Clock } from '../core/logger.ts'
 import { systemClock } from '../core/logger.ts'
 import { hasDueEvents } from '../db/queries/events.ts'
 import { countOutbox, forgetGivenUp, listGivenUp } from '../db/queries/outbox.ts'
@@ -37,20 +38,24 @@ export async function outboxStatus(
 
 /** Gives what was given up in the last seven days another ten tries. @returns rows */
 export async function retryGivenUp(
-  { db, tables, workflows }: Framework,
+  { db, tables, clock, workflows }: Framework,
   { eventId }: { readonly eventId?: number } = {},
 ): Promise<number> {
   if (eventId !== undefined && (!Number.isSafeInteger(eventId) || eventId < 1))
     throw new InvalidArgumentException('eventId', `the id of an event is allowed, ${eventId} was given`)
-  const rows = await forgetGivenUp(db, tables, eventId ?? null)
+  const rows = await forgetGivenUp(db, tables, { eventId: eventId ?? null, nowMs: clockMs(clock) })
   if (rows > 0) workflows.wakeOutbox()
   return rows
 }
 
 /** Wakes the outbox if rows wait: for what a process that died had no time to say. @returns whether it did */
 export async function wakePendingOutbox({ db, tables, clock, workflows }: Framework): Promise<boolean> {
-  const nowMs = clock === systemClock ? null : clock.now().getTime()
-  const isAsleep = await hasDueEvents(db, tables, nowMs)
+  const isAsleep = await hasDueEvents(db, tables, clockMs(clock))
   if (isAsleep) workflows.wakeOutbox()
   return isAsleep
+}
+
+/** The rows are judged by the database's clock unless the framework was given another one. */
+function clockMs(clock: Clock): number | null {
+  return clock === systemClock ? null : clock.now().getTime()
 }

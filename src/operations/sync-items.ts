@@ -27,6 +27,8 @@ export interface ItemRun {
   readonly step: ItemStep
   /** What the listener threw; undefined on success. */
   readonly error: unknown
+  /** What it may quote: all that the listener's handle has known. A handle that is read later does not know older tokens. */
+  readonly secrets: readonly string[]
 }
 
 /** For whom items run. */
@@ -64,14 +66,15 @@ export async function runSyncItem(
   }
   const attempt = work.retry?.attempt ?? row.attempts
   const maxAttempts = row.attempts - attempt + policy.tries
-  let secrets: () => readonly string[] = () => []
+  let readSecrets: () => readonly string[] = () => []
+  let secrets: readonly string[] = []
   let error: unknown
   let outcome: ItemOutcome = { kind: 'succeeded' }
   try {
     if (integration === null) throw new Error('the integration is gone')
     integration.secrets()
     // Asked again after the listeners: they may have brought a new token.
-    secrets = () => integration.secrets()
+    readSecrets = () => integration.secrets()
     const event = readEvent(framework, row, integration.handle)
     await withTimeLimit(
       sync.item_timeout,
@@ -94,8 +97,9 @@ export async function runSyncItem(
     )
   } catch (thrown) {
     error = thrown
+    secrets = readSecrets()
     const isGivenUp = work.enough.aborted && thrown === work.enough.reason
-    outcome = isGivenUp ? { kind: 'interrupted' } : outcomeOf(thrown, secrets())
+    outcome = isGivenUp ? { kind: 'interrupted' } : outcomeOf(thrown, secrets)
   }
   const step = nextStep(outcome, attempt, ageSeconds(), policy)
   const durationMs = Math.round(performance.now() - startedAt)
@@ -103,6 +107,7 @@ export async function runSyncItem(
     row,
     step,
     error,
+    secrets,
     settlement: {
       ...settlementOf(row, step, work.waitsFor),
       uncounted: outcome.kind !== 'succeeded' && outcome.kind !== 'failed',
@@ -118,6 +123,7 @@ export function givenUp(row: SyncItemRow, reason: string): ItemRun {
     row,
     step,
     error: new Error(reason),
+    secrets: [],
     settlement: { ...settlementOf(row, step, null), uncounted: false, failure: null },
   }
 }
@@ -196,6 +202,16 @@ function upgraded(eventClass: SyncItemEventClass, data: Json, from: number): unk
 
 function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
   const message = redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
+  try {
+    return judged(error, message)
+  } catch {
+    // A getter of its own threw, so it asks for nothing that can be read.
+    return { kind: 'failed', message }
+  }
+}
+
+/** @throws what the error's own getters throw */
+function judged(error: unknown, message: string): ItemOutcome {
   const chain = errorChain(error)
   const limited = chain.find((link) => isIntegrationsError(link, 'rate_limit_exceeded'))
   if (limited !== undefined)

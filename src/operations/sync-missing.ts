@@ -24,6 +24,8 @@ export interface MissingItems {
   readonly provider: HandlesMissing
   readonly syncLogId: number
   readonly listings: TwoListings
+  /** How many items each of the two listed. Pruning may take some at any moment. */
+  readonly listed: readonly [number, number]
 }
 
 /** The two listings that may be compared. Null: there are none, or nobody is to be told. */
@@ -31,7 +33,7 @@ export async function missingItemsOf(
   framework: Framework,
   { integrationId, syncLogId }: { integrationId: number; syncLogId: number },
 ): Promise<MissingItems | null> {
-  const { db, tables, logger } = framework
+  const { db, tables } = framework
   const [log, row] = await Promise.all([findLog(db, tables, syncLogId), findIntegration(db, tables, integrationId)])
   if (log === null || row === null || !row.isActive) return null
   const provider = framework.providers.find(row.provider)
@@ -43,10 +45,7 @@ export async function missingItemsOf(
 
   const [earlier, later] = [await itemsLeft(db, tables, before.id), await itemsLeft(db, tables, log.id)]
   if (earlier.count < listedBy(before) || later.count < listedBy(log)) {
-    logger.warn(
-      { event: 'sync.missing_withheld', integration: integrationId, run: syncLogId, earlier_run: before.id },
-      'two full listings can not be compared: items of theirs have been pruned',
-    )
+    warnOfPruned(framework, integrationId, [before.id, log.id])
     return null
   }
   const firstIds = [earlier.firstId, later.firstId].filter((id) => id !== null)
@@ -54,6 +53,7 @@ export async function missingItemsOf(
     integration: integrationHandle(framework, row),
     provider,
     syncLogId,
+    listed: [listedBy(before), listedBy(log)],
     listings: {
       integrationId,
       internalType: kind.internalType,
@@ -72,7 +72,7 @@ export async function missingItemsOf(
  */
 export async function handleMissing(
   framework: Framework,
-  { integration, provider, syncLogId, listings }: MissingItems,
+  { integration, provider, syncLogId, listings, listed }: MissingItems,
   signal: AbortSignal,
 ): Promise<number> {
   const { db, tables, logger, clock } = framework
@@ -87,9 +87,13 @@ export async function handleMissing(
   }
   let told = 0
   let waiting: string[] = []
+  let isWhole = true
   const tell = async (atLeast: number) => {
-    while (waiting.length >= atLeast && waiting.length > 0) {
+    while (isWhole && waiting.length >= atLeast && waiting.length > 0) {
       signal.throwIfAborted()
+      // Rows only go: if all are there now, they were there when the page was read.
+      isWhole = await areWhole(framework, listings, listed)
+      if (!isWhole) return
       const chunk = waiting.slice(0, CHUNK)
       await provider.handleMissing(integration, chunk)
       waiting = waiting.slice(chunk.length)
@@ -100,14 +104,41 @@ export async function handleMissing(
     for await (const { missing } of mappedPages(framework, listings, signal)) {
       waiting.push(...missing)
       await tell(CHUNK)
+      if (!isWhole) break
     }
   await tell(1)
+  if (!isWhole) {
+    warnOfPruned(framework, integration.id, listings.syncLogIds)
+    await mergeLogMetadata(db, tables, syncLogId, { missing_withheld: found, missing: told })
+    return told
+  }
   await mergeLogMetadata(db, tables, syncLogId, { missing_handled_at: clock.now().toISOString(), missing: told })
   logger.info(
     { event: 'sync.missing_handled', integration: integration.id, run: syncLogId, missing: told },
     'the provider was told what two full listings did not name',
   )
   return told
+}
+
+async function areWhole(
+  { db, tables }: Framework,
+  { syncLogIds }: TwoListings,
+  listed: readonly [number, number],
+): Promise<boolean> {
+  for (const [at, id] of syncLogIds.entries())
+    if ((await itemsLeft(db, tables, id)).count < (listed[at] ?? 0)) return false
+  return true
+}
+
+function warnOfPruned(
+  { logger }: Framework,
+  integrationId: number,
+  [earlier, later]: readonly [earlier: number, later: number],
+): void {
+  logger.warn(
+    { event: 'sync.missing_withheld', integration: integrationId, run: later, earlier_run: earlier },
+    'two full listings can not be compared: items of theirs have been pruned',
+  )
 }
 
 async function countMissing(

@@ -6,7 +6,7 @@ import { integrationsById } from '../db/queries/integrations.ts'
 import type { LateSync, StaleEdge, StalenessRule } from '../db/queries/sync-staleness.ts'
 import { clearRecovered, markStale } from '../db/queries/sync-staleness.ts'
 import type { Framework } from '../framework.ts'
-import { defaultIntervals } from './due-rule.ts'
+import { declaredIntervals } from './due-rule.ts'
 import { recordOwnedEvents } from './durable-events.ts'
 import { closeIncidents } from './incident-closing.ts'
 import { integrationHandle } from './integration.ts'
@@ -27,7 +27,11 @@ interface Crossed<Edge extends StaleEdge> {
  * of edge. The listeners are told once, after the commit; a process that dies in between leaves the rest of them untold.
  */
 export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<DispatchResult, 'stale' | 'recovered'>> {
-  const providers = [...defaultIntervals(framework)].map(([provider, minutes]) => ({ provider, minutes }))
+  const providers = [...declaredIntervals(framework)].map(([provider, minutes]) => ({
+    provider,
+    minutes: minutes ?? null,
+    isKnown: minutes !== undefined,
+  }))
   if (providers.length === 0) return { stale: [], recovered: [] }
   const rule = {
     providers,

@@ -24,7 +24,8 @@ export async function deliverDueEvents(framework: Framework): Promise<DeliveredE
     const result = await deliverEvents({ claim: claimOf(runId, batch), limit: BATCH_ROWS })
     total.processed += result.processed
     total.failed += result.failed
-    if (result.claimed === BATCH_ROWS) continue
+    // Retries fill a part of a batch only.
+    if (result.claimed === BATCH_ROWS || (result.claimed > 0 && result.nextDueInMs === 0)) continue
     return { ...total, nextInSeconds: result.nextDueInMs === null ? null : result.nextDueInMs / 1_000 }
   }
 }

@@ -4,7 +4,7 @@ import type { InboxState } from './messages.ts'
 import { arrived, inboxState } from './messages.ts'
 
 /** The fast lane is for a few rows with quick handlers; slow ones would hold up other integrations' workflow tasks. */
-const FAST_ROWS = 20
+const FEW_ROWS = 20
 const FAST_HANDLER_MS = 1_000
 const BATCH_ROWS = 200
 const MAX_LANES = 4
@@ -36,9 +36,11 @@ interface Taken {
 interface Inbox {
   /** Who it works for, in its last log line. */
   readonly about: Readonly<Record<string, string | number>>
-  /** Inside the workflow's own task. */
-  takeFew(take: Take): Promise<Taken>
+  /** Inside the workflow's own task, which is shown no signal meanwhile. Without it all rows are for lanes. */
+  takeFew?(take: Take): Promise<Taken>
   takeMany(take: Take): Promise<Taken>
+  /** What arrives while lanes run is taken at once, by another lane. Default: when all of them have ended. */
+  readonly opensLanesForArrivals?: boolean
   /** Goes on in a new history. */
   goOn(carried: InboxState): Promise<never>
 }
@@ -55,7 +57,7 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
   let batches = 0
   let hasArrived = true
   let lastClaimed = 0
-  let nextDueInMs: number | null = null
+  let nextDueAtMs: number | null = null
   setHandler(arrived, () => {
     hasArrived = true
   })
@@ -67,7 +69,8 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
   }
   const note = (taken: Taken): void => {
     lastClaimed = taken.claimed
-    nextDueInMs = earlier(nextDueInMs, taken.nextDueInMs ?? null)
+    // As a moment: lanes beside this one may run on for a while.
+    if (taken.nextDueInMs != null) nextDueAtMs = earlier(nextDueAtMs, Date.now() + taken.nextDueInMs)
     const isEmpty = taken.processed + taken.failed === 0
     state = {
       ...state,
@@ -84,33 +87,61 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
   const mustContinueAsNew = (): boolean => batches >= MAX_BATCHES || workflowInfo().continueAsNewSuggested
 
   /** One batch after the other while they come back full; a full one calls for another lane. */
-  const lane = async (): Promise<void> => {
+  const lane = async (firstRows = BATCH_ROWS): Promise<void> => {
     state = { ...state, lanes: state.lanes + 1 }
     const helpers: Promise<void>[] = []
-    for (;;) {
-      const taken = await inbox.takeMany(next(BATCH_ROWS))
+    for (let rows = firstRows; ; rows = BATCH_ROWS) {
+      const taken = await inbox.takeMany(next(rows))
       note(taken)
-      if (taken.claimed < BATCH_ROWS || mustContinueAsNew()) break
+      if (taken.claimed < rows || mustContinueAsNew()) break
       if (state.lanes < MAX_LANES) helpers.push(lane())
     }
     await Promise.all(helpers)
     state = { ...state, lanes: state.lanes - 1 }
   }
 
+  /** Beside a lane that is slow, others for what arrives meanwhile: few rows each, so that old work does not fill them. */
+  const lanesForArrivals = async (): Promise<void> => {
+    const running: Promise<void>[] = []
+    let hasFailed = false
+    const open = (rows: number): void => {
+      const opened = lane(rows)
+      opened.catch(() => {
+        hasFailed = true
+      })
+      running.push(opened)
+    }
+    const hasEnded = (): boolean => hasFailed || state.lanes === 0
+    const mayOpen = (): boolean => hasArrived && state.lanes < MAX_LANES && !mustContinueAsNew()
+    open(BATCH_ROWS)
+    try {
+      while (!hasEnded()) {
+        await condition(() => hasEnded() || mayOpen())
+        if (hasEnded()) break
+        hasArrived = false
+        open(FEW_ROWS)
+      }
+    } finally {
+      // Who cancels it counts on it that nothing is under way once it has ended.
+      await Promise.allSettled(running)
+    }
+    await Promise.all(running)
+  }
+
   for (;;) {
     // From here on a signal may tell of a row that the coming claim does not see.
     hasArrived = false
-    nextDueInMs = null
+    nextDueAtMs = null
     let mayHaveMore = true
-    if (state.slowestMs < FAST_HANDLER_MS) {
+    if (inbox.takeFew !== undefined && state.slowestMs < FAST_HANDLER_MS) {
       state = { ...state, phase: 'fast' }
-      const taken = await inbox.takeFew(next(FAST_ROWS))
+      const taken = await inbox.takeFew(next(FEW_ROWS))
       note(taken)
-      mayHaveMore = taken.claimed === FAST_ROWS
+      mayHaveMore = taken.claimed === FEW_ROWS
     }
     if (mayHaveMore) {
       state = { ...state, phase: 'batches' }
-      await lane()
+      await (inbox.opensLanesForArrivals === true ? lanesForArrivals() : lane())
     }
     if (mustContinueAsNew()) {
       await condition(allHandlersFinished)
@@ -118,22 +149,21 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
     }
     if (hasArrived) continue
     state = { ...state, phase: 'waiting' }
-    const isWoken = await condition(() => hasArrived, waitMs(nextDueInMs))
+    const isWoken = await condition(() => hasArrived, waitMs(nextDueAtMs))
     // After a claim that took something comes one more look: docs/behaviour/webhooks.md, "The inbox".
-    if (!isWoken && lastClaimed === 0 && nextDueInMs === null) break
+    if (!isWoken && lastClaimed === 0 && nextDueAtMs === null) break
   }
   log.info('inbox is empty', { ...inbox.about, processed: state.processed, failed: state.failed })
   return state
 }
 
-function waitMs(nextDueInMs: number | null): number {
-  return nextDueInMs === null ? IDLE_TIMEOUT_MS : Math.max(nextDueInMs, SHORTEST_WAIT_MS)
+function waitMs(nextDueAtMs: number | null): number {
+  return nextDueAtMs === null ? IDLE_TIMEOUT_MS : Math.max(nextDueAtMs - Date.now(), SHORTEST_WAIT_MS)
 }
 
 /** Of batches beside each other, each may have seen what the others had not settled yet. */
-function earlier(a: number | null, b: number | null): number | null {
-  if (a === null || b === null) return a ?? b
-  return Math.min(a, b)
+function earlier(a: number | null, b: number): number {
+  return a === null ? b : Math.min(a, b)
 }
 
 const EMPTY: InboxState = {

@@ -13,6 +13,7 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
+import { ODD_ERRORS } from '../support/odd-errors.ts'
 import { TOKEN, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration } from '../support/rows.ts'
 
@@ -171,25 +172,48 @@ describe('a delivery', () => {
   })
 
   it('holds ten at once, and a slow one does not hold up the others', async () => {
-    const release = occasion()
-    const others = occasion()
+    const [ten, slow, others, allButSlow] = [occasion(), occasion(), occasion(), occasion()]
     let running = 0
     let most = 0
-    listen('slow', async ({ reason }) => {
+    listen('held', async ({ reason }) => {
       running += 1
       most = Math.max(most, running)
-      if (reason === '0') await release.happened
+      if (running === 10) ten.happen()
+      await (reason === '0' ? slow : others).happened
       running -= 1
       heard.push(reason)
-      if (heard.length === 24) others.happen()
+      if (heard.length === 24) allButSlow.happen()
     })
-    await store(...Array.from({ length: 25 }, (_, n) => String(n)))
-    const running1 = batch({ limit: 200 })
-    await others.happened
+    const rows = await store(...Array.from({ length: 25 }, (_, n) => String(n)))
+    const delivering = batch({ limit: 200 })
+    await ten.happened
+    // All rows share one reading of their integration, so an eleventh would have begun by the time that a query is answered.
+    expect(await rowOf(rows[24])).toMatchObject({ claim: expect.any(String) })
+    expect(running).toBe(10)
+    others.happen()
+    await allButSlow.happened
     expect(heard).not.toContain('0')
-    release.happen()
-    expect(await running1).toMatchObject({ processed: 25 })
-    expect(most).toBeLessThanOrEqual(10)
+    slow.happen()
+    expect(await delivering).toMatchObject({ processed: 25 })
+    expect(most).toBe(10)
+  })
+
+  it.each(ODD_ERRORS)('whose listener throws %s is a failure like any other', async (_, { make, line }) => {
+    listen('odd', () => {
+      throw make()
+    })
+    listen('well', ({ reason }) => void heard.push(reason))
+    const [row] = await store('a')
+    expect(await batch()).toMatchObject({ claimed: 1, processed: 0, failed: 1 })
+    expect(await rowOf(row)).toMatchObject({
+      claim: null,
+      attempts: 1,
+      outcomes: {
+        'listener:odd': { status: 'waiting', attempts: 1, error: line },
+        'listener:well': { status: 'delivered', attempts: 1 },
+      },
+    })
+    expect(heard).toEqual(['a'])
   })
 })
 
@@ -337,7 +361,7 @@ describe('the outbox as an operator sees it', () => {
     expect(await rowOf(third)).toMatchObject({ deliveredAt: expect.any(Date) })
   })
 
-  it('gives what was given up ten more tries, all or one, and wakes the outbox; never what was erased or is held', async () => {
+  it('gives what was given up ten more tries, all or one, and wakes the outbox; never what is held', async () => {
     listen('ill', () => {
       throw new Error('down')
     })
@@ -356,6 +380,28 @@ describe('the outbox as an operator sees it', () => {
     listen('ill', ({ reason }) => void heard.push(reason))
     await batch()
     expect(heard.sort()).toEqual(['one', 'two'])
+  })
+
+  it('gives nothing of an erased integration another try', async () => {
+    listen('ill', ({ reason }) => {
+      heard.push(reason)
+      throw new Error('down')
+    })
+    const [erased] = await store('erased')
+    await giveUp(erased)
+    await test.integrations.erase(integration.id)
+    integration = await makeIntegration(test, 'acme')
+    const [kept] = await store('kept')
+    await giveUp(kept)
+    const { notifications } = test.integrations
+    expect((await notifications.status()).givenUp).toMatchObject([{ eventId: kept }])
+    expect(await notifications.retry({ eventId: erased as number })).toBe(0)
+    expect(test.starts.outboxWakes.count).toBe(0)
+    expect(await notifications.retry()).toBe(1)
+    const tries = heard.length
+    await batch()
+    expect(heard.slice(tries)).toEqual(['kept'])
+    expect(await rowOf(erased)).toMatchObject({ payload: {}, outcomes: {}, deliveredAt: expect.any(Date) })
   })
 
   it('refuses what is no limit and no id', async () => {

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InvalidArgumentException } from '../../src/core/errors.ts'
 import { errorLine } from '../../src/core/logger.ts'
+import { ODD_ERRORS } from '../support/odd-errors.ts'
 
 function error(message: string, fields: Record<string, unknown> = {}): Error {
   return Object.assign(new Error(message), fields)
@@ -28,6 +29,10 @@ describe('an error as one line', () => {
     ['U+0000 nowhere in a text', 'a\u0000b', 'ab'],
   ])('%s', (_, thrown, line) => {
     expect(errorLine(thrown, 200)).toBe(line)
+  })
+
+  it.each(ODD_ERRORS)('is one also of %s', (_, { make, line }) => {
+    expect(errorLine(make(), 200)).toBe(line)
   })
 
   it('keeps the code when the message is cut', () => {

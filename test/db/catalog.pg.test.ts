@@ -198,6 +198,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'due_at, id where delivered_at is null and claim is null',
     'claim where delivered_at is null and claim is not null',
     'delivered_at where delivered_at is not null',
+    'id where outcomes @? \'$.*?(@."status" == "given_up")\'::jsonpath',
     'integration_id',
   ],
   _migrations: ['unique name'],

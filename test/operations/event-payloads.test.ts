@@ -5,6 +5,7 @@ import { DURABLE_EVENTS } from '../../src/core/durable-event.ts'
 import type { IncidentRecord, SyncItemRecord } from '../../src/events/events.ts'
 import type { DurableEvent } from '../../src/operations/durable-events.ts'
 import { decodeEvent, encodeEvent } from '../../src/operations/event-payloads.ts'
+import { ODD_ERRORS } from '../support/odd-errors.ts'
 
 const AT = new Date('2026-03-01T10:00:00.123Z')
 const incident: IncidentRecord = {
@@ -107,6 +108,18 @@ describe('the error of an item', () => {
     ],
   ])('that is %s is its name and its message', (_, error, expected) => {
     expect(errorOf(error)).toEqual(expected)
+  })
+
+  it.each(ODD_ERRORS)('that is %s is texts, and is read back', (_, { make, name, message }) => {
+    const error = make()
+    expect(errorOf(error)).toEqual({ name, message })
+    const read = decodeEvent('SyncItemFailed', stored('SyncItemFailed', { item, error }))
+    expect(read).toMatchObject({ item, error: { name, message, stack: `${name}: ${message}` } })
+  })
+
+  it('holds no secret where its message is no text', () => {
+    const error = Object.assign(new Error(), { message: ['the token is', 'secret-of-the-tests'] })
+    expect(errorOf(error, ['secret-of-the-tests'])).toEqual({ name: 'Error', message: 'the token is,[REDACTED]' })
   })
 
   it('holds no secret, also where it is cut', () => {

@@ -75,6 +75,8 @@ function setBreaker(state: 'open' | 'half_open' | 'closed', id = integration.id)
     on conflict (key) do update set value = excluded.value`
 }
 
+const becomeStale = (id = integration.id) => setIntegration(test, id, { syncStaleAlertedAt: START })
+
 async function incidents(id = integration.id) {
   return [
     ...(await test.sql`
@@ -179,6 +181,28 @@ describe('staleness that ends', () => {
     } finally {
       await unbroken.close()
     }
+  })
+})
+
+describe('a breaker that is given back to itself', () => {
+  it.each([
+    ['ends the incident that its trip had opened, and tells', async () => {}, 'closed', ['IncidentClosed']],
+    ['ends none of a stale one', () => becomeStale(), 'open', []],
+  ] as const)('%s', async (_, also, status, names) => {
+    await makeIncident(test, integration.id, { source: 'circuit', reason: 'threshold_reached' })
+    await setBreaker('open')
+    await also()
+    told = []
+    await integration.overrideCircuit(null)
+    expect(await incidents()).toMatchObject([{ status }])
+    expect(told).toEqual(names)
+  })
+
+  it('ends none when it is forced closed', async () => {
+    await makeIncident(test, integration.id, { source: 'circuit', reason: 'threshold_reached' })
+    await setBreaker('open')
+    await integration.overrideCircuit('forced_closed')
+    expect(await incidents()).toMatchObject([{ status: 'open' }])
   })
 })
 

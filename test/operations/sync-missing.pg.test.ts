@@ -174,6 +174,21 @@ describe('full listings of one model', () => {
   })
 })
 
+describe('items that pruning takes meanwhile', () => {
+  it('end the telling: a listing that is not whole says nothing about what is missing', async () => {
+    await map(['a', 'b', 'c', 'd', 'e'])
+    const earlier = await listed(['a', 'b', 'c', 'd'])
+    const later = await listed(['a', 'b', 'c'])
+    const target = await missingItemsOf(test.framework, { integrationId: id, syncLogId: later.id })
+    if (target === null) throw new Error('nothing to compare')
+    await test.sql`delete from integration_sync_items where sync_log_id = ${earlier.id}`
+    expect(await handleMissing(test.framework, target, new AbortController().signal)).toBe(0)
+    expect(told).toEqual([])
+    expect(warnings()).toMatchObject([{ event: 'sync.missing_withheld', run: later.id, earlier_run: earlier.id }])
+    expect((await logOf(test, later.id)).metadata).not.toHaveProperty('missing_handled_at')
+  })
+})
+
 describe('nobody is told', () => {
   it('when more than half of the mapped ids are missing; half passes', async () => {
     await map(['a', 'b', 'c', 'd'])

@@ -22,6 +22,11 @@ beforeAll(async () => {
       halves: syncProvider(() => {}, { defaultSyncInterval: () => 7.5 }),
       'by-hand': syncProvider(() => {}, { defaultSyncInterval: () => null }),
       unscheduled: {},
+      mute: syncProvider(() => {}, {
+        defaultSyncInterval: () => {
+          throw new Error('no interval to be had')
+        },
+      }),
     },
   })
 })
@@ -92,6 +97,8 @@ describe('recovering', () => {
       true,
     ],
     ['run by hand only now', 'by-hand', { lastSyncedAt: LONG }, true],
+    ['of a provider that fails to say its interval', 'mute', { lastSyncedAt: LONG }, false],
+    ['of such a provider, with an interval of its own', 'mute', { lastSyncedAt: ago(5), syncIntervalMinutes: 5 }, true],
     ['switched off, and so keeps its marker', 'acme', { lastSyncedAt: ago(5), isActive: false }, false],
     ['of a provider that is not registered', 'acme', { lastSyncedAt: ago(5), provider: 'gone' }, false],
   ] as const)('a stale integration that is %s', async (_, provider, values, recovers) => {

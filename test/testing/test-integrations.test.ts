@@ -155,6 +155,21 @@ describe('durable events', () => {
     expect(heard).toEqual(['told later'])
     kit.integrations.off('IntegrationCreated', listener)
   })
+
+  it('that are due again are all tried, however many they are', async () => {
+    let isDown = true
+    const listener = () => {
+      if (isDown) throw new Error('down')
+    }
+    kit.integrations.on('IntegrationCreated', listener, { queued: true })
+    const names = Array.from({ length: 60 }, (_, n) => `of many ${n}`)
+    for (const name of names) await kit.integrations.create({ provider: 'acme', name, credentials: CREDENTIALS })
+    expect(await kit.deliverEvents()).toEqual({ processed: 0, failed: 60, nextInSeconds: 10 })
+    isDown = false
+    kit.clock.advance(10)
+    expect(await kit.deliverEvents()).toEqual({ processed: 60, failed: 0, nextInSeconds: null })
+    kit.integrations.off('IntegrationCreated', listener)
+  })
 })
 
 describe('a sync', () => {

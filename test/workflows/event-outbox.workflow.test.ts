@@ -8,12 +8,12 @@ import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { testIntegrations } from '../support/integrations.ts'
+import { occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
 import { ScriptedEvents, wakeOutbox } from './scripted-events.ts'
 import type { Scene, Stage } from './stage.ts'
-import { countEvents, handleOf, lifetimeMs, openStage } from './stage.ts'
+import { countEvents, handleOf, lifetimeMs, mostActivitiesAtOnce, openStage } from './stage.ts'
 
 const IDLE_SECONDS = 300
 
@@ -43,9 +43,8 @@ describe('an outbox', () => {
     })
   })
 
-  it('takes few events inside its own task, and more than 20 in lanes', async () => {
+  it('takes events in lanes, never inside its own task', async () => {
     const events = new ScriptedEvents([
-      { claimed: 20, processed: 20 },
       { claimed: 200, processed: 200 },
       { claimed: 7, processed: 7 },
       { claimed: 1, processed: 1, nextDueInMs: 9_000 },
@@ -54,11 +53,64 @@ describe('an outbox', () => {
     await stage.play(events, async (scene) => {
       events.scene = scene
       const outbox = await wakeOutbox(scene)
-      expect(await outbox.result()).toMatchObject({ processed: 229, lanes: 0 })
+      expect(await outbox.result()).toMatchObject({ processed: 209, lanes: 0 })
       // A full lane opens a second one; what one of them knows of a later event is not forgotten for the other.
-      expect(events.limits).toEqual([20, 200, 200, 200, 20, 20])
-      expectWaits(events.waits.slice(3), [9, IDLE_SECONDS])
-      expect(await countEvents(outbox, 'activityTaskScheduledEventAttributes')).toBe(3)
+      expect(events.limits).toEqual([200, 200, 200, 200, 200])
+      expectWaits(events.waits.slice(2), [9, IDLE_SECONDS])
+      expect(await countEvents(outbox, 'activityTaskScheduledEventAttributes')).toBe(5)
+    })
+  })
+
+  it('takes what arrives while its lanes are busy in further lanes, four at most', async () => {
+    const release = occasion()
+    const one = { claimed: 1, processed: 1 }
+    const events = new ScriptedEvents([one, one, one, one, one], async (number) => {
+      if (number <= 4) await release.happened
+    })
+    await stage.play(events, async (scene) => {
+      events.scene = scene
+      const outbox = await wakeOutbox(scene)
+      try {
+        for (const lanes of [1, 2, 3, 4]) {
+          await expect.poll(() => events.batches, { timeout: 10_000, interval: 20 }).toHaveLength(lanes)
+          await wakeOutbox(scene)
+        }
+        // The last signal finds no free lane, and is not lost.
+        expect(await handleOf(scene).query(inboxState)).toMatchObject({ lanes: 4, batches: 0 })
+        expect(events.limits).toEqual([200, 20, 20, 20])
+      } finally {
+        release.happen()
+      }
+      await expect.poll(() => events.batches, { timeout: 10_000, interval: 20 }).toHaveLength(5)
+      expect(await outbox.result()).toMatchObject({ processed: 5, lanes: 0 })
+      expect(await mostActivitiesAtOnce(outbox)).toBe(4)
+    })
+  })
+
+  it('counts the time until the next event is due from when it was told of it', async () => {
+    let scene: Scene | undefined
+    const events = new ScriptedEvents(
+      [
+        { claimed: 1, failed: 1 },
+        { claimed: 1, failed: 1, nextDueInMs: 20_000 },
+        { claimed: 1, processed: 1 },
+      ],
+      async (number) => {
+        if (number !== 1) return
+        await wakeOutbox(scene as Scene)
+        await expect
+          .poll(() => handleOf(scene as Scene).query(inboxState), { timeout: 10_000, interval: 20 })
+          .toMatchObject({ batches: 1 })
+        // Short of the time after which a silent activity counts as lost.
+        await stage.env.sleep('15 seconds')
+      },
+    )
+    await stage.play(events, async (played) => {
+      scene = played
+      events.scene = played
+      await (await wakeOutbox(played)).result()
+      expect(events.waits[1]).toBeGreaterThanOrEqual(20)
+      expect(events.waits[1]).toBeLessThan(20 + 15)
     })
   })
 
@@ -132,7 +184,7 @@ describe('an outbox with its real activities', () => {
     })
   })
 
-  it('brings a listener that is down for an hour each event once it is back, and holds up nobody else', async () => {
+  it('brings a listener that is down for an hour its event once it is back, and the others theirs at once', async () => {
     await withHost(async ({ test, clock, play }) => {
       const began = clock.now().getTime()
       const tries: number[] = []
@@ -174,6 +226,41 @@ describe('an outbox with its real activities', () => {
         expect(waits[index]).toBeGreaterThanOrEqual(wait)
       expect(tries.at(-1)).toBeLessThan(5_110 + 60)
       expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 0, givenUp: [] })
+    })
+  })
+
+  it('tells of a second event while the listener of a first one hangs', async () => {
+    await withHost(async ({ test, play }) => {
+      const hangs = occasion()
+      const release = occasion()
+      const heard: string[] = []
+      test.integrations.on(
+        'ReauthRequired',
+        async ({ reason }) => {
+          if (reason === 'first') {
+            hangs.happen()
+            await release.happened
+          }
+          heard.push(reason)
+        },
+        { queued: true },
+      )
+      const { id } = await makeIntegration(test, 'acme')
+      const store = (reason: string) =>
+        recordEvents(test.framework, test.framework.db, id, [{ name: 'ReauthRequired', payload: { reason } }])
+      await store('first')
+      await play(async (outbox, scene) => {
+        await hangs.happened
+        try {
+          await store('second')
+          await wakeOutbox(scene)
+          await expect.poll(() => heard, { timeout: 10_000, interval: 20 }).toEqual(['second'])
+        } finally {
+          release.happen()
+        }
+        expect(await outbox.result()).toMatchObject({ processed: 2, failed: 0 })
+      })
+      expect(heard).toEqual(['second', 'first'])
     })
   })
 
@@ -233,7 +320,7 @@ interface Host {
   readonly clock: ManualClock
   /** @param before runs in each batch, before its work */
   play(
-    scene: (outbox: Awaited<ReturnType<typeof wakeOutbox>>) => Promise<void>,
+    act: (outbox: Awaited<ReturnType<typeof wakeOutbox>>, scene: Scene) => Promise<void>,
     before?: (batch: EventBatch) => Promise<void>,
   ): Promise<void>
 }
@@ -256,7 +343,7 @@ async function withHost(use: (host: Host) => Promise<void>): Promise<void> {
               return runActivity(test.activities.deliverEvents, batch)
             },
           },
-          async (scene) => act(await wakeOutbox(scene)),
+          async (scene) => act(await wakeOutbox(scene), scene),
         ),
     })
   } finally {

@@ -1,6 +1,6 @@
 /** Statements over the durable events. A claim is one statement; its docstring names the race it wins. */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, getTableColumns, inArray, isNull, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, inArray, isNull, not, sql } from 'drizzle-orm'
 import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
 import type { Outcomes } from '../../core/event-delivery.ts'
 import type { Database } from '../client.ts'
@@ -15,37 +15,50 @@ const MAX_ATTEMPTS = 32_767
 const CLAIM_HOLDS_MINUTES = 15
 
 /**
- * Takes the next rows that are due, and those that their holder has lost, under this claim. Rows that another batch is
- * taking at the same moment are passed over.
+ * Takes rows under this claim: those that their holder has lost, then the fresh ones, then those that are due again. The
+ * last ones fill a quarter of it at most: those who are down are what they wait for, and fresh events don't. Rows that
+ * another batch is taking at the same moment are passed over.
  *
  * @param nowMs of a clock that stands in for the database's; null: none does. A row that nobody was told of is due then.
- * @returns each with the moment by which it was judged
+ * @returns each with the moment by which it was judged, the fresh ones first
  */
 export async function claimEvents(
   db: Database,
   { events }: Tables,
   { claim, limit, nowMs }: { readonly claim: string; readonly limit: number; readonly nowMs: number | null },
 ): Promise<{ row: EventRow; judgedAtMs: number }[]> {
-  const next = (where: SQL | undefined) =>
+  const next = (where: SQL | undefined, most = limit) =>
     db
       .select({ id: events.id })
       .from(events)
       .where(where)
       .orderBy(asc(events.dueAt), asc(events.id))
-      .limit(limit)
+      .limit(most)
       .for('update', { skipLocked: true })
   // A CTE is read once; a subquery in the condition may be read again by a nested loop, and claim more than the limit.
   const lost = db.$with('lost').as(next(isLost(events)))
-  const due = db.$with('due').as(next(isDue(events, nowMs)))
+  const fresh = db.$with('fresh').as(next(and(isDue(events, nowMs), isFresh(events))))
+  const again = db.$with('again').as(next(and(isDue(events, nowMs), not(isFresh(events))), retriesOf(limit)))
   const taken = await db
-    .with(lost, due)
+    .with(lost, fresh, again)
     .update(events)
     .set({ claim, attempts: oneMore(events) })
-    .where(sql`${events.id} in (select id from lost union all select id from due limit ${limit})`)
+    .where(
+      sql`${events.id} in (
+        select id from lost union all select id from fresh union all select id from again limit ${limit})`,
+    )
     .returning({ ...getTableColumns(events), judgedAtMs: milliseconds(momentOf(nowMs)) })
   return taken
     .map(({ judgedAtMs, ...row }) => ({ row, judgedAtMs: Number(judgedAtMs) }))
-    .sort((a, b) => a.row.dueAt.getTime() - b.row.dueAt.getTime() || a.row.id - b.row.id)
+    .sort(
+      ({ row: a }, { row: b }) =>
+        Number(wasTold(a)) - Number(wasTold(b)) || a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id,
+    )
+}
+
+/** Whether somebody has been told of it, in vain or not. A row is fresh until then. */
+export function wasTold({ outcomes }: Pick<EventRow, 'outcomes'>): boolean {
+  return Object.keys(outcomes ?? {}).length > 0
 }
 
 /** Rows that an earlier try of the same batch still holds: its worker died, or it could not settle them. */
@@ -202,15 +215,21 @@ function isLost(events: Tables['events']): SQL {
 
 /** A row's first moment is the database's, which a clock that stands in for it may not have reached. */
 function isDue(events: Tables['events'], nowMs: number | null): SQL {
-  const isNew = nowMs === null ? sql`` : sql` or ${events.outcomes} = '{}'::jsonb`
+  const isNew = nowMs === null ? sql`` : sql` or ${isFresh(events)}`
   return sql`(${events.deliveredAt} is null and ${events.claim} is null
     and (${events.dueAt} <= ${momentOf(nowMs)}${isNew}))`
 }
 
+function isFresh(events: Tables['events']): SQL {
+  return sql`${events.outcomes} = '{}'::jsonb`
+}
+
+const retriesOf = (limit: number): number => Math.max(1, Math.floor(limit / 4))
+
 const oneMore = (events: Tables['events']): SQL => sql`least(${events.attempts} + 1, ${sql.raw(String(MAX_ATTEMPTS))})`
 
 /** Not clock_timestamp(): only what stays the same for a statement can bound its walk of the index. */
-function momentOf(nowMs: number | null): SQL {
+export function momentOf(nowMs: number | null): SQL {
   return nowMs === null ? sql`now()` : sql`to_timestamp(${nowMs}::double precision / 1000)`
 }
 

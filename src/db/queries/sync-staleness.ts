@@ -9,6 +9,8 @@ export interface ScheduledProvider {
   readonly provider: string
   /** The provider's default interval; null: it has none. */
   readonly minutes: number | null
+  /** False: the provider fails to say; who has no interval of their own is neither late nor recovered. */
+  readonly isKnown: boolean
 }
 
 export interface StalenessRule {
@@ -82,12 +84,12 @@ function active(integrations: Tables['integrations'], { providers }: StalenessRu
   return sql`
     select i.id, since.seconds, since.minutes
     from ${integrations} i
-    join jsonb_to_recordset(${jsonText(providers)}::jsonb) as p (provider text, minutes double precision) on p.provider = i.provider
+    join jsonb_to_recordset(${jsonText(providers)}::jsonb) as p (provider text, minutes double precision, "isKnown" boolean) on p.provider = i.provider
     cross join lateral (
       select coalesce(i.sync_interval_minutes, p.minutes) as minutes,
              extract(epoch from clock_timestamp() - coalesce(i.last_synced_at, i.created_at))::float8 as seconds
     ) since
-    where i.is_active and i.health_status <> 'disabled'`
+    where i.is_active and i.health_status <> 'disabled' and (p."isKnown" or i.sync_interval_minutes is not null)`
 }
 
 /** Null without an interval. */

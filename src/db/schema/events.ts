@@ -1,8 +1,14 @@
+import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { foreignKey, index, smallint } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, json, moment, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations.ts'
+
+/** Whether a delivery was given up. To the letter what the index says: else Postgres would not use it. */
+export function hasGivenUp(outcomes: AnyColumn): SQL {
+  return sql`${outcomes} @? '$.* ? (@.status == "given_up")'`
+}
 
 /** Durable events: written in the transaction of the change, delivered to queued listeners and notification targets. Ours. */
 export const eventsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
@@ -37,6 +43,8 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
         .where(sql`${column.deliveredAt} is null and ${column.claim} is not null`),
       // Pruning.
       index(name('_events_delivered_at_idx')).on(column.deliveredAt).where(sql`${column.deliveredAt} is not null`),
+      // What an operator sees and can have tried again.
+      index(name('_events_given_up_idx')).on(column.id).where(hasGivenUp(column.outcomes)),
       // Deleting an integration.
       index(name('_events_integration_idx')).on(column.integrationId),
       foreignKey({

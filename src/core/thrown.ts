@@ -1,0 +1,46 @@
+/** What was thrown, as texts. Anything can be thrown: what can't be read is said to be so, and nothing here throws. */
+export interface ThrownTexts {
+  /** Null: no error was thrown. */
+  readonly name: string | null
+  readonly message: string
+  readonly code: string | number | null
+}
+
+const UNREADABLE = '(unreadable)'
+
+export function thrownTexts(thrown: unknown): ThrownTexts {
+  if (!isError(thrown)) return { name: null, message: textOf(thrown), code: null }
+  const code = read(thrown, 'code', null)
+  return {
+    name: textOf(read(thrown, 'name', UNREADABLE) ?? 'Error'),
+    message: textOf(read(thrown, 'message', UNREADABLE) ?? ''),
+    code: typeof code === 'string' || typeof code === 'number' ? code : null,
+  }
+}
+
+/** A proxy may refuse the question. */
+function isError(thrown: unknown): thrown is Error {
+  try {
+    return thrown instanceof Error
+  } catch {
+    return false
+  }
+}
+
+/** @param unreadable stands for a field whose getter throws */
+function read(error: Error, field: 'name' | 'message' | 'code', unreadable: string | null): unknown {
+  try {
+    return Reflect.get(error, field)
+  } catch {
+    return unreadable
+  }
+}
+
+/** An object without a prototype has no text, nor has one whose own `toString()` throws. */
+function textOf(value: unknown): string {
+  try {
+    return String(value)
+  } catch {
+    return typeof value
+  }
+}
