@@ -226,7 +226,7 @@ describe('a claim', () => {
     const claimed = await apart.db.transaction(async (tx) => {
       for (const plan of ['hashjoin', 'mergejoin', 'hashagg', 'material', 'sort'])
         await tx.execute(sql.raw(`set local enable_${plan} = off`))
-      return claimEvents(tx as never, test.framework.tables, { claim: 'plan:1', limit: 3, nowMs: null })
+      return claimEvents(tx, test.framework.tables, { claim: 'plan:1', limit: 3, nowMs: null })
     })
     await apart.close()
     expect(claimed.map(({ row }) => row.id)).toEqual([rows[4], rows[0], rows[2]])

@@ -3,7 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, getTableColumns, inArray, isNull, not, sql } from 'drizzle-orm'
 import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
 import type { Outcomes } from '../../core/event-delivery.ts'
-import type { Database } from '../client.ts'
+import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
 
@@ -23,7 +23,7 @@ const CLAIM_HOLDS_MINUTES = 15
  * @returns each with the moment by which it was judged, the fresh ones first
  */
 export async function claimEvents(
-  db: Database,
+  db: Database | Transaction,
   { events }: Tables,
   { claim, limit, nowMs }: { readonly claim: string; readonly limit: number; readonly nowMs: number | null },
 ): Promise<{ row: EventRow; judgedAtMs: number }[]> {

@@ -2,6 +2,7 @@
 import { and, desc, eq, gte, lt } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import type { IncidentRow, IntegrationRow, Tables } from '../schema/tables.ts'
+import { incidentColumns } from './incidents.ts'
 
 /** Which rows are meant; what is given adds up. */
 export interface IncidentFilter {
@@ -65,17 +66,10 @@ export async function findIncidentSummary(db: Database, tables: Tables, id: numb
 function summaries(db: Database, { incidents, integrations }: Tables) {
   return db
     .select({
-      id: incidents.id,
+      ...incidentColumns(incidents),
       integrationId: incidents.integrationId,
       provider: integrations.provider,
       integrationName: integrations.name,
-      status: incidents.status,
-      source: incidents.source,
-      reason: incidents.reason,
-      peakSeverity: incidents.peakSeverity,
-      openedAt: incidents.openedAt,
-      lastErrorAt: incidents.lastErrorAt,
-      closedAt: incidents.closedAt,
     })
     .from(incidents)
     .innerJoin(integrations, eq(integrations.id, incidents.integrationId))

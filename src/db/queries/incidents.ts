@@ -13,20 +13,14 @@ export type IncidentFacts = Omit<IncidentRow, 'integrationId' | 'followedAt' | '
 
 export type IncidentEvent = Extract<CallEvent, { readonly incidentId: number }>
 
+/** The columns of {@link IncidentFacts}. */
+export function incidentColumns(incidents: Tables['incidents']) {
+  const { id, status, source, reason, peakSeverity, openedAt, lastErrorAt, closedAt } = incidents
+  return { id, status, source, reason, peakSeverity, openedAt, lastErrorAt, closedAt }
+}
+
 export async function findIncident(db: Database, { incidents }: Tables, id: number): Promise<IncidentFacts | null> {
-  const [row] = await db
-    .select({
-      id: incidents.id,
-      status: incidents.status,
-      source: incidents.source,
-      reason: incidents.reason,
-      peakSeverity: incidents.peakSeverity,
-      openedAt: incidents.openedAt,
-      lastErrorAt: incidents.lastErrorAt,
-      closedAt: incidents.closedAt,
-    })
-    .from(incidents)
-    .where(eq(incidents.id, id))
+  const [row] = await db.select(incidentColumns(incidents)).from(incidents).where(eq(incidents.id, id))
   return row ?? null
 }
 
@@ -131,14 +125,7 @@ export async function seeIncident(
     .where(and(own, or(eq(incidents.status, 'open'), isUnseen)))
   const [row] = await db
     .select({
-      id: incidents.id,
-      status: incidents.status,
-      source: incidents.source,
-      reason: incidents.reason,
-      peakSeverity: incidents.peakSeverity,
-      openedAt: incidents.openedAt,
-      lastErrorAt: incidents.lastErrorAt,
-      closedAt: incidents.closedAt,
+      ...incidentColumns(incidents),
       // Strictly older: at the very second it may not be closed yet.
       leftSeconds: sql<number>`greatest(0, floor(
         ${autoCloseSeconds}::float8 - extract(epoch from ${now} - ${incidents.openedAt})::float8) + 1)::float8`,
