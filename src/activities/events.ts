@@ -1,7 +1,6 @@
 /** Delivers durable events. Rule: docs/behaviour/events.md, "Durable events". */
 import { setMaxListeners } from 'node:events'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
-import { systemClock } from '../core/logger.ts'
 import type { EventRow } from '../db/queries/events.ts'
 import {
   claimEvents,
@@ -14,6 +13,7 @@ import {
   wasTold,
 } from '../db/queries/events.ts'
 import type { Framework } from '../framework.ts'
+import { givenNowMs } from '../operations/given-clock.ts'
 import type { IntegrationContext } from '../operations/integration-context.ts'
 import { integrationReader } from '../operations/integration-context.ts'
 import type { Told, ToldEvent } from '../operations/tell-event.ts'
@@ -55,7 +55,7 @@ export function eventActivities(framework: Framework, surroundings = temporalSur
       const { db, tables } = framework
       const runner = new EventRunner(framework, claim, surroundings().cancellationSignal)
       await runner.takeUpHeld()
-      const taken = await claimEvents(db, tables, { claim, limit, nowMs: clockMs(framework) })
+      const taken = await claimEvents(db, tables, { claim, limit, nowMs: givenNowMs(framework) })
       await runner.run(taken)
       const { leavesFresh, ...tally } = runner.tally
       return {
@@ -63,15 +63,10 @@ export function eventActivities(framework: Framework, surroundings = temporalSur
         // Fresh rows that went back are due: the lane must come for them. Others wait for those who are slow or down, which
         // should not fill further lanes; when they are due is said below.
         claimed: leavesFresh ? limit : taken.length,
-        nextDueInMs: await nextEventDueInMs(db, tables, clockMs(framework)),
+        nextDueInMs: await nextEventDueInMs(db, tables, givenNowMs(framework)),
       }
     },
   }
-}
-
-/** The rows are judged by the database's clock unless the framework was given another one. */
-function clockMs({ clock }: Framework): number | null {
-  return clock === systemClock ? null : clock.now().getTime()
 }
 
 interface Claimed {
@@ -122,7 +117,7 @@ class EventRunner {
     for (const group of takenUpTogether(held, this.#claim, CONCURRENCY)) {
       const again: Claimed[] = []
       for (const row of group) {
-        const nowMs = clockMs(this.#framework)
+        const nowMs = givenNowMs(this.#framework)
         const taken = await takeUpEvent(db, tables, row, { claim: this.#claim, nowMs })
         if (taken === null) continue
         const { losses, ...claimed } = taken
@@ -148,7 +143,7 @@ class EventRunner {
     const framework = this.#framework
     return tellEvent(framework, row, {
       integration: handle,
-      nowMs: () => clockMs(framework) ?? Math.round(judgedAtMs + performance.now() - takenAtMs),
+      nowMs: () => givenNowMs(framework) ?? Math.round(judgedAtMs + performance.now() - takenAtMs),
       signal: this.#batch.signal,
       ...(lostWorkers === undefined ? {} : { lostWorkers }),
     })

@@ -8,8 +8,8 @@ import { integrationsById } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { OwnedEvent } from './durable-events.ts'
 import { recordOwnedEvents } from './durable-events.ts'
+import { givenNowMs } from './given-clock.ts'
 import { integrationHandle } from './integration.ts'
-import { momentOf } from './traffic-moment.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000
@@ -28,7 +28,7 @@ export async function evaluateFailureRates(framework: Framework): Promise<Evalua
   const { active, integrations } = await observeWindow(db, tables, {
     windowMinutes,
     minimumRequests,
-    nowMs: momentOf(framework),
+    nowMs: givenNowMs(framework),
   })
   const judged = integrations.map((observed) => ({ observed, verdict: failureRateVerdict(observed, rule) }))
   const rising = judged.flatMap(risen).slice(0, MAX_EDGES)

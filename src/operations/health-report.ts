@@ -9,6 +9,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { AuthenticatedUser } from '../providers/authenticated-user.ts'
 import { authenticatedUser, supportsAuthenticatedUser } from './authenticated-user.ts'
+import { givenNowMs } from './given-clock.ts'
 import type { IncidentSummary } from './incident-list.ts'
 import { listIncidents } from './incident-list.ts'
 import { integrationHandle } from './integration.ts'
@@ -17,7 +18,6 @@ import type { IntegrationSummary } from './integration-summaries.ts'
 import { summariesOf } from './integration-summaries.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import { withTimeLimit } from './time-limit.ts'
-import { momentOf } from './traffic-moment.ts'
 
 const TOP_ERRORS = 3
 const IDENTITY_SECONDS = 3_600
@@ -50,7 +50,7 @@ export async function healthReport(framework: Framework, id: number): Promise<He
   const { db, tables } = framework
   const row = await findIntegration(db, tables, id)
   if (row === null) throw new IntegrationNotFound(id)
-  const period = { hours: 24, nowMs: momentOf(framework) }
+  const period = { hours: 24, nowMs: givenNowMs(framework) }
   const traffic = await trafficFigures(db, tables, { integrationId: id }, period)
   const { requests, failures } = traffic
   const failed = Object.values(failures).reduce((sum, count) => sum + count, 0)

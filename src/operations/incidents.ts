@@ -1,10 +1,10 @@
 /** What an incident's workflow and pruning do with it. Rule: docs/behaviour/incidents.md. */
 import type { IncidentSight } from '../core/incident.ts'
-import { systemClock } from '../core/logger.ts'
 import type { Transaction } from '../db/client.ts'
 import { seeIncident, unfollowedIncidents } from '../db/queries/incidents.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
+import { givenNowMs } from './given-clock.ts'
 import { closeIncidents } from './incident-closing.ts'
 import { integrationHandle } from './integration.ts'
 import { announceChanges } from './request/events.ts'
@@ -45,7 +45,7 @@ export async function autoCloseIncident(
 export async function lookAtIncident(framework: Framework, integrationId: number): Promise<IncidentSight | null> {
   return seeIncident(framework.db, framework.tables, integrationId, {
     autoCloseSeconds: autoCloseSeconds(framework),
-    nowMs: nowMs(framework),
+    nowMs: givenNowMs(framework),
   })
 }
 
@@ -55,7 +55,7 @@ export async function rewakeIncidents(framework: Framework): Promise<number> {
   const lost = await unfollowedIncidents(db, tables, {
     sinceSeconds: LOST_AFTER_SECONDS,
     limit: MAX_REWOKEN,
-    nowMs: nowMs(framework),
+    nowMs: givenNowMs(framework),
   })
   for (const { integrationId, isOpen } of lost)
     workflows.followIncident(integrationId, isOpen ? 'escalate' : 'recovered')
@@ -64,9 +64,4 @@ export async function rewakeIncidents(framework: Framework): Promise<number> {
 
 function autoCloseSeconds({ config }: Framework): number {
   return config.pruning.incidents_stale_after_days * DAY_SECONDS
-}
-
-/** Null: the database's clock. */
-function nowMs({ clock }: Framework): number | null {
-  return clock === systemClock ? null : clock.now().getTime()
 }

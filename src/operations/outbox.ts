@@ -1,10 +1,9 @@
 /** The outbox as an operator sees it. Rule: docs/behaviour/events.md, "Looking". */
 import { InvalidArgumentException } from '../core/errors.ts'
-import type { Clock } from '../core/logger.ts'
-import { systemClock } from '../core/logger.ts'
 import { hasDueEvents } from '../db/queries/events.ts'
 import { countOutbox, forgetGivenUp, listGivenUp } from '../db/queries/outbox.ts'
 import type { Framework } from '../framework.ts'
+import { givenNowMs } from './given-clock.ts'
 
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 1_000
@@ -43,19 +42,14 @@ export async function retryGivenUp(
 ): Promise<number> {
   if (eventId !== undefined && (!Number.isSafeInteger(eventId) || eventId < 1))
     throw new InvalidArgumentException('eventId', `the id of an event is allowed, ${eventId} was given`)
-  const rows = await forgetGivenUp(db, tables, { eventId: eventId ?? null, nowMs: clockMs(clock) })
+  const rows = await forgetGivenUp(db, tables, { eventId: eventId ?? null, nowMs: givenNowMs({ clock }) })
   if (rows > 0) workflows.wakeOutbox()
   return rows
 }
 
 /** Wakes the outbox if rows wait: for what a process that died had no time to say. @returns whether it did */
 export async function wakePendingOutbox({ db, tables, clock, workflows }: Framework): Promise<boolean> {
-  const isAsleep = await hasDueEvents(db, tables, clockMs(clock))
+  const isAsleep = await hasDueEvents(db, tables, givenNowMs({ clock }))
   if (isAsleep) workflows.wakeOutbox()
   return isAsleep
-}
-
-/** The rows are judged by the database's clock unless the framework was given another one. */
-function clockMs(clock: Clock): number | null {
-  return clock === systemClock ? null : clock.now().getTime()
 }

@@ -1,6 +1,5 @@
 /** Deletes what is kept no longer. Rule: docs/behaviour/pruning.md. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { systemClock } from '../core/logger.ts'
 import type { PruneCounts, PruneStepInput, PruningStep } from '../core/pruning.ts'
 import { PRUNING_STEPS } from '../core/pruning.ts'
 import { despiteDeadlocks } from '../db/deadlock.ts'
@@ -16,6 +15,7 @@ import {
   readCount,
 } from '../db/queries/pruning.ts'
 import type { Framework } from '../framework.ts'
+import { givenNowMs } from './given-clock.ts'
 import { autoCloseIncident } from './incidents.ts'
 import { callStateKey } from './request/call-target.ts'
 
@@ -95,8 +95,8 @@ function breakerKey({ config }: Framework): readonly [string, string] | null {
   return [`${config.cache_prefix}:${start}`, end]
 }
 
-async function now({ db, clock }: Framework): Promise<number> {
-  return clock === systemClock ? databaseNowMs(db) : clock.now().getTime()
+async function now(framework: Framework): Promise<number> {
+  return givenNowMs(framework) ?? databaseNowMs(framework.db)
 }
 
 /** The moment before which a step takes rows; null: it takes none. Before 1970 there are none, and dates end. */

@@ -2,10 +2,10 @@
 import { syncRunsByStatus, trafficFigures, webhooksByStatus } from '../db/queries/traffic.ts'
 import { WEBHOOK_STATUSES } from '../db/schema/webhooks.ts'
 import type { Framework } from '../framework.ts'
+import { givenNowMs } from './given-clock.ts'
 import { percentOf } from './integration-summaries.ts'
 import { checkChoice, checkTexts } from './list-filter.ts'
 import { RUN_STATUSES } from './sync-run-list.ts'
-import { momentOf } from './traffic-moment.ts'
 
 export const STATISTICS_SPANS = ['24h', '7d', '30d'] as const
 export type StatisticsSpan = (typeof STATISTICS_SPANS)[number]
@@ -42,7 +42,7 @@ export async function statistics(
   checkTexts({ provider })
   checkChoice('since', since, STATISTICS_SPANS)
   const { db, tables } = framework
-  const period = { hours: HOURS[since], nowMs: momentOf(framework) }
+  const period = { hours: HOURS[since], nowMs: givenNowMs(framework) }
   const named = provider ?? null
   const traffic = await trafficFigures(db, tables, named === null ? 'all' : { provider: named }, period)
   const { requests, failures, cacheHits } = traffic

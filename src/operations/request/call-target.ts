@@ -1,12 +1,12 @@
 /** What the statements around a call need to know of an integration, its provider and the configuration. */
 import { integrationKey } from '../../cache/integration-keys.ts'
-import { systemClock } from '../../core/logger.ts'
 import type { Limit } from '../../core/rate-limiter.ts'
 import type { CallRules, CallTarget } from '../../db/queries/calls.ts'
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { declaresRateLimit } from '../../providers/provider.ts'
 import { settlementEventNames } from '../durable-events.ts'
+import { givenNowMs } from '../given-clock.ts'
 
 /** Key of the shared state in the cache table, without the prefix. */
 export function callStateKey(integrationId: number): string {
@@ -22,7 +22,7 @@ export function callTarget(
     integrationId: id,
     key: `${framework.config.cache_prefix}:${callStateKey(id)}`,
     rules: callRules(framework, limit),
-    nowMs: framework.clock === systemClock ? null : framework.clock.now().getTime(),
+    nowMs: givenNowMs(framework),
     eventNames: settlementEventNames(framework),
   }
 }
