@@ -13,8 +13,13 @@ import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules }
 import { sdk } from './sdk.ts'
 import { taskQueuesOf } from './task-queues.ts'
 
-/** How long each question may wait for Temporal's answer. */
-const ANSWER_TIMEOUT_MS = 5_000
+/**
+ * How long each question may wait for Temporal's answer. A Schedule is described by a query, and one that the server puts to a
+ * cache which has dropped the Schedule is answered only after 5 s (Go SDK, `StickyScheduleToStartTimeout`; seen: 5.01 s).
+ */
+const ANSWER_TIMEOUT_MS = 15_000
+/** To describe and to change each of them, one after the other. */
+const APPLY_TIMEOUT_MS = 60_000
 /**
  * A worker's poll lasts a minute at most (the server's `matching.longPollExpirationInterval`), then it polls again; the rest
  * is for clocks that differ. The server itself remembers a poller for five minutes.
@@ -35,14 +40,14 @@ export function temporalInspection(
 ): TemporalInspection {
   const prefix = config.cache_prefix
 
-  async function ask<T>(question: (client: Client) => Promise<T>): Promise<T> {
+  async function ask<T>(question: (client: Client) => Promise<T>, timeoutMs = ANSWER_TIMEOUT_MS): Promise<T> {
     try {
-      return await client().withDeadline(Date.now() + ANSWER_TIMEOUT_MS, () => question(client()))
+      return await client().withDeadline(Date.now() + timeoutMs, () => question(client()))
     } catch (error) {
       if (isIntegrationsError(error)) throw error
       throw new BackendUnreachable('Temporal', where.address, {
         cause: error,
-        remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${where.namespace}" exists (${errorLine(error, 300)}).`,
+        remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${where.namespace}" exists (${wholeLine(error)}).`,
       })
     }
   }
@@ -71,18 +76,21 @@ export function temporalInspection(
   }
 
   async function schedules(): Promise<ScheduleState[]> {
-    const states: ScheduleState[] = []
-    for (const name of wantedSchedules(config, needs)) {
+    const described = async (name: string): Promise<ScheduleState> => {
       const found = await describe(name)
       const differences = found === null ? [] : scheduleDifferences(config, needs, name, found)
       const standing = found === null ? 'missing' : differences.length > 0 ? 'differs' : 'in step'
-      states.push(stateOf(scheduleId(prefix, name), name, standing, differences, found))
+      return stateOf(scheduleId(prefix, name), name, standing, differences, found)
     }
-    for (const name of await leftOverNames()) {
+    const leftOver = async (name: string): Promise<ScheduleState[]> => {
       const found = await describe(name)
-      if (found !== null) states.push(stateOf(scheduleId(prefix, name), name, 'left over', [], found))
+      return found === null ? [] : [stateOf(scheduleId(prefix, name), name, 'left over', [], found)]
     }
-    return states
+    const [wanted, others] = await Promise.all([
+      Promise.all(wantedSchedules(config, needs).map(described)),
+      leftOverNames().then((names) => Promise.all(names.map(leftOver))),
+    ])
+    return [...wanted, ...others.flat()]
   }
 
   async function isRunning(id: string): Promise<boolean> {
@@ -101,7 +109,7 @@ export function temporalInspection(
     check: () => checkTemporal(client(), where),
     schedules,
     async applySchedules() {
-      await ask((asked) => ensureSchedules(asked, config, needs))
+      await ask((asked) => ensureSchedules(asked, config, needs), APPLY_TIMEOUT_MS)
       for (const name of await leftOverNames()) await ask((asked) => removeSchedule(asked, scheduleId(prefix, name)))
       return schedules()
     },
@@ -129,6 +137,12 @@ export function temporalInspection(
     isOutboxRunning: () => isRunning(workflowId.eventOutbox(prefix)),
     isIncidentFollowed: (integrationId) => isRunning(workflowId.incident(prefix, integrationId)),
   }
+}
+
+/** The client says of a failed call only what it was about; gRPC's own words are below it. */
+function wholeLine(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined
+  return cause === undefined ? errorLine(error, 300) : `${errorLine(error, 150)}: ${errorLine(cause, 150)}`
 }
 
 function stateOf(

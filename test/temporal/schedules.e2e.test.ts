@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ScheduleClient } from '@temporalio/client'
 import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
@@ -6,6 +8,7 @@ import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import { createIntegrations } from '../../src/index.ts'
 import { partsOf } from '../../src/integrations.ts'
 import type { ReconcilesWebhooks } from '../../src/providers/provider.ts'
+import { temporalInspection } from '../../src/temporal/inspection.ts'
 import { ensureSchedules, scheduleDifferences, wantedSchedules } from '../../src/temporal/schedules.ts'
 import { createWorkers } from '../../src/worker.ts'
 import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
@@ -42,6 +45,16 @@ const ALWAYS = ['dispatch-syncs', 'evaluate-failures', 'recover-webhooks', 'prun
 const RECONCILES = { ...DOES_NOT, canReconcile: () => true }
 const REFRESHES = { ...DOES_NOT, canRefreshTokens: () => true }
 
+/** The deadline of the question runs meanwhile. */
+function slowToDescribe(schedules: ScheduleClient, delayMs: number): ScheduleClient {
+  return new Proxy(schedules, {
+    get: (real, name) => {
+      if (name !== 'getHandle') return Reflect.get(real, name).bind(real)
+      return (id: string) => ({ describe: () => sleep(delayMs).then(() => real.getHandle(id).describe()) })
+    },
+  })
+}
+
 describe('the Schedules', () => {
   it('start `dispatchSyncs` every minute, one at a time', async () => {
     const { prefix, config } = deployment()
@@ -73,6 +86,19 @@ describe('the Schedules', () => {
     expect(wantedSchedules(unwatched, DOES_NOT)).toEqual(['dispatch-syncs', 'recover-webhooks', 'prune'])
     await ensureSchedules(client, unwatched, DOES_NOT)
     await expect(scheduleOf(prefix, 'evaluate-failures').describe()).rejects.toThrow(/not found/i)
+  })
+
+  it('are seen, all at once, also when the server takes 5 s over each: it asks a cache first that has dropped them', async () => {
+    const { config } = deployment()
+    await ensureSchedules(client, config, DOES_NOT)
+    const slow = new Proxy(client, {
+      get: (real, name) => (name === 'schedule' ? slowToDescribe(real.schedule, 5_200) : Reflect.get(real, name)),
+    })
+    const where = { address: server.address, namespace: 'default' }
+    const startedAt = performance.now()
+    const states = await temporalInspection(() => slow, config, where, DOES_NOT).schedules()
+    expect(performance.now() - startedAt).toBeGreaterThan(5_000)
+    expect(states.map(({ name, standing }) => [name, standing])).toEqual(ALWAYS.map((name) => [name, 'in step']))
   })
 
   it('prune at three in the morning, UTC, within ten minutes, or up to six hours late', async () => {
