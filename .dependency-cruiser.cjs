@@ -105,12 +105,13 @@ const layers = {
   },
   cli: {
     path: '^src/cli/',
-    // encryption: a new key is made without a host and without a database. How an authorization is shown is core's.
+    // encryption: a new key is made without a host and without a database. How an authorization is shown, and what a provider may
+    // be called, is core's.
     ours: [
       '^src/integrations[.]ts$',
       '^src/providers/webhook-request[.]ts$',
       '^src/encryption[.]ts$',
-      '^src/core/oauth-status[.]ts$',
+      '^src/core/(oauth-status|provider-identifier)[.]ts$',
       ERRORS,
     ],
     npm: ['commander', 'jiti', 'zod', 'cli-table3', '@clack/prompts'],
@@ -157,7 +158,7 @@ const layers = {
       '^src/cache/memory[.]ts$',
       '^src/(core|providers|activities|api|db|events)/',
     ],
-    npm: ['@electric-sql/pglite', 'postgres', 'drizzle-orm', 'hono'],
+    npm: ['@electric-sql/pglite', 'postgres', 'drizzle-orm', 'hono', 'zod'],
   },
 }
 

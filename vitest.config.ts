@@ -96,6 +96,7 @@ export default defineConfig({
           maxWorkers: 2,
           // With the fast ones: a group has one number of workers.
           sequence: { groupOrder: 0 },
+          testTimeout: 10_000,
           // The first use on a machine makes the kit's snapshot.
           hookTimeout: 60_000,
         },

@@ -3,11 +3,13 @@ import { cpus, release, totalmem, type } from 'node:os'
 import { parseArgs } from 'node:util'
 import type { Bench } from './frame.ts'
 import { jsonLine, table } from './frame.ts'
+import { benchGitHub } from './github/bench.ts'
 import { benchRequest } from './request/bench.ts'
 import { benchSync } from './sync/bench.ts'
 import { benchWebhooks } from './webhooks/bench.ts'
 
 const BENCHES: Readonly<Record<string, Bench>> = {
+  github: benchGitHub,
   request: benchRequest,
   sync: benchSync,
   webhooks: benchWebhooks,

@@ -14,7 +14,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const OPERATIONS: Record<string, readonly string[]> = {
+  '/app/installations/{installation_id}/access_tokens': ['post'],
   '/repos/{owner}/{repo}': ['get'],
+  '/repos/{owner}/{repo}/hooks/{hook_id}/deliveries': ['get'],
+  '/repos/{owner}/{repo}/hooks/{hook_id}/deliveries/{delivery_id}': ['get'],
   '/repos/{owner}/{repo}/issues': ['get', 'post'],
   '/repos/{owner}/{repo}/issues/{issue_number}': ['get', 'patch'],
   '/repos/{owner}/{repo}/issues/comments': ['get'],

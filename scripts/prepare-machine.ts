@@ -10,6 +10,8 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../src/temporal/server-binary.ts'
 import { CHROMIUM_NAMES, findChromium } from '../test/e2e/chromium.ts'
+import { findLocalstripe, presentLocalstripe } from '../test/support/localstripe.ts'
+import { findStripeMock, presentStripeMock } from '../test/support/stripe-mock.ts'
 import { findTimeSkippingServer, presentTimeSkippingServer } from '../test/support/time-skipping.ts'
 
 const OLDEST_NODE = [20, 20] as const
@@ -24,7 +26,12 @@ interface Requirement {
   readonly remedy: string
 }
 
-/** A new need (Python, …) is one more entry. */
+/** Of the line `go` in stripe-mock's go.mod; an older one can't read the line. */
+const OLDEST_GO = [1, 22] as const
+/** `ensurepip` is what Debian has in a package of its own. */
+const PYTHON_CHECK = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 9))'
+
+/** A new need is one more entry. */
 const REQUIREMENTS: readonly Requirement[] = [
   {
     name: `Node.js ${OLDEST_NODE.join('.')} or later`,
@@ -58,6 +65,20 @@ const REQUIREMENTS: readonly Requirement[] = [
     debianPackages: ['chromium'],
     remedy: 'Install Chromium or Google Chrome.',
   },
+  {
+    name: `Go ${OLDEST_GO.join('.')} or later`,
+    neededFor: 'the tests of the Stripe adapter: it builds stripe-mock',
+    isMet: () => presentStripeMock() !== null || isGoRecent(),
+    debianPackages: [],
+    remedy: 'Install it from https://go.dev/doc/install (from Debian 13 on also: apt-get install golang-go).',
+  },
+  {
+    name: 'Python 3.9 or later with venv',
+    neededFor: 'the tests of the Stripe adapter: localstripe runs in it',
+    isMet: () => presentLocalstripe() !== null || canRun('python3', '-c', PYTHON_CHECK),
+    debianPackages: ['python3-venv'],
+    remedy: 'Install it from your system or python.org.',
+  },
 ]
 
 /** Rejects with one message that names everything that is missing. */
@@ -76,8 +97,16 @@ export async function prepareMachine(options: { log?: (line: string) => void } =
     })
     throw new Error(`This machine lacks:\n${lines.join('\n')}`)
   }
-  log(`Temporal server: ${await findTemporalBinary({ log })}`)
-  log(`time-skipping server: ${await findTimeSkippingServer({ log })}`)
+  const [temporal, timeSkipping, stripeMock, localstripe] = await Promise.all([
+    findTemporalBinary({ log }),
+    findTimeSkippingServer({ log }),
+    findStripeMock({ log }),
+    findLocalstripe({ log }),
+  ])
+  log(`Temporal server: ${temporal}`)
+  log(`time-skipping server: ${timeSkipping}`)
+  log(`stripe-mock: ${stripeMock}`)
+  log(`localstripe: ${localstripe}`)
   log(`Chromium: ${findChromium()}`)
 }
 
@@ -116,8 +145,14 @@ function isNative(path: string): boolean {
   return !existsSync(join(dirname(path), 'lib'))
 }
 
-function canRun(command: string, argument: string): boolean {
-  return spawnSync(command, [argument], { stdio: 'ignore' }).status === 0
+function isGoRecent(): boolean {
+  const { stdout } = spawnSync('go', ['env', 'GOVERSION'], { encoding: 'utf8' })
+  const [, major = 0, minor = 0] = /^go(\d+)\.(\d+)/.exec(stdout ?? '')?.map(Number) ?? []
+  return major > OLDEST_GO[0] || (major === OLDEST_GO[0] && minor >= OLDEST_GO[1])
+}
+
+function canRun(command: string, ...args: string[]): boolean {
+  return spawnSync(command, args, { stdio: 'ignore' }).status === 0
 }
 
 async function canReachDownloads(): Promise<boolean> {

@@ -1,6 +1,7 @@
 /** All that the author of a provider imports: the contracts, their guards, and what helps to keep them. */
 export { reduceCheckpointsByMax } from './core/checkpoint.ts'
 export {
+  EgressRefused,
   HttpError,
   IntegrationsError,
   InvalidArgumentException,

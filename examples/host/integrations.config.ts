@@ -14,6 +14,8 @@ const integrations = createIntegrations({
   database: process.env.DATABASE_URL,
   providers: { github: new GitHubProvider() },
   models: { issue: issueModel },
+  // `npm start` puts the sandbox on this machine; elsewhere calls reach public addresses only.
+  ...(process.env.INTEGRATIONS_DEV === '1' ? { egress: { allow: ['127.0.0.1'] } } : {}),
 })
 
 // The host's own pool, for its own tables. Without fetch_types a connection that is cut at its start can't end the process.

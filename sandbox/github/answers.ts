@@ -1,4 +1,5 @@
 import type { Dataset, SandboxComment, SandboxIssue, SandboxLabel, SandboxUser, TimelineEntry } from './dataset.ts'
+import { fieldsBeside, wholeLine } from './other-events.ts'
 import type { Answer } from './recorded.ts'
 import {
   recordedIssue,
@@ -111,7 +112,14 @@ export function commentAnswer(comment: SandboxComment, context: AnswerContext): 
 
 export function timelineAnswer(entry: TimelineEntry, context: AnswerContext): Answer {
   const actor = userAnswer(entry.actor, context)
-  if (entry.event === 'commented') return { ...commentAnswer(entry.comment, context), event: 'commented', actor }
+  if ('comment' in entry) return { ...commentAnswer(entry.comment, context), event: 'commented', actor }
+  const writer = {
+    repositoryUrl: repositoryUrl(context),
+    user: (user: SandboxUser) => userAnswer(user, context),
+    entry: (issue: SandboxIssue) => issueEntry(issue, context),
+  }
+  const whole = 'about' in entry ? wholeLine(entry, writer) : null
+  if (whole !== null) return whole
   return {
     id: entry.id,
     node_id: nodeId(`${entry.event.charAt(0).toUpperCase()}${entry.event.slice(1)}Event`, entry.id),
@@ -121,12 +129,15 @@ export function timelineAnswer(entry: TimelineEntry, context: AnswerContext): An
     commit_id: null,
     commit_url: null,
     created_at: entry.createdAt,
-    ...changeFields(entry, context),
+    ...('about' in entry ? fieldsBeside(entry, writer) : changeFields(entry, context)),
     performed_via_github_app: null,
   }
 }
 
-function changeFields(entry: Exclude<TimelineEntry, { event: 'commented' }>, context: AnswerContext): Answer {
+function changeFields(
+  entry: Exclude<TimelineEntry, { comment: unknown } | { about: unknown }>,
+  context: AnswerContext,
+): Answer {
   switch (entry.event) {
     case 'labeled':
     case 'unlabeled':

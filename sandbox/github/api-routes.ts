@@ -4,13 +4,15 @@ import type { AnswerContext } from './answers.ts'
 import { commentAnswer, issueEntry, repositoryAnswer, singleIssue, timelineAnswer, viewerAnswer } from './answers.ts'
 import type { SandboxIssue } from './dataset.ts'
 import { comment, editIssue, openIssue } from './edits.ts'
-import { notFound, validationFailed } from './failures.ts'
+import { notForInstallations, notFound, validationFailed } from './failures.ts'
+import { hookRoutes } from './hook-routes.ts'
 import { issueEdit, parseBody } from './issue-input.ts'
 import { listComments, listIssueComments, listIssues } from './listing.ts'
 import { paginate } from './paging.ts'
 import type { Answer } from './recorded.ts'
 import { bodyFormat } from './rendered-body.ts'
-import type { SandboxState } from './sandbox-state.ts'
+import { requireRepository } from './requested-repository.ts'
+import type { SandboxEnv, SandboxState } from './sandbox-state.ts'
 
 const REPOSITORY = '/repos/{owner}/{repo}'
 const ISSUES = `${REPOSITORY}/issues`
@@ -19,9 +21,12 @@ const COMMENTS = `${ISSUE}/comments`
 const TIMELINE = `${ISSUE}/timeline`
 
 /** The operations of the REST API, named by their paths in the published description. */
-export function apiRoutes(state: SandboxState): Hono {
-  const app = new Hono()
-  app.get('/user', (c) => c.json(viewerAnswer(answerContext(c, state))))
+export function apiRoutes(state: SandboxState): Hono<SandboxEnv> {
+  const app = new Hono<SandboxEnv>()
+  app.get('/user', (c) => {
+    if (c.get('caller').kind === 'installation') throw notForInstallations('GET', '/user')
+    return c.json(viewerAnswer(answerContext(c, state)))
+  })
   app.route('/repos/:owner/:repo', repositoryRoutes(state))
   app.route('/repositories/:repositoryId', repositoryRoutes(state))
   return app
@@ -29,6 +34,7 @@ export function apiRoutes(state: SandboxState): Hono {
 
 function repositoryRoutes(state: SandboxState): Hono {
   const app = new Hono()
+  app.route('/hooks', hookRoutes(state))
 
   app.get('/', (c) => {
     requireRepository(c, state, 'GET', REPOSITORY)
@@ -94,16 +100,6 @@ function repositoryRoutes(state: SandboxState): Hono {
   })
 
   return app
-}
-
-/** GitHub compares names without case, and answers 404 to what it will not show. */
-function requireRepository(c: Context, { dataset }: SandboxState, method: string, path: string): void {
-  const { owner, repo, repositoryId } = c.req.param() as Record<string, string | undefined>
-  const isOurs =
-    repositoryId === undefined
-      ? `${owner}/${repo}`.toLowerCase() === `${dataset.owner.login}/${dataset.repository.name}`.toLowerCase()
-      : repositoryId === String(dataset.repository.id)
-  if (!isOurs) throw notFound(method, path)
 }
 
 function requireIssue(c: Context, state: SandboxState, method: string, path: string): SandboxIssue {

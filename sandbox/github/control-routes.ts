@@ -1,10 +1,13 @@
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { z } from 'zod'
-import { addIssues, touchOldest } from './edits.ts'
+import { addIssues, recordOthers, touchOldest } from './edits.ts'
 import { faultSchema } from './faults.ts'
+import { MAX_DELIVERIES } from './hook-deliveries.ts'
+import { OTHER_EVENTS } from './other-event-kinds.ts'
 import type { SandboxState } from './sandbox-state.ts'
-import { sendWebhooks } from './webhook-sender.ts'
+import type { Attempt } from './webhook-sender.ts'
+import { deliveries, lostAttempt, sendWebhooks } from './webhook-sender.ts'
 
 const countSchema = z.strictObject({ count: z.int().min(1).max(1_000_000).default(1) })
 const faultsSchema = z.union([z.array(faultSchema), faultSchema.transform((fault) => [fault])])
@@ -18,6 +21,15 @@ const webhooksSchema = z.strictObject({
   fresh: z.boolean().optional(),
   retryForSeconds: z.number().min(0).max(3600).optional(),
   backoffMs: z.number().min(1).max(60_000).optional(),
+})
+
+const deliveriesSchema = z.strictObject({
+  count: z.int().min(1).max(MAX_DELIVERIES).default(1),
+  offset: z.int().min(0).max(1_000_000).default(0),
+  url: z.url({ protocol: /^https?$/ }).default('https://receiver.example.com/webhooks/github'),
+  statusCode: z.int().min(200).max(599).nullable().default(null),
+  secondsAgo: z.number().min(0).default(0),
+  secondsApart: z.number().min(0).default(1),
 })
 
 /** What no GitHub has: looking at the sandbox and making things happen in it. Needs no token, costs no quota. */
@@ -56,12 +68,38 @@ export function controlRoutes(state: SandboxState): Hono {
     return c.json({ issues: touchOldest(state.dataset, wanted.count, state.now()).map(numberAndMoment) })
   })
 
+  app.post('/issues/history', async (c) => {
+    const wanted = await input(c, z.strictObject({ number: z.int().min(1) }))
+    if (wanted instanceof Response) return wanted
+    const issue = state.dataset.issues[wanted.number - 1]
+    if (issue === undefined) return c.json({ error: `There is no issue ${wanted.number}` }, 400)
+    recordOthers(state.dataset, issue, state.now())
+    return c.json({ events: OTHER_EVENTS }, 201)
+  })
+
   app.post('/webhooks', async (c) => {
     const options = await input(c, webhooksSchema)
     if (options instanceof Response) return options
     const given = Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined))
-    return c.json(await sendWebhooks({ ...given, url: options.url, secret: options.secret }))
+    const onAttempt = (attempt: Attempt) => void state.deliveries.add(attempt)
+    return c.json(await sendWebhooks({ ...given, url: options.url, secret: options.secret, onAttempt }))
   })
+
+  app.post('/deliveries', async (c) => {
+    const options = await input(c, deliveriesSchema)
+    if (options instanceof Response) return options
+    const { count, offset, url, statusCode, secondsAgo, secondsApart } = options
+    const newestAtMs = state.now().getTime() - secondsAgo * 1_000
+    const added = deliveries(count, false, offset).map((delivery, index) => {
+      const deliveredAt = new Date(newestAtMs - (count - 1 - index) * secondsApart * 1_000)
+      return state.deliveries.add(lostAttempt(delivery, url, statusCode, deliveredAt))
+    })
+    return c.json({ deliveries: added.map(({ id, guid, event }) => ({ id, guid, event })) }, 201)
+  })
+  app.delete('/deliveries', (c) => c.json({ cleared: state.deliveries.clear() }))
+
+  app.get('/app', (c) => c.json(state.installationTokens.credentials()))
+  app.delete('/app/tokens', (c) => c.json({ revoked: state.installationTokens.revoke() }))
 
   app.post('/reset', (c) => {
     state.reset()

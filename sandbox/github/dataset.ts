@@ -6,6 +6,8 @@
  * cope with equal times. Moments are ISO 8601 to the second in UTC, as GitHub's are, so they order as strings.
  */
 
+import type { OtherEvent } from './other-event-kinds.ts'
+
 export interface SandboxUser {
   id: number
   login: string
@@ -55,6 +57,7 @@ export type TimelineChange =
   | { event: 'renamed'; from: string; to: string }
   | { event: 'closed' | 'reopened'; stateReason: StateReason | null }
   | { event: 'commented'; comment: SandboxComment }
+  | { event: OtherEvent; about: SandboxIssue }
 
 export type TimelineEntry = TimelineChange & { id: number; actor: SandboxUser; createdAt: string }
 

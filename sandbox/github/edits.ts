@@ -1,5 +1,6 @@
 import type { Dataset, SandboxComment, SandboxIssue, SandboxLabel, SandboxUser, StateReason } from './dataset.ts'
 import { appendComment, FIRST_ISSUE_ID, moment, record, seedIssue } from './dataset.ts'
+import { OTHER_EVENTS } from './other-event-kinds.ts'
 
 /** What `POST` and `PATCH` of an issue may set. A key that is absent leaves its field alone. */
 export interface IssueEdit {
@@ -69,6 +70,14 @@ export function touchOldest(dataset: Dataset, count: number, now: Date): Sandbox
   for (const issue of oldest) issue.updatedAt = moment(now)
   dataset.version++
   return oldest
+}
+
+/** One line of each kind that nothing else here writes; what is referred from is the entry before, the last one for the first. */
+export function recordOthers(dataset: Dataset, issue: SandboxIssue, now: Date): void {
+  const about = dataset.issues.at(issue.number - 2) ?? issue
+  for (const event of OTHER_EVENTS) record(dataset, issue, dataset.viewer, moment(now), { event, about })
+  issue.updatedAt = moment(now)
+  dataset.version++
 }
 
 /** Adds entries of the seed's kind (every eighth a pull request), created now. */

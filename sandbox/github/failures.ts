@@ -15,7 +15,7 @@ export class GithubFailure extends Error {
 
 /** One line of a 422: `missing_field`, `invalid`, or `custom` with a message. */
 export interface FieldError {
-  resource: 'Issue' | 'IssueComment'
+  resource: 'Issue' | 'IssueComment' | 'Hook'
   field: string
   code: 'missing_field' | 'invalid' | 'custom'
   value?: string | null
@@ -27,6 +27,20 @@ export function badCredentials(): GithubFailure {
     message: 'Bad credentials',
     documentation_url: 'https://docs.github.com/rest',
     status: '401',
+  })
+}
+
+/** A GitHub App's JWT that does not count. */
+export function jwtRefused(message: string): GithubFailure {
+  return new GithubFailure(401, { message, documentation_url: 'https://docs.github.com/rest', status: '401' })
+}
+
+/** What an installation's token may not see, such as a user. */
+export function notForInstallations(method: string, path: string): GithubFailure {
+  return new GithubFailure(403, {
+    message: 'Resource not accessible by integration',
+    documentation_url: documentationUrl(method, path),
+    status: '403',
   })
 }
 
@@ -46,11 +60,7 @@ export function notFound(method = '', path = ''): GithubFailure {
   })
 }
 
-export function unreadable(
-  message: 'Problems parsing JSON' | 'Body should be a JSON object',
-  method: string,
-  path: string,
-) {
+export function badRequest(message: string, method: string, path: string): GithubFailure {
   return new GithubFailure(400, { message, documentation_url: documentationUrl(method, path), status: '400' })
 }
 

@@ -2,7 +2,7 @@ import type { Dataset, StateReason } from './dataset.ts'
 import type { IssueEdit } from './edits.ts'
 import { userNamed } from './edits.ts'
 import type { FieldError } from './failures.ts'
-import { unreadable, validationFailed } from './failures.ts'
+import { badRequest, validationFailed } from './failures.ts'
 
 const STATE_REASONS: readonly unknown[] = ['completed', 'not_planned', 'duplicate', 'reopened', null]
 
@@ -12,10 +12,10 @@ export function parseBody(text: string, method: string, path: string): Record<st
   try {
     value = JSON.parse(text)
   } catch {
-    throw unreadable('Problems parsing JSON', method, path)
+    throw badRequest('Problems parsing JSON', method, path)
   }
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
-    throw unreadable('Body should be a JSON object', method, path)
+    throw badRequest('Body should be a JSON object', method, path)
   }
   return value as Record<string, unknown>
 }

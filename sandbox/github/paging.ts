@@ -10,11 +10,15 @@ const MAX_PER_PAGE = 100
 
 /** @param address what the links name: GitHub's name the repository by id, with the query of the request */
 export function paginate<T>(all: readonly T[], query: URLSearchParams, address: string): Page<T> {
-  const perPage = Math.min(positive(query.get('per_page')) ?? DEFAULT_PER_PAGE, MAX_PER_PAGE)
+  const perPage = perPageOf(query)
   const page = positive(query.get('page')) ?? 1
   const last = Math.max(1, Math.ceil(all.length / perPage))
   const rows = all.slice((page - 1) * perPage, page * perPage)
   return { rows, link: linkHeader(page, last, query, address) }
+}
+
+export function perPageOf(query: URLSearchParams): number {
+  return Math.min(positive(query.get('per_page')) ?? DEFAULT_PER_PAGE, MAX_PER_PAGE)
 }
 
 function linkHeader(page: number, last: number, query: URLSearchParams, address: string): string | null {

@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
 import type { Context, MiddlewareHandler } from 'hono'
+import type { Caller } from './callers.ts'
 import type { Dataset } from './dataset.ts'
 import { badCredentials, rateLimited } from './failures.ts'
-import type { HourlyQuota } from './hourly-quota.ts'
 import { recordedHeaders } from './recorded.ts'
 import { bodyFormat } from './rendered-body.ts'
 import type { SandboxEnv, SandboxState } from './sandbox-state.ts'
@@ -42,12 +42,10 @@ export function logAndFaults(state: SandboxState): MiddlewareHandler<SandboxEnv>
 }
 
 /** Headers of every answer: the recorded ones, the request id, the quota of whoever asked. A fault's come last. */
-export function githubHeaders(
-  token: string,
-  quota: HourlyQuota,
-  strangers: HourlyQuota,
-): MiddlewareHandler<SandboxEnv> {
+export function githubHeaders(callerOf: (authorization: string | undefined) => Caller): MiddlewareHandler<SandboxEnv> {
   return async (c, next) => {
+    const caller = callerOf(c.req.header('authorization'))
+    c.set('caller', caller)
     const fault = c.get('fault')
     if (fault?.status !== undefined) c.res = jsonOrText(fault.status, fault.body)
     else await next()
@@ -55,10 +53,9 @@ export function githubHeaders(
     const headers = new Headers(c.res.headers)
     const format = bodyFormat(c.req.header('accept'))
     const mediaType = format === 'raw' ? 'github.v3; format=json' : `github.v3; param=${format}; format=json`
-    const caller = presents(c, token) ? quota : strangers
     const ours = {
       ...recordedHeaders,
-      ...caller.headers(),
+      ...caller.quota.headers(),
       'x-github-media-type': mediaType,
       'x-github-api-version-selected': c.req.header('x-github-api-version') ?? '2022-11-28',
       'x-github-request-id': c.get('requestId'),
@@ -78,7 +75,7 @@ export function githubHeaders(
 }
 
 /** An ETag on what was read; the same one in `If-None-Match` is answered 304, which costs no quota. */
-export function conditionalRequests(quota: HourlyQuota): MiddlewareHandler<SandboxEnv> {
+export function conditionalRequests(): MiddlewareHandler<SandboxEnv> {
   return async (c, next) => {
     await next()
     if (c.req.method !== 'GET' || c.res.status !== 200) return
@@ -87,31 +84,23 @@ export function conditionalRequests(quota: HourlyQuota): MiddlewareHandler<Sandb
     const headers = new Headers(c.res.headers)
     headers.set('etag', etag)
     const isKnown = c.req.header('if-none-match') === etag
-    if (isKnown) quota.giveBack()
+    if (isKnown) c.get('caller').quota.giveBack()
     c.res = undefined
     c.res = isKnown ? new Response(null, { status: 304, headers }) : new Response(body, { status: 200, headers })
   }
 }
 
-export function admission(
-  token: string,
-  state: SandboxState,
-  quota: HourlyQuota,
-  strangers: HourlyQuota,
-): MiddlewareHandler<SandboxEnv> {
+/** Lets in whoever shows a token, at the cost of one request. */
+export function admission(state: SandboxState): MiddlewareHandler<SandboxEnv> {
   return async (c, next) => {
-    if (!presents(c, token)) {
-      strangers.take()
+    const { kind, quota } = c.get('caller')
+    if (kind !== 'user' && kind !== 'installation') {
+      quota.take()
       throw badCredentials()
     }
     if (!quota.take()) throw rateLimited(state.dataset.viewer.id)
     await next()
   }
-}
-
-function presents(c: Context, token: string): boolean {
-  const [, scheme, given] = /^(bearer|token) +(\S+)$/i.exec(c.req.header('authorization') ?? '') ?? []
-  return scheme !== undefined && given === token
 }
 
 export function jsonOrText(status: number, body: unknown): Response {

@@ -2,9 +2,11 @@ import type { ServerType } from '@hono/node-server'
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
 import { apiRoutes } from './api-routes.ts'
+import { appRoutes } from './app-routes.ts'
+import { attachmentRoutes } from './attachment-routes.ts'
+import { createCallers } from './callers.ts'
 import { controlRoutes } from './control-routes.ts'
 import { GithubFailure, notFound } from './failures.ts'
-import { createHourlyQuota } from './hourly-quota.ts'
 import { admission, conditionalRequests, githubHeaders, jsonOrText, logAndFaults } from './request-pipeline.ts'
 import type { SandboxEnv } from './sandbox-state.ts'
 import { createSandboxState } from './sandbox-state.ts'
@@ -16,7 +18,7 @@ export interface SandboxOptions {
   repository?: string
   /** Issues and pull requests at the start. Default 340: four pages of 100. */
   entries?: number
-  /** Requests an hour. */
+  /** Requests an hour; an App's installation has as many of its own. */
   rateLimit?: number
   now?: () => Date
 }
@@ -28,8 +30,6 @@ export interface RunningSandbox {
 
 export const SANDBOX_TOKEN = 'sandbox-token'
 
-const UNAUTHENTICATED_LIMIT = 60 // GitHub's hourly limit for callers it does not know.
-
 /** The app without a socket: `createGithubSandbox().request('/user', ...)`. */
 export function createGithubSandbox({
   token = SANDBOX_TOKEN,
@@ -40,15 +40,16 @@ export function createGithubSandbox({
   now = () => new Date(),
 }: SandboxOptions = {}): Hono<SandboxEnv> {
   const state = createSandboxState({ owner, name: repository, entries }, now)
-  const quota = createHourlyQuota(rateLimit, now)
-  const strangers = createHourlyQuota(UNAUTHENTICATED_LIMIT, now)
+  const callerOf = createCallers(token, state.installationTokens, rateLimit, now)
 
   const app = new Hono<SandboxEnv>()
   app.route('/_sandbox', controlRoutes(state))
   app.use(logAndFaults(state))
-  app.use(githubHeaders(token, quota, strangers))
-  app.use(conditionalRequests(quota))
-  app.use(admission(token, state, quota, strangers))
+  app.use(githubHeaders(callerOf))
+  app.route('/', attachmentRoutes(state))
+  app.use(conditionalRequests())
+  app.route('/app', appRoutes(state))
+  app.use(admission(state))
   app.route('/', apiRoutes(state))
   app.notFound(() => answerTo(notFound()))
   app.onError((error) => {

@@ -8,6 +8,7 @@ export interface Delivery {
   event: string
   deliveryId: string
   body: Buffer
+  payload: unknown
 }
 
 export interface SendOptions {
@@ -27,6 +28,25 @@ export interface SendOptions {
   retryForSeconds?: number
   /** Wait before the second attempt; doubles up to 2 s. */
   backoffMs?: number
+  /** Told of each attempt when it has ended. */
+  onAttempt?: (attempt: Attempt) => void
+}
+
+/** One POST, as the hook's list of deliveries shows it. */
+export interface Attempt {
+  guid: string
+  event: string
+  url: string
+  deliveredAt: Date
+  durationMs: number
+  status: string
+  /** 502 when no answer came. */
+  statusCode: number
+  requestHeaders: Record<string, string>
+  payload: unknown
+  /** Null, and so is the body: no answer came. */
+  responseHeaders: Record<string, string> | null
+  responseBody: string | null
 }
 
 export interface SendResult {
@@ -53,7 +73,7 @@ interface WebhookDefinition {
 
 const ATTEMPT_TIMEOUT_MS = 10_000 // GitHub gives a receiver 10 seconds: docs.github.com, "Best practices for using webhooks".
 const MAX_BACKOFF_MS = 2_000
-const HOOK_ID = 500_000_001
+export const HOOK_ID = 500_000_001
 
 /** The real payloads of `@octokit/webhooks-examples`, in its order. */
 export function webhookExamples(): { event: string; payload: unknown }[] {
@@ -62,12 +82,15 @@ export function webhookExamples(): { event: string; payload: unknown }[] {
   return definitions.flatMap(({ name, examples }) => examples.map((payload) => ({ event: name, payload })))
 }
 
+type Example = Omit<Delivery, 'deliveryId'>
+let examples: Example[] | undefined
+
 export function deliveries(limit?: number, fresh = false, offset = 0): Delivery[] {
-  const bodies = webhookExamples().map(({ event, payload }) => ({ event, body: Buffer.from(JSON.stringify(payload)) }))
-  return Array.from({ length: limit ?? bodies.length }, (_, nth) => {
+  examples ??= webhookExamples().map((example) => ({ ...example, body: Buffer.from(JSON.stringify(example.payload)) }))
+  const all = examples
+  return Array.from({ length: limit ?? all.length }, (_, nth) => {
     const index = offset + nth
-    const { event, body } = bodies[index % bodies.length] as { event: string; body: Buffer }
-    return { event, body, deliveryId: fresh ? randomUUID() : deliveryIdAt(index) }
+    return { ...(all[index % all.length] as Example), deliveryId: fresh ? randomUUID() : deliveryIdAt(index) }
   })
 }
 
@@ -90,6 +113,7 @@ export async function sendWebhooks({
   fresh = false,
   retryForSeconds = 60,
   backoffMs = 100,
+  onAttempt = () => {},
 }: SendOptions): Promise<SendResult> {
   const queue = deliveries(limit, fresh, offset)
   const startedAt = performance.now()
@@ -122,7 +146,7 @@ export async function sendWebhooks({
     const giveUpAt = performance.now() + retryForSeconds * 1000
     for (let wait = backoffMs; ; wait = Math.min(wait * 2, MAX_BACKOFF_MS)) {
       result.attempts++
-      const answer = await attempt(url, secret, delivery)
+      const answer = await attempt(url, secret, delivery, onAttempt)
       const isFinal = answer !== null && answer.status < 500
       if (isFinal || performance.now() + wait > giveUpAt) return answer
       await sleep(wait)
@@ -144,32 +168,76 @@ interface DeliveryAnswer {
 async function attempt(
   url: string,
   secret: string,
-  { event, deliveryId, body }: Delivery,
+  delivery: Delivery,
+  onAttempt: (attempt: Attempt) => void,
 ): Promise<DeliveryAnswer | null> {
+  const { event, deliveryId, body, payload } = delivery
+  const requestHeaders = headersOf(delivery, secret)
+  const deliveredAt = new Date()
+  const startedAt = performance.now()
+  const tell = (outcome: Pick<Attempt, 'status' | 'statusCode' | 'responseHeaders' | 'responseBody'>): void => {
+    const durationMs = Math.round(performance.now() - startedAt)
+    onAttempt({ guid: deliveryId, event, url, deliveredAt, durationMs, requestHeaders, payload, ...outcome })
+  }
   try {
     const response = await fetch(url, {
       method: 'POST',
-      headers: {
-        accept: '*/*',
-        'content-type': 'application/json',
-        'user-agent': 'GitHub-Hookshot/5a4db0c',
-        'x-github-delivery': deliveryId,
-        'x-github-event': event,
-        'x-github-hook-id': String(HOOK_ID),
-        'x-github-hook-installation-target-id': '600000001',
-        'x-github-hook-installation-target-type': 'repository',
-        // GitHub still sends the SHA-1 one for old receivers.
-        'x-hub-signature': `sha1=${createHmac('sha1', secret).update(body).digest('hex')}`,
-        'x-hub-signature-256': signature(body, secret),
-      },
+      headers: requestHeaders,
       body,
       redirect: 'manual',
       signal: AbortSignal.timeout(ATTEMPT_TIMEOUT_MS),
     })
     const text = await response.text()
+    tell({
+      ...statusOf(response.status),
+      responseHeaders: Object.fromEntries(response.headers),
+      responseBody: text,
+    })
     return { status: response.status, ok: response.ok, isDuplicate: saysDuplicate(text) }
   } catch {
+    tell({ ...NO_ANSWER, responseHeaders: null, responseBody: null })
     return null
+  }
+}
+
+/** An attempt of the sandbox's hook that no receiver knows of. */
+export function lostAttempt(delivery: Delivery, url: string, statusCode: number | null, deliveredAt: Date): Attempt {
+  const { event, deliveryId: guid, payload } = delivery
+  return {
+    guid,
+    event,
+    url,
+    deliveredAt,
+    durationMs: 0,
+    ...(statusCode === null ? NO_ANSWER : statusOf(statusCode)),
+    requestHeaders: headersOf(delivery, 'a secret that nobody knows'),
+    payload,
+    responseHeaders: statusCode === null ? null : {},
+    responseBody: statusCode === null ? null : '',
+  }
+}
+
+/** In the words of GitHub's documentation: https://docs.github.com/en/rest/repos/webhooks */
+const NO_ANSWER = { status: 'failed to connect', statusCode: 502 }
+
+function statusOf(statusCode: number): { status: string; statusCode: number } {
+  const isSuccess = statusCode >= 200 && statusCode < 300
+  return { status: isSuccess ? 'OK' : `Invalid HTTP Response: ${statusCode}`, statusCode }
+}
+
+function headersOf({ event, deliveryId, body }: Delivery, secret: string): Record<string, string> {
+  return {
+    Accept: '*/*',
+    'Content-Type': 'application/json',
+    'User-Agent': 'GitHub-Hookshot/5a4db0c',
+    'X-GitHub-Delivery': deliveryId,
+    'X-GitHub-Event': event,
+    'X-GitHub-Hook-ID': String(HOOK_ID),
+    'X-GitHub-Hook-Installation-Target-ID': '600000001',
+    'X-GitHub-Hook-Installation-Target-Type': 'repository',
+    // GitHub still sends the SHA-1 one for old receivers.
+    'X-Hub-Signature': `sha1=${createHmac('sha1', secret).update(body).digest('hex')}`,
+    'X-Hub-Signature-256': signature(body, secret),
   }
 }
 

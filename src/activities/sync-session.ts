@@ -10,6 +10,7 @@ import type { Logger } from '../core/logger.ts'
 import type { NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
 import { bookmarkPosition, listedItem, listedModel } from '../operations/listed-item.ts'
+import { warnOfListing } from '../operations/listing-warning.ts'
 import { Refusals } from '../operations/refusals.ts'
 import type { SyncItemEvent } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
@@ -165,6 +166,10 @@ export class StoringSession implements SyncSession {
         'it is allowed in sync() and syncIncremental(); this is syncWindow(), which lists a part only',
       )
     this.#fullListing = { internalType: listedModel(models, internalType) }
+  }
+
+  warn(...given: Parameters<SyncSession['warn']>): void {
+    warnOfListing(this.#options.logger, this, ...given)
   }
 
   /**

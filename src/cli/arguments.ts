@@ -1,7 +1,10 @@
 /** What the words of a command line may be. Each parser says what is allowed and what was given. */
 import { InvalidArgumentError } from 'commander'
 import { z } from 'zod'
+import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../core/provider-identifier.ts'
 import type { Integrations } from '../integrations.ts'
+import type { Part } from './scaffold/parts.ts'
+import { PARTS } from './scaffold/parts.ts'
 
 type Json = Parameters<Integrations['syncs']['setCursor']>[1]
 
@@ -88,6 +91,27 @@ const Owner = z
 
 export const owner = (text: string): { type: string; id: number } =>
   parsed(Owner, text, 'an owner is its type, a colon and its id, such as team:7')
+
+const ProviderIdentifier = z.string().refine(isProviderIdentifier)
+
+export const providerIdentifier = (text: string): string =>
+  parsed(ProviderIdentifier, text, ALLOWED_PROVIDER_IDENTIFIERS)
+
+const NO_PART = 'none'
+
+const ProviderParts = z.union([
+  z.literal(NO_PART).transform((): readonly Part[] => []),
+  z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(z.enum(PARTS))),
+])
+
+/** For an option that may be repeated. */
+export const providerParts = (text: string, before: readonly Part[] = []): readonly Part[] => [
+  ...before,
+  ...parsed(ProviderParts, text, `any of ${PARTS.join(', ')} with commas between, or ${NO_PART}, are allowed`),
+]
 
 function parsed<S extends z.ZodType>(schema: S, text: string, allowed: string): z.output<S> {
   const result = schema.safeParse(text)

@@ -23,7 +23,14 @@ export class Interrupted extends Error {
 /** A command that will not do what it was asked; the code is what `--json` prints. */
 export class Refused extends Error {
   constructor(
-    readonly code: 'usage' | 'already_installed' | 'already_running' | 'health_check_failed' | 'confirmation_needed',
+    readonly code:
+      | 'usage'
+      | 'already_installed'
+      | 'already_running'
+      | 'health_check_failed'
+      | 'confirmation_needed'
+      | 'file_exists'
+      | 'not_writable',
     message: string,
   ) {
     super(message)

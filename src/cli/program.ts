@@ -21,6 +21,7 @@ import { listCommand } from './commands/list.ts'
 import { listFailedItemsCommand } from './commands/list-failed-items.ts'
 import { listSyncRunsCommand } from './commands/list-sync-runs.ts'
 import { listWebhooksCommand } from './commands/list-webhooks.ts'
+import { makeProviderCommand } from './commands/make-provider.ts'
 import { migrateCommand } from './commands/migrate.ts'
 import { notificationsCommand } from './commands/notifications.ts'
 import { oauthLinkCommand } from './commands/oauth-link.ts'
@@ -102,6 +103,7 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   findOrphansCommand,
   pruneCommand,
   notificationsCommand,
+  makeProviderCommand,
   completionCommand,
 ]
 

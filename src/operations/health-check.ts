@@ -40,15 +40,21 @@ export async function checkIntegrationHealth(framework: Framework, id: number): 
   if (provider === null || !hasHealthCheck(provider)) return null
 
   let calls = 0
-  const counting: Framework = {
+  let failure: { readonly error: unknown } | null = null
+  const watching: Framework = {
     ...framework,
-    request: (_, outbound) => {
+    request: async (_, outbound) => {
       calls += 1
-      return framework.request(framework, outbound)
+      try {
+        return await framework.request(framework, outbound)
+      } catch (error) {
+        failure = { error }
+        throw error
+      }
     },
   }
-  const integration = integrationHandle(counting, row)
-  const { failureClass, ...result } = await ask(framework, provider, integration)
+  const integration = integrationHandle(watching, row)
+  const { failureClass, ...result } = await ask(framework, provider, integration, () => failure)
   if (calls === 0) await recordOutcome(framework, integration, failureClass)
   return result
 }
@@ -57,6 +63,8 @@ async function ask(
   framework: Framework,
   provider: Required<Pick<IntegrationProvider, 'healthCheck'>>,
   integration: Integration,
+  /** That of its latest request that failed: most checks answer false for it, and an operator wants to know why. */
+  lastFailure: () => { readonly error: unknown } | null,
 ): Promise<HealthCheckResult & { readonly failureClass: FailureClass | null }> {
   const startedAt = performance.now()
   const result = (failureClass: FailureClass | null, error: string | null) => ({
@@ -74,7 +82,13 @@ async function ask(
       () => tooLate,
       async () => provider.healthCheck(integration),
     )
-    return answer === true ? result(null, null) : result('unknown', 'The health check did not answer true.')
+    if (answer === true) return result(null, null)
+    const failed = lastFailure()
+    const why =
+      failed === null
+        ? ''
+        : ` What failed last: ${redactedErrorLine(failed.error, secretsIn(integration), MAX_ERROR_LENGTH - 100)}`
+    return result('unknown', `The health check did not answer true.${why}`)
   } catch (error) {
     const secrets = secretsIn(integration)
     // Of the credentials only the secrets are looked at, and unreadable ones must not hide why the check failed.

@@ -9,6 +9,7 @@ import type { RequestRecord } from '../events/events.ts'
 import type { Framework, TokenHolder } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { authenticatedUser, forgetAuthenticatedUser, supportsAuthenticatedUser } from './authenticated-user.ts'
+import { cachedSecret, forgetCachedSecret } from './cached-secret.ts'
 import { circuitView, overrideCircuit } from './circuit.ts'
 import { patchCredentials } from './credentials.ts'
 import { changeCursor } from './cursor-change.ts'
@@ -126,6 +127,13 @@ export function integrationHandle(
     authenticatedUser: (cacheFor) => authenticatedUser(framework, handle, cacheFor),
     supportsAuthenticatedUser: () => supportsAuthenticatedUser(framework, handle),
     forgetAuthenticatedUser: () => forgetAuthenticatedUser(framework, row.id),
+    async cachedSecret(name, obtain) {
+      const value = await cachedSecret(framework, holder, name, obtain)
+      // Once: what was given before must not be pushed out by the same secret again and again.
+      if (!given.some((one) => one[name] === value)) remember({ [name]: value })
+      return value
+    },
+    forgetCachedSecret: (name) => forgetCachedSecret(framework, row.id, name),
 
     emit: (event) => framework.listeners.deliver(event),
     enable: () => enableIntegration(framework, handle),

@@ -3,18 +3,26 @@ import { createHash } from 'node:crypto'
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { StoredDelivery } from '../core/webhook.ts'
 import { deliveryId, eventType, PSEUDO_HEADER, storeDelivery } from '../core/webhook.ts'
-import type { MissedWebhook } from '../providers/provider.ts'
+import type { ListedWebhook, MissedWebhook } from '../providers/provider.ts'
+
+/** Of a delivery that has an id, nobody looks at the body for one. */
+const NO_BODY = new Uint8Array()
 
 export interface FoundDelivery {
   readonly deliveryId: string
   readonly eventType: string | null
   readonly occurredAt: Date
-  /** Null: the payload is too large. */
-  readonly stored: StoredDelivery | null
+  readonly content: DeliveryContent
 }
 
+export type DeliveryContent =
+  /** `delivery` null: the payload is too large. */
+  | { readonly kind: 'given'; readonly delivery: StoredDelivery | null }
+  /** Asked for only if the delivery has not arrived. Null: the provider has forgotten it. @throws as {@link foundDelivery} */
+  | { readonly kind: 'listed'; load(): Promise<{ readonly delivery: StoredDelivery | null } | null> }
+
 /** @throws InvalidArgumentException naming the member that a provider got wrong */
-export function foundDelivery(missed: MissedWebhook, maxBytes: number): FoundDelivery {
+export function foundDelivery(missed: MissedWebhook | ListedWebhook, maxBytes: number): FoundDelivery {
   const { occurredAt } = missed
   if (!(occurredAt instanceof Date) || Number.isNaN(occurredAt.getTime()))
     throw new InvalidArgumentException(
@@ -26,22 +34,39 @@ export function foundDelivery(missed: MissedWebhook, maxBytes: number): FoundDel
       'deliveryId of a missed webhook',
       `a text that is not empty is needed, ${JSON.stringify(missed.deliveryId)} was given`,
     )
-  const { headers } = missed as { headers?: unknown }
+  return {
+    deliveryId: deliveryId(missed.deliveryId, { rawBody: NO_BODY, query: '' }, sha256Hex),
+    eventType: eventType(typeof missed.eventType === 'string' ? missed.eventType : null),
+    occurredAt,
+    content: 'load' in missed ? listed(missed, maxBytes) : { kind: 'given', delivery: contentOf(missed, maxBytes) },
+  }
+}
+
+function listed(missed: ListedWebhook, maxBytes: number): DeliveryContent {
+  return {
+    kind: 'listed',
+    async load() {
+      const loaded = await missed.load()
+      return loaded === null ? null : { delivery: contentOf(loaded, maxBytes) }
+    },
+  }
+}
+
+type Content = Pick<MissedWebhook, 'payload' | 'headers'>
+
+/** Null: too large. */
+function contentOf(given: Content, maxBytes: number): StoredDelivery | null {
+  const { headers } = given as { headers?: unknown }
   if (typeof headers !== 'object' || headers === null)
     throw new InvalidArgumentException(
       'headers of a missed webhook',
       `an object of names and values is needed, ${String(headers)} was given`,
     )
-  const rawBody = bytesOf(missed.payload)
-  return {
-    deliveryId: deliveryId(missed.deliveryId, { rawBody, query: '' }, sha256Hex),
-    eventType: eventType(typeof missed.eventType === 'string' ? missed.eventType : null),
-    occurredAt,
-    stored: rawBody.byteLength > maxBytes ? null : storedAs(missed, rawBody),
-  }
+  const rawBody = bytesOf(given.payload)
+  return rawBody.byteLength > maxBytes ? null : storedAs(given, rawBody)
 }
 
-function storedAs({ headers }: MissedWebhook, rawBody: Uint8Array): StoredDelivery {
+function storedAs({ headers }: Content, rawBody: Uint8Array): StoredDelivery {
   const sent = Object.entries(headers).flatMap(([name, values]) =>
     // A colon before a name is ours.
     name.startsWith(':') ? [] : [values].flat().map((value): [string, string] => [name.toLowerCase(), value]),

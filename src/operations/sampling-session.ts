@@ -14,6 +14,7 @@ import type { SyncItemEvent } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
 import type { SyncSession } from '../providers/sync-session.ts'
 import { bookmarkPosition, listedItem, listedModel } from './listed-item.ts'
+import { warnOfListing } from './listing-warning.ts'
 import { Refusals } from './refusals.ts'
 
 /** Given to a listing that was asked to end, so that the rows of its requests are written. */
@@ -93,6 +94,10 @@ export class SamplingSession implements SyncSession {
     return this.#handled(() => {
       bookmarkPosition(position)
     })
+  }
+
+  warn(...given: Parameters<SyncSession['warn']>): void {
+    warnOfListing(this.#options.logger, this, ...given)
   }
 
   fullListing(internalType?: string): void {

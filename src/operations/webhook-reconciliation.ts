@@ -25,7 +25,7 @@ import type { ReconcilesWebhooks } from '../providers/provider.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/provider.ts'
 import { integrationHandle } from './integration.ts'
 import { secretsIn } from './integration-secrets.ts'
-import type { FoundDelivery } from './missed-webhook.ts'
+import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
 import { foundDelivery } from './missed-webhook.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 
@@ -151,32 +151,50 @@ class Reconciliation {
       if (found.occurredAt < since || found.occurredAt >= until) continue
       this.counts.seen += 1
       page.push(found)
-      bytes += found.stored?.payload.length ?? 0
+      if (found.content.kind === 'given') bytes += found.content.delivery?.payload.length ?? 0
       if (page.length < PAGE_ROWS && bytes < PAGE_BYTES) continue
-      await this.#take(page)
+      await this.#take(page, signal)
       // The rest would only be listed, at the cost of the provider's rate limit.
       if (this.counts.capped) return
       page = []
       bytes = 0
     }
-    await this.#take(page)
+    await this.#take(page, signal)
   }
 
-  async #take(page: readonly FoundDelivery[]): Promise<void> {
+  async #take(page: readonly FoundDelivery[], signal: AbortSignal): Promise<void> {
     const { db, tables } = this.#framework
     const { id } = this.integration
     const known = await knownDeliveries(db, tables, id, [...new Set(page.map(({ deliveryId }) => deliveryId))])
-    const missing = new Map<string, NewDelivery>()
-    for (const { deliveryId, eventType, stored } of page) {
-      if (known.has(deliveryId) || this.#taken.has(deliveryId) || missing.has(deliveryId)) this.counts.known += 1
-      else if (stored === null) this.counts.tooLarge += 1
-      else if (this.counts.inserted + missing.size < MAX_INSERTS)
-        missing.set(deliveryId, { deliveryId, eventType, ...stored })
-      else this.counts.capped = true
+    let missing: NewDelivery[] = []
+    let bytes = 0
+    for (const { deliveryId, eventType, content } of page) {
+      if (known.has(deliveryId) || this.#taken.has(deliveryId)) {
+        this.counts.known += 1
+        continue
+      }
+      const hasRoom = this.counts.inserted + missing.length < MAX_INSERTS
+      const loaded = await contentOf(content, { hasRoom, signal })
+      if (loaded === 'not asked for') this.counts.capped = true
+      else if (loaded === null) continue
+      else if (loaded.delivery === null) this.counts.tooLarge += 1
+      else if (!hasRoom) this.counts.capped = true
+      else {
+        this.#taken.add(deliveryId)
+        missing.push({ deliveryId, eventType, ...loaded.delivery })
+        bytes += loaded.delivery.payload.length
+      }
+      if (bytes < PAGE_BYTES) continue
+      await this.#keep(missing)
+      missing = []
+      bytes = 0
     }
-    for (const deliveryId of missing.keys()) this.#taken.add(deliveryId)
-    if (this.#dryRun) this.counts.inserted += missing.size
-    else await this.#store([...missing.values()])
+    await this.#keep(missing)
+  }
+
+  async #keep(missing: readonly NewDelivery[]): Promise<void> {
+    if (this.#dryRun) this.counts.inserted += missing.length
+    else await this.#store(missing)
   }
 
   async #store(missing: readonly NewDelivery[]): Promise<void> {
@@ -211,6 +229,17 @@ class Reconciliation {
 }
 
 type NewDelivery = Parameters<typeof storeDeliveries>[3][number]
+
+/** A call of the provider's, where its content is not given: not for one that there is no room for. Null: it has forgotten it. */
+async function contentOf(
+  content: DeliveryContent,
+  { hasRoom, signal }: { hasRoom: boolean; signal: AbortSignal },
+): Promise<Pick<Extract<DeliveryContent, { kind: 'given' }>, 'delivery'> | 'not asked for' | null> {
+  if (content.kind === 'given') return content
+  if (!hasRoom) return 'not asked for'
+  signal.throwIfAborted()
+  return content.load()
+}
 
 /** The log row of a run. Its `mark` is where the next one goes on. */
 async function writeDown(

@@ -47,6 +47,8 @@ export interface RequestContext {
   readonly attempt: number
   /** Reaches public addresses only, and has the attempt's signal. */
   readonly fetch: typeof fetch
+  /** As `fetch`, for bodies of up to so many decoded bytes, 1 or more; `fetch` itself takes 10 MiB. */
+  fetchUpTo(maxBytes: number): typeof fetch
   /** Aborted at the deadline and when the caller aborts: give it to the SDK or to `fetch`. */
   readonly signal: AbortSignal
   /** Says what can't be read off the returned value. A reported value wins; undefined never overwrites. */
@@ -215,6 +217,17 @@ export interface Integration {
   supportsAuthenticatedUser(): boolean
   /** Drops what `authenticatedUser()` has kept. */
   forgetAuthenticatedUser(): Promise<void>
+  /**
+   * What the provider gives out for a while, such as the token of an app's installation: kept encrypted, for every process, until
+   * five minutes before its end, and obtained once however many ask at the same time. Changed credentials forget it. It is redacted
+   * as the credentials are.
+   *
+   * @param name which one: 1 to 64 letters, digits, `_`, `-`, `.`
+   * @throws InvalidArgumentException for another name, SchemaDrift for an answer that is none; what `obtain()` threw
+   */
+  cachedSecret(name: string, obtain: () => Promise<{ value: string; expiresAt: Date }>): Promise<string>
+  /** Drops it everywhere: the provider has refused it. */
+  forgetCachedSecret(name: string): Promise<void>
   /** Merges the patch into the stored credentials (null removes a key), or replaces them. */
   updateCredentials(patch: Credentials, options?: { replace?: boolean }): Promise<void>
   /** Sets the cursor. A run that began before it never touches the cursor again. */

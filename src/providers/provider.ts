@@ -115,6 +115,12 @@ export interface MissedWebhook {
   readonly occurredAt: Date
 }
 
+/** A delivery whose content costs a call of its own: that is made for those only that have not arrived. */
+export interface ListedWebhook extends Omit<MissedWebhook, 'payload' | 'headers'> {
+  /** Null: the provider's API has forgotten it meanwhile. */
+  load(): Promise<Pick<MissedWebhook, 'payload' | 'headers'> | null>
+}
+
 /** A provider whose API lists what it has, or should have, delivered. */
 export interface ReconcilesWebhooks extends HandlesWebhooks {
   /** Seconds back from now beyond which the API knows nothing. */
@@ -123,7 +129,7 @@ export interface ReconcilesWebhooks extends HandlesWebhooks {
   missedWebhooks(
     integration: Integration,
     window: { readonly since: Date; readonly until: Date; readonly signal: AbortSignal },
-  ): AsyncIterable<MissedWebhook>
+  ): AsyncIterable<MissedWebhook | ListedWebhook>
 }
 
 export interface DeclaresRateLimit extends IntegrationProvider {
@@ -169,11 +175,22 @@ export interface ClassifiesFailures extends IntegrationProvider {
   classifyFailure(error: unknown): FailureClass | null
 }
 
+export interface RetryWait {
+  /** By the framework's clock. */
+  readonly now: Date
+  /** `retry.retry_after_max_seconds`: no attempt waits for longer, whatever the provider asks for. */
+  readonly longestSeconds: number
+}
+
 /** A provider that knows which of its errors are worth another attempt. At least one member. */
 export interface CustomizesRetry extends IntegrationProvider {
-  isRetryable?(error: unknown): boolean | null
-  /** @param attempt the one that failed, from 1 */
-  retryDelayMs?(error: unknown, attempt: number): number | null
+  /** @param wait what is known of the wait before the next attempt: a provider that asks for a longer one may say no */
+  isRetryable?(error: unknown, wait: RetryWait): boolean | null
+  /**
+   * @param attempt the one that failed, from 1
+   * @param now by the framework's clock, for a provider that names a moment
+   */
+  retryDelayMs?(error: unknown, attempt: number, now: Date): number | null
 }
 
 /** The provider de-duplicates writes by a key header. */

@@ -1,4 +1,5 @@
 import { InvalidProvider, UnknownProvider } from '../core/errors.ts'
+import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../core/provider-identifier.ts'
 import type {
   ClassifiesFailures,
   DeclaresRateLimit,
@@ -30,17 +31,13 @@ type AnyProvider =
   | IdentifiesAuthenticatedUser
   | LimitsRequestLogging
 
-/** Lower case, digits, `_` and `-`, at most 64, not all digits: a URL of the webhook routes must tell it from an id. */
-const IDENTIFIER = /^(?!\d+$)[a-z0-9][a-z0-9_-]{0,63}$/
-
 /** The providers of a host by identifier, as stored in the `provider` column. */
 export class ProviderRegistry {
   readonly #providers = new Map<string, IntegrationProvider>()
 
   /** @throws InvalidProvider for a bad identifier, a taken one, or a contract implemented by halves */
   register(key: string, source: ProviderSource, { replace = false }: { replace?: boolean } = {}): void {
-    if (!IDENTIFIER.test(key))
-      throw new InvalidProvider(key, 'an identifier is 1 to 64 of a-z, 0-9, "_" and "-", and not all digits')
+    if (!isProviderIdentifier(key)) throw new InvalidProvider(key, ALLOWED_PROVIDER_IDENTIFIERS)
     if (this.#providers.has(key) && !replace)
       throw new InvalidProvider(key, 'the identifier is taken; pass {replace: true} to put another in its place')
     const provider = instantiate(source)

@@ -36,6 +36,11 @@ export interface SyncSession {
    * @param internalType only mappings of this model count; default: all of the integration
    */
   fullListing(internalType?: string): void
+  /**
+   * A warning in the host's log, for what the listing met and went on from. It names the integration and the run; credentials in it
+   * are redacted.
+   */
+  warn(fields: Readonly<Record<string, string | number | boolean | null>>, message: string): void
   /** Items handed in so far, dropped duplicates not counted. */
   readonly count: number
   readonly isEmpty: boolean

@@ -1,16 +1,23 @@
 /** `durable-integrations/testing`: what a host needs to test its provider, listeners and handlers without servers. */
+
+export {
+  describeProvider,
+  type ProviderFixtures,
+  type SuiteRunner,
+  type WebhookFixture,
+} from './conformance.ts'
 export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './errors.ts'
 export type { DeliveredEvents } from './events-in-process.ts'
 export { type FakedCall, type FakeReply, type FakeRequests, sequence } from './fake-requests.ts'
 export { type DispatchedItem, FakeSyncSession, type FakeSyncSessionOptions } from './fake-sync-session.ts'
 export { type Duration, ManualClock } from './manual-clock.ts'
+export { type PlayedApi, playedTransport } from './played-transport.ts'
 export type { RecordedEvent, RecordedEvents } from './recorded-events.ts'
 export type { LogLine } from './recorded-log.ts'
 export {
   type ScriptedAnswer,
   type ScriptedReply,
   type ScriptedTransport,
-  type SentRequest,
   scriptedTransport,
 } from './scripted-transport.ts'
 export {
@@ -19,6 +26,7 @@ export {
   type SignedWebhookOptions,
   signedWebhook,
   standardWebhooksSigner,
+  stripeSigner,
   type WebhookSigner,
 } from './signed-webhook.ts'
 export {
@@ -28,5 +36,6 @@ export {
   type TestIntegrationsOptions,
   type TestSync,
 } from './test-integrations.ts'
+export type { SentRequest, Transport } from './transport.ts'
 export type { ProcessedWebhooks } from './webhooks-in-process.ts'
 export type { Started, StartedWorkflow } from './without-temporal.ts'

@@ -7,6 +7,8 @@ import { AssertionError } from 'node:assert'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RepliesUsedUp } from './errors.ts'
 import type { ManualClock } from './manual-clock.ts'
+import type { SentRequest, Transport } from './transport.ts'
+import { connectionReset } from './transport.ts'
 
 export interface ScriptedAnswer {
   /** Default 200. */
@@ -29,23 +31,9 @@ export type ScriptedReply =
   | 'hang'
   | ((request: Request) => ScriptedAnswer | Promise<ScriptedAnswer>)
 
-/** A request as it went over the wire. */
-export interface SentRequest {
-  readonly method: string
-  readonly url: URL
-  readonly headers: Headers
-  readonly body: string
-}
-
-export interface ScriptedTransport {
-  /** Give it to the provider in the place of the platform's. */
-  readonly fetch: typeof globalThis.fetch
-  /** What was sent, in order. */
-  readonly requests: readonly SentRequest[]
+export interface ScriptedTransport extends Transport {
   /** Throws an AssertionError when replies are left. */
   assertDone(): void
-  /** Moves this clock for delays. `createTestIntegrations({ transport })` does it with the kit's. */
-  useClock(clock: ManualClock): void
 }
 
 /** @param replies in the order of the requests; one request more throws RepliesUsedUp */
@@ -105,12 +93,6 @@ function responseOf({ status = 200, headers = {}, body }: ScriptedAnswer): Respo
 
 /** `Uint8Array` alone would include views of shared memory, which nobody scripts. */
 type ResponseBody = ConstructorParameters<typeof Response>[0]
-
-/** What `fetch` of Node 20 and newer throws when the connection breaks. */
-function connectionReset(): TypeError {
-  const cause = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', errno: -104, syscall: 'read' })
-  return new TypeError('fetch failed', { cause })
-}
 
 function givenUp(signal: AbortSignal): Promise<never> {
   return new Promise((_, reject) => {

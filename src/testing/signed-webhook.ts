@@ -70,3 +70,13 @@ export const standardWebhooksSigner: WebhookSigner = ({ body, secret, at, delive
   const digest = createHmac('sha256', key).update(`${deliveryId}.${timestamp}.${body}`).digest('base64')
   return { 'webhook-id': deliveryId, 'webhook-timestamp': String(timestamp), 'webhook-signature': `v1,${digest}` }
 }
+
+/** https://docs.stripe.com/webhooks/signature: the whole secret is the key. Type and id are in the event. */
+export const stripeSigner: WebhookSigner = ({ body, secret, at }) => {
+  const timestamp = Math.floor(at.getTime() / 1_000)
+  const digest = createHmac('sha256', secret).update(`${timestamp}.${body}`).digest('hex')
+  return {
+    'stripe-signature': `t=${timestamp},v1=${digest}`,
+    'user-agent': 'Stripe/1.0 (+https://stripe.com/docs/webhooks)',
+  }
+}

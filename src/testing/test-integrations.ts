@@ -34,8 +34,9 @@ import { RecordedEvents } from './recorded-events.ts'
 import type { LogLine } from './recorded-log.ts'
 import { recordingLogger } from './recorded-log.ts'
 import { retryItem } from './retry-in-process.ts'
-import type { ScriptedTransport } from './scripted-transport.ts'
+import { scriptedEgress } from './scripted-egress.ts'
 import { runSync } from './sync-in-process.ts'
+import type { Transport } from './transport.ts'
 import type { ProcessedWebhooks } from './webhooks-in-process.ts'
 import { processPending } from './webhooks-in-process.ts'
 import type { Started } from './without-temporal.ts'
@@ -44,8 +45,8 @@ import { NO_TEMPORAL, recordingStarters } from './without-temporal.ts'
 export interface TestIntegrationsOptions extends Omit<IntegrationsOptions, 'database' | 'temporal' | 'clock' | 'pool'> {
   /** Where the clock begins. Default: the machine's time. */
   readonly now?: Date | string
-  /** Scripts what goes over the wire; give its `fetch` to the provider as well. */
-  readonly transport?: ScriptedTransport
+  /** Stands in the place of the wire: `context.fetch` and calls by URL end there. Scripted, or played by a function. */
+  readonly transport?: Transport
   /** Lets `integration.request()` call out when nothing is faked. Default false: it throws UnexpectedRequest. */
   readonly allowRequests?: boolean
 }
@@ -136,6 +137,7 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
     cache: memoryCache(clock),
     workflows: recordingStarters(starts, (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
+    egress: transport === undefined ? framework.egress : scriptedEgress(transport, framework.egress),
     request: requestDoor(fakes, allowRequests || transport !== undefined ? real : null),
   } satisfies Partial<Framework>)
   const events = new RecordedEvents(framework.listeners)

@@ -427,6 +427,27 @@ describe('a session', () => {
     await runActivity(test.activities.listSyncItems, { integrationId: integration.id, syncLogId: run.id, attempt: 1 })
   })
 
+  it('writes a warning of the provider’s into the log, with its run, and without a credential', async () => {
+    const before = test.lines.length
+    const { runId } = await list((session) => {
+      const { token } = session.integration.credentialsArray()
+      session.warn({ number: 7, note: `of ${String(token)}`, run: 0 }, `found by ${String(token)}`)
+    })
+    expect(test.lines.slice(before).filter(({ level }) => level === 'warn')).toEqual([
+      {
+        level: 'warn',
+        fields: {
+          number: 7,
+          note: 'of [REDACTED]',
+          event: 'sync.provider_warning',
+          integration: integration.id,
+          run: runId,
+        },
+        message: 'found by [REDACTED]',
+      },
+    ])
+  })
+
   it('of a cancelled listing refuses further items', async () => {
     const run = await makeRun(test, integration.id, { enumerated: false })
     let cancel = (): void => {}

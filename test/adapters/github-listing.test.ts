@@ -11,11 +11,12 @@ const PULL_REQUESTS = 12
 let wire: ScriptedTransport
 let kit: TestIntegrations
 let integration: Integration
-const provider = new GitHubProvider({ fetch: (...given) => wire.fetch(...given) })
+const provider = new GitHubProvider()
 
 beforeAll(async () => {
-  // "Allowed": what the provider calls with is scripted by each test.
-  kit = await createTestIntegrations({ providers: { github: provider }, allowRequests: true })
+  // Scripted by each test.
+  const transport = { ...scriptedTransport([]), fetch: (...given) => wire.fetch(...given) } satisfies ScriptedTransport
+  kit = await createTestIntegrations({ providers: { github: provider }, transport })
   integration = await kit.integrations.create({
     provider: 'github',
     name: 'of a test',
@@ -44,9 +45,14 @@ describe('the pages of a listing', () => {
 
 describe('a listing', () => {
   it('hands in number as external id and updated_at as checkpoint, and asks from an hour before the cursor', async () => {
-    wire = scriptedTransport([{ body: [entry(7), { ...entry(8), pull_request: {} }, entry(9)] }])
+    wire = scriptedTransport([{ body: [entry(7), { ...entry(8), pull_request: {} }, entry(9)] }, { body: [] }])
     const session = await list('2020-06-01T05:00:00Z')
-    expect(wire.requests.map(({ url }) => url.searchParams.get('since'))).toEqual(['2020-06-01T04:00:00Z'])
+    expect(
+      wire.requests.map(({ url }) => [url.pathname.replace(/^.*widgets/, ''), url.searchParams.get('since')]),
+    ).toEqual([
+      ['/issues', '2020-06-01T04:00:00Z'],
+      ['/issues/comments', '2020-06-01T04:00:00Z'],
+    ])
     session.assertCheckpoints([entry(7).updated_at, entry(9).updated_at])
     session.assertDispatched(GitHubIssueSynced, ({ payload }, item) => payload.number === 7 && item.externalId === '7')
   })

@@ -20,7 +20,10 @@ let sandbox: RunningSandbox | undefined
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  test = testIntegrations(database.url, { providers: { github: new GitHubProvider() } })
+  test = testIntegrations(database.url, {
+    providers: { github: new GitHubProvider() },
+    egress: { allow: ['127.0.0.1'] },
+  })
 })
 
 afterEach(async () => {
@@ -93,7 +96,10 @@ describe('a listing', () => {
     const integration = await against({ entries: 50 })
     const run = await list(integration, '2020-06-01T05:00:00Z')
     const asked = await requests()
-    expect(asked.map(({ query }) => query.since)).toEqual(['2020-06-01T04:00:00Z'])
+    expect(asked.map(({ canonicalPath, query }) => [canonicalPath.replace(/^.*widgets/, ''), query.since])).toEqual([
+      ['/issues', '2020-06-01T04:00:00Z'],
+      ['/issues/comments', '2020-06-01T04:00:00Z'],
+    ])
     const checkpoints = (await itemsOf(test, run)).map((row) => String(row.checkpointValue))
     expect(checkpoints.every((at) => at >= '2020-06-01T04:00:00Z')).toBe(true)
     expect(checkpoints.length).toBeGreaterThan(0)

@@ -6,6 +6,7 @@ import { classifyGitHubFailure, gitHubRetryDelayMs } from '../../src/adapters/gi
 import type { GitHubWebhookReceived } from '../../src/adapters/github/index.ts'
 import { GitHubCredentials, GitHubMetadata, GitHubProvider } from '../../src/adapters/github/index.ts'
 import { sinceOf } from '../../src/adapters/github/sync.ts'
+import { HttpError } from '../../src/core/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { webhookRequest } from '../../src/providers/webhook-request.ts'
 
@@ -163,7 +164,7 @@ describe('a failed call', () => {
   const inSeconds = (seconds: number) => String(NOW.getTime() / 1_000 + seconds)
 
   it.each([
-    ['429', 429, {}, 'Too Many Requests', 'throttle', null],
+    ['429: a minute', 429, {}, 'Too Many Requests', 'throttle', 60_000],
     ['429 with Retry-After', 429, { 'retry-after': '7' }, '', 'throttle', 7_000],
     [
       '403 with nothing remaining',
@@ -190,8 +191,8 @@ describe('a failed call', () => {
       'throttle',
       60_000,
     ],
-    ['403 of the secondary limit', 403, {}, 'You have exceeded a secondary rate limit.', 'throttle', null],
-    ['403 of the abuse detection', 403, {}, 'You have triggered an abuse detection mechanism.', 'throttle', null],
+    ['403 of the secondary limit', 403, {}, 'You have exceeded a secondary rate limit.', 'throttle', 60_000],
+    ['403 of the abuse detection', 403, {}, 'You have triggered an abuse detection mechanism.', 'throttle', 60_000],
     [
       '403 with much remaining',
       403,
@@ -205,13 +206,7 @@ describe('a failed call', () => {
     ['404 with nothing remaining', 404, { 'x-ratelimit-remaining': '0' }, 'Not Found', null, null],
     ['500 that speaks of a rate limit', 500, {}, 'rate limit', null, null],
   ])('with %s', (_, status, headers, message, failureClass, delayMs) => {
-    // As Octokit throws it.
-    const error = Object.assign(new Error(message), {
-      name: 'HttpError',
-      status,
-      request: {},
-      response: { status, headers },
-    })
+    const error = new HttpError(status, new Headers(headers as Record<string, string>), { message })
     expect(classifyGitHubFailure(error)).toBe(failureClass)
     expect(gitHubRetryDelayMs(error, NOW)).toBe(delayMs)
   })

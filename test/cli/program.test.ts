@@ -49,6 +49,7 @@ const COMMANDS = [
   'find-orphans',
   'prune',
   'notifications',
+  'make-provider',
   'completion',
 ]
 
@@ -187,6 +188,8 @@ describe('bad input', () => {
     ['a moment without its offset', ['list-webhooks', '--since', '2031-06-01'], '"2031-06-01" was given'],
     ['a name for a webhook', ['show-webhook', 'last'], '"last" was given'],
     ['an interval of zero', ['install', 'demo', '--sync-interval', '0'], '"0" was given'],
+    ['an identifier that a URL would take for an id', ['make-provider', '42'], 'not all digits, "42" was given'],
+    ['an unknown part of a provider', ['make-provider', 'acme', '--with', 'mail'], 'or none, are allowed, "mail" was'],
     ['another shell', ['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],
   ]
 

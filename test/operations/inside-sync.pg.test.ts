@@ -2,6 +2,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { HttpError } from '../../src/core/errors.ts'
 import { currentSync } from '../../src/operations/inside-sync.ts'
+import type { CustomizesRetry, HasScheduledSync } from '../../src/providers/provider.ts'
+import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -13,6 +15,14 @@ import { itemOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 let database: TestDatabase
 let test: TestIntegrations
 
+let ask: (session: SyncSession) => Promise<unknown>
+let waitSeconds = 0
+
+function limited(seconds: number) {
+  waitSeconds = seconds
+  return () => Promise.reject(new HttpError(429, new Headers({ 'retry-after': String(seconds) }), null))
+}
+
 const throttled = () => Promise.reject(new HttpError(429, new Headers({ 'retry-after': '90' }), null))
 
 beforeAll(async () => {
@@ -20,7 +30,13 @@ beforeAll(async () => {
   const provider = syncProvider(async ({ integration }) => {
     await integration.request('things', 'GET', throttled)
   })
-  test = testIntegrations(database.url, { providers: { acme: provider } })
+  const impatient: HasScheduledSync & CustomizesRetry = {
+    ...syncProvider(async (session) => {
+      await ask(session)
+    }),
+    isRetryable: (_error, { longestSeconds }) => (waitSeconds > longestSeconds ? false : null),
+  }
+  test = testIntegrations(database.url, { providers: { acme: provider, impatient } })
 })
 
 afterAll(async () => {
@@ -48,6 +64,30 @@ it('a listing that meets a long throttle is put off by it at once, instead of sl
   const input = { integrationId: integration.id, syncLogId: run.id, attempt: 1 }
   const answer = { kind: 'deferred', retryAfterSeconds: 90, isBookmarked: false }
   expect(await runActivity(test.activities.listSyncItems, input)).toEqual(answer)
+})
+
+it.each<[string, number, string, object]>([
+  ['with no attempt left', 90, 'POST', { kind: 'deferred', retryAfterSeconds: 90, isBookmarked: false }],
+  [
+    'that the provider will not have slept',
+    7_200,
+    'GET',
+    { kind: 'deferred', retryAfterSeconds: 7_200, isBookmarked: false },
+  ],
+])('a long throttle %s puts a listing off for all of it', async (_, seconds, method, answer) => {
+  ask = ({ integration }) => integration.request('things', method, limited(seconds))
+  const integration = await makeIntegration(test, 'impatient')
+  const run = await makeRun(test, integration.id, { enumerated: false })
+  const input = { integrationId: integration.id, syncLogId: run.id, attempt: 1 }
+  expect(await runActivity(test.activities.listSyncItems, input)).toEqual(answer)
+})
+
+it('a short throttle with no attempt left is the provider’s own error: it was no wait that ended the call', async () => {
+  ask = ({ integration }) => integration.request('things', 'POST', limited(10))
+  const integration = await makeIntegration(test, 'impatient')
+  const run = await makeRun(test, integration.id, { enumerated: false })
+  const input = { integrationId: integration.id, syncLogId: run.id, attempt: 1 }
+  await expect(runActivity(test.activities.listSyncItems, input)).rejects.toMatchObject({ type: 'http_error' })
 })
 
 it('outside of both nothing is inside a sync', () => {

@@ -5,7 +5,7 @@ import { FailureClass } from '../../src/core/failure-class.ts'
 import type { ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
 import { reconcileNow } from '../../src/operations/webhook-reconciliation.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import type { MissedWebhook, ReconcilesWebhooks } from '../../src/providers/provider.ts'
+import type { ListedWebhook, MissedWebhook, ReconcilesWebhooks } from '../../src/providers/provider.ts'
 import { storedWebhookRequest } from '../../src/providers/webhook-request.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { runActivity } from '../support/activities.ts'
@@ -543,3 +543,60 @@ async function waitsForLock(): Promise<void> {
     expect(Number(row?.n)).toBe(1)
   }, 10_000)
 }
+
+describe('a delivery whose content costs a call of its own', () => {
+  const loads = vi.fn<(deliveryId: string) => ReturnType<ListedWebhook['load']>>()
+  beforeEach(() => {
+    loads.mockReset().mockImplementation(async (id) => ({ payload: { id }, headers: { 'x-loaded': 'yes' } }))
+  })
+
+  function listed(...deliveryIds: string[]): Lists {
+    return async function* () {
+      for (const deliveryId of deliveryIds)
+        yield { deliveryId, eventType: 'thing', occurredAt: ago(600), load: () => loads(deliveryId) }
+    }
+  }
+
+  it('is loaded only if it has not arrived, once, and stored with what was loaded', async () => {
+    await makeWebhook(test, integration.id, { deliveryId: 'b' })
+    lists = listed('a', 'b', 'a', 'c')
+    expect(await reconcile()).toEqual({ ...NOTHING, seen: 4, known: 2, inserted: 2 })
+    expect(loads.mock.calls.flat()).toEqual(['a', 'c'])
+    const found = (await rows()).filter(({ delivery_id: id }) => id !== 'b')
+    expect(found.map(({ delivery_id: id, payload }) => [id, payload]).sort()).toEqual([
+      ['a', '{"id":"a"}'],
+      ['c', '{"id":"c"}'],
+    ])
+    expect(found[0]?.headers).toEqual({ 'x-loaded': ['yes'], ':source': ['reconcile'] })
+  })
+
+  it('that the provider has forgotten meanwhile is none, and one that is too large is counted', async () => {
+    loads.mockImplementation(async (id) =>
+      id === 'gone'
+        ? null
+        : { payload: id === 'large' ? 'x'.repeat(MAX_BYTES + 1) : 'x'.repeat(MAX_BYTES), headers: {} },
+    )
+    lists = listed('gone', 'large', 'fits')
+    expect(await reconcile()).toEqual({ ...NOTHING, seen: 3, inserted: 1, tooLarge: 1 })
+    expect((await logs())[0]?.status).toBe('success')
+  })
+
+  it('is not loaded when there is no room for it in this run', async () => {
+    lists = listed(...Array.from({ length: MAX_INSERTS + 3 }, (_, n) => `d-${n}`))
+    expect(await reconcile()).toMatchObject({ inserted: MAX_INSERTS, capped: true })
+    expect(loads).toHaveBeenCalledTimes(MAX_INSERTS)
+  })
+
+  it('that can’t be loaded fails the run; what was stored before is known to the next', async () => {
+    loads.mockRejectedValueOnce(new Error('the detail is down'))
+    lists = listed('a')
+    await expect(reconcile()).rejects.toThrow('the detail is down')
+    expect((await logs())[0]).toMatchObject({ status: 'failed', error: expect.stringContaining('the detail is down') })
+  })
+
+  it('with content that is none is told by the member', async () => {
+    loads.mockResolvedValue({ payload: {}, headers: null as never })
+    lists = listed('a')
+    await expect(reconcile()).rejects.toThrow('headers of a missed webhook')
+  })
+})

@@ -10,10 +10,13 @@ export class AcmeProvider extends OAuth2Provider {
   }
 
   async healthCheck(integration: Integration) {
-    await integration.request('/v1/me', 'GET', async ({ fetch }) => {
+    const me = integration.request('/v1/me', 'GET', async ({ fetch }) => {
       const headers = { Authorization: `Bearer ${await integration.getAccessToken()}` }
       return fetch('https://api.acme.example/v1/me', { headers })
     })
-    return true
+    return me.then(
+      () => true,
+      () => false,
+    )
   }
 }

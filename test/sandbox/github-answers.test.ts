@@ -1,13 +1,51 @@
 import { describe, expect, it } from 'vitest'
+import { INSTALLATION_ID } from '../../sandbox/github/installation-tokens.ts'
 import { recordedIssue, recordedRepository, recordedSingleIssue } from '../../sandbox/github/recorded.ts'
+import { HOOK_ID } from '../../sandbox/github/webhook-sender.ts'
+import { appJwt } from './app-jwt.ts'
 import { publishedOperations, violations } from './published-description.ts'
-import type { IssueAnswer } from './sandbox-client.ts'
+import type { IssueAnswer, SandboxClient } from './sandbox-client.ts'
 import { openSandbox, read, WIDGETS } from './sandbox-client.ts'
 
 const FULL = { accept: 'application/vnd.github.full+json' }
 
-/** One or more requests of every published operation: method, path, status, body. */
-const requests: Record<string, [path: string, status: number, body?: unknown][]> = {
+const HOOK = `${WIDGETS}/hooks/${HOOK_ID}`
+const INSTALLATION = `/app/installations/${INSTALLATION_ID}`
+
+type Prepare = (sandbox: SandboxClient) => Promise<Record<string, string>>
+
+const asApp: Prepare = async (sandbox) => ({ authorization: `Bearer ${await appJwt(sandbox)}` })
+const asInstallation: Prepare = async (sandbox) => {
+  const { token } = await read<{ token: string }>(
+    await sandbox.send('POST', `${INSTALLATION}/access_tokens`, undefined, await asApp(sandbox)),
+  )
+  return { authorization: `token ${token}` }
+}
+const withDeliveries: Prepare = async (sandbox) => {
+  await sandbox.control('POST', '/deliveries', { count: 40 })
+  await sandbox.control('POST', '/deliveries', { count: 2, statusCode: 200 })
+  return {}
+}
+
+/** One or more requests of every published operation; `prepare` happens first and gives headers. */
+const requests: Record<string, [path: string, status: number, body?: unknown, prepare?: Prepare][]> = {
+  'POST /app/installations/{installation_id}/access_tokens': [
+    [`${INSTALLATION}/access_tokens`, 201, { repositories: ['widgets'] }, asApp],
+    [`${INSTALLATION}/access_tokens`, 401],
+    ['/app/installations/1/access_tokens', 404, undefined, asApp],
+  ],
+  'GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries': [
+    [`${HOOK}/deliveries`, 200, undefined, withDeliveries],
+    [`${HOOK}/deliveries?status=failure&per_page=5`, 200, undefined, withDeliveries],
+    [`${HOOK}/deliveries?status=lost`, 422],
+    [`${HOOK}/deliveries?cursor=2`, 400],
+    [`${WIDGETS}/hooks/1/deliveries`, 404],
+  ],
+  'GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries/{delivery_id}': [
+    [`${HOOK}/deliveries/190000000007`, 200, undefined, withDeliveries],
+    [`${HOOK}/deliveries/190000000042`, 200, undefined, withDeliveries],
+    [`${HOOK}/deliveries/1`, 404],
+  ],
   'GET /repos/{owner}/{repo}': [
     [WIDGETS, 200],
     ['/repos/octo-sandbox/gadgets', 404],
@@ -51,7 +89,10 @@ const requests: Record<string, [path: string, status: number, body?: unknown][]>
     [`${WIDGETS}/issues/15/timeline`, 200],
     [`${WIDGETS}/issues/99999/timeline`, 404],
   ],
-  'GET /user': [['/user', 200]],
+  'GET /user': [
+    ['/user', 200],
+    ['/user', 403, undefined, asInstallation],
+  ],
 }
 
 describe('answers of the GitHub sandbox', () => {
@@ -60,13 +101,14 @@ describe('answers of the GitHub sandbox', () => {
   })
 
   const cases = Object.entries(requests).flatMap(([operation, list]) =>
-    list.map(([path, status, body]) => ({ operation, path, status, body })),
+    list.map(([path, status, body, prepare]) => ({ operation, path, status, body, prepare })),
   )
   it.each(cases)(
     'satisfy the published schema: $operation $status $path',
-    async ({ operation, path, status, body }) => {
+    async ({ operation, path, status, body, prepare }) => {
       const sandbox = openSandbox()
-      const response = await sandbox.send(operation.split(' ')[0] as string, path, body)
+      const headers = await prepare?.(sandbox)
+      const response = await sandbox.send(operation.split(' ')[0] as string, path, body, headers)
       const answer = await response.json()
       expect(response.status).toBe(status)
       expect(violations(operation, status, answer)).toEqual([])
@@ -97,6 +139,21 @@ describe('answers of the GitHub sandbox', () => {
     expect(violations('GET /repos/{owner}/{repo}/issues/{issue_number}/timeline', 200, timeline)).toEqual([])
     const events = 'assigned closed commented labeled renamed reopened unassigned unlabeled'
     expect([...new Set(timeline.map((entry) => entry.event))].sort().join(' ')).toBe(events)
+  })
+
+  it('satisfy the published schema in every other line that a timeline may have', async () => {
+    const sandbox = openSandbox()
+    const { events } = await read<{ events: string[] }>(await sandbox.control('POST', '/issues/history', { number: 8 }))
+    const timeline = await read<{ event: string }[]>(
+      await sandbox.get(`${WIDGETS}/issues/8/timeline?per_page=100`, FULL),
+    )
+    expect(violations('GET /repos/{owner}/{repo}/issues/{issue_number}/timeline', 200, timeline)).toEqual([])
+    expect(timeline.map((entry) => entry.event)).toEqual(expect.arrayContaining(events))
+    expect(events.length).toBeGreaterThan(30)
+    const single = (event: string) => timeline.find((entry) => entry.event === event)
+    expect(single('cross-referenced')).not.toHaveProperty('id')
+    expect(single('committed')).not.toHaveProperty('actor')
+    expect(single('reviewed')).not.toHaveProperty('created_at')
   })
 
   it('have no field more or less than the recorded answers, but those of pull requests', async () => {

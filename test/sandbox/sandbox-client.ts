@@ -5,7 +5,10 @@ export const WIDGETS = '/repos/octo-sandbox/widgets'
 
 export interface SandboxClient {
   get(path: string, headers?: Record<string, string>): Promise<Response>
-  send(method: string, path: string, body?: unknown): Promise<Response>
+  /** Without a token. */
+  anonymous(path: string): Promise<Response>
+  /** @param headers beside the token's, or in its place */
+  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
   control(method: string, path: string, body?: unknown): Promise<Response>
 }
 
@@ -16,7 +19,9 @@ export function openSandbox(options: SandboxOptions = {}): SandboxClient {
   const json = (body: unknown): { body?: string } => (body === undefined ? {} : { body: JSON.stringify(body) })
   return {
     get: async (path, headers = {}) => app.request(path, { headers: { authorization, ...headers } }),
-    send: async (method, path, body) => app.request(path, { method, headers: { authorization }, ...json(body) }),
+    anonymous: async (path) => app.request(path),
+    send: async (method, path, body, headers = {}) =>
+      app.request(path, { method, headers: { authorization, ...headers }, ...json(body) }),
     control: async (method, path, body) => app.request(`/_sandbox${path}`, { method, ...json(body) }),
   }
 }

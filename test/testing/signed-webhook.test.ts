@@ -1,9 +1,16 @@
+import Stripe from 'stripe'
 import { describe, expect, it } from 'vitest'
 import { GitHubProvider } from '../../src/adapters/github/index.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import { verifyHmacSignature, webhookRequest } from '../../src/providers/webhook-request.ts'
-import { gitHubSigner, hmacSigner, signedWebhook, standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'
+import {
+  gitHubSigner,
+  hmacSigner,
+  signedWebhook,
+  standardWebhooksSigner,
+  stripeSigner,
+} from '../../src/testing/signed-webhook.ts'
 
 async function received(request: Request) {
   const rawBody = new Uint8Array(await request.arrayBuffer())
@@ -38,6 +45,18 @@ describe('a signed delivery', () => {
     expect(verifyHmacSignature(request, ['s'], form)).toBe(true)
     expect(verifyHmacSignature(request, ['another'], form)).toBe(false)
     expect(request.json()).toEqual({ a: 1 })
+  })
+
+  it('of Stripe has the header that the SDK makes for tests', () => {
+    const at = new Date(1_614_265_330_999)
+    const request = signedWebhook(stripeSigner, '{"id":"evt_1"}', { secret: 'whsec_of_the_test', at })
+    expect(request.headers.get('stripe-signature')).toBe(
+      Stripe.webhooks.generateTestHeaderString({
+        payload: '{"id":"evt_1"}',
+        secret: 'whsec_of_the_test',
+        timestamp: 1_614_265_330,
+      }),
+    )
   })
 
   it('by Standard Webhooks signs id, time and body', async () => {

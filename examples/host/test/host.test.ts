@@ -10,8 +10,8 @@ import { hostUnderTest, issue, SECRET, widgets } from './kit.ts'
 const OPENED = { action: 'opened', repository: { full_name: 'octo/widgets' }, sender: { type: 'Bot' } }
 const LIST = 'GET repos/octo/widgets/issues'
 
-// What the wire answers, in order; calls that a test fakes do not get that far.
-const transport = scriptedTransport([{ body: [issue(1), issue(2)] }, { body: [] }])
+// What the wire answers, in order; calls that a test fakes do not get that far. From a cursor on comments are asked for, too.
+const transport = scriptedTransport([{ body: [issue(1), issue(2)] }, { body: [] }, { body: [] }])
 
 let kit: TestIntegrations
 let integration: Integration
@@ -60,9 +60,6 @@ describe('a delivery of GitHub', () => {
 })
 
 const stored = () => kit.db.select().from(issues).orderBy(issues.number)
-/** What `integration.request()` gives for a page of Octokit's. */
-const page = (...data: unknown[]) => ({ data, headers: {} })
-
 describe('a sync of issues', () => {
   afterEach(() => kit.fakeRequests({}).stop())
 
@@ -76,16 +73,18 @@ describe('a sync of issues', () => {
     ])
     kit.clock.advance({ minutes: 5 })
     await kit.sync(await integration.refresh())
-    expect(transport.requests.map(({ url }) => url.searchParams.get('since'))).toEqual([
-      '1970-01-01T00:00:00Z',
-      '2026-03-01T09:00:00Z',
+    expect(transport.requests.map(({ url }) => [url.pathname, url.searchParams.get('since')])).toEqual([
+      ['/repos/octo/widgets/issues', '1970-01-01T00:00:00Z'],
+      ['/repos/octo/widgets/issues', '2026-03-01T09:00:00Z'],
+      ['/repos/octo/widgets/issues/comments', '2026-03-01T09:00:00Z'],
     ])
     transport.assertDone()
   })
 
   it('does not overwrite a newer copy with an older one', async () => {
     const newer = issue(7, { title: 'new title', updated_at: '2026-03-01T11:00:00Z' })
-    const fakes = kit.fakeRequests({ [LIST]: sequence(page(newer), page(issue(7, { title: 'old title' }))) })
+    const older = issue(7, { title: 'old title' })
+    const fakes = kit.fakeRequests({ [LIST]: sequence([newer], [older]), [`${LIST}/comments`]: [] })
     await kit.sync(integration)
     await kit.sync(integration)
     expect((await stored()).map(({ title }) => title)).toEqual(['new title'])
@@ -97,7 +96,7 @@ describe('a sync of issues', () => {
       if (event.payload.number === 8) throw new Error('no room for issue 8')
     }
     kit.integrations.on(GitHubIssueSynced, refuse)
-    kit.fakeRequests({ [LIST]: page(issue(8), issue(9)) })
+    kit.fakeRequests({ [LIST]: [issue(8), issue(9)] })
     const { result, items } = await kit.sync(integration)
     kit.integrations.off(GitHubIssueSynced, refuse)
     expect(result).toMatchObject({ kind: 'partial', successCount: 1, failureCount: 1, cursor: null })

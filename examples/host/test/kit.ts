@@ -12,7 +12,7 @@ export const SECRET = 'a-webhook-secret'
 export async function hostUnderTest(transport?: ScriptedTransport): Promise<TestIntegrations> {
   const kit = await createTestIntegrations({
     now: '2026-03-01T12:00:00Z',
-    providers: { github: new GitHubProvider(transport === undefined ? {} : { fetch: transport.fetch }) },
+    providers: { github: new GitHubProvider() },
     models: { issue: issueModel },
     ...(transport === undefined ? {} : { transport }),
   })
@@ -46,6 +46,7 @@ export function issue(number: number, given: Partial<GitHubIssue> = {}): GitHubI
     labels: [],
     comments: 0,
     locked: false,
+    attachments: [],
     created_at: at,
     updated_at: at,
     ...given,

@@ -4,6 +4,7 @@
  * Source: https://docs.github.com/en/rest/issues/issues (API version 2022-11-28).
  */
 import { z } from 'zod'
+import { attachmentsOf, GitHubAttachment } from './attachments.ts'
 
 export const GitHubUser = z.looseObject({
   id: z.number().int(),
@@ -30,6 +31,7 @@ export const GitHubIssue = z.looseObject({
   html_url: z.string(),
   title: z.string(),
   body: z.string().nullish(),
+  body_html: z.string().nullish(),
   state: z.string(),
   state_reason: z.string().nullish(),
   /** Null when the account was deleted. */
@@ -41,9 +43,42 @@ export const GitHubIssue = z.looseObject({
   created_at: z.string(),
   updated_at: z.string(),
   closed_at: z.string().nullish(),
+  /** GitHub lists and gives a pull request as an issue with this key. */
+  pull_request: z.unknown().optional(),
+  attachments: z.array(GitHubAttachment).default([]),
 })
 export type GitHubIssue = z.infer<typeof GitHubIssue>
 
-/** An entry of the issues list: an issue, or a pull request, which GitHub lists as an issue with this key. */
-export const IssueListEntry = GitHubIssue.extend({ pull_request: z.unknown().optional() })
-export type IssueListEntry = z.infer<typeof IssueListEntry>
+export const GitHubComment = z.looseObject({
+  id: z.number().int(),
+  node_id: z.string(),
+  url: z.string(),
+  html_url: z.string(),
+  issue_url: z.string(),
+  body: z
+    .string()
+    .nullish()
+    .transform((body) => body ?? ''),
+  body_html: z.string().nullish(),
+  /** Null when the account was deleted. */
+  user: GitHubUser.nullish(),
+  author_association: z
+    .string()
+    .nullish()
+    .transform((association) => association ?? 'NONE'),
+  created_at: z.string(),
+  updated_at: z.string(),
+  attachments: z.array(GitHubAttachment).default([]),
+})
+export type GitHubComment = z.infer<typeof GitHubComment>
+
+/** A comment as GitHub sent it. */
+export const GitHubRawComment = z.record(z.string(), z.unknown())
+export type GitHubRawComment = z.infer<typeof GitHubRawComment>
+
+/** An issue as GitHub answers it, with what its HTML shows. */
+export const AnsweredIssue = GitHubIssue.transform((issue) => ({ ...issue, attachments: attachmentsOf(issue) }))
+export const AnsweredComment = GitHubComment.transform((comment) => ({
+  ...comment,
+  attachments: attachmentsOf(comment),
+}))

@@ -3,9 +3,14 @@
  *
  * Source: https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
  */
-import { FailureClass, retryAfterSeconds, statusOf } from '../../provider.ts'
+import type { HttpError, RetryWait } from '../../provider.ts'
+import { FailureClass, isIntegrationsError, retryAfterSeconds, statusOf } from '../../provider.ts'
 
 const LIMIT_MESSAGE = /rate limit|abuse/i
+/** "Otherwise, wait for at least one minute before retrying", says GitHub of a secondary limit without `Retry-After`. */
+const UNNAMED_WAIT_MS = 60_000
+/** A reset that is over by our clock is about to come by GitHub's. */
+const LEAST_WAIT_MS = 1_000
 
 /** `throttle` for a 429 and for a 403 that speaks of a limit; null leaves the verdict to the framework. */
 export function classifyGitHubFailure(error: unknown): FailureClass | null {
@@ -13,28 +18,34 @@ export function classifyGitHubFailure(error: unknown): FailureClass | null {
   if (status === 429) return FailureClass.Throttle
   if (status !== 403) return null
   const { headers, message } = failureOf(error)
-  const limited = headers['x-ratelimit-remaining'] === '0' || headers['retry-after'] !== undefined
+  const limited = headers.get('x-ratelimit-remaining') === '0' || headers.has('retry-after')
   return limited || LIMIT_MESSAGE.test(message) ? FailureClass.Throttle : null
 }
 
 /**
- * Milliseconds until GitHub has capacity again: `Retry-After`, else the reset of an exhausted bucket; null when it says
- * neither.
+ * Milliseconds until GitHub has capacity again: `Retry-After`, else the reset of an exhausted bucket, else a minute. Null for
+ * what is no throttle.
  */
 export function gitHubRetryDelayMs(error: unknown, now: Date): number | null {
   if (classifyGitHubFailure(error) !== FailureClass.Throttle) return null
   const { headers } = failureOf(error)
-  const asked = retryAfterSeconds(headers['retry-after'], now)
-  if (asked !== null) return asked * 1_000
-  const reset = Number(headers['x-ratelimit-reset'])
-  if (headers['x-ratelimit-remaining'] !== '0' || !Number.isFinite(reset)) return null
-  return Math.max(1_000, reset * 1_000 - now.getTime())
+  const asked = retryAfterSeconds(headers.get('retry-after'), now)
+  if (asked !== null) return Math.max(LEAST_WAIT_MS, asked * 1_000)
+  const reset = headers.get('x-ratelimit-reset') ?? ''
+  if (headers.get('x-ratelimit-remaining') !== '0' || !/^\d{1,12}$/.test(reset)) return UNNAMED_WAIT_MS
+  return Math.max(LEAST_WAIT_MS, Number(reset) * 1_000 - now.getTime())
 }
 
-function failureOf(error: unknown): { headers: Record<string, string | undefined>; message: string } {
-  const { response, message } = error as {
-    response?: { headers?: Record<string, string | undefined> }
-    message?: unknown
-  }
-  return { headers: response?.headers ?? {}, message: typeof message === 'string' ? message : '' }
+/** No to a wait that would be cut short: the attempt after it would be refused again. Null leaves it to the framework. */
+export function isGitHubRetryable(error: unknown, { now, longestSeconds }: RetryWait): boolean | null {
+  const delayMs = gitHubRetryDelayMs(error, now)
+  return delayMs !== null && delayMs > longestSeconds * 1_000 ? false : null
+}
+
+/** What GitHub said: every call goes by `context.fetch`, so its answers of 400 and more are HttpErrors. */
+function failureOf(error: unknown): { headers: Headers; message: string } {
+  if (!isIntegrationsError(error, 'http_error')) return { headers: new Headers(), message: '' }
+  const { headers, body } = error as HttpError
+  const message = typeof body === 'object' && body !== null ? (body as { message?: unknown }).message : body
+  return { headers, message: typeof message === 'string' ? message : '' }
 }

@@ -1,62 +1,178 @@
-/** The repository's issues, page by page. */
-import { z } from 'zod'
+/** The issues of a repository. Rule: docs/behaviour/github.md, "Operations". */
+import type { RestEndpointMethodTypes } from '@octokit/rest'
 import type { Integration, RequestOptions } from '../../provider.ts'
-import type { Repository } from './client.ts'
-import { repositoryOf } from './client.ts'
+import { InvalidArgumentException } from '../../provider.ts'
+import { checkBody, checkNumber, checkOneOf, checkText, checkTexts, instantText } from './arguments.ts'
+import { callGitHub, nullWhenGone } from './call.ts'
 import type { GitHubIssue } from './data.ts'
-import { IssueListEntry } from './data.ts'
+import { AnsweredIssue } from './data.ts'
+import { GitHubLabelsNotPermitted, isLabelPermissionError } from './errors.ts'
+import type { Callback, Page, PagedList, PagePosition, Reading } from './pages.ts'
+import { each, FIRST_PAGE, PAGE_SIZE, pagesFrom } from './pages.ts'
+import { repositoryOf } from './repository.ts'
+import { timelineOf } from './timeline.ts'
+import type { GitHubTimelineEvent } from './timeline-event.ts'
 
-/** GitHub's maximum: https://docs.github.com/en/rest/issues/issues#list-repository-issues */
-const PAGE_SIZE = 100
+type Issues = RestEndpointMethodTypes['issues']
+type Writing = Pick<RequestOptions, 'idempotencyKey' | 'signal'>
 
-/** Octokit's answer, as far as paging needs it. */
-const Page = z.object({ data: z.array(IssueListEntry), headers: z.object({ link: z.string().optional() }) })
+export const CLOSE_REASONS = ['completed', 'not_planned', 'duplicate'] as const
+export type CloseReason = (typeof CLOSE_REASONS)[number]
 
-/**
- * Every issue updated at or after `since`, pull requests left out.
- *
- * Newest update first: an issue that is updated while the pages are read moves to the front and repeats at most; sorted
- * the other way, a later page would skip one. The end is judged by what GitHub sent, before pull requests are dropped.
- */
-export async function* issuesSince(
-  integration: Integration,
-  since: string,
-  { fetch, ...options }: Pick<RequestOptions, 'signal'> & { fetch?: typeof globalThis.fetch | undefined } = {},
-): AsyncGenerator<GitHubIssue> {
-  const repository = repositoryOf(integration, fetch)
-  const { octokit, owner, repo } = repository
-  let next: string | null = null
-  for (let page = 1; ; page += 1) {
-    const link: string | null = next
-    const { data, headers } = await integration.requestAs(
-      Page,
-      `repos/${owner}/${repo}/issues?page=${page}`,
-      'GET',
-      ({ signal }) =>
-        link === null
-          ? octokit.rest.issues.listForRepo({
-              owner,
-              repo,
-              state: 'all',
-              sort: 'updated',
-              direction: 'desc',
-              since,
-              per_page: PAGE_SIZE,
-              page,
-              request: { signal },
-            })
-          : octokit.request(`GET ${link}`, { request: { signal } }),
-      options,
-    )
-    for (const { pull_request: pullRequest, ...issue } of data) if (pullRequest === undefined) yield issue
-    if (data.length < PAGE_SIZE) return
-    next = nextPage(repository, headers.link)
+export class GitHubIssues {
+  readonly #integration: Integration
+
+  constructor(integration: Integration) {
+    this.#integration = integration
+  }
+
+  /** @throws GitHubLabelsNotPermitted, InvalidArgumentException; what `request()` throws */
+  async create({
+    title,
+    body,
+    labels,
+    ...options
+  }: Writing & { title: string; body?: string | null; labels?: readonly string[] | null }): Promise<GitHubIssue> {
+    checkText('title', title)
+    if (isGiven(body)) checkBody(body)
+    if (isGiven(labels)) checkTexts('labels', labels)
+    const repository = repositoryOf(this.#integration)
+    const { owner, repo, path, endpoint } = repository
+    const request = endpoint('POST /repos/{owner}/{repo}/issues', {
+      owner,
+      repo,
+      title,
+      ...(isGiven(body) ? { body } : {}),
+      ...(isGiven(labels) ? { labels: [...labels] } : {}),
+    } satisfies Issues['create']['parameters'])
+    try {
+      const { data } = await callGitHub(repository, AnsweredIssue, { endpoint: `${path}/issues`, request, ...options })
+      return data
+    } catch (error) {
+      if (isLabelPermissionError(error)) throw new GitHubLabelsNotPermitted(labels ?? [], { cause: error })
+      throw error
+    }
+  }
+
+  /** A pull request has `pull_request`. Null: there is none, or it has moved to another repository. */
+  async get(number: number, options: Reading = {}): Promise<GitHubIssue | null> {
+    checkNumber(number)
+    const repository = repositoryOf(this.#integration)
+    const { owner, repo, path, endpoint } = repository
+    const request = endpoint('GET /repos/{owner}/{repo}/issues/{issue_number}', {
+      owner,
+      repo,
+      issue_number: number,
+    } satisfies Issues['get']['parameters'])
+    const call = callGitHub(repository, AnsweredIssue, { endpoint: `${path}/issues/${number}`, request, ...options })
+    const answer = await nullWhenGone(call)
+    // GitHub redirects to where a transferred issue is now, and there it has another number.
+    return answer?.data.number === number ? answer.data : null
+  }
+
+  /**
+   * Every issue updated at or after `since`, pull requests left out.
+   *
+   * Newest update first: an issue that is updated while the pages are read moves to the front and repeats at most; sorted
+   * the other way, a later page would skip one. The end is judged by what GitHub sent, before pull requests are dropped.
+   */
+  since(since: string | Date, options?: Reading): AsyncGenerator<GitHubIssue>
+  since(since: string | Date, callback: Callback<GitHubIssue>, options?: Reading): Promise<void>
+  since(since: string | Date, first?: Callback<GitHubIssue> | Reading, second?: Reading) {
+    return each((options) => this.#since(since, options), first, second)
+  }
+
+  /** With the word for why. Null: there is no such issue. */
+  async close({
+    number,
+    stateReason,
+    ...options
+  }: Writing & { number: number; stateReason: CloseReason }): Promise<GitHubIssue | null> {
+    checkNumber(number)
+    checkOneOf('stateReason', CLOSE_REASONS, stateReason)
+    return this.#edit(number, { state: 'closed', state_reason: stateReason }, options)
+  }
+
+  /** Null: there is no such issue. */
+  async reopen({ number, ...options }: Writing & { number: number }): Promise<GitHubIssue | null> {
+    checkNumber(number)
+    return this.#edit(number, { state: 'open', state_reason: 'reopened' }, options)
+  }
+
+  /** At least one of title and body; an empty body is one. Null: there is no such issue. */
+  async update({
+    number,
+    title,
+    body,
+    ...options
+  }: Writing & { number: number; title?: string | null; body?: string | null }): Promise<GitHubIssue | null> {
+    checkNumber(number)
+    if (isGiven(title)) checkText('title', title)
+    if (isGiven(body)) checkBody(body)
+    if (!isGiven(title) && !isGiven(body))
+      throw new InvalidArgumentException('title', 'at least one of title and body is needed; given was neither')
+    return this.#edit(number, { ...(isGiven(title) ? { title } : {}), ...(isGiven(body) ? { body } : {}) }, options)
+  }
+
+  /** What happened to the issue, oldest first. */
+  timeline(number: number, options?: Reading): AsyncGenerator<GitHubTimelineEvent>
+  timeline(number: number, callback: Callback<GitHubTimelineEvent>, options?: Reading): Promise<void>
+  timeline(number: number, first?: Callback<GitHubTimelineEvent> | Reading, second?: Reading) {
+    return each((options) => timelineOf(this.#integration, number, options), first, second)
+  }
+
+  async *#since(since: string | Date, options: Reading): AsyncGenerator<GitHubIssue> {
+    for await (const { entries } of issuePages(this.#integration, since, options)) yield* entries
+  }
+
+  async #edit(
+    number: number,
+    edit: Pick<Issues['update']['parameters'] & object, 'title' | 'body' | 'state' | 'state_reason'>,
+    options: Writing,
+  ): Promise<GitHubIssue | null> {
+    const repository = repositoryOf(this.#integration)
+    const { owner, repo, path, endpoint } = repository
+    const request = endpoint('PATCH /repos/{owner}/{repo}/issues/{issue_number}', {
+      owner,
+      repo,
+      issue_number: number,
+      ...edit,
+    } satisfies Issues['update']['parameters'])
+    const call = callGitHub(repository, AnsweredIssue, { endpoint: `${path}/issues/${number}`, request, ...options })
+    return (await nullWhenGone(call))?.data ?? null
   }
 }
 
-/** The `next` link (RFC 8288) if it stays on the API's own origin: page numbers are capped on long lists, links are not. */
-function nextPage({ origin }: Repository, link: string | undefined): string | null {
-  const found = /<([^>]+)>;\s*rel="next"/.exec(link ?? '')?.[1]
-  if (found === undefined || !URL.canParse(found)) return null
-  return new URL(found).origin === origin ? found : null
+function isGiven<T>(value: T | null | undefined): value is T {
+  return value !== null && value !== undefined
+}
+
+/** As {@link GitHubIssues.since}, page by page: a listing that is cut off goes on from where a page said. */
+export async function* issuePages(
+  integration: Integration,
+  given: string | Date,
+  { from = FIRST_PAGE, ...options }: Reading & { readonly from?: PagePosition } = {},
+): AsyncGenerator<Page<GitHubIssue>> {
+  const since = instantText('since', given)
+  const repository = repositoryOf(integration)
+  const { owner, repo, path, endpoint } = repository
+  const list = {
+    path: `${path}/issues`,
+    page: (page: number) =>
+      endpoint('GET /repos/{owner}/{repo}/issues', {
+        owner,
+        repo,
+        state: 'all',
+        sort: 'updated',
+        direction: 'desc',
+        since,
+        per_page: PAGE_SIZE,
+        page,
+      } satisfies Issues['listForRepo']['parameters']),
+    nextBy: 'link',
+    endsWith: 'short page',
+    ...options,
+  } satisfies PagedList
+  for await (const { entries, next } of pagesFrom(repository, AnsweredIssue, list, from))
+    yield { entries: entries.filter((issue) => issue.pull_request === undefined), next }
 }

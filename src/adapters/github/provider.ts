@@ -1,17 +1,27 @@
 import type {
   ClassifiesFailures,
   CustomizesRetry,
-  HandlesWebhooks,
+  HasBackfill,
   HasIncrementalSync,
+  IdentifiesAuthenticatedUser,
   Integration,
+  ListedWebhook,
+  ReconcilesWebhooks,
+  RedactsRequestData,
+  RetryWait,
   SyncItemEventClass,
   SyncSession,
   WebhookRequest,
 } from '../../provider.ts'
 import { RateLimit, reduceCheckpointsByMax } from '../../provider.ts'
-import { GitHubCredentials, GitHubMetadata } from './client.ts'
+import { GitHubCredentials } from './app-token.ts'
+import { syncWindow } from './backfill.ts'
 import { GitHubIssueSynced, GitHubWebhookReceived } from './events.ts'
-import { classifyGitHubFailure, gitHubRetryDelayMs } from './failures.ts'
+import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './failures.ts'
+import { isHealthy } from './health.ts'
+import { authenticatedUser } from './identity.ts'
+import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './reconcile.ts'
+import { GitHubMetadata } from './repository.ts'
 import { syncIssues } from './sync.ts'
 import { actionOf, deliveryIdOf, eventOf, payloadOf, verifySignature } from './webhooks.ts'
 
@@ -20,23 +30,30 @@ const REQUESTS_PER_HOUR = 5_000
 const SYNC_INTERVAL_MINUTES = 5
 
 /** The issues and webhooks of one GitHub repository. */
-export class GitHubProvider implements HasIncrementalSync, HandlesWebhooks, ClassifiesFailures, CustomizesRetry {
+export class GitHubProvider
+  implements
+    HasIncrementalSync,
+    HasBackfill,
+    ReconcilesWebhooks,
+    ClassifiesFailures,
+    CustomizesRetry,
+    IdentifiesAuthenticatedUser,
+    RedactsRequestData
+{
   readonly label = 'GitHub'
   readonly credentialsSchema = GitHubCredentials
   readonly metadataSchema = GitHubMetadata
-  readonly #fetch: typeof globalThis.fetch | undefined
-
-  /** @param options.fetch what GitHub is called with, such as a test's scripted one. Default: the platform's */
-  constructor({ fetch }: { fetch?: typeof globalThis.fetch } = {}) {
-    this.#fetch = fetch
-  }
 
   sync(_integration: Integration, session: SyncSession): Promise<void> {
-    return syncIssues(session, this.#fetch)
+    return syncIssues(session)
   }
 
   syncIncremental(_integration: Integration, session: SyncSession): Promise<void> {
-    return syncIssues(session, this.#fetch)
+    return syncIssues(session)
+  }
+
+  syncWindow(_integration: Integration, session: SyncSession, window: { from: Date; to: Date }): Promise<void> {
+    return syncWindow(session, window)
   }
 
   readonly reduceCheckpoints = reduceCheckpointsByMax
@@ -77,9 +94,29 @@ export class GitHubProvider implements HasIncrementalSync, HandlesWebhooks, Clas
     return { status: 'dispatched', event }
   }
 
+  readonly healthCheck = isHealthy
+  readonly authenticatedUser = authenticatedUser
+  readonly reconcileLookbackSeconds = DELIVERIES_KEPT_SECONDS
+
+  missedWebhooks(
+    integration: Integration,
+    window: { since: Date; until: Date; signal: AbortSignal },
+  ): AsyncIterable<ListedWebhook> {
+    return missedWebhooks(integration, window)
+  }
+
   readonly classifyFailure = classifyGitHubFailure
 
-  retryDelayMs(error: unknown): number | null {
-    return gitHubRetryDelayMs(error, new Date())
+  isRetryable(error: unknown, wait: RetryWait): boolean | null {
+    return isGitHubRetryable(error, wait)
+  }
+
+  retryDelayMs(error: unknown, _attempt: number, now: Date): number | null {
+    return gitHubRetryDelayMs(error, now)
+  }
+
+  /** The answer to the call for an installation's token. */
+  redactedResponsePaths(): string[] {
+    return ['token']
   }
 }

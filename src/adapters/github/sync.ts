@@ -1,40 +1,110 @@
-/** One sync of a repository's issues. */
+/** One sync of a repository's issues. Rule: docs/behaviour/github.md, "Sync". */
+import { z } from 'zod'
 import type { Json, SyncSession } from '../../provider.ts'
 import { InvalidArgumentException } from '../../provider.ts'
+import { instantIn, instantText } from './arguments.ts'
+import { GitHubComments } from './comments.ts'
+import type { GitHubIssue, GitHubRawComment } from './data.ts'
 import { GitHubIssueSynced } from './events.ts'
-import { issuesSince } from './issues.ts'
+import { GitHubIssues, issuePages } from './issues.ts'
+import type { PagePosition } from './pages.ts'
+import { FIRST_PAGE } from './pages.ts'
+import { repositoryOf } from './repository.ts'
 
 /** `updated_at` can trail the change it stands for, so each run looks back by an hour; listeners see repeats. */
 const CURSOR_OVERLAP_SECONDS = 3_600
 const BEGINNING = '1970-01-01T00:00:00Z'
-/** ISO 8601 with a zone: without one the same text would be another moment on another machine. */
-const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
 
-/** Hands every issue updated since the cursor to the session: checkpoint `updated_at`, external id the issue's number. */
-export async function syncIssues(session: SyncSession, fetch?: typeof globalThis.fetch): Promise<void> {
-  const { integration, signal } = session
-  for await (const issue of issuesSince(integration, sinceOf(session.cursor()), { signal, fetch }))
-    await session.dispatch(
-      new GitHubIssueSynced(integration, issue),
-      INSTANT.test(issue.updated_at) ? issue.updated_at : null,
-      String(issue.number),
-    )
+/** Hands every issue updated since the cursor to the session, then those that the list left out and a comment tells of. */
+export async function syncIssues(session: SyncSession): Promise<void> {
+  const cursor = session.cursor()
+  const since = sinceOf(cursor)
+  const listed = await listIssues(session, since)
+  // Without a cursor everything was listed: there is nothing to look for.
+  if (!isNone(cursor)) await recoverIssues(session, since, listed)
+}
+
+/** Checkpoint `updated_at`, external id the issue's number. */
+export function dispatchIssue(session: SyncSession, issue: GitHubIssue): Promise<void> {
+  return session.dispatch(
+    new GitHubIssueSynced(session.integration, issue),
+    instantIn(issue.updated_at) === null ? null : issue.updated_at,
+    String(issue.number),
+  )
 }
 
 /** @throws InvalidArgumentException for a cursor that is no instant: it was set by hand, and guessing would lose issues */
 export function sinceOf(cursor: Json): string {
-  if (cursor === null || cursor === '') return BEGINNING
-  if (typeof cursor !== 'string' || !INSTANT.test(cursor) || Number.isNaN(Date.parse(cursor)) || !isDay(cursor))
+  if (isNone(cursor)) return BEGINNING
+  const at = instantIn(cursor)
+  if (at === null)
     throw new InvalidArgumentException(
       'cursor',
       `an ISO 8601 time with a zone is allowed, such as 2026-01-31T12:00:00Z; given was ${JSON.stringify(cursor)}`,
     )
-  const since = new Date(Date.parse(cursor) - CURSOR_OVERLAP_SECONDS * 1_000)
-  return since.toISOString().replace(/\.\d{3}Z$/, 'Z')
+  return instantText('cursor', new Date(at.getTime() - CURSOR_OVERLAP_SECONDS * 1_000))
 }
 
-/** `Date.parse()` takes the 30th of February for the 2nd of March. */
-function isDay(instant: string): boolean {
-  const day = instant.slice(0, 10)
-  return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
+function isNone(cursor: Json): boolean {
+  return cursor === null || cursor === ''
+}
+
+/** @returns the numbers that this try has listed */
+async function listIssues(session: SyncSession, since: string): Promise<Set<number>> {
+  const { integration, signal } = session
+  const listed = new Set<number>()
+  for await (const { entries, next } of issuePages(integration, since, { signal, from: positionOf(session) })) {
+    for (const issue of entries) {
+      listed.add(issue.number)
+      await dispatchIssue(session, issue)
+    }
+    // Newest update first, what moves moves to the front: what stood on a later page is there still, or behind it.
+    if (next !== null) await session.bookmark({ ...next })
+  }
+  return listed
+}
+
+const Position = z.object({ page: z.number().int().min(1), url: z.string().nullable() })
+
+/** A link is followed on the API's own origin only, also when `base_url` was changed since it was kept. */
+function positionOf(session: SyncSession): PagePosition {
+  const position = session.resumeFrom()
+  if (position === null) return FIRST_PAGE
+  const { page, url } = Position.parse(position)
+  const isOurs = url !== null && new URL(url).origin === repositoryOf(session.integration).origin
+  return { page, url: isOurs ? url : null }
+}
+
+/**
+ * GitHub's list can leave out an issue that has just been commented on; the list of comments has the comment.
+ *
+ * @param listed what need not be asked for. A listing that went on from a bookmark does not know what was listed before that:
+ *   it asks, and the session drops the repeat
+ */
+async function recoverIssues(session: SyncSession, since: string, listed: ReadonlySet<number>): Promise<void> {
+  const { integration, signal } = session
+  const missing = new Set<number>()
+  for await (const comment of new GitHubComments(integration).since(since, { signal })) {
+    const parent = parentIssueOf(comment)
+    if (parent !== null && !listed.has(parent)) missing.add(parent)
+  }
+  const issues = new GitHubIssues(integration)
+  for (const number of missing) {
+    const issue = await issues.get(number, { signal })
+    if (issue === null || issue.pull_request !== undefined) continue
+    const repeats = session.duplicatesDropped
+    await dispatchIssue(session, issue)
+    if (session.duplicatesDropped === repeats)
+      session.warn(
+        { integration_id: integration.id, issue_number: number, since },
+        'an issue was missing from the list of issues, and was found by a comment',
+      )
+  }
+}
+
+/** Null for a comment of a pull request, and where GitHub names no issue. */
+function parentIssueOf({ html_url: page, issue_url: issue }: GitHubRawComment): number | null {
+  if (typeof page === 'string' && /\/pull\/\d+(?:[#?]|$)/.test(page)) return null
+  const number = Number(typeof issue === 'string' ? /\/(\d+)$/.exec(issue)?.[1] : Number.NaN)
+  return Number.isSafeInteger(number) && number >= 1 ? number : null
 }

@@ -16,7 +16,11 @@ export function verifySignature(integration: Integration, request: WebhookReques
 
 /** `X-GitHub-Delivery`, if it is a UUID as GitHub sends it; null otherwise. */
 export function deliveryIdOf(request: WebhookRequest): string | null {
-  const id = request.headers.get('x-github-delivery')
+  return uuidOf(request.headers.get('x-github-delivery'))
+}
+
+/** In lower case; null for what is none. */
+export function uuidOf(id: string | null): string | null {
   return id !== null && UUID.test(id) ? id.toLowerCase() : null
 }
 

@@ -170,7 +170,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const [api, worker] = await checklist.step('API and worker', () =>
     Promise.all([
       startApi(port(PREFERRED_PORTS.api)),
-      run.keptUp('worker', ['src/bin/worker.ts'], {}, (line) => line.includes('"worker.ready"')),
+      run.keptUp('worker', ['src/bin/worker.ts'], { INTEGRATIONS_DEV: '1' }, (line) => line.includes('"worker.ready"')),
     ]),
   )
   return {

@@ -1,4 +1,5 @@
 /** What a call is given, and what it reports. Rule: docs/behaviour/requests.md, "The call's context". */
+import { InvalidArgumentException } from '../../core/errors.ts'
 import type { Egress } from '../../egress/guarded-fetch.ts'
 import type { RequestContext } from '../../providers/integration.ts'
 import type { Answer } from './answer.ts'
@@ -18,10 +19,18 @@ export function callContext(
 ): Reported {
   const reported: { -readonly [K in keyof Answer]?: Answer[K] } = {}
   const isKeyed = given.idempotencyKey !== null
+  const send = (maxBytes?: number): typeof fetch =>
+    egress.fetch({
+      followRedirects: !isKeyed,
+      signal: given.signal,
+      secrets,
+      ...(maxBytes === undefined ? {} : { maxBytes }),
+    })
   return {
     context: {
       ...given,
-      fetch: (input, init) => egress.fetch({ followRedirects: !isKeyed, signal: given.signal, secrets })(input, init),
+      fetch: (input, init) => send()(input, init),
+      fetchUpTo: (maxBytes) => send(checkedBytes(maxBytes)),
       report,
     },
     over: (answer) => ({ ...answer, ...reported }),
@@ -38,6 +47,12 @@ export function callContext(
       reported.rateLimitResetAt = rateLimitResetAt
     if (isWithin(retryAfterSeconds, 0, Number.MAX_SAFE_INTEGER)) reported.retryAfterSeconds = retryAfterSeconds
   }
+}
+
+function checkedBytes(maxBytes: number): number {
+  if (!Number.isSafeInteger(maxBytes) || maxBytes < 1)
+    throw new InvalidArgumentException('maxBytes', `a whole number of at least 1 is allowed, ${maxBytes} was given`)
+  return maxBytes
 }
 
 function isWithin(value: number | undefined, min: number, max: number): value is number {

@@ -10,6 +10,9 @@ import { redactedErrorLine } from '../redacted-error.ts'
 import type { Attempt } from './attempt.ts'
 import type { CallPlan } from './options.ts'
 
+/** A reset further ahead is no clock to go by: docs/behaviour/requests.md, "Admission". */
+const LONGEST_DEFERRAL_MS = 86_400_000
+
 export interface FailedAttempt {
   readonly plan: CallPlan
   readonly attempt: Attempt
@@ -31,6 +34,7 @@ export function decideRetry(
   { plan, attempt, number, error, failureClass, secrets }: FailedAttempt,
 ): Retry {
   const { retry, rate_limiting: limits } = framework.config
+  const opinion = providerOpinion(framework, provider, error, number, { integration: integration.id, secrets })
   const decision = retryDecision({
     error,
     failureClass,
@@ -38,22 +42,36 @@ export function decideRetry(
     attempts: plan.attempts,
     callerAborted: options.signal?.aborted === true,
     mustNotRepeat: plan.idempotencyKey !== null && !(provider !== null && supportsIdempotency(provider)),
-    ...providerOpinion(framework, provider, error, number, { integration: integration.id, secrets }),
+    ...opinion,
     retryAfterSeconds: attempt.answer.retryAfterSeconds,
     maxDelaySeconds: retry.retry_after_max_seconds,
     random: Math.random(),
   })
-  if (decision.kind === 'stop') return decision
-  const { delayMs } = decision
+  const delayMs = decision.kind === 'retry' ? decision.delayMs : namedWaitMs(opinion, attempt)
   // A lane that sleeps holds up every other item; the run waits with a durable timer instead.
-  if (currentSync() !== null && failureClass === 'throttle' && delayMs > limits.max_wait_seconds * 1_000) {
+  if (
+    currentSync() !== null &&
+    failureClass === 'throttle' &&
+    options.signal?.aborted !== true &&
+    delayMs > limits.max_wait_seconds * 1_000
+  ) {
     const seconds = Math.max(1, Math.ceil(delayMs / 1_000))
     return {
       kind: 'stop',
       error: new RateLimitExceededException(integration.toJSON(), seconds, null, { cause: error }),
     }
   }
-  return { kind: 'again', delayMs }
+  return decision.kind === 'retry' ? { kind: 'again', delayMs } : decision
+}
+
+/** What the provider asks for, where no attempt is left or it is too long to be slept; 0: it does not say. */
+function namedWaitMs({ providerDelayMs }: Opinion, { answer }: Attempt): number {
+  return Math.min(providerDelayMs ?? (answer.retryAfterSeconds ?? 0) * 1_000, LONGEST_DEFERRAL_MS)
+}
+
+interface Opinion {
+  readonly providerSaysRetryable: boolean | null
+  readonly providerDelayMs: number | null
 }
 
 /** A provider's opinion that is a throw or nonsense is none: the failure itself must reach the caller. */
@@ -63,11 +81,13 @@ function providerOpinion(
   error: unknown,
   attempt: number,
   { integration, secrets }: { integration: number; secrets: readonly string[] },
-): { providerSaysRetryable: boolean | null; providerDelayMs: number | null } {
+): Opinion {
   if (provider === null || !customizesRetry(provider)) return { providerSaysRetryable: null, providerDelayMs: null }
   try {
-    const retryable = provider.isRetryable?.(error)
-    const delayMs = provider.retryDelayMs?.(error, attempt)
+    const now = framework.clock.now()
+    const longestSeconds = framework.config.retry.retry_after_max_seconds
+    const retryable = provider.isRetryable?.(error, { now, longestSeconds })
+    const delayMs = provider.retryDelayMs?.(error, attempt, now)
     return {
       providerSaysRetryable: typeof retryable === 'boolean' ? retryable : null,
       providerDelayMs: Number.isFinite(delayMs) ? Number(delayMs) : null,

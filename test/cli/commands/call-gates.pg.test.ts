@@ -265,6 +265,20 @@ describe('test', () => {
     await test.integrations.delete(id)
   })
 
+  it('says why by the latest request that failed, where the check itself answers false', async () => {
+    const { id } = await makeIntegration(test, 'checked')
+    healthCheck = async (of) => {
+      for (const path of ['first', 'second'])
+        await of.request(path, 'GET', () => Promise.reject(new Error(`${path} refused ${TOKEN}`))).catch(() => {})
+      await of.request('third', 'GET', () => 'fine')
+      return false
+    }
+    const error = 'The health check did not answer true. What failed last: Error: second refused [REDACTED]'
+    expect((await run('test', String(id), '--json')).json()).toEqual([{ ...passed(id), ok: false, error }])
+    healthCheck = () => true
+    await test.integrations.delete(id)
+  })
+
   it('switches nothing on again', async () => {
     const { id } = await makeIntegration(test, 'checked')
     await setIntegration(test, id, { healthStatus: 'disabled', isActive: false, consecutiveFailures: 50 })

@@ -1,0 +1,64 @@
+import type { Call, Integration } from 'durable-integrations/provider'
+import { z } from 'zod'
+import { Ticket } from './ticket.ts'
+import { TicketEvent } from './ticket-event.ts'
+
+const Me = z.object({ id: z.string().min(1), name: z.string(), email: z.string() })
+const TicketPage = z.object({ tickets: z.array(Ticket), next_cursor: z.string().nullable() })
+const EventPage = z.object({ events: z.array(TicketEvent), next_cursor: z.string().nullable() })
+
+const PAGE_SIZE = '100' // Deskline's greatest.
+
+type Query = Record<string, string>
+
+/** What the host may ask of Deskline on behalf of an integration: sandbox/deskline/README.md, "API". */
+export class DesklineClient {
+  constructor(
+    private readonly integration: Integration,
+    private readonly baseUrl: string,
+  ) {}
+
+  me(): Promise<z.infer<typeof Me>> {
+    return this.integration.requestAs(Me, 'v1/me', 'GET', this.#call('v1/me'))
+  }
+
+  tickets(query: Query, signal: AbortSignal): Promise<z.infer<typeof TicketPage>> {
+    const data = { limit: PAGE_SIZE, ...query }
+    return this.integration.requestAs(TicketPage, 'v1/tickets', 'GET', this.#call('v1/tickets', data), { data, signal })
+  }
+
+  events(query: Query, signal: AbortSignal): Promise<z.infer<typeof EventPage>> {
+    const data = { limit: PAGE_SIZE, ...query }
+    return this.integration.requestAs(EventPage, 'v1/events', 'GET', this.#call('v1/events', data), { data, signal })
+  }
+
+  /** @param idempotencyKey the ticket is made once, however often this is called with the same key */
+  createTicket(given: { subject: string; requesterEmail: string; idempotencyKey: string }): Promise<Ticket> {
+    const data = { subject: given.subject, requester_email: given.requesterEmail }
+    const call: Call<Response> = async ({ fetch, idempotencyKey }) => {
+      const headers = {
+        ...(await this.#authorization()),
+        'content-type': 'application/json',
+        'idempotency-key': idempotencyKey ?? '',
+      }
+      return fetch(this.#url('v1/tickets'), { method: 'POST', headers, body: JSON.stringify(data) })
+    }
+    const { idempotencyKey } = given
+    return this.integration.requestAs(Ticket, 'v1/tickets', 'POST', call, { data, idempotencyKey })
+  }
+
+  #call(path: string, query: Query = {}): Call<Response> {
+    return async ({ fetch }) => fetch(this.#url(path, query), { headers: await this.#authorization() })
+  }
+
+  /** Asked for inside the call: each attempt gets the token that is good then. */
+  async #authorization(): Promise<Record<string, string>> {
+    return { authorization: `Bearer ${await this.integration.getAccessToken()}` }
+  }
+
+  #url(path: string, query: Query = {}): string {
+    const url = new URL(`${this.baseUrl}/${path}`)
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+    return url.href
+  }
+}

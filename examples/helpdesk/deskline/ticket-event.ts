@@ -1,0 +1,25 @@
+import type { Integration } from 'durable-integrations/provider'
+import { ProviderEvent } from 'durable-integrations/provider'
+import { z } from 'zod'
+import { Ticket } from './ticket.ts'
+
+/** A webhook's body: sandbox/deskline/README.md, "Webhooks". */
+export const TicketEvent = z.object({
+  id: z.string().min(1),
+  type: z.string(),
+  occurred_at: z.iso.datetime({ offset: true }),
+  ticket: Ticket,
+})
+export type TicketEvent = z.infer<typeof TicketEvent>
+
+/** Deskline says that a ticket was made, changed or deleted. */
+export class TicketChanged extends ProviderEvent {
+  static override readonly type = 'deskline.ticket_changed'
+
+  constructor(
+    integration: Integration,
+    readonly event: TicketEvent,
+  ) {
+    super(integration)
+  }
+}

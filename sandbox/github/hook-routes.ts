@@ -1,0 +1,63 @@
+import type { Context } from 'hono'
+import { Hono } from 'hono'
+import { badRequest, notFound, validationFailed } from './failures.ts'
+import type { HookDelivery } from './hook-deliveries.ts'
+import { deliveryAnswer, deliveryItem, isSuccess } from './hook-deliveries.ts'
+import { perPageOf } from './paging.ts'
+import { requireRepository } from './requested-repository.ts'
+import type { SandboxState } from './sandbox-state.ts'
+import { HOOK_ID } from './webhook-sender.ts'
+
+const DELIVERIES = '/repos/{owner}/{repo}/hooks/{hook_id}/deliveries'
+const DELIVERY = `${DELIVERIES}/{delivery_id}`
+/** GitHub calls it opaque; it names the delivery that the page begins with. */
+const CURSOR = /^v1_(\d+)$/
+
+/** The deliveries of the repository's one hook. */
+export function hookRoutes(state: SandboxState): Hono {
+  const app = new Hono()
+
+  app.get('/:hookId/deliveries', (c) => {
+    requireHook(c, state, DELIVERIES)
+    const url = new URL(c.req.url)
+    const { rows, next } = state.deliveries.page(
+      fromCursor(url.searchParams.get('cursor')),
+      perPageOf(url.searchParams),
+      wantedBy(url.searchParams.get('status')),
+    )
+    if (next !== null) {
+      url.searchParams.set('cursor', `v1_${next}`)
+      const address = `${url.origin}/repositories/${state.dataset.repository.id}/hooks/${HOOK_ID}/deliveries`
+      c.header('link', `<${address}?${url.searchParams}>; rel="next"`)
+    }
+    return c.json(rows.map(deliveryItem))
+  })
+
+  app.get('/:hookId/deliveries/:deliveryId', (c) => {
+    requireHook(c, state, DELIVERY)
+    const delivery = state.deliveries.find(Number(c.req.param('deliveryId')))
+    if (delivery === undefined) throw notFound('GET', DELIVERY)
+    return c.json(deliveryAnswer(delivery))
+  })
+
+  return app
+}
+
+function requireHook(c: Context, state: SandboxState, path: string): void {
+  requireRepository(c, state, 'GET', path)
+  if (c.req.param('hookId') !== String(HOOK_ID)) throw notFound('GET', path)
+}
+
+function fromCursor(cursor: string | null): number | null {
+  if (cursor === null || cursor === '') return null
+  const id = CURSOR.exec(cursor)?.[1]
+  if (id === undefined) throw badRequest('Invalid cursor', 'GET', DELIVERIES)
+  return Number(id)
+}
+
+function wantedBy(status: string | null): (delivery: HookDelivery) => boolean {
+  if (status === null || status === '') return () => true
+  if (status === 'success') return isSuccess
+  if (status === 'failure') return (delivery) => !isSuccess(delivery)
+  throw validationFailed([{ resource: 'Hook', field: 'status', code: 'invalid', value: status }], 'GET', DELIVERIES)
+}

@@ -1,0 +1,197 @@
+/** Files and images that issues link to. Rule: docs/behaviour/github.md, "Assets". */
+import type { Integration, RequestContext, RequestOptions } from '../../provider.ts'
+import {
+  EgressRefused,
+  HttpError,
+  IntegrationsError,
+  InvalidArgumentException,
+  isIntegrationsError,
+} from '../../provider.ts'
+import { withAccessToken } from './app-token.ts'
+import { AssetHosts } from './asset-hosts.ts'
+import { nullWhenGone } from './call.ts'
+import { Patience } from './patience.ts'
+import { repositoryOf } from './repository.ts'
+
+export interface GitHubAsset {
+  readonly bytes: Uint8Array
+  /** Such as `image/png`. */
+  readonly contentType: string | null
+}
+
+/** A host that is not GitHub's did not give the asset. It says nothing about GitHub: neither health nor circuit count it. */
+export class AssetUnavailable extends IntegrationsError {
+  override readonly code = 'github_asset_unavailable'
+  constructor(
+    /** Where the download began. */
+    readonly host: string,
+    /** Null: there was no answer, or none that was whole. */
+    readonly status: number | null,
+    readonly reason: string,
+  ) {
+    super(`"${host}" gave no asset: ${reason}.`)
+  }
+}
+
+export interface AssetLimits {
+  /** Decoded. */
+  readonly maxBytes: number
+  readonly totalMs: number
+  readonly idleMs: number
+}
+
+const LIMITS: AssetLimits = { maxBytes: 50 * 1024 * 1024, totalMs: 120_000, idleMs: 30_000 }
+/** The attempt's own deadline is there for what ignores ours. */
+const DEADLINE_SLACK_MS = 1_000
+const MAX_REDIRECTS = 5
+/** Of an answer that is no asset: enough to see what is wrong. */
+const MAX_ERROR_BYTES = 4_096
+const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+const GONE: ReadonlySet<number> = new Set([404, 410])
+
+/**
+ * The bytes that the URL leads to; null for 404 and 410.
+ *
+ * @param limits for tests
+ * @throws InvalidArgumentException for what is no URL, EgressRefused, AssetUnavailable, ResponseTooLarge; HttpError; what `request()` throws
+ */
+export async function downloadAsset(
+  integration: Integration,
+  url: string,
+  options: Pick<RequestOptions, 'signal' | 'attempts'> = {},
+  limits: AssetLimits = LIMITS,
+): Promise<GitHubAsset | null> {
+  const first = urlOf(url)
+  const hosts = new AssetHosts(repositoryOf(integration).origin)
+  const download = async (token: string | null): Promise<GitHubAsset> => {
+    let contentType: string | null = null
+    const bytes = await integration.request<Uint8Array>(
+      `${first.protocol}//${first.host}${first.pathname}`,
+      'GET',
+      async (context) => {
+        const patience = new Patience(limits)
+        try {
+          const response = await answerTo(context, { first, token, hosts, patience, maxBytes: limits.maxBytes })
+          contentType = response.headers.get('content-type')
+          return await wholeBody(response, patience)
+        } catch (error) {
+          throw hosts.isTrackers(first) ? error : ofAnotherHost(error, first.hostname, context.signal)
+        } finally {
+          patience.end()
+        }
+      },
+      { ...options, timeoutMs: limits.totalMs + DEADLINE_SLACK_MS },
+    )
+    return { bytes, contentType }
+  }
+  return nullWhenGone(hosts.takesToken(first) ? withAccessToken(integration, download) : download(null))
+}
+
+function urlOf(url: string): URL {
+  if (typeof url === 'string' && URL.canParse(url)) return new URL(url)
+  // It may hold a signature, or a password.
+  const given = typeof url === 'string' ? `a text of ${url.length} characters that is none` : String(url)
+  throw new InvalidArgumentException('url', `an absolute https URL is allowed; given was ${given}`)
+}
+
+/** The answer at the end of the redirects, each of which is checked as the first URL is. */
+async function answerTo(
+  context: RequestContext,
+  {
+    first,
+    token,
+    hosts,
+    patience,
+    maxBytes,
+  }: { first: URL; token: string | null; hosts: AssetHosts; patience: Patience; maxBytes: number },
+): Promise<Response> {
+  const fetch = context.fetchUpTo(maxBytes)
+  let url = first
+  let held = token
+  let requestId: string | null = null
+  for (let redirects = 0; ; redirects += 1) {
+    hosts.check(url)
+    // Whoever is not the tracker may send anywhere: from there on no host gets the token, the tracker's neither.
+    if (!hosts.isTrackers(url)) held = null
+    const headers = new Headers({ accept: '*/*' })
+    if (held !== null && hosts.takesToken(url)) headers.set('authorization', `Bearer ${held}`)
+    const response = await fetch(url, { headers, redirect: 'manual', signal: patience.signal })
+    patience.heard()
+    requestId = response.headers.get('x-github-request-id') ?? requestId
+    const location = REDIRECT_STATUSES.has(response.status) ? response.headers.get('location') : null
+    if (location === null) {
+      context.report({ statusCode: response.status, providerRequestId: requestId ?? undefined })
+      if (!response.ok) throw new HttpError(response.status, response.headers, await beginning(response, patience))
+      return response
+    }
+    await response.body?.cancel()
+    if (redirects === MAX_REDIRECTS) {
+      throw new EgressRefused(url.hostname, `it redirects after ${MAX_REDIRECTS} redirects`)
+    }
+    url = redirectedTo(url, location)
+  }
+}
+
+function redirectedTo(from: URL, location: string): URL {
+  if (!URL.canParse(location, from.href)) throw new EgressRefused(from.hostname, 'it redirects to what is no URL')
+  const url = new URL(location, from)
+  if (from.protocol === 'https:' && url.protocol === 'http:') {
+    throw new EgressRefused(url.hostname, 'an https URL redirects to it without TLS')
+  }
+  return url
+}
+
+async function wholeBody(response: Response, patience: Patience): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  for await (const chunk of chunksOf(response, patience)) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}
+
+async function beginning(response: Response, patience: Patience): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of chunksOf(response, patience)) {
+    chunks.push(chunk)
+    size += chunk.length
+    if (size >= MAX_ERROR_BYTES) break
+  }
+  return Buffer.concat(chunks).subarray(0, MAX_ERROR_BYTES).toString()
+}
+
+/** Stopped early, the rest is not read. */
+async function* chunksOf({ body }: Response, patience: Patience): AsyncGenerator<Uint8Array> {
+  if (body === null) return
+  const reader = body.getReader()
+  try {
+    const next = () => patience.during(reader.read())
+    for (let read = await next(); !read.done; read = await next()) {
+      patience.heard()
+      yield read.value
+    }
+  } finally {
+    await reader.cancel()
+  }
+}
+
+/**
+ * What a host says that anybody can name in an issue: its 500 must not open the circuit, and its `Retry-After` and
+ * `X-RateLimit-Reset` must not keep the integration from GitHub.
+ */
+function ofAnotherHost(error: unknown, host: string, signal: AbortSignal): unknown {
+  if (signal.aborted) return error
+  if (isIntegrationsError(error, 'http_error')) {
+    const { status } = error as HttpError
+    return GONE.has(status)
+      ? new HttpError(status, new Headers(), null)
+      : new AssetUnavailable(host, status, `it answered ${status}`)
+  }
+  if (isIntegrationsError(error)) return error
+  return new AssetUnavailable(host, null, reasonOf(error))
+}
+
+/** `fetch failed` says nothing; the code of its cause does. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error instanceof Error ? error : new Error('its answer broke off')
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+  return typeof code === 'string' ? `${message} (${code})` : message
+}

@@ -1,0 +1,101 @@
+/** The comments of issues and pull requests. Rule: docs/behaviour/github.md, "Operations". */
+import type { RestEndpointMethodTypes } from '@octokit/rest'
+import type { Integration, RequestOptions } from '../../provider.ts'
+import { checkNumber, checkText, instantText } from './arguments.ts'
+import { callGitHub, nullWhenGone } from './call.ts'
+import type { GitHubComment } from './data.ts'
+import { AnsweredComment, GitHubRawComment } from './data.ts'
+import type { Callback, Reading } from './pages.ts'
+import { each, PAGE_SIZE, pagesOf } from './pages.ts'
+import { repositoryOf } from './repository.ts'
+
+type Issues = RestEndpointMethodTypes['issues']
+
+export class GitHubComments {
+  readonly #integration: Integration
+
+  constructor(integration: Integration) {
+    this.#integration = integration
+  }
+
+  /** All comments of an issue or a pull request, oldest first. */
+  list(number: number, options?: Reading): AsyncGenerator<GitHubComment>
+  list(number: number, callback: Callback<GitHubComment>, options?: Reading): Promise<void>
+  list(number: number, first?: Callback<GitHubComment> | Reading, second?: Reading) {
+    return each((options) => this.#list(number, options), first, second)
+  }
+
+  /** Every comment of the repository updated at or after `since`, those of pull requests too, oldest update first, as GitHub sent it. */
+  since(since: string | Date, options?: Reading): AsyncGenerator<GitHubRawComment>
+  since(since: string | Date, callback: Callback<GitHubRawComment>, options?: Reading): Promise<void>
+  since(since: string | Date, first?: Callback<GitHubRawComment> | Reading, second?: Reading) {
+    return each((options) => this.#since(since, options), first, second)
+  }
+
+  /** Null: there is no such issue. */
+  async add({
+    number,
+    body,
+    ...options
+  }: Pick<RequestOptions, 'idempotencyKey' | 'signal'> & {
+    number: number
+    body: string
+  }): Promise<GitHubComment | null> {
+    checkNumber(number)
+    checkText('body', body)
+    const repository = repositoryOf(this.#integration)
+    const { owner, repo, path, endpoint } = repository
+    const request = endpoint('POST /repos/{owner}/{repo}/issues/{issue_number}/comments', {
+      owner,
+      repo,
+      issue_number: number,
+      body,
+    } satisfies Issues['createComment']['parameters'])
+    const call = { endpoint: `${path}/issues/${number}/comments`, request, ...options }
+    return (await nullWhenGone(callGitHub(repository, AnsweredComment, call)))?.data ?? null
+  }
+
+  async *#list(number: number, options: Reading): AsyncGenerator<GitHubComment> {
+    checkNumber(number)
+    const repository = repositoryOf(this.#integration)
+    const { owner, repo, path, endpoint } = repository
+    const pages = pagesOf(repository, AnsweredComment, {
+      path: `${path}/issues/${number}/comments`,
+      page: (page) =>
+        endpoint('GET /repos/{owner}/{repo}/issues/{issue_number}/comments', {
+          owner,
+          repo,
+          issue_number: number,
+          per_page: PAGE_SIZE,
+          page,
+        } satisfies Issues['listComments']['parameters']),
+      nextBy: 'number',
+      endsWith: 'short page',
+      ...options,
+    })
+    for await (const page of pages) yield* page
+  }
+
+  async *#since(given: string | Date, options: Reading): AsyncGenerator<GitHubRawComment> {
+    const since = instantText('since', given)
+    const repository = repositoryOf(this.#integration)
+    const { owner, repo, path, endpoint } = repository
+    const pages = pagesOf(repository, GitHubRawComment, {
+      path: `${path}/issues/comments`,
+      page: (page) =>
+        endpoint('GET /repos/{owner}/{repo}/issues/comments', {
+          owner,
+          repo,
+          sort: 'updated',
+          direction: 'asc',
+          since,
+          per_page: PAGE_SIZE,
+          page,
+        } satisfies Issues['listCommentsForRepo']['parameters']),
+      nextBy: 'number',
+      endsWith: 'short page',
+      ...options,
+    })
+    for await (const page of pages) yield* page
+  }
+}

@@ -1,0 +1,86 @@
+/** The pages of a list, one call each. Rule: docs/behaviour/github.md, "Lists". */
+import { z } from 'zod'
+import type { RequestOptions } from '../../provider.ts'
+import type { PreparedRequest } from './call.ts'
+import { callGitHub } from './call.ts'
+import type { Repository } from './repository.ts'
+
+/** GitHub's maximum: https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api */
+export const PAGE_SIZE = 100
+
+export interface PagedList extends Reading {
+  /** Its endpoint in the request log, but for `?page=`. */
+  readonly path: string
+  readonly page: (page: number) => PreparedRequest
+  /** How the next page is found: by `Link`, and by its number where that leads elsewhere; or by its number alone. */
+  readonly nextBy: 'link' | 'number'
+  /** What ends the list: a page that is not full, or one whose `Link` names no next. */
+  readonly endsWith: 'short page' | 'no link'
+}
+
+/** Where a list goes on: plain JSON, so that it can be kept. */
+export interface PagePosition {
+  readonly page: number
+  /** The `Link` that led there; null: by its number. */
+  readonly url: string | null
+}
+
+export interface Page<T> {
+  readonly entries: T[]
+  /** Null: this is the last one. */
+  readonly next: PagePosition | null
+}
+
+export async function* pagesOf<S extends z.ZodType>(
+  repository: Repository,
+  entry: S,
+  list: PagedList,
+): AsyncGenerator<z.output<S>[]> {
+  for await (const { entries } of pagesFrom(repository, entry, list, FIRST_PAGE)) yield entries
+}
+
+export const FIRST_PAGE: PagePosition = { page: 1, url: null }
+
+/** The pages from one on, each with where to go on. */
+export async function* pagesFrom<S extends z.ZodType>(
+  repository: Repository,
+  entry: S,
+  { path, page, nextBy, endsWith, ...options }: PagedList,
+  from: PagePosition,
+): AsyncGenerator<Page<z.output<S>>> {
+  const schema = z.array(entry)
+  let { page: number, url } = from
+  for (;;) {
+    const request = url === null ? page(number) : { ...page(number), url }
+    const call = { endpoint: `${path}?page=${number}`, request, ...options }
+    const { data, next } = await callGitHub(repository, schema, call)
+    const isLast = endsWith === 'no link' ? next.kind === 'none' : data.length < PAGE_SIZE
+    number += 1
+    url = nextBy === 'link' && next.kind === 'at' ? next.url : null
+    yield { entries: data, next: isLast ? null : { page: number, url } }
+    if (isLast) return
+  }
+}
+
+export type Callback<T> = (item: T) => unknown
+
+/** Options of what only reads. */
+export type Reading = Pick<RequestOptions, 'signal'>
+
+/**
+ * The items one after the other; or, given a callback, each handed to it, which is waited for.
+ *
+ * @param first the callback, or the options of a list without one
+ * @param second the options beside a callback
+ */
+export function each<T>(
+  items: (options: Reading) => AsyncGenerator<T>,
+  first: Callback<T> | Reading = {},
+  second: Reading = {},
+): AsyncGenerator<T> | Promise<void> {
+  return typeof first === 'function' ? handOver(items(second), first) : items(first)
+}
+
+async function handOver<T>(items: AsyncGenerator<T>, callback: Callback<T>): Promise<void> {
+  for await (const item of items) await callback(item)
+}

@@ -1,0 +1,56 @@
+/** The repository of an integration, and its requests as GitHub's published description types them. */
+import { Octokit } from '@octokit/rest'
+import { z } from 'zod'
+import type { Integration } from '../../provider.ts'
+
+/** https://docs.github.com/en/rest/about-the-rest-api/api-versions */
+const API_VERSION = '2022-11-28'
+/** Bodies as text, HTML and Markdown: https://docs.github.com/en/rest/using-the-rest-api/getting-started-with-the-rest-api#media-types */
+const MEDIA_TYPE = 'application/vnd.github.full+json'
+const DEFAULT_BASE_URL = 'https://api.github.com'
+
+/** Owner and repository as they stand in URLs. */
+const PathSegment = z.string().regex(/^[A-Za-z0-9_.-]+$/, 'letters, digits, "_", "-" and "." are allowed')
+
+/** `metadata` of a GitHub integration. */
+export const GitHubMetadata = z.looseObject({
+  owner: PathSegment,
+  repo: PathSegment,
+  /** API of an Enterprise server, such as `https://github.example.com/api/v3`; its host then is the only one that gets the token. */
+  base_url: z.url({ protocol: /^https?$/ }).optional(),
+  /** Id of the repository's webhook that delivers to us: its deliveries that never arrived can be asked for. Of a command line it is text. */
+  hook_id: z.union([z.number().int().positive(), z.string().regex(/^[1-9]\d{0,15}$/, 'digits are allowed')]).optional(),
+})
+
+/**
+ * Only Octokit's typed routes are used: `endpoint('GET /user', {})` gives method, URL, headers and body. Octokit itself would wrap what
+ * fails below it (a refused address as a status 500), and take a body that breaks off for an empty one.
+ */
+const { endpoint } = new Octokit().request
+
+export interface Repository {
+  readonly integration: Integration
+  readonly owner: string
+  readonly repo: string
+  /** `repos/{owner}/{repo}`: how its endpoints begin in the request log. */
+  readonly path: string
+  /** Links to further pages are followed on this origin only: the token goes nowhere else. */
+  readonly origin: string
+  /** A request of Octokit's routes, ready to be sent but for its token. */
+  readonly endpoint: typeof endpoint
+}
+
+export function repositoryOf(integration: Integration): Repository {
+  const { owner, repo, base_url: baseUrl = DEFAULT_BASE_URL } = GitHubMetadata.parse(integration.metadata)
+  return {
+    integration,
+    owner,
+    repo,
+    path: `repos/${owner}/${repo}`,
+    origin: new URL(baseUrl).origin,
+    endpoint: endpoint.defaults({
+      baseUrl: baseUrl.replace(/\/+$/, ''),
+      headers: { accept: MEDIA_TYPE, 'x-github-api-version': API_VERSION },
+    }),
+  }
+}

@@ -1,0 +1,67 @@
+/** What callers give, checked before anything is sent. Rule: docs/behaviour/stripe.md, "Arguments". */
+import { InvalidArgumentException } from '../../provider.ts'
+
+type Given<T> = T | null | undefined
+
+/** Their length: https://docs.stripe.com/upgrades#what-changes-does-stripe-consider-to-be-backwards-compatible */
+const OBJECT_ID = /^[\x21-\x7e]{1,255}$/
+
+/** What is neither null nor undefined: nothing else is sent. */
+export function given<T extends object>(params: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  const entries = Object.entries(params).filter(([, value]) => value !== null && value !== undefined)
+  return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> }
+}
+
+/** Path of one object, or of what is done with it. @throws InvalidArgumentException for an id that is none */
+export function pathOf(resource: string, id: string, action?: string): string {
+  checkText('id', id)
+  // "." and ".." are steps in a path (RFC 3986, section 5.2.4): something else would be asked for.
+  if (!OBJECT_ID.test(id) || id === '.' || id === '..')
+    throw refused('id', 'an id of Stripe, up to 255 visible ASCII characters,', id)
+  return [resource, encodeURIComponent(id), ...(action === undefined ? [] : [action])].join('/')
+}
+
+/** @throws InvalidArgumentException for blank text, and for what is no text */
+export function checkText(argument: string, value: string): void {
+  if (typeof value !== 'string' || value.trim() === '') throw refused(argument, 'a non-blank text', value)
+}
+
+/** Each text that is given. @throws InvalidArgumentException */
+export function checkTexts(values: Readonly<Record<string, Given<string>>>): void {
+  for (const [argument, value] of Object.entries(values)) if (isGiven(value)) checkText(argument, value)
+}
+
+/** Each number that is given, such as an amount in the smallest unit of its currency. @throws InvalidArgumentException */
+export function checkPositive(values: Readonly<Record<string, Given<number>>>): void {
+  for (const [argument, value] of Object.entries(values)) {
+    if (!isGiven(value) || (Number.isSafeInteger(value) && value >= 1)) continue
+    throw refused(argument, 'an integer of at least 1', value)
+  }
+}
+
+/** For callers without types. @throws InvalidArgumentException */
+export function required<T>(argument: string, value: T): NonNullable<T> {
+  if (isGiven(value)) return value
+  throw refused(argument, 'a value', value)
+}
+
+/** @throws InvalidArgumentException for an empty list: Stripe takes it for none */
+export function checkNames(argument: string, names: Given<readonly string[]>): void {
+  if (!isGiven(names)) return
+  if (!Array.isArray(names) || names.length === 0) throw refused(argument, 'a list of at least one name', names)
+  for (const name of names) checkText(argument, name)
+}
+
+export function refused(argument: string, allowed: string, value: unknown): InvalidArgumentException {
+  return new InvalidArgumentException(argument, `${allowed} is allowed, ${described(value)} was given`)
+}
+
+export function isGiven<T>(value: T): value is NonNullable<T> {
+  return value !== null && value !== undefined
+}
+
+function described(value: unknown): string {
+  if (typeof value === 'string') return value.trim() === '' ? 'a blank one' : JSON.stringify(value.slice(0, 100))
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty one' : 'another one'
+  return typeof value === 'number' || value === null || value === undefined ? String(value) : `a ${typeof value}`
+}

@@ -1,0 +1,70 @@
+/** https://docs.stripe.com/api/refunds */
+import type Stripe from 'stripe'
+import { InvalidArgumentException } from '../../../provider.ts'
+import type { StripeAccount } from '../account.ts'
+import { checkPositive, checkTexts, given, isGiven, pathOf } from '../arguments.ts'
+import type { Keyed, Page } from '../call.ts'
+import { callStripe } from '../call.ts'
+import type { PageParams } from '../paging.ts'
+import { pageParams } from '../paging.ts'
+
+type Maybe<T> = T | null | undefined
+
+/** Of exactly one: a payment intent or a charge. */
+export interface CreateRefund extends Keyed {
+  readonly paymentIntent?: Maybe<string>
+  readonly charge?: Maybe<string>
+  /** In the currency's smallest unit. Default: all that is left. */
+  readonly amount?: Maybe<number>
+  readonly reason?: Maybe<Stripe.RefundCreateParams.Reason>
+  readonly metadata?: Maybe<Stripe.MetadataParam>
+}
+
+export interface ListRefunds extends PageParams {
+  readonly paymentIntent?: Maybe<string>
+  readonly charge?: Maybe<string>
+}
+
+const PATH = 'refunds'
+
+export class Refunds {
+  constructor(private readonly account: StripeAccount) {}
+
+  async create(refund: CreateRefund): Promise<Stripe.Response<Stripe.Refund>> {
+    const { paymentIntent, charge, amount, reason, metadata, idempotencyKey } = refund
+    checkTexts({ paymentIntent, charge, idempotencyKey })
+    checkPositive({ amount })
+    if (isGiven(paymentIntent) === isGiven(charge))
+      throw new InvalidArgumentException(
+        'paymentIntent',
+        `exactly one of paymentIntent and charge is allowed, ${isGiven(charge) ? 'both were' : 'neither was'} given`,
+      )
+    const params = given({ payment_intent: paymentIntent, charge, amount, reason, metadata })
+    return callStripe(this.account, {
+      endpoint: PATH,
+      method: 'POST',
+      params,
+      idempotencyKey,
+      send: (stripe) => stripe.refunds.create(params),
+    })
+  }
+
+  async retrieve({ id }: { readonly id: string }): Promise<Stripe.Response<Stripe.Refund>> {
+    return callStripe(this.account, {
+      endpoint: pathOf(PATH, id),
+      method: 'GET',
+      send: (stripe) => stripe.refunds.retrieve(id),
+    })
+  }
+
+  async list({ paymentIntent, charge, ...page }: ListRefunds = {}): Promise<Page<Stripe.Refund>> {
+    checkTexts({ paymentIntent, charge })
+    const params = given({ payment_intent: paymentIntent, charge, ...pageParams(page) })
+    return callStripe(this.account, {
+      endpoint: PATH,
+      method: 'GET',
+      params,
+      send: (stripe) => stripe.refunds.list(params),
+    })
+  }
+}

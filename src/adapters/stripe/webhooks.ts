@@ -1,0 +1,67 @@
+/**
+ * Deliveries of Stripe: signature, id, type, payload.
+ *
+ * Source: https://docs.stripe.com/webhooks/signature. Rule: docs/behaviour/stripe.md, "Webhooks".
+ */
+import Stripe from 'stripe'
+import type { Integration, Json, WebhookRequest } from '../../provider.ts'
+import { activeWebhookSecrets, isTimely, soleHeader } from '../../provider.ts'
+
+const SIGNED_AT = /^t=(\d{1,12})$/
+
+/**
+ * The SDK's own check, under each secret in force, and what it leaves open: it takes any time to come, and the last of
+ * several times.
+ */
+export function verifySignature(integration: Integration, request: WebhookRequest): boolean {
+  const header = soleHeader(request, 'stripe-signature')
+  const signedAt = header === null ? null : signedAtOf(header)
+  if (header === null || signedAt === null || !isTimely(request, signedAt)) return false
+  const text = request.text()
+  // The SDK hashes text. Bytes that are no UTF-8 have none of their own: other bytes would pass in their place.
+  if (!Buffer.from(text).equals(request.rawBody)) return false
+  const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
+  // Every secret is tried, so that the time says nothing about which one matched.
+  return secrets.filter((secret) => isSignedWith(secret, header, text, request)).length > 0
+}
+
+/** The whole secret is the key, `whsec_` included. */
+function isSignedWith(secret: string, header: string, text: string, request: WebhookRequest): boolean {
+  const { toleranceSeconds, receivedAt } = request
+  try {
+    const { signature } = Stripe.webhooks
+    return signature?.verifyHeader(text, header, secret, toleranceSeconds, undefined, receivedAt.getTime()) ?? false
+  } catch (error) {
+    if (error instanceof Stripe.errors.StripeSignatureVerificationError) return false
+    throw error
+  }
+}
+
+/** Seconds since 1970; null unless the header names one time. */
+function signedAtOf(header: string): number | null {
+  const [time, ...further] = header.split(',').filter((part) => part.startsWith('t='))
+  const seconds = further.length === 0 ? SIGNED_AT.exec(time ?? '')?.[1] : undefined
+  return seconds === undefined ? null : Number(seconds)
+}
+
+/** The event's `id`, which is signed with the body; null when the body has none. */
+export function deliveryIdOf(request: WebhookRequest): string | null {
+  return textIn(request, 'id')
+}
+
+/** Such as `payment_intent.succeeded`; null when the body has none. */
+export function eventTypeOf(request: WebhookRequest): string | null {
+  return textIn(request, 'type')
+}
+
+/** The event as it was delivered; null when the body is no JSON. */
+export function payloadOf(request: WebhookRequest): Json {
+  return request.json() ?? null
+}
+
+function textIn(request: WebhookRequest, field: 'id' | 'type'): string | null {
+  const payload = payloadOf(request)
+  const found = typeof payload === 'object' && payload !== null ? Object.entries(payload) : []
+  const value = found.find(([name]) => name === field)?.[1]
+  return typeof value === 'string' && value !== '' ? value : null
+}

@@ -1,0 +1,268 @@
+/** The text of a new provider. What it may import and has to keep: docs/writing-a-provider.md. */
+import type { ProviderNames } from './names.ts'
+import type { Part } from './parts.ts'
+import { blocks, classHead, importStatement, lines } from './source-text.ts'
+
+export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>): string {
+  const reads = parts.has('sync') || parts.has('health') || parts.has('identity')
+  return `${blocks(
+    lines(
+      `/**
+ * ${names.label}, as \`integrations make-provider\` has begun it.
+ *
+ * How it goes on: docs/writing-a-provider.md of durable-integrations.
+ */`,
+      ...imports(parts, reads),
+    ),
+    constants(names, parts, reads),
+    credentials(parts),
+    (parts.has('health') || parts.has('identity')) && account(parts),
+    parts.has('sync') && items(names),
+    parts.has('webhooks') && webhookEvent(names),
+    providerClass(names, parts),
+    reads && read(parts),
+  )}\n`
+}
+
+function imports(parts: ReadonlySet<Part>, reads: boolean): (string | false)[] {
+  const sync = parts.has('sync')
+  const webhooks = parts.has('webhooks')
+  const types = [
+    ...(reads || webhooks ? ['Integration'] : []),
+    ...(reads ? ['RequestContext', 'RequestOptions'] : []),
+    ...(sync ? ['HasIncrementalSync', 'SyncItemEventClass', 'SyncSession'] : []),
+    ...(webhooks ? ['HandlesWebhooks', 'Json', 'WebhookRequest'] : []),
+    ...(parts.has('oauth') ? ['OAuth2Client'] : []),
+    ...(parts.has('identity') ? ['AuthenticatedUser', 'IdentifiesAuthenticatedUser'] : []),
+    ...(isBare(parts) ? ['IntegrationProvider'] : []),
+  ]
+  const values = [
+    ...(sync ? ['RateLimit', 'reduceCheckpointsByMax', 'SyncItemEvent'] : []),
+    ...(webhooks ? ['activeWebhookSecrets', 'ProviderEvent', 'verifyHmacSignature'] : []),
+    ...(parts.has('oauth') ? ['OAuth2Provider'] : []),
+  ]
+  return [
+    importStatement('import type', types, 'durable-integrations/provider'),
+    importStatement('import', values, 'durable-integrations/provider'),
+    importStatement('import', ['z'], 'zod'),
+  ]
+}
+
+/** No contract that could be named: the one that all providers have is. */
+function isBare(parts: ReadonlySet<Part>): boolean {
+  return contractsOf(parts).length === 0 && !parts.has('oauth')
+}
+
+function contractsOf(parts: ReadonlySet<Part>): string[] {
+  return [
+    ...(parts.has('sync') ? ['HasIncrementalSync'] : []),
+    ...(parts.has('webhooks') ? ['HandlesWebhooks'] : []),
+    ...(parts.has('identity') ? ['IdentifiesAuthenticatedUser'] : []),
+  ]
+}
+
+function constants({ dashed }: ProviderNames, parts: ReadonlySet<Part>, reads: boolean): string | false {
+  const needsUrl = reads || parts.has('oauth')
+  const found = lines(
+    needsUrl && `// TODO: where the API is.\nconst API_URL = 'https://api.${dashed}.example'`,
+    parts.has('health') && 'const HEALTH_TIMEOUT_MS = 10_000',
+    parts.has('sync') && SYNC_CONSTANTS,
+    parts.has('webhooks') && webhookConstants(dashed),
+  )
+  return found !== '' && found
+}
+
+const SYNC_CONSTANTS = `// TODO: how often it may be called, and how much it lists at once.
+const REQUESTS_PER_MINUTE = 60
+const PAGE_SIZE = 100
+const SYNC_INTERVAL_MINUTES = 15`
+
+const webhookConstants = (dashed: string): string => `// TODO: what its deliveries are signed and named by.
+const SIGNATURE_HEADER = 'x-${dashed}-signature'
+const DELIVERY_HEADER = 'x-${dashed}-delivery'
+const EVENT_HEADER = 'x-${dashed}-event'`
+
+/** With OAuth an integration is stored before it has a token. */
+function credentials(parts: ReadonlySet<Part>): string {
+  const oauth = parts.has('oauth')
+  return lines(
+    !oauth && '// TODO: what it has to be given to be called.',
+    'const Credentials = z.looseObject({',
+    oauth
+      ? '  /** Comes, with those beside it, when somebody has authorized the integration. */\n  access_token: z.string().min(1).optional(),'
+      : '  token: z.string().min(1),',
+    parts.has('webhooks') &&
+      '  /** Without one no delivery is let in. */\n  webhook_secret: z.string().min(1).optional(),',
+    '})',
+  )
+}
+
+function account(parts: ReadonlySet<Part>): string {
+  const fields = parts.has('identity')
+    ? 'id: z.string().min(1), name: z.string().nullable(), email: z.string().nullable()'
+    : 'id: z.string()'
+  return `// TODO: how it answers when it is asked who is asking.
+const Account = z.object({ ${fields} })`
+}
+
+const items = ({ identifier, prefix }: ProviderNames): string => `// TODO: how it lists what is to be synced.
+const Item = z.object({ id: z.string(), name: z.string(), updated_at: z.string() })
+const ItemPage = z.object({ items: z.array(Item), next: z.string().nullable() })
+
+export type ${prefix}Item = z.output<typeof Item>
+
+/** One item of a sync run. Listen to it to store the item; the same one may come again. */
+export class ${prefix}ItemSynced extends SyncItemEvent<${prefix}Item> {
+  static override readonly type = '${identifier}.item_synced'
+  static override readonly schema = Item
+}`
+
+const webhookEvent = ({
+  identifier,
+  prefix,
+}: ProviderNames): string => `/** A delivery whose signature is right. A listener that throws fails it, so that it can be tried again. */
+export class ${prefix}WebhookReceived extends ProviderEvent {
+  static override readonly type = '${identifier}.webhook_received'
+  readonly event: string
+  readonly payload: Json
+
+  constructor(integration: Integration, event: string, payload: Json) {
+    super(integration)
+    this.event = event
+    this.payload = payload
+  }
+}`
+
+function providerClass(names: ProviderNames, parts: ReadonlySet<Part>): string {
+  const parent = parts.has('oauth') ? 'OAuth2Provider' : null
+  const head = classHead(names.className, parent, isBare(parts) ? ['IntegrationProvider'] : contractsOf(parts))
+  return `${head}
+${blocks(
+  `  readonly label = '${names.label}'
+  readonly credentialsSchema = Credentials`,
+  parts.has('oauth') && OAUTH,
+  parts.has('health') && HEALTH,
+  parts.has('identity') && IDENTITY,
+  parts.has('sync') && sync(names),
+  parts.has('webhooks') && webhooks(names),
+)}
+}`
+}
+
+const OAUTH = `  // TODO: where people authorize, tokens are given out and taken back, and what is asked for.
+  protected override readonly endpoints = {
+    authorization: \`\${API_URL}/oauth/authorize\`,
+    token: \`\${API_URL}/oauth/token\`,
+    revocation: \`\${API_URL}/oauth/revoke\`,
+  }
+  protected override readonly scopes = ['read']
+  readonly #client: OAuth2Client
+
+  /** @param client what you are known by there, and the secret that proves it */
+  constructor(client: OAuth2Client) {
+    super()
+    this.#client = client
+  }
+
+  protected override client(): OAuth2Client {
+    return this.#client
+  }`
+
+const HEALTH = `  /** Why it is not well is in the request's row. */
+  async healthCheck(integration: Integration): Promise<boolean> {
+    try {
+      await read(integration, '/v1/account', Account, { attempts: 1, timeoutMs: HEALTH_TIMEOUT_MS })
+      return true
+    } catch {
+      return false
+    }
+  }`
+
+const IDENTITY = `  async authenticatedUser(integration: Integration): Promise<AuthenticatedUser> {
+    const { id, name, email } = await read(integration, '/v1/account', Account)
+    return { id, name, email, username: null }
+  }`
+
+const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoints = reduceCheckpointsByMax
+
+  syncItemEvents(): readonly SyncItemEventClass[] {
+    return [${prefix}ItemSynced]
+  }
+
+  defaultSyncInterval(): number {
+    return SYNC_INTERVAL_MINUTES
+  }
+
+  defaultRateLimit(): RateLimit {
+    return RateLimit.perMinute(REQUESTS_PER_MINUTE)
+  }
+
+  async sync(integration: Integration, session: SyncSession): Promise<void> {
+    await this.#list(integration, session, {})
+  }
+
+  async syncIncremental(integration: Integration, session: SyncSession): Promise<void> {
+    const cursor = session.cursor()
+    await this.#list(integration, session, cursor === null ? {} : { updated_since: String(cursor) })
+  }
+
+  async #list(integration: Integration, session: SyncSession, filter: Record<string, string>): Promise<void> {
+    let after = session.resumeFrom()
+    do {
+      const query = new URLSearchParams({ ...filter, limit: String(PAGE_SIZE) })
+      if (after !== null) query.set('after', String(after))
+      const page = await read(integration, \`/v1/items?\${query}\`, ItemPage, { signal: session.signal })
+      for (const item of page.items) {
+        const event = new ${prefix}ItemSynced(integration, item)
+        await session.dispatch(event, item.updated_at, item.id)
+      }
+      after = page.next
+      if (after !== null) await session.bookmark(after)
+    } while (after !== null)
+  }`
+
+const webhooks = ({
+  prefix,
+}: ProviderNames): string => `  /** The signature is over the body only, and the id of a delivery is in a header. */
+  readonly deliveryIdSigned = false
+
+  verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {
+    const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
+    return verifyHmacSignature(request, secrets, { header: SIGNATURE_HEADER })
+  }
+
+  webhookDeliveryId(request: WebhookRequest): string | null {
+    return request.headers.get(DELIVERY_HEADER)
+  }
+
+  resolveWebhookEvent(request: WebhookRequest): string | null {
+    return request.headers.get(EVENT_HEADER)
+  }
+
+  async handleWebhook(integration: Integration, request: WebhookRequest): Promise<{ event: string }> {
+    const event = this.resolveWebhookEvent(request) ?? 'unknown'
+    const payload = request.json() ?? null
+    await integration.emit(new ${prefix}WebhookReceived(integration, event, payload))
+    return { event }
+  }`
+
+const read = (
+  parts: ReadonlySet<Part>,
+): string => `/** Every call goes out by \`integration.request()\`: it has a row, keeps the rate limit, and is tried again. */
+function read<S extends z.ZodType>(
+  integration: Integration,
+  path: string,
+  schema: S,
+  options?: RequestOptions,
+): Promise<z.output<S>> {
+  const call = async ({ fetch }: RequestContext): Promise<Response> => {
+    ${
+      parts.has('oauth')
+        ? 'const token = await integration.getAccessToken()'
+        : 'const { token } = Credentials.parse(integration.credentialsArray())'
+    }
+    const headers = { Authorization: \`Bearer \${token}\` }
+    return fetch(new URL(path, API_URL), { headers })
+  }
+  return integration.requestAs(schema, path, 'GET', call, options)
+}`

@@ -1,0 +1,118 @@
+/**
+ * What every provider must hold to, as a suite that its author runs against it.
+ *
+ * Rule: docs/testing.md, "The conformance suite".
+ */
+import type { Json } from '../core/json.ts'
+import type { Credentials } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+import { Bench } from './conformance/bench.ts'
+import { chapters } from './conformance/chapters.ts'
+import type { Check, Subject } from './conformance/check.ts'
+import type { PlayedApi } from './played-transport.ts'
+import type { WebhookSigner } from './signed-webhook.ts'
+import type { TestIntegrationsOptions } from './test-integrations.ts'
+
+/** Of one check: the first one makes the kit, which takes seconds where no snapshot of the database is kept yet. */
+const TEST_TIMEOUT_MS = 60_000
+
+/** A delivery that the provider takes, and how it is signed. */
+export interface WebhookFixture {
+  readonly signer: WebhookSigner
+  /** Text as it is, anything else as JSON. */
+  readonly body: unknown
+  /** Another delivery's; without it nothing is said about two deliveries having two ids. */
+  readonly otherBody?: unknown
+  /** For a signer that names the type in a header; it is then the type that the webhook must get. */
+  readonly event?: string
+  /** As the provider writes them. Default: a UUID. */
+  readonly deliveryId?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** The one in the fixtures' credentials, under `webhook_secret`. */
+  readonly secret: string
+  /** Another one of the same kind, for the time of a rotation. */
+  readonly otherSecret: string
+  /** The header with the signature. Its longest stretch of hex or base64 is taken for the digest. */
+  readonly signatureHeader: string
+  /** Seconds that a signed time may be off; null: the scheme signs no time. */
+  readonly toleranceSeconds: number | null
+}
+
+/** What the suite has to know to put a provider through its contracts. */
+export interface ProviderFixtures {
+  /** Made up: nothing of them may turn up in a row, a log line or an error. */
+  readonly credentials: Credentials
+  /** What else must not turn up, such as a client's secret, and the tokens that `api` gives out. */
+  readonly secrets?: readonly string[]
+  readonly metadata?: Readonly<Record<string, Json>>
+  /**
+   * Answers as a healthy provider would: health check, identity, tokens, and a listing of at least two pages where it syncs. The
+   * same request gets the same answer, however often it is made.
+   */
+  readonly api: PlayedApi
+  /** Required where it handles webhooks. */
+  readonly webhook?: WebhookFixture
+  /** Required where it syncs: three or more, in the order of time, as its items carry them. */
+  readonly checkpoints?: readonly Json[]
+  /** Where it syncs incrementally: a cursor from which `api` lists something. */
+  readonly cursor?: Json
+  /** Of the kit that the suite makes: the host's models, configuration, where the clock begins. */
+  readonly kit?: Omit<TestIntegrationsOptions, 'transport' | 'allowRequests' | 'providers'>
+}
+
+/** Of the test runner: vitest's, jest's, or node:test's. */
+export interface SuiteRunner {
+  describe(name: string, body: () => void): unknown
+  it(name: string, body: () => Promise<void>, timeoutMs: number): unknown
+  /** In node:test it is called `after`. Without it each test makes a kit of its own, half a second each. */
+  afterAll?(body: () => Promise<void>): unknown
+}
+
+/**
+ * Declares the suite: a `describe()` with tests for each contract that the provider implements.
+ *
+ * @param identifier under which the provider is registered
+ * @param provider makes one: a test may need a fresh one
+ * @param runner default: the globals `describe`, `it` and `afterAll`; with vitest, `{ describe, it, afterAll }` as imported
+ */
+export function describeProvider(
+  identifier: string,
+  provider: () => IntegrationProvider,
+  fixtures: ProviderFixtures,
+  runner: SuiteRunner = globalRunner(),
+): void {
+  const subject: Subject = { identifier, provider, fixtures }
+  runner.describe(`the provider ${identifier}`, () => {
+    const { run, close } = benches(subject, runner.afterAll !== undefined)
+    for (const { contract, checks } of chapters(subject))
+      runner.describe(contract, () => {
+        for (const check of checks) runner.it(check.name, () => run(check), TEST_TIMEOUT_MS)
+      })
+    runner.afterAll?.(close)
+  })
+}
+
+/** One bench for all checks where the runner says when they are over; else one for each. */
+function benches(subject: Subject, isShared: boolean): { run(check: Check): Promise<void>; close(): Promise<void> } {
+  let shared: Promise<Bench> | undefined
+  return {
+    async run(check) {
+      if (isShared) shared ??= Bench.open(subject)
+      const bench = await (shared ?? Bench.open(subject))
+      try {
+        await bench.run(() => check.run(bench))
+      } finally {
+        if (!isShared) await bench.close()
+      }
+    },
+    close: async () => (await shared)?.close(),
+  }
+}
+
+function globalRunner(): SuiteRunner {
+  const { describe, it, afterAll } = globalThis as Partial<SuiteRunner>
+  if (describe !== undefined && it !== undefined) return { describe, it, ...(afterAll && { afterAll }) }
+  throw new TypeError(
+    'describeProvider() needs a test runner, and there is no global `describe` and `it`: give it as its last argument, such as { describe, it, afterAll } of vitest or { describe, it, afterAll: after } of node:test',
+  )
+}

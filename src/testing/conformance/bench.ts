@@ -1,0 +1,151 @@
+/** Where a provider is put through its checks: a kit whose wire the check plays, and a watch on what goes past it. */
+import assert from 'node:assert/strict'
+import { errorLine } from '../../core/logger.ts'
+import type { Framework, OutboundCall } from '../../framework.ts'
+import { partsOf } from '../../integrations.ts'
+import type { Credentials, Integration } from '../../providers/integration.ts'
+import type { IntegrationProvider } from '../../providers/provider.ts'
+import type { PlayedApi } from '../played-transport.ts'
+import { playedTransport } from '../played-transport.ts'
+import type { TestIntegrations } from '../test-integrations.ts'
+import { createTestIntegrations } from '../test-integrations.ts'
+import type { SentRequest, Transport } from '../transport.ts'
+import type { Subject } from './check.ts'
+import type { Outflow } from './outflow.ts'
+import { watched } from './outflow.ts'
+
+/** Real time that one piece of a provider's work may take: nothing here waits for a network. */
+const PATIENCE_SECONDS = 10
+const MAX_ERROR_LENGTH = 500
+
+/** How the door to the provider is narrowed while a check runs. */
+interface Door {
+  readonly attempts: number
+  readonly timeoutMs?: number
+}
+
+/** What stands in the place of the wire, and what went over it and past it, in all checks so far. */
+class Wire {
+  api: PlayedApi
+  door: Door | null = null
+  readonly transport: Transport = playedTransport((request) => this.api(request))
+  readonly outflow: Outflow = { past: [], printed: [] }
+
+  constructor(api: PlayedApi) {
+    this.api = api
+  }
+}
+
+export class Bench {
+  static async open(subject: Subject): Promise<Bench> {
+    const wire = new Wire(subject.fixtures.api)
+    const provider = subject.provider()
+    const kit = await createTestIntegrations({
+      ...subject.fixtures.kit,
+      transport: wire.transport,
+      providers: { [subject.identifier]: provider },
+    })
+    const { framework } = partsOf(kit.integrations)
+    const real = framework.request
+    const request = <T>(given: Framework, outbound: OutboundCall<T>): Promise<T> =>
+      real(given, wire.door === null ? outbound : narrowed(outbound, wire.door))
+    Object.assign(framework, { request } satisfies Partial<Framework>)
+    return new Bench(subject, provider, kit, wire)
+  }
+
+  readonly subject: Subject
+  /** The one that is registered. */
+  readonly provider: IntegrationProvider
+  readonly kit: TestIntegrations
+  readonly #wire: Wire
+
+  private constructor(subject: Subject, provider: IntegrationProvider, kit: TestIntegrations, wire: Wire) {
+    this.subject = subject
+    this.provider = provider
+    this.kit = kit
+    this.#wire = wire
+  }
+
+  /** Another provider in the place of this one, in the same kit: this bench is done with. */
+  replacedBy(subject: Subject): Bench {
+    const provider = subject.provider()
+    this.kit.integrations.register(subject.identifier, provider, { replace: true })
+    return new Bench(subject, provider, this.kit, this.#wire)
+  }
+
+  get sent(): readonly SentRequest[] {
+    return this.#wire.transport.requests
+  }
+
+  get outflow(): Outflow {
+    return this.#wire.outflow
+  }
+
+  /** A new integration of the provider, so that no check is under the limits or the open circuit of another. */
+  create(credentials: Credentials = this.subject.fixtures.credentials): Promise<Integration> {
+    const { identifier, fixtures } = this.subject
+    return this.kit.integrations.create({
+      provider: identifier,
+      name: 'of the conformance suite',
+      credentials,
+      ...(fixtures.metadata === undefined ? {} : { metadata: fixtures.metadata }),
+    })
+  }
+
+  /** Runs a check, against a healthy API until it says otherwise, with the watch on. */
+  async run(check: () => Promise<void>): Promise<void> {
+    this.#wire.api = this.subject.fixtures.api
+    try {
+      await watched(this.outflow, this.#wire.transport.fetch, check)
+    } catch (cause) {
+      if (cause instanceof assert.AssertionError) throw cause
+      const message = `the provider threw where it must not: ${errorLine(cause, MAX_ERROR_LENGTH)}`
+      throw Object.assign(new assert.AssertionError({ message }), { cause })
+    }
+  }
+
+  /** What answers while `work` runs. */
+  async answeredBy<T>(api: PlayedApi, work: () => Promise<T>): Promise<T> {
+    const before = this.#wire.api
+    this.#wire.api = api
+    try {
+      return await work()
+    } finally {
+      this.#wire.api = before
+    }
+  }
+
+  /** While `work` runs no call is made again, so that nothing waits in real time: what the wait would be is not in question. */
+  async withoutRetries<T>(work: () => Promise<T>, { timeoutMs }: { timeoutMs?: number } = {}): Promise<T> {
+    const before = this.#wire.door
+    this.#wire.door = { attempts: 1, ...(timeoutMs === undefined ? {} : { timeoutMs }) }
+    try {
+      return await work()
+    } finally {
+      this.#wire.door = before
+    }
+  }
+
+  /** @throws AssertionError where it takes longer than anything should that waits for no network */
+  async inTime<T>(what: string, work: () => T | Promise<T>): Promise<T> {
+    let timer: NodeJS.Timeout | undefined
+    const tooLate = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(new assert.AssertionError({ message: `${what} did not end within ${PATIENCE_SECONDS} s` }))
+      }, PATIENCE_SECONDS * 1_000)
+    })
+    try {
+      return await Promise.race([(async () => work())(), tooLate])
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  close(): Promise<void> {
+    return this.kit.close()
+  }
+}
+
+function narrowed<T>(outbound: OutboundCall<T>, { attempts, timeoutMs }: Door): OutboundCall<T> {
+  return { ...outbound, options: { ...outbound.options, attempts, ...(timeoutMs === undefined ? {} : { timeoutMs }) } }
+}

@@ -1,0 +1,46 @@
+/** Which checks a provider is put through: those of the contracts that it implements. */
+import {
+  handlesWebhooks,
+  hasBackfill,
+  hasHealthCheck,
+  hasOAuth2,
+  hasScheduledSync,
+  identifiesAuthenticatedUser,
+  reconcilesWebhooks,
+} from '../../providers/provider.ts'
+import { backfillChapter } from './backfill.ts'
+import type { Chapter, Subject } from './check.ts'
+import { credentialsChapter } from './credentials.ts'
+import { declarationChapter, isWhole } from './declarations.ts'
+import { failureChapters } from './failures.ts'
+import { healthChapter } from './health.ts'
+import { identityChapter } from './identity.ts'
+import { oauthChapter } from './oauth.ts'
+import { reconciliationChapter } from './reconciliation.ts'
+import { reducerChapter } from './reducer.ts'
+import { signatureChapter } from './signatures.ts'
+import { syncChapter } from './sync.ts'
+import { traceChapter } from './traces.ts'
+import { webhookChapter } from './webhooks.ts'
+
+export function chapters(subject: Subject): Chapter[] {
+  const declared = declarationChapter(subject)
+  // Without a provider that can be registered there is nothing else to ask.
+  if (!isWhole(subject)) return [declared]
+  const provider = subject.provider()
+  const { webhook, checkpoints, cursor = null } = subject.fixtures
+  return [
+    declared,
+    credentialsChapter(),
+    ...(hasHealthCheck(provider) ? [healthChapter()] : []),
+    ...(identifiesAuthenticatedUser(provider) ? [identityChapter()] : []),
+    ...failureChapters(provider),
+    ...(hasOAuth2(provider) ? [oauthChapter()] : []),
+    ...(handlesWebhooks(provider) && webhook !== undefined ? [signatureChapter(webhook), webhookChapter(webhook)] : []),
+    ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
+    ...(hasScheduledSync(provider) && checkpoints !== undefined ? [reducerChapter(checkpoints)] : []),
+    ...(hasScheduledSync(provider) ? [syncChapter(provider, cursor)] : []),
+    ...(hasBackfill(provider) ? [backfillChapter()] : []),
+    traceChapter(),
+  ]
+}

@@ -1,0 +1,160 @@
+/** The credentials of a GitHub App: its installation's token is fetched once, kept, and replaced when it is refused. */
+import { generateKeyPairSync } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { AppCredentials } from '../../../sandbox/github/installation-tokens.ts'
+import { createGithubSandbox } from '../../../sandbox/github/server.ts'
+import { GitHubClient, GitHubCredentials } from '../../../src/adapters/github/index.ts'
+import type { Integration } from '../../../src/providers/integration.ts'
+import type { PlayedRepository } from './played-repository.ts'
+import { API, answer, playRepository } from './played-repository.ts'
+
+const SHOWS_TOKEN = /ghs_[A-Za-z0-9]{36}/
+
+let github: PlayedRepository
+let sandbox: ReturnType<typeof createGithubSandbox>
+let credentials: AppCredentials
+
+beforeAll(async () => {
+  github = await playRepository()
+  sandbox = createGithubSandbox({ entries: 5, owner: 'octo', repository: 'widgets' })
+  credentials = (await (await sandbox.request('/_sandbox/app')).json()) as AppCredentials
+}, 60_000)
+afterAll(() => github.kit.close())
+beforeEach(() => {
+  github.forget()
+  github.reply = toSandbox
+})
+
+function toSandbox(request: Request): Promise<Response> {
+  const { pathname, search } = new URL(request.url)
+  return Promise.resolve(sandbox.fetch(new Request(new URL(pathname.replace('/api/v3', '') + search, API), request)))
+}
+
+const made = (given: object = {}) => github.integration({ credentials: { token: undefined, ...credentials, ...given } })
+const paths = () => github.urls().map(({ pathname }) => pathname.replace('/api/v3/', ''))
+const TOKENS = 'app/installations/50000001/access_tokens'
+const ISSUE = 'repos/octo/widgets/issues/1'
+const get = (integration: Integration) => new GitHubClient(integration).issues.get(1)
+
+describe('an App', () => {
+  it('fetches its installation’s token once for all calls, and calls with it', async () => {
+    const integration = await made()
+    await Promise.all([get(integration), get(integration)])
+    await get(await integration.refresh())
+    expect(paths()).toEqual([TOKENS, ISSUE, ISSUE, ISSUE])
+    const [asked, ...calls] = github.transport.requests.slice(-4)
+    expect(asked?.headers.get('authorization')).toMatch(/^Bearer [\w-]+\.[\w-]+\.[\w-]+$/)
+    for (const { headers } of calls) expect(headers.get('authorization')?.slice(7)).toMatch(SHOWS_TOKEN)
+  })
+
+  it('leaves the token and the key in no row and no log line', async () => {
+    const integration = await made()
+    await get(integration)
+    const sent = github.transport.requests.at(-1)?.headers.get('authorization') ?? ''
+    const rows = await github.kit
+      .sql`select * from integration_requests where integration_id = ${integration.id} order by id`
+    const cached = await github.kit.sql`select * from integration_cache`
+    expect(rows.map((row) => [row.endpoint, row.method, row.status_code])).toEqual([
+      [TOKENS, 'POST', 201],
+      [ISSUE, 'GET', 200],
+    ])
+    const written = JSON.stringify([rows, cached, github.kit.logs])
+    expect(written).not.toMatch(SHOWS_TOKEN)
+    for (const secret of [sent.slice(7), 'PRIVATE KEY', credentials.private_key.slice(40, 80)])
+      expect(written).not.toContain(secret)
+  })
+
+  it('fetches another five minutes before the end', async () => {
+    const integration = await made()
+    github.reply = (request) =>
+      request.url.endsWith('access_tokens')
+        ? answer(201, {
+            token: `ghs_${'a'.repeat(36)}`,
+            expires_at: new Date(github.kit.clock.now().getTime() + 3_600_000).toISOString(),
+          })
+        : answer(404, {})
+    await get(integration)
+    github.kit.clock.advance(55 * 60 - 1)
+    await get(integration)
+    expect(paths()).toEqual([TOKENS, ISSUE, ISSUE])
+    github.kit.clock.advance(1)
+    await get(integration)
+    expect(paths()).toEqual([TOKENS, ISSUE, ISSUE, TOKENS, ISSUE])
+  })
+
+  it('whose token is revoked gets another, and the call is made again', async () => {
+    const integration = await made()
+    await get(integration)
+    await sandbox.request('/_sandbox/app/tokens', { method: 'DELETE' })
+    expect((await get(integration))?.number).toBe(1)
+    expect(paths()).toEqual([TOKENS, ISSUE, ISSUE, TOKENS, ISSUE])
+  })
+
+  it('that is refused with the new token as well is told so, after one more try', async () => {
+    const integration = await made()
+    github.reply = (request) =>
+      request.url.endsWith('access_tokens') ? toSandbox(request) : answer(401, { message: 'Bad credentials' })
+    await expect(get(integration)).rejects.toMatchObject({ status: 401 })
+    expect(paths()).toEqual([TOKENS, ISSUE, TOKENS, ISSUE])
+  })
+
+  it('with another App’s key is refused by GitHub, and no call is made', async () => {
+    const integration = await made({ private_key: pem('rsa', 'pkcs8') })
+    await expect(get(integration)).rejects.toMatchObject({ status: 401 })
+    expect(paths()).toEqual([TOKENS])
+  })
+
+  it.each<[string, (key: string) => string]>([
+    ['with line ends as environment variables hold them', (key) => key.replaceAll('\n', '\\n')],
+    ['with line ends of Windows', (key) => key.replaceAll('\n', '\r\n')],
+    ['without a line end at its end', (key) => key.trim()],
+  ])('takes its key %s', async (_, written) => {
+    const integration = await made({
+      private_key: written(credentials.private_key),
+      app_id: String(credentials.app_id),
+    })
+    expect((await get(integration))?.number).toBe(1)
+  })
+})
+
+it('a personal token that is refused is asked for nowhere', async () => {
+  github.reply = () => answer(401, { message: 'Bad credentials' })
+  await expect(get(await github.integration())).rejects.toMatchObject({ status: 401 })
+  expect(paths()).toEqual([ISSUE])
+})
+
+describe('credentials', () => {
+  const app = () => ({ ...credentials, private_key: credentials.private_key })
+
+  it.each<[string, () => object, string[]]>([
+    ['a token', () => ({ token: 'ghp_x' }), []],
+    ['an App', () => app(), []],
+    ['an App by its client ID', () => ({ ...app(), app_id: 'Iv23liABCDEFGHIJKLMN' }), []],
+    ['an App with a PKCS #8 key', () => ({ ...app(), private_key: pem('rsa', 'pkcs8') }), []],
+    ['neither', () => ({}), ['token']],
+    ['an empty token', () => ({ token: '' }), ['token']],
+    ['both', () => ({ token: 'ghp_x', app_id: 1 }), ['app_id']],
+    ['an App without its key', () => ({ ...app(), private_key: undefined }), ['private_key']],
+    ['an App without its installation', () => ({ ...app(), installation_id: undefined }), ['installation_id']],
+    ['an installation that is no id', () => ({ ...app(), installation_id: '1/../2' }), ['installation_id']],
+    ['an App that is none', () => ({ ...app(), app_id: 'my app' }), ['app_id']],
+    ['a key that is none', () => ({ ...app(), private_key: 'secret' }), ['private_key']],
+    ['a public key', () => ({ ...app(), private_key: publicPem() }), ['private_key']],
+    ['a key of another kind', () => ({ ...app(), private_key: pem('ed25519', 'pkcs8') }), ['private_key']],
+  ])('of %s', (_, given, refused) => {
+    const { error } = GitHubCredentials.safeParse(given())
+    expect(error?.issues.map(({ path }) => path.join('.')) ?? []).toEqual(refused)
+    expect(JSON.stringify(error?.issues ?? [])).not.toContain('PRIVATE KEY')
+  })
+})
+
+function pem(kind: 'rsa' | 'ed25519', type: 'pkcs8'): string {
+  const pair = kind === 'rsa' ? generateKeyPairSync('rsa', { modulusLength: 2048 }) : generateKeyPairSync('ed25519')
+  return pair.privateKey.export({ type, format: 'pem' }).toString()
+}
+
+function publicPem(): string {
+  return generateKeyPairSync('rsa', { modulusLength: 2048 })
+    .publicKey.export({ type: 'spki', format: 'pem' })
+    .toString()
+}

@@ -1,0 +1,141 @@
+/** What a body shows, read out of the HTML that GitHub makes of it. */
+import { describe, expect, it } from 'vitest'
+import { attachmentsOf } from '../../../src/adapters/github/attachments.ts'
+import { AnsweredComment, AnsweredIssue } from '../../../src/adapters/github/data.ts'
+
+const UUID = '0f2a3b4c-1111-4222-8333-abcdefabcdef'
+const ASSET = `https://github.com/user-attachments/assets/${UUID}`
+const SIGNED = `https://private-user-images.githubusercontent.com/1/2-${UUID}.png?jwt=a.b.c`
+const FILE = 'https://github.com/user-attachments/files/123/report.pdf'
+
+const plain = (url: string, alt: string | null = null) => ({ plain_url: url, authenticated_url: null, alt_text: alt })
+const signed = (alt: string | null = null) => ({ plain_url: ASSET, authenticated_url: SIGNED, alt_text: alt })
+
+describe('the attachments of', () => {
+  it.each([
+    ['no HTML', null, ASSET, []],
+    ['an empty HTML', '', ASSET, []],
+    ['text alone', '<p>Hello</p>', 'Hello', []],
+    [
+      'a picture',
+      '<p><img src="https://example.com/a.png" alt="A cat"></p>',
+      '',
+      [plain('https://example.com/a.png', 'A cat')],
+    ],
+    [
+      'a picture with an empty alt',
+      '<img alt="" src="https://example.com/a.png">',
+      '',
+      [plain('https://example.com/a.png')],
+    ],
+    [
+      'a picture that GitHub shows by its proxy: where it came from',
+      '<img src="https://camo.githubusercontent.com/x/y" data-canonical-src="https://example.com/a.png">',
+      '',
+      [plain('https://example.com/a.png')],
+    ],
+    [
+      'a picture whose origin is empty',
+      '<img data-canonical-src="" src="https://example.com/a.png">',
+      '',
+      [plain('https://example.com/a.png')],
+    ],
+    ['a picture with an empty src', '<img src="" alt="x">', '', []],
+    ['a picture without src', '<img alt="x">', '', []],
+    [
+      'entities in an attribute',
+      '<img src="https://example.com/a?b=1&amp;c=2" alt="&lt;3">',
+      '',
+      [plain('https://example.com/a?b=1&c=2', '<3')],
+    ],
+    [
+      'tags in capitals and single quotes',
+      "<IMG SRC='https://example.com/a.png'>",
+      '',
+      [plain('https://example.com/a.png')],
+    ],
+    ['a tag that is never closed', '<div><img src="https://example.com/a.png"', '', []],
+    ['a video', '<video src="https://example.com/a.mp4" controls></video>', '', [plain('https://example.com/a.mp4')]],
+    ['a video without src', '<video controls></video>', '', []],
+    ['a file', `<a href="${FILE}">report.pdf</a>`, '', [plain(FILE)]],
+    ['a link that is no file', '<a href="https://github.com/o/r/issues/5">#5</a>', '', []],
+    ['a link within the page', '<a href="#user-attachments/files/">x</a><a>y</a>', '', []],
+    ['an uploaded picture', `<img src="${SIGNED}" alt="shot">`, `See ![shot](${ASSET})`, [signed('shot')]],
+    ['one in angle brackets', `<img src="${SIGNED}">`, `<${ASSET}>`, [signed()]],
+    ['one in a list', `<img src="${SIGNED}">`, `${ASSET}, and more`, [signed()]],
+    ['one in an img tag of the Markdown', `<img src="${SIGNED}">`, `<img width="5" src="${ASSET}" />`, [signed()]],
+    [
+      'one with a UUID in capitals',
+      `<img src="${SIGNED.replace(UUID, UUID.toUpperCase())}">`,
+      ASSET,
+      [{ ...signed(), authenticated_url: SIGNED.replace(UUID, UUID.toUpperCase()) }],
+    ],
+    [
+      'one that the Markdown has under http only',
+      `<img src="${SIGNED}">`,
+      ASSET.replace('https', 'http'),
+      [{ ...signed(), plain_url: SIGNED }],
+    ],
+    ['one that the Markdown does not have', `<img src="${SIGNED}">`, '', [{ ...signed(), plain_url: SIGNED }]],
+    ['an uploaded video', `<video src="${SIGNED}"></video>`, ASSET, [signed()]],
+    [
+      'the same thing twice',
+      `<img src="${SIGNED}" alt="one"><img src="${SIGNED}&again" alt="two">`,
+      ASSET,
+      [signed('one')],
+    ],
+    [
+      'several, in their order',
+      `<a href="${FILE}">f</a><img src="https://example.com/a.png"><video src="https://example.com/b.mp4"></video>`,
+      '',
+      [plain(FILE), plain('https://example.com/a.png'), plain('https://example.com/b.mp4')],
+    ],
+  ])('%s', (_, html, body, expected) => {
+    expect(attachmentsOf({ body_html: html, body })).toEqual(expected)
+  })
+
+  it('an HTML without a body', () => {
+    expect(attachmentsOf({ body_html: '<img src="https://example.com/a.png">' })).toEqual([
+      plain('https://example.com/a.png'),
+    ])
+  })
+
+  it('a hostile body of the length that GitHub allows are found in no time', () => {
+    const html = `${'<div>'.repeat(65_536 / 5)}<img src="${SIGNED}">`
+    const startedAt = performance.now()
+    expect(attachmentsOf({ body_html: html, body: 'https://'.repeat(65_536 / 8) })).toHaveLength(1)
+    expect(performance.now() - startedAt).toBeLessThan(2_000)
+  })
+})
+
+describe('an answer', () => {
+  const url = 'https://api.github.com/repos/o/r/issues/5'
+  const texts = {
+    node_id: 'n',
+    url,
+    html_url: url,
+    created_at: '2026-01-01T00:00:00Z',
+    updated_at: '2026-01-01T00:00:00Z',
+  }
+  const issue = { id: 1, number: 5, ...texts, title: 't', state: 'open', labels: [], comments: 0, locked: false }
+  const comment = { id: 1, ...texts, issue_url: url }
+
+  it.each([
+    ['an issue', AnsweredIssue, issue],
+    ['a comment', AnsweredComment, comment],
+  ])('of %s keeps what it has, and is the same when it is read again', (_, schema, given) => {
+    const read = schema.parse({
+      ...given,
+      body: ASSET,
+      body_html: `<img src="${SIGNED}">`,
+      a_new_key: { of: 'GitHub' },
+    })
+    expect(read).toMatchObject({ ...given, a_new_key: { of: 'GitHub' }, attachments: [signed()] })
+    expect(schema.parse(JSON.parse(JSON.stringify(read)))).toEqual(read)
+  })
+
+  it('of a comment without body and association has an empty one and NONE', () => {
+    const read = AnsweredComment.parse({ ...comment, body: null, user: null })
+    expect(read).toMatchObject({ body: '', author_association: 'NONE', user: null, attachments: [] })
+  })
+})

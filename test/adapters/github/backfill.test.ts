@@ -1,0 +1,89 @@
+/** A window of the past: every issue whose last update lies in it, each asked for once. */
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import type { Integration } from '../../../src/providers/integration.ts'
+import type { FakeSyncSession } from '../../../src/testing/index.ts'
+import type { PlayedRepository } from './played-repository.ts'
+import { answer, at, issue, numbers, playRepository } from './played-repository.ts'
+
+let github: PlayedRepository
+let integration: Integration
+let issues: ReturnType<typeof issue>[]
+
+beforeAll(async () => {
+  github = await playRepository()
+  integration = await github.integration()
+}, 60_000)
+afterAll(() => github.kit.close())
+beforeEach(() => {
+  github.forget()
+  issues = numbers(1, 450).map((number) => issue(number))
+  github.reply = ({ url }) => answer(200, ascending(new URL(url)))
+})
+
+/** As GitHub sorts and pages: from `since` on, oldest update first. */
+function ascending({ searchParams }: URL): object[] {
+  const [since, page] = [searchParams.get('since') ?? '', Number(searchParams.get('page'))]
+  const from = issues.filter(({ updated_at }) => updated_at >= since)
+  from.sort((a, b) => (a.updated_at < b.updated_at ? -1 : a.updated_at > b.updated_at ? 1 : a.number - b.number))
+  return from.slice((page - 1) * 100, page * 100)
+}
+
+async function list(from: number, to: number, session = github.kit.syncSession(integration)): Promise<FakeSyncSession> {
+  await github.provider.syncWindow(integration, session, { from: new Date(at(from)), to: new Date(at(to)) })
+  return session
+}
+
+const handedIn = (session: FakeSyncSession) => session.items.map(({ externalId }) => Number(externalId))
+const asked = () => github.urls().map(({ searchParams }) => [searchParams.get('since'), searchParams.get('page')])
+
+it('begins at its beginning and stops at its end, which is no longer in it', async () => {
+  expect(handedIn(await list(10, 60))).toEqual(numbers(10, 59))
+  expect(asked()).toEqual([[at(10), '1']])
+  expect(Object.fromEntries(github.urls()[0]?.searchParams ?? [])).toMatchObject({
+    state: 'all',
+    sort: 'updated',
+    direction: 'asc',
+  })
+})
+
+it('goes on from the last update of each page, and hands nothing in twice', async () => {
+  const session = await list(1, 1_000)
+  expect(handedIn(session)).toEqual(numbers(1, 450))
+  expect(session.duplicatesDropped).toBe(0)
+  expect(asked()).toEqual([1, 100, 199, 298, 397].map((number) => [at(number), '1']))
+})
+
+it('loses none that stand still while others are updated and move away', async () => {
+  let page = 0
+  github.reply = ({ url }) => {
+    const body = ascending(new URL(url))
+    page += 1
+    // As soon as a page is read, twenty of it are updated: by page numbers the next one would begin twenty too late.
+    for (const { number } of (body as typeof issues).slice(0, 20)) issues[number - 1] = issue(number, at(10_000 + page))
+    return answer(200, body)
+  }
+  expect(handedIn(await list(1, 1_000))).toEqual(numbers(1, 450))
+})
+
+it('turns pages within one second of more than a page, as after an import', async () => {
+  issues = numbers(1, 250).map((number) => issue(number, at(5)))
+  expect(handedIn(await list(1, 10))).toEqual(numbers(1, 250))
+  expect(asked()).toEqual([
+    [at(1), '1'],
+    [at(5), '1'],
+    [at(5), '2'],
+    [at(5), '3'],
+  ])
+})
+
+it('leaves pull requests out', async () => {
+  issues = [issue(1), Object.assign(issue(2), { pull_request: {} }), issue(3)]
+  expect(handedIn(await list(1, 10))).toEqual([1, 3])
+})
+
+it('goes on from a bookmark', async () => {
+  const session = github.kit.syncSession(integration)
+  await session.bookmark({ since: at(298), page: 1 })
+  expect(handedIn(await list(1, 1_000, await session.nextTry()))).toEqual(numbers(298, 450))
+  expect(asked()).toEqual([298, 397].map((number) => [at(number), '1']))
+})

@@ -1,0 +1,192 @@
+/** What goes wrong between us and GitHub: the row that it leaves, its class, and what becomes of the sync. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { callGitHub } from '../../../src/adapters/github/call.ts'
+import { isGitHubRetryable } from '../../../src/adapters/github/failures.ts'
+import { repositoryOf } from '../../../src/adapters/github/repository.ts'
+import { HttpError } from '../../../src/core/errors.ts'
+import type { Integration } from '../../../src/providers/integration.ts'
+import type { PlayedRepository } from './played-repository.ts'
+import { answer, issue, numbers, playRepository } from './played-repository.ts'
+
+/** Two pages; nearly all are pull requests, so that what is timed is the listing. */
+const ENTRIES = 150
+const EVERY = 25
+
+let github: PlayedRepository
+let integration: Integration
+
+beforeAll(async () => {
+  github = await playRepository()
+}, 60_000)
+afterAll(() => github.kit.close())
+beforeEach(async () => {
+  github.forget()
+  github.issues = entries(ENTRIES)
+  integration = await github.integration()
+})
+
+function entries(count: number): object[] {
+  return numbers(1, count).map((number) =>
+    number % EVERY === 0 ? issue(number) : { ...issue(number), pull_request: {} },
+  )
+}
+
+/** Answers the first requests for the second page so, in this order. */
+function secondPage(...replies: (() => Response | Promise<Response>)[]): void {
+  github.reply = ({ url }) => (new URL(url).searchParams.get('page') === '2' ? (replies.shift()?.() ?? null) : null)
+}
+
+async function sync(): Promise<{ seconds: number; rows: unknown[][] }> {
+  const before = github.kit.clock.now().getTime()
+  const { items, result } = await github.kit.sync(integration)
+  expect(items.map(({ status }) => status)).toEqual(items.map(() => 'success'))
+  const count = ENTRIES / EVERY
+  expect([items.length, result.successCount, result.failureCount]).toEqual([count, count, 0])
+  const rows = await github.kit.sql`
+    select endpoint, status_code, failure_class from integration_requests where integration_id = ${integration.id} order by id`
+  return {
+    seconds: Math.round((github.kit.clock.now().getTime() - before) / 1_000),
+    rows: rows.map((row) => [String(row.endpoint).replace(/^.*\?/, ''), row.status_code, row.failure_class]),
+  }
+}
+
+const inSeconds = (seconds: number) => String(Math.floor(github.kit.clock.now().getTime() / 1_000) + seconds)
+const asked = (...pages: number[]) => pages.map((page) => `issues?page=${page}`)
+
+describe('a throttle in the middle of a listing puts the run off, and it goes on with the same page', () => {
+  it.each<[string, () => Response, number, number]>([
+    ['429 with Retry-After', () => answer(429, { message: 'Slow down' }, { 'retry-after': '90' }), 429, 90],
+    ['429 without', () => answer(429, { message: 'Slow down' }), 429, 60],
+    [
+      'the secondary limit with Retry-After',
+      () => answer(403, { message: 'You have exceeded a secondary rate limit' }, { 'retry-after': '120' }),
+      403,
+      120,
+    ],
+    [
+      'the secondary limit without Retry-After: a minute',
+      () => answer(403, { message: 'You have exceeded a secondary rate limit' }, { 'x-ratelimit-remaining': '4000' }),
+      403,
+      60,
+    ],
+    [
+      'an exhausted bucket: until its reset, however far',
+      () => {
+        const headers = { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': inSeconds(2_400) }
+        return answer(403, { message: 'API rate limit exceeded' }, headers)
+      },
+      403,
+      2_400,
+    ],
+  ])('%s', async (_, reply, status, seconds) => {
+    secondPage(reply)
+    expect(await sync()).toEqual({
+      seconds,
+      rows: [
+        ['page=1', 200, null],
+        ['page=2', status, 'throttle'],
+        ['page=2', 200, null],
+      ],
+    })
+    expect(github.asked()).toEqual(asked(1, 2, 2))
+    const [run] = await github.kit.sql`
+      select status, metadata->'duplicates_dropped' as dropped from integration_logs
+      where integration_id = ${integration.id} and operation = 'sync'`
+    expect(run).toEqual({ status: 'success', dropped: 0 })
+    expect((await integration.refresh()).healthStatus).toBe('healthy')
+  })
+
+  it('and as often as it takes, while pages come', async () => {
+    const refused = new Set<string>()
+    github.reply = ({ url }) => {
+      const page = new URL(url).searchParams.get('page') ?? ''
+      if (refused.has(page)) return null
+      refused.add(page)
+      return answer(429, { message: 'Slow down' }, { 'retry-after': '90' })
+    }
+    github.issues = entries(600)
+    const { items } = await github.kit.sync(integration)
+    expect(items).toHaveLength(600 / EVERY)
+    expect(github.asked()).toEqual(asked(1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7))
+  })
+})
+
+describe('trouble of GitHub’s is met by another attempt, and the listing goes on', () => {
+  it.each<[string, () => Response | Promise<Response>, number | null]>([
+    ['500, then 200', () => answer(500, { message: 'Server Error' }, { 'retry-after': '0' }), 500],
+    ['a dropped connection', () => Promise.reject(new Error('dropped')), null],
+    ['a body that breaks off', () => cutBody(), 200],
+  ])('%s', async (_, reply, status) => {
+    secondPage(reply)
+    const { rows } = await sync()
+    expect(rows).toEqual([
+      ['page=1', 200, null],
+      ['page=2', status, 'upstream'],
+      ['page=2', 200, null],
+    ])
+  })
+})
+
+describe('a call', () => {
+  const call = (options: { timeoutMs?: number; attempts?: number }) => {
+    const repository = repositoryOf(integration)
+    const request = repository.endpoint('GET /user', {})
+    return callGitHub(repository, z.unknown(), { endpoint: 'user', request, attempts: 1, ...options })
+  }
+  const row = async () => {
+    const [found] = await github.kit.sql`
+      select status_code, failure_class, error from integration_requests where integration_id = ${integration.id} order by id desc limit 1`
+    return found
+  }
+
+  it('whose answer comes past the timeout is trouble of GitHub’s, and comes out as itself', async () => {
+    github.reply = () => new Promise<Response>(() => {})
+    await expect(call({ timeoutMs: 20 })).rejects.toMatchObject({ code: 'request_timeout' })
+    expect(await row()).toMatchObject({ status_code: null, failure_class: 'upstream' })
+  })
+
+  it('that GitHub refuses is the caller’s, made once, and trips nothing', async () => {
+    github.reply = () => answer(403, { message: 'Resource not accessible by personal access token' })
+    await expect(call({ attempts: 3 })).rejects.toMatchObject({ code: 'http_error', status: 403 })
+    expect(github.asked()).toHaveLength(1)
+    expect(await row()).toMatchObject({ status_code: 403, failure_class: 'client' })
+    expect((await integration.refresh()).healthStatus).toBe('healthy')
+  })
+
+  it('outside of a sync is not made again where the wait is longer than the longest: the gate holds', async () => {
+    const headers = { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': inSeconds(2_400) }
+    github.reply = () => answer(403, { message: 'API rate limit exceeded' }, headers)
+    await expect(call({ attempts: 3 })).rejects.toMatchObject({ code: 'http_error', status: 403 })
+    await expect(call({ attempts: 3 })).rejects.toMatchObject({ code: 'rate_limit_exceeded', retryAfterSeconds: 2_400 })
+    expect(github.asked()).toHaveLength(1)
+  })
+})
+
+describe('another attempt', () => {
+  const now = new Date('2026-03-01T12:00:00Z')
+  const throttled = (seconds: number) => new HttpError(429, new Headers({ 'retry-after': String(seconds) }), null)
+
+  it.each<[string, unknown, boolean | null]>([
+    ['after the longest wait is left to the framework', throttled(600), null],
+    ['after a second more is refused', throttled(601), false],
+    [
+      'after anything else is left to the framework',
+      new HttpError(500, new Headers({ 'retry-after': '900' }), null),
+      null,
+    ],
+  ])('%s', (_, error, verdict) => {
+    expect(isGitHubRetryable(error, { now, longestSeconds: 600 })).toBe(verdict)
+  })
+})
+
+/** A part of the list, and then the connection is gone. */
+function cutBody(): Response {
+  const body = new ReadableStream<Uint8Array>({
+    start(controller) {
+      controller.enqueue(new TextEncoder().encode('[{"id":1,'))
+      controller.error(Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' }))
+    },
+  })
+  return new Response(body, { status: 200, headers: { 'content-type': 'application/json' } })
+}

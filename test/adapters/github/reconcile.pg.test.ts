@@ -1,0 +1,137 @@
+/** Deliveries that never arrived, asked for over HTTP at the sandbox: each that is missing is fetched, stored and handled. */
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
+import type { LoggedRequest } from '../../../sandbox/github/request-log.ts'
+import type { RunningSandbox } from '../../../sandbox/github/server.ts'
+import { SANDBOX_TOKEN, startGithubSandbox } from '../../../sandbox/github/server.ts'
+import { deliveries, HOOK_ID } from '../../../sandbox/github/webhook-sender.ts'
+import { GitHubProvider, GitHubWebhookReceived } from '../../../src/adapters/github/index.ts'
+import type { Integration } from '../../../src/providers/integration.ts'
+import { runActivity } from '../../support/activities.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import type { TestIntegrations } from '../../support/integrations.ts'
+import { listen, testIntegrations } from '../../support/integrations.ts'
+import { makeIntegration, makeWebhook } from '../../support/rows.ts'
+
+const LIST = `/repos/octo-sandbox/widgets/hooks/${HOOK_ID}/deliveries`
+/** Beyond the five minutes in which they may still arrive by themselves. */
+const SECONDS_AGO = 3_600
+
+let database: TestDatabase
+let test: TestIntegrations
+let sandbox: RunningSandbox | undefined
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, {
+    providers: { github: new GitHubProvider() },
+    egress: { allow: ['127.0.0.1'] },
+  })
+})
+afterEach(async () => {
+  await sandbox?.close()
+  sandbox = undefined
+})
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+async function against(metadata: Record<string, string | number> = { hook_id: HOOK_ID }): Promise<Integration> {
+  sandbox = await startGithubSandbox({ entries: 1 })
+  return makeIntegration(test, 'github', {
+    credentials: { token: SANDBOX_TOKEN, webhook_secret: 'a secret' },
+    metadata: { owner: 'octo-sandbox', repo: 'widgets', base_url: sandbox.url, ...metadata },
+  })
+}
+
+async function control(method: string, path: string, body?: object): Promise<unknown> {
+  const response = await fetch(`${sandbox?.url}/_sandbox${path}`, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  })
+  expect(response.ok).toBe(true)
+  return response.json()
+}
+
+const lost = (given: object) => control('POST', '/deliveries', { secondsAgo: SECONDS_AGO, ...given })
+
+async function requests(): Promise<LoggedRequest[]> {
+  return ((await control('GET', '/requests')) as { requests: LoggedRequest[] }).requests
+}
+const asked = async () => (await requests()).map(({ canonicalPath }) => canonicalPath)
+const paths = async () => (await requests()).map(({ path }) => path)
+
+const reconcile = ({ id }: Integration) => runActivity(test.activities.reconcileIntegration, { integrationId: id })
+const stored = ({ id }: Integration) =>
+  test.sql`select * from integration_webhooks where integration_id = ${id} order by id`
+
+it('fetches those that are missing, each once, however often GitHub tried, and none that has arrived', async () => {
+  const integration = await against()
+  await lost({ count: 6 })
+  // Redelivered: another attempt of the same guid.
+  await lost({ count: 2 })
+  const [first, second] = deliveries(2)
+  for (const { deliveryId } of [first, second] as { deliveryId: string }[])
+    await makeWebhook(test, integration.id, { deliveryId, status: 'failed' })
+  expect(await reconcile(integration)).toMatchObject({ seen: 8, known: 4, inserted: 4, tooLarge: 0, capped: false })
+  expect(await asked()).toEqual([LIST, ...Array.from({ length: 4 }, () => expect.stringContaining(`${LIST}/`))])
+  expect(await reconcile(integration)).toMatchObject({ inserted: 0 })
+})
+
+it('fetches the oldest first, stores what GitHub sent, and hands it on as if it had arrived', async () => {
+  const integration = await against({ hook_id: String(HOOK_ID) })
+  await lost({ count: 3 })
+  await reconcile(integration)
+  const fetched = (await paths()).slice(1)
+  expect(fetched).toEqual([...fetched].sort())
+  const sent = deliveries(3)
+  const rows = await stored(integration)
+  expect(rows.map((row) => [row.delivery_id, row.event_type, row.status]).sort()).toEqual(
+    sent.map(({ deliveryId, event }) => [deliveryId, event, 'pending']).sort(),
+  )
+  expect(rows.map((row) => row.headers[':source'])).toEqual([['reconcile'], ['reconcile'], ['reconcile']])
+  const told: unknown[] = []
+  listen(test, GitHubWebhookReceived, ({ event, deliveryId, payload }: GitHubWebhookReceived) =>
+    told.push({ event, deliveryId, payload }),
+  )
+  await runActivity(test.activities.processPendingWebhooks, {
+    integrationId: integration.id,
+    claim: 'claim-1',
+    limit: 10,
+  })
+  expect(told).toEqual(
+    expect.arrayContaining(
+      sent.map(({ event, deliveryId, body }) => ({ event, deliveryId, payload: JSON.parse(body.toString()) })),
+    ),
+  )
+})
+
+it('turns pages of 100 by the cursor, and no further than the window', async () => {
+  const integration = await against()
+  // A delivery each quarter of an hour: the page on which three days are over is the last one.
+  await lost({ count: 400, secondsApart: 900 })
+  const result = await reconcile(integration)
+  expect((await asked()).filter((path) => path === LIST)).toHaveLength(3)
+  // From an hour ago on, for as long as GitHub keeps them.
+  expect(result).toMatchObject({ seen: 71 * 4 })
+})
+
+it('leaves those of the last five minutes alone: they may still arrive', async () => {
+  const integration = await against()
+  await lost({ count: 2, secondsAgo: 60 })
+  expect(await reconcile(integration)).toMatchObject({ seen: 0, inserted: 0 })
+  expect(await asked()).toEqual([LIST])
+})
+
+it('asks nothing without the id of the webhook', async () => {
+  const integration = await against({})
+  expect(await reconcile(integration)).toMatchObject({ seen: 0, inserted: 0 })
+  expect(await asked()).toEqual([])
+})
+
+it('fails with the call, and stores nothing that it does not know of', async () => {
+  const integration = await against({ hook_id: HOOK_ID + 1 })
+  await expect(reconcile(integration)).rejects.toThrow('404')
+  expect(await stored(integration)).toEqual([])
+})

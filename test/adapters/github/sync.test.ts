@@ -1,0 +1,252 @@
+/** What a sync of a repository asks for, and what it hands in: each rule with the requests that it costs. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { GitHubIssueSynced } from '../../../src/adapters/github/index.ts'
+import type { Integration } from '../../../src/providers/integration.ts'
+import type { FakeSyncSession } from '../../../src/testing/index.ts'
+import type { PlayedRepository } from './played-repository.ts'
+import { answer, at, comment, issue, NOW, numbers, playRepository } from './played-repository.ts'
+
+const CURSOR = '2026-02-01T10:00:00Z'
+const SINCE = '2026-02-01T09:00:00Z'
+
+let github: PlayedRepository
+let integration: Integration
+
+beforeAll(async () => {
+  github = await playRepository()
+  integration = await github.integration()
+}, 60_000)
+afterAll(() => github.kit.close())
+beforeEach(() => github.forget())
+
+describe('a sync', () => {
+  it('hands in each issue: its number as external id, its updated_at as checkpoint; every 5 minutes', async () => {
+    github.issues = [issue(3), { ...issue(2), pull_request: {} }, { ...issue(1), updated_at: 'soon' }]
+    const session = await list(null)
+    expect(github.asked()).toEqual(['issues?page=1'])
+    session.assertDispatchedCount(2)
+    session.assertDispatched(
+      GitHubIssueSynced,
+      ({ payload }, { externalId }) => payload.number === 3 && externalId === '3',
+    )
+    session.assertCheckpoints([at(3), null])
+    expect(github.provider.defaultSyncInterval()).toBe(5)
+  })
+
+  it.each([
+    ['no cursor: everything', null, '1970-01-01T00:00:00Z'],
+    ['an empty one: everything', '', '1970-01-01T00:00:00Z'],
+    ['a cursor that was set: from an hour before it', '2026-02-01T10:00:00+02:00', '2026-02-01T07:00:00Z'],
+    ['the cursor of a run: from an hour before it', CURSOR, SINCE],
+  ])('of %s', async (_, cursor, since) => {
+    await list(cursor)
+    expect(github.urls().map(({ searchParams }) => searchParams.get('since'))).toEqual(github.urls().map(() => since))
+  })
+
+  it.each([
+    [0, 1],
+    [99, 1],
+    [100, 2],
+    [101, 2],
+    [200, 3],
+    [250, 3],
+  ])('of %s issues asks for %s pages of 100, an empty last one among them', async (count, pages) => {
+    github.issues = numbers(1, count).map((number) => issue(number))
+    const session = await list(null)
+    expect(github.asked()).toEqual(numbers(1, pages).map((page) => `issues?page=${page}`))
+    expect(github.urls().every(({ searchParams }) => searchParams.get('per_page') === '100')).toBe(true)
+    session.assertDispatchedCount(count)
+  })
+})
+
+describe('the comments feed', () => {
+  it.each([
+    ['not without a cursor', null, ['issues?page=1']],
+    ['not with an empty one', '', ['issues?page=1']],
+    ['after the issues with one', CURSOR, ['issues?page=1', 'issues/comments?page=1']],
+  ])('is read %s', async (_, cursor, asked) => {
+    await list(cursor)
+    expect(github.asked()).toEqual(asked)
+  })
+
+  it('is asked for with the same since, oldest update first', async () => {
+    await list(CURSOR)
+    expect(Object.fromEntries(github.urls().at(-1)?.searchParams ?? [])).toEqual({
+      since: SINCE,
+      sort: 'updated',
+      direction: 'asc',
+      per_page: '100',
+      page: '1',
+    })
+  })
+
+  it.each([
+    [0, 1],
+    [99, 1],
+    [100, 2],
+    [101, 2],
+    [300, 4],
+  ])('of %s comments costs %s requests, an empty last page among them', async (count, pages) => {
+    github.issues = [issue(7)]
+    github.comments = numbers(1, count).map(() => comment(7))
+    await list(CURSOR)
+    expect(github.asked()).toEqual([
+      'issues?page=1',
+      ...numbers(1, pages).map((page) => `issues/comments?page=${page}`),
+    ])
+  })
+
+  it('fetches each missing parent once, as they came, and hands it in through the same session', async () => {
+    github.issues = [issue(7)]
+    github.comments = [comment(9), comment(7), comment(8), comment(9), comment(9)]
+    github.alone = new Map([8, 9].map((number) => [number, issue(number)]))
+    const session = await list(CURSOR)
+    expect(github.asked()).toEqual(['issues?page=1', 'issues/comments?page=1', 'issues/9', 'issues/8'])
+    session.assertCheckpoints([at(7), at(9), at(8)])
+    expect(session.duplicatesDropped).toBe(0)
+  })
+
+  it.each<[string, object, string[]]>([
+    ['of a pull request', comment(9, { html_url: 'https://github.com/octo/widgets/pull/9#issuecomment-1' }), []],
+    ['without a parent', comment(9, { issue_url: undefined }), []],
+    [
+      'whose parent is no number',
+      comment(9, { issue_url: 'https://api.github.com/repos/octo/widgets/issues/nine' }),
+      [],
+    ],
+    ['whose parent is 0', comment(9, { issue_url: 'https://api.github.com/repos/octo/widgets/issues/0' }), []],
+    ['whose parent is no whole number of ours', comment(9, { issue_url: `https://x/issues/${'9'.repeat(20)}` }), []],
+    ['whose parent is gone', comment(9), ['issues/9']],
+    ['whose parent has moved on', comment(4), ['issues/4']],
+    ['whose parent turns out to be a pull request', comment(5), ['issues/5']],
+    [
+      'in a repository called "pull"',
+      comment(6, { html_url: 'https://github.com/octo/pull/issues/6#c' }),
+      ['issues/6'],
+    ],
+  ])('a comment %s', async (_, given, fetched) => {
+    github.comments = [given]
+    github.alone = new Map<number, object>([
+      [4, issue(44)],
+      [5, { ...issue(5), pull_request: { url: 'https://x' } }],
+      [6, issue(6)],
+    ])
+    const session = await list(CURSOR)
+    expect(github.asked()).toEqual(['issues?page=1', 'issues/comments?page=1', ...fetched])
+    session.assertDispatchedCount(fetched.includes('issues/6') ? 1 : 0)
+  })
+
+  it('tells of each issue that it recovered in a warning', async () => {
+    github.comments = [comment(8), comment(9), comment(9)]
+    github.alone = new Map([8, 9].map((number) => [number, issue(number)]))
+    const before = github.kit.logs.length
+    await list(CURSOR)
+    const warnings = github.kit.logs.slice(before).filter(({ level }) => level === 'warn')
+    expect(warnings.map(({ fields }) => fields)).toEqual(
+      [8, 9].map((number) =>
+        expect.objectContaining({ integration_id: integration.id, issue_number: number, since: SINCE }),
+      ),
+    )
+  })
+
+  it.each([
+    ['of the feed', /issues\/comments/],
+    ['of a missing parent', /issues\/9$/],
+  ])('a fault %s fails the listing', async (_, match) => {
+    github.comments = [comment(9)]
+    github.reply = ({ url }) => (match.test(new URL(url).pathname) ? answer(403, { message: 'No' }) : null)
+    await expect(list(CURSOR)).rejects.toMatchObject({ code: 'http_error', status: 403 })
+  })
+})
+
+describe('a listing that was cut off', () => {
+  const linked = (page: number) => ({ link: `<${linkTo(page)}>; rel="next"` })
+  const linkTo = (page: number) =>
+    `https://github.example.com/api/v3/repositories/5/issues?per_page=100&after=c${page}&page=${page}`
+
+  it('has a bookmark after each page but the last: the next one’s number and link', async () => {
+    github.issues = numbers(1, 250).map((number) => issue(number))
+    github.reply = ({ url }) => {
+      const page = Number(new URL(url).searchParams.get('page'))
+      return page === 1 ? answer(200, github.issues.slice(0, 100), linked(2)) : null
+    }
+    const session = await list(null)
+    session.assertBookmarks([
+      { page: 2, url: linkTo(2) },
+      { page: 3, url: null },
+    ])
+  })
+
+  it.each([
+    ['by its link', linkTo(3), 'api/v3/repositories/5/issues'],
+    ['by its number', null, 'api/v3/repos/octo/widgets/issues'],
+    [
+      'by its number where the link leads elsewhere',
+      'https://elsewhere.example/issues?page=3',
+      'api/v3/repos/octo/widgets/issues',
+    ],
+  ])('goes on with the next page, %s', async (_, url, path) => {
+    github.issues = numbers(1, 250).map((number) => issue(number))
+    const session = github.kit.syncSession(integration, null)
+    await session.bookmark({ page: 3, url })
+    const next = await session.nextTry()
+    await github.provider.syncIncremental(integration, next)
+    expect(github.urls().map(({ origin, pathname }) => origin + pathname)).toEqual([
+      `https://github.example.com/${path}`,
+    ])
+    expect(github.asked()[0]).toMatch(/\?page=3$/)
+    next.assertDispatchedCount(50)
+  })
+
+  it('asks for a parent that an earlier try has listed, drops the repeat, and calls it no recovery', async () => {
+    const session = github.kit.syncSession(integration, CURSOR)
+    github.issues = [issue(7)]
+    await github.provider.syncIncremental(integration, session)
+    await session.bookmark({ page: 2, url: null })
+    github.forget()
+    github.comments = [comment(7)]
+    github.alone = new Map([[7, issue(7)]])
+    const next = await session.nextTry()
+    const before = github.kit.logs.length
+    await github.provider.syncIncremental(integration, next)
+    expect(github.asked()).toEqual(['issues?page=2', 'issues/comments?page=1', 'issues/7'])
+    next.assertDispatchedCount(1)
+    expect(github.kit.logs.slice(before).filter(({ fields }) => 'issue_number' in fields)).toEqual([])
+  })
+})
+
+describe('the hourly bucket', () => {
+  const resetAt = new Date(Date.parse(NOW) + 40 * 60_000)
+  const exhausted = { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(resetAt.getTime() / 1_000) }
+
+  it.each([
+    ['of the core resource', { ...exhausted, 'x-ratelimit-resource': 'core' }],
+    ['of an unnamed resource', exhausted],
+  ])('%s that runs out keeps requests back until its reset: nothing is sent', async (_, headers) => {
+    const own = await github.integration()
+    github.reply = () => answer(200, [], headers)
+    await github.provider.syncIncremental(own, github.kit.syncSession(own, null))
+    await expect(github.provider.syncIncremental(own, github.kit.syncSession(own, null))).rejects.toMatchObject({
+      code: 'rate_limit_exceeded',
+      retryAfterSeconds: 2_400,
+    })
+    expect(github.asked()).toEqual(['issues?page=1'])
+    expect((await own.rateLimit()).suppressedUntil).toEqual(resetAt)
+  })
+
+  it.each([
+    ['of another resource', { ...exhausted, 'x-ratelimit-resource': 'search' }],
+    ['with something left', { ...exhausted, 'x-ratelimit-remaining': '1' }],
+  ])('%s keeps nothing back', async (_, headers) => {
+    const own = await github.integration()
+    github.reply = () => answer(200, [], headers)
+    for (let run = 0; run < 2; run += 1) await github.provider.syncIncremental(own, github.kit.syncSession(own, null))
+    expect(github.asked()).toHaveLength(2)
+  })
+})
+
+async function list(cursor: string | null): Promise<FakeSyncSession> {
+  const session = github.kit.syncSession(integration, cursor)
+  await github.provider.syncIncremental(integration, session)
+  return session
+}

@@ -1,0 +1,197 @@
+/** Every operation of the Stripe adapter over a scripted wire: what goes out, what is stored, what never leaves. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { StripeClient } from '../../../src/adapters/stripe/index.ts'
+import type { Integration } from '../../../src/providers/integration.ts'
+import { badInputs } from './bad-inputs.ts'
+import type { StripeOperation } from './operations-table.ts'
+import { operations } from './operations-table.ts'
+import { API_KEY, StripeKit } from './stripe-kit.ts'
+
+const stripe = new StripeKit()
+let integration: Integration
+let client: StripeClient
+
+beforeAll(() => stripe.open(), 60_000)
+afterAll(() => stripe.kit.close())
+const openAccount = async (): Promise<void> => {
+  integration = await stripe.account()
+  client = stripe.provider.client(integration)
+}
+
+const writes = operations.filter(({ method }) => method !== 'GET')
+const named = (list: readonly StripeOperation[]) => list.map((operation) => [operation.name, operation] as const)
+
+describe('an operation', () => {
+  beforeEach(openAccount)
+
+  it.each(named(operations))('%s sends its parameters and leaves one row', async (_, operation) => {
+    const { method, endpoint, params } = operation
+    stripe.script({ headers: { 'request-id': 'req_1' }, body: answerOf(operation) })
+    const answer = await operation.call(client, null)
+
+    const [sent, ...further] = stripe.wire.requests
+    expect(further).toEqual([])
+    expect([sent?.method, sent?.url.origin, sent?.url.pathname]).toEqual([
+      method,
+      'https://api.stripe.com',
+      `/v1/${endpoint}`,
+    ])
+    expect(sentParams(sent)).toEqual(flat(params ?? {}))
+    expect(Object.fromEntries(sent?.headers ?? [])).toMatchObject({
+      authorization: `Bearer ${API_KEY}`,
+      'stripe-version': '2026-10-28.endive',
+    })
+    expect(sent?.headers.has('idempotency-key')).toBe(false)
+    expect(sent?.headers.has('x-stripe-client-telemetry')).toBe(false)
+
+    expect(answer).toEqual(answerOf(operation))
+    expect(Reflect.get(answer as object, 'lastResponse')).toMatchObject({
+      requestId: 'req_1',
+      statusCode: 200,
+      headers: { 'request-id': 'req_1', 'content-type': 'application/json' },
+    })
+    expect(await stripe.rows(integration)).toMatchObject([
+      {
+        endpoint,
+        method,
+        statusCode: 200,
+        providerRequestId: 'req_1',
+        responseData: JSON.stringify(answerOf(operation)),
+        idempotencyKey: null,
+        failureClass: null,
+        retryOf: null,
+      },
+    ])
+    expect(await storedParams()).toEqual([params])
+  })
+
+  it.each(named(operations))('%s sends nothing that is null', async (_, operation) => {
+    stripe.script({ body: answerOf(operation) })
+    await operation.callWithNulls(client)
+    expect(stripe.wire.requests.map(sentParams)).toEqual([flat(operation.paramsOfNulls ?? {})])
+    expect(await storedParams()).toEqual([operation.paramsOfNulls])
+  })
+
+  it.each(named(operations))('%s has 3 attempts if it reads, 1 if it writes', async (_, operation) => {
+    const away = {
+      status: 500,
+      headers: { 'retry-after': '0' },
+      body: { error: { type: 'api_error', message: 'away' } },
+    }
+    stripe.script(away, away, away)
+    await expect(operation.call(client, null)).rejects.toMatchObject({ type: 'StripeAPIError', statusCode: 500 })
+    const attempts = operation.method === 'GET' ? 3 : 1
+    expect(stripe.wire.requests).toHaveLength(attempts)
+    expect(await stripe.rows(integration)).toMatchObject(
+      Array.from({ length: attempts }, () => ({ statusCode: 500, failureClass: 'upstream' })),
+    )
+  })
+})
+
+describe('an idempotency key', () => {
+  beforeEach(openAccount)
+
+  it.each(named(writes))('of %s goes out as a header, and once', async (_, operation) => {
+    stripe.script({ body: answerOf(operation) })
+    await operation.call(client, 'order-6735')
+    expect(stripe.wire.requests.map(({ headers }) => headers.get('idempotency-key'))).toEqual(['order-6735'])
+    await expect(operation.call(client, 'order-6735')).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+      priorState: 'recovered',
+      priorResponse: answerOf(operation),
+    })
+    expect(stripe.wire.requests).toHaveLength(1)
+    expect(await stripe.rows(integration)).toMatchObject([{ idempotencyKey: 'order-6735' }])
+  })
+
+  it.each(named(writes))('of null lets %s be made again', async (_, operation) => {
+    stripe.script({ body: answerOf(operation) }, { body: answerOf(operation) })
+    await operation.call(client, null)
+    await operation.call(client, null)
+    stripe.wire.assertDone()
+  })
+
+  it('whose first call got lost is sent again with the same header, as Stripe drops the second write', async () => {
+    stripe.script('cut', { body: { id: 're_1', object: 'refund' } })
+    const refund = () => client.refunds.create({ charge: 'ch_1', idempotencyKey: 'order-6735' })
+    await expect(refund()).rejects.toThrow('fetch failed')
+    await expect(refund()).resolves.toMatchObject({ id: 're_1' })
+    expect(stripe.wire.requests.map(({ headers }) => headers.get('idempotency-key'))).toEqual([
+      'order-6735',
+      'order-6735',
+    ])
+  })
+
+  it('of a declined card may be used again', async () => {
+    const declined = { error: { type: 'card_error', code: 'card_declined', message: 'Your card was declined.' } }
+    stripe.script({ status: 402, body: declined }, { body: { id: 'pi_1', object: 'payment_intent' } })
+    const confirm = () => client.paymentIntents.confirm({ id: 'pi_1', idempotencyKey: 'order-6735' })
+    await expect(confirm()).rejects.toMatchObject({ type: 'StripeCardError', code: 'card_declined' })
+    await expect(confirm()).resolves.toMatchObject({ id: 'pi_1' })
+  })
+})
+
+describe('bad input', () => {
+  // One for all: nothing is stored for it.
+  let untouched: Integration
+  beforeAll(async () => {
+    untouched = await stripe.account()
+  })
+
+  it.each(badInputs.map((input) => [input.operation, input.argument, input] as const))(
+    'of %s as %s is refused, nothing sent and nothing stored',
+    async (_, argument, { calls }) => {
+      stripe.script()
+      const stored = await stripe.rows(untouched)
+      for (const [value, call] of Object.entries(calls))
+        await expect(call(stripe.provider.client(untouched)), value).rejects.toMatchObject({
+          code: 'invalid_argument',
+          argument,
+        })
+      expect(stripe.wire.requests).toEqual([])
+      expect(await stripe.rows(untouched)).toEqual(stored)
+    },
+  )
+})
+
+describe('an id', () => {
+  beforeEach(openAccount)
+
+  it('stands in the path as it is, its slashes escaped', async () => {
+    stripe.script({ body: { id: 'pi/1?', object: 'payment_intent' } })
+    await client.paymentIntents.cancel({ id: 'pi/1?' })
+    expect(stripe.wire.requests.map(({ url }) => url.pathname + url.search)).toEqual([
+      '/v1/payment_intents/pi%2F1%3F/cancel',
+    ])
+    expect(await stripe.rows(integration)).toMatchObject([{ endpoint: 'payment_intents/pi%2F1%3F/cancel' }])
+  })
+})
+
+/** Of each row; null: none. */
+async function storedParams(): Promise<unknown[]> {
+  const rows = await stripe.rows(integration)
+  return rows.map(({ requestData }) => (requestData === null ? null : JSON.parse(requestData)))
+}
+
+/** A plausible answer, its kind the operation's. */
+function answerOf({ returns }: StripeOperation): object {
+  if (returns === 'list')
+    return { object: 'list', data: [{ id: 'obj_b', object: 'thing' }], has_more: true, url: '/v1/x' }
+  return returns === 'deleted' ? { id: 'obj_1', object: 'thing', deleted: true } : { id: 'obj_1', object: returns }
+}
+
+/** Of the query, or of the form. */
+function sentParams(sent: { url: URL; body: string } | undefined): Record<string, string> {
+  return Object.fromEntries([...(sent?.url.searchParams ?? []), ...new URLSearchParams(sent?.body)])
+}
+
+/** As a form has it: `metadata[order]`, `types[0]`. */
+function flat(params: object, prefix: string | null = null): Record<string, string> {
+  return Object.assign(
+    {},
+    ...Object.entries(params).map(([key, value]: [string, unknown]) => {
+      const name = prefix === null ? key : `${prefix}[${key}]`
+      return typeof value === 'object' && value !== null ? flat(value, name) : { [name]: String(value) }
+    }),
+  )
+}

@@ -1,0 +1,99 @@
+/**
+ * What make-provider writes compiles and passes as it is written: with the package installed, by the program itself, in a vitest
+ * of the host's own. All 32 combinations are compiled. So many of their suites are run that each two parts are seen together,
+ * apart, and neither; all of them are in make-provider.long.test.ts.
+ */
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import type { Part } from '../../src/cli/scaffold/parts.ts'
+import { PARTS, USUAL_PARTS } from '../../src/cli/scaffold/parts.ts'
+import type { SuiteResult } from './written-providers.ts'
+import { COMBINATIONS, compilerErrors, suiteResults, writeProvider } from './written-providers.ts'
+
+const PACKAGE = fileURLToPath(new URL('../../', import.meta.url))
+
+/** Beside the usual ones, which the program itself writes. */
+const RUN: readonly (readonly Part[])[] = [
+  PARTS,
+  ['sync'],
+  ['oauth'],
+  ['webhooks', 'identity'],
+  ['health', 'identity'],
+  [],
+]
+
+let host: string
+let suites: Promise<ReadonlyMap<string, SuiteResult>>
+/** In the clone, where the package's own name leads to src/ and its types. */
+let sources: string
+
+beforeAll(async () => {
+  host = await mkdtemp(join(inject('installed'), 'make-provider-'))
+  sources = await mkdtemp(join(PACKAGE, '.data', 'make-provider-'))
+  await promisify(execFile)(join(inject('installed'), 'node_modules/.bin/integrations'), ['make-provider', 'acme'], {
+    cwd: host,
+  })
+  for (const parts of RUN) await writeProvider(host, parts)
+  await alter(await writeProvider(join(host, 'broken'), ['webhooks']), "'x-acme-signature'", "'x-acme-digest'")
+  // Beside the compiler: both have one core then.
+  suites = suiteResults(host, { conditions: [], workers: 1 })
+  suites.catch(() => {})
+})
+afterAll(async () => {
+  await Promise.allSettled([suites])
+  await Promise.all([host, sources].map((folder) => rm(folder, { recursive: true, force: true })))
+})
+
+async function alter(name: string, from: string, to: string): Promise<void> {
+  const path = join(host, 'broken', name, 'acme.ts')
+  const text = await readFile(path, 'utf8')
+  expect(text).toContain(from)
+  await writeFile(path, text.replace(from, to))
+}
+
+it('compiles with every check on, whatever it is made with', async () => {
+  const names: string[] = []
+  for (const parts of COMBINATIONS) names.push(await writeProvider(sources, parts))
+  expect(new Set(names).size).toBe(32)
+  const written = names.flatMap((name) => [join(sources, name, 'acme.ts'), join(sources, name, 'acme.test.ts')])
+  const text = await readFile(join(sources, 'sync', 'acme.ts'), 'utf8')
+  const mistaken = join(sources, 'mistaken.ts')
+  await writeFile(mistaken, text.replace('SYNC_INTERVAL_MINUTES = 15', "SYNC_INTERVAL_MINUTES = 'often'"))
+  // One that is wrong shows that the compiler has looked.
+  expect(compilerErrors([...written, mistaken], 'nodenext')).toEqual([
+    `${mistaken}: Type 'string' is not assignable to type 'number'.`,
+  ])
+})
+
+it('is laid out by the formatter of this package as it is written', async () => {
+  for (const identifier of ['acme', 'a-rather-long-name-of-one'])
+    for (const parts of COMBINATIONS) await writeProvider(join(sources, identifier), parts, identifier)
+  await writeFile(join(sources, 'biome.json'), await readFile(join(PACKAGE, 'biome.json')))
+  const biome = join(PACKAGE, 'node_modules/.bin/biome')
+  // It ends with 1 for a file that it would write otherwise.
+  const { stderr } = await promisify(execFile)(biome, ['ci', '--linter-enabled=false', '.'], { cwd: sources })
+  expect(stderr).toMatch(/Checked \d{3} files/)
+})
+
+it('passes the conformance suite, with and without each part beside each other one', async () => {
+  for (const [place, one] of PARTS.entries())
+    for (const other of PARTS.slice(place + 1))
+      expect(
+        new Set([...RUN, USUAL_PARTS].map((parts) => `${parts.includes(one)} ${parts.includes(other)}`)).size,
+      ).toBe(4)
+  const results = await suites
+  const names = RUN.map((parts) => `${parts.join('-') || 'none'}/acme.test.ts`)
+  for (const path of [...names, 'src/providers/acme.test.ts']) {
+    expect(results.get(path), path).toEqual({ passed: expect.any(Number), failed: [] })
+    expect(results.get(path)?.passed, path).toBeGreaterThan(0)
+  }
+})
+
+it('does not pass when it looks for the signature in another header', async () => {
+  const { failed = [] } = (await suites).get('broken/webhooks/acme.test.ts') ?? {}
+  expect(failed.join('\n')).toMatch(/signature/i)
+})

@@ -1,0 +1,67 @@
+/** How the suite is declared with one test runner or another. */
+import { describe, expect, it } from 'vitest'
+import type { SuiteRunner } from '../../../src/testing/index.ts'
+import { createTestIntegrations, describeProvider, playedTransport } from '../../../src/testing/index.ts'
+import { SOUND_FIXTURES, SoundProvider } from './sound-provider.ts'
+
+describe('the suite', () => {
+  it('says which runner it needs where there is none', () => {
+    expect(() => describeProvider('tickets', () => new SoundProvider(), SOUND_FIXTURES)).toThrow(
+      /describeProvider\(\) needs a test runner/,
+    )
+  })
+
+  it('makes a kit for each test where the runner does not say when they are over', async () => {
+    const { checks, runner } = recorder()
+    describeProvider('tickets', () => new SoundProvider(), SOUND_FIXTURES, runner)
+    for (const name of ['of nothing gives null', 'declares values of the right kind'])
+      await checks.find((check) => check.name.includes(name))?.body()
+    expect(checks.length).toBeGreaterThan(50)
+  }, 60_000)
+
+  it('asks nothing else of what can not be registered, and says why', async () => {
+    const { checks, runner } = recorder()
+    describeProvider('not an identifier', () => new SoundProvider(), SOUND_FIXTURES, runner)
+    expect(checks).toHaveLength(1)
+    await expect(checks[0]?.body()).rejects.toThrow(/an identifier is 1 to 64 of a-z/)
+  }, 60_000)
+})
+
+describe('a played transport', () => {
+  it('is answered by a function of the request, and its requests are kept', async () => {
+    const transport = playedTransport((request) => Response.json({ path: new URL(request.url).pathname }))
+    const kit = await createTestIntegrations({ transport, providers: { tickets: {} } })
+    try {
+      const integration = await kit.integrations.create({ provider: 'tickets', name: 'one', credentials: {} })
+      expect(await integration.at('/things').get('https://api.example.com/things?page=2')).toEqual({ path: '/things' })
+      expect(transport.requests.map(({ method, url }) => `${method} ${url.search}`)).toEqual(['GET ?page=2'])
+    } finally {
+      await kit.close()
+    }
+  }, 60_000)
+
+  it('breaks the connection by a throw, which is the cause, and ends with its caller', async () => {
+    const reason = new Error('of a test')
+    const broken = playedTransport(() => {
+      throw reason
+    })
+    await expect(broken.fetch('https://api.example.com')).rejects.toMatchObject({
+      message: 'fetch failed',
+      cause: { code: 'ECONNRESET', cause: reason },
+    })
+    const abort = new AbortController()
+    const hanging = playedTransport(() => new Promise(() => {}))
+    const asked = hanging.fetch('https://api.example.com', { signal: abort.signal })
+    abort.abort(reason)
+    await expect(asked).rejects.toBe(reason)
+  })
+})
+
+function recorder() {
+  const checks: { name: string; body: () => Promise<void> }[] = []
+  const runner: SuiteRunner = {
+    describe: (_name, body) => body(),
+    it: (name, body) => checks.push({ name, body }),
+  }
+  return { checks, runner }
+}
