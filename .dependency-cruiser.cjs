@@ -156,7 +156,7 @@ const layers = {
     ours: [
       '^src/(index|integrations|framework|encryption)[.]ts$',
       '^src/cache/memory[.]ts$',
-      '^src/(core|providers|activities|api|db|events)/',
+      '^src/(core|providers|activities|api|db|events|egress)/',
     ],
     npm: ['@electric-sql/pglite', 'postgres', 'drizzle-orm', 'hono', 'zod'],
   },

@@ -10,26 +10,28 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../src/temporal/server-binary.ts'
 import { CHROMIUM_NAMES, findChromium } from '../test/e2e/chromium.ts'
-import { findLocalstripe, presentLocalstripe } from '../test/support/localstripe.ts'
+import { findLocalstripe, OLDEST_PYTHON, presentLocalstripe } from '../test/support/localstripe.ts'
 import { findStripeMock, presentStripeMock } from '../test/support/stripe-mock.ts'
 import { findTimeSkippingServer, presentTimeSkippingServer } from '../test/support/time-skipping.ts'
+import type { DebianPackage } from './debian-packages.ts'
+import { installPackages, isRootOnDebian } from './debian-packages.ts'
+import { isAtLeast } from './versions.ts'
 
 const OLDEST_NODE = [20, 20] as const
-const APT_GET = '/usr/bin/apt-get'
 
 interface Requirement {
   readonly name: string
   readonly neededFor: string
   isMet(): boolean | Promise<boolean>
-  /** Debian packages that bring it; none when Debian has no recent enough one. */
-  readonly debianPackages: readonly string[]
+  /** That bring it; none when Debian has no such package. */
+  readonly debianPackages: readonly DebianPackage[]
   readonly remedy: string
 }
 
-/** Of the line `go` in stripe-mock's go.mod; an older one can't read the line. */
-const OLDEST_GO = [1, 22] as const
+/** The line `go` in stripe-mock's go.mod. */
+const OLDEST_GO = [1, 22, 1] as const
 /** `ensurepip` is what Debian has in a package of its own. */
-const PYTHON_CHECK = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 9))'
+const PYTHON_CHECK = `import ensurepip, sys, venv; sys.exit(sys.version_info < (${OLDEST_PYTHON.join(', ')}))`
 
 /** A new need is one more entry. */
 const REQUIREMENTS: readonly Requirement[] = [
@@ -55,28 +57,29 @@ const REQUIREMENTS: readonly Requirement[] = [
       if (present !== null) return isNative(present) || canRun('java', '-version')
       return (canRun('java', '-version') && canRun('mvn', '-v')) || canReachDownloads()
     },
-    debianPackages: ['default-jdk-headless', 'maven'],
+    debianPackages: [{ name: 'default-jdk-headless' }, { name: 'maven' }],
     remedy: 'Install a JDK (8 or later) and Maven.',
   },
   {
     name: `a Chromium on PATH (${CHROMIUM_NAMES.join(', ')})`,
     neededFor: 'the test that connects an integration in a browser',
     isMet: () => findChromium() !== null,
-    debianPackages: ['chromium'],
+    debianPackages: [{ name: 'chromium' }],
     remedy: 'Install Chromium or Google Chrome.',
   },
   {
     name: `Go ${OLDEST_GO.join('.')} or later`,
     neededFor: 'the tests of the Stripe adapter: it builds stripe-mock',
     isMet: () => presentStripeMock() !== null || isGoRecent(),
-    debianPackages: [],
-    remedy: 'Install it from https://go.dev/doc/install (from Debian 13 on also: apt-get install golang-go).',
+    // Its version names no patch: whether that is recent enough is seen when it is there.
+    debianPackages: [{ name: 'golang-go', oldest: OLDEST_GO.slice(0, 2) }],
+    remedy: 'Install it from https://go.dev/doc/install.',
   },
   {
-    name: 'Python 3.9 or later with venv',
+    name: `Python ${OLDEST_PYTHON.join('.')} or later with venv`,
     neededFor: 'the tests of the Stripe adapter: localstripe runs in it',
-    isMet: () => presentLocalstripe() !== null || canRun('python3', '-c', PYTHON_CHECK),
-    debianPackages: ['python3-venv'],
+    isMet: async () => (await presentLocalstripe()) !== null || canRun('python3', '-c', PYTHON_CHECK),
+    debianPackages: [{ name: 'python3-venv' }],
     remedy: 'Install it from your system or python.org.',
   },
 ]
@@ -92,8 +95,7 @@ export async function prepareMachine(options: { log?: (line: string) => void } =
   }
   if (missing.length > 0) {
     const lines = missing.map(({ name, neededFor, remedy, debianPackages }) => {
-      const debian = debianPackages.length > 0 ? ` On Debian: apt-get install ${debianPackages.join(' ')}` : ''
-      return `  ${name} (for ${neededFor}). ${remedy}${debian}`
+      return `  ${name} (for ${neededFor}). ${remedy}${onDebian(debianPackages)}`
     })
     throw new Error(`This machine lacks:\n${lines.join('\n')}`)
   }
@@ -115,29 +117,16 @@ async function findMissing(): Promise<Requirement[]> {
   return REQUIREMENTS.filter((_, index) => !met[index])
 }
 
-function installPackages(packages: readonly string[], log: (line: string) => void): void {
-  log(`installing Debian packages: ${packages.join(' ')}`)
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }
-  for (const args of [
-    ['update', '-qq'],
-    ['install', '-y', '-qq', '--no-install-recommends', ...packages],
-  ]) {
-    const { status, stderr } = spawnSync(APT_GET, args, {
-      env,
-      encoding: 'utf8',
-      stdio: ['ignore', 'ignore', 'pipe'],
-    })
-    if (status !== 0) log(`apt-get ${args[0]} failed (${status}): ${stderr.trim().slice(-500)}`)
-  }
-}
-
-function isRootOnDebian(): boolean {
-  return process.getuid?.() === 0 && existsSync('/etc/debian_version') && existsSync(APT_GET)
+function onDebian(packages: readonly DebianPackage[]): string {
+  if (packages.length === 0) return ''
+  const since = packages.flatMap(({ name, oldest }) =>
+    oldest === undefined ? [] : [`, where ${name} is ${oldest.join('.')} or later`],
+  )
+  return ` On Debian${since.join('')}: apt-get install ${packages.map(({ name }) => name).join(' ')}`
 }
 
 function isNodeRecent(): boolean {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  return major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
+  return isAtLeast(process.versions.node.split('.').map(Number), OLDEST_NODE)
 }
 
 /** The SDK's download is a native program; Maven's needs Java each time it runs. */
@@ -147,8 +136,8 @@ function isNative(path: string): boolean {
 
 function isGoRecent(): boolean {
   const { stdout } = spawnSync('go', ['env', 'GOVERSION'], { encoding: 'utf8' })
-  const [, major = 0, minor = 0] = /^go(\d+)\.(\d+)/.exec(stdout ?? '')?.map(Number) ?? []
-  return major > OLDEST_GO[0] || (major === OLDEST_GO[0] && minor >= OLDEST_GO[1])
+  const version = /^go(\d+(?:\.\d+)*)/.exec(stdout ?? '')?.[1]
+  return version !== undefined && isAtLeast(version.split('.').map(Number), OLDEST_GO)
 }
 
 function canRun(command: string, ...args: string[]): boolean {

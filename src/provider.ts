@@ -24,8 +24,10 @@ export {
   type SyncItemEventClass,
 } from './providers/events.ts'
 export type {
+  Answered,
   Call,
   Credentials,
+  Decoded,
   ExternalId,
   Integration,
   RequestContext,

@@ -1,11 +1,11 @@
 /** A help desk's host: the one module that API, worker and command line load. */
 import { createIntegrations } from 'durable-integrations'
-import postgres from 'postgres'
+import { prepareDatabase } from './database.ts'
 import { DesklineProvider } from './deskline/provider.ts'
+import { allowedHosts } from './egress.ts'
 import { register, ticketModel } from './listeners.ts'
-import { SCHEMA } from './tables.ts'
 
-// Set: a Deskline on a machine of our own, such as sandbox/deskline. Its address is then allowed though it is not public.
+// Set: another Deskline than the real one, such as sandbox/deskline on this machine.
 const baseUrl = process.env.DESKLINE_URL
 
 export const deskline = new DesklineProvider({
@@ -18,16 +18,12 @@ const integrations = createIntegrations({
   database: process.env.DATABASE_URL,
   providers: { deskline },
   models: { ticket: ticketModel },
-  egress: { allow: baseUrl === undefined ? [] : [new URL(baseUrl).hostname] },
+  egress: { allow: allowedHosts(baseUrl, { isDevelopment: process.env.INTEGRATIONS_DEV === '1' }) },
 })
 
 register(integrations)
 
-/** The host's own table. */
-export async function prepare(): Promise<void> {
-  const sql = postgres(process.env.DATABASE_URL ?? '', { max: 1, onnotice: () => {} })
-  await sql.unsafe(SCHEMA)
-  await sql.end()
-}
+/** Before the first start. */
+export const prepare = (): Promise<void> => prepareDatabase(process.env.DATABASE_URL ?? '')
 
 export default integrations

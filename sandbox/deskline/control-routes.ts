@@ -1,7 +1,7 @@
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { z } from 'zod'
-import { faultSchema } from '../github/faults.ts'
+import { faultSchema } from '../faults.ts'
 import type { DesklineState } from './state.ts'
 import type { SentDelivery } from './webhook-sender.ts'
 import { sendWebhook } from './webhook-sender.ts'

@@ -1,15 +1,17 @@
 import type { ServerType } from '@hono/node-server'
 import { serve } from '@hono/node-server'
 import { Hono } from 'hono'
-import { createFaultList } from '../github/faults.ts'
+import { createFaultList } from '../faults.ts'
+import { answerHeaders } from './answer-headers.ts'
 import { apiRoutes } from './api-routes.ts'
 import { createAuthorizationServer } from './authorization-server.ts'
 import { controlRoutes } from './control-routes.ts'
 import { DesklineFailure, notFound } from './failures.ts'
 import { createMinuteQuota } from './minute-quota.ts'
 import { oauthRoutes } from './oauth-routes.ts'
-import { logAndFaults } from './request-log.ts'
-import type { DesklineState } from './state.ts'
+import { orderedFaults } from './ordered-faults.ts'
+import { logRequests } from './request-log.ts'
+import type { DesklineEnv, DesklineState } from './state.ts'
 import { createTicketStore } from './tickets.ts'
 
 export interface DesklineOptions {
@@ -42,7 +44,7 @@ export function createDesklineSandbox({
   rateLimit = 300,
   tokenSeconds = 3600,
   now = () => new Date(),
-}: DesklineOptions = {}): Hono {
+}: DesklineOptions = {}): Hono<DesklineEnv> {
   const client = { id: clientId, secret: clientSecret, redirectUris: [...redirectUris] }
   const state: DesklineState = {
     tickets: createTicketStore(tickets, now),
@@ -53,9 +55,10 @@ export function createDesklineSandbox({
     sentEvents: new Set(),
     now,
   }
-  const app = new Hono()
+  const app = new Hono<DesklineEnv>()
   app.route('/_sandbox', controlRoutes(state))
-  for (const path of ['/v1/*', '/oauth/token', '/oauth/revoke']) app.use(path, logAndFaults(state))
+  for (const path of ['/v1/*', '/oauth/token', '/oauth/revoke'])
+    app.use(path, logRequests(state), answerHeaders(state), orderedFaults(state))
   app.route('/', oauthRoutes(state.oauth))
   app.route('/v1', apiRoutes(state))
   app.notFound((c) => notFound(`${c.req.method} ${c.req.path}`).toResponse())

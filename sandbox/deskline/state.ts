@@ -1,4 +1,4 @@
-import type { FaultList } from '../github/faults.ts'
+import type { Fault, FaultList } from '../faults.ts'
 import type { AuthorizationServer } from './authorization-server.ts'
 import type { MinuteQuota } from './minute-quota.ts'
 import type { TicketStore } from './tickets.ts'
@@ -12,6 +12,11 @@ export interface SeenRequest {
   status: number | null
   /** Whether an ordered fault struck. */
   faulted: boolean
+}
+
+/** What a request carries through its handlers. */
+export interface DesklineEnv {
+  Variables: { fault: Fault | null }
 }
 
 /** Everything that a Deskline remembers. */

@@ -9,10 +9,10 @@ import { jsonEquals } from '../core/json.ts'
 import type { Logger } from '../core/logger.ts'
 import type { NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
-import { bookmarkPosition, listedItem, listedModel } from '../operations/listed-item.ts'
+import { bookmarkPosition, listedExternalId, listedItem, listedModel } from '../operations/listed-item.ts'
 import { warnOfListing } from '../operations/listing-warning.ts'
 import { Refusals } from '../operations/refusals.ts'
-import type { SyncItemEvent } from '../providers/events.ts'
+import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
 import type { SyncSession } from '../providers/sync-session.ts'
 
@@ -112,8 +112,14 @@ export class StoringSession implements SyncSession {
   }
 
   /** An item of an earlier try that is kept: a second one is dropped. */
-  know(eventClass: string, externalId: string | null): void {
-    if (externalId !== null) this.#seenOf(eventClass).add(externalId)
+  know(eventClass: string, externalId: ExternalId | null): void {
+    const id = listedExternalId(externalId)
+    if (id !== null) this.#seenOf(eventClass).add(id)
+  }
+
+  has({ type }: SyncItemEventClass, externalId: ExternalId): boolean {
+    const id = listedExternalId(externalId)
+    return id !== null && this.#seen.get(type)?.has(id) === true
   }
 
   // Not `async`: a promise of its own that nobody awaits would end the process when it is rejected.

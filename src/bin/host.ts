@@ -53,12 +53,19 @@ function isFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false
 }
 
+/**
+ * What Node says of a module that it does not read as it is: of TypeScript at all, of an import of `./acme.js` where `acme.ts` is
+ * meant (as TypeScript has it), of what it can't strip. It says so before anything has run.
+ * https://nodejs.org/api/errors.html
+ */
+const UNREADABLE = ['ERR_UNKNOWN_FILE_EXTENSION', 'ERR_MODULE_NOT_FOUND', 'ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX']
+
 /** Natively where Node (or a loader such as tsx) reads the file; else by jiti, which reads TypeScript on any Node. */
 async function importModule(path: string): Promise<Record<string, unknown>> {
   try {
     return (await import(pathToFileURL(path).href)) as Record<string, unknown>
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error
+    if (!UNREADABLE.includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     return createJiti(import.meta.url).import<Record<string, unknown>>(path)
   }
 }

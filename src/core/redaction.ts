@@ -9,7 +9,7 @@ import { scanJson } from './json-scan.ts'
 export const REDACTED = '[REDACTED]'
 
 /** Shorter values are too common as ordinary words to be replaced in a text. */
-const MIN_SECRET_LENGTH = 8
+export const MIN_SECRET_LENGTH = 8
 
 /** OAuth and OpenID Connect parameters that are secrets wherever they stand (RFC 6749, RFC 7636, RFC 7521). */
 const SECRET_KEYS: ReadonlySet<string> = new Set([

@@ -3,13 +3,12 @@
  */
 
 import { lookup as dnsLookup } from 'node:dns'
-import type { Response as UndiciResponse } from 'undici'
 import { EgressRefused, InvalidArgumentException } from '../core/errors.ts'
 import type { LookupAll } from './connector.ts'
 import { limitedBody } from './limited-body.ts'
 import type { Hop } from './redirects.ts'
 import { checkUrl, isRedirect, MAX_REDIRECTS, nextHop } from './redirects.ts'
-import type { Route } from './route.ts'
+import type { HopAnswer, Route } from './route.ts'
 import { openRoute } from './route.ts'
 import { EgressRules } from './rules.ts'
 
@@ -43,10 +42,12 @@ export interface Egress {
   close(): Promise<void>
 }
 
-/** For tests: where addresses come from, and how long a connection may take. */
+/** For tests: where addresses come from, how long a connection may take, and what stands in the place of connections. */
 export interface EgressInternals {
   readonly lookup?: LookupAll
   readonly connectTimeoutMs?: number
+  /** Default: sockets, by way of the proxy where there is one. It has to ask the rules about each hop itself. */
+  readonly openRoute?: (rules: EgressRules) => Route
 }
 
 const CONNECT_TIMEOUT_MS = 10_000
@@ -58,10 +59,10 @@ const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304])
 /** @throws InvalidArgumentException for a rule or a proxy that is none */
 export function createEgress(
   policy: EgressPolicy = {},
-  { lookup = dnsLookup, connectTimeoutMs = CONNECT_TIMEOUT_MS }: EgressInternals = {},
+  { lookup = dnsLookup, connectTimeoutMs = CONNECT_TIMEOUT_MS, openRoute: openGiven }: EgressInternals = {},
 ): Egress {
   const proxy = policy.proxy === undefined ? undefined : proxyUrl(policy.proxy)
-  const open = (rules: EgressRules): Route => openRoute(rules, { proxy, lookup, connectTimeoutMs })
+  const open = openGiven ?? ((rules: EgressRules) => openRoute(rules, { proxy, lookup, connectTimeoutMs }))
   const toPublic = open(new EgressRules(policy))
   // Connections of its own: one that is kept alive must serve nobody who was not allowed to open it.
   const toAny = open(new EgressRules({ ...policy, allow: [...(policy.allow ?? []), ...EVERY_ADDRESS] }))
@@ -121,9 +122,9 @@ async function firstHop(
   return { hop: { url, method: request.method, headers: request.headers, body }, redirect: request.redirect, signal }
 }
 
-/** A `Response` of the platform's own class, by which callers know one: undici's is another. */
+/** A `Response` of the platform's own class, by which callers know one: that of the undici package is another. */
 function responseOf(
-  answer: UndiciResponse,
+  answer: HopAnswer,
   {
     url,
     isRedirected,

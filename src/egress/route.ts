@@ -12,10 +12,13 @@ import type { EgressRules } from './rules.ts'
 /** How deep `fetch failed` and the like hide what failed. */
 const MAX_CAUSES = 10
 
+/** Of the undici package's class, or of the platform's. */
+export type HopAnswer = UndiciResponse | Response
+
 /** Connections that are opened by one set of rules. */
 export interface Route {
   /** One hop. */
-  send(hop: Hop, signal: AbortSignal | null): Promise<UndiciResponse>
+  send(hop: Hop, signal: AbortSignal | null): Promise<HopAnswer>
   close(): Promise<void>
 }
 

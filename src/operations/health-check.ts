@@ -10,8 +10,8 @@ import { hasHealthCheck } from '../providers/provider.ts'
 import { integrationHandle } from './integration.ts'
 import { secretsIn } from './integration-secrets.ts'
 import { recordOutcome } from './recorded-outcome.ts'
-import { redactedErrorLine } from './redacted-error.ts'
 import { providerVerdict } from './request/attempt.ts'
+import { storedError } from './request/outcome.ts'
 import { withTimeLimit } from './time-limit.ts'
 
 const HEALTH_CHECK_TIMEOUT_SECONDS = 30
@@ -40,7 +40,7 @@ export async function checkIntegrationHealth(framework: Framework, id: number): 
   if (provider === null || !hasHealthCheck(provider)) return null
 
   let calls = 0
-  let failure: { readonly error: unknown } | null = null
+  let failure: string | null = null
   const watching: Framework = {
     ...framework,
     request: async (_, outbound) => {
@@ -48,7 +48,8 @@ export async function checkIntegrationHealth(framework: Framework, id: number): 
       try {
         return await framework.request(framework, outbound)
       } catch (error) {
-        failure = { error }
+        // Here, where it is known whether it was a call for tokens.
+        failure = storedError(framework, outbound.integration, error, secretsIn(outbound.integration))
         throw error
       }
     },
@@ -63,8 +64,8 @@ async function ask(
   framework: Framework,
   provider: Required<Pick<IntegrationProvider, 'healthCheck'>>,
   integration: Integration,
-  /** That of its latest request that failed: most checks answer false for it, and an operator wants to know why. */
-  lastFailure: () => { readonly error: unknown } | null,
+  /** Error of its latest request that failed: most checks answer false for it, and an operator wants to know why. */
+  lastFailure: () => string | null,
 ): Promise<HealthCheckResult & { readonly failureClass: FailureClass | null }> {
   const startedAt = performance.now()
   const result = (failureClass: FailureClass | null, error: string | null) => ({
@@ -84,10 +85,7 @@ async function ask(
     )
     if (answer === true) return result(null, null)
     const failed = lastFailure()
-    const why =
-      failed === null
-        ? ''
-        : ` What failed last: ${redactedErrorLine(failed.error, secretsIn(integration), MAX_ERROR_LENGTH - 100)}`
+    const why = failed === null ? '' : ` What failed last: ${failed.slice(0, MAX_ERROR_LENGTH - 100)}`
     return result('unknown', `The health check did not answer true.${why}`)
   } catch (error) {
     const secrets = secretsIn(integration)
@@ -98,6 +96,6 @@ async function ask(
       callerAborted: false,
       providerVerdict: providerVerdict(framework, provider, error, { integration, credentials }),
     })
-    return result(failureClass, redactedErrorLine(error, secrets, MAX_ERROR_LENGTH))
+    return result(failureClass, storedError(framework, integration, error, secrets).slice(0, MAX_ERROR_LENGTH))
   }
 }

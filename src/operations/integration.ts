@@ -7,7 +7,7 @@ import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Framework, TokenHolder } from '../framework.ts'
-import type { Credentials, Integration } from '../providers/integration.ts'
+import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
 import { authenticatedUser, forgetAuthenticatedUser, supportsAuthenticatedUser } from './authenticated-user.ts'
 import { cachedSecret, forgetCachedSecret } from './cached-secret.ts'
 import { circuitView, overrideCircuit } from './circuit.ts'
@@ -82,8 +82,8 @@ export function integrationHandle(
     nextSyncAt: row.nextSyncAt,
     createdAt: row.createdAt,
 
-    request: (endpoint, method, call, options = {}) =>
-      framework.request(framework, { ...own, endpoint, method, call, options }),
+    request: <T>(endpoint: string, method: string, call: Call<T>, options: RequestOptions = {}): Promise<never> =>
+      framework.request(framework, { ...own, endpoint, method, call, options }) as Promise<never>,
     requestAs: (schema, endpoint, method, call, options = {}) =>
       framework.request(framework, { ...own, endpoint, method, call, options, schema }) as never,
     at: (endpoint) => requestBuilder(framework, { ...own, endpoint, options: {} }),

@@ -96,7 +96,8 @@ function payloadText(payload: unknown): string {
   return text
 }
 
-function listedExternalId(externalId: ExternalId | null): string | null {
+/** As it is stored; null for an empty one. @throws InvalidArgumentException */
+export function listedExternalId(externalId: ExternalId | null): string | null {
   if (externalId === null || externalId === '') return null
   if (typeof externalId === 'number' && !Number.isSafeInteger(externalId))
     throw new InvalidArgumentException('externalId', `text or a whole number is allowed, ${externalId} was given`)

@@ -10,10 +10,10 @@ import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
 import type { NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
-import type { SyncItemEvent } from '../providers/events.ts'
+import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
 import type { SyncSession } from '../providers/sync-session.ts'
-import { bookmarkPosition, listedItem, listedModel } from './listed-item.ts'
+import { bookmarkPosition, listedExternalId, listedItem, listedModel } from './listed-item.ts'
 import { warnOfListing } from './listing-warning.ts'
 import { Refusals } from './refusals.ts'
 
@@ -82,6 +82,11 @@ export class SamplingSession implements SyncSession {
     return this.signal.aborted
   }
 
+  has({ type }: SyncItemEventClass, externalId: ExternalId): boolean {
+    const id = listedExternalId(externalId)
+    return id !== null && this.#seen.has(keyOf(type, id))
+  }
+
   dispatch(
     event: SyncItemEvent<unknown>,
     checkpointValue: Json = null,
@@ -136,7 +141,7 @@ export class SamplingSession implements SyncSession {
 
   #take(item: NewSyncItem): void {
     const { eventClass, externalId } = item
-    const key = externalId === null ? null : `${eventClass}\u0000${externalId}`
+    const key = externalId === null ? null : keyOf(eventClass, externalId)
     if (key !== null && this.#seen.has(key)) {
       this.#dropped += 1
       return
@@ -178,4 +183,8 @@ export class SamplingSession implements SyncSession {
       return refused
     }
   }
+}
+
+function keyOf(eventClass: string, externalId: string): string {
+  return `${eventClass}\u0000${externalId}`
 }

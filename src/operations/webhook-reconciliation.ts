@@ -174,7 +174,11 @@ class Reconciliation {
         continue
       }
       const hasRoom = this.counts.inserted + missing.length < MAX_INSERTS
-      const loaded = await contentOf(content, { hasRoom, signal })
+      const loaded = await contentOf(content, { hasRoom, signal }).catch(async (error: unknown) => {
+        // Each has cost a call; dropped here, every run would pay for them again and stop at the same one.
+        await this.#keep(missing)
+        throw error
+      })
       if (loaded === 'not asked for') this.counts.capped = true
       else if (loaded === null) continue
       else if (loaded.delivery === null) this.counts.tooLarge += 1

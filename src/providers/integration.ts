@@ -64,25 +64,35 @@ export interface RequestContext {
 /** The call itself: an SDK's method or a `fetch`. A returned `Response` is judged by its status and decoded. */
 export type Call<T> = (context: RequestContext) => T | Promise<T>
 
-/** A call step by step. Each step gives a new builder; the last one makes the call. */
-export interface RequestBuilder<T = unknown> {
+/** What the caller of a call gets: what it returned; of a `Response` its body, JSON, text, or null for none. */
+export type Decoded<T> = T extends Response ? Json : T
+
+/**
+ * A call step by step. Each step gives a new builder; the last one makes the call.
+ *
+ * @template Parsed what a schema makes of the answer; `undefined`: none was given
+ */
+export interface RequestBuilder<Parsed = undefined> {
   /** The answer is parsed by the schema. */
-  as<S extends z.ZodType>(schema: S): RequestBuilder<z.output<S>>
-  withCache(cacheFor: number | Date, options?: { serveStale?: boolean }): RequestBuilder<T>
-  withAttempts(attempts: number): RequestBuilder<T>
-  withData(data: NonNullable<RequestOptions['data']>): RequestBuilder<T>
-  relatedTo(type: string, id: string | number): RequestBuilder<T>
-  retryOf(requestId: number): RequestBuilder<T>
-  withIdempotencyKey(key: string | null): RequestBuilder<T>
-  withTimeout(timeoutMs: number): RequestBuilder<T>
+  as<S extends z.ZodType>(schema: S): RequestBuilder<{ readonly as: z.output<S> }>
+  withCache(cacheFor: number | Date, options?: { serveStale?: boolean }): RequestBuilder<Parsed>
+  withAttempts(attempts: number): RequestBuilder<Parsed>
+  withData(data: NonNullable<RequestOptions['data']>): RequestBuilder<Parsed>
+  relatedTo(type: string, id: string | number): RequestBuilder<Parsed>
+  retryOf(requestId: number): RequestBuilder<Parsed>
+  withIdempotencyKey(key: string | null): RequestBuilder<Parsed>
+  withTimeout(timeoutMs: number): RequestBuilder<Parsed>
   /** By a callback, or by a URL: then `data` is the query of GET, HEAD and DELETE, else the body. */
-  get<R = T>(target: Call<R> | string | URL): Promise<R>
-  post<R = T>(target: Call<R> | string | URL): Promise<R>
-  put<R = T>(target: Call<R> | string | URL): Promise<R>
-  patch<R = T>(target: Call<R> | string | URL): Promise<R>
-  delete<R = T>(target: Call<R> | string | URL): Promise<R>
-  execute<R = T>(method: string, target: Call<R> | string | URL): Promise<R>
+  get<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
+  post<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
+  put<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
+  patch<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
+  delete<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
+  execute<R = unknown>(method: string, target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
 }
+
+/** A schema has the last word on the type, too. */
+export type Answered<Parsed, R> = Parsed extends { readonly as: infer T } ? T : Decoded<R>
 
 /** How the circuit breaker of an integration stands. */
 export interface CircuitView {
@@ -163,6 +173,7 @@ export interface Integration {
    * @param method HTTP method or the SDK's word for it
    * @throws InvalidArgumentException before anything is sent; else the last attempt's error, unwrapped
    */
+  request(endpoint: string, method: string, call: Call<Response>, options?: RequestOptions): Promise<Json>
   request<T>(endpoint: string, method: string, call: Call<T>, options?: RequestOptions): Promise<T>
   /** As `request()`, the answer parsed by the schema. @throws SchemaDrift */
   requestAs<S extends z.ZodType>(

@@ -1,5 +1,5 @@
 import type { Json } from '../core/json.ts'
-import type { SyncItemEvent } from './events.ts'
+import type { SyncItemEvent, SyncItemEventClass } from './events.ts'
 import type { ExternalId, Integration } from './integration.ts'
 
 /** What a provider's `sync()` works with: where to start, and where to hand the items in. */
@@ -20,6 +20,13 @@ export interface SyncSession {
    *   one too large; SyncSessionClosed after `sync()` returned
    */
   dispatch(event: SyncItemEvent<unknown>, checkpointValue?: Json, externalId?: ExternalId | null): Promise<void>
+  /**
+   * Whether an item of this class and external id was handed in in this run, items of earlier tries included that a bookmark
+   * keeps: a provider need not fetch it again.
+   *
+   * @throws InvalidArgumentException for an external id that `dispatch()` refuses
+   */
+  has(eventClass: SyncItemEventClass, externalId: ExternalId): boolean
   /**
    * Says that all that was handed in so far is whole, such as after each page: a listing that has to end here, as by a limit
    * of the provider, goes on from there. Stores what is buffered first.

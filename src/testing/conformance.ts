@@ -38,6 +38,12 @@ export interface WebhookFixture {
   readonly toleranceSeconds: number | null
 }
 
+/** Moments, as `syncWindow()` is given them: a Date or ISO 8601 text. */
+export interface BackfillWindow {
+  readonly from: Date | string
+  readonly to: Date | string
+}
+
 /** What the suite has to know to put a provider through its contracts. */
 export interface ProviderFixtures {
   /** Made up: nothing of them may turn up in a row, a log line or an error. */
@@ -46,17 +52,19 @@ export interface ProviderFixtures {
   readonly secrets?: readonly string[]
   readonly metadata?: Readonly<Record<string, Json>>
   /**
-   * Answers as a healthy provider would: health check, identity, tokens, and a listing of at least two pages where it syncs. The
-   * same request gets the same answer, however often it is made.
+   * Answers as a healthy provider would: health check, identity, tokens, a listing of at least two pages where it syncs, and two
+   * missed deliveries where it reconciles. The same request gets the same answer, however often it is made.
    */
   readonly api: PlayedApi
   /** Required where it handles webhooks. */
   readonly webhook?: WebhookFixture
   /** Required where it syncs: three or more, in the order of time, as its items carry them. */
   readonly checkpoints?: readonly Json[]
-  /** Where it syncs incrementally: a cursor from which `api` lists something. */
+  /** Required where it syncs incrementally: a cursor from which `api` lists something. */
   readonly cursor?: Json
-  /** Of the kit that the suite makes: the host's models, configuration, where the clock begins. */
+  /** Required where it backfills: a window of which `api` lists something. */
+  readonly window?: BackfillWindow
+  /** Of the kit that the suite makes: the host's models, configuration, where the clock begins (missed deliveries end there). */
   readonly kit?: Omit<TestIntegrationsOptions, 'transport' | 'allowRequests' | 'providers'>
 }
 

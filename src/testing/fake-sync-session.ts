@@ -76,7 +76,7 @@ export class FakeSyncSession extends StoringSession {
     this.#takesAnyClass = itemEvents === undefined && options.listeners === undefined
     for (const item of kept?.items ?? []) {
       this.#items.push(item)
-      this.know(typeOf(item), item.externalId === '' || item.externalId === null ? null : String(item.externalId))
+      this.know(typeOf(item), item.externalId)
     }
   }
 

@@ -1,6 +1,7 @@
 /** `durable-integrations/testing`: what a host needs to test its provider, listeners and handlers without servers. */
 
 export {
+  type BackfillWindow,
   describeProvider,
   type ProviderFixtures,
   type SuiteRunner,

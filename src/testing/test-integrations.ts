@@ -16,6 +16,7 @@ import { memoryCache } from '../cache/memory.ts'
 import type { Json } from '../core/json.ts'
 import { migrate } from '../db/migrate.ts'
 import type { SyncItemRow } from '../db/schema/tables.ts'
+import { createEgress } from '../egress/guarded-fetch.ts'
 import type { SyncResult } from '../events/events.ts'
 import type { Framework, RequestDoor } from '../framework.ts'
 import type { Integrations, IntegrationsOptions } from '../integrations.ts'
@@ -34,9 +35,9 @@ import { RecordedEvents } from './recorded-events.ts'
 import type { LogLine } from './recorded-log.ts'
 import { recordingLogger } from './recorded-log.ts'
 import { retryItem } from './retry-in-process.ts'
-import { scriptedEgress } from './scripted-egress.ts'
 import { runSync } from './sync-in-process.ts'
 import type { Transport } from './transport.ts'
+import { transportRoute } from './transport-route.ts'
 import type { ProcessedWebhooks } from './webhooks-in-process.ts'
 import { processPending } from './webhooks-in-process.ts'
 import type { Started } from './without-temporal.ts'
@@ -45,7 +46,10 @@ import { NO_TEMPORAL, recordingStarters } from './without-temporal.ts'
 export interface TestIntegrationsOptions extends Omit<IntegrationsOptions, 'database' | 'temporal' | 'clock' | 'pool'> {
   /** Where the clock begins. Default: the machine's time. */
   readonly now?: Date | string
-  /** Stands in the place of the wire: `context.fetch` and calls by URL end there. Scripted, or played by a function. */
+  /**
+   * Stands in the place of the wire, below the guard of production: `context.fetch`, calls by URL and notifications end there.
+   * Scripted, or played by a function.
+   */
   readonly transport?: Transport
   /** Lets `integration.request()` call out when nothing is faked. Default false: it throws UnexpectedRequest. */
   readonly allowRequests?: boolean
@@ -82,7 +86,7 @@ export interface TestIntegrations {
   deliver(request: Request, to?: Integration): Promise<Response>
   /** Runs the handlers of all webhooks that wait, once each. */
   processWebhooks(): Promise<ProcessedWebhooks>
-  /** Tells queued listeners, and notification targets over the network, what waits for them. */
+  /** Tells queued listeners, and notification targets over the `transport` or else the network, what waits for them. */
   deliverEvents(): Promise<DeliveredEvents>
   /**
    * A whole run: listing, items with their retries, finalisation. The clock is moved on over the waits. What an earlier run
@@ -137,7 +141,10 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
     cache: memoryCache(clock),
     workflows: recordingStarters(starts, (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
-    egress: transport === undefined ? framework.egress : scriptedEgress(transport, framework.egress),
+    egress:
+      transport === undefined
+        ? framework.egress
+        : createEgress(options.egress, { openRoute: (rules) => transportRoute(rules, transport) }),
     request: requestDoor(fakes, allowRequests || transport !== undefined ? real : null),
   } satisfies Partial<Framework>)
   const events = new RecordedEvents(framework.listeners)

@@ -10,7 +10,7 @@ export interface SentRequest {
 }
 
 export interface Transport {
-  /** What `context.fetch` and calls by URL end at. */
+  /** One request on the wire: what `context.fetch`, calls by URL and notifications end at. Redirects are followed above it. */
   readonly fetch: typeof globalThis.fetch
   /** What was sent, in order. */
   readonly requests: readonly SentRequest[]

@@ -261,6 +261,26 @@ describe('a try after one that failed', () => {
     expect(await idsOf(run)).toEqual(['1', 'half a pair \ufffd', null, '2', '1', null])
   })
 
+  it('says what an earlier try handed in before its bookmark, and no more', async () => {
+    const run = await unlisted()
+    const odd = 'half a pair \ud83d'
+    lists = async (session) => {
+      await things(session, 1)
+      await session.dispatch(new OtherSynced(session.integration, 'x'), null, odd)
+      await session.bookmark(1)
+      await things(session, 2)
+      throw lost()
+    }
+    await expect(list(run)).rejects.toThrow()
+    let said: boolean[] = []
+    lists = (session) => {
+      said = [session.has(ThingSynced, 1), session.has(ThingSynced, 2), session.has(OtherSynced, 1)]
+      said.push(session.has(OtherSynced, odd))
+    }
+    await list(run, 2)
+    expect(said).toEqual([true, false, false, true])
+  })
+
   it('knows what fullListing() was told before the bookmark', async () => {
     const run = await unlisted()
     lists = async (session) => {

@@ -35,8 +35,12 @@ beforeAll(async () => {
       await ask(session)
     }),
     isRetryable: (_error, { longestSeconds }) => (waitSeconds > longestSeconds ? false : null),
+    retryDelayMs: () => waitSeconds * 1_000,
   }
-  test = testIntegrations(database.url, { providers: { acme: provider, impatient } })
+  const headers = syncProvider(async (session) => {
+    await ask(session)
+  })
+  test = testIntegrations(database.url, { providers: { acme: provider, impatient, headers } })
 })
 
 afterAll(async () => {
@@ -80,6 +84,44 @@ it.each<[string, number, string, object]>([
   const run = await makeRun(test, integration.id, { enumerated: false })
   const input = { integrationId: integration.id, syncLogId: run.id, attempt: 1 }
   expect(await runActivity(test.activities.listSyncItems, input)).toEqual(answer)
+})
+
+/** Of `retry.retry_after_max_seconds`, the default. */
+const LONGEST_STEP_SECONDS = 600
+/** The retry window of an item is 21,600 s. */
+const BEYOND_THE_WINDOW_SECONDS = 25_000
+
+it('a Retry-After of hours puts a listing off by the longest one that is obeyed', async () => {
+  ask = ({ integration }) => integration.request('things', 'POST', limited(BEYOND_THE_WINDOW_SECONDS))
+  const integration = await makeIntegration(test, 'headers')
+  const run = await makeRun(test, integration.id, { enumerated: false })
+  const input = { integrationId: integration.id, syncLogId: run.id, attempt: 1 }
+  expect(await runActivity(test.activities.listSyncItems, input)).toEqual({
+    kind: 'deferred',
+    retryAfterSeconds: LONGEST_STEP_SECONDS,
+    isBookmarked: false,
+  })
+})
+
+it.each([
+  ['Retry-After', 'headers'],
+  ['the provider’s retryDelayMs()', 'impatient'],
+])('an item that %s puts off beyond its retry window is not failed by it: it asks again in steps', async (_, key) => {
+  const integration = await makeIntegration(test, key)
+  const run = await makeRun(test, integration.id)
+  const item = await makeItem(test, run)
+  const call = limited(BEYOND_THE_WINDOW_SECONDS)
+  listen(test, ThingSynced, ({ integration: own }: ThingSynced) => own.request('things', 'POST', call))
+  const result = await runActivity(test.activities.processSyncItems, {
+    syncLogId: run.id,
+    claim: 'claim-1',
+    take: { kind: 'pending', limit: 10 },
+  })
+  expect(result).toMatchObject({
+    deferredSeconds: LONGEST_STEP_SECONDS,
+    waiting: [{ id: item.id, seconds: LONGEST_STEP_SECONDS }],
+  })
+  expect(await itemOf(test, item.id)).toMatchObject({ status: 'processing', attempts: 0, error: null })
 })
 
 it('a short throttle with no attempt left is the provider’s own error: it was no wait that ended the call', async () => {

@@ -72,6 +72,16 @@ describe('a sample', () => {
     expect((await sample({ limit: 1 })).items).toMatchObject([{ externalId: 'thing-1' }])
   })
 
+  it('says to the listing what it handed in, as a run does', async () => {
+    let said: boolean[] = []
+    lists = async (session) => {
+      await thing(session, 1)
+      said = ['thing-1', 'thing-2', ''].map((id) => session.has(ThingSynced, id))
+    }
+    await sample()
+    expect(said).toEqual([true, false, false])
+  })
+
   it.each([0, 101, 1.5, Number.NaN])('of %d is refused', async (limit) => {
     await expect(sample({ limit })).rejects.toMatchObject({ code: 'invalid_argument', argument: 'limit' })
   })

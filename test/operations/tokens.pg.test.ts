@@ -576,7 +576,7 @@ describe('no token is told', () => {
       const quoting = async () => {
         throw new Error(`unexpected answer {"accessToken":"${UNSTORED}"}`)
       }
-      return given.request('token', 'POST', quoting, { attempts: 1 })
+      return given.request<Credentials>('token', 'POST', quoting, { attempts: 1 })
     })
     expect(await integration.getAccessToken()).toBe(ACCESS)
     expect(warnings()).toContainEqual(expect.stringContaining('could not be refreshed'))

@@ -587,11 +587,21 @@ describe('a delivery whose content costs a call of its own', () => {
     expect(loads).toHaveBeenCalledTimes(MAX_INSERTS)
   })
 
-  it('that can’t be loaded fails the run; what was stored before is known to the next', async () => {
-    loads.mockRejectedValueOnce(new Error('the detail is down'))
-    lists = listed('a')
+  it('that can’t be loaded fails the run; what was loaded before it is stored, and known to the next', async () => {
+    loads.mockResolvedValueOnce({ payload: 'of a', headers: {} }).mockRejectedValueOnce(new Error('the detail is down'))
+    lists = listed('a', 'b', 'c')
     await expect(reconcile()).rejects.toThrow('the detail is down')
-    expect((await logs())[0]).toMatchObject({ status: 'failed', error: expect.stringContaining('the detail is down') })
+    expect((await logs())[0]).toMatchObject({
+      status: 'failed',
+      error: expect.stringContaining('the detail is down'),
+      metadata: { seen: 3, known: 0, inserted: 1, mark: null },
+    })
+    expect((await rows()).map(({ delivery_id: id, payload }) => [id, payload])).toEqual([['a', 'of a']])
+    expect(test.starts.wakes).toEqual([integration.id])
+
+    expect(await reconcile()).toEqual({ ...NOTHING, seen: 3, known: 1, inserted: 2 })
+    expect(loads.mock.calls.flat()).toEqual(['a', 'b', 'b', 'c'])
+    expect((await rows()).map(({ delivery_id: id }) => id)).toEqual(['a', 'b', 'c'])
   })
 
   it('with content that is none is told by the member', async () => {

@@ -1,5 +1,5 @@
 import type { Integration } from 'durable-integrations/provider'
-import { OAuth2Provider } from 'durable-integrations/provider'
+import { OAuth2Provider, ReauthRequiredException } from 'durable-integrations/provider'
 
 export class AcmeProvider extends OAuth2Provider {
   override readonly issuer = 'https://login.acme.example'
@@ -10,10 +10,16 @@ export class AcmeProvider extends OAuth2Provider {
   }
 
   async healthCheck(integration: Integration) {
-    const me = integration.request('/v1/me', 'GET', async ({ fetch }) => {
-      const headers = { Authorization: `Bearer ${await integration.getAccessToken()}` }
-      return fetch('https://api.acme.example/v1/me', { headers })
-    })
+    const me = integration.request(
+      '/v1/me',
+      'GET',
+      async ({ fetch }) => {
+        const token = await integration.getAccessToken()
+        if (token === null) throw new ReauthRequiredException(integration.id, 'there is no access token')
+        return fetch('https://api.acme.example/v1/me', { headers: { Authorization: `Bearer ${token}` } })
+      },
+      { attempts: 1, timeoutMs: 10_000 },
+    )
     return me.then(
       () => true,
       () => false,

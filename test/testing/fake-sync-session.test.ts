@@ -61,6 +61,21 @@ describe('a fake session', () => {
     session.assertDispatchedCount(1)
   })
 
+  it('says what was handed in, by class and external id', async () => {
+    const session = await listed()
+    await session.dispatch(thing(session, 7), null, 7)
+    expect(['a', 'b', 'c', 7, '7', ''].map((id) => session.has(ThingSynced, id))).toEqual([
+      true,
+      true,
+      false,
+      true,
+      true,
+      false,
+    ])
+    expect(session.has(OtherSynced, 'a')).toBe(false)
+    expect(() => session.has(ThingSynced, 1.5)).toThrow(expect.objectContaining({ code: 'invalid_argument' }))
+  })
+
   it('takes nothing once it is closed', async () => {
     const session = new FakeSyncSession()
     await session.close()
@@ -152,6 +167,7 @@ describe('bookmarks', () => {
     await first.dispatch(thing(first, 9), null, 'not vouched for')
     const second = await first.nextTry()
     expect([second.resumeFrom(), second.count]).toEqual([3, 4])
+    expect(['2b', 'not vouched for'].map((id) => second.has(ThingSynced, id))).toEqual([true, false])
     await second.dispatch(thing(second, 1), null, '1a')
     expect(second.duplicatesDropped).toBe(1)
     await pages(9).sync(second.integration, second)

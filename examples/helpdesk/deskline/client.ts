@@ -1,4 +1,5 @@
-import type { Call, Integration } from 'durable-integrations/provider'
+import type { Call, Integration, RequestOptions } from 'durable-integrations/provider'
+import { ReauthRequiredException } from 'durable-integrations/provider'
 import { z } from 'zod'
 import { Ticket } from './ticket.ts'
 import { TicketEvent } from './ticket-event.ts'
@@ -18,8 +19,8 @@ export class DesklineClient {
     private readonly baseUrl: string,
   ) {}
 
-  me(): Promise<z.infer<typeof Me>> {
-    return this.integration.requestAs(Me, 'v1/me', 'GET', this.#call('v1/me'))
+  me(options?: Pick<RequestOptions, 'attempts' | 'timeoutMs'>): Promise<z.infer<typeof Me>> {
+    return this.integration.requestAs(Me, 'v1/me', 'GET', this.#call('v1/me'), options)
   }
 
   tickets(query: Query, signal: AbortSignal): Promise<z.infer<typeof TicketPage>> {
@@ -53,7 +54,9 @@ export class DesklineClient {
 
   /** Asked for inside the call: each attempt gets the token that is good then. */
   async #authorization(): Promise<Record<string, string>> {
-    return { authorization: `Bearer ${await this.integration.getAccessToken()}` }
+    const token = await this.integration.getAccessToken()
+    if (token === null) throw new ReauthRequiredException(this.integration.id, 'there is no access token')
+    return { authorization: `Bearer ${token}` }
   }
 
   #url(path: string, query: Query = {}): string {

@@ -29,6 +29,7 @@ export interface DesklineOptions {
 }
 
 const DAY_SECONDS = 86_400
+const HEALTH_TIMEOUT_MS = 10_000
 
 /** The help desk Deskline: sandbox/deskline/README.md. */
 export class DesklineProvider
@@ -74,10 +75,10 @@ export class DesklineProvider
     return this.#client
   }
 
-  /** Why it failed is in the rows of the request. */
+  /** Somebody waits for it, so it is asked once. Why it failed is in the row of the request. */
   async healthCheck(integration: Integration): Promise<boolean> {
     try {
-      await this.for(integration).me()
+      await this.for(integration).me({ attempts: 1, timeoutMs: HEALTH_TIMEOUT_MS })
       return true
     } catch {
       return false

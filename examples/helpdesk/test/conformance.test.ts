@@ -19,7 +19,7 @@ describeProvider(
   {
     credentials: CREDENTIALS,
     secrets: [CLIENT.clientSecret, NEXT.access_token, NEXT.refresh_token],
-    api: playedDeskline(list),
+    api: playedDeskline(list, [delivery('evt_3'), delivery('evt_4')]),
     webhook: {
       signer: desklineSigner,
       body: delivery('evt_1'),
@@ -31,6 +31,9 @@ describeProvider(
     },
     checkpoints: list.map(({ updated_at }) => updated_at),
     cursor: list[2]?.updated_at ?? null,
+    window: { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' },
+    // Of when the deliveries are.
+    kit: { now: '2026-03-01T12:00:00Z' },
   },
   { describe, it, afterAll },
 )

@@ -22,7 +22,10 @@ const list = [1, 2, 3, 4, 5].map((number) => ticket(number))
 const deskline = playedDeskline(list)
 /** Path and query of requests that are answered 429, once each. */
 const refusals: string[] = []
+/** Paths that are answered 503. */
+const outages = new Set<string>()
 const transport = playedTransport((request) => {
+  if (outages.has(new URL(request.url).pathname)) return new Response(null, { status: 503 })
   const refused = refusals.indexOf(request.url.slice(BASE_URL.length))
   if (refused === -1) return deskline(request)
   refusals.splice(refused, 1)
@@ -44,6 +47,7 @@ beforeAll(async () => {
 })
 afterAll(() => kit.close())
 beforeEach(async () => {
+  outages.clear()
   await kit.sql`truncate tickets`
   integration = await kit.integrations.create({ provider: 'deskline', name: 'Our desk', credentials: CREDENTIALS })
 })
@@ -90,6 +94,29 @@ describe('a sync of tickets', { timeout: 20_000 }, () => {
     session.assertDispatchedCount(2)
     session.assertCheckpoints(['2026-03-01T10:02:00.000Z', '2026-03-01T10:03:00.000Z'])
     expect(asked(from)).toHaveLength(1)
+  })
+})
+
+describe('a call of Deskline', () => {
+  const provider = new DesklineProvider(CLIENT)
+  const asksWho = (from: number) => transport.requests.slice(from).filter(({ url }) => url.pathname === '/v1/me')
+
+  it('that asks after its health is made once: somebody waits for it', async () => {
+    outages.add('/v1/me')
+    const from = transport.requests.length
+    expect(await provider.healthCheck(integration)).toBe(false)
+    expect(asksWho(from)).toHaveLength(1)
+  })
+
+  it('is not made before there is a token: somebody has to authorize it', async () => {
+    const unauthorized = await kit.integrations.create({
+      provider: 'deskline',
+      name: 'Nobody has allowed it yet',
+      credentials: { webhook_secret: WEBHOOK_SECRET },
+    })
+    const from = transport.requests.length
+    await expect(provider.for(unauthorized).me()).rejects.toMatchObject({ code: 'reauth_required' })
+    expect(asksWho(from)).toEqual([])
   })
 })
 

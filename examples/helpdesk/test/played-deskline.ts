@@ -2,6 +2,7 @@
 import type { PlayedApi } from 'durable-integrations/testing'
 import { z } from 'zod'
 import type { Ticket } from '../deskline/ticket.ts'
+import type { TicketEvent } from '../deskline/ticket-event.ts'
 
 export const BASE_URL = 'https://api.deskline.example'
 export const CLIENT = { clientId: 'deskline-client', clientSecret: 'the-client-secret' }
@@ -40,8 +41,11 @@ const METADATA = {
   code_challenge_methods_supported: ['S256'],
 }
 
-/** @param tickets in the order of `updated_at`, of which a page has two */
-export function playedDeskline(tickets: readonly Ticket[]): PlayedApi {
+/**
+ * @param tickets in the order of `updated_at`, of which a page has two
+ * @param events those that can be asked for again, in the order of time
+ */
+export function playedDeskline(tickets: readonly Ticket[], events: readonly TicketEvent[] = []): PlayedApi {
   return async (request) => {
     const { pathname, searchParams: query } = new URL(request.url)
     const operation = `${request.method} ${pathname}`
@@ -73,7 +77,7 @@ export function playedDeskline(tickets: readonly Ticket[]): PlayedApi {
         return Response.json(ticket(50, { subject, requester_email }), { status: 201 })
       }
       case 'GET /v1/events':
-        return Response.json({ events: [], next_cursor: null })
+        return Response.json({ events, next_cursor: null })
       default:
         return Response.json({ error: { code: 'not_found', message: operation } }, { status: 404 })
     }

@@ -4,16 +4,18 @@
  * Rule: docs/behaviour/github.md, "Credentials". Source: https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app
  */
 import type { KeyObject } from 'node:crypto'
-import { createPrivateKey } from 'node:crypto'
+import { createHash, createPrivateKey } from 'node:crypto'
 import githubAppJwt from 'universal-github-app-jwt'
 import { z } from 'zod'
-import type { Integration } from '../../provider.ts'
-import { statusOf } from '../../provider.ts'
+import type { HttpError, Integration, RequestOptions } from '../../provider.ts'
+import { isIntegrationsError } from '../../provider.ts'
 import { repositoryOf } from './repository.ts'
 
-const SECRET_NAME = 'installation_token'
 /** A token that nobody uses does no harm, so the call for one is repeated as a read is. */
 const ATTEMPTS = 3
+const UNAUTHORIZED = 401
+/** Of the name of a cached secret, which may be of 64 characters: enough that no two origins share one. */
+const ORIGIN_HASH_LENGTH = 32
 
 /** Of a command line everything is text. */
 const Id = z.union([z.number().int().positive(), z.string().regex(/^[1-9]\d{0,15}$/, 'digits are allowed')])
@@ -50,33 +52,62 @@ export const GitHubCredentials = z
 /** https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app */
 const InstallationToken = z.looseObject({ token: z.string().min(1), expires_at: z.iso.datetime({ offset: true }) })
 
-/** @throws what the call for an installation's token throws */
-export async function accessTokenOf(integration: Integration): Promise<string> {
-  return personalTokenOf(integration) ?? installationToken(integration)
+type CallOptions = Pick<RequestOptions, 'signal' | 'attempts' | 'timeoutMs'>
+
+/** For each of the calls that a piece of work takes: its own, and those for a token. */
+export interface CallLimits extends Pick<CallOptions, 'signal' | 'attempts'> {
+  /** For all of them together, where each alone has none: what is left of it is the deadline of the next one. */
+  readonly totalMs?: number
 }
 
 /**
  * Does the work with the integration's token. An installation's token that is refused was revoked before its time: it is
- * dropped, and the work done once more with another.
+ * dropped, and the work done once more with another, in one attempt.
+ *
+ * @param work makes one call, with the options that it is given
+ * @throws what the work throws, and the call for an installation's token
  */
-export async function withAccessToken<T>(integration: Integration, work: (token: string) => Promise<T>): Promise<T> {
-  const token = await accessTokenOf(integration)
+export async function withAccessToken<T>(
+  integration: Integration,
+  limits: CallLimits,
+  work: (token: string, options: CallOptions) => Promise<T>,
+): Promise<T> {
+  const optionsNow = optionsWithin(limits)
+  const personal = GitHubCredentials.parse(integration.credentialsArray()).token
+  if (personal !== undefined) return work(personal, optionsNow())
+  const token = await installationToken(integration, optionsNow)
   try {
-    return await work(token)
+    return await work(token, optionsNow())
   } catch (error) {
-    if (statusOf(error) !== 401 || personalTokenOf(integration) !== null) throw error
+    if (!isRefusal(error)) throw error
     // Somebody else may have dropped it already.
-    if ((await accessTokenOf(integration)) === token) await integration.forgetCachedSecret(SECRET_NAME)
-    return work(await accessTokenOf(integration))
+    if ((await installationToken(integration, optionsNow)) === token)
+      await integration.forgetCachedSecret(secretName(integration))
+    const other = await installationToken(integration, optionsNow)
+    return work(other, { ...optionsNow(), attempts: 1 })
   }
 }
 
-function personalTokenOf(integration: Integration): string | null {
-  return GitHubCredentials.parse(integration.credentialsArray()).token ?? null
+/** GitHub's own answer: another error may have a status, too, and that is of a host that never saw the token. */
+function isRefusal(error: unknown): boolean {
+  return isIntegrationsError(error, 'http_error') && (error as HttpError).status === UNAUTHORIZED
 }
 
-function installationToken(integration: Integration): Promise<string> {
-  return integration.cachedSecret(SECRET_NAME, async () => {
+function optionsWithin({ totalMs, ...each }: CallLimits): () => CallOptions {
+  if (totalMs === undefined) return () => each
+  const endsAt = performance.now() + totalMs
+  return () => ({ ...each, timeoutMs: Math.max(1, Math.ceil(endsAt - performance.now())) })
+}
+
+/** A token is shown to the server that has given it, and to no other: after a change of `base_url` another one is needed. */
+function secretName(integration: Integration): string {
+  const { origin } = repositoryOf(integration)
+  const hash = createHash('sha256').update(origin).digest('hex').slice(0, ORIGIN_HASH_LENGTH)
+  return `installation_token_${hash}`
+}
+
+function installationToken(integration: Integration, optionsNow: () => CallOptions): Promise<string> {
+  return integration.cachedSecret(secretName(integration), async () => {
     const { app_id: id, private_key: pem, installation_id: installation } = App.parse(integration.credentialsArray())
     const { endpoint } = repositoryOf(integration)
     const { method, url, headers } = endpoint('POST /app/installations/{installation_id}/access_tokens', {
@@ -88,7 +119,7 @@ function installationToken(integration: Integration): Promise<string> {
       method,
       async ({ fetch }) =>
         fetch(url, { method, headers: { ...plain(headers), authorization: `Bearer ${await jwtOf(id, pem)}` } }),
-      { attempts: ATTEMPTS },
+      { attempts: ATTEMPTS, ...optionsNow() },
     )
     return { value: answer.token, expiresAt: new Date(answer.expires_at) }
   })

@@ -19,11 +19,11 @@ export interface GitHubAsset {
   readonly contentType: string | null
 }
 
-/** A host that is not GitHub's did not give the asset. It says nothing about GitHub: neither health nor circuit count it. */
+/** A host that speaks for nobody but itself did not give the asset. It says nothing about GitHub: neither health nor circuit count it. */
 export class AssetUnavailable extends IntegrationsError {
   override readonly code = 'github_asset_unavailable'
   constructor(
-    /** Where the download began. */
+    /** Which refused it; where there was no answer, the one that the download began at. */
     readonly host: string,
     /** Null: there was no answer, or none that was whole. */
     readonly status: number | null,
@@ -62,8 +62,8 @@ export async function downloadAsset(
   limits: AssetLimits = LIMITS,
 ): Promise<GitHubAsset | null> {
   const first = urlOf(url)
-  const hosts = new AssetHosts(repositoryOf(integration).origin)
-  const download = async (token: string | null): Promise<GitHubAsset> => {
+  const hosts = new AssetHosts(repositoryOf(integration))
+  const download = async (token: string | null, given: typeof options): Promise<GitHubAsset> => {
     let contentType: string | null = null
     const bytes = await integration.request<Uint8Array>(
       `${first.protocol}//${first.host}${first.pathname}`,
@@ -75,16 +75,18 @@ export async function downloadAsset(
           contentType = response.headers.get('content-type')
           return await wholeBody(response, patience)
         } catch (error) {
-          throw hosts.isTrackers(first) ? error : ofAnotherHost(error, first.hostname, context.signal)
+          throw hosts.isUpload(first) ? error : ofAnotherHost(error, first.hostname, context.signal)
         } finally {
           patience.end()
         }
       },
-      { ...options, timeoutMs: limits.totalMs + DEADLINE_SLACK_MS },
+      { ...given, timeoutMs: limits.totalMs + DEADLINE_SLACK_MS },
     )
     return { bytes, contentType }
   }
-  return nullWhenGone(hosts.takesToken(first) ? withAccessToken(integration, download) : download(null))
+  return nullWhenGone(
+    hosts.takesToken(first) ? withAccessToken(integration, options, download) : download(null, options),
+  )
 }
 
 function urlOf(url: string): URL {
@@ -111,18 +113,20 @@ async function answerTo(
   let requestId: string | null = null
   for (let redirects = 0; ; redirects += 1) {
     hosts.check(url)
-    // Whoever is not the tracker may send anywhere: from there on no host gets the token, the tracker's neither.
-    if (!hosts.isTrackers(url)) held = null
+    // What is no upload may send anywhere: from there on nobody gets the token, an upload neither.
+    if (!hosts.isUpload(url)) held = null
     const headers = new Headers({ accept: '*/*' })
-    if (held !== null && hosts.takesToken(url)) headers.set('authorization', `Bearer ${held}`)
+    const isShownToken = held !== null && hosts.takesToken(url)
+    if (isShownToken) headers.set('authorization', `Bearer ${held}`)
     const response = await fetch(url, { headers, redirect: 'manual', signal: patience.signal })
     patience.heard()
     requestId = response.headers.get('x-github-request-id') ?? requestId
     const location = REDIRECT_STATUSES.has(response.status) ? response.headers.get('location') : null
     if (location === null) {
       context.report({ statusCode: response.status, providerRequestId: requestId ?? undefined })
-      if (!response.ok) throw new HttpError(response.status, response.headers, await beginning(response, patience))
-      return response
+      if (response.ok) return response
+      if (isShownToken) throw new HttpError(response.status, response.headers, await beginning(response, patience))
+      throw await withoutTokenRefused(response, url.hostname, hosts.isUpload(first) ? patience : null)
     }
     await response.body?.cancel()
     if (redirects === MAX_REDIRECTS) {
@@ -174,18 +178,25 @@ async function* chunksOf({ body }: Response, patience: Patience): AsyncGenerator
 }
 
 /**
- * What a host says that anybody can name in an issue: its 500 must not open the circuit, and its `Retry-After` and
- * `X-RateLimit-Reset` must not keep the integration from GitHub.
+ * An answer to a request without the token: it knows neither that nor whose quota it is, so its 401 must not drop an App's token, and
+ * its `Retry-After` and `X-RateLimit-Reset` must not keep the integration from GitHub.
+ *
+ * @param patience to read what an upload's store says; null: the download did not begin at an upload. Then its URL is one that
+ *   anybody can write into an issue, and its 500 must not open the circuit
  */
+async function withoutTokenRefused(response: Response, host: string, patience: Patience | null): Promise<Error> {
+  const { status } = response
+  if (patience !== null && status >= 500)
+    return new HttpError(status, new Headers(), await beginning(response, patience))
+  await response.body?.cancel()
+  return GONE.has(status)
+    ? new HttpError(status, new Headers(), null)
+    : new AssetUnavailable(host, status, `it answered ${status}`)
+}
+
+/** A connection that fails is no more GitHub's fault, where the download did not begin at an upload. */
 function ofAnotherHost(error: unknown, host: string, signal: AbortSignal): unknown {
-  if (signal.aborted) return error
-  if (isIntegrationsError(error, 'http_error')) {
-    const { status } = error as HttpError
-    return GONE.has(status)
-      ? new HttpError(status, new Headers(), null)
-      : new AssetUnavailable(host, status, `it answered ${status}`)
-  }
-  if (isIntegrationsError(error)) return error
+  if (signal.aborted || isIntegrationsError(error)) return error
   return new AssetUnavailable(host, null, reasonOf(error))
 }
 

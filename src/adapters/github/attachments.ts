@@ -17,11 +17,17 @@ interface Found {
 }
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/i
+/** Also one that begins in another's end. */
+const EACH_UUID = new RegExp(`(?=(${UUID.source}))`, 'gi')
 const HTTPS_URL = /https:\/\/[^\s"'<>()]+/g
 /** https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/attaching-files */
 const FILES_PATH = '/user-attachments/files/'
 
-/** In the order of the HTML, each plain URL once. */
+/**
+ * In the order of the HTML, each plain URL once.
+ *
+ * Whoever may open an issue writes both texts: the time is in proportion to their length, whatever stands in them.
+ */
 export function attachmentsOf({
   body_html: html,
   body,
@@ -31,16 +37,27 @@ export function attachmentsOf({
 }): GitHubAttachment[] {
   if (typeof html !== 'string' || html === '') return []
   const attachments = new Map<string, GitHubAttachment>()
+  const plainUrls = plainUrlsIn(body ?? '')
   for (const found of mediaIn(html)) {
-    const attachment = attachmentOf(found, body ?? '')
+    const attachment = attachmentOf(found, plainUrls)
     if (!attachments.has(attachment.plain_url)) attachments.set(attachment.plain_url, attachment)
   }
   return [...attachments.values()]
 }
 
+/**
+ * Looks at each tag for itself. Which are open says nothing here, and to keep account of them takes the square of their number:
+ * each one is put before all others, and each end tag looked for among them.
+ */
+class TagParser extends Parser {
+  protected override isVoidElement(): boolean {
+    return true
+  }
+}
+
 function mediaIn(html: string): Found[] {
   const found: Found[] = []
-  const parser = new Parser({
+  const parser = new TagParser({
     onopentag(name, attributes) {
       const media = mediaOf(name, attributes)
       if (media !== null) found.push(media)
@@ -66,10 +83,29 @@ function isFile(href: string | undefined): boolean {
   return href !== undefined && URL.canParse(href) && new URL(href).pathname.startsWith(FILES_PATH)
 }
 
+/** The https URLs of the Markdown by each UUID in them, in lower case; the first one of each. */
+function plainUrlsIn(body: string): ReadonlyMap<string, string> {
+  const urls = new Map<string, string>()
+  for (const [url] of body.matchAll(HTTPS_URL)) {
+    const plain = withoutCommas(url)
+    for (const [, uuid = ''] of plain.matchAll(EACH_UUID)) {
+      const key = uuid.toLowerCase()
+      if (!urls.has(key)) urls.set(key, plain)
+    }
+  }
+  return urls
+}
+
+/** Those at the end are the sentence's. By hand: `/,+$/` tries each comma of a run that stands before the end. */
+function withoutCommas(url: string): string {
+  let end = url.length
+  while (url[end - 1] === ',') end -= 1
+  return url.slice(0, end)
+}
+
 /** A URL with a UUID is signed for this reader; the Markdown has the lasting one with the same UUID. */
-function attachmentOf({ url, altText }: Found, body: string): GitHubAttachment {
+function attachmentOf({ url, altText }: Found, plainUrls: ReadonlyMap<string, string>): GitHubAttachment {
   const uuid = UUID.exec(url)?.[0].toLowerCase()
   if (uuid === undefined) return { plain_url: url, authenticated_url: null, alt_text: altText }
-  const plain = (body.match(HTTPS_URL) ?? []).find((candidate) => candidate.toLowerCase().includes(uuid))
-  return { plain_url: plain?.replace(/[>,)]+$/, '') ?? url, authenticated_url: url, alt_text: altText }
+  return { plain_url: plainUrls.get(uuid) ?? url, authenticated_url: url, alt_text: altText }
 }

@@ -2,16 +2,18 @@
 import type { RestEndpointMethodTypes } from '@octokit/rest'
 import { z } from 'zod'
 import type { SyncSession } from '../../provider.ts'
-import { instantText } from './arguments.ts'
+import { instantIn, instantText } from './arguments.ts'
 import { callGitHub } from './call.ts'
+import type { GitHubIssue } from './data.ts'
 import { AnsweredIssue } from './data.ts'
-import { PAGE_SIZE } from './pages.ts'
+import { GitHubIssueSynced } from './events.ts'
+import { dispatchIssue } from './listed-issue.ts'
+import { MAX_PAGE_BYTES, PAGE_SIZE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
-import { dispatchIssue } from './sync.ts'
+import { bookmarkListing, resumedListing } from './resumption.ts'
 
 /** Where a listing goes on: from an update time, which stands still; by number within more than a page of one second. */
 const Position = z.object({ since: z.iso.datetime(), page: z.number().int().min(1) })
-type Position = z.infer<typeof Position>
 
 /**
  * Every issue whose last update lies in the window.
@@ -26,13 +28,8 @@ export async function syncWindow(
   const { integration, signal } = session
   const repository = repositoryOf(integration)
   const { owner, repo, path, endpoint } = repository
-  let position: Position = Position.nullable().parse(session.resumeFrom()) ?? {
-    since: instantText('from', from),
-    page: 1,
-  }
-  let before: ReadonlySet<number> = new Set()
+  let { since, page } = resumedListing(session, Position) ?? { since: instantText('from', from), page: 1 }
   for (;;) {
-    const { since, page } = position
     const request = endpoint('GET /repos/{owner}/{repo}/issues', {
       owner,
       repo,
@@ -43,18 +40,26 @@ export async function syncWindow(
       per_page: PAGE_SIZE,
       page,
     } satisfies RestEndpointMethodTypes['issues']['listForRepo']['parameters'])
-    const call = { endpoint: `${path}/issues?page=${page}`, request, signal }
+    const call = { endpoint: `${path}/issues?page=${page}`, request, maxBytes: MAX_PAGE_BYTES, signal }
     const { data } = await callGitHub(repository, z.array(AnsweredIssue), call)
     for (const issue of data) {
-      const at = new Date(issue.updated_at)
-      if (at >= to) return
-      const isRepeat = before.has(issue.number)
-      if (at >= from && !isRepeat && issue.pull_request === undefined) await dispatchIssue(session, issue)
+      const at = instantIn(issue.updated_at)
+      if (at !== null && at >= to) return
+      // One without a readable time may be in the window: listed for nothing is better than lost.
+      const isEarlier = at !== null && at < from
+      const isRepeat = session.has(GitHubIssueSynced, issue.number)
+      if (!isEarlier && !isRepeat && issue.pull_request === undefined) await dispatchIssue(session, issue)
     }
     if (data.length < PAGE_SIZE) return
-    const last = instantText('updated_at', data.at(-1)?.updated_at ?? since)
-    position = last > since ? { since: last, page: 1 } : { since, page: page + 1 }
-    before = new Set(data.map(({ number }) => number))
-    await session.bookmark(position)
+    const last = lastUpdateOf(data) ?? since
+    if (last > since) [since, page] = [last, 1]
+    else page += 1
+    await bookmarkListing(session, { since, page })
   }
+}
+
+/** Null where no row has a time that can be read. */
+function lastUpdateOf(issues: readonly GitHubIssue[]): string | null {
+  const last = issues.map(({ updated_at: at }) => instantIn(at)).findLast((at) => at !== null)
+  return last == null ? null : instantText('updated_at', last)
 }

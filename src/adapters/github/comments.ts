@@ -71,6 +71,7 @@ export class GitHubComments {
         } satisfies Issues['listComments']['parameters']),
       nextBy: 'number',
       endsWith: 'short page',
+      ofIssue: true,
       ...options,
     })
     for await (const page of pages) yield* page

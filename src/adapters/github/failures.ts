@@ -12,9 +12,21 @@ const UNNAMED_WAIT_MS = 60_000
 /** A reset that is over by our clock is about to come by GitHub's. */
 const LEAST_WAIT_MS = 1_000
 
-/** `throttle` for a 429 and for a 403 that speaks of a limit; null leaves the verdict to the framework. */
+/**
+ * "Repeat your request" at another URL, says GitHub of these: nothing was done. A 303 may come after something was.
+ *
+ * Source: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#follow-redirects; of 308
+ * RFC 9110, 15.4.9.
+ */
+const SENT_ELSEWHERE: ReadonlySet<number | null> = new Set([301, 302, 307, 308])
+
+/**
+ * `throttle` for a 429 and for a 403 that speaks of a limit; `client` for a write that was sent elsewhere, so that its key is
+ * free again; null leaves the verdict to the framework.
+ */
 export function classifyGitHubFailure(error: unknown): FailureClass | null {
   const status = statusOf(error)
+  if (SENT_ELSEWHERE.has(status)) return FailureClass.Client
   if (status === 429) return FailureClass.Throttle
   if (status !== 403) return null
   const { headers, message } = failureOf(error)

@@ -5,12 +5,13 @@ import type { Integration } from '../../provider.ts'
 import { callGitHub } from './call.ts'
 import { repositoryOf } from './repository.ts'
 
-const TIMEOUT_MS = 10_000
+/** With the calls for a token of an App's installation. */
+const TOTAL_MS = 10_000
 
 /** A login page or a cached 304 is no sign of GitHub's health. */
 const Answer = z.looseObject({ id: z.number(), name: z.string() })
 
-/** One try. Why it is not healthy is in the request's row. */
+/** One try of each call that it takes. Why it is not healthy is in the request's row. */
 export async function isHealthy(integration: Integration): Promise<boolean> {
   try {
     const repository = repositoryOf(integration)
@@ -19,7 +20,7 @@ export async function isHealthy(integration: Integration): Promise<boolean> {
       owner,
       repo,
     } satisfies RestEndpointMethodTypes['repos']['get']['parameters'])
-    await callGitHub(repository, Answer, { endpoint: path, request, timeoutMs: TIMEOUT_MS, attempts: 1 })
+    await callGitHub(repository, Answer, { endpoint: path, request, totalMs: TOTAL_MS, attempts: 1 })
     return true
   } catch {
     return false

@@ -12,6 +12,7 @@ import { each, FIRST_PAGE, PAGE_SIZE, pagesFrom } from './pages.ts'
 import { repositoryOf } from './repository.ts'
 import { timelineOf } from './timeline.ts'
 import type { GitHubTimelineEvent } from './timeline-event.ts'
+import { isOfRepository } from './transfers.ts'
 
 type Issues = RestEndpointMethodTypes['issues']
 type Writing = Pick<RequestOptions, 'idempotencyKey' | 'signal'>
@@ -66,8 +67,9 @@ export class GitHubIssues {
     } satisfies Issues['get']['parameters'])
     const call = callGitHub(repository, AnsweredIssue, { endpoint: `${path}/issues/${number}`, request, ...options })
     const answer = await nullWhenGone(call)
-    // GitHub redirects to where a transferred issue is now, and there it has another number.
-    return answer?.data.number === number ? answer.data : null
+    // GitHub redirects to where a transferred issue is now. There it mostly has another number, which need not be asked about.
+    if (answer === null || answer.data.number !== number) return null
+    return (await isOfRepository(repository, answer.redirectedTo, options)) ? answer.data : null
   }
 
   /**

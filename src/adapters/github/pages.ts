@@ -4,9 +4,16 @@ import type { RequestOptions } from '../../provider.ts'
 import type { PreparedRequest } from './call.ts'
 import { callGitHub } from './call.ts'
 import type { Repository } from './repository.ts'
+import { checkOfRepository } from './transfers.ts'
 
 /** GitHub's maximum: https://docs.github.com/en/rest/using-the-rest-api/using-pagination-in-the-rest-api */
 export const PAGE_SIZE = 100
+
+/**
+ * 100 entries of 1 MiB each. GitHub takes a body of 262,144 bytes (65,536 characters of up to four), and answers it three times:
+ * Markdown and text of that size, and HTML, whose tags and escapes may double it.
+ */
+export const MAX_PAGE_BYTES = PAGE_SIZE * 1_048_576
 
 export interface PagedList extends Reading {
   /** Its endpoint in the request log, but for `?page=`. */
@@ -16,6 +23,8 @@ export interface PagedList extends Reading {
   readonly nextBy: 'link' | 'number'
   /** What ends the list: a page that is not full, or one whose `Link` names no next. */
   readonly endsWith: 'short page' | 'no link'
+  /** Of one issue, which may have been transferred: then GitHub answers with what another repository has. Default false. */
+  readonly ofIssue?: boolean
 }
 
 /** Where a list goes on: plain JSON, so that it can be kept. */
@@ -45,15 +54,16 @@ export const FIRST_PAGE: PagePosition = { page: 1, url: null }
 export async function* pagesFrom<S extends z.ZodType>(
   repository: Repository,
   entry: S,
-  { path, page, nextBy, endsWith, ...options }: PagedList,
+  { path, page, nextBy, endsWith, ofIssue = false, ...options }: PagedList,
   from: PagePosition,
 ): AsyncGenerator<Page<z.output<S>>> {
   const schema = z.array(entry)
   let { page: number, url } = from
   for (;;) {
     const request = url === null ? page(number) : { ...page(number), url }
-    const call = { endpoint: `${path}?page=${number}`, request, ...options }
-    const { data, next } = await callGitHub(repository, schema, call)
+    const call = { endpoint: `${path}?page=${number}`, request, maxBytes: MAX_PAGE_BYTES, ...options }
+    const { data, next, redirectedTo } = await callGitHub(repository, schema, call)
+    if (ofIssue) await checkOfRepository(repository, redirectedTo, options)
     const isLast = endsWith === 'no link' ? next.kind === 'none' : data.length < PAGE_SIZE
     number += 1
     url = nextBy === 'link' && next.kind === 'at' ? next.url : null

@@ -18,6 +18,12 @@ type Repos = RestEndpointMethodTypes['repos']
 /** https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/viewing-webhook-deliveries */
 export const DELIVERIES_KEPT_SECONDS = 3 * 86_400
 
+/**
+ * GitHub sends payloads of up to 25 MB (https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap); written anew,
+ * with other escapes, one may be longer, and the answer of ours stands beside it. What is too large for us is not judged here.
+ */
+const MAX_DELIVERY_BYTES = 100 * 1_048_576
+
 const Delivery = z.looseObject({
   id: z.number().int(),
   guid: z.string().min(1),
@@ -105,7 +111,12 @@ async function sentIn(
     hook_id: hookId,
     delivery_id: deliveryId,
   } satisfies Repos['getWebhookDelivery']['parameters'])
-  const call = { endpoint: `${path}/hooks/${hookId}/deliveries/${deliveryId}`, request, signal }
+  const call = {
+    endpoint: `${path}/hooks/${hookId}/deliveries/${deliveryId}`,
+    request,
+    maxBytes: MAX_DELIVERY_BYTES,
+    signal,
+  }
   const answer = await nullWhenGone(callGitHub(repository, Sent, call))
   const { headers, payload } = answer?.data.request ?? {}
   if (payload === null || payload === undefined || typeof payload === 'string') return null

@@ -9,15 +9,22 @@ const API_VERSION = '2022-11-28'
 const MEDIA_TYPE = 'application/vnd.github.full+json'
 const DEFAULT_BASE_URL = 'https://api.github.com'
 
-/** Owner and repository as they stand in URLs. */
-const PathSegment = z.string().regex(/^[A-Za-z0-9_.-]+$/, 'letters, digits, "_", "-" and "." are allowed')
+/** Owner and repository as they stand in URLs. "." and ".." would be no segment of a path but a way through it: RFC 3986, 5.2.4. */
+const PathSegment = z
+  .string()
+  .regex(/^(?!\.{1,2}$)[A-Za-z0-9_.-]+$/, 'letters, digits, "_", "-" and "." are allowed, but neither "." nor ".."')
+
+/** Paths are appended to it: behind a query or a fragment they would be part of that, and user info would be another credential. */
+const BaseUrl = z
+  .url({ protocol: /^https?$/ })
+  .regex(/^[^?#@\\]*$/, 'scheme, host, port and path are allowed, without user info, query and fragment')
 
 /** `metadata` of a GitHub integration. */
 export const GitHubMetadata = z.looseObject({
   owner: PathSegment,
   repo: PathSegment,
   /** API of an Enterprise server, such as `https://github.example.com/api/v3`; its host then is the only one that gets the token. */
-  base_url: z.url({ protocol: /^https?$/ }).optional(),
+  base_url: BaseUrl.optional(),
   /** Id of the repository's webhook that delivers to us: its deliveries that never arrived can be asked for. Of a command line it is text. */
   hook_id: z.union([z.number().int().positive(), z.string().regex(/^[1-9]\d{0,15}$/, 'digits are allowed')]).optional(),
 })

@@ -7,9 +7,11 @@ import { GitHubComments } from './comments.ts'
 import type { GitHubIssue, GitHubRawComment } from './data.ts'
 import { GitHubIssueSynced } from './events.ts'
 import { GitHubIssues, issuePages } from './issues.ts'
+import { dispatchIssue } from './listed-issue.ts'
 import type { PagePosition } from './pages.ts'
 import { FIRST_PAGE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
+import { bookmarkListing, resumedListing } from './resumption.ts'
 
 /** `updated_at` can trail the change it stands for, so each run looks back by an hour; listeners see repeats. */
 const CURSOR_OVERLAP_SECONDS = 3_600
@@ -19,18 +21,9 @@ const BEGINNING = '1970-01-01T00:00:00Z'
 export async function syncIssues(session: SyncSession): Promise<void> {
   const cursor = session.cursor()
   const since = sinceOf(cursor)
-  const listed = await listIssues(session, since)
+  const newest = await listIssues(session, since)
   // Without a cursor everything was listed: there is nothing to look for.
-  if (!isNone(cursor)) await recoverIssues(session, since, listed)
-}
-
-/** Checkpoint `updated_at`, external id the issue's number. */
-export function dispatchIssue(session: SyncSession, issue: GitHubIssue): Promise<void> {
-  return session.dispatch(
-    new GitHubIssueSynced(session.integration, issue),
-    instantIn(issue.updated_at) === null ? null : issue.updated_at,
-    String(issue.number),
-  )
+  if (!isNone(cursor)) await recoverIssues(session, since, newest)
 }
 
 /** @throws InvalidArgumentException for a cursor that is no instant: it was set by hand, and guessing would lose issues */
@@ -49,56 +42,65 @@ function isNone(cursor: Json): boolean {
   return cursor === null || cursor === ''
 }
 
-/** @returns the numbers that this try has listed */
-async function listIssues(session: SyncSession, since: string): Promise<Set<number>> {
+/** @returns the greatest update time on the first page; null: nothing was on it */
+async function listIssues(session: SyncSession, since: string): Promise<string | null> {
   const { integration, signal } = session
-  const listed = new Set<number>()
-  for await (const { entries, next } of issuePages(integration, since, { signal, from: positionOf(session) })) {
-    for (const issue of entries) {
-      listed.add(issue.number)
-      await dispatchIssue(session, issue)
-    }
+  const resumed = resumedListing(session, Position)
+  let newest = resumed?.newest
+  for await (const { entries, next } of issuePages(integration, since, { signal, from: fromOf(session, resumed) })) {
+    if (newest === undefined) newest = newestOf(entries)
+    for (const issue of entries) await dispatchIssue(session, issue)
     // Newest update first, what moves moves to the front: what stood on a later page is there still, or behind it.
-    if (next !== null) await session.bookmark({ ...next })
+    if (next !== null) await bookmarkListing(session, { ...next, newest })
   }
-  return listed
+  return newest ?? null
 }
 
-const Position = z.object({ page: z.number().int().min(1), url: z.string().nullable() })
+const Position = z.object({
+  page: z.number().int().min(1),
+  url: z.string().nullable(),
+  /** What `listIssues()` returns. */
+  newest: z.string().nullable(),
+})
 
-/** A link is followed on the API's own origin only, also when `base_url` was changed since it was kept. */
-function positionOf(session: SyncSession): PagePosition {
-  const position = session.resumeFrom()
-  if (position === null) return FIRST_PAGE
-  const { page, url } = Position.parse(position)
-  const isOurs = url !== null && new URL(url).origin === repositoryOf(session.integration).origin
+/** A link is followed on the API's own origin only. */
+function fromOf({ integration }: SyncSession, resumed: z.infer<typeof Position> | null): PagePosition {
+  if (resumed === null) return FIRST_PAGE
+  const { page, url } = resumed
+  const isOurs = url !== null && URL.canParse(url) && new URL(url).origin === repositoryOf(integration).origin
   return { page, url: isOurs ? url : null }
+}
+
+function newestOf(issues: readonly GitHubIssue[]): string | null {
+  const times = issues.map(({ updated_at: at }) => at).filter((at) => instantIn(at) !== null)
+  return times.reduce<string | null>(
+    (newest, at) => (newest === null || Date.parse(at) > Date.parse(newest) ? at : newest),
+    null,
+  )
 }
 
 /**
  * GitHub's list can leave out an issue that has just been commented on; the list of comments has the comment.
  *
- * @param listed what need not be asked for. A listing that went on from a bookmark does not know what was listed before that:
- *   it asks, and the session drops the repeat
+ * @param newest the checkpoints of what is found are no later: what moved to the front while the list was read was not
+ *   listed, and the next run is to ask for it
  */
-async function recoverIssues(session: SyncSession, since: string, listed: ReadonlySet<number>): Promise<void> {
+async function recoverIssues(session: SyncSession, since: string, newest: string | null): Promise<void> {
   const { integration, signal } = session
   const missing = new Set<number>()
   for await (const comment of new GitHubComments(integration).since(since, { signal })) {
     const parent = parentIssueOf(comment)
-    if (parent !== null && !listed.has(parent)) missing.add(parent)
+    if (parent !== null && !session.has(GitHubIssueSynced, parent)) missing.add(parent)
   }
   const issues = new GitHubIssues(integration)
   for (const number of missing) {
     const issue = await issues.get(number, { signal })
     if (issue === null || issue.pull_request !== undefined) continue
-    const repeats = session.duplicatesDropped
-    await dispatchIssue(session, issue)
-    if (session.duplicatesDropped === repeats)
-      session.warn(
-        { integration_id: integration.id, issue_number: number, since },
-        'an issue was missing from the list of issues, and was found by a comment',
-      )
+    session.warn(
+      { integration_id: integration.id, issue_number: number, since },
+      'an issue was missing from the list of issues, and was found by a comment',
+    )
+    await dispatchIssue(session, issue, { notAfter: newest })
   }
 }
 

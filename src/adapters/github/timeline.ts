@@ -29,6 +29,7 @@ export async function* timelineOf(
       } satisfies RestEndpointMethodTypes['issues']['listEventsForTimeline']['parameters']),
     nextBy: 'link',
     endsWith: 'no link',
+    ofIssue: true,
     ...options,
   })
   for await (const page of pages) yield* page

@@ -1,6 +1,6 @@
 /** One call by the SDK, through `integration.request()`. */
 import Stripe from 'stripe'
-import type { Integration, Json, RequestOptions } from '../../provider.ts'
+import type { Json, RequestOptions } from '../../provider.ts'
 import type { StripeAccount } from './account.ts'
 import { StripeCredentials } from './credentials.ts'
 import { SdkTransport } from './sdk-transport.ts'
@@ -28,16 +28,17 @@ export interface StripeCall<T> extends Keyed, Pick<RequestOptions, 'attempts' | 
   send(stripe: Stripe): Promise<T>
 }
 
-/** @throws what failed below the SDK as it is (EgressRefused, a broken connection, the deadline); else the SDK's own errors */
+/** @throws what failed below the SDK as it is (EgressRefused, a broken connection, the deadline); else the SDK's own errors. ZodError, before anything is spent, for credentials that do not fit */
 export async function callStripe<T>({ integration, baseUrl }: StripeAccount, call: StripeCall<T>): Promise<T> {
   const { endpoint, method, params = {}, idempotencyKey = null, send, ...options } = call
+  const { api_key: apiKey } = StripeCredentials.parse(integration.credentialsArray())
   return integration.request(
     endpoint,
     method,
     async (context) => {
       const transport = new SdkTransport(context, baseUrl, endpoint)
       try {
-        return await send(sdk(integration, transport))
+        return await send(sdk(apiKey, transport))
       } catch (error) {
         throw transport.reasonOf(error)
       }
@@ -52,8 +53,8 @@ export async function callStripe<T>({ integration, baseUrl }: StripeAccount, cal
 }
 
 /** Of one attempt, with its own way out: it takes 0.1 ms to make. */
-function sdk(integration: Integration, httpClient: Stripe.HttpClient): Stripe {
-  return new Stripe(StripeCredentials.parse(integration.credentialsArray()).api_key, {
+function sdk(apiKey: string, httpClient: Stripe.HttpClient): Stripe {
+  return new Stripe(apiKey, {
     apiVersion: STRIPE_API_VERSION,
     httpClient,
     maxNetworkRetries: 0,

@@ -4,6 +4,7 @@ import type {
   DeclaresRateLimit,
   IdentifiesAuthenticatedUser,
   Integration,
+  LimitsRequestLogging,
   MissedWebhook,
   ReconcilesWebhooks,
   RedactsRequestData,
@@ -32,6 +33,7 @@ export class StripeProvider
     ClassifiesFailures,
     DeclaresRateLimit,
     IdentifiesAuthenticatedUser,
+    LimitsRequestLogging,
     ReconcilesWebhooks,
     RedactsRequestData,
     SupportsIdempotency
@@ -70,6 +72,11 @@ export class StripeProvider
   /** With a client secret a browser may confirm a payment; a webhook endpoint's secret is told once, when it is created. */
   redactedResponsePaths(): string[] {
     return ['client_secret', 'data.*.client_secret', 'secret', 'data.*.secret']
+  }
+
+  /** A page of the list is a hundred whole events, and reconciliation asks for many; each event that was missing is stored as a webhook. */
+  unloggedResponses(): string[] {
+    return ['GET:events']
   }
 
   verifyWebhookSignature(integration: Integration, request: WebhookRequest): boolean {

@@ -67,11 +67,16 @@ async function pageOf(
     async send(stripe) {
       const page = await stripe.events.list(params)
       const { error } = EventsPage.safeParse(page)
-      if (error === undefined) return page
-      throw new SchemaDrift(
-        'events',
-        error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
-      )
+      if (error !== undefined)
+        throw new SchemaDrift(
+          'events',
+          error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
+        )
+      const last = page.data.at(-1)?.id
+      // The next page would be this one again, and so on for ever.
+      if (page.has_more && (last === undefined || last === start))
+        throw new SchemaDrift('events', [{ path: 'data', message: 'a page after which there is more must lead on' }])
+      return page
     },
   })
 }

@@ -4,7 +4,7 @@
  * The SDK's own client on `fetch` would follow a broken connection up by a second try of its own, even with retries off, and
  * would hide what broke in an error of its own (https://github.com/stripe/stripe-node/issues/1040).
  */
-import type Stripe from 'stripe'
+import Stripe from 'stripe'
 import type { RequestContext } from '../../provider.ts'
 import { HttpError, SchemaDrift } from '../../provider.ts'
 
@@ -16,6 +16,8 @@ export class SdkTransport implements Stripe.HttpClient {
   readonly #baseUrl: string
   readonly #endpoint: string
   #failure: { readonly error: unknown } | null = null
+  /** What Stripe said of an error, as it came. */
+  #refusal: unknown
 
   constructor(context: Pick<RequestContext, 'fetch' | 'idempotencyKey' | 'report'>, baseUrl: string, endpoint: string) {
     this.#context = context
@@ -27,9 +29,10 @@ export class SdkTransport implements Stripe.HttpClient {
     return 'fetch'
   }
 
-  /** What failed below the SDK, as it was before the SDK wrapped it; else what the SDK threw. */
+  /** What failed below the SDK, as it was before the SDK wrapped it; else what the SDK threw, fit for the row. */
   reasonOf(thrown: unknown): unknown {
-    return this.#failure === null ? thrown : this.#failure.error
+    if (this.#failure !== null) return this.#failure.error
+    return thrown instanceof Stripe.errors.StripeError ? described(thrown, this.#refusal) : thrown
   }
 
   async makeRequest(
@@ -59,10 +62,14 @@ export class SdkTransport implements Stripe.HttpClient {
     const json = parsedObject(text)
     if (!response.ok && !isStripeError(json?.error))
       throw new HttpError(response.status, response.headers, json ?? text)
-    if (json === null)
+    if (json === null || (response.ok && Boolean(json.error)))
       throw new SchemaDrift(this.#endpoint, [
-        { path: '(root)', message: 'a JSON object is allowed, as Stripe answers' },
+        json === null
+          ? { path: '(root)', message: 'a JSON object is allowed, as Stripe answers' }
+          : { path: 'error', message: 'none is allowed beside a status of 2xx' },
       ])
+    // A second time: the SDK writes the answer's headers into what it is given.
+    if (!response.ok) this.#refusal = parsedObject(text)
     return answer(response.status, Object.fromEntries(response.headers), json)
   }
 
@@ -91,6 +98,17 @@ function answer(
       throw new TypeError('no call of this adapter asks for a stream')
     },
   }
+}
+
+/**
+ * The SDK calls each of its errors `Error` and keeps the answer out of sight of a row. Not enumerable, as of any error: the
+ * answer is in `raw` already.
+ */
+function described(error: Stripe.errors.StripeError, body: unknown): Stripe.errors.StripeError {
+  return Object.defineProperties(error, {
+    name: { value: error.type, configurable: true, writable: true },
+    ...(body === undefined ? {} : { body: { value: body, configurable: true, writable: true } }),
+  })
 }
 
 /** What the SDK makes an error of; anything else it would return as if it were the answer. */

@@ -60,7 +60,7 @@ function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '
     `  ${tests}`,
     '',
     'The tests pass as they are:',
-    '  npm install zod && npm install --save-dev vitest @electric-sql/pglite',
+    '  npm install durable-integrations zod && npm install --save-dev vitest@4 @electric-sql/pglite',
     `  npx vitest run ${tests}`,
     `Put in what is true of ${label}: TODO says where, in both files.`,
     'Register it in integrations.config.ts:',
@@ -72,8 +72,11 @@ function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '
   ].join('\n')
 }
 
-/** As `integrations.config.ts` names it, which lies in the working directory. */
+/**
+ * As `integrations.config.ts` names it, which lies in the working directory. Not `.ts`, which compiles only where
+ * `allowImportingTsExtensions` is set, and leads nowhere once it is compiled.
+ */
 function moduleName(path: string): string {
-  const found = relative('.', path).split(sep).join('/')
+  const found = relative('.', path).split(sep).join('/').replace(/\.ts$/, '.js')
   return found.startsWith('.') ? found : `./${found}`
 }

@@ -20,6 +20,7 @@ export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>): st
     parts.has('sync') && items(names),
     parts.has('webhooks') && webhookEvent(names),
     providerClass(names, parts),
+    parts.has('sync') && READING,
     reads && read(parts),
   )}\n`
 }
@@ -39,7 +40,7 @@ function imports(parts: ReadonlySet<Part>, reads: boolean): (string | false)[] {
   const values = [
     ...(sync ? ['RateLimit', 'reduceCheckpointsByMax', 'SyncItemEvent'] : []),
     ...(webhooks ? ['activeWebhookSecrets', 'ProviderEvent', 'verifyHmacSignature'] : []),
-    ...(parts.has('oauth') ? ['OAuth2Provider'] : []),
+    ...(parts.has('oauth') ? ['OAuth2Provider', ...(reads ? ['ReauthRequiredException'] : [])] : []),
   ]
   return [
     importStatement('import type', types, 'durable-integrations/provider'),
@@ -209,9 +210,9 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
   async #list(integration: Integration, session: SyncSession, filter: Record<string, string>): Promise<void> {
     let after = session.resumeFrom()
     do {
-      const query = new URLSearchParams({ ...filter, limit: String(PAGE_SIZE) })
-      if (after !== null) query.set('after', String(after))
-      const page = await read(integration, \`/v1/items?\${query}\`, ItemPage, { signal: session.signal })
+      const query = after === null ? filter : { ...filter, after: String(after) }
+      const data = { ...query, limit: String(PAGE_SIZE) }
+      const page = await read(integration, '/v1/items', ItemPage, { data, signal: session.signal })
       for (const item of page.items) {
         const event = new ${prefix}ItemSynced(integration, item)
         await session.dispatch(event, item.updated_at, item.id)
@@ -246,23 +247,31 @@ const webhooks = ({
     return { event }
   }`
 
-const read = (
-  parts: ReadonlySet<Part>,
-): string => `/** Every call goes out by \`integration.request()\`: it has a row, keeps the rate limit, and is tried again. */
+const READING = `interface Reading extends RequestOptions {
+  /** The query: the row shows it beside the path. */
+  readonly data?: Record<string, string>
+}`
+
+/** The path is appended to the API's address: by `new URL(path, address)` it would take the place of the address's own. */
+function read(parts: ReadonlySet<Part>): string {
+  const sync = parts.has('sync')
+  return `/** Every call goes out by \`integration.request()\`: it has a row, keeps the rate limit, and is tried again. */
 function read<S extends z.ZodType>(
   integration: Integration,
   path: string,
   schema: S,
-  options?: RequestOptions,
+  ${sync ? 'options: Reading = {}' : 'options?: RequestOptions'},
 ): Promise<z.output<S>> {
+  const url = new URL(\`\${API_URL}\${path}\`)${sync ? WITH_QUERY : ''}
   const call = async ({ fetch }: RequestContext): Promise<Response> => {
-    ${
-      parts.has('oauth')
-        ? 'const token = await integration.getAccessToken()'
-        : 'const { token } = Credentials.parse(integration.credentialsArray())'
-    }
-    const headers = { Authorization: \`Bearer \${token}\` }
-    return fetch(new URL(path, API_URL), { headers })
+    ${parts.has('oauth') ? OAUTH_TOKEN : 'const { token } = Credentials.parse(integration.credentialsArray())'}
+    return fetch(url, { headers: { Authorization: \`Bearer \${token}\` } })
   }
   return integration.requestAs(schema, path, 'GET', call, options)
 }`
+}
+
+const WITH_QUERY = '\n  url.search = new URLSearchParams(options.data).toString()'
+
+const OAUTH_TOKEN = `const token = await integration.getAccessToken()
+    if (token === null) throw new ReauthRequiredException(integration.id, 'there is no access token')`

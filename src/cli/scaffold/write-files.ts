@@ -1,5 +1,5 @@
 /** Puts new files into a folder: all of them or none, and never over what is there unless that is asked for. */
-import { lstat, mkdir, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Refused } from '../failure.ts'
 
@@ -10,6 +10,7 @@ export interface NewFile {
 
 /**
  * @param folder made where it is not there
+ * @param overwrite a link is replaced as well, and what it leads to is left alone
  * @returns the paths, relative if the folder is
  * @throws Refused `file_exists`, `not_writable`
  */
@@ -18,26 +19,63 @@ export async function writeFiles(
   files: readonly NewFile[],
   { overwrite }: { overwrite: boolean },
 ): Promise<string[]> {
-  const planned = files.map(({ name, text }) => ({ path: join(folder, name), text }))
-  const paths = planned.map(({ path }) => path)
-  const present = new Set<string>()
-  for (const path of paths) if (await isThere(folder, path)) present.add(path)
-  if (!overwrite && present.size > 0) throw fileExists([...present])
-
-  const begun: string[] = []
+  const paths = files.map(({ name }) => join(folder, name))
+  if (!overwrite) {
+    const present: string[] = []
+    for (const path of paths) if (await isThere(folder, path)) present.push(path)
+    if (present.length > 0) throw fileExists(present)
+  }
   try {
     await mkdir(folder, { recursive: true })
-    for (const { path, text } of planned) {
+    if (overwrite) await replaceAll(folder, files)
+    else await writeAll(folder, files)
+  } catch (error) {
+    throw error instanceof Refused ? error : notWritable(folder, error)
+  }
+  return paths
+}
+
+async function writeAll(folder: string, files: readonly NewFile[]): Promise<void> {
+  const begun: string[] = []
+  try {
+    for (const { name, text } of files) {
+      const path = join(folder, name)
       begun.push(path)
       // Exclusive: somebody else may have written it since it was looked for.
-      await writeFile(path, text, { flag: overwrite ? 'w' : 'wx' })
+      await writeFile(path, text, { flag: 'wx' })
     }
   } catch (error) {
     const taken = codeOf(error) === 'EEXIST' ? begun.pop() : undefined
-    await Promise.all(begun.filter((path) => !present.has(path)).map((path) => rm(path, { force: true })))
-    throw taken === undefined ? notWritable(folder, error) : fileExists([taken])
+    await Promise.all(begun.map((path) => rm(path, { force: true })))
+    throw taken === undefined ? error : fileExists([taken])
   }
-  return paths
+}
+
+/** All are written beside their places before the first is put there: a disk that is full then changes nothing. */
+async function replaceAll(folder: string, files: readonly NewFile[]): Promise<void> {
+  const beside = await mkdtemp(join(folder, '.new-'))
+  const undo: (() => Promise<void>)[] = []
+  try {
+    for (const { name, text } of files) await writeFile(join(beside, name), text)
+    for (const { name } of files) {
+      const path = join(folder, name)
+      const kept = join(beside, `${name}.kept`)
+      // A folder stays, and refuses to be replaced by a file.
+      if ((await isThere(folder, path)) && !(await lstat(path)).isDirectory()) {
+        await rename(path, kept)
+        undo.push(() => rename(kept, path))
+        await rename(join(beside, name), path)
+      } else {
+        await rename(join(beside, name), path)
+        undo.push(() => rm(path, { force: true }))
+      }
+    }
+  } catch (error) {
+    for (const step of undo.reverse()) await step()
+    throw error
+  } finally {
+    await rm(beside, { recursive: true, force: true })
+  }
 }
 
 /** Also a link that leads nowhere. */

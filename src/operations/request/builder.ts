@@ -1,7 +1,7 @@
 /** `integration.at(endpoint)`: a call step by step, and calls by URL. Rule: docs/behaviour/requests.md, "The builder". */
 import type { z } from 'zod'
 import type { Framework, OutboundCall } from '../../framework.ts'
-import type { Call, RequestBuilder, RequestOptions } from '../../providers/integration.ts'
+import type { Answered, Call, RequestBuilder, RequestOptions } from '../../providers/integration.ts'
 import { supportsIdempotency } from '../../providers/provider.ts'
 import type { UrlCall } from './call-by-url.ts'
 import { callByUrl } from './call-by-url.ts'
@@ -15,11 +15,13 @@ export function requestBuilder(framework: Framework, steps: Steps): RequestBuild
   return builderOf(framework, steps)
 }
 
-function builderOf<T>(framework: Framework, steps: Steps): RequestBuilder<T> {
-  const and = (options: RequestOptions): RequestBuilder<T> =>
+function builderOf<Parsed>(framework: Framework, steps: Steps): RequestBuilder<Parsed> {
+  const and = (options: RequestOptions): RequestBuilder<Parsed> =>
     builderOf(framework, { ...steps, options: { ...steps.options, ...options } })
-  const execute = async <R>(method: string, target: Call<R> | string | URL): Promise<R> => {
-    if (typeof target === 'function') return framework.request<R>(framework, { ...steps, method, call: target })
+  const execute = async <R>(method: string, target: Call<R> | string | URL): Promise<Answered<Parsed, R>> => {
+    // A schema among the steps has parsed it.
+    if (typeof target === 'function')
+      return framework.request<R>(framework, { ...steps, method, call: target }) as Promise<Answered<Parsed, R>>
     const byUrl = callByUrl({ method, target, data: steps.options.data, key: sentKey(framework, steps) })
     return framework.request<R>(framework, {
       ...steps,
@@ -27,10 +29,10 @@ function builderOf<T>(framework: Framework, steps: Steps): RequestBuilder<T> {
       method,
       url: byUrl.url,
       call: byUrl.call as Call<R>,
-    })
+    }) as Promise<Answered<Parsed, R>>
   }
   return {
-    as: <S extends z.ZodType>(schema: S) => builderOf<z.output<S>>(framework, { ...steps, schema }),
+    as: <S extends z.ZodType>(schema: S) => builderOf<{ readonly as: z.output<S> }>(framework, { ...steps, schema }),
     withCache: (cacheFor, { serveStale } = {}) => and({ cacheFor, ...(serveStale !== undefined && { serveStale }) }),
     withAttempts: (attempts) => and({ attempts }),
     withData: (data) => and({ data }),

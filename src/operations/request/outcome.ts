@@ -62,7 +62,7 @@ export function outcomeOf(
       provider_request_id:
         answer.providerRequestId === null ? null : named(redactText(answer.providerRequestId, secrets)),
       response_data: response.text,
-      error: outcome.kind === 'failed' ? storable(errorText(framework, integration, outcome.error, secrets)) : null,
+      error: outcome.kind === 'failed' ? storable(storedError(framework, integration, outcome.error, secrets)) : null,
       failure_class: failureClass,
       duration_ms: attempt.durationMs,
       retry_of: retryOf,
@@ -89,10 +89,26 @@ function responseOf(
     : { text: cacheable, expiresInMs: cacheForMs }
 }
 
-/** Of a call for tokens a foreign error's kind only: its text may quote tokens that nobody has stored, so that none is known to redact. */
-function errorText(framework: Framework, { id }: Integration, error: unknown, secrets: readonly string[]): string {
-  const isHidden = !isIntegrationsError(error) && isInsideAdaptersTokenWork(framework, id)
-  return isHidden ? errorKind(error) : redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
+/** Errors of calls for tokens: the call that the token was for throws them on, and then nothing else tells what they are. */
+const ofTokenCalls = new WeakSet<object>()
+
+/**
+ * A failed call's error as a line to keep or to show. Of a call for tokens a foreign error's kind only: its text may quote
+ * tokens that nobody has stored, so that none is known to redact.
+ */
+export function storedError(
+  framework: Framework,
+  { id }: Integration,
+  error: unknown,
+  secrets: readonly string[],
+): string {
+  const chain = errorChain(error)
+  const isOfTokenCall = isInsideAdaptersTokenWork(framework, id)
+  if (isOfTokenCall) for (const link of chain) ofTokenCalls.add(link)
+  const isHidden = isOfTokenCall || chain.some((link) => ofTokenCalls.has(link))
+  return isHidden && !isIntegrationsError(error)
+    ? errorKind(error)
+    : redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
 }
 
 /** What the provider answered, on whichever error of the chain carries it: our `HttpError` or Octokit's. */

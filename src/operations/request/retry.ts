@@ -3,6 +3,7 @@ import { RateLimitExceededException } from '../../core/errors.ts'
 import type { FailureClass } from '../../core/failure-class.ts'
 import { retryDecision } from '../../core/request-retry.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
+import { currentSyncItem } from '../../providers/current-sync-item.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { customizesRetry, supportsIdempotency } from '../../providers/provider.ts'
 import { currentSync } from '../inside-sync.ts'
@@ -47,7 +48,8 @@ export function decideRetry(
     maxDelaySeconds: retry.retry_after_max_seconds,
     random: Math.random(),
   })
-  const delayMs = decision.kind === 'retry' ? decision.delayMs : namedWaitMs(opinion, attempt)
+  const delayMs =
+    decision.kind === 'retry' ? decision.delayMs : namedWaitMs(opinion, attempt, retry.retry_after_max_seconds)
   // A lane that sleeps holds up every other item; the run waits with a durable timer instead.
   if (
     currentSync() !== null &&
@@ -64,9 +66,15 @@ export function decideRetry(
   return decision.kind === 'retry' ? { kind: 'again', delayMs } : decision
 }
 
-/** What the provider asks for, where no attempt is left or it is too long to be slept; 0: it does not say. */
-function namedWaitMs({ providerDelayMs }: Opinion, { answer }: Attempt): number {
-  return Math.min(providerDelayMs ?? (answer.retryAfterSeconds ?? 0) * 1_000, LONGEST_DEFERRAL_MS)
+/**
+ * What is asked for, where no attempt is left or it is too long to be slept; 0: nobody says. A wait that the provider's
+ * `retryDelayMs()` names puts a listing off for all of it. An item has a window that one such wait would be the end of
+ * (docs/behaviour/sync-items.md, "An item's attempts"): it asks again in steps, as after any header.
+ */
+function namedWaitMs({ providerDelayMs }: Opinion, { answer }: Attempt, maxDelaySeconds: number): number {
+  const isWhole = providerDelayMs !== null && currentSyncItem() === null
+  const longestMs = isWhole ? LONGEST_DEFERRAL_MS : maxDelaySeconds * 1_000
+  return Math.min(providerDelayMs ?? (answer.retryAfterSeconds ?? 0) * 1_000, longestMs)
 }
 
 interface Opinion {

@@ -1,22 +1,33 @@
 /** Where a provider is put through its checks: a kit whose wire the check plays, and a watch on what goes past it. */
 import assert from 'node:assert/strict'
 import { errorLine } from '../../core/logger.ts'
+import { RateLimit } from '../../core/rate-limit.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
 import { partsOf } from '../../integrations.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
+import { declaresRateLimit } from '../../providers/provider.ts'
 import type { PlayedApi } from '../played-transport.ts'
 import { playedTransport } from '../played-transport.ts'
 import type { TestIntegrations } from '../test-integrations.ts'
 import { createTestIntegrations } from '../test-integrations.ts'
 import type { SentRequest, Transport } from '../transport.ts'
+import { Attempts } from './attempts.ts'
 import type { Subject } from './check.ts'
+import { DidNotEnd } from './outcome.ts'
 import type { Outflow } from './outflow.ts'
 import { watched } from './outflow.ts'
 
 /** Real time that one piece of a provider's work may take: nothing here waits for a network. */
 const PATIENCE_SECONDS = 10
+/** Of a whole check, in such pieces: a provider that never ends must not hold up the checks after it. */
+const PIECES = 5
 const MAX_ERROR_LENGTH = 500
+
+/** Checks of a process run one at a time: what is watched, such as its global `fetch`, is there once. */
+let last: Promise<unknown> = Promise.resolve()
+/** More calls than the suite makes. */
+const NO_LIMIT = RateLimit.per(1_000_000, 1)
 
 /** How the door to the provider is narrowed while a check runs. */
 interface Door {
@@ -28,17 +39,20 @@ interface Door {
 class Wire {
   api: PlayedApi
   door: Door | null = null
+  readonly patienceSeconds: number
   readonly transport: Transport = playedTransport((request) => this.api(request))
   readonly outflow: Outflow = { past: [], printed: [] }
+  readonly attempts = new Attempts()
 
-  constructor(api: PlayedApi) {
+  constructor(api: PlayedApi, patienceSeconds: number) {
     this.api = api
+    this.patienceSeconds = patienceSeconds
   }
 }
 
 export class Bench {
-  static async open(subject: Subject): Promise<Bench> {
-    const wire = new Wire(subject.fixtures.api)
+  static async open(subject: Subject, { patienceSeconds = PATIENCE_SECONDS } = {}): Promise<Bench> {
+    const wire = new Wire(subject.fixtures.api, patienceSeconds)
     const provider = subject.provider()
     const kit = await createTestIntegrations({
       ...subject.fixtures.kit,
@@ -48,21 +62,30 @@ export class Bench {
     const { framework } = partsOf(kit.integrations)
     const real = framework.request
     const request = <T>(given: Framework, outbound: OutboundCall<T>): Promise<T> =>
-      real(given, wire.door === null ? outbound : narrowed(outbound, wire.door))
+      real(given, wire.attempts.counted(wire.door === null ? outbound : narrowed(outbound, wire.door)))
     Object.assign(framework, { request } satisfies Partial<Framework>)
-    return new Bench(subject, provider, kit, wire)
+    return new Bench(subject, provider, kit, wire, kit.clock.now())
   }
 
   readonly subject: Subject
   /** The one that is registered. */
   readonly provider: IntegrationProvider
   readonly kit: TestIntegrations
+  /** Where the kit's clock began: checks move it on, and what the fixtures' api answers does not move with it. */
+  readonly beganAt: Date
   readonly #wire: Wire
 
-  private constructor(subject: Subject, provider: IntegrationProvider, kit: TestIntegrations, wire: Wire) {
+  private constructor(
+    subject: Subject,
+    provider: IntegrationProvider,
+    kit: TestIntegrations,
+    wire: Wire,
+    beganAt: Date,
+  ) {
     this.subject = subject
     this.provider = provider
     this.kit = kit
+    this.beganAt = beganAt
     this.#wire = wire
   }
 
@@ -70,33 +93,49 @@ export class Bench {
   replacedBy(subject: Subject): Bench {
     const provider = subject.provider()
     this.kit.integrations.register(subject.identifier, provider, { replace: true })
-    return new Bench(subject, provider, this.kit, this.#wire)
+    return new Bench(subject, provider, this.kit, this.#wire, this.beganAt)
   }
 
   get sent(): readonly SentRequest[] {
     return this.#wire.transport.requests
   }
 
+  get attempts(): Attempts {
+    return this.#wire.attempts
+  }
+
   get outflow(): Outflow {
     return this.#wire.outflow
   }
 
-  /** A new integration of the provider, so that no check is under the limits or the open circuit of another. */
-  create(credentials: Credentials = this.subject.fixtures.credentials): Promise<Integration> {
+  /**
+   * A new integration of the provider, so that no check is under the open circuit of another. Nor under the provider's rate limit:
+   * a call waits for capacity in real time, and the kit's clock, which stands still meanwhile, never opens the next window.
+   */
+  async create(credentials: Credentials = this.subject.fixtures.credentials): Promise<Integration> {
     const { identifier, fixtures } = this.subject
-    return this.kit.integrations.create({
+    const integration = await this.kit.integrations.create({
       provider: identifier,
       name: 'of the conformance suite',
       credentials,
       ...(fixtures.metadata === undefined ? {} : { metadata: fixtures.metadata }),
     })
+    if (declaresRateLimit(this.provider)) await integration.overrideRateLimit(NO_LIMIT)
+    return integration
   }
 
-  /** Runs a check, against a healthy API until it says otherwise, with the watch on. */
-  async run(check: () => Promise<void>): Promise<void> {
+  /** Runs a check, after those that were asked for before: against a healthy API until it says otherwise, with the watch on. */
+  run(check: () => Promise<void>): Promise<void> {
+    const turn = last.then(() => this.#run(check))
+    last = turn.catch(() => {})
+    return turn
+  }
+
+  async #run(check: () => Promise<void>): Promise<void> {
+    const { transport, attempts } = this.#wire
     this.#wire.api = this.subject.fixtures.api
     try {
-      await watched(this.outflow, this.#wire.transport.fetch, check)
+      await this.inTime('the check', () => watched(this.outflow, attempts.past(transport.fetch), check), PIECES)
     } catch (cause) {
       if (cause instanceof assert.AssertionError) throw cause
       const message = `the provider threw where it must not: ${errorLine(cause, MAX_ERROR_LENGTH)}`
@@ -126,13 +165,14 @@ export class Bench {
     }
   }
 
-  /** @throws AssertionError where it takes longer than anything should that waits for no network */
-  async inTime<T>(what: string, work: () => T | Promise<T>): Promise<T> {
+  /** @throws DidNotEnd where it takes longer than anything should that waits for no network */
+  async inTime<T>(what: string, work: () => T | Promise<T>, pieces = 1): Promise<T> {
+    const seconds = this.#wire.patienceSeconds * pieces
     let timer: NodeJS.Timeout | undefined
     const tooLate = new Promise<never>((_, reject) => {
       timer = setTimeout(() => {
-        reject(new assert.AssertionError({ message: `${what} did not end within ${PATIENCE_SECONDS} s` }))
-      }, PATIENCE_SECONDS * 1_000)
+        reject(new DidNotEnd(what, seconds))
+      }, seconds * 1_000)
     })
     try {
       return await Promise.race([(async () => work())(), tooLate])

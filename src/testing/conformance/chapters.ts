@@ -28,19 +28,19 @@ export function chapters(subject: Subject): Chapter[] {
   // Without a provider that can be registered there is nothing else to ask.
   if (!isWhole(subject)) return [declared]
   const provider = subject.provider()
-  const { webhook, checkpoints, cursor = null } = subject.fixtures
+  const { webhook, checkpoints, window, cursor = null } = subject.fixtures
   return [
     declared,
     credentialsChapter(),
     ...(hasHealthCheck(provider) ? [healthChapter()] : []),
     ...(identifiesAuthenticatedUser(provider) ? [identityChapter()] : []),
     ...failureChapters(provider),
-    ...(hasOAuth2(provider) ? [oauthChapter()] : []),
+    ...(hasOAuth2(provider) ? [oauthChapter(subject)] : []),
     ...(handlesWebhooks(provider) && webhook !== undefined ? [signatureChapter(webhook), webhookChapter(webhook)] : []),
     ...(reconcilesWebhooks(provider) ? [reconciliationChapter()] : []),
     ...(hasScheduledSync(provider) && checkpoints !== undefined ? [reducerChapter(checkpoints)] : []),
     ...(hasScheduledSync(provider) ? [syncChapter(provider, cursor)] : []),
-    ...(hasBackfill(provider) ? [backfillChapter()] : []),
+    ...(hasBackfill(provider) && window !== undefined ? [backfillChapter(window)] : []),
     traceChapter(),
   ]
 }

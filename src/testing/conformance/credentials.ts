@@ -1,9 +1,11 @@
 /** The schemas of credentials and metadata. Rule: docs/behaviour/credentials.md. */
 import assert from 'node:assert/strict'
+import { isDeepStrictEqual } from 'node:util'
 import { secretsOf } from '../../core/redaction.ts'
 import type { Credentials } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { handlesWebhooks, hasOAuth2 } from '../../providers/provider.ts'
+import type { ProviderFixtures } from '../conformance.ts'
 import type { Chapter } from './check.ts'
 import { outcomeOf, wordsFor } from './outcome.ts'
 
@@ -24,12 +26,12 @@ export function credentialsChapter(): Chapter {
       {
         name: 'take and keep what the framework writes into credentials',
         async run({ provider, subject: { fixtures } }) {
-          for (const written of writtenInto(provider, fixtures.webhook?.otherSecret))
+          for (const written of writtenInto(provider, fixtures))
             expectKept(
               'credentialsSchema',
               provider.credentialsSchema,
               { ...fixtures.credentials, ...written },
-              Object.keys(written),
+              written,
             )
         },
       },
@@ -55,14 +57,20 @@ export function credentialsChapter(): Chapter {
   }
 }
 
-/** What is stored is what the schema returns: a key that it strips is lost. */
+/**
+ * What is stored is what the schema returns: a key that it strips is lost.
+ *
+ * @param written of what is given, that which must come back as it is: its writer reads it again
+ */
 function expectKept(
   name: string,
   schema: IntegrationProvider['credentialsSchema'],
   given: object,
-  keys: readonly string[] = Object.keys(given),
+  written: object = {},
 ): void {
   if (schema === undefined) return
+  const isOfFramework = Object.keys(written).length > 0
+  const keys = Object.keys(isOfFramework ? written : given)
   const result = schema.safeParse(given)
   const issues = result.success ? [] : result.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`)
   assert(result.success, `the ${name} must take an object with ${keys.join(', ')}; it refused it: ${issues.join('; ')}`)
@@ -73,15 +81,28 @@ function expectKept(
     [],
     `the ${name} must keep what it takes, since its result is what is stored; it dropped ${lost.join(', ')}. Make it a z.looseObject().`,
   )
+  // As JSON, which is how they are stored: there a Date is its ISO time.
+  const stored = result.data as Readonly<Record<string, unknown>>
+  const changed = Object.entries(written).filter(([key, value]) => !isDeepStrictEqual(asJson(stored[key]), value))
+  assert.deepEqual(
+    changed.map(([key]) => key),
+    [],
+    `the ${name} must give what the framework writes as it was written, down to the last key; it changed ${changed.map(([key]) => key).join(', ')}`,
+  )
 }
 
-/** By a rotation of the webhook secret, and by the OAuth flow. */
-function writtenInto(provider: IntegrationProvider, secret = 'another-secret-of-the-suite'): Credentials[] {
+const asJson = (value: unknown): unknown => (value === undefined ? undefined : JSON.parse(JSON.stringify(value)))
+
+/** By a rotation of the webhook secret, and by the OAuth flow: in the fixtures' own words, since a schema may know their form. */
+function writtenInto(provider: IntegrationProvider, { credentials, webhook }: ProviderFixtures): Credentials[] {
+  const secret = webhook?.otherSecret ?? 'another-secret-of-the-suite'
   const webhooks = { webhook_secret: secret, webhook_secrets: [{ secret, expires_at: LATER }] }
-  const tokens = { access_token: 'an-access-token-of-the-suite', token_expires_at: LATER }
+  const { access_token = 'an-access-token-of-the-suite', refresh_token } = credentials
+  const tokens = { access_token, token_expires_at: LATER }
   return [
     ...(handlesWebhooks(provider) ? [webhooks] : []),
-    ...(hasOAuth2(provider) ? [tokens, { ...tokens, refresh_token: 'a-refresh-token-of-the-suite' }] : []),
+    ...(hasOAuth2(provider) ? [tokens] : []),
+    ...(hasOAuth2(provider) && refresh_token !== undefined ? [{ ...tokens, refresh_token }] : []),
   ]
 }
 

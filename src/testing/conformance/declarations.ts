@@ -1,7 +1,7 @@
 /** What a provider declares, and what its fixtures must hold. Rule: docs/writing-a-provider.md. */
 import assert from 'node:assert/strict'
 import { RateLimit } from '../../core/rate-limit.ts'
-import { handlesWebhooks, hasScheduledSync } from '../../providers/provider.ts'
+import { handlesWebhooks, hasBackfill, hasIncrementalSync, hasScheduledSync } from '../../providers/provider.ts'
 import { ProviderRegistry } from '../../providers/registry.ts'
 import type { Chapter, Check, Subject } from './check.ts'
 import { given, outcomeOf, shown, wordsFor } from './outcome.ts'
@@ -51,6 +51,8 @@ function fixtures({ fixtures: given, provider }: Subject): Check {
         hasScheduledSync(made) &&
           (given.checkpoints?.length ?? 0) < LEAST_CHECKPOINTS &&
           `\`checkpoints\`, ${LEAST_CHECKPOINTS} or more: it syncs`,
+        hasIncrementalSync(made) && (given.cursor ?? null) === null && '`cursor`: it syncs incrementally',
+        hasBackfill(made) && given.window === undefined && '`window`: it backfills',
       ].filter((each) => each !== false)
       assert.deepEqual(missing, [], `describeProvider() needs of the fixtures: ${missing.join('; ')}`)
     },

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { secretsOf } from '../../core/redaction.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { HasOAuth2 } from '../../providers/provider.ts'
+import type { SentRequest } from '../transport.ts'
 import type { Bench } from './bench.ts'
-import type { Chapter } from './check.ts'
+import type { Chapter, Check, Subject } from './check.ts'
 import { outcomeOf, shown, wordsFor } from './outcome.ts'
 import { answering } from './played-faults.ts'
 
@@ -15,7 +16,16 @@ const STATE = 'state-of-the-conformance-suite'
 const CHALLENGE = 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM'
 const VERIFIER = 'dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk'
 
-export function oauthChapter(): Chapter {
+/** As the framework reads times of expiry; `Date.parse` alone takes `3600`, and many a token, for a time. */
+export const isIsoTime = (text: string): boolean => /^\d{4}-\d\d-\d\dT/.test(text) && !Number.isNaN(Date.parse(text))
+
+/** Some providers give tokens that last, and nothing to refresh them by. */
+export function hasRefreshToken({ fixtures }: Pick<Subject, 'fixtures'>): boolean {
+  const { refresh_token: token } = fixtures.credentials
+  return typeof token === 'string' && token !== ''
+}
+
+export function oauthChapter(subject: Subject): Chapter {
   return {
     contract: 'HasOAuth2',
     checks: [
@@ -39,8 +49,11 @@ export function oauthChapter(): Chapter {
           for (const [name, value] of Object.entries(expected))
             assert.equal(searchParams.get(name), value, `authorizationUrl() must carry \`${name}\` as it was given`)
           const { credentials, secrets = [] } = bench.subject.fixtures
+          const shownUrl = new URL(text)
+          // It is meant to be seen: RFC 6749, section 2.2.
+          shownUrl.searchParams.delete('client_id')
           assert(
-            !secretsOf({ credentials, secrets }).some((secret) => text.includes(secret)),
+            !secretsOf({ credentials, secrets }).some((secret) => shownUrl.href.includes(secret)),
             'authorizationUrl() is shown to people and kept in histories: none of the secrets may stand in it',
           )
         },
@@ -53,24 +66,29 @@ export function oauthChapter(): Chapter {
         },
       },
       {
-        name: 'refreshes to credentials that its schema takes',
+        name: 'sends the code with its redirect URI, and with its verifier where PKCE is declared',
         async run(bench) {
-          const provider = bench.provider as HasOAuth2
+          const { pkce } = bench.provider as HasOAuth2
           const integration = await bench.create()
-          const given = await bench.inTime('refreshToken()', () => provider.refreshToken(integration))
-          expectTokens(bench, 'refreshToken()', given)
+          await expectSent(bench, 'exchangeCode()', () => exchanged(bench, integration), {
+            'the code': CODE,
+            'the redirect_uri': REDIRECT_URI,
+            ...(pkce === 'S256' && { 'the code_verifier': VERIFIER }),
+          })
         },
       },
+      ...(hasRefreshToken(subject) ? [REFRESHES, SENDS_REFRESH_TOKEN] : []),
       {
         name: 'fails loudly where a code, or a refresh, is refused',
         async run(bench) {
           const provider = bench.provider as HasOAuth2
           const integration = await bench.create()
           const refused = answering(400, '{"error":"invalid_grant"}')
+          const refresh = ['refreshToken()', () => provider.refreshToken(integration)] as const
           for (const [what, work] of [
-            ['exchangeCode()', () => exchanged(bench, integration)],
-            ['refreshToken()', () => provider.refreshToken(integration)],
-          ] as const) {
+            ['exchangeCode()', () => exchanged(bench, integration)] as const,
+            ...(hasRefreshToken(bench.subject) ? [refresh] : []),
+          ]) {
             const outcome = await bench.answeredBy(refused, () => bench.withoutRetries(() => outcomeOf(work)))
             assert.equal(
               outcome.kind,
@@ -97,6 +115,56 @@ export function oauthChapter(): Chapter {
   }
 }
 
+const REFRESHES: Check = {
+  name: 'refreshes to credentials that its schema takes',
+  async run(bench) {
+    const provider = bench.provider as HasOAuth2
+    const integration = await bench.create()
+    const given = await bench.inTime('refreshToken()', () => provider.refreshToken(integration))
+    expectTokens(bench, 'refreshToken()', given)
+  },
+}
+
+const SENDS_REFRESH_TOKEN: Check = {
+  name: 'sends the refresh token',
+  async run(bench) {
+    const provider = bench.provider as HasOAuth2
+    const integration = await bench.create()
+    const { refresh_token: token } = bench.subject.fixtures.credentials
+    await expectSent(bench, 'refreshToken()', () => provider.refreshToken(integration), {
+      'the refresh_token': String(token),
+    })
+  },
+}
+
+/** What the server would look for: the played API answers whoever asks. */
+async function expectSent(
+  bench: Bench,
+  what: string,
+  work: () => unknown,
+  values: Readonly<Record<string, string>>,
+): Promise<void> {
+  const before = bench.sent.length
+  // What it gives is another check's.
+  await outcomeOf(() => bench.inTime(what, work))
+  const texts = bench.sent.slice(before).map(wholeRequest)
+  const missing = Object.entries(values)
+    .filter(([, value]) => !formsOf(value).some((form) => texts.some((text) => text.includes(form))))
+    .map(([name]) => name)
+  assert.deepEqual(
+    missing,
+    [],
+    `${what} must send what it was given: a server refuses it without ${missing.join(' and ')}. It sent ${texts.length} requests`,
+  )
+}
+
+/** As it is, and as a form, a URL, a header or a JSON text holds it. */
+const formsOf = (value: string): string[] => [value, ...secretsOf([value])]
+
+function wholeRequest({ url, headers, body }: SentRequest): string {
+  return [url.href, ...[...headers].map(([name, value]) => `${name}: ${value}`), body].join('\n')
+}
+
 /** A code for tokens, with what PKCE asks for where it is declared. */
 export function exchanged(bench: Bench, integration: Integration): Promise<Credentials> {
   const provider = bench.provider as HasOAuth2
@@ -115,10 +183,12 @@ function expectTokens({ provider, subject }: Bench, what: string, given: unknown
   assert(
     expiresAt === null ||
       expiresAt === undefined ||
-      (typeof expiresAt === 'string' && !Number.isNaN(Date.parse(expiresAt))),
-    `${what} must give \`token_expires_at\` as an ISO 8601 time, or null; it gave ${shown(expiresAt)}`,
+      (expiresAt instanceof Date && !Number.isNaN(expiresAt.getTime())) ||
+      (typeof expiresAt === 'string' && isIsoTime(expiresAt)),
+    `${what} must give \`token_expires_at\` as an ISO 8601 time, a Date, or null; it gave ${shown(expiresAt)}`,
   )
-  const merged = Object.entries({ ...subject.fixtures.credentials, ...given }).filter(([, value]) => value !== null)
+  const stored = expiresAt instanceof Date ? { ...given, token_expires_at: expiresAt.toISOString() } : given
+  const merged = Object.entries({ ...subject.fixtures.credentials, ...stored }).filter(([, value]) => value !== null)
   const result = provider.credentialsSchema?.safeParse(Object.fromEntries(merged))
   const issues = result?.error?.issues.map(({ path, message }) => `${path.join('.')}: ${message}`) ?? []
   assert.deepEqual(

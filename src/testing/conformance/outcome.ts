@@ -1,4 +1,5 @@
 /** What came of a piece of the provider's work, and how the suite speaks of it. */
+import { AssertionError } from 'node:assert'
 import { inspect } from 'node:util'
 import { errorLine } from '../../core/logger.ts'
 
@@ -8,10 +9,19 @@ export type Outcome<T> =
   | { readonly kind: 'gave'; readonly value: T }
   | { readonly kind: 'threw'; readonly error: unknown }
 
+/** Work that did not end: neither an answer nor a throw, whatever was expected of it. */
+export class DidNotEnd extends AssertionError {
+  constructor(what: string, patienceSeconds: number) {
+    super({ message: `${what} did not end within ${patienceSeconds} s` })
+  }
+}
+
+/** @throws DidNotEnd, which no expected failure stands for */
 export async function outcomeOf<T>(work: () => T | Promise<T>): Promise<Outcome<T>> {
   try {
     return { kind: 'gave', value: await work() }
   } catch (error) {
+    if (error instanceof DidNotEnd) throw error
     return { kind: 'threw', error }
   }
 }

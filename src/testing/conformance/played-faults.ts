@@ -43,6 +43,30 @@ export function interrupted(api: PlayedApi, at: number, by: PlayedApi): PlayedAp
   }
 }
 
+/** A request of a listing: the one of number `nth` to its endpoint, whatever else is asked, such as for a token. */
+export interface Place {
+  readonly endpoint: string
+  readonly nth: number
+}
+
+export function placeOf(requests: readonly { method: string; url: URL }[], at: number): Place {
+  const endpoints = requests.slice(0, at + 1).map(({ method, url }) => endpointOf(method, url))
+  const endpoint = endpoints.at(-1) ?? ''
+  return { endpoint, nth: endpoints.filter((each) => each === endpoint).length }
+}
+
+/** The answer at the place is another one, once; the others are those of `api`. */
+export function interruptedAt(api: PlayedApi, { endpoint, nth }: Place, by: PlayedApi): PlayedApi {
+  let answers = 0
+  return (request) => {
+    if (endpointOf(request.method, new URL(request.url)) !== endpoint) return api(request)
+    answers += 1
+    return answers === nth ? by(request) : api(request)
+  }
+}
+
+const endpointOf = (method: string, { origin, pathname }: URL) => `${method} ${origin}${pathname}`
+
 /** As undici says it: `terminated`, because of a socket that the other side closed. */
 function broken(begin: Uint8Array): ReadableStream<Uint8Array> {
   return new ReadableStream({

@@ -11,7 +11,14 @@ type Reduce = (checkpoints: readonly Json[]) => Json
 export function reducerChapter(checkpoints: readonly Json[]): Chapter {
   return {
     contract: 'HasScheduledSync: reduceCheckpoints()',
-    checks: [empty(), nulls(checkpoints), idempotent(checkpoints), ordered(checkpoints), associative(checkpoints)],
+    checks: [
+      empty(),
+      nulls(checkpoints),
+      idempotent(checkpoints),
+      ordered(checkpoints),
+      associative(checkpoints),
+      forward(checkpoints),
+    ],
   }
 }
 
@@ -61,6 +68,19 @@ function associative(checkpoints: readonly Json[]): Check {
       expectSame(split, reduce([reduce(first), reduce(second)]), 'that of all at once', whole)
       expectSame(`${split}, one by one`, reduce([reduce(first), ...second]), 'that of all at once', whole)
     }
+  })
+}
+
+/** The fixtures' checkpoints are in the order of time. */
+function forward(checkpoints: readonly Json[]): Check {
+  return rule('moves on with a later checkpoint', (reduce) => {
+    const before = reduce(checkpoints.slice(0, -1))
+    const after = reduce(checkpoints)
+    assert.notDeepEqual(
+      after,
+      before,
+      `reduceCheckpoints() must move on with a later checkpoint, or each run lists the same again; with and without ${shown(checkpoints.at(-1))} it gave ${shown(after)}. (The fixtures' checkpoints are in the order of time.)`,
+    )
   })
 }
 

@@ -14,7 +14,7 @@ import { windowed } from './backfill.ts'
 import type { Bench } from './bench.ts'
 import { delivery } from './deliveries.ts'
 import { listed, sessionOf } from './listings.ts'
-import { exchanged } from './oauth.ts'
+import { exchanged, hasRefreshToken } from './oauth.ts'
 import { outcomeOf } from './outcome.ts'
 import { missed } from './reconciliation.ts'
 import { answerTo } from './webhooks.ts'
@@ -36,7 +36,7 @@ export async function round(bench: Bench, integration: Integration): Promise<Thr
 
 function stepsOf(bench: Bench, integration: Integration): [by: string, work: () => unknown][] {
   const { provider, kit, subject } = bench
-  const { webhook, cursor = null } = subject.fixtures
+  const { webhook, window, cursor = null } = subject.fixtures
   const steps: [string, () => unknown][] = []
   if (hasHealthCheck(provider)) steps.push(['healthCheck()', () => provider.healthCheck(integration)])
   if (hasHealthCheck(provider)) steps.push(['integrations.check()', () => kit.integrations.check(integration.id)])
@@ -47,7 +47,8 @@ function stepsOf(bench: Bench, integration: Integration): [by: string, work: () 
     steps.push(['syncIncremental()', () => listed(bench, sessionOf(integration, cursor))])
     steps.push(['a run', () => kit.sync(integration)])
   }
-  if (hasBackfill(provider)) steps.push(['syncWindow()', () => windowed(bench, sessionOf(integration))])
+  if (hasBackfill(provider) && window !== undefined)
+    steps.push(['syncWindow()', () => windowed(bench, sessionOf(integration), window)])
   if (handlesWebhooks(provider) && webhook !== undefined)
     steps.push([
       'a webhook',
@@ -61,9 +62,10 @@ function stepsOf(bench: Bench, integration: Integration): [by: string, work: () 
 }
 
 function oauthSteps(bench: Bench, provider: HasOAuth2, integration: Integration): [string, () => unknown][] {
+  const refresh: [string, () => unknown] = ['refreshToken()', () => provider.refreshToken(integration)]
   return [
     ['exchangeCode()', () => exchanged(bench, integration)],
-    ['refreshToken()', () => provider.refreshToken(integration)],
+    ...(hasRefreshToken(bench.subject) ? [refresh] : []),
     ['revokeToken()', () => provider.revokeToken(integration)],
   ]
 }

@@ -9,6 +9,8 @@ import { delivery, received, withBody, withByteAt, withCharacterAt, withDigest, 
 import { outcomeOf, wordsFor } from './outcome.ts'
 
 const DAY_MS = 86_400_000
+/** Characters from the end of a digest: the last ones of base64 are padding, or have bits that count for nothing. */
+const NEAR_THE_END = 5
 
 /** A delivery, when it comes in, and what it is. */
 interface Case {
@@ -41,6 +43,12 @@ function refusals(fixture: WebhookFixture): Check[] {
     return withSignature(request, header, value)
   }
   const changed = (change: (body: Uint8Array) => Uint8Array) => (at: Date) => withBody(signed(at), change)
+  const withSecond = (request: Request, order: (real: string, forged: string) => readonly string[]) => {
+    const real = request.headers.get(header) ?? ''
+    const forged = withDigest(real, (digest) => withCharacterAt(digest, 0)) ?? ''
+    // Two headers of one name are one with a comma: https://fetch.spec.whatwg.org/#concept-header-list-get
+    return withSignature(request, header, order(real, forged).join(', '))
+  }
   const middle = (length: number) => Math.floor(length / 2)
 
   return [
@@ -63,6 +71,11 @@ function refusals(fixture: WebhookFixture): Check[] {
     refusal('a signature of which a character was changed', [
       ['another first character', spoilt((digest) => withCharacterAt(digest, 0))],
       ['another character in the middle', spoilt((digest) => withCharacterAt(digest, middle(digest.length)))],
+      ['another character near the end', spoilt((digest) => withCharacterAt(digest, digest.length - NEAR_THE_END))],
+    ]),
+    refusal('a delivery with a second signature header', [
+      ['a forged one before it', (at) => withSecond(signed(at), (real, forged) => [forged, real])],
+      ['a forged one after it', (at) => withSecond(signed(at), (real, forged) => [real, forged])],
     ]),
     refusal('a body of which a byte was changed', [
       ['another first byte', changed((body) => withByteAt(body, 0))],
@@ -162,17 +175,28 @@ function ofTime(fixture: WebhookFixture, toleranceSeconds: number): Check[] {
       name: 'refuses a delivery that was signed a second beyond the tolerance, past or future',
       run: (bench) => expectRefused(bench, bench.subject.fixtures.credentials, (at) => cases(at, toleranceSeconds + 1)),
     },
+    {
+      name: 'keeps to the tolerance that is configured',
+      async run(bench) {
+        const { credentials } = bench.subject.fixtures
+        const half = Math.floor(toleranceSeconds / 2)
+        await expectTaken(bench, credentials, (at) => cases(at, half), half)
+        await expectRefused(bench, credentials, (at) => cases(at, half + 1), half)
+      },
+    },
   ]
 }
 
 type Cases = (at: Date) => readonly Case[] | Promise<readonly Case[]>
 
-function expectTaken(bench: Bench, credentials: Credentials, cases: Cases): Promise<void> {
-  return judged(bench, credentials, cases, (isTaken) => isTaken, 'must give true for')
+/** @param toleranceSeconds as it is configured; default: that of the scheme */
+function expectTaken(bench: Bench, credentials: Credentials, cases: Cases, toleranceSeconds?: number): Promise<void> {
+  return judged(bench, credentials, cases, (isTaken) => isTaken, 'must give true for', toleranceSeconds)
 }
 
-function expectRefused(bench: Bench, credentials: Credentials, cases: Cases): Promise<void> {
-  return judged(bench, credentials, cases, (isTaken) => !isTaken, 'must not give true for')
+/** @param toleranceSeconds as it is configured; default: that of the scheme */
+function expectRefused(bench: Bench, credentials: Credentials, cases: Cases, toleranceSeconds?: number): Promise<void> {
+  return judged(bench, credentials, cases, (isTaken) => !isTaken, 'must not give true for', toleranceSeconds)
 }
 
 async function judged(
@@ -181,20 +205,23 @@ async function judged(
   cases: Cases,
   isRight: (isTaken: boolean) => boolean,
   rule: string,
+  configuredSeconds?: number,
 ): Promise<void> {
   const fixture = bench.subject.fixtures.webhook
   assert(fixture)
+  const toleranceSeconds = configuredSeconds ?? fixture.toleranceSeconds
   const provider = bench.provider as HandlesWebhooks
   const integration: Integration = await bench.create(credentials)
   // A signed time is in whole seconds.
   const now = new Date(Math.floor(bench.kit.clock.now().getTime() / 1_000) * 1_000)
   const wrong: string[] = []
   for (const { what, request, at } of await cases(now)) {
-    const seen = await received(fixture, request, at)
+    const seen = await received({ toleranceSeconds }, request, at)
     const outcome = await outcomeOf(() => provider.verifyWebhookSignature(integration, seen))
     // As at the door: only a returned true lets a delivery in.
     const isTaken = outcome.kind === 'gave' && outcome.value === true
     if (!isRight(isTaken)) wrong.push(`${what} (it ${wordsFor(outcome)})`)
   }
-  assert.deepEqual(wrong, [], `verifyWebhookSignature() ${rule} ${wrong.join('; ')}`)
+  const within = configuredSeconds === undefined ? '' : `, with a tolerance of ${configuredSeconds} s configured`
+  assert.deepEqual(wrong, [], `verifyWebhookSignature() ${rule} ${wrong.join('; ')}${within}`)
 }

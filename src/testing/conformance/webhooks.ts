@@ -9,7 +9,7 @@ import { deliveryIdOf } from '../../providers/webhook-request.ts'
 import type { WebhookFixture } from '../conformance.ts'
 import type { Bench } from './bench.ts'
 import type { Chapter, Check } from './check.ts'
-import { delivery, received, withBody } from './deliveries.ts'
+import { delivery, received, withBody, withSignature } from './deliveries.ts'
 import { outcomeOf, shown, wordsFor } from './outcome.ts'
 
 /** Bodies that a provider may meet: its signature says who sent it, not what it holds. */
@@ -26,8 +26,17 @@ const ODD_BODIES = [
   '\u0000',
 ]
 
+const OTHER_ID = 'b7a1c5de-90f2-4c83-8d1e-5f3a2b4c6d70'
+
 export function webhookChapter(fixture: WebhookFixture): Chapter {
-  const checks = [sameId(fixture), duplicate(fixture), reads(fixture), handled(fixture), noChallenge(fixture)]
+  const checks = [
+    sameId(fixture),
+    signedId(fixture),
+    duplicate(fixture),
+    reads(fixture),
+    handled(fixture),
+    noChallenge(fixture),
+  ]
   if (fixture.otherBody !== undefined) checks.push(otherId(fixture))
   return { contract: 'HandlesWebhooks: a delivery', checks }
 }
@@ -47,6 +56,28 @@ const sameId = (fixture: WebhookFixture): Check => ({
   },
 })
 
+const signedId = (fixture: WebhookFixture): Check => ({
+  name: 'has an id that its signature covers, or says that it does not',
+  async run(bench) {
+    const provider = bench.provider as HandlesWebhooks
+    const at = bench.kit.clock.now()
+    const { signatureHeader: header } = fixture
+    const sent = delivery(fixture, { at })
+    const renamed = withSignature(delivery(fixture, { at, deliveryId: OTHER_ID }), header, sent.headers.get(header))
+    const { id } = await named(provider, fixture, sent, at)
+    const other = await named(provider, fixture, renamed, at)
+    if (other.id === id || provider.deliveryIdSigned === false) return
+    const request = await received(fixture, renamed, at)
+    const integration = await bench.create()
+    const outcome = await outcomeOf(() => provider.verifyWebhookSignature(integration, request))
+    const isTaken = outcome.kind === 'gave' && outcome.value === true
+    assert(
+      !isTaken,
+      `the same delivery passes under another id, so whoever has seen it can send it again: the id must come from what is signed, or the provider must say deliveryIdSigned = false; its ids are ${shown(id)} and ${shown(other.id)}`,
+    )
+  },
+})
+
 const otherId = (fixture: WebhookFixture): Check => ({
   name: 'has another id than another delivery',
   async run(bench) {
@@ -56,7 +87,7 @@ const otherId = (fixture: WebhookFixture): Check => ({
     const other = delivery(fixture, {
       at: now,
       body: fixture.otherBody,
-      deliveryId: 'b7a1c5de-90f2-4c83-8d1e-5f3a2b4c6d70',
+      deliveryId: OTHER_ID,
     })
     const { id } = await named(provider, fixture, other, now)
     assert.notEqual(

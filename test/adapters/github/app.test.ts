@@ -1,8 +1,9 @@
 /** The credentials of a GitHub App: its installation's token is fetched once, kept, and replaced when it is refused. */
 import { generateKeyPairSync } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { AppCredentials } from '../../../sandbox/github/installation-tokens.ts'
 import { createGithubSandbox } from '../../../sandbox/github/server.ts'
+import { withAccessToken } from '../../../src/adapters/github/app-token.ts'
 import { GitHubClient, GitHubCredentials } from '../../../src/adapters/github/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { PlayedRepository } from './played-repository.ts'
@@ -33,7 +34,8 @@ function toSandbox(request: Request): Promise<Response> {
 const made = (given: object = {}) => github.integration({ credentials: { token: undefined, ...credentials, ...given } })
 const paths = () => github.urls().map(({ pathname }) => pathname.replace('/api/v3/', ''))
 const TOKENS = 'app/installations/50000001/access_tokens'
-const ISSUE = 'repos/octo/widgets/issues/1'
+const ISSUES = 'repos/octo/widgets/issues'
+const ISSUE = `${ISSUES}/1`
 const get = (integration: Integration) => new GitHubClient(integration).issues.get(1)
 
 describe('an App', () => {
@@ -47,10 +49,13 @@ describe('an App', () => {
     for (const { headers } of calls) expect(headers.get('authorization')?.slice(7)).toMatch(SHOWS_TOKEN)
   })
 
-  it('leaves the token and the key in no row and no log line', async () => {
+  it('leaves the JWT, the token and the key in no row and no log line', async () => {
     const integration = await made()
     await get(integration)
-    const sent = github.transport.requests.at(-1)?.headers.get('authorization') ?? ''
+    const [jwt = '', token = ''] = github.transport.requests
+      .slice(-2)
+      .map(({ headers }) => headers.get('authorization')?.slice('Bearer '.length))
+    expect([jwt.split('.').length, token]).toEqual([3, expect.stringMatching(SHOWS_TOKEN)])
     const rows = await github.kit
       .sql`select * from integration_requests where integration_id = ${integration.id} order by id`
     const cached = await github.kit.sql`select * from integration_cache`
@@ -60,7 +65,7 @@ describe('an App', () => {
     ])
     const written = JSON.stringify([rows, cached, github.kit.logs])
     expect(written).not.toMatch(SHOWS_TOKEN)
-    for (const secret of [sent.slice(7), 'PRIVATE KEY', credentials.private_key.slice(40, 80)])
+    for (const secret of [jwt, ...jwt.split('.'), token, 'PRIVATE KEY', credentials.private_key.slice(40, 80)])
       expect(written).not.toContain(secret)
   })
 
@@ -98,6 +103,76 @@ describe('an App', () => {
     expect(paths()).toEqual([TOKENS, ISSUE, TOKENS, ISSUE])
   })
 
+  it('whose write is refused with a revoked token writes once, under the same key', async () => {
+    const integration = await made()
+    await get(integration)
+    await sandbox.request('/_sandbox/app/tokens', { method: 'DELETE' })
+    const write = () => new GitHubClient(integration).issues.create({ title: 'Once', idempotencyKey: 'once' })
+    const { number } = await write()
+    expect(paths()).toEqual([TOKENS, ISSUE, ISSUES, TOKENS, ISSUES])
+    const rows = await github.kit.sql`
+      select status_code as status, idempotency_key as key, retry_of from integration_requests
+      where integration_id = ${integration.id} and endpoint = ${ISSUES} order by id`
+    expect(rows).toEqual([
+      { status: 401, key: 'once', retry_of: null },
+      { status: 201, key: 'once', retry_of: null },
+    ])
+    await expect(write()).rejects.toMatchObject({
+      code: 'idempotency_conflict',
+      priorState: 'recovered',
+      priorResponse: expect.objectContaining({ number }),
+    })
+    expect(paths()).toHaveLength(5)
+  })
+
+  it('gets one attempt with another token, whatever the first had left', async () => {
+    const integration = await made()
+    let calls = 0
+    github.reply = (request) => {
+      if (request.url.endsWith('access_tokens')) return toSandbox(request)
+      calls += 1
+      return answer(calls === 1 ? 401 : 503, {})
+    }
+    await expect(get(integration)).rejects.toMatchObject({ status: 503 })
+    expect(paths()).toEqual([TOKENS, ISSUE, TOKENS, ISSUE])
+  })
+
+  it('keeps its token when the store that an upload redirects to answers 401', async () => {
+    const integration = await made()
+    const origin = new URL(API).origin
+    const upload = `${origin}/user-attachments/assets/5a0d80c5-0000-4000-8000-000000000010`
+    github.reply = (request) => {
+      const { hostname } = new URL(request.url)
+      if (hostname === 'store.example.com') return answer(401, {})
+      if (request.url !== upload) return toSandbox(request)
+      return new Response(null, { status: 302, headers: { location: 'https://store.example.com/a' } })
+    }
+    await expect(new GitHubClient(integration).assets.download(upload)).rejects.toMatchObject({
+      code: 'github_asset_unavailable',
+      status: 401,
+    })
+    await get(integration)
+    expect(paths().filter((path) => path === TOKENS)).toHaveLength(1)
+  })
+
+  it('shows its token to no other server after a change of base_url', async () => {
+    const integration = await made()
+    await get(integration)
+    const metadata = { ...integration.metadata, base_url: 'https://other.example.com/api/v3' }
+    await github.kit.integrations.update(integration.id, { metadata })
+    await get(await integration.refresh())
+    const sent = github.transport.requests.slice(-4)
+    expect(sent.map(({ url }) => url.hostname)).toEqual([
+      'github.example.com',
+      'github.example.com',
+      'other.example.com',
+      'other.example.com',
+    ])
+    expect(paths()).toEqual([TOKENS, ISSUE, TOKENS, ISSUE])
+    const tokens = sent.map(({ headers }) => headers.get('authorization'))
+    expect(tokens[3]).not.toBe(tokens[1])
+  })
+
   it('with another App’s key is refused by GitHub, and no call is made', async () => {
     const integration = await made({ private_key: pem('rsa', 'pkcs8') })
     await expect(get(integration)).rejects.toMatchObject({ status: 401 })
@@ -114,6 +189,47 @@ describe('an App', () => {
       app_id: String(credentials.app_id),
     })
     expect((await get(integration))?.number).toBe(1)
+  })
+})
+
+describe('an App’s health check', () => {
+  const check = async () => github.provider.healthCheck(await made())
+
+  it('is healthy with a token that it has to fetch', async () => {
+    expect(await check()).toBe(true)
+    expect(paths()).toEqual([TOKENS, 'repos/octo/widgets'])
+  })
+
+  it('asks for a token once', async () => {
+    github.reply = () => answer(500, {})
+    expect(await check()).toBe(false)
+    expect(paths()).toEqual([TOKENS])
+  })
+
+  it('that is refused with a revoked token is made with another', async () => {
+    const integration = await made()
+    await get(integration)
+    await sandbox.request('/_sandbox/app/tokens', { method: 'DELETE' })
+    expect(await github.provider.healthCheck(integration)).toBe(true)
+  })
+})
+
+describe('a limit for all calls together', () => {
+  it('ends the call for a token', async () => {
+    const integration = await made()
+    github.reply = () => new Promise<Response>(() => {})
+    const work = vi.fn(async () => {})
+    const call = withAccessToken(integration, { totalMs: 100, attempts: 1 }, work)
+    await expect(call).rejects.toMatchObject({ code: 'request_timeout', timeoutMs: expect.any(Number) })
+    expect(work).not.toHaveBeenCalled()
+  })
+
+  it('leaves the next call what the call for a token has not used', async () => {
+    const limits = { totalMs: 60_000, attempts: 1 }
+    const given = await withAccessToken(await made(), limits, async (_, options) => options)
+    expect(given).toEqual({ attempts: 1, timeoutMs: expect.any(Number) })
+    expect(given.timeoutMs).toBeLessThan(60_000)
+    expect(given.timeoutMs).toBeGreaterThan(1)
   })
 })
 

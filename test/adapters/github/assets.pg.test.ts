@@ -17,6 +17,7 @@ import { testIntegrations } from '../../support/integrations.ts'
 
 const MIB = 1024 * 1024
 const ASSET = '/user-attachments/assets/5a0d80c5-0000-4000-8000-000000000010'
+const FILE = '/user-attachments/files/1/a.pdf'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -109,12 +110,12 @@ describe('a body', () => {
       server.answer = (_request, response) => void response.setHeader('content-encoding', 'gzip').end(body)
     }
     send(50 * MIB)
-    const asset = await downloadAsset(integration, `${server.url}/a`)
+    const asset = await downloadAsset(integration, `${server.url}${FILE}`)
     expect(asset?.bytes).toHaveLength(50 * MIB)
     expect((await rowOf(integration))?.body).toMatch(/^\[binary, 52428800 bytes, /)
 
     send(50 * MIB + 1)
-    await expect(downloadAsset(integration, `${server.url}/a`)).rejects.toMatchObject({
+    await expect(downloadAsset(integration, `${server.url}${FILE}`)).rejects.toMatchObject({
       code: 'response_too_large',
       maxBytes: 50 * MIB,
     })
@@ -127,7 +128,7 @@ describe('a body', () => {
       response.writeHead(200, { 'content-length': '1000' }).write('half')
       setImmediate(() => response.destroy())
     }
-    await expect(downloadAsset(integration, `${server.url}/a`, { attempts: 1 })).rejects.toThrow(TypeError)
+    await expect(downloadAsset(integration, `${server.url}${FILE}`, { attempts: 1 })).rejects.toThrow(TypeError)
     expect(await rowOf(integration)).toMatchObject({ class: 'upstream', body: null })
   })
 })
@@ -135,10 +136,10 @@ describe('a body', () => {
 describe('the port beside the tracker’s', () => {
   it('is not asked: the server at the origin of base_url redirects to another on the same host', async () => {
     const integration = await at(sandbox.url)
-    await expect(downloadAsset(integration, `${server.url}/a`)).rejects.toMatchObject({ code: 'egress_refused' })
+    await expect(downloadAsset(integration, `${server.url}${FILE}`)).rejects.toMatchObject({ code: 'egress_refused' })
     const redirecting = await at(server.url)
     server.answer = (_request, response) => void response.writeHead(302, { location: sandbox.url + ASSET }).end()
-    await expect(downloadAsset(redirecting, `${server.url}/a`)).rejects.toMatchObject({ code: 'egress_refused' })
+    await expect(downloadAsset(redirecting, `${server.url}${FILE}`)).rejects.toMatchObject({ code: 'egress_refused' })
     expect(server.received.map(({ headers }) => headers.authorization)).toEqual([`Bearer ${SANDBOX_TOKEN}`])
   })
 })

@@ -146,12 +146,14 @@ describe('a download', () => {
 
 describe('the token', () => {
   it.each([
+    ASSET,
     'https://github.com/user-attachments/files/1/a.pdf',
-    'https://GitHub.com/octo/widgets/raw/main/a.png',
-    'https://raw.githubusercontent.com/octo/widgets/main/a.png',
+    'https://github.com/user-attachments/files/1/50%25%20of%20it.pdf',
+    'https://GitHub.com/Octo/Widgets/files/12/a.zip',
+    'https://github.com/octo/another/assets/7/5A0D80C5-0000-4000-8000-000000000010',
+    'https://user-images.githubusercontent.com/1/a.png',
     'https://private-user-images.githubusercontent.com/1/a.png',
-    'https://githubusercontent.com/a.png',
-  ])('goes to %s', async (url) => {
+  ])('goes to an upload, %s', async (url) => {
     answers[new URL(url).href] = image
     await download(url)
     expect(sent.map(({ authorization }) => authorization)).toEqual([`Bearer ${TOKEN}`])
@@ -166,6 +168,21 @@ describe('the token', () => {
     'https://camo-githubusercontent.com/a.png',
     'https://images.example.com/a.png',
     'https://github.co/a.png',
+    // What the token may read, and the author of the issue may not.
+    'https://api.github.com/repos/octo/private/contents/secret',
+    'https://api.github.com/user-attachments/assets/5a0d80c5-0000-4000-8000-000000000010',
+    'https://raw.githubusercontent.com/octo/widgets/main/a.png',
+    'https://github.com/octo/widgets/raw/main/a.png',
+    'https://github.com/octo/widgets/archive/main.zip',
+    'https://github.com/octo/private/files/12/a.zip',
+    'https://github.com/octo/private/assets/7/a.png',
+    'https://github.com/octo/private/raw/main/assets/7/5a0d80c5-0000-4000-8000-000000000010',
+    'https://github.com/user-attachments/files/1/..%2F..%2F..%2Focto%2Fprivate%2Farchive%2Fmain.zip',
+    'https://github.com/user-attachments/files/1/..%5C..%5Csecret',
+    'https://github.com/user-attachments/assets/a/b',
+    'https://media.githubusercontent.com/media/octo/private/main/a.png',
+    'https://codeload.github.com/octo/private/zip/main',
+    'https://githubusercontent.com/a.png',
   ])('does not go to %s', async (url) => {
     answers[url] = image
     await download(url)
@@ -173,9 +190,9 @@ describe('the token', () => {
     expect(sent[0]?.everything).not.toContain(TOKEN)
   })
 
-  it('goes along a redirect from one host of the tracker to another, not to one that is not its own', async () => {
-    answers[ASSET] = to('https://raw.githubusercontent.com/a')
-    answers['https://raw.githubusercontent.com/a'] = to('https://store.example.com/a')
+  it('goes along a redirect from one upload to another, not to what is none', async () => {
+    answers[ASSET] = to('https://user-images.githubusercontent.com/a')
+    answers['https://user-images.githubusercontent.com/a'] = to('https://store.example.com/a')
     answers['https://store.example.com/a'] = image
     await download(ASSET)
     expect(sent.map(({ authorization }) => authorization)).toEqual([`Bearer ${TOKEN}`, `Bearer ${TOKEN}`, null])
@@ -219,6 +236,36 @@ describe('the token', () => {
     await download('https://ghe.example.com/a', ofEnterprise)
     await download('https://media.ghe.example.com/a', ofEnterprise)
     expect(sent.map(({ authorization }) => authorization)).toEqual([`Bearer ${TOKEN}`, null, null, null])
+  })
+
+  it('of an Enterprise server goes to its uploads alone', async () => {
+    const own = 'http://ghe.example.com:8443'
+    const uploads = [
+      '/user-attachments/files/1/a.pdf',
+      '/storage/user/5/files/5a0d80c5-0000-4000-8000-000000000010',
+      '/octo/widgets/files/1/a.pdf',
+    ]
+    const others = [
+      '/api/v3/repos/octo/private/contents/secret',
+      '/raw/octo/private/main/a.png',
+      '/octo/private/raw/main/a.png',
+      '/octo/private/files/1/a.pdf',
+      '/storage/user/5/files/1',
+    ]
+    for (const path of [...uploads, ...others]) {
+      answers[own + path] = image
+      await download(own + path, ofEnterprise)
+    }
+    const expected = [...uploads.map(() => `Bearer ${TOKEN}`), ...others.map(() => null)]
+    expect(sent.map(({ authorization }) => authorization)).toEqual(expected)
+  })
+
+  it('does not come back after what is no upload, though it is the tracker’s', async () => {
+    answers[ASSET] = to('https://github.com/octo/widgets/raw/main/a.png')
+    answers['https://github.com/octo/widgets/raw/main/a.png'] = to(`${ASSET}0`)
+    answers[`${ASSET}0`] = image
+    await download(ASSET)
+    expect(sent.map(({ authorization }) => authorization)).toEqual([`Bearer ${TOKEN}`, null, null])
   })
 
   it('is shown to no host but the tracker’s, in no header and no URL, wherever a chain leads', async () => {
@@ -398,6 +445,50 @@ describe('another host', () => {
       return new Response(new ReadableStream())
     }
     await expect(downloadAsset(integration, ELSEWHERE, { signal: stop.signal })).rejects.toThrow('enough')
+  })
+
+  /** The reset is near by the kit's clock: one that is far would be taken for none. */
+  const loudly =
+    (status: number): Answer =>
+    () => {
+      const reset = String(Math.ceil(kit.clock.now().getTime() / 1_000) + 600)
+      const headers = { 'retry-after': '3600', 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': reset }
+      return new Response('No.', { status, headers })
+    }
+
+  it.each([
+    ['an upload leads to', ASSET, to(ELSEWHERE)],
+    ['the API is asked for without a token', 'https://api.github.com/repos/octo/private/contents/a.png', null],
+  ])('%s: its 401, 403 and 429 count for nothing', async (_, url, redirect) => {
+    const last = redirect === null ? url : ELSEWHERE
+    if (redirect !== null) answers[url] = redirect
+    for (const status of [401, 403, 429]) {
+      answers[last] = loudly(status)
+      await expect(download(url)).rejects.toMatchObject({
+        code: 'github_asset_unavailable',
+        host: new URL(last).hostname,
+        status,
+      })
+    }
+    expect(sent.filter(({ url: asked }) => asked === last)).toHaveLength(3)
+    expect(await integration.rateLimit()).toMatchObject({ suppressedUntil: null })
+    expect(await integration.circuit()).toMatchObject({ state: 'closed', failures: 0 })
+  })
+
+  it('that an upload leads to, and that fails, is asked again and holds nothing back', async () => {
+    answers[ASSET] = to(ELSEWHERE)
+    answers[ELSEWHERE] = loudly(503)
+    await expect(download(ASSET)).rejects.toMatchObject({ code: 'http_error', status: 503 })
+    expect(sent.filter(({ url }) => url === ELSEWHERE)).toHaveLength(3)
+    expect(await integration.rateLimit()).toMatchObject({ suppressedUntil: null })
+  })
+
+  it('of the tracker that is no upload counts as any other', async () => {
+    const url = 'https://github.com/octo/widgets/raw/main/a.png'
+    answers[url] = loudly(503)
+    await expect(download(url)).rejects.toMatchObject({ code: 'github_asset_unavailable', status: 503 })
+    expect(sent).toHaveLength(1)
+    expect(await integration.circuit()).toMatchObject({ state: 'closed', failures: 0 })
   })
 
   it('and GitHub differ: its own faults count', async () => {

@@ -99,6 +99,23 @@ describe('what fails below a call comes out as itself', () => {
     expect(await newestRow()).toMatchObject({ status_code: 500, failure_class: 'upstream' })
   })
 
+  it('a page of more than 100 MiB', async () => {
+    const MIB = 1_048_576
+    const chunk = new Uint8Array(MIB).fill(0x20)
+    let sentMiB = 0
+    const body = new ReadableStream({
+      pull(controller) {
+        sentMiB += 1
+        controller.enqueue(chunk)
+      },
+    })
+    wire = Object.assign(scriptedTransport([]), { fetch: async () => new Response(body) })
+    const listing = new GitHubClient(integration).issues.since('2015-01-01T00:00:00Z').next()
+    await expect(listing).rejects.toMatchObject({ code: 'response_too_large', maxBytes: 100 * MIB })
+    expect(sentMiB).toBeLessThan(110)
+    expect(await newestRow()).toMatchObject({ status_code: 200, failure_class: 'unknown' })
+  })
+
   it('and never with the token in it', async () => {
     wire = scriptedTransport([{ status: 401, body: { message: `Bad credentials: ${TOKEN}` } }])
     const error = await new GitHubClient(integration).viewer().catch((thrown: Error) => thrown)

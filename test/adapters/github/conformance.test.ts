@@ -6,8 +6,13 @@ import { API, answer, at, comment, issue, numbers } from './played-repository.ts
 
 const TOKEN = 'ghp_conformance-token-of-nobody'
 const SECRET = 'conformance-webhook-secret'
-const DELIVERY = '72d3162e-cc78-11e3-81ab-4c9367dc0958'
+/** Newest first, as GitHub lists them. */
+const DELIVERIES = [
+  { id: 6, guid: '9a0f3d5e-cc78-11e3-81ab-4c9367dc0958', delivered_at: at(140), event: 'issues' },
+  { id: 5, guid: '72d3162e-cc78-11e3-81ab-4c9367dc0958', delivered_at: at(0), event: 'issues' },
+]
 const HOOK_ID = 77
+const HOOK = `repos/octo/widgets/hooks/${HOOK_ID}`
 
 const issues = numbers(1, 130).map((number) =>
   number % 20 === 0 ? issue(number) : { ...issue(number), pull_request: {} },
@@ -30,13 +35,19 @@ function api({ url }: Request): Response {
   const paged = (list: readonly object[]) => answer(200, list.slice((page - 1) * size, page * size))
   if (path === 'user') return answer(200, user)
   if (path === 'repos/octo/widgets') return answer(200, { id: 1, name: 'widgets' })
-  if (path === 'repos/octo/widgets/issues') return paged(issues)
+  if (path === 'repos/octo/widgets/issues') {
+    const since = searchParams.get('since') ?? ''
+    const listed = issues.filter(({ updated_at }) => updated_at >= since)
+    return paged(searchParams.get('direction') === 'asc' ? listed : listed.reverse())
+  }
   if (path === 'repos/octo/widgets/issues/comments') return paged([comment(500)])
   if (path === 'repos/octo/widgets/issues/500') return answer(200, issue(500))
-  if (path === `repos/octo/widgets/hooks/${HOOK_ID}/deliveries`)
-    return answer(200, [{ id: 5, guid: DELIVERY, delivered_at: at(0), event: 'issues' }])
-  if (path === `repos/octo/widgets/hooks/${HOOK_ID}/deliveries/5`)
-    return answer(200, { request: { headers: { 'X-GitHub-Event': 'issues' }, payload: { action: 'opened' } } })
+  if (path === `${HOOK}/deliveries`) return answer(200, DELIVERIES)
+  const delivery = DELIVERIES.find(({ id }) => path === `${HOOK}/deliveries/${id}`)
+  if (delivery !== undefined) {
+    const headers = { 'X-GitHub-Event': delivery.event, 'X-GitHub-Delivery': delivery.guid }
+    return answer(200, { request: { headers, payload: { action: 'opened' } } })
+  }
   return answer(404, { message: 'Not Found' })
 }
 
@@ -59,6 +70,8 @@ describeProvider(
     },
     checkpoints: [at(1), at(2), at(3)],
     cursor: at(100),
+    window: { from: at(10), to: at(125) },
+    kit: { now: at(200) },
   },
   { describe, it, afterAll },
 )

@@ -1,5 +1,5 @@
 /** What goes wrong between us and GitHub: the row that it leaves, its class, and what becomes of the sync. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { callGitHub } from '../../../src/adapters/github/call.ts'
 import { isGitHubRetryable } from '../../../src/adapters/github/failures.ts'
@@ -7,7 +7,7 @@ import { repositoryOf } from '../../../src/adapters/github/repository.ts'
 import { HttpError } from '../../../src/core/errors.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { PlayedRepository } from './played-repository.ts'
-import { answer, issue, numbers, playRepository } from './played-repository.ts'
+import { answer, at, comment, issue, numbers, playRepository } from './played-repository.ts'
 
 /** Two pages; nearly all are pull requests, so that what is timed is the listing. */
 const ENTRIES = 150
@@ -125,6 +125,120 @@ describe('trouble of GitHub’s is met by another attempt, and the listing goes 
       ['page=2', status, 'upstream'],
       ['page=2', 200, null],
     ])
+  })
+})
+
+/** As a call has it that asks for no other: docs/behaviour/requests.md, "Options". */
+const TIMEOUT_MS = 30_000
+
+describe('an answer that does not come in time', () => {
+  it('is trouble of GitHub’s: another attempt is made, and the listing goes on', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    secondPage(() => {
+      vi.advanceTimersByTime(TIMEOUT_MS)
+      return new Promise<Response>(() => {})
+    })
+    const { rows } = await sync()
+    expect(rows).toEqual([
+      ['page=1', 200, null],
+      ['page=2', null, 'upstream'],
+      ['page=2', 200, null],
+    ])
+  })
+})
+
+describe('after the list', () => {
+  /** Of the two pages of comments the second names an issue that the list left out. */
+  const MISSING = 900
+  const UNDISTURBED = [
+    'issues?page=1',
+    'issues?page=2',
+    'issues/comments?page=1',
+    'issues/comments?page=2',
+    'issues/900',
+  ]
+  /** A run that is put off goes on from its bookmark: before the second page of issues. */
+  const AGAIN = UNDISTURBED.slice(1)
+  const PLACES = [
+    { where: 'the comments feed', asked: 'issues/comments?page=2' },
+    { where: 'the fetch of a missing parent', asked: 'issues/900' },
+  ]
+
+  beforeEach(async () => {
+    await integration.updateSyncCursor(at(0))
+    github.comments = [...numbers(1, 100).map(() => comment(EVERY)), comment(MISSING)]
+    github.alone = new Map([[MISSING, issue(MISSING, at(1))]])
+  })
+
+  /** Answers the first request for this so. */
+  function once(place: string, reply: () => Response | Promise<Response>): void {
+    let isDone = false
+    github.reply = () => {
+      if (isDone || github.asked().at(-1) !== place) return null
+      isDone = true
+      return reply()
+    }
+  }
+
+  async function run(): Promise<number> {
+    const before = github.kit.clock.now().getTime()
+    const { items, result, syncLogId } = await github.kit.sync(integration)
+    expect(items.map(({ externalId }) => Number(externalId))).toEqual([25, 50, 75, 100, 125, 150, MISSING])
+    expect(result).toMatchObject({ successCount: 7, failureCount: 0 })
+    const [log] = await github.kit.sql`
+      select status, metadata->'duplicates_dropped' as dropped from integration_logs where id = ${syncLogId}`
+    expect(log).toEqual({ status: 'success', dropped: 0 })
+    return Math.round((github.kit.clock.now().getTime() - before) / 1_000)
+  }
+
+  const throttles: [string, () => Response, number][] = [
+    ['429 with Retry-After', () => answer(429, { message: 'Slow down' }, { 'retry-after': '90' }), 90],
+    [
+      '403 with nothing remaining',
+      () => {
+        const headers = { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': inSeconds(2_400) }
+        return answer(403, { message: 'API rate limit exceeded' }, headers)
+      },
+      2_400,
+    ],
+  ]
+  it.each(
+    PLACES.flatMap(({ where, asked: place }) =>
+      throttles.map(([what, reply, seconds]) => [what, where, seconds, place, reply] as const),
+    ),
+  )('%s in %s puts the run off for %d s, and nothing is lost', async (_, __, seconds, place, reply) => {
+    once(place, reply)
+    expect(await run()).toBe(seconds)
+    expect(github.asked()).toEqual([...UNDISTURBED.slice(0, UNDISTURBED.indexOf(place) + 1), ...AGAIN])
+  })
+
+  const troubles: [string, () => Response | Promise<Response>][] = [
+    ['500, then 200', () => answer(500, { message: 'Server Error' }, { 'retry-after': '0' })],
+    ['a dropped connection', () => Promise.reject(new Error('dropped'))],
+  ]
+  it.each(
+    PLACES.flatMap(({ where, asked: place }) => troubles.map(([what, reply]) => [what, where, place, reply] as const)),
+  )('%s in %s is met by another attempt', async (_, __, place, reply) => {
+    once(place, reply)
+    await run()
+    const index = UNDISTURBED.indexOf(place)
+    expect(github.asked()).toEqual([...UNDISTURBED.slice(0, index + 1), ...UNDISTURBED.slice(index)])
+  })
+
+  it('a wait of more than an hour moves the cursor past nothing that was updated meanwhile', async () => {
+    const NEWEST = at(ENTRIES)
+    once('issues/comments?page=2', () => {
+      // Not listed: the first page was read before. The missing parent is commented on later still.
+      github.issues = [issue(EVERY, at(ENTRIES + 40)), ...github.issues.filter((_, index) => index !== EVERY - 1)]
+      github.alone.set(MISSING, issue(MISSING, at(ENTRIES + 120)))
+      return answer(429, { message: 'Slow down' }, { 'retry-after': '7200' })
+    })
+    github.issues.reverse()
+    await github.kit.sync(integration)
+    expect((await integration.refresh()).syncCursor).toBe(NEWEST)
+    await github.kit.sync(integration)
+    expect(github.urls().at(-UNDISTURBED.length)?.searchParams.get('since')).toBe(at(ENTRIES - 60))
   })
 })
 

@@ -262,6 +262,19 @@ describe('the pages of', () => {
     expect(github.exchanges.map(({ url }) => url.searchParams.get('page'))).toEqual(['1', '2', '3'])
   })
 
+  it('a timeline go by Link, wherever in it the next one is named', async () => {
+    const page = (link: string) => () => Response.json([], { headers: { link } })
+    const at = (after: string) => `${API}/repositories/1/issues/9/timeline?after=${after}`
+    github.answerNext(
+      page(`<${at('zzz')}>; rel="last", <${at('a')}>; title="a, b"; rel="next"`),
+      page(`<${at('b')}>; rel=next`),
+      page(`<${at('c')}>; rel="prev next"`),
+      page(`<${at('b')}>; rel="prev"`),
+    )
+    expect(await allOf(client.issues.timeline(9))).toEqual([])
+    expect(github.exchanges.map(({ url }) => url.searchParams.get('after'))).toEqual([null, 'a', 'b', 'c'])
+  })
+
   it('a timeline go by Link alone: a short page need not be the last, nor a full one have another', async () => {
     const event = (n: number) => ({ id: n, event: 'labeled', created_at: '2026-01-01T00:00:00Z' })
     const page = (from: number, count: number, link?: string) => () =>
@@ -284,6 +297,37 @@ describe('the pages of', () => {
       [1, 2, 3].map((page) => `${ISSUES}/9/timeline?page=${page}`),
     )
   })
+})
+
+describe('a page above what other answers may have', () => {
+  const MIB = 1_048_576
+  const BODIES = 12
+
+  it.each([
+    ['issues.since', () => client.issues.get(3), () => client.issues.since('2015-01-01T00:00:00Z')],
+    ['issues.timeline', () => first(client.issues.timeline(9)), () => client.issues.timeline(9)],
+    ['comments.list', () => first(client.comments.list(3)), () => client.comments.list(3)],
+    [
+      'comments.since',
+      () => first(client.comments.since('2015-01-01T00:00:00Z')),
+      () => client.comments.since('2015-01-01T00:00:00Z'),
+    ],
+  ])(
+    'is read: %s',
+    async (_, entry, list) => {
+      const large = { ...(await entry()), body_html: 'x'.repeat(MIB) }
+      github.answerNext(() => Response.json(Array.from({ length: BODIES }, () => large)))
+      const given = await allOf(list())
+      expect(given).toHaveLength(BODIES)
+      expect(given.at(-1)).toMatchObject({ body_html: large.body_html })
+    },
+    30_000,
+  )
+
+  async function first<T>(list: AsyncGenerator<T>): Promise<T | undefined> {
+    for await (const item of list) return item
+    return undefined
+  }
 })
 
 describe('what is not there', () => {
@@ -364,15 +408,15 @@ describe('labels that the token may not create', () => {
   })
 })
 
-describe('a keyed write', () => {
-  const WRITES: readonly [name: string, call: (idempotencyKey: string | null) => Promise<unknown>][] = [
-    ['issues.create', (idempotencyKey) => client.issues.create({ title: 'x', idempotencyKey })],
-    ['issues.close', (idempotencyKey) => client.issues.close({ number: 5, stateReason: 'completed', idempotencyKey })],
-    ['issues.reopen', (idempotencyKey) => client.issues.reopen({ number: 5, idempotencyKey })],
-    ['issues.update', (idempotencyKey) => client.issues.update({ number: 5, body: 'x', idempotencyKey })],
-    ['comments.add', (idempotencyKey) => client.comments.add({ number: 5, body: 'x', idempotencyKey })],
-  ]
+const WRITES: readonly [name: string, call: (idempotencyKey: string | null) => Promise<unknown>][] = [
+  ['issues.create', (idempotencyKey) => client.issues.create({ title: 'x', idempotencyKey })],
+  ['issues.close', (idempotencyKey) => client.issues.close({ number: 5, stateReason: 'completed', idempotencyKey })],
+  ['issues.reopen', (idempotencyKey) => client.issues.reopen({ number: 5, idempotencyKey })],
+  ['issues.update', (idempotencyKey) => client.issues.update({ number: 5, body: 'x', idempotencyKey })],
+  ['comments.add', (idempotencyKey) => client.comments.add({ number: 5, body: 'x', idempotencyKey })],
+]
 
+describe('a keyed write', () => {
   it.each(WRITES)('(%s) is made once; the second one has the answer of the first', async (_, call) => {
     const first = (await call('a-key')) as { id: number }
     await expect(call('a-key')).rejects.toMatchObject({
@@ -401,13 +445,44 @@ describe('a redirect', () => {
         const call = client.issues.update({ number: 9, title: 'x', idempotencyKey })
         await expect(call).rejects.toMatchObject({ code: 'http_error', status })
       }
-      expect(github.exchanges.map(({ redirect }) => redirect)).toEqual(['manual', 'manual'])
+      expect(github.exchanges.map(({ operation, status: answered }) => [operation, answered])).toEqual([
+        [`PATCH ${ISSUE}`, status],
+        [`PATCH ${ISSUE}`, status],
+      ])
     },
   )
 
+  it.each([301, 302, 307, 308])(
+    '(%s) leaves the key of a write free: GitHub says to repeat it elsewhere, so nothing was done',
+    async (status) => {
+      for (const [name, call] of WRITES) {
+        github.answerNext(() => new Response('{"message":"Moved"}', { status, headers: { location: API } }))
+        await expect(call(name)).rejects.toMatchObject({ code: 'http_error', status })
+        expect(await github.integration.idempotencyRecord(name)).toBeNull()
+        expect((await github.rows()).at(-1)).toMatchObject({ status_code: status, failure_class: 'client' })
+        await call(name)
+        expect(await github.integration.idempotencyRecord(name)).toMatchObject({ priorState: 'recovered' })
+      }
+      expect(github.exchanges).toHaveLength(2 * WRITES.length)
+    },
+  )
+
+  it.each([300, 303])('(%s) leaves the key of a write spent: something may have been done', async (status) => {
+    for (const [name, call] of WRITES) {
+      github.answerNext(() => new Response(null, { status, headers: { location: API } }))
+      await expect(call(name)).rejects.toMatchObject({ code: 'http_error', status })
+      expect(await github.integration.idempotencyRecord(name)).toMatchObject({ priorState: 'unknown' })
+      await expect(call(name)).rejects.toMatchObject({ code: 'idempotency_conflict' })
+    }
+    expect(github.exchanges).toHaveLength(WRITES.length)
+  })
+
   it('is followed by a read: a repository may have been renamed', async () => {
-    await client.issues.get(9)
-    expect(github.exchanges.map(({ redirect }) => redirect)).toEqual(['follow'])
+    const location = `${API}/${ISSUES}/9?from=an-old-name`
+    github.answerNext(() => new Response('{"message":"Moved"}', { status: 301, headers: { location } }))
+    expect(await client.issues.get(9)).toMatchObject({ number: 9 })
+    const [first, second] = github.exchanges.map(({ url }) => url.href)
+    expect([first, second]).toEqual([`${API}/${ISSUES}/9`, location])
   })
 })
 

@@ -15,8 +15,6 @@ export interface Exchange {
   readonly operation: string
   readonly url: URL
   readonly headers: Headers
-  /** Whether the way out may follow redirects. */
-  readonly redirect: Request['redirect']
   readonly requestBody: string
   readonly status: number
   readonly requestId: string | null
@@ -52,7 +50,6 @@ export async function playGitHub(options: SandboxOptions = {}): Promise<PlayedGi
       ),
       url,
       headers: request.headers,
-      redirect: request.redirect,
       requestBody,
       status: response.status,
       requestId: response.headers.get('x-github-request-id'),

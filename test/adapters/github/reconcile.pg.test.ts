@@ -9,6 +9,7 @@ import type { Integration } from '../../../src/providers/integration.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
+import { startHttpServer } from '../../support/http-server.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, testIntegrations } from '../../support/integrations.ts'
 import { makeIntegration, makeWebhook } from '../../support/rows.ts'
@@ -115,6 +116,37 @@ it('turns pages of 100 by the cursor, and no further than the window', async () 
   expect((await asked()).filter((path) => path === LIST)).toHaveLength(3)
   // From an hour ago on, for as long as GitHub keeps them.
   expect(result).toMatchObject({ seen: 71 * 4 })
+})
+
+it('counts a delivery above webhook.max_payload_bytes, of whatever size, and stores the others', async () => {
+  const MIB = 1_048_576
+  const bodies = [{ n: 1 }, { n: 2, text: 'x'.repeat(12 * MIB) }, { n: 3 }]
+  const listed = bodies.map(({ n }) => ({
+    id: n,
+    guid: `00000000-0000-4000-8000-00000000000${n}`,
+    delivered_at: new Date(Date.now() - (SECONDS_AGO - n) * 1_000).toISOString(),
+    event: 'issues',
+  }))
+  const server = await startHttpServer()
+  try {
+    server.answer = ({ url = '' }, response) => {
+      const payload = bodies.find(({ n }) => url.endsWith(`/deliveries/${n}`))
+      const answer = payload === undefined ? listed.toReversed() : { request: { headers: {}, payload } }
+      response.setHeader('Content-Type', 'application/json').end(JSON.stringify(answer))
+    }
+    const integration = await makeIntegration(test, 'github', {
+      credentials: { token: SANDBOX_TOKEN, webhook_secret: 'a secret' },
+      metadata: { owner: 'octo-sandbox', repo: 'widgets', base_url: server.url, hook_id: HOOK_ID },
+    })
+    expect(await reconcile(integration)).toMatchObject({ seen: 3, inserted: 2, tooLarge: 1, capped: false })
+    expect((await stored(integration)).map((row) => row.delivery_id).sort()).toEqual([listed[0]?.guid, listed[2]?.guid])
+    const [run] = await test.sql`
+      select status, metadata from integration_logs
+      where integration_id = ${integration.id} and operation = 'webhook_reconcile'`
+    expect(run).toMatchObject({ status: 'success', metadata: { too_large: 1, mark: expect.any(String) } })
+  } finally {
+    await server.close()
+  }
 })
 
 it('leaves those of the last five minutes alone: they may still arrive', async () => {

@@ -4,7 +4,7 @@ import { GitHubIssueSynced } from '../../../src/adapters/github/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { FakeSyncSession } from '../../../src/testing/index.ts'
 import type { PlayedRepository } from './played-repository.ts'
-import { answer, at, comment, issue, NOW, numbers, playRepository } from './played-repository.ts'
+import { answer, at, comment, issue, NOW, numbers, playRepository, REPOSITORY } from './played-repository.ts'
 
 const CURSOR = '2026-02-01T10:00:00Z'
 const SINCE = '2026-02-01T09:00:00Z'
@@ -59,6 +59,65 @@ describe('a sync', () => {
   })
 })
 
+describe('an issue', () => {
+  const MIB = 1_048_576
+  const EMPTY = Buffer.byteLength(
+    JSON.stringify({ ...issue(1), body: '', body_text: '', body_html: '', attachments: [] }),
+  )
+  const sized = (html: number, text = '', body = '') => ({
+    ...issue(1),
+    body,
+    body_text: text,
+    body_html: 'x'.repeat(html),
+  })
+  /** Each an attachment of its own, and none of it in the Markdown. */
+  const manyPictures = () =>
+    numbers(1, 30_000)
+      .map((number) => `<img src="https://pictures.example/${number}.png">`)
+      .join('')
+  const warnings = () => github.kit.logs.filter(({ level }) => level === 'warn').map(({ fields }) => fields)
+
+  it.each([
+    ['of 1 MiB is handed in whole', sized(MIB - EMPTY), ['body', 'body_html', 'body_text'], 0],
+    ['of a byte more without its renderings', sized(MIB - EMPTY + 1), ['body'], 1],
+    ['of a byte more, counted in UTF-8, too', sized(MIB - EMPTY - 1, 'é'), ['body'], 1],
+  ])('%s', async (_, given, kept, warned) => {
+    github.issues = [issue(2), given]
+    const before = warnings().length
+    const session = await list(null)
+    expect(session.items.map(({ externalId }) => externalId)).toEqual(['2', '1'])
+    const { payload } = session.items[1]?.event ?? {}
+    expect(Object.keys(payload ?? {}).filter((key) => key.startsWith('body'))).toEqual(kept)
+    expect(payload).toMatchObject({ number: 1, title: 'Issue 1', updated_at: at(1) })
+    const told = { integration_id: integration.id, issue_number: 1, bytes: MIB + 1, without_attachments: false }
+    expect(warnings().slice(before)).toEqual(Array.from({ length: warned }, () => expect.objectContaining(told)))
+  })
+
+  it('that is too large keeps the attachments that its HTML shows', async () => {
+    const url = 'https://pictures.example/1.png'
+    github.issues = [{ ...issue(1), body_html: `<img src="${url}">${'x'.repeat(MIB)}` }]
+    const { items } = await list(null)
+    expect(items.map(({ event }) => event.payload)).toMatchObject([{ attachments: [{ plain_url: url }] }])
+  })
+
+  it('that is too large by its attachments is handed in without them', async () => {
+    github.issues = [{ ...issue(1), body: 'pictures', body_html: manyPictures() }]
+    const before = warnings().length
+    const { items } = await list(null)
+    expect(items.map(({ event }) => event.payload)).toMatchObject([{ body: 'pictures', attachments: [] }])
+    expect(warnings().slice(before)).toMatchObject([{ issue_number: 1, without_attachments: true }])
+  })
+
+  it('whose updated_at is no time is told of', async () => {
+    github.issues = [issue(1, 'soon')]
+    const before = warnings().length
+    await list(null)
+    expect(warnings().slice(before)).toMatchObject([
+      { integration_id: integration.id, issue_number: 1, updated_at: 'soon' },
+    ])
+  })
+})
+
 describe('the comments feed', () => {
   it.each([
     ['not without a cursor', null, ['issues?page=1']],
@@ -102,8 +161,28 @@ describe('the comments feed', () => {
     github.alone = new Map([8, 9].map((number) => [number, issue(number)]))
     const session = await list(CURSOR)
     expect(github.asked()).toEqual(['issues?page=1', 'issues/comments?page=1', 'issues/9', 'issues/8'])
-    session.assertCheckpoints([at(7), at(9), at(8)])
+    expect(session.items.map(({ externalId }) => externalId)).toEqual(['7', '9', '8'])
     expect(session.duplicatesDropped).toBe(0)
+  })
+
+  it.each<[string, object[], string, string | null]>([
+    ['its own updated_at, where that is before the newest of the first page', [issue(7), issue(12)], at(9), at(9)],
+    ['the newest updated_at of the first page, where its own is later', [issue(7), issue(8)], at(9), at(8)],
+    [
+      'the same of pages whose times are written otherwise',
+      [issue(7, '2026-01-01T02:08:00+02:00')],
+      at(9),
+      '2026-01-01T02:08:00+02:00',
+    ],
+    ['none where no issue was listed', [], at(9), null],
+    ['none where no time was listed', [issue(7, 'soon')], at(9), null],
+    ['none where its own is no time', [issue(7), issue(12)], 'soon', null],
+  ])('gives a recovered issue for a checkpoint %s', async (_, listed, updatedAt, checkpoint) => {
+    github.issues = listed
+    github.comments = [comment(9)]
+    github.alone = new Map([[9, issue(9, updatedAt)]])
+    const { items } = await list(CURSOR)
+    expect(items.at(-1)).toMatchObject({ externalId: '9', checkpointValue: checkpoint })
   })
 
   it.each<[string, object, string[]]>([
@@ -172,8 +251,8 @@ describe('a listing that was cut off', () => {
     }
     const session = await list(null)
     session.assertBookmarks([
-      { page: 2, url: linkTo(2) },
-      { page: 3, url: null },
+      { repository: REPOSITORY, page: 2, url: linkTo(2), newest: at(100) },
+      { repository: REPOSITORY, page: 3, url: null, newest: at(100) },
     ])
   })
 
@@ -188,7 +267,7 @@ describe('a listing that was cut off', () => {
   ])('goes on with the next page, %s', async (_, url, path) => {
     github.issues = numbers(1, 250).map((number) => issue(number))
     const session = github.kit.syncSession(integration, null)
-    await session.bookmark({ page: 3, url })
+    await session.bookmark({ repository: REPOSITORY, page: 3, url, newest: null })
     const next = await session.nextTry()
     await github.provider.syncIncremental(integration, next)
     expect(github.urls().map(({ origin, pathname }) => origin + pathname)).toEqual([
@@ -198,20 +277,38 @@ describe('a listing that was cut off', () => {
     next.assertDispatchedCount(50)
   })
 
-  it('asks for a parent that an earlier try has listed, drops the repeat, and calls it no recovery', async () => {
+  it.each<[string, object, object]>([
+    ['the repository was changed', { repo: 'gadgets' }, {}],
+    ['the owner was changed', { owner: 'hexa' }, {}],
+    ['the server was changed', { base_url: 'https://other.example.com/api/v3' }, {}],
+    ['what is kept has another shape', {}, { page: 'three' }],
+  ])('begins at the beginning where %s', async (_, metadata, position) => {
+    const own = await github.integration({ metadata: { ...metadata } })
+    github.issues = numbers(1, 250).map((number) => issue(number))
+    const session = github.kit.syncSession(own, null)
+    await session.bookmark({ repository: REPOSITORY, page: 3, url: linkTo(3), newest: null, ...position })
+    const next = await session.nextTry()
+    await github.provider.syncIncremental(own, next)
+    const { owner, repo } = own.metadata
+    expect(github.urls().map(({ pathname, searchParams }) => [pathname, searchParams.get('page')])).toEqual(
+      ['1', '2', '3'].map((page) => [`/api/v3/repos/${owner}/${repo}/issues`, page]),
+    )
+    next.assertDispatchedCount(250)
+  })
+
+  it('asks for no parent that an earlier try has listed', async () => {
     const session = github.kit.syncSession(integration, CURSOR)
     github.issues = [issue(7)]
     await github.provider.syncIncremental(integration, session)
-    await session.bookmark({ page: 2, url: null })
+    await session.bookmark({ repository: REPOSITORY, page: 2, url: null, newest: at(7) })
     github.forget()
-    github.comments = [comment(7)]
-    github.alone = new Map([[7, issue(7)]])
+    github.comments = [comment(7), comment(8)]
+    github.alone = new Map([7, 8].map((number) => [number, issue(number)]))
     const next = await session.nextTry()
-    const before = github.kit.logs.length
     await github.provider.syncIncremental(integration, next)
-    expect(github.asked()).toEqual(['issues?page=2', 'issues/comments?page=1', 'issues/7'])
-    next.assertDispatchedCount(1)
-    expect(github.kit.logs.slice(before).filter(({ fields }) => 'issue_number' in fields)).toEqual([])
+    expect(github.asked()).toEqual(['issues?page=2', 'issues/comments?page=1', 'issues/8'])
+    next.assertCheckpoints([at(7), at(7)])
+    expect(next.duplicatesDropped).toBe(0)
   })
 })
 

@@ -1,5 +1,5 @@
 /** What a failed call to Stripe comes out as: thrown, stored and classified. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { callStripe } from '../../../src/adapters/stripe/call.ts'
 import { classifyStripeFailure } from '../../../src/adapters/stripe/failures.ts'
 import type { StripeClient } from '../../../src/adapters/stripe/index.ts'
@@ -43,10 +43,31 @@ describe('an error that Stripe answers', () => {
         headers: { 'request-id': 'req_9' },
         body: { error: { type: rawType, message: 'no', ...(code === undefined ? {} : { code }) } },
       })
-      await expect(create()).rejects.toMatchObject({ type, statusCode, requestId: 'req_9', rawType })
+      await expect(create()).rejects.toMatchObject({ name: type, type, statusCode, requestId: 'req_9', rawType })
       expect(await stripe.rows(integration)).toMatchObject([{ statusCode, providerRequestId: 'req_9', failureClass }])
     },
   )
+
+  it('is on the row as it came but for its secrets, under its own name', async () => {
+    const declined = {
+      error: {
+        type: 'card_error',
+        code: 'card_declined',
+        message: 'Your card was declined.',
+        payment_intent: { id: 'pi_1', client_secret: 'pi_1_secret_of-the-test' },
+      },
+    }
+    stripe.script({ status: 402, body: declined })
+    const thrown = await create().catch((error: unknown) => error)
+    expect(thrown).toMatchObject({ body: declined, payment_intent: declined.error.payment_intent })
+    expect(Object.keys(thrown as object)).toEqual(expect.not.arrayContaining(['body', 'name']))
+    const [row] = await stripe.rows(integration)
+    expect(row?.error).toBe('StripeCardError: Your card was declined. (card_declined)')
+    const { payment_intent: intent, ...rest } = declined.error
+    expect(JSON.parse(row?.responseData ?? 'null')).toEqual({
+      error: { ...rest, payment_intent: { ...intent, client_secret: '[REDACTED]' } },
+    })
+  })
 
   it('of 429 holds up every call for as long as Retry-After says', async () => {
     stripe.script({ status: 429, headers: { 'retry-after': '40' }, body: { error: { type: 'x', message: 'slow' } } })
@@ -153,6 +174,8 @@ describe('an answer that is not Stripe‘s', () => {
     ['a list', '[]'],
     ['null', 'null'],
     ['half an object', '{"id":"pi_1"'],
+    ['an error', '{"error":{"type":"api_error","message":"no"}}'],
+    ['an error of a gateway', '{"error":true}'],
   ])('is no answer, though its status is 200: %s', async (_, body) => {
     stripe.script({ body })
     await expect(
@@ -165,10 +188,64 @@ describe('an answer that is not Stripe‘s', () => {
     expect(await integration.idempotencyRecord('k')).toMatchObject({ priorState: 'unknown' })
   })
 
-  it('of a keyed write sent elsewhere is an error, and the key is free', async () => {
+  it('of a keyed write sent elsewhere is an error, and its key stays open: Stripe redirects nothing', async () => {
     stripe.script({ status: 307, headers: { location: 'https://elsewhere.example' } })
     const keyed = client.paymentIntents.create({ amount: 1, currency: 'eur', idempotencyKey: 'k' })
     await expect(keyed).rejects.toMatchObject({ code: 'http_error', status: 307 })
+    expect(stripe.wire.requests).toHaveLength(1)
+    expect(await integration.idempotencyRecord('k')).toMatchObject({ priorState: 'unknown' })
+  })
+})
+
+describe('an answer that comes too late', () => {
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  /** Sends one call and goes on to the last millisecond before its end, and then to its end. */
+  async function afterItsTime<T>(seconds: number, call: () => Promise<T>): Promise<T> {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    let giveLate = (_: Response): void => {}
+    const sent = new Promise<AbortSignal>((resolve) => {
+      stripe.play(({ signal }) => {
+        resolve(signal)
+        return new Promise((late) => {
+          giveLate = late
+        })
+      })
+    })
+    const outcome = call()
+    // Looked at below: until then nobody is to call it unhandled.
+    outcome.catch(() => {})
+    const signal = await sent
+    await vi.advanceTimersByTimeAsync(seconds * 1_000 - 1)
+    expect(signal.aborted).toBe(false)
+    await vi.advanceTimersByTimeAsync(1)
+    expect(signal.aborted).toBe(true)
+    giveLate(Response.json({ object: 'balance', id: 're_late' }))
+    vi.useRealTimers()
+    return outcome
+  }
+
+  it('after 30 s of an operation is none', async () => {
+    await expect(afterItsTime(30, create)).rejects.toMatchObject({ code: 'request_timeout', name: 'TimeoutError' })
+    expect(await stripe.rows(integration)).toMatchObject([
+      { statusCode: null, responseData: null, failureClass: 'upstream' },
+    ])
+  })
+
+  it('after 10 s of a health check is none', async () => {
+    expect(await afterItsTime(10, async () => stripe.provider.healthCheck(integration))).toBe(false)
+    expect(await stripe.rows(integration)).toMatchObject([{ endpoint: 'balance', failureClass: 'upstream' }])
+  })
+
+  it('of a keyed write leaves its key open: it is sent again with the same header', async () => {
+    const keyed = () => client.refunds.create({ charge: 'ch_1', idempotencyKey: 'order-6735' })
+    await expect(afterItsTime(30, keyed)).rejects.toMatchObject({ code: 'request_timeout' })
+    expect(await integration.idempotencyRecord('order-6735')).toMatchObject({ priorState: 'unknown' })
+    stripe.script({ body: { id: 're_1', object: 'refund' } })
+    expect(await keyed()).toMatchObject({ id: 're_1' })
+    expect(stripe.wire.requests.map(({ headers }) => headers.get('idempotency-key'))).toEqual(['order-6735'])
   })
 })
 

@@ -4,13 +4,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { callStripe } from '../../../src/adapters/stripe/call.ts'
 import { StripeProvider } from '../../../src/adapters/stripe/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
+import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { HttpServer } from '../../support/http-server.ts'
 import { startHttpServer } from '../../support/http-server.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
-import { testIntegrations } from '../../support/integrations.ts'
-import { makeIntegration } from '../../support/rows.ts'
+import { listen, testIntegrations } from '../../support/integrations.ts'
+import { syncProvider, ThingSynced } from '../../support/providers.ts'
+import { itemOf, makeIntegration, makeItem, makeRun } from '../../support/rows.ts'
 
 const CREDENTIALS = { api_key: 'sk_test_4eC39HqLyjWDarjtT1zdp7dc' }
 const SUPPRESSION_SECONDS = 60
@@ -24,8 +26,10 @@ let integration: Integration
 beforeAll(async () => {
   ;[server, database] = await Promise.all([startHttpServer(), createTestDatabase()])
   provider = new StripeProvider({ baseUrl: server.url })
+  // The adapter but for its waits: what names none would be waited for by the framework's own rule, for seconds.
+  const hasty = Object.assign(new StripeProvider({ baseUrl: server.url }), { retryDelayMs: () => 0 })
   test = testIntegrations(database.url, {
-    providers: { stripe: provider },
+    providers: { stripe: provider, hasty, acme: syncProvider(async () => {}) },
     egress: { allow: ['127.0.0.1'] },
     config: { rate_limiting: { max_wait_seconds: 1 } },
   })
@@ -43,8 +47,10 @@ beforeEach(async () => {
 
 /** As Stripe says it: https://docs.stripe.com/api/errors */
 function stripeError(status: number, type: string, headers: Record<string, string> = {}): RequestListener {
-  return json(status, { error: { type, message: `as asked for: ${type}` } }, headers)
+  return json(status, saidBy(type), headers)
 }
+
+const saidBy = (type: string) => ({ error: { type, message: `as asked for: ${type}` } })
 
 function json(status: number, body: unknown, headers: Record<string, string> = {}): RequestListener {
   return (_request, response) => {
@@ -53,9 +59,11 @@ function json(status: number, body: unknown, headers: Record<string, string> = {
   }
 }
 
+const PAGE = '<h1>Something is in between</h1>'
+
 function html(status: number): RequestListener {
   return (_request, response) => {
-    response.writeHead(status, { 'content-type': 'text/html' }).end('<h1>Something is in between</h1>')
+    response.writeHead(status, { 'content-type': 'text/html' }).end(PAGE)
   }
 }
 
@@ -96,12 +104,51 @@ describe('a write that fails is made once', () => {
   })
 })
 
+describe('of a write that fails the row keeps', () => {
+  const said = (type: string) => JSON.stringify(saidBy(type))
+
+  it.each<[string, RequestListener, string | RegExp, string | null]>([
+    [
+      'the error of the SDK by its name, and what Stripe answered',
+      stripeError(402, 'card_error'),
+      'StripeCardError: as asked for: card_error',
+      said('card_error'),
+    ],
+    [
+      'that of a limit',
+      stripeError(429, 'invalid_request_error'),
+      'StripeRateLimitError: as asked for: invalid_request_error',
+      said('invalid_request_error'),
+    ],
+    [
+      'that of Stripe‘s own fault',
+      stripeError(500, 'api_error'),
+      'StripeAPIError: as asked for: api_error',
+      said('api_error'),
+    ],
+    ['the page of a proxy', html(502), /^HttpError: .*502/, PAGE],
+    ['no answer that is none', html(200), /^SchemaDrift: /, null],
+    ['nothing of a dropped connection', dropped, 'TypeError: fetch failed', null],
+    ['nothing of a cut body', cut, 'TypeError: terminated', null],
+  ])('%s', async (_, answer, error, kept) => {
+    server.answer = answer
+    const intent = { amount: 100, currency: 'eur', idempotencyKey: 'of-the-test' }
+    await expect(provider.client(integration).paymentIntents.create(intent)).rejects.toThrow()
+    const found = await test.sql`
+      select error, response_data from integration_requests where integration_id = ${integration.id}`
+    const line = typeof error === 'string' ? error : expect.stringMatching(error)
+    expect(found.map((row) => [row.error, row.response_data])).toEqual([[line, kept]])
+  })
+})
+
 describe('a read is made again after', () => {
   it.each([
-    ['429', stripeError(429, 'invalid_request_error', { 'retry-after': '0' }), 429, 'throttle'],
-    ['500', stripeError(500, 'api_error', { 'retry-after': '0' }), 500, 'upstream'],
-    ['a dropped connection', dropped, null, 'upstream'],
-  ])('%s, and then has its answer', async (_, fault, status, failureClass) => {
+    ['429', stripeError(429, 'invalid_request_error', { 'retry-after': '0' }), 429, 'throttle', 'stripe'],
+    ['429 that names no wait', stripeError(429, 'invalid_request_error'), 429, 'throttle', 'hasty'],
+    ['500', stripeError(500, 'api_error', { 'retry-after': '0' }), 500, 'upstream', 'stripe'],
+    ['a dropped connection', dropped, null, 'upstream', 'hasty'],
+  ])('%s, and then has its answer', async (_, fault, status, failureClass, key) => {
+    integration = await makeIntegration(test, key, { credentials: CREDENTIALS })
     server.answer = (request, response) => (server.received.length === 1 ? fault : answered)(request, response)
     const intent = await provider.client(integration).paymentIntents.retrieve({ id: 'pi_1' })
     expect(intent).toMatchObject({ id: 'pi_1', lastResponse: { statusCode: 200 } })
@@ -167,6 +214,26 @@ it(`a 429 that names ${SUPPRESSION_SECONDS} seconds keeps everything else back f
   expect(retryAfterSeconds).toBeLessThanOrEqual(SUPPRESSION_SECONDS)
   expect(server.received).toHaveLength(1)
   expect(await rows()).toHaveLength(1)
+})
+
+it('a 429 to a write inside a sync item puts the item off, however long Stripe asks for, and fails nothing', async () => {
+  server.answer = stripeError(429, 'invalid_request_error', { 'retry-after': '25000' })
+  const synced = await makeIntegration(test, 'acme')
+  const run = await makeRun(test, synced.id)
+  const item = await makeItem(test, run)
+  listen(test, ThingSynced, async () => {
+    await provider.client(integration).refunds.create({ charge: 'ch_1', idempotencyKey: 'of-the-item' })
+  })
+  const result = await runActivity(test.activities.processSyncItems, {
+    syncLogId: run.id,
+    claim: 'claim-1',
+    take: { kind: 'pending', limit: 10 },
+  })
+  // As long as a Retry-After is obeyed at most, well within the item's retry window.
+  expect(result).toMatchObject({ deferredSeconds: 600, waiting: [{ id: item.id, seconds: 600 }] })
+  expect(await itemOf(test, item.id)).toMatchObject({ status: 'processing', attempts: 0, error: null })
+  expect(server.received).toHaveLength(1)
+  expect(await integration.idempotencyRecord('of-the-item')).toBeNull()
 })
 
 it('an address that the rules of egress refuse is refused as itself, and nothing is sent', async () => {

@@ -61,7 +61,21 @@ describe('credentials', () => {
       },
     } satisfies Integration
     const client = new StripeClient(watched)
-    expect([reads, client]).toEqual([0, expect.any(StripeClient)])
+    expect(reads).toBe(0)
+    stripe.script({ body: { object: 'balance' } })
+    await client.balance()
+    expect(reads).toBeGreaterThan(0)
+  })
+
+  it('that do not fit cost nothing: no key, no unit of the limit, no row', async () => {
+    const unfit = { ...integration, credentialsArray: () => ({ api_key: 'rk_test_1' }) } satisfies Integration
+    stripe.script()
+    const refund = new StripeClient(unfit).refunds.create({ charge: 'ch_1', idempotencyKey: 'k' })
+    await expect(refund).rejects.toMatchObject({ name: 'ZodError', message: expect.stringContaining('api_key') })
+    expect(await stripe.provider.healthCheck(unfit)).toBe(false)
+    expect(await integration.idempotencyRecord('k')).toBeNull()
+    expect(await integration.rateLimit()).toMatchObject({ used: 0 })
+    expect(await stripe.rows(integration)).toEqual([])
   })
 
   it('that are changed are sent from the next snapshot on', async () => {
@@ -135,7 +149,9 @@ describe('health', () => {
   it('is the balance, asked for once', async () => {
     stripe.script({ body: { object: 'balance' } })
     expect(await stripe.provider.healthCheck(integration)).toBe(true)
-    expect(await stripe.rows(integration)).toMatchObject([{ endpoint: 'balance', method: 'GET' }])
+    expect(await stripe.rows(integration)).toMatchObject([
+      { endpoint: 'balance', method: 'GET', responseData: '{"object":"balance"}' },
+    ])
   })
 
   it.each([
@@ -143,6 +159,8 @@ describe('health', () => {
     ['an error of Stripe', { status: 500, body: { error: { type: 'api_error', message: 'no' } } }],
     ['a broken connection', 'cut'],
     ['a page', { body: '<html></html>' }],
+    ['something else', { body: { object: 'account' } }],
+    ['no kind', { body: { available: [] } }],
   ] as const)('is false: %s', async (_, reply) => {
     stripe.script(reply)
     expect(await stripe.provider.healthCheck(integration)).toBe(false)

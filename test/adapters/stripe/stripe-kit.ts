@@ -17,7 +17,12 @@ export class StripeKit {
   async open(): Promise<void> {
     // Scripted by each test.
     const transport = { ...NO_SCRIPT, fetch: (...given) => this.wire.fetch(...given) } satisfies ScriptedTransport
-    this.#kit = await createTestIntegrations({ providers: { stripe: this.provider }, transport })
+    this.#kit = await createTestIntegrations({
+      providers: { stripe: this.provider },
+      transport,
+      // Where a Stripe that runs here would be.
+      egress: { allow: ['127.0.0.1'] },
+    })
   }
 
   get kit(): TestIntegrations {

@@ -31,15 +31,21 @@ let provider: StripeProvider
 let test: TestIntegrations
 
 beforeAll(async () => {
-  ;[mock, database] = await Promise.all([startStripeMock(), createTestDatabase()])
+  mock = await startStripeMock()
+  database = await createTestDatabase()
   provider = new StripeProvider({ baseUrl: mock.url })
   test = testIntegrations(database.url, { providers: { stripe: provider }, egress: { allow: ['127.0.0.1'] } })
 })
 
 afterAll(async () => {
-  await test.close()
-  await Promise.all([mock.close(), database.drop()])
+  // What is there, also when the beginning broke off.
+  await mock?.close()
+  await test?.close()
+  await database?.drop()
 })
+
+/** In the place of an answer: of a page of events the row holds the size alone. */
+const NOT_LOGGED = { object: 'not logged' }
 
 it('the stand-in refuses a parameter that the description does not have', async () => {
   const answer = await fetch(`${mock.url}/v1/payment_intents`, {
@@ -64,7 +70,7 @@ describe.each(operations)('$name', ({ name, method, endpoint, call, callWithNull
         provider_request_id: MOCK_REQUEST_ID,
         failure_class: null,
         sent: params,
-        received: method === 'DELETE' ? { deleted: true } : { object: returns },
+        received: name === 'events.list' ? NOT_LOGGED : method === 'DELETE' ? { deleted: true } : { object: returns },
       },
     ])
   })
@@ -84,7 +90,9 @@ it('what could not be delivered is asked for as the description has it', async (
   for await (const missed of provider.missedWebhooks(integration, window)) found.push(missed)
   // It looks at the request's shape alone, and answers with one event of its own.
   expect(found).toMatchObject([{ deliveryId: expect.stringMatching(/^evt_/), eventType: 'plan.created' }])
-  expect(await rowsOf(integration)).toMatchObject([{ endpoint: 'events', method: 'GET', status_code: 200 }])
+  expect(await rowsOf(integration)).toMatchObject([
+    { endpoint: 'events', method: 'GET', status_code: 200, received: NOT_LOGGED },
+  ])
 })
 
 it('the account is healthy, and known by its id', async () => {
@@ -120,7 +128,9 @@ async function rowsOf({ id }: Integration) {
     select endpoint, method, status_code, provider_request_id, failure_class, request_data, response_data
     from integration_requests where integration_id = ${id} order by id`
   return rows.map(({ request_data, response_data, ...row }) => {
-    const { object, deleted } = JSON.parse(response_data)
+    const { object, deleted } = /^\[not logged, \d+ bytes\]$/.test(response_data)
+      ? NOT_LOGGED
+      : JSON.parse(response_data)
     return {
       ...row,
       sent: request_data === null ? null : JSON.parse(request_data),

@@ -221,6 +221,6 @@ async function rows() {
   return [
     ...(await kit.sql`
       select delivery_id, event_type, status, payload from integration_webhooks
-      where integration_id = ${integration.id} and delivery_id = 'evt_1' or delivery_id = 'evt_2'`),
+      where integration_id = ${integration.id} and delivery_id in ('evt_1', 'evt_2')`),
   ].map((row) => ({ ...row }))
 }

@@ -1,6 +1,8 @@
 /** circuit, rate-limit and test on real rows. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { RateLimit } from '../../../src/core/rate-limit.ts'
+import { checkIntegrationHealth } from '../../../src/operations/health-check.ts'
+import { insideTokenWork } from '../../../src/operations/token-work.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -275,6 +277,42 @@ describe('test', () => {
     }
     const error = 'The health check did not answer true. What failed last: Error: second refused [REDACTED]'
     expect((await run('test', String(id), '--json')).json()).toEqual([{ ...passed(id), ok: false, error }])
+    healthCheck = () => true
+    await test.integrations.delete(id)
+  })
+
+  it('of a call for tokens tells the kind of the error alone, also where the call that wanted the token throws it on', async () => {
+    const { id } = await makeIntegration(test, 'checked')
+    const token = (of: Integration) =>
+      insideTokenWork(test.framework, of.id, () =>
+        of.request('token', 'POST', () => Promise.reject(new Error('it gave fresh-token-that-nobody-has-stored'))),
+      )
+    const check = async (by: typeof healthCheck) => {
+      healthCheck = by
+      return (await checkIntegrationHealth(test.framework, id))?.error
+    }
+    const caught = 'The health check did not answer true. What failed last: Error'
+    expect(
+      await check((of) =>
+        token(of).then(
+          () => true,
+          () => false,
+        ),
+      ),
+    ).toBe(caught)
+    expect(
+      await check((of) =>
+        of
+          .request('me', 'GET', () => token(of))
+          .then(
+            () => true,
+            () => false,
+          ),
+      ),
+    ).toBe(caught)
+    expect(await check((of) => token(of).then(() => true))).toBe('Error')
+    const stored = await test.sql`select distinct error from integration_requests where integration_id = ${id}`
+    expect(stored.map(({ error }) => error)).toEqual(['Error'])
     healthCheck = () => true
     await test.integrations.delete(id)
   })

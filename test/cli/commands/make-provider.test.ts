@@ -1,10 +1,14 @@
 /** What is written where, and what is refused. That it compiles and passes: test/cli/make-provider.e2e.test.ts. */
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
 import type { Ran } from '../run.ts'
 import { runCommand } from '../run.ts'
+
+const PACKAGE_JSON = new URL('../../../package.json', import.meta.url)
+const PackageJson = z.object({ devDependencies: z.object({ vitest: z.string() }) })
 
 let folder: string
 beforeEach(async () => {
@@ -42,9 +46,10 @@ describe('make-provider', () => {
     const { exitCode, out } = await make('acme-crm', '--with', 'oauth')
     expect(exitCode).toBe(0)
     const lines = out.split('\n')
-    const path = relative('.', join(folder, 'acme-crm.ts'))
+    const path = relative('.', join(folder, 'acme-crm.js'))
     for (const line of [
       `  ${join(folder, 'acme-crm.ts')}`,
+      '  npm install durable-integrations zod && npm install --save-dev vitest@4 @electric-sql/pglite',
       `  npx vitest run ${join(folder, 'acme-crm.test.ts')}`,
       `  import { AcmeCrmProvider } from '${path}'`,
       "  providers: { 'acme-crm': new AcmeCrmProvider({ id: process.env.ACME_CRM_CLIENT_ID ?? '', secret: process.env.ACME_CRM_CLIENT_SECRET }) },",
@@ -80,6 +85,36 @@ describe('make-provider', () => {
     await make('without', '--with', others.join(','))
     expect(await read('with.ts')).toContain(code)
     expect(await read('without.ts')).not.toContain(code)
+  })
+})
+
+describe('what it says to install', () => {
+  it('is the vitest that this package is tested with: a later one may want another Node', async () => {
+    const { devDependencies } = PackageJson.parse(JSON.parse(await readFile(PACKAGE_JSON, 'utf8')))
+    const [, major] = /^\^(\d+)\./.exec(devDependencies.vitest) ?? []
+    expect((await make('acme')).out).toContain(` vitest@${major} `)
+  })
+})
+
+describe('the calls of what is written', () => {
+  it.each(['sync,health', 'sync,health,oauth', 'health', 'identity,oauth'])(
+    'with %s go below the path that the address of the API has',
+    async (parts) => {
+      await make('acme', '--with', parts)
+      expect(await read('acme.ts')).toMatch(/new URL\(`\$\{API_URL\}\$\{path\}`\)/)
+    },
+  )
+
+  it('are named by their path: what is asked for is in the query, and beside the path in the row', async () => {
+    await make('acme', '--with', 'sync')
+    const text = await read('acme.ts')
+    expect(text).toContain("read(integration, '/v1/items', ItemPage, { data, signal: session.signal })")
+    expect(text).toContain('url.search = new URLSearchParams(options.data).toString()')
+  })
+
+  it('are not made without a token', async () => {
+    await make('acme', '--with', 'sync,oauth')
+    expect(await read('acme.ts')).toContain('if (token === null) throw new ReauthRequiredException(integration.id,')
   })
 })
 
@@ -161,5 +196,24 @@ describe('--force', () => {
     expect(exitCode).toBe(1)
     expect(json()).toMatchObject({ error: { code: 'not_writable', message: expect.stringContaining('EISDIR') } })
     expect(await readdir(folder)).toEqual(['acme.test.ts'])
+  })
+
+  it('leaves the first file as it was when the second cannot be written', async () => {
+    await writeFile(join(folder, 'acme.ts'), 'mine')
+    await mkdir(join(folder, 'acme.test.ts'))
+    const { exitCode, json } = await make('acme', '--force', '--json')
+    expect(exitCode).toBe(1)
+    expect(json()).toMatchObject({ error: { code: 'not_writable' } })
+    expect(await read('acme.ts')).toBe('mine')
+    expect((await readdir(folder)).sort()).toEqual(['acme.test.ts', 'acme.ts'])
+  })
+
+  it('replaces a link, and leaves what it leads to alone', async () => {
+    await writeFile(join(folder, 'elsewhere'), 'mine')
+    for (const name of ['acme.ts', 'acme.test.ts']) await symlink(join(folder, 'elsewhere'), join(folder, name))
+    expect((await make('acme', '--force')).exitCode).toBe(0)
+    expect(await read('elsewhere')).toBe('mine')
+    expect(await read('acme.ts')).toContain('export class AcmeProvider')
+    expect((await lstat(join(folder, 'acme.ts'))).isSymbolicLink()).toBe(false)
   })
 })

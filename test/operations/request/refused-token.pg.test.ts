@@ -190,7 +190,9 @@ describe('a 401 is as it is', () => {
   })
 
   it('inside the work on tokens: the token endpoint itself may answer one', async () => {
-    refreshToken.mockImplementation((given) => given.request('token', 'POST', () => Promise.reject(refusal())))
+    refreshToken.mockImplementation((given) =>
+      given.request<Credentials>('token', 'POST', () => Promise.reject(refusal())),
+    )
     const warned = () => test.lines.filter(({ message }) => message.includes('could not be refreshed'))
     const before = warned().length
     await expect(integration.request('things', 'GET', ask(integration))).rejects.toMatchObject({ status: 401 })
@@ -204,7 +206,9 @@ describe('a 401 is as it is', () => {
   })
 
   it('where the token could not be had: its refusal is not that of the call', async () => {
-    refreshToken.mockImplementation((given) => given.request('token', 'POST', () => Promise.reject(refusal())))
+    refreshToken.mockImplementation((given) =>
+      given.request<Credentials>('token', 'POST', () => Promise.reject(refusal())),
+    )
     const over = await make('oauth', { token_expires_at: '2020-01-01T00:00:00Z' })
     await expect(over.request('things', 'POST', ask(over))).rejects.toMatchObject({ status: 401 })
     expect(refreshToken).toHaveBeenCalledTimes(1)

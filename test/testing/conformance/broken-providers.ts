@@ -1,46 +1,13 @@
 /** Providers that break one rule each, and the checks that have to find it. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
-import type {
-  Credentials,
-  HandlesWebhooks,
-  Integration,
-  Json,
-  SyncSession,
-  WebhookRequest,
-} from '../../../src/provider.ts'
-import { activeWebhookSecrets, FailureClass, isTimely, statusOf } from '../../../src/provider.ts'
-import type { ProviderFixtures } from '../../../src/testing/index.ts'
+import type { Credentials, HandlesWebhooks, Integration, SyncSession, WebhookRequest } from '../../../src/provider.ts'
+import { activeWebhookSecrets, FailureClass, isTimely, statusOf, verifyHmacSignature } from '../../../src/provider.ts'
+import type { ProviderFixtures, WebhookFixture } from '../../../src/testing/index.ts'
+import type { Broken, Provider } from './broken.ts'
+import { but, of } from './broken.ts'
 import type { Ticket } from './sound-provider.ts'
-import { NoteSynced, SOUND_FIXTURES, SoundProvider, TicketSynced } from './sound-provider.ts'
-
-export interface Broken {
-  /** What is wrong with it. */
-  readonly what: string
-  readonly provider: new () => SoundProvider
-  readonly fixtures?: ProviderFixtures
-  readonly contract: string
-  /** The rules that it breaks: no other check of the contract may fail. */
-  readonly breaks: readonly string[]
-  /** Rules that are not asked: they would look at all that the providers before have left behind. */
-  readonly leavesOut?: readonly string[]
-}
-
-type Provider = Broken['provider']
-
-/** The sound provider with some members in the place of its own. */
-function but(members: (provider: SoundProvider) => Record<string, unknown>): Provider {
-  return class extends SoundProvider {
-    constructor() {
-      super()
-      Object.assign(this, members(this))
-    }
-  }
-}
-
-function of(contract: string, ...broken: [what: string, provider: Provider, ...breaks: string[]][]): Broken[] {
-  return broken.map(([what, provider, ...breaks]) => ({ contract, what, provider, breaks }))
-}
+import { SOUND_FIXTURES, SoundProvider, TicketSynced } from './sound-provider.ts'
 
 const DECLARES = 'declares values of the right kind'
 const DECLARATIONS = of(
@@ -50,18 +17,63 @@ const DECLARATIONS = of(
     but(() => ({ reduceCheckpoints: undefined })),
     'can be registered: its identifier is one, and it implements each contract wholly or not at all',
   ],
-  ['gives a rate limit as a number', but(() => ({ defaultRateLimit: () => 100 })), DECLARES],
-  ['gives a rate limit later', but(() => ({ defaultRateLimit: async () => null })), DECLARES],
-  ['gives an interval of half a minute', but(() => ({ defaultSyncInterval: () => 0.5 })), DECLARES],
-  ['gives a threshold that is none', but(() => ({ refreshThreshold: () => Number.NaN })), DECLARES],
-  ['has a label without a character', but(() => ({ label: '' })), DECLARES],
+  ['gives a rate limit as a number', but(() => ({ defaultRateLimit: () => 100 })), DECLARES, /^defaultRateLimit/],
+  ['gives a rate limit later', but(() => ({ defaultRateLimit: async () => null })), DECLARES, /^defaultRateLimit/],
+  ['gives an interval of half a minute', but(() => ({ defaultSyncInterval: () => 0.5 })), DECLARES, /^defaultSyncInt/],
+  [
+    'gives a threshold that is none',
+    but(() => ({ refreshThreshold: () => Number.NaN })),
+    DECLARES,
+    /^refreshThreshold/,
+  ],
+  [
+    'lets a refresh token idle for no time',
+    but(() => ({ refreshTokenMaxIdle: () => 0 })),
+    DECLARES,
+    /^refreshTokenMax/,
+  ],
+  ['redacts one path, not a list', but(() => ({ redactedRequestPaths: () => 'card' })), DECLARES, /^redactedRequest/],
+  ['redacts a path without a name', but(() => ({ redactedResponsePaths: () => [''] })), DECLARES, /^redactedResponse/],
+  [
+    'leaves answers out by a pattern',
+    but(() => ({ unloggedResponses: () => /files/ })),
+    DECLARES,
+    /^unloggedResponses/,
+  ],
+  [
+    'has two classes of items of one type',
+    but(() => ({ syncItemEvents: () => [TicketSynced, class extends TicketSynced {}] })),
+    DECLARES,
+    /^syncItemEvents/,
+  ],
+  [
+    'names a handler that is none',
+    but(() => ({ webhookHandlers: () => ({ 'ticket.closed': 'close' }) })),
+    DECLARES,
+    /^webhookHandlers/,
+  ],
+  ['has a label without a character', but(() => ({ label: '' })), DECLARES, /^label/],
+  [
+    'has a header without a name',
+    but(() => ({ supportsIdempotency: true, idempotencyWindowSeconds: 60, idempotencyHeader: '' })),
+    DECLARES,
+    /^idempotencyHeader/,
+  ],
+  [
+    'keeps keys for no time',
+    but(() => ({ supportsIdempotency: true, idempotencyWindowSeconds: -1 })),
+    DECLARES,
+    /^idempotencyWindowSeconds/,
+  ],
   [
     'looks back for a while that is none',
     but(() => ({ reconcileLookbackSeconds: Number.POSITIVE_INFINITY })),
     DECLARES,
+    /^reconcileLookbackSeconds/,
   ],
-  ['redacts one path, not a list', but(() => ({ redactedRequestPaths: () => 'card' })), DECLARES],
-  ['names a handler that is none', but(() => ({ webhookHandlers: () => ({ 'ticket.closed': 'close' }) })), DECLARES],
+  ['signs its ids by a word', but(() => ({ deliveryIdSigned: 'yes' })), DECLARES, /^deliveryIdSigned/],
+  ['has a weak challenge', but(() => ({ pkce: 'plain' })), DECLARES, /^pkce/],
+  ['has an issuer that is no text', but(() => ({ issuer: new URL('https://tickets.example') })), DECLARES, /^issuer/],
 )
 
 const KEEPS = 'take the credentials and the metadata of the fixtures, and keep what they hold'
@@ -76,11 +88,20 @@ const CREDENTIALS = of(
       credentialsSchema: z.object({
         access_token: z.string(),
         refresh_token: z.string(),
+        client_id: z.string(),
         token_expires_at: z.string().optional(),
         webhook_secret: z.string().optional(),
       }),
     })),
     KEEPS_WRITTEN,
+  ],
+  [
+    'strips when a secret of a rotation ends',
+    but(() => ({
+      credentialsSchema: z.looseObject({ webhook_secrets: z.array(z.object({ secret: z.string() })).optional() }),
+    })),
+    KEEPS_WRITTEN,
+    /it changed webhook_secrets/,
   ],
   [
     'refuses a time of expiry',
@@ -208,6 +229,8 @@ const FAILURES = [
 
 const URLS = 'sends people to a URL with the state and the redirect URI, PKCE where it is declared, and no secret'
 const EXCHANGES = 'exchanges a code for credentials that its schema takes'
+const SENDS_CODE = 'sends the code with its redirect URI, and with its verifier where PKCE is declared'
+const SENDS_REFRESH_TOKEN = 'sends the refresh token'
 const REFRESHES = 'refreshes to credentials that its schema takes'
 const REFUSED = 'fails loudly where a code, or a refresh, is refused'
 const withoutParameter = (name: string) =>
@@ -217,6 +240,28 @@ const withoutParameter = (name: string) =>
       url.searchParams.delete(name)
       return url.href
     },
+  }))
+/** A refresh that gives this beside the new tokens. */
+const refreshedTo = (given: Credentials) =>
+  but(() => ({
+    refreshToken: async (integration: Integration) => ({
+      ...(await new SoundProvider().refreshToken(integration)),
+      ...given,
+    }),
+  }))
+/** An exchange that sends something else. */
+const exchangingBy = (change: (sent: Record<string, string>) => Record<string, string>) =>
+  but((sound) => ({
+    exchangeCode: (integration: Integration, code: string, redirectUri: string, pkce?: { codeVerifier: string }) =>
+      sound.tokens(
+        integration,
+        change({
+          grant_type: 'authorization_code',
+          code,
+          redirect_uri: redirectUri,
+          code_verifier: String(pkce?.codeVerifier),
+        }),
+      ),
   }))
 const OAUTH = of(
   'HasOAuth2',
@@ -236,27 +281,35 @@ const OAUTH = of(
     'stores a code exchanged as it was answered',
     but(() => ({ exchangeCode: async () => ({ token: 'a-newer-token' }) })),
     EXCHANGES,
+    SENDS_CODE,
     REFUSED,
   ],
+  ['gives seconds for a time of expiry', refreshedTo({ token_expires_at: 3_600 }), REFRESHES],
+  ['gives a text of seconds for a time of expiry', refreshedTo({ token_expires_at: '3600' }), REFRESHES],
+  ['gives a token that its own schema refuses', refreshedTo({ access_token: 'short' }), REFRESHES],
   [
-    'gives seconds for a time of expiry',
-    but((sound) => ({
-      refreshToken: async (integration: Integration) => ({
-        ...(await sound.tokens(integration, { grant_type: 'refresh_token' })),
-        token_expires_at: 3_600,
-      }),
-    })),
-    REFRESHES,
+    'leaves the redirect URI out of the exchange',
+    exchangingBy((sent) => ({ ...sent, redirect_uri: '' })),
+    SENDS_CODE,
+    /without the redirect_uri\./,
   ],
   [
-    'gives a token that its own schema refuses',
+    'leaves the verifier out of the exchange',
+    exchangingBy((sent) => ({ ...sent, code_verifier: '' })),
+    SENDS_CODE,
+    /without the code_verifier\./,
+  ],
+  ['exchanges something else', exchangingBy((sent) => ({ ...sent, code: 'a code' })), SENDS_CODE, /without the code\./],
+  [
+    'refreshes by the access token',
     but((sound) => ({
-      refreshToken: async (integration: Integration) => ({
-        ...(await sound.tokens(integration, { grant_type: 'refresh_token' })),
-        access_token: 'short',
-      }),
+      refreshToken: (integration: Integration) =>
+        sound.tokens(integration, {
+          grant_type: 'refresh_token',
+          refresh_token: String(integration.credentialsArray().access_token),
+        }),
     })),
-    REFRESHES,
+    SENDS_REFRESH_TOKEN,
   ],
   [
     'keeps the old tokens where a refresh is refused',
@@ -288,6 +341,8 @@ interface Verification {
   body?: (request: WebhookRequest) => Uint8Array | string
   equals?: (given: string, expected: string) => boolean
   missing?: boolean
+  /** Of what stands in the signature header. */
+  sole?: (header: string) => string
 }
 
 function verifying(steps: Verification): Provider {
@@ -298,6 +353,7 @@ function verifying(steps: Verification): Provider {
     equals = (given, expected) =>
       given.length === expected.length && timingSafeEqual(Buffer.from(given), Buffer.from(expected)),
     missing = false,
+    sole = (header) => header,
   } = steps
   const verifyWebhookSignature: HandlesWebhooks['verifyWebhookSignature'] = (integration, request) => {
     const [id, time, header] = ['id', 'timestamp', 'signature'].map((name) => request.headers.get(`webhook-${name}`))
@@ -306,12 +362,14 @@ function verifying(steps: Verification): Provider {
     return secrets(integration, request).some((secret) => {
       const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64')
       const expected = createHmac('sha256', key).update(`${id}.${time}.`).update(body(request)).digest('base64')
-      return equals(header.slice('v1,'.length), expected)
+      return equals(sole(header).slice('v1,'.length), expected)
     })
   }
   return but(() => ({ verifyWebhookSignature }))
 }
 
+const SECOND_HEADER = 'refuses a delivery with a second signature header'
+const CONFIGURED = 'keeps to the tolerance that is configured'
 const SIGNATURES = of(
   'HandlesWebhooks: verifyWebhookSignature()',
   [
@@ -320,6 +378,7 @@ const SIGNATURES = of(
     'takes a delivery as it is signed',
     'takes deliveries of two secrets at once, as long as both are in force',
     'takes a delivery that was signed within the tolerance, past or future',
+    CONFIGURED,
   ],
   [
     'says yes by something else than true',
@@ -327,6 +386,7 @@ const SIGNATURES = of(
     'takes a delivery as it is signed',
     'takes deliveries of two secrets at once, as long as both are in force',
     'takes a delivery that was signed within the tolerance, past or future',
+    CONFIGURED,
   ],
   ['takes what is not signed', verifying({ missing: true }), 'refuses a delivery without its signature header'],
   [
@@ -338,6 +398,17 @@ const SIGNATURES = of(
     'compares the end only',
     verifying({ equals: (given, expected) => given !== '' && (expected.endsWith(given) || given.endsWith(expected)) }),
     'refuses a signature of the wrong length',
+    SECOND_HEADER,
+  ],
+  [
+    'takes the last of two signature headers',
+    verifying({ sole: (header) => header.split(', ').at(-1) ?? '' }),
+    SECOND_HEADER,
+  ],
+  [
+    'takes the first of two signature headers',
+    verifying({ sole: (header) => header.split(', ')[0] ?? '' }),
+    SECOND_HEADER,
   ],
   [
     'compares what it can read',
@@ -354,6 +425,13 @@ const SIGNATURES = of(
     'compares all but the first character',
     verifying({
       equals: (given, expected) => given.length === expected.length && given.slice(1) === expected.slice(1),
+    }),
+    'refuses a signature of which a character was changed',
+  ],
+  [
+    'compares all but the last characters',
+    verifying({
+      equals: (given, expected) => given.length === expected.length && given.slice(0, -8) === expected.slice(0, -8),
     }),
     'refuses a signature of which a character was changed',
   ],
@@ -397,19 +475,28 @@ const SIGNATURES = of(
     'is a second too strict',
     verifying({ isTimely: (request, at) => isTimely(request, at, { tolerance: request.toleranceSeconds - 1 }) }),
     'takes a delivery that was signed within the tolerance, past or future',
+    CONFIGURED,
   ],
   [
     'is a second too lenient',
     verifying({ isTimely: (request, at) => isTimely(request, at, { tolerance: request.toleranceSeconds + 1 }) }),
     'refuses a delivery that was signed a second beyond the tolerance, past or future',
+    CONFIGURED,
   ],
   [
     'trusts the future',
     verifying({ isTimely: (request, at) => isTimely(request, at) || at * 1_000 > request.receivedAt.getTime() }),
     'refuses a delivery that was signed a second beyond the tolerance, past or future',
+    CONFIGURED,
+  ],
+  [
+    'has a tolerance of its own',
+    verifying({ isTimely: (request, at) => isTimely(request, at, { tolerance: 300 }) }),
+    CONFIGURED,
   ],
 )
 
+const SIGNED_ID = 'has an id that its signature covers, or says that it does not'
 const SAME = 'has the same id and type each time that it is sent'
 const QUEUED = 'is queued with its id and type, and is a duplicate the second time'
 const READS = 'has an id and a type, or null, whatever its body: reading them never throws'
@@ -458,297 +545,45 @@ const DELIVERIES = of(
   ],
 )
 
-const times = (checkpoints: readonly Json[]) => checkpoints.map((each) => Date.parse(String(each)))
-const at = (time: number) => new Date(time).toISOString()
-const known = (checkpoints: readonly Json[]) => checkpoints.filter((each) => each !== null)
-const reducing = (reduce: (checkpoints: readonly Json[]) => unknown) => but(() => ({ reduceCheckpoints: reduce }))
-const REDUCERS = of(
-  'HasScheduledSync: reduceCheckpoints()',
-  [
-    'needs something to reduce',
-    reducing((checkpoints) => known(checkpoints).reduce((a, b) => (String(a) > String(b) ? a : b))),
-    'the reducer of nothing gives null',
-    'the reducer passes nulls over',
-  ],
-  [
-    'takes null for the greatest',
-    reducing((checkpoints) => (checkpoints.includes(null) ? null : new SoundProvider().reduceCheckpoints(checkpoints))),
-    'the reducer passes nulls over',
-  ],
-  [
-    'adds up',
-    reducing((checkpoints) =>
-      known(checkpoints).length === 0
-        ? null
-        : known(checkpoints).reduce((sum: number, each) => sum + (Number(each) || String(each).length), 0),
-    ),
-    'the reducer gives the same for what it has seen twice',
-  ],
-  [
-    'takes the last one',
-    reducing((checkpoints) => known(checkpoints).at(-1) ?? null),
-    'the reducer gives the same in any order',
-  ],
-  [
-    'takes the middle',
-    reducing((checkpoints) => {
-      const all = times(known(checkpoints))
-      return all.length === 0 ? null : at((Math.min(...all) + Math.max(...all)) / 2)
-    }),
-    'the reducer gives the same however the checkpoints are split up',
-  ],
-  [
-    'gives what is no JSON',
-    reducing((checkpoints) => new Date(Math.max(...times(known(checkpoints))))),
-    'the reducer of nothing gives null',
-    'the reducer passes nulls over',
-    'the reducer gives the same for what it has seen twice',
-    'the reducer gives the same in any order',
-    'the reducer gives the same however the checkpoints are split up',
-  ],
-)
-
-const TWO_PAGES = 'lists items over two pages or more, and all of them are processed'
-const CLASSES = 'lists items of the classes in syncItemEvents() only'
-const IDS = 'gives each item an external id, and no two of a class the same'
-const PAYLOADS = 'hands in payloads that come back from JSON, and from their schema, as they were'
-const CHECKPOINTS = 'gives items checkpoints that are JSON, as a sync from a cursor needs them'
-const CURSOR = 'ends at the cursor that its checkpoints reduce to'
-const AGAIN = 'runs again from the cursor of the run before'
-const ABORTED = 'stops asking at once when its session is aborted'
-const FAULTS = 'throws what goes wrong in the middle: a listing that breaks off must not look whole'
-const DEFERRED = 'is put off by a 429 in the middle, and loses no item by it'
-const RESUMED = 'goes on from its bookmark after a 429 in the middle, and loses no item by it'
-const FROM_CURSOR = "asks from the session's cursor, and lists something from there"
-
-class StrippedTicket extends TicketSynced {
-  static override readonly type: string = 'tickets.stripped'
-  static override readonly schema = z.object({ id: z.string(), subject: z.string() })
+/** The id is in a header, and the body alone is signed. */
+const UNSIGNED_ID: ProviderFixtures['webhook'] = {
+  ...(SOUND_FIXTURES.webhook as WebhookFixture),
+  signer: ({ body, secret, deliveryId }) => ({
+    'x-signature': createHmac('sha256', secret).update(body).digest('hex'),
+    'webhook-id': deliveryId,
+  }),
+  signatureHeader: 'x-signature',
+  toleranceSeconds: null,
 }
-
-type Listed = z.output<typeof Ticket>
-
-const dispatching = (dispatch: (session: SyncSession, ticket: Listed) => Promise<void>) => but(() => ({ dispatch }))
-
-const SYNCS = of(
-  'HasScheduledSync: a run',
-  [
-    'lists the first page only',
-    but((sound) => ({
-      list: async (integration: Integration, session: SyncSession, query: Record<string, string>) => {
-        const { tickets } = await sound.page(integration, { ...query, after: '' }, session.signal)
-        for (const ticket of tickets) await sound.dispatch(session, ticket)
-      },
-    })),
-    TWO_PAGES,
-    FAULTS,
-    RESUMED,
-  ],
-  [
-    'hands in a class that it does not declare',
-    dispatching((session, ticket) =>
-      session.dispatch(new NoteSynced(session.integration, ticket), ticket.updated_at, ticket.id),
-    ),
-    TWO_PAGES,
-    CLASSES,
-    CURSOR,
-    AGAIN,
-    DEFERRED,
-  ],
-  [
-    'gives no external ids',
-    dispatching((session, ticket) =>
-      session.dispatch(new TicketSynced(session.integration, ticket), ticket.updated_at),
-    ),
-    IDS,
-  ],
-  [
-    'gives the day for an external id',
-    dispatching((session, ticket) =>
-      session.dispatch(new TicketSynced(session.integration, ticket), ticket.updated_at, 'today'),
-    ),
-    IDS,
-  ],
-  [
-    'hands in a Date',
-    dispatching((session, ticket) =>
-      session.dispatch(
-        new TicketSynced(session.integration, { ...ticket, seen: new Date(0) }),
-        ticket.updated_at,
-        ticket.id,
-      ),
-    ),
-    PAYLOADS,
-  ],
-  [
-    'hands in what its schema drops',
-    but(() => ({
-      syncItemEvents: () => [StrippedTicket],
-      dispatch: (session: SyncSession, ticket: Listed) =>
-        session.dispatch(new StrippedTicket(session.integration, ticket), ticket.updated_at, ticket.id),
-    })),
-    PAYLOADS,
-  ],
-  [
-    'gives no checkpoints',
-    dispatching((session, ticket) => session.dispatch(new TicketSynced(session.integration, ticket), null, ticket.id)),
-    CHECKPOINTS,
-  ],
-  [
-    'reduces to something else each time',
-    but(() => {
-      let calls = 0
-      return {
-        reduceCheckpoints: (checkpoints: readonly Json[]) => {
-          calls += 1
-          return `${new SoundProvider().reduceCheckpoints(checkpoints)}#${calls}`
-        },
-      }
-    }),
-    CURSOR,
-  ],
-  [
-    'can not go on from a cursor',
-    but(() => ({
-      syncIncremental: async (integration: Integration, session: SyncSession) => {
-        if (session.cursor() !== null) throw new Error('not built')
-        await new SoundProvider().sync(integration, session)
-      },
-    })),
-    AGAIN,
-    FROM_CURSOR,
-  ],
-  [
-    'asks on when nobody listens',
-    but((sound) => ({
-      list: async (integration: Integration, session: SyncSession, query: Record<string, string>) => {
-        const found: Listed[] = []
-        for (let after: string | null = ''; after !== null; ) {
-          const { tickets, next } = await sound.page(integration, { ...query, after })
-          found.push(...tickets)
-          after = next
-        }
-        for (const ticket of found) await sound.dispatch(session, ticket)
-      },
-    })),
-    ABORTED,
-  ],
-  [
-    'takes a fault for the end',
-    but(() => ({
-      page: async (...given: Parameters<SoundProvider['page']>) => {
-        try {
-          return await new SoundProvider().page(...given)
-        } catch (error) {
-          if (statusOf(error) === 429 || (statusOf(error) === null && !(error instanceof TypeError))) throw error
-          return { tickets: [], next: null }
-        }
-      },
-    })),
-    FAULTS,
-  ],
-  [
-    'takes a limit for the end',
-    but(() => ({
-      page: async (...given: Parameters<SoundProvider['page']>) => {
-        try {
-          return await new SoundProvider().page(...given)
-        } catch (error) {
-          if (statusOf(error) !== 429 && (error as { code?: unknown }).code !== 'rate_limit_exceeded') throw error
-          return { tickets: [], next: null }
-        }
-      },
-    })),
-    DEFERRED,
-    RESUMED,
-  ],
-  [
-    'sets its bookmark before the items that it stands for',
-    but((sound) => ({
-      list: async (integration: Integration, session: SyncSession, query: Record<string, string>) => {
-        for (let after: Json = session.resumeFrom() ?? ''; after !== null; ) {
-          const { tickets, next } = await sound.page(integration, { ...query, after: String(after) }, session.signal)
-          if (next !== null) await session.bookmark(next)
-          for (const ticket of tickets) await sound.dispatch(session, ticket)
-          after = next
-        }
-      },
-    })),
-    DEFERRED,
-    RESUMED,
-  ],
-  [
-    "asks from the integration's cursor",
-    but((sound) => ({
-      syncIncremental: (integration: Integration, session: SyncSession) =>
-        sound.list(
-          integration,
-          session,
-          integration.syncCursor === null ? {} : { since: String(integration.syncCursor) },
-        ),
-    })),
-    FROM_CURSOR,
-  ],
-)
-
-const WINDOWS = of(
-  'HasBackfill',
-  [
-    'takes a window for everything',
-    but((sound) => ({
-      syncWindow: (integration: Integration, session: SyncSession) => {
-        session.fullListing()
-        return sound.list(integration, session, {})
-      },
-    })),
-    'lists a window, in items of the declared classes, and takes it for no full listing',
-  ],
-  [
-    'asks on when nobody listens',
-    but((sound) => ({
-      syncWindow: async (integration: Integration) => {
-        for (const after of ['', 'second', 'third']) await sound.page(integration, { after })
-      },
-    })),
-    'stops asking at once when its session is aborted',
-  ],
-)
-
-const LISTS = 'lists deliveries with an id, of its window, oldest first'
-async function* missed(...each: [id: string, at: string][]) {
-  for (const [deliveryId, when] of each)
-    yield { deliveryId, eventType: null, payload: '{}', headers: {}, occurredAt: new Date(when) }
-}
-const missing = (...each: [id: string, at: string][]) =>
-  but((sound) => ({
-    async *missedWebhooks(integration: Integration) {
-      await sound.get(integration, '/deliveries')
-      // Of now: the clock of the kit moves on from check to check.
-      yield* missed(...each)
+const verifyingTheBody = (members: Record<string, unknown>) =>
+  but(() => ({
+    verifyWebhookSignature: (integration: Integration, request: WebhookRequest) => {
+      const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
+      return verifyHmacSignature(request, secrets, { header: 'x-signature' })
     },
+    ...members,
   }))
-const RECONCILIATION = of(
-  'ReconcilesWebhooks',
-  ['lists what is before its window', missing(['d1', '2020-01-01T00:00:00Z']), LISTS],
-  ['lists a delivery without an id', missing(['', '2020-01-01T00:00:00Z']), LISTS],
-  [
-    'takes a fault for the end',
-    but(() => ({
-      async *missedWebhooks(...given: Parameters<SoundProvider['missedWebhooks']>) {
-        try {
-          yield* new SoundProvider().missedWebhooks(...given)
-        } catch {
-          return
-        }
-      },
-    })),
-    'throws what goes wrong: a list that breaks off must not look whole',
-  ],
-)
+const RENAMED: readonly Broken[] = of('HandlesWebhooks: a delivery', [
+  'has its id in a header that is not signed, and does not say so',
+  verifyingTheBody({}),
+  SIGNED_ID,
+]).map((broken) => ({ ...broken, fixtures: { ...SOUND_FIXTURES, webhook: UNSIGNED_ID } }))
 
 const ROWS = 'makes one request on the wire for each row of integration_requests, and no other'
 const OUTWARD = 'calls out by context.fetch only'
-const SECRETS = 'shows no secret: in no row, log line, printed line or error, on good days and on bad ones'
+const LENGTHS = 'has fixtures whose secrets can be told from other words: 8 characters or more'
+const shows = (when: string) => `shows no secret ${when}: in no row, log line, printed line or error`
+const ON_GOOD_DAYS = shows('on a good day')
+const AFTER_A_401 = shows('where it is answered by a 401')
+const BAD_DAYS = [
+  AFTER_A_401,
+  ...['a 404', 'a 422', 'a 500'].map((by) => shows(`where it is answered by ${by}`)),
+  shows('where connections break'),
+  shows('where it is answered in HTML'),
+  shows('where answers break off'),
+  shows('where the second answer is a 500'),
+]
+const SECRETS = [ON_GOOD_DAYS, ...BAD_DAYS]
 const asking = (ask: (integration: Integration) => Promise<unknown>) =>
   but(() => ({
     healthCheck: async (integration: Integration) => {
@@ -768,6 +603,21 @@ const TRACES = of(
         }),
     })),
     ROWS,
+  ],
+  [
+    'asks twice in one request, and in the next one not at all',
+    but(() => ({
+      get: async (integration: Integration, path: string) => {
+        await integration.request('/none', 'GET', () => ({ kept: true }))
+        return integration.request(path, 'GET', async ({ fetch }) => {
+          await fetch(`https://api.tickets.example${path}`)
+          return fetch(`https://api.tickets.example${path}`)
+        })
+      },
+    })),
+    ROWS,
+    /GET \/me called out 2 times/,
+    /GET \/none called out 0 times/,
   ],
   [
     'logs a request that it does not make',
@@ -800,8 +650,32 @@ const TRACES = of(
   ],
 )
 
-/** Each of these leaves something in the rows, the log or the console for good: a kit of its own for each. */
-export const LEAKS = of(
+type Listed = z.output<typeof Ticket>
+
+const SHORT_SECRETS: readonly Broken[] = [
+  ['has a short secret in its fixtures', { secrets: ['short'] }, /secrets\.0/] as const,
+  [
+    'has a short credential in its fixtures',
+    { credentials: { ...SOUND_FIXTURES.credentials, pin: 'ab-7' } },
+    /credentials\.pin/,
+  ] as const,
+].map(([what, given, said]) => ({
+  what,
+  provider: SoundProvider,
+  fixtures: { ...SOUND_FIXTURES, ...given },
+  contract: 'what it leaves behind',
+  breaks: [LENGTHS],
+  says: [said],
+}))
+
+/** `Date.parse` takes it for a time. */
+const TOKEN_LIKE_A_DATE = 'a-token-1'
+
+/**
+ * Each of these leaves something in the rows, the log or the console for good: a kit of its own for each. Asked is the rule of
+ * one day on which it does.
+ */
+const LEAKING = of(
   'what it leaves behind',
   [
     'quotes the token in an error',
@@ -814,7 +688,7 @@ export const LEAKS = of(
         return { id: '7', name: null, email: null, username: null }
       },
     })),
-    SECRETS,
+    AFTER_A_401,
   ],
   [
     'has the token in the cause of an error',
@@ -827,7 +701,7 @@ export const LEAKS = of(
         return { id: '7', name: null, email: null, username: null }
       },
     })),
-    SECRETS,
+    AFTER_A_401,
   ],
   [
     'hands the token in with an item',
@@ -839,7 +713,7 @@ export const LEAKS = of(
           ticket.id,
         ),
     })),
-    SECRETS,
+    ON_GOOD_DAYS,
   ],
   [
     'prints the token',
@@ -848,24 +722,45 @@ export const LEAKS = of(
         console.debug(integration.credentialsArray())
       },
     })),
-    SECRETS,
+    ON_GOOD_DAYS,
   ],
 )
 
+export const LEAKS: readonly Broken[] = [
+  ...LEAKING,
+  ...LEAKING.filter(({ what }) => what === 'prints the token').map((broken) => ({
+    ...broken,
+    what: 'prints a token that reads like a date',
+    fixtures: {
+      ...SOUND_FIXTURES,
+      credentials: { ...SOUND_FIXTURES.credentials, access_token: TOKEN_LIKE_A_DATE },
+    },
+  })),
+].map((broken) => ({
+  ...broken,
+  leavesOut: [ROWS, OUTWARD, LENGTHS, ...SECRETS].filter((rule) => !broken.breaks.includes(rule)),
+}))
+
 const { webhook: _, ...WITHOUT_WEBHOOK } = SOUND_FIXTURES
 const { checkpoints: __, ...WITHOUT_CHECKPOINTS } = SOUND_FIXTURES
+const { cursor: ___, ...WITHOUT_CURSOR } = SOUND_FIXTURES
+const { window: ____, ...WITHOUT_WINDOW } = SOUND_FIXTURES
 
 /** Sound providers, of which the suite was not told enough. */
 const UNDESCRIBED: readonly Broken[] = [
-  ['has webhooks and no delivery of them', WITHOUT_WEBHOOK] as const,
-  ['has a sync and no checkpoints', WITHOUT_CHECKPOINTS] as const,
+  ['has webhooks and no delivery of them', WITHOUT_WEBHOOK, /`webhook`: it handles webhooks/] as const,
+  ['has a sync and no checkpoints', WITHOUT_CHECKPOINTS, /`checkpoints`, 3 or more/] as const,
+  ['syncs incrementally and has no cursor', WITHOUT_CURSOR, /`cursor`: it syncs incrementally/] as const,
+  ['backfills and has no window', WITHOUT_WINDOW, /`window`: it backfills/] as const,
   [
     'has another webhook secret than its delivery',
     { ...SOUND_FIXTURES, credentials: { ...SOUND_FIXTURES.credentials, webhook_secret: 'another one' } },
+    /`credentials.webhook_secret` equal to `webhook.secret`/,
   ] as const,
-].map(([what, fixtures]) => ({
+].map(([what, fixtures, says]) => ({
   what,
   fixtures,
+  says: [says],
   provider: SoundProvider,
   contract: 'what it declares',
   breaks: ['has the fixtures that its contracts need'],
@@ -881,9 +776,52 @@ export const BROKEN: readonly Broken[] = [
   ...OAUTH,
   ...SIGNATURES,
   ...DELIVERIES,
-  ...REDUCERS,
-  ...SYNCS,
-  ...WINDOWS,
-  ...RECONCILIATION,
-  ...TRACES.map((broken) => ({ ...broken, leavesOut: [SECRETS] })),
+  ...RENAMED,
+  ...[...TRACES, ...SHORT_SECRETS].map((broken) => ({ ...broken, leavesOut: SECRETS })),
+]
+
+const without = (...keys: readonly string[]): ProviderFixtures => ({
+  ...SOUND_FIXTURES,
+  credentials: Object.fromEntries(Object.entries(SOUND_FIXTURES.credentials).filter(([key]) => !keys.includes(key))),
+})
+
+/** What is unusual and right. */
+export const UNUSUAL: readonly Broken[] = [
+  ...of('HasOAuth2', ['gives a Date for a time of expiry', refreshedTo({ token_expires_at: new Date(0) })]),
+  ...of('HasOAuth2', [
+    'has no refresh tokens',
+    but(() => ({
+      refreshToken: async () => {
+        throw new Error('these tokens last')
+      },
+    })),
+  ]).map((unusual) => ({ ...unusual, fixtures: without('refresh_token') })),
+  ...of(
+    'credentialsSchema and metadataSchema',
+    [
+      'knows the form of its tokens',
+      but(() => ({
+        credentialsSchema: z.looseObject({
+          access_token: z.string().endsWith('-of-a-test'),
+          refresh_token: z.string().endsWith('-of-a-test'),
+        }),
+      })),
+    ],
+    [
+      'reads a time of expiry',
+      but(() => ({ credentialsSchema: z.looseObject({ token_expires_at: z.coerce.date().optional() }) })),
+    ],
+  ),
+  ...of('HandlesWebhooks: a delivery', [
+    'has its id in a header that is not signed, and says so',
+    verifyingTheBody({ deliveryIdSigned: false }),
+  ]).map((unusual) => ({ ...unusual, fixtures: { ...SOUND_FIXTURES, webhook: UNSIGNED_ID } })),
+  ...of('what it leaves behind', [
+    'has one of two words among its credentials',
+    but(() => ({ credentialsSchema: z.looseObject({ mode: z.enum(['live', 'test']) }) })),
+  ]).map((unusual) => ({
+    ...unusual,
+    fixtures: { ...SOUND_FIXTURES, credentials: { ...SOUND_FIXTURES.credentials, mode: 'test' } },
+    leavesOut: SECRETS,
+  })),
 ]

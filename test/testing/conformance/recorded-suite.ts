@@ -23,9 +23,9 @@ export interface Suite {
 }
 
 /** One kit for all suites of a file, in which one provider takes the place of the one before. */
-export async function recordedSuite(): Promise<Suite> {
+export async function recordedSuite(options?: { patienceSeconds: number }): Promise<Suite> {
   const sound = { identifier: 'tickets', provider: () => new SoundProvider(), fixtures: SOUND_FIXTURES }
-  let bench = await Bench.open(sound)
+  let bench = await Bench.open(sound, options)
   return {
     async of(provider, fixtures = SOUND_FIXTURES, isAsked = () => true) {
       const subject = { identifier: 'tickets', provider, fixtures }

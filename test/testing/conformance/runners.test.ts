@@ -1,5 +1,6 @@
 /** How the suite is declared with one test runner or another. */
 import { describe, expect, it } from 'vitest'
+import { Bench } from '../../../src/testing/conformance/bench.ts'
 import type { SuiteRunner } from '../../../src/testing/index.ts'
 import { createTestIntegrations, describeProvider, playedTransport } from '../../../src/testing/index.ts'
 import { SOUND_FIXTURES, SoundProvider } from './sound-provider.ts'
@@ -24,6 +25,41 @@ describe('the suite', () => {
     describeProvider('not an identifier', () => new SoundProvider(), SOUND_FIXTURES, runner)
     expect(checks).toHaveLength(1)
     await expect(checks[0]?.body()).rejects.toThrow(/an identifier is 1 to 64 of a-z/)
+  }, 60_000)
+})
+
+describe('checks that are asked for at once', () => {
+  const sound = { identifier: 'tickets', provider: () => new SoundProvider(), fixtures: SOUND_FIXTURES }
+
+  it('run one after another, and leave the process as it was', async () => {
+    const benches = [await Bench.open(sound), await Bench.open(sound)] as const
+    const [{ fetch }, order] = [globalThis, [] as string[]]
+    let release = () => {}
+    const held = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const first = benches[0].run(async () => {
+      order.push('the first begins')
+      await held
+      order.push('the first ends')
+    })
+    const second = benches[1].run(async () => {
+      order.push('the second begins')
+    })
+    release()
+    await Promise.all([first, second])
+    expect(order).toEqual(['the first begins', 'the first ends', 'the second begins'])
+    expect(globalThis.fetch).toBe(fetch)
+    for (const bench of benches) await bench.close()
+  }, 60_000)
+
+  it('do not wait for one that never ends', async () => {
+    const bench = await Bench.open(sound, { patienceSeconds: 0.02 })
+    const endless = bench.run(() => new Promise(() => {}))
+    const next = bench.run(async () => {})
+    await expect(endless).rejects.toThrow('the check did not end within 0.1 s')
+    await next
+    await bench.close()
   }, 60_000)
 })
 

@@ -36,7 +36,7 @@ const OTHER_SECRET = `whsec_${Buffer.from('another one of 32 bytes, as well').to
 export const Ticket = z.looseObject({ id: z.string(), subject: z.string(), updated_at: z.string() })
 const Page = z.object({ tickets: z.array(Ticket), next: z.string().nullable() })
 const Tokens = z.object({ access_token: z.string(), refresh_token: z.string(), expires_in: z.number() })
-const Deliveries = z.object({ deliveries: z.array(z.object({ id: z.string(), at: z.string(), body: z.string() })) })
+const Deliveries = z.object({ deliveries: z.array(z.object({ id: z.string(), at: z.string(), type: z.string() })) })
 
 export class TicketSynced extends SyncItemEvent<unknown> {
   static override readonly type: string = 'tickets.synced'
@@ -96,21 +96,32 @@ export class SoundProvider
 
   // OAuth.
   authorizationUrl(
-    _integration: Integration,
+    integration: Integration,
     redirectUri: string,
     state: string,
     pkce?: { codeChallenge: string; codeChallengeMethod: 'S256' },
   ): string {
     const url = new URL('/authorize', API)
-    const parameters = { response_type: 'code', client_id: 'a-client', redirect_uri: redirectUri, state }
+    const client_id = String(integration.credentialsArray().client_id)
+    const parameters = { response_type: 'code', client_id, redirect_uri: redirectUri, state }
     for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
     if (pkce !== undefined) url.searchParams.set('code_challenge', pkce.codeChallenge)
     if (pkce !== undefined) url.searchParams.set('code_challenge_method', pkce.codeChallengeMethod)
     return url.href
   }
 
-  exchangeCode(integration: Integration, code: string, _redirectUri: string): Promise<Credentials> {
-    return this.tokens(integration, { grant_type: 'authorization_code', code })
+  exchangeCode(
+    integration: Integration,
+    code: string,
+    redirectUri: string,
+    pkce?: { codeVerifier: string },
+  ): Promise<Credentials> {
+    return this.tokens(integration, {
+      grant_type: 'authorization_code',
+      code,
+      redirect_uri: redirectUri,
+      ...(pkce !== undefined && { code_verifier: pkce.codeVerifier }),
+    })
   }
 
   refreshToken(integration: Integration): Promise<Credentials> {
@@ -160,13 +171,13 @@ export class SoundProvider
 
   async *missedWebhooks(
     integration: Integration,
-    { since, until }: { since: Date; until: Date; signal: AbortSignal },
+    { since, until, signal }: { since: Date; until: Date; signal: AbortSignal },
   ): AsyncIterable<MissedWebhook> {
-    const { deliveries } = Deliveries.parse(await this.get(integration, '/deliveries'))
-    for (const { id, at, body } of deliveries) {
+    const { deliveries } = Deliveries.parse(await this.get(integration, '/deliveries', signal))
+    for (const { id, at, type } of deliveries) {
       const occurredAt = new Date(at)
       if (occurredAt < since || occurredAt >= until) continue
-      yield { deliveryId: id, eventType: null, payload: body, headers: {}, occurredAt }
+      yield { deliveryId: id, eventType: type, payload: { type }, headers: { 'webhook-id': id }, occurredAt }
     }
   }
 
@@ -247,13 +258,13 @@ function api(request: Request): Response {
   if (pathname === '/me') return Response.json({ id: 7, name: 'Ada' })
   if (pathname === '/tickets') return Response.json(PAGES[searchParams.get('after') ?? ''])
   if (pathname === '/token')
-    return Response.json({ access_token: 'a-newer-token', refresh_token: 'r2', expires_in: 60 })
+    return Response.json({ access_token: 'a-newer-token', refresh_token: 'a-newer-refresh-token', expires_in: 60 })
   if (pathname === '/revoke') return new Response(null, { status: 204 })
   if (pathname === '/deliveries')
     return Response.json({
       deliveries: [
-        { id: 'd1', at: '2026-03-01T11:30:00Z', body: '{}' },
-        { id: 'd2', at: '2026-03-01T11:40:00Z', body: '{}' },
+        { id: 'd1', at: '2026-03-01T11:30:00Z', type: 'ticket.opened' },
+        { id: 'd2', at: '2026-03-01T11:40:00Z', type: 'ticket.closed' },
       ],
     })
   return new Response('no such route', { status: 404 })
@@ -263,9 +274,10 @@ export const SOUND_FIXTURES: ProviderFixtures = {
   credentials: {
     access_token: 'a-token-of-a-test',
     refresh_token: 'a-refresh-token-of-a-test',
+    client_id: 'a-client-of-a-test',
     webhook_secret: SECRET,
   },
-  secrets: ['a-newer-token'],
+  secrets: ['a-newer-token', 'a-newer-refresh-token'],
   metadata: { team: 'blue' },
   api,
   webhook: {
@@ -280,5 +292,6 @@ export const SOUND_FIXTURES: ProviderFixtures = {
   },
   checkpoints: ['2026-02-01T10:00:00Z', '2026-02-02T10:00:00Z', '2026-02-03T10:00:00Z'],
   cursor: '2026-02-01T10:00:00Z',
+  window: { from: '2026-02-01T00:00:00Z', to: '2026-02-06T00:00:00Z' },
   kit: { now: NOW },
 }

@@ -1,0 +1,54 @@
+/** An issue as a listing hands it in. Rule: docs/behaviour/github.md, "What is handed in". */
+import type { SyncSession } from '../../provider.ts'
+import { instantIn } from './arguments.ts'
+import type { GitHubIssue } from './data.ts'
+import { GitHubIssueSynced } from './events.ts'
+
+/** What a session takes of one item, as JSON: docs/behaviour/sync-listing.md, "The session". */
+const MAX_ISSUE_BYTES = 1_048_576
+
+/**
+ * Checkpoint `updated_at`, external id the issue's number.
+ *
+ * @param notAfter the checkpoint is no later than this; null: there is none
+ */
+export function dispatchIssue(
+  session: SyncSession,
+  issue: GitHubIssue,
+  { notAfter = issue.updated_at }: { readonly notAfter?: string | null } = {},
+): Promise<void> {
+  return session.dispatch(
+    new GitHubIssueSynced(session.integration, withinLimit(session, issue)),
+    checkpointOf(session, issue, notAfter),
+    String(issue.number),
+  )
+}
+
+/** Anybody can write an issue whose HTML is too large, and a listing that ends at it would end at it each time. */
+function withinLimit(session: SyncSession, issue: GitHubIssue): GitHubIssue {
+  const bytes = bytesOf(issue)
+  if (bytes <= MAX_ISSUE_BYTES) return issue
+  const { body_html: _html, body_text: _text, ...rest } = issue
+  const isStillTooLarge = bytesOf(rest) > MAX_ISSUE_BYTES
+  session.warn(
+    { integration_id: session.integration.id, issue_number: issue.number, bytes, without_attachments: isStillTooLarge },
+    `an issue has more than ${MAX_ISSUE_BYTES} bytes, and is handed in without body_html and body_text`,
+  )
+  return isStillTooLarge ? { ...rest, attachments: [] } : rest
+}
+
+function bytesOf(issue: GitHubIssue): number {
+  return Buffer.byteLength(JSON.stringify(issue))
+}
+
+function checkpointOf(session: SyncSession, issue: GitHubIssue, notAfter: string | null): string | null {
+  const at = instantIn(issue.updated_at)
+  const latest = instantIn(notAfter)
+  if (at === null)
+    session.warn(
+      { integration_id: session.integration.id, issue_number: issue.number, updated_at: issue.updated_at },
+      'the updated_at of an issue is no time: the issue is handed in, and takes no part in the cursor',
+    )
+  if (at === null || latest === null) return null
+  return at > latest ? notAfter : issue.updated_at
+}

@@ -1,0 +1,64 @@
+/**
+ * An issue that has gone to another repository. Rule: docs/behaviour/github.md, "What is not there".
+ *
+ * GitHub redirects from it to where it is now, and from whatever is below a repository's old name to where that is now, both by the
+ * repository's id: https://docs.github.com/en/rest/issues/issues#get-an-issue,
+ * https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#follow-redirects
+ */
+import type { RestEndpointMethodTypes } from '@octokit/rest'
+import { z } from 'zod'
+import { IntegrationsError } from '../../provider.ts'
+import type { GitHubCall } from './call.ts'
+import { callGitHub } from './call.ts'
+import type { Repository } from './repository.ts'
+
+/** What was asked of an issue is not of this repository: the issue was transferred. */
+export class GitHubIssueTransferred extends IntegrationsError {
+  override readonly code = 'github_issue_transferred'
+  constructor(
+    readonly repository: string,
+    /** Where GitHub has it now: a path of the API. */
+    readonly movedTo: string,
+  ) {
+    super(
+      `${repository} has the issue no longer: GitHub redirects to ${movedTo}, in another repository. Issues of the integration's own repository are allowed.`,
+    )
+  }
+}
+
+const Repo = z.looseObject({ id: z.number().int(), full_name: z.string() })
+
+/**
+ * Whether an answer is of the integration's repository. Without a redirect it is; else the repository is asked for its id, one
+ * request: a redirect from a repository that was renamed leads to the same one.
+ *
+ * @param redirectedTo where the answer came from; null: from where it was asked for
+ * @throws what `request()` throws
+ */
+export async function isOfRepository(
+  repository: Repository,
+  redirectedTo: URL | null,
+  { signal }: Pick<GitHubCall, 'signal'>,
+): Promise<boolean> {
+  if (redirectedTo === null) return true
+  const { owner, repo, path, endpoint } = repository
+  const request = endpoint('GET /repos/{owner}/{repo}', {
+    owner,
+    repo,
+  } satisfies RestEndpointMethodTypes['repos']['get']['parameters'])
+  const call = { endpoint: path, request, ...(signal === undefined ? {} : { signal }) }
+  const { data } = await callGitHub(repository, Repo, call)
+  const { origin, pathname } = redirectedTo
+  const own = [`/repositories/${data.id}/issues/`, `/repos/${data.full_name}/issues/`]
+  return origin === repository.origin && own.some((place) => pathname.toLowerCase().includes(place.toLowerCase()))
+}
+
+/** @throws GitHubIssueTransferred; what `request()` throws */
+export async function checkOfRepository(
+  repository: Repository,
+  redirectedTo: URL | null,
+  options: Pick<GitHubCall, 'signal'>,
+): Promise<void> {
+  if (await isOfRepository(repository, redirectedTo, options)) return
+  throw new GitHubIssueTransferred(repository.path, redirectedTo?.pathname ?? '')
+}

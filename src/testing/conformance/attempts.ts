@@ -1,0 +1,53 @@
+/** What each attempt of a request sends: one row stands for one attempt. Rule: docs/behaviour/requests.md. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { OutboundCall } from '../../framework.ts'
+
+export interface Attempt {
+  /** Method and endpoint, as the provider names them. */
+  readonly what: string
+  /** How often it called out. */
+  calls: number
+}
+
+type Fetch = typeof globalThis.fetch
+
+export class Attempts {
+  readonly all: Attempt[] = []
+  /** What went out in no attempt. */
+  readonly strays: string[] = []
+  readonly #current = new AsyncLocalStorage<Attempt>()
+
+  counted<T>(outbound: OutboundCall<T>): OutboundCall<T> {
+    const { method, endpoint, call } = outbound
+    return {
+      ...outbound,
+      call: (context) => {
+        const attempt: Attempt = { what: `${method.toUpperCase()} ${endpoint}`, calls: 0 }
+        this.all.push(attempt)
+        const counting =
+          (fetch: Fetch): Fetch =>
+          (input, init) => {
+            attempt.calls += 1
+            return fetch(input, init)
+          }
+        const { fetch, fetchUpTo } = context
+        const given = {
+          ...context,
+          fetch: counting(fetch),
+          fetchUpTo: (maxBytes: number) => counting(fetchUpTo(maxBytes)),
+        }
+        return this.#current.run(attempt, () => call(given))
+      },
+    }
+  }
+
+  /** The platform's `fetch`, which is not to be used: what it sends is counted all the same. */
+  past(fetch: Fetch): Fetch {
+    return (input, init) => {
+      const attempt = this.#current.getStore()
+      if (attempt === undefined) this.strays.push(input instanceof Request ? input.url : String(input))
+      else attempt.calls += 1
+      return fetch(input, init)
+    }
+  }
+}
