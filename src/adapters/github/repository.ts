@@ -33,7 +33,7 @@ export const GitHubMetadata = z.looseObject({
  * Only Octokit's typed routes are used: `endpoint('GET /user', {})` gives method, URL, headers and body. Octokit itself would wrap what
  * fails below it (a refused address as a status 500), and take a body that breaks off for an empty one.
  */
-const { endpoint } = new Octokit().request
+const endpoint: Octokit['request']['endpoint'] = new Octokit().request.endpoint
 
 export interface Repository {
   readonly integration: Integration

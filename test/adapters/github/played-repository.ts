@@ -31,8 +31,15 @@ export interface PlayedRepository {
   }): Promise<Integration>
 }
 
+/** The kit's waits between attempts are real; how long one is that the provider does not name, request.pg.test.ts tells. */
+class HastyGitHubProvider extends GitHubProvider {
+  override retryDelayMs(...given: Parameters<GitHubProvider['retryDelayMs']>): number {
+    return super.retryDelayMs(...given) ?? 0
+  }
+}
+
 export async function playRepository(): Promise<PlayedRepository> {
-  const provider = new GitHubProvider()
+  const provider = new HastyGitHubProvider()
   let forgotten = 0
   const played: PlayedRepository = {
     provider,
