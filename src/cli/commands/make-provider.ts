@@ -78,5 +78,5 @@ function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '
  */
 function moduleName(path: string): string {
   const found = relative('.', path).split(sep).join('/').replace(/\.ts$/, '.js')
-  return found.startsWith('.') ? found : `./${found}`
+  return /^\.\.?\//.test(found) ? found : `./${found}`
 }

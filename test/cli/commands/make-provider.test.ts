@@ -58,6 +58,17 @@ describe('make-provider', () => {
       expect(lines).toContain(line)
   })
 
+  it('names a folder that begins with a dot as one below this folder', async () => {
+    await mkdir('.data', { recursive: true })
+    const hidden = await mkdtemp(join('.data', 'make-provider-'))
+    try {
+      const { out } = await make('acme', '--dir', hidden)
+      expect(out).toContain(`import { AcmeProvider } from './${hidden}/acme.js'`)
+    } finally {
+      await rm(hidden, { recursive: true, force: true })
+    }
+  })
+
   it.each([
     [['--with', 'sync'], ['sync']],
     [
