@@ -47,16 +47,43 @@ const layers = {
     types: ['^src/(core|config|db|cache|egress|providers|events)/', '^src/encryption[.]ts$'],
     npm: ['pino', 'zod'],
   },
+  // Spans are written by OpenTelemetry's API; its SDK is met in one file, which is loaded only where it is asked for.
+  tracing: {
+    path: '^src/tracing/(?!sdk[.]ts$)',
+    ours: ['^src/core/', '^src/tracing/'],
+    npm: ['@opentelemetry/api'],
+    node: [],
+  },
+  'tracing-sdk': {
+    path: '^src/tracing/sdk[.]ts$',
+    ours: ['^src/core/'],
+    npm: [
+      '@opentelemetry/api',
+      '@opentelemetry/exporter-trace-otlp-proto',
+      '@opentelemetry/resources',
+      '@opentelemetry/sdk-trace-node',
+    ],
+    node: [],
+  },
   operations: {
     path: '^src/operations/',
-    ours: ['^src/framework[.]ts$', '^src/(core|providers|events|db|cache|egress)/', '^src/encryption[.]ts$'],
+    ours: ['^src/framework[.]ts$', '^src/(core|providers|events|db|cache|egress|tracing)/', '^src/encryption[.]ts$'],
     // drizzle-orm: mapped-table.ts works on a host's own tables.
-    npm: ['zod', 'drizzle-orm'],
+    npm: ['zod', 'drizzle-orm', '@opentelemetry/api'],
   },
   activities: {
     path: '^src/activities/',
-    ours: ['^src/framework[.]ts$', '^src/(operations|core|providers|events|db)/'],
-    npm: ['@temporalio/activity', '@temporalio/common'],
+    ours: ['^src/framework[.]ts$', '^src/(operations|core|providers|events|db|tracing)/'],
+    // zod: what a person types as the input of a command's workflow.
+    npm: ['@temporalio/activity', '@temporalio/common', '@opentelemetry/api', 'zod'],
+  },
+  // What is counted, as Prometheus reads it. Everybody else knows it by the port in core.
+  metrics: {
+    path: '^src/metrics/',
+    ours: ['^src/core/'],
+    types: ['^src/db/queries/metrics[.]ts$'],
+    npm: ['prom-client'],
+    node: [],
   },
   // A workflow is replayed: what it reaches must be deterministic and small.
   workflows: {
@@ -68,14 +95,14 @@ const layers = {
   },
   temporal: {
     path: '^src/temporal/',
-    ours: ['^src/framework[.]ts$', '^src/(core|config)/', '^src/workflows/ids[.]ts$'],
+    ours: ['^src/framework[.]ts$', '^src/(core|config|tracing)/', '^src/workflows/ids[.]ts$'],
     types: ['^src/workflows/'],
     npm: ['@temporalio/client', '@temporalio/common', '@temporalio/testing'],
   },
   integrations: {
     path: '^src/integrations[.]ts$',
     ours: [
-      '^src/(core|config|providers|egress|events|db|cache|operations|temporal)/',
+      '^src/(core|config|providers|egress|events|db|cache|operations|temporal|tracing|metrics)/',
       '^src/(framework|encryption)[.]ts$',
       '^src/workflows/ids[.]ts$',
     ],
@@ -83,11 +110,13 @@ const layers = {
     npm: ['pino', 'postgres', '@temporalio/client', 'hono'],
   },
   worker: {
-    path: '^src/worker[.]ts$',
+    path: '^src/(worker|worker-sizes|bundled-workflows)[.]ts$',
     ours: [
       '^src/integrations[.]ts$',
       '^src/(activities|temporal)/',
-      '^src/core/(errors|logger)[.]ts$',
+      // Loads the command line when a command's workflow asks for it.
+      '^src/cli/in-worker[.]ts$',
+      '^src/core/(errors|logger|redaction)[.]ts$',
       '^src/workflows/ids[.]ts$',
     ],
     types: ['^src/framework[.]ts$'],
@@ -100,8 +129,9 @@ const layers = {
       '^src/integrations[.]ts$',
       '^src/providers/webhook-request[.]ts$',
       '^src/core/(access|errors|health|oauth-status)[.]ts$',
+      '^src/tracing/spans[.]ts$',
     ],
-    npm: ['hono', '@hono/node-server', 'zod'],
+    npm: ['hono', '@hono/node-server', 'zod', '@opentelemetry/api'],
   },
   cli: {
     path: '^src/cli/',
@@ -111,20 +141,28 @@ const layers = {
       '^src/integrations[.]ts$',
       '^src/providers/webhook-request[.]ts$',
       '^src/encryption[.]ts$',
-      '^src/core/(oauth-status|provider-identifier)[.]ts$',
+      '^src/core/(lost-database|oauth-status|provider-identifier|redaction)[.]ts$',
+      '^src/bundled-workflows[.]ts$',
       ERRORS,
     ],
+    types: ['^src/core/command-jobs[.]ts$'],
     npm: ['commander', 'jiti', 'zod', 'cli-table3', '@clack/prompts'],
   },
   bin: {
     path: '^src/bin/(?!dev([.]ts$|/))',
-    ours: ['^src/bin/', '^src/(api|cli|temporal|config)/', '^src/worker[.]ts$', ERRORS],
+    ours: [
+      '^src/bin/',
+      '^src/(api|cli|temporal|config)/',
+      '^src/worker[.]ts$',
+      '^src/core/(errors|logger|redaction)[.]ts$',
+      '^src/tracing/start[.]ts$',
+    ],
     types: ['^src/integrations[.]ts$'],
     npm: ['@hono/node-server', 'commander', 'jiti', 'pino'],
   },
   'bin-dev': {
     path: EMBEDDED_POSTGRES_FILES,
-    ours: ['^src/bin/', '^src/(api|cli|temporal|config)/', '^src/worker[.]ts$', ERRORS],
+    ours: ['^src/bin/', '^src/(api|cli|temporal|config)/', '^src/worker[.]ts$', '^src/core/(errors|logger)[.]ts$'],
     types: ['^src/integrations[.]ts$'],
     npm: ['@hono/node-server', 'commander', 'jiti', 'pino', 'embedded-postgres', 'postgres'],
   },

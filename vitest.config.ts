@@ -30,18 +30,21 @@ const endings = {
 /** They hold a promise about time, or calls of theirs do: a neighbour on a machine of two cores would break it. */
 const ALONE = [
   'test/bench/bench.e2e.test.ts',
+  'test/e2e/sigterm.e2e.test.ts',
   'test/operations/call-limits.e2e.test.ts',
   'test/operations/idempotency.e2e.test.ts',
   'test/testing/host-example.e2e.test.ts',
 ]
 
 /**
- * They kill processes, and wait most of the time for the silence of a dead one to be noticed: two of them fill the machine of
- * two cores. Each promises an end within a minute or more, of which it needs the half.
+ * They kill processes, and wait most of the time for the silence of a dead one to be noticed, or start as many: two of them fill
+ * the machine of two cores. Each promises an end within a minute or more, of which it needs the half.
  */
 const KILLS = [
+  'test/chaos/fleet.e2e.test.ts',
   'test/chaos/syncs.e2e.test.ts',
   'test/chaos/webhooks.e2e.test.ts',
+  'test/e2e/early-sigterm.e2e.test.ts',
   'test/e2e/kill-worker.e2e.test.ts',
   'test/e2e/restart.e2e.test.ts',
 ]
@@ -56,8 +59,11 @@ const POSTGRES = 'test/support/postgres-setup.ts'
 /** Compiles `src/` once and installs it as a host has it. */
 const INSTALLED = 'test/support/installed-package-setup.ts'
 
-/** The package's own name leads to src/, as in tsconfig.json; the others are what Vite uses for Node by default. */
-const CONDITIONS = ['durable-source', 'module', 'node', 'development|production']
+/**
+ * The package's own name leads to src/, as in tsconfig.json; the others are what Vite uses for Node by default, but `module`: that is
+ * for bundlers, and Node can't load what @opentelemetry/api has under it.
+ */
+const CONDITIONS = ['durable-source', 'node', 'development|production']
 
 export default defineConfig({
   resolve: { conditions: CONDITIONS },
@@ -66,6 +72,8 @@ export default defineConfig({
     // A test that passes at the second try is a test that fails; a project without tests is a mistake.
     retry: 0,
     passWithNoTests: false,
+    // What comes by itself is waited for as long as in test/support/soon.ts.
+    expect: { poll: { timeout: 20_000, interval: 20 } },
     // For what a test imports natively or starts as a child process.
     execArgv: ['--conditions=durable-source'],
     // Stopping servers takes longer than stopping workers.
@@ -84,7 +92,7 @@ export default defineConfig({
           isolate: false,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
-          testTimeout: 10_000,
+          testTimeout: 30_000,
         },
       },
       {
@@ -96,7 +104,7 @@ export default defineConfig({
           maxWorkers: 2,
           // With the fast ones: a group has one number of workers.
           sequence: { groupOrder: 0 },
-          testTimeout: 10_000,
+          testTimeout: 30_000,
           // The first use on a machine makes the kit's snapshot.
           hookTimeout: 60_000,
         },

@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { downloadProblem, findTemporalBinary, presentTemporalBinary } from '../src/temporal/server-binary.ts'
 import { CHROMIUM_NAMES, findChromium } from '../test/e2e/chromium.ts'
+import { findComposeResolver, presentComposeResolver } from '../test/support/compose-resolver.ts'
 import { findLocalstripe, OLDEST_PYTHON, presentLocalstripe } from '../test/support/localstripe.ts'
 import { findStripeMock, presentStripeMock } from '../test/support/stripe-mock.ts'
 import { findTimeSkippingServer, presentTimeSkippingServer } from '../test/support/time-skipping.ts'
@@ -28,8 +29,8 @@ interface Requirement {
   readonly remedy: string
 }
 
-/** The line `go` in stripe-mock's go.mod. */
-const OLDEST_GO = [1, 22, 1] as const
+/** The line `go` in scripts/compose/go.mod, which is that of compose-go; stripe-mock takes an older one. */
+export const OLDEST_GO = [1, 24] as const
 /** `ensurepip` is what Debian has in a package of its own. */
 const PYTHON_CHECK = `import ensurepip, sys, venv; sys.exit(sys.version_info < (${OLDEST_PYTHON.join(', ')}))`
 
@@ -69,10 +70,10 @@ const REQUIREMENTS: readonly Requirement[] = [
   },
   {
     name: `Go ${OLDEST_GO.join('.')} or later`,
-    neededFor: 'the tests of the Stripe adapter: it builds stripe-mock',
-    isMet: () => presentStripeMock() !== null || isGoRecent(),
-    // Its version names no patch: whether that is recent enough is seen when it is there.
-    debianPackages: [{ name: 'golang-go', oldest: OLDEST_GO.slice(0, 2) }],
+    neededFor:
+      'the tests of the Stripe adapter and of docker-compose.yml: it builds stripe-mock and the reader of Compose files',
+    isMet: () => (presentStripeMock() !== null && presentComposeResolver() !== null) || isGoRecent(),
+    debianPackages: [{ name: 'golang-go', oldest: OLDEST_GO }],
     remedy: 'Install it from https://go.dev/doc/install.',
   },
   {
@@ -81,6 +82,13 @@ const REQUIREMENTS: readonly Requirement[] = [
     isMet: async () => (await presentLocalstripe()) !== null || canRun('python3', '-c', PYTHON_CHECK),
     debianPackages: [{ name: 'python3-venv' }],
     remedy: 'Install it from your system or python.org.',
+  },
+  {
+    name: 'openssl',
+    neededFor: 'the test of TLS to Temporal: it makes the certificates',
+    isMet: () => canRun('openssl', 'version'),
+    debianPackages: [{ name: 'openssl' }],
+    remedy: 'Install it from your system.',
   },
 ]
 
@@ -99,16 +107,18 @@ export async function prepareMachine(options: { log?: (line: string) => void } =
     })
     throw new Error(`This machine lacks:\n${lines.join('\n')}`)
   }
-  const [temporal, timeSkipping, stripeMock, localstripe] = await Promise.all([
+  const [temporal, timeSkipping, stripeMock, localstripe, composeResolver] = await Promise.all([
     findTemporalBinary({ log }),
     findTimeSkippingServer({ log }),
     findStripeMock({ log }),
     findLocalstripe({ log }),
+    findComposeResolver({ log }),
   ])
   log(`Temporal server: ${temporal}`)
   log(`time-skipping server: ${timeSkipping}`)
   log(`stripe-mock: ${stripeMock}`)
   log(`localstripe: ${localstripe}`)
+  log(`reader of Compose files: ${composeResolver}`)
   log(`Chromium: ${findChromium()}`)
 }
 

@@ -1,6 +1,6 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [anomalies|inbox|incidents|outbox|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
+ * scripts/record-histories.ts [anomalies|attributes|inbox|incidents|outbox|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
  * what is left over but for those of former releases.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
@@ -320,6 +320,21 @@ async function recordContinuedIncidents(stage: Stage): Promise<void> {
   })
 }
 
+/** A run that was started by hand sets what it is found by itself. The time-skipping server knows no such attributes. */
+async function recordSearchAttributes(stage: Stage): Promise<void> {
+  const sync = new ScriptedSync(250)
+  const openSyncRun: Activities['openSyncRun'] = async ({ labels }) => ({
+    ...(await sync.openSyncRun()),
+    ...(labels === true ? { foundBy: { integrationId: 7, provider: 'github' } } : {}),
+  })
+  await stage.play(sync.activities({ openSyncRun }), async (scene) => {
+    sync.scene = scene
+    const run = await startSync(scene)
+    await run.result()
+    await save('sync-search-attributes', await run.fetchHistory())
+  })
+}
+
 async function recordTokens(stage: Stage): Promise<void> {
   const refreshTokensNow = async () => ({ checked: 3, refreshed: 1, failed: 1, reauthRequired: 1 })
   await stage.play({ refreshTokensNow }, async ({ client, ...options }) => {
@@ -578,6 +593,7 @@ const RECORDINGS = {
   jobs: { skipping: recordJobs, real: recordContinuedJobs },
   items: { skipping: recordItems, real: recordContinuedItems },
   tokens: { skipping: recordTokens, real: null },
+  attributes: { skipping: null, real: recordSearchAttributes },
   anomalies: { skipping: recordAnomalies, real: null },
   orphans: { skipping: recordOrphans, real: null },
   pruning: { skipping: recordPruning, real: null },
@@ -593,7 +609,7 @@ if (names.length === 0)
   for (const name of await readdir(folder)) if (!KEPT.includes(name)) await rm(new URL(name, folder))
 
 const skipping = await openStage()
-for (const [, recording] of asked) await recording.skipping(skipping)
+for (const [, recording] of asked) await recording.skipping?.(skipping)
 await skipping.close()
 
 const server = await startTemporalServer({

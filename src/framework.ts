@@ -6,7 +6,9 @@ import type { CacheStore } from './cache/store.ts'
 import type { Config } from './config/schema.ts'
 import type { EvaluateFailuresResult } from './core/anomaly-jobs.ts'
 import type { Clock, Logger } from './core/logger.ts'
+import type { Metrics } from './core/metrics.ts'
 import type { PruneResult } from './core/pruning.ts'
+import type { SearchAttributeInspection } from './core/search-attributes.ts'
 import type {
   BackfillInput,
   DispatchResult,
@@ -119,7 +121,7 @@ export interface ScheduleState {
 }
 
 /** What can be seen of Temporal from outside; the only implementation is temporal/inspection.ts. */
-export interface TemporalInspection {
+export interface TemporalInspection extends SearchAttributeInspection {
   readonly address: string
   readonly namespace: string
   /** @throws BackendUnreachable */
@@ -214,4 +216,6 @@ export interface Framework {
   readonly request: RequestDoor
   readonly clock: Clock
   readonly logger: Logger
+  /** What this process does is counted here, once it is committed. */
+  readonly metrics: Metrics
 }

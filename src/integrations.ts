@@ -54,8 +54,10 @@ import type { EventName, IntegrationEvents } from './events/events.ts'
 import type { EventDelivery, EventKey, Listener, ListenerOptions } from './events/listeners.ts'
 import { Listeners } from './events/listeners.ts'
 import type { Framework, TemporalInspection } from './framework.ts'
+import { prometheusMetrics } from './metrics/prometheus.ts'
 import type { Access } from './operations/access.ts'
 import { createAccess } from './operations/access.ts'
+import { receiveCounted } from './operations/counted-delivery.ts'
 import type { DeletedRows, DeleteIntegration } from './operations/deletion.ts'
 import { deleteIntegration } from './operations/deletion.ts'
 import type { Finding } from './operations/doctor.ts'
@@ -102,6 +104,7 @@ import { countPrunableRows } from './operations/pruning.ts'
 import type { Readiness } from './operations/readiness.ts'
 import { createReadiness } from './operations/readiness.ts'
 import { performRequest } from './operations/request/request.ts'
+import { standingReader } from './operations/standing.ts'
 import type { Statistics, StatisticsInput } from './operations/statistics.ts'
 import { statistics } from './operations/statistics.ts'
 import { startBackfill } from './operations/sync-backfill.ts'
@@ -119,7 +122,7 @@ import { cancelSyncNow, pauseSync, progressOfSync, resumeSync, startSyncNow } fr
 import type { HasTransactions } from './operations/transactions.ts'
 import { runInTransaction, trackTransactions } from './operations/transactions.ts'
 import type { Arrival, Delivery } from './operations/webhook-arrival.ts'
-import { receiveDelivery, wakePendingInboxes } from './operations/webhook-arrival.ts'
+import { wakePendingInboxes } from './operations/webhook-arrival.ts'
 import type { ListWebhooks, WebhookDetail, WebhookSummary } from './operations/webhook-list.ts'
 import { getWebhook, listWebhooks } from './operations/webhook-list.ts'
 import { reconcileNow } from './operations/webhook-reconciliation.ts'
@@ -134,10 +137,11 @@ import { hasOAuth2, hasScheduledSync, reconcilesWebhooks } from './providers/pro
 import type { ProviderSource } from './providers/registry.ts'
 import { ProviderRegistry } from './providers/registry.ts'
 import type { TemporalOptions } from './temporal/connection.ts'
-import { lazyClient, temporalAddress } from './temporal/connection.ts'
+import { lazyClient, temporalAddress, withTemporalEnvironment } from './temporal/connection.ts'
 import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
+import { traceFields } from './tracing/spans.ts'
 import { workflowId } from './workflows/ids.ts'
 
 export interface IntegrationsOptions {
@@ -370,11 +374,26 @@ export interface Integrations {
     /** Encrypts anew, with the key that writes, whatever another key wrote. Online; run again, it goes on. */
     rotate(options?: RotateOptions): Promise<KeyRotation>
   }
-  readonly schedules: Pick<TemporalInspection, 'schedules' | 'applySchedules'>
+  readonly schedules: Pick<
+    TemporalInspection,
+    'schedules' | 'applySchedules' | 'searchAttributes' | 'applySearchAttributes'
+  >
   /** Every check, in order; looks only. */
   doctor(): Promise<readonly Finding[]>
   /** The configuration in force, key by key, secrets masked. */
   configuration(): readonly ConfigEntry[]
+  /** What this object's process has done, and how things stand in the database. */
+  readonly metrics: {
+    /**
+     * As Prometheus reads it. Without the database's part when that does not answer within 4 s; asked again within 5 s it gives
+     * the same for that part.
+     */
+    text(): Promise<string>
+    /** Of `text()`. */
+    readonly contentType: string
+    /** From now on Node's own figures of this process, too: memory, event loop, garbage. Our API and worker processes do it. */
+    includeProcess(): void
+  }
   /** Who may call, and what the HTTP routes need to know to ask. */
   readonly access: Access & {
     readonly baseUrl: string | null
@@ -406,6 +425,8 @@ export interface Integrations {
 
 /** One for admissions, two for settlements, of which one may wait for the disk. */
 const CALL_CONNECTIONS = 3
+/** The connection of the gauges of /metrics closes when nobody has scraped for so long. */
+const STANDING_IDLE_SECONDS = 30
 
 /**
  * @throws InvalidConfiguration with every fault at once: of keys, options, the database's URL, encryption keys, providers
@@ -428,6 +449,11 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const { config, warnings } = loaded
   const database = options.database === undefined ? (process.env.DATABASE_URL ?? '') : options.database
   if (typeof database === 'string') attempt(problems, 'database', () => readDatabaseUrl(database))
+  const temporalOptions = withTemporalEnvironment(
+    isRecord(options.temporal) ? options.temporal : {},
+    process.env,
+    problems,
+  )
   const ring = attempt(problems, 'encryptionKeys', () => parseKeyRing({ encryptionKeys: options.encryptionKeys }))
   const logger = options.logger ?? defaultLogger(logLevel)
   const listeners = new Listeners(logger, {
@@ -444,7 +470,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   for (const [key, source] of Object.entries(providerSources))
     attempt(problems, `providers.${key}`, () => register(key, source as ProviderSource))
   if (problems.length > 0 || ring === undefined) throw new InvalidConfiguration(problems)
-  for (const warning of warnings) logger.warn({}, warning)
+  for (const warning of warnings) logger.warn({ event: 'configuration.warning' }, warning)
 
   const encryption = createEncryption(ring)
   const pool = { database, ...(options.pool === undefined ? {} : { pool: options.pool }) }
@@ -454,10 +480,12 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     database,
     pool: { ...options.pool, max: Math.min(options.pool?.max ?? CALL_CONNECTIONS, CALL_CONNECTIONS) },
   })
+  // Opened by a scrape; one every 15 s keeps it.
+  const standingConnection = connect({ database, pool: { max: 1, idleSeconds: STANDING_IDLE_SECONDS } })
   const tables = createTables(config.table_prefix, options.schema)
   let client: Client | undefined
   const temporal = (): Client => {
-    client ??= lazyClient(options.temporal ?? {})
+    client ??= lazyClient(temporalOptions)
     return client
   }
 
@@ -465,6 +493,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
   }
+  const metrics = prometheusMetrics({ byIntegration: config.metrics.by_integration })
   const framework: Framework = {
     config,
     db: connection.db,
@@ -477,11 +506,12 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
-    workflows: temporalStarters(temporal, config, logger),
-    temporal: temporalInspection(temporal, config, temporalAddress(options.temporal ?? {}), needs),
+    workflows: temporalStarters(temporal, config, logger, metrics),
+    temporal: temporalInspection(temporal, config, temporalAddress(temporalOptions), needs),
     request: performRequest,
     clock: options.clock ?? systemClock,
     logger,
+    metrics,
   }
   const target = {
     sql: connection.sql,
@@ -489,6 +519,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     ...(options.schema === undefined ? {} : { schema: options.schema }),
   }
 
+  const readStanding = standingReader(framework, standingConnection.db)
   const access = { ...createAccess(framework), baseUrl, dev, middleware: options.middleware ?? {} }
 
   const integrations: Integrations = {
@@ -510,7 +541,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       listeners.on(key, listener, listenerOptions),
     off: (key, listener) => listeners.off(key, listener),
     webhooks: {
-      receive: (delivery) => receiveDelivery(framework, delivery),
+      receive: (delivery) => receiveCounted(framework, delivery),
       // An API process does this at its start: what the first wake-up needs is loaded before a delivery could wait for it.
       wakePending: (options) => {
         temporal()
@@ -569,6 +600,8 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     schedules: {
       schedules: () => framework.temporal.schedules(),
       applySchedules: () => framework.temporal.applySchedules(),
+      searchAttributes: () => framework.temporal.searchAttributes(),
+      applySearchAttributes: () => framework.temporal.applySearchAttributes(),
     },
     doctor: () =>
       runDoctor(framework, {
@@ -578,6 +611,15 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
         dev,
       }),
     configuration: () => describeConfig(loaded),
+    metrics: {
+      contentType: metrics.contentType,
+      text: async () =>
+        metrics.text(
+          await readStanding(),
+          providers.entries().map(([key]) => key),
+        ),
+      includeProcess: () => metrics.includeProcess(),
+    },
     oauth: {
       link: (id, link) => oauthLink(framework, access, id, link),
       start: (id) => startAuthorization(framework, access, id),
@@ -607,10 +649,11 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     },
     async close() {
       if (client !== undefined) await framework.workflows.close()
-      await Promise.all([framework.egress.close(), connection.close(), modelConnection.close(), callConnection.close()])
+      const connections = [connection, modelConnection, callConnection, standingConnection]
+      await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
     },
   }
-  PARTS.set(integrations, { framework, temporal: options.temporal ?? {}, client: temporal, needs })
+  PARTS.set(integrations, { framework, temporal: temporalOptions, client: temporal, needs })
   return integrations
 }
 
@@ -634,7 +677,10 @@ export function partsOf(integrations: Integrations): Parts {
 /** Lines of JSON at LOG_LEVEL (default `info`) to LOG_STREAM: `stdout`, the default, or `stderr`. */
 function defaultLogger(level: string): Logger {
   const fd = process.env.LOG_STREAM === 'stderr' ? process.stderr.fd : process.stdout.fd
-  return pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, pino.destination({ fd, sync: true }))
+  return pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, mixin: () => ({ ...traceFields() }) },
+    pino.destination({ fd, sync: true }),
+  )
 }
 
 /** Of what a host gave for an object: whatever else it is, the options' check has reported. */

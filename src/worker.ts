@@ -1,19 +1,24 @@
 /** Runs the workflows and activities: one Temporal Worker per distinct task queue. */
-import { fileURLToPath } from 'node:url'
+import { setMaxListeners } from 'node:events'
 import type { WorkflowBundle } from '@temporalio/worker'
-import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
+import { DefaultLogger, NativeConnection, Runtime, TransportError, Worker } from '@temporalio/worker'
+import { commandActivities } from './activities/commands.ts'
 import { createActivities } from './activities/index.ts'
+import { tracedActivity } from './activities/traced.ts'
+import { bundleWorkflows, readBundle, shippedBundle } from './bundled-workflows.ts'
+import { createCommandRunner } from './cli/in-worker.ts'
 import { BackendUnreachable } from './core/errors.ts'
 import { errorLine } from './core/logger.ts'
+import { redactLikely } from './core/redaction.ts'
 import type { Integrations } from './integrations.ts'
 import { partsOf } from './integrations.ts'
 import { checkTemporal, connectionOptions, temporalAddress } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/schedules.ts'
+import { ensureSearchAttributes } from './temporal/search-attributes.ts'
 import { sweepPending } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/task-queues.ts'
+import { workerSizes } from './worker-sizes.ts'
 
-/** How long activities may go on once the worker is told to stop; then they are cancelled and give their rows back. */
-const SHUTDOWN_GRACE = '10 seconds'
 /**
  * How long a workflow waits for the worker that has it in memory before any other may go on with it. After a `kill -9`
  * this is dead time, so less than the SDK's 10 s.
@@ -21,91 +26,192 @@ const SHUTDOWN_GRACE = '10 seconds'
 const STICKY_TIMEOUT = '3 seconds'
 /** Signs of life are sent this often: the SDK would hold them back for most of the heartbeat timeout, and a late one costs a batch. */
 const HEARTBEAT_EVERY = '5 seconds'
+/** Whether the SDK has begun to stop a worker. */
+const LOOK_EVERY_MS = 500
+const MS_PER_SECOND = 1_000
+
+/** Of an error's text, before it is redacted and cut. */
+const MAX_READ = 20_000
+
+export { bundleWorkflows } from './bundled-workflows.ts'
 
 export interface WorkerOptions {
   /** Path of a module that re-exports `durable-integrations/workflows` beside the host's own workflows. */
   readonly workflowsPath?: string
   /** A bundle made before; saves the bundling at every start. */
   readonly workflowBundle?: WorkflowBundle
+  /** Path of one that `integrations bundle-workflows` made; in place of `workflowsPath`. */
+  readonly workflowBundlePath?: string
 }
 
 export interface RunningWorkers {
   readonly taskQueues: readonly string[]
   /** Ends when all workers have ended; throws what ended one of them. */
   run(): Promise<void>
-  /** Takes nothing new; what runs finishes or goes back. */
+  /** Takes nothing new; what runs finishes or goes back; before `run()`: that ends at once. Steps and times: docs/behaviour/workers.md, "The end of a worker". */
   shutdown(): void
+  /** Whether all of them run and ask Temporal for work; it may be away. False before `run()`, and once they stop. */
+  isPolling(): boolean
 }
 
-/** @throws BackendUnreachable when Temporal does not answer */
+/**
+ * @throws BackendUnreachable when Temporal does not answer
+ * @throws InvalidConfiguration when the bundle of `workflowBundlePath` does not fit
+ */
 export async function createWorkers(integrations: Integrations, options: WorkerOptions = {}): Promise<RunningWorkers> {
   const { framework, temporal, client, needs } = partsOf(integrations)
   const { config, logger } = framework
   const where = temporalAddress(temporal)
+  // Before anything is reached: what does not fit is a fault of the configuration.
+  const prebuilt = options.workflowBundle ?? prebuiltBundle(options, logger)
   await checkTemporal(client(), where)
   const connection = await NativeConnection.connect(connectionOptions(temporal)).catch((cause: unknown) => {
     throw new BackendUnreachable('Temporal', where.address, { cause, remedy: errorLine(cause, 200) })
   })
-  await ensureSchedules(client(), config, needs)
-
-  const workflowBundle = options.workflowBundle ?? (await bundleWorkflows(options.workflowsPath))
-  const activities = createActivities(framework)
   const queues = taskQueuesOf(config)
   const workers: Worker[] = []
-  for (const queue of queues)
-    workers.push(
-      await Worker.create({
-        connection,
-        namespace: where.namespace,
-        taskQueue: queue,
-        workflowBundle,
-        activities,
-        shutdownGraceTime: SHUTDOWN_GRACE,
-        stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
-        maxHeartbeatThrottleInterval: HEARTBEAT_EVERY,
-      }),
-    )
+  const grace = graceOf(config.worker.shutdown_grace)
+  try {
+    await ensureSchedules(client(), config, needs)
+    await ensureSearchAttributes(client(), where, logger)
+
+    const workflowBundle = prebuilt ?? (await bundleWorkflows(options.workflowsPath))
+    const activities = {
+      ...createActivities(framework, grace.isOver),
+      ...commandActivities(createCommandRunner(integrations)),
+    }
+    for (const queue of queues)
+      workers.push(
+        await Worker.create({
+          connection,
+          namespace: where.namespace,
+          taskQueue: queue,
+          workflowBundle,
+          activities,
+          ...workerSizes(config.worker),
+          stickyQueueScheduleToStartTimeout: STICKY_TIMEOUT,
+          maxHeartbeatThrottleInterval: HEARTBEAT_EVERY,
+          interceptors: { activity: [tracedActivity] },
+        }),
+      )
+  } catch (error) {
+    // The connection is closed by no one else, and can't be while a worker holds it.
+    await discard(workers)
+      .then(() => connection.close())
+      .catch(() => {})
+    throw error
+  }
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')
 
+  let isAskedToStop = false
+  const shutdown = (): void => {
+    isAskedToStop = true
+    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown()
+    if (workers.some((worker) => worker.getState() !== 'INITIALIZED')) grace.begin()
+  }
   return {
     taskQueues: queues,
     async run() {
       const endSweep = sweepPending(integrations)
+      const running = workers.map((worker) => worker.run())
+      // One that has failed takes the others with it: half a process would look healthy.
+      for (const one of running) one.catch(shutdown)
+      // The SDK stops workers by itself, too: at a signal, and after a fault of one.
+      const look = setInterval(() => {
+        if (workers.some((worker) => worker.getState() !== 'RUNNING')) shutdown()
+      }, LOOK_EVERY_MS)
+      if (isAskedToStop) shutdown()
       try {
-        await Promise.all(workers.map((worker) => worker.run()))
+        await Promise.allSettled(running)
+        await Promise.all(running)
+      } catch (error) {
+        if (!(error instanceof TransportError)) throw error
+        throw new BackendUnreachable('Temporal', where.address, { cause: error, remedy: errorLine(error, 200) })
       } finally {
+        clearInterval(look)
+        grace.release()
         endSweep()
         await connection.close()
       }
     },
-    shutdown() {
-      for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown()
-    },
+    shutdown,
+    isPolling: () =>
+      workers.every((worker) => {
+        const { runState, workflowPollerState, activityPollerState } = worker.getStatus()
+        return runState === 'RUNNING' && workflowPollerState === 'POLLING' && activityPollerState === 'POLLING'
+      }),
   }
 }
 
-/** Puts the SDK's own warnings and errors into the same log. Once per process, before the first worker. */
-export function installTemporalLogger(integrations: Integrations): void {
+/** When the workers stop, Temporal cancels remote activities alone after their grace; local ones are told by this. */
+function graceOf(seconds: number) {
+  const controller = new AbortController()
+  // Each batch of a fast lane listens; Node takes more than ten for a leak.
+  setMaxListeners(0, controller.signal)
+  let timer: NodeJS.Timeout | undefined
+  return {
+    isOver: controller.signal,
+    begin(): void {
+      timer ??= setTimeout(() => controller.abort(new Error('the worker stops')), seconds * MS_PER_SECOND)
+    },
+    release: (): void => clearTimeout(timer),
+  }
+}
+
+/** Ends workers that were made and never ran. */
+async function discard(workers: readonly Worker[]): Promise<void> {
+  await Promise.allSettled(
+    workers.map((worker) => {
+      const running = worker.run()
+      worker.shutdown()
+      return running
+    }),
+  )
+}
+
+function prebuiltBundle(
+  { workflowBundlePath, workflowsPath }: WorkerOptions,
+  logger: Integrations['logger'],
+): WorkflowBundle | null {
+  if (workflowBundlePath === undefined) return workflowsPath === undefined ? shippedBundle(logger) : null
+  if (workflowsPath !== undefined)
+    logger.warn(
+      { event: 'worker.bundle_ignores_path', bundle: workflowBundlePath, workflows_path: workflowsPath },
+      'INTEGRATIONS_WORKFLOW_BUNDLE goes before the workflowsPath that the configuration exports: what has changed there since the bundle was made does not run',
+    )
+  return readBundle(workflowBundlePath)
+}
+
+/**
+ * Puts the SDK's own warnings and errors into the same log. Once per process, before the first worker.
+ *
+ * @param sdkMetrics `host:port` at which the SDK serves its own metrics to Prometheus; default: nowhere
+ */
+export function installTemporalLogger(integrations: Integrations, sdkMetrics?: string): void {
   const { logger } = partsOf(integrations).framework
   Runtime.install({
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
-      if (level === 'ERROR') logger.error(fields(meta), message)
-      else logger.warn(fields(meta), message)
+      const said = redactLikely(message)
+      if (level === 'ERROR') logger.error({ event: 'temporal.sdk', ...fields(meta) }, said)
+      else logger.warn({ event: 'temporal.sdk', ...fields(meta) }, said)
     }),
+    ...(sdkMetrics === undefined ? {} : { telemetryOptions: { metrics: { prometheus: prometheusAt(sdkMetrics) } } }),
   })
 }
 
-/** The workflow code as one bundle, made by the SDK's bundler. */
-export function bundleWorkflows(workflowsPath?: string): Promise<WorkflowBundle> {
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-  return bundleWorkflowCode({
-    workflowsPath: workflowsPath ?? fileURLToPath(new URL(`./workflows/index.${extension}`, import.meta.url)),
-    // Its progress lines are of no use to whoever runs a worker.
-    logger: new DefaultLogger('WARN'),
-  })
+/** Names and units as Prometheus has them: https://prometheus.io/docs/practices/naming/ */
+function prometheusAt(bindAddress: string) {
+  return { bindAddress, countersTotalSuffix: true, unitSuffix: true, useSecondsForDurations: true }
 }
 
 function fields(meta: object | undefined): Record<string, unknown> {
-  const { error, ...rest } = (meta ?? {}) as { error?: unknown }
-  return error === undefined ? rest : { ...rest, error: errorLine(error, 300) }
+  const entries = Object.entries(meta ?? {}).map(([name, value]) => [name, shown(name, value)] as const)
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
+}
+
+/** What an activity or a provider threw may be among them, under any name. */
+function shown(name: string, value: unknown): unknown {
+  if (typeof value === 'string') return redactLikely(value)
+  if (name !== 'error' && !(value instanceof Error)) return value
+  return value === undefined ? undefined : redactLikely(errorLine(value, MAX_READ)).slice(0, 300)
 }

@@ -30,11 +30,16 @@ export function asFailure(
   error: unknown,
   { secrets, nonRetryable }: { secrets: readonly string[]; nonRetryable: boolean },
 ): ApplicationFailure {
-  const failure = sdk().ApplicationFailure.create({
+  return failureOf({
     message: redactedErrorLine(error, secrets, MAX_MESSAGE_LENGTH),
     type: isIntegrationsError(error) ? error.code : error instanceof Error ? error.name : 'Error',
     nonRetryable,
   })
+}
+
+/** A failure in our own words, without a stack. */
+export function failureOf(words: { message: string; type: string; nonRetryable: boolean }): ApplicationFailure {
+  const failure = sdk().ApplicationFailure.create(words)
   failure.stack = ''
   return failure
 }

@@ -1,19 +1,28 @@
 /** An incident's life, as its workflow sees it. Rule: docs/behaviour/incidents.md. */
 import type { FollowIncidentInput, IncidentSight } from '../core/incident.ts'
+import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import type { Framework } from '../framework.ts'
 import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../operations/incidents.ts'
 import { wakePendingOutbox } from '../operations/outbox.ts'
+import { foundBy } from './found-by.ts'
+
+type Look = FollowIncidentInput & AsksLabels
 
 export function incidentActivities(framework: Framework) {
+  const seen = async ({ integrationId, ...asks }: Look): Promise<(IncidentSight & FoundBy) | null> => {
+    const sight = await lookAtIncident(framework, integrationId)
+    return sight === null ? null : { ...sight, ...(await foundBy(framework, integrationId, asks)) }
+  }
+
   return {
     /** Reads the integration's newest incident and notes that its workflow has seen it; null: there is none. Harmless to repeat. */
-    async followIncident({ integrationId }: FollowIncidentInput): Promise<IncidentSight | null> {
-      return lookAtIncident(framework, integrationId)
+    async followIncident(look: Look): Promise<(IncidentSight & FoundBy) | null> {
+      return seen(look)
     },
     /** Closes the open incident if it is old enough and all is well, and reads it again. Harmless to repeat. */
-    async closeIncidentWhenWell({ integrationId }: FollowIncidentInput): Promise<IncidentSight | null> {
-      await autoCloseIncident(framework, integrationId)
-      return lookAtIncident(framework, integrationId)
+    async closeIncidentWhenWell(look: Look): Promise<(IncidentSight & FoundBy) | null> {
+      await autoCloseIncident(framework, look.integrationId)
+      return seen(look)
     },
     /** Tells the workflows of incidents that have changed without their seeing it, and the outbox of rows that wait. Harmless to repeat. */
     async rewakeFollowers(): Promise<void> {

@@ -1,10 +1,12 @@
 import type { Framework } from '../framework.ts'
 import { anomalyActivities } from './anomalies.ts'
+import { commandStep } from './command-steps.ts'
 import { eventActivities } from './events.ts'
 import { keptAlive } from './heartbeat.ts'
 import { incidentActivities } from './incidents.ts'
 import { orphanActivities } from './orphans.ts'
 import { pruningActivities } from './pruning.ts'
+import { surroundingsUntil } from './surroundings.ts'
 import { syncBackfillActivities } from './sync-backfills.ts'
 import { syncDispatchActivities } from './sync-dispatch.ts'
 import { syncEndActivities } from './sync-ends.ts'
@@ -16,9 +18,14 @@ import { webhookReconciliationActivities } from './webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from './webhook-recovery.ts'
 import { webhookActivities } from './webhooks.ts'
 
-/** All activities, bound to one framework. Workflows know them by this type only. */
-export function createActivities(framework: Framework): Activities {
-  const webhooks = webhookActivities(framework)
+/**
+ * All activities, bound to one framework. Workflows know them by this type only.
+ *
+ * @param graceIsOver aborted when the worker that runs them has used up its grace; default: Temporal's cancellations alone
+ */
+export function createActivities(framework: Framework, graceIsOver?: AbortSignal): Activities {
+  // The only ones that run a host's code inside a workflow task.
+  const webhooks = webhookActivities(framework, graceIsOver && surroundingsUntil(graceIsOver))
   const recovery = webhookRecoveryActivities(framework)
   const reconciliation = webhookReconciliationActivities(framework)
   const runs = syncRunActivities(framework)
@@ -36,9 +43,9 @@ export function createActivities(framework: Framework): Activities {
   return {
     processPendingWebhooks: keptAlive(webhooks.processPendingWebhooks),
     recoverStuckWebhooks: keptAlive(recovery.recoverStuckWebhooks),
-    readWebhookState: keptAlive(recovery.readWebhookState),
-    processOneWebhook: keptAlive(recovery.processOneWebhook),
-    listReconcilable: keptAlive(reconciliation.listReconcilable),
+    readWebhookState: keptAlive(commandStep('readWebhookState', recovery.readWebhookState)),
+    processOneWebhook: keptAlive(commandStep('processOneWebhook', recovery.processOneWebhook)),
+    listReconcilable: keptAlive(commandStep('listReconcilable', reconciliation.listReconcilable)),
     reconcileIntegration: keptAlive(reconciliation.reconcileIntegration),
     startDueSyncs: keptAlive(dispatch.startDueSyncs),
     evaluateStaleness: keptAlive(dispatch.evaluateStaleness),
@@ -46,18 +53,18 @@ export function createActivities(framework: Framework): Activities {
     listSyncItems: keptAlive(runs.listSyncItems),
     takeOverSyncRun: keptAlive(runs.takeOverSyncRun),
     processSyncItems: keptAlive(items.processSyncItems),
-    processOneSyncItem: keptAlive(items.processOneSyncItem),
+    processOneSyncItem: keptAlive(commandStep('processOneSyncItem', items.processOneSyncItem)),
     failSyncRun: keptAlive(ends.failSyncRun),
     cancelSyncRun: keptAlive(ends.cancelSyncRun),
     finaliseSyncRun: keptAlive(ends.finaliseSyncRun),
     announceSyncRun: keptAlive(ends.announceSyncRun),
     openBackfillSlice: keptAlive(backfills.openBackfillSlice),
     handleMissingItems: keptAlive(backfills.handleMissingItems),
-    skipFailedItem: keptAlive(operations.skipFailedItem),
-    listFailedSyncItems: keptAlive(operations.listFailedSyncItems),
-    advanceSyncCursor: keptAlive(operations.advanceSyncCursor),
-    refreshTokensNow: keptAlive(tokens.refreshTokensNow),
-    findOrphanRows: keptAlive(orphans.findOrphanRows),
+    skipFailedItem: keptAlive(commandStep('skipFailedItem', operations.skipFailedItem)),
+    listFailedSyncItems: keptAlive(commandStep('listFailedSyncItems', operations.listFailedSyncItems)),
+    advanceSyncCursor: keptAlive(commandStep('advanceSyncCursor', operations.advanceSyncCursor)),
+    refreshTokensNow: keptAlive(commandStep('refreshTokensNow', tokens.refreshTokensNow)),
+    findOrphanRows: keptAlive(commandStep('findOrphanRows', orphans.findOrphanRows)),
     evaluateFailureRatesNow: keptAlive(anomalies.evaluateFailureRatesNow),
     pruneStep: keptAlive(pruning.pruneStep),
     readPrunedRows: keptAlive(pruning.readPrunedRows),

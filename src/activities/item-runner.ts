@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { ItemTimedOut } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
@@ -8,17 +7,16 @@ import type { SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { IntegrationContext } from '../operations/integration-context.ts'
 import { integrationReader } from '../operations/integration-context.ts'
+import { BatchSubjects } from '../operations/metric-subject.ts'
 import { patiently } from '../operations/patiently.ts'
 import type { ItemRun, ItemWork } from '../operations/sync-items.ts'
 import { givenUp, itemRecord, runSyncItem } from '../operations/sync-items.ts'
 import { withTimeLimit } from '../operations/time-limit.ts'
 import type { Batch } from './batch.ts'
 import { runBatch } from './batch.ts'
+import { Ending } from './ending.ts'
 import { settleAndRecord } from './item-failures.ts'
 import { takenUpTogether } from './lost-rows.ts'
-
-/** Listeners that run when the worker stops or the run is cancelled have so long to end. */
-const ENDING_MS = 30_000
 
 export interface RunItems {
   readonly claim: string
@@ -38,7 +36,7 @@ export class ItemRunner {
   readonly #framework: Framework
   readonly #work: ItemWork
   readonly #claim: string
-  readonly #read: (integrationId: number) => Promise<IntegrationContext | null>
+  readonly #subjects: BatchSubjects
   readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows'>
   readonly #ending: Ending
   #told: Promise<void> = Promise.resolve()
@@ -47,7 +45,7 @@ export class ItemRunner {
     const { config, db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
-    this.#read = integrationReader(framework)
+    this.#subjects = new BatchSubjects(integrationReader(framework))
     this.#ending = new Ending(cancelled)
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
     this.#work = { cancelled, enough: this.#ending.signal, retry, waitsFor }
@@ -55,7 +53,7 @@ export class ItemRunner {
       concurrency: config.sync.item_concurrency,
       signal: cancelled,
       logger,
-      prepare: (row) => this.#read(row.integrationId),
+      prepare: (row) => this.#subjects.read(row.integrationId),
       run: (row, integration) => runSyncItem(framework, row, integration, this.#work),
       settle: (runs) => this.#settle(runs),
       handBack: async (unstarted) => {
@@ -80,7 +78,10 @@ export class ItemRunner {
       for (const held of group) {
         const taken = await this.#takeUp(held)
         if (taken?.kind === 'again') again.push(taken.row)
-        if (taken?.kind === 'given up') await patiently('a settlement', () => this.#settle([taken.run]), this.#batch)
+        if (taken?.kind === 'given up') {
+          await this.#subjects.note(held.integrationId)
+          await patiently('a settlement', () => this.#settle([taken.run]), this.#batch)
+        }
       }
       await runBatch({ ...this.#batch, rows: again })
     }
@@ -90,7 +91,10 @@ export class ItemRunner {
   /** @param rows as the claim gave them: those to run, and those that it refused */
   async run(rows: readonly SyncItemRow[]): Promise<void> {
     const refused = rows.filter(({ status }) => status === 'failed')
-    for (const row of refused) this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
+    for (const row of refused) {
+      await this.#subjects.note(row.integrationId)
+      this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
+    }
     await runBatch({ ...this.#batch, rows: rows.filter(({ status }) => status === 'processing') })
   }
 
@@ -109,7 +113,7 @@ export class ItemRunner {
     if (taken === null) return null
     const { row, losses } = taken
     logger.warn(
-      { event: 'item.worker_lost', integration: row.integrationId, item: row.id, losses },
+      { event: 'item.worker_lost', integration: row.integrationId, sync_item: row.id, losses },
       'the worker of a sync item was lost; it is taken up again',
     )
     if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
@@ -125,28 +129,35 @@ export class ItemRunner {
       if (settled.has(run.row.id)) this.#report(run)
       else
         logger.warn(
-          { event: 'item.superseded', integration: run.row.integrationId, item: run.row.id },
+          { event: 'item.superseded', integration: run.row.integrationId, sync_item: run.row.id },
           'this item was moved on meanwhile; the outcome of this attempt does not count',
         )
     }
   }
 
   #report({ row, step, error }: ItemRun): void {
-    if (step.kind === 'succeed') this.tally.succeeded += 1
-    else if (step.kind === 'fail') this.#failed(row, step.reason, error)
+    const { metrics } = this.#framework
+    const of = this.#subjects.of(row.integrationId)
+    if (step.kind === 'succeed') {
+      this.tally.succeeded += 1
+      metrics.syncItemSettled(of, 'success')
+    } else if (step.kind === 'fail') this.#failed(row, step.reason, error)
     else {
       this.waiting.push({ id: row.id, seconds: step.seconds, counted: step.counted })
       if (!step.counted) this.tally.deferredSeconds = Math.max(this.tally.deferredSeconds, step.seconds)
+      // An interruption has no wait: the worker stopped, and capacity was never asked for.
+      if (!step.counted && step.seconds > 0) metrics.syncItemDeferred(of)
     }
   }
 
   #failed(row: SyncItemRow, reason: string, error: unknown): void {
     this.tally.failed += 1
+    this.#framework.metrics.syncItemSettled(this.#subjects.of(row.integrationId), 'failed')
     this.#framework.logger.warn(
       {
         event: 'item.failed',
         integration: row.integrationId,
-        item: row.id,
+        sync_item: row.id,
         external_id: row.externalId,
         error: reason,
       },
@@ -161,7 +172,7 @@ export class ItemRunner {
     if (!listeners.has('SyncItemFailed')) return
     const limit = config.sync.item_timeout
     try {
-      const integration = (await this.#read(row.integrationId))?.handle
+      const integration = (await this.#subjects.read(row.integrationId))?.handle
       if (integration === undefined) return
       const event = { integration, item: itemRecord(row, reason), error }
       await withTimeLimit(
@@ -172,7 +183,7 @@ export class ItemRunner {
       )
     } catch (fault) {
       logger.error(
-        { event: 'item.untold', integration: row.integrationId, item: row.id, error: errorLine(fault, 300) },
+        { event: 'item.untold', integration: row.integrationId, sync_item: row.id, error: errorLine(fault, 300) },
         'not all listeners of SyncItemFailed could be told of this item',
       )
     }
@@ -180,33 +191,3 @@ export class ItemRunner {
 }
 
 const settlementOf = ({ settlement }: ItemRun): ItemSettlement => settlement
-
-/** Aborted so long after the worker began to stop, or the run was cancelled. */
-class Ending {
-  readonly #controller = new AbortController()
-  readonly #cancelled: AbortSignal
-  #timer: NodeJS.Timeout | undefined
-  readonly #begin = (): void => {
-    this.#timer = setTimeout(
-      () => this.#controller.abort(new Error('the worker stops, or the run is cancelled')),
-      ENDING_MS,
-    )
-  }
-
-  constructor(cancelled: AbortSignal) {
-    this.#cancelled = cancelled
-    // Each running item listens; Node takes more than ten for a leak.
-    setMaxListeners(0, this.#controller.signal)
-    if (cancelled.aborted) this.#begin()
-    else cancelled.addEventListener('abort', this.#begin, { once: true })
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal
-  }
-
-  release(): void {
-    this.#cancelled.removeEventListener('abort', this.#begin)
-    clearTimeout(this.#timer)
-  }
-}

@@ -1,5 +1,6 @@
 /** Runs over a window of the past, and what full listings miss. Rule: docs/behaviour/sync-backfills.md. */
 import type { Json } from '../core/json.ts'
+import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import { lockIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { insertLog } from '../db/queries/logs.ts'
@@ -12,6 +13,7 @@ import { secretsIn } from '../operations/integration-secrets.ts'
 import { handleMissing, missingItemsOf } from '../operations/sync-missing.ts'
 import { classifiesFailures, hasBackfill } from '../providers/provider.ts'
 import { asFailure, isFinalFault } from './failures.ts'
+import { foundBy } from './found-by.ts'
 import { runSettings } from './run-settings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import type { OpenedRun } from './sync-runs.ts'
@@ -27,11 +29,15 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
      * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601, as is
      *   `startedAt`, when the workflow started
      */
-    async openBackfillSlice(
-      slice: Slice & { readonly startedAt: string },
-    ): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
+    async openBackfillSlice({
+      labels,
+      ...slice
+    }: Slice & AsksLabels & { readonly startedAt: string }): Promise<
+      Extract<OpenedRun, { kind: 'open' | 'nothing to do' }> & FoundBy
+    > {
       const { integrationId, runId, from, to } = slice
       await endDeadBackfills(framework, slice)
+      const found = await foundBy(framework, integrationId, { labels })
       return db.transaction(async (tx) => {
         // Two tries that overlap open one log.
         const row = await lockIntegration(tx, tables, integrationId)
@@ -42,7 +48,7 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
         if (!hasBackfill(provider)) return nothingToDo(`the provider "${row.provider}" has no syncWindow()`)
         const settings = runSettings(framework, row.provider)
         const existing = await findSliceLog(tx, tables, slice)
-        if (existing !== null) return { kind: 'open' as const, syncLogId: existing.id, settings }
+        if (existing !== null) return { kind: 'open' as const, syncLogId: existing.id, settings, ...found }
         const metadata: RunMetadata = {
           run_id: runId,
           window: { from, to },
@@ -53,10 +59,10 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
         const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
         const syncLogId = await insertLog(tx, tables, { integrationId, ...opened, metadata })
         logger.info(
-          { event: 'backfill.slice_started', integration: integrationId, run: syncLogId, from, to },
+          { event: 'backfill.slice_started', integration: integrationId, sync_log: syncLogId, from, to },
           'a slice of a backfill started',
         )
-        return { kind: 'open' as const, syncLogId, settings }
+        return { kind: 'open' as const, syncLogId, settings, ...found }
       })
     },
 

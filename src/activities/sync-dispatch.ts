@@ -1,5 +1,7 @@
 /** Who is due, and who is late. Rule: docs/behaviour/sync-scheduling.md. */
+
 import { setTimeout as sleep } from 'node:timers/promises'
+import { SpanKind } from '@opentelemetry/api'
 import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import type { DispatchResult } from '../core/sync-jobs.ts'
@@ -8,6 +10,7 @@ import { dueIntegrations } from '../db/queries/sync-due.ts'
 import type { Framework } from '../framework.ts'
 import { dueRule } from '../operations/due-rule.ts'
 import { evaluateStaleSyncs } from '../operations/sync-staleness.ts'
+import { identityAttributes, inSpan } from '../tracing/spans.ts'
 import { asFailure } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
@@ -87,7 +90,11 @@ export function syncDispatchActivities(
 
   async function startOf(row: { id: number; provider: string }): Promise<'started' | 'already running' | 'refused'> {
     try {
-      return await workflows.startSync(row.id, row.provider, { onlyIfDue: true })
+      // Each run is a trace of its own, linked to the dispatch: one of all runs would be of use to nobody.
+      return await inSpan(
+        () => ({ name: 'sync start', kind: SpanKind.PRODUCER, attributes: identityAttributes(row), parent: 'none' }),
+        () => workflows.startSync(row.id, row.provider, { onlyIfDue: true }),
+      )
     } catch (error) {
       // All that are left would meet the same.
       if (isIntegrationsError(error, 'backend_unreachable'))

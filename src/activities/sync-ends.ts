@@ -17,7 +17,7 @@ export function syncEndActivities(framework: Framework) {
     async failSyncRun({ integrationId, syncLogId, reason }: RunIds & { reason: string }): Promise<void> {
       if (await failRun(framework, { integrationId, syncLogId }, reason))
         logger.error(
-          { event: 'sync.failed', integration: integrationId, run: syncLogId, error: reason },
+          { event: 'sync.failed', integration: integrationId, sync_log: syncLogId, error: reason },
           'sync run failed',
         )
     },
@@ -32,7 +32,7 @@ export function syncEndActivities(framework: Framework) {
           {
             event: 'sync.finished',
             integration: integrationId,
-            run: syncLogId,
+            sync_log: syncLogId,
             status: result.status,
             succeeded: result.succeeded,
             failed: result.failed,
@@ -56,7 +56,7 @@ export function syncEndActivities(framework: Framework) {
      */
     async cancelSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
       if (await cancelRun(framework, { integrationId, syncLogId }))
-        logger.info({ event: 'sync.cancelled', integration: integrationId, run: syncLogId }, 'sync run cancelled')
+        logger.info({ event: 'sync.cancelled', integration: integrationId, sync_log: syncLogId }, 'sync run cancelled')
     },
   }
 }

@@ -1,9 +1,11 @@
 import { whileWaiting } from '../core/claim.ts'
+import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import type { ProcessSyncItemResult } from '../core/sync-jobs.ts'
 import { claimItemForRetry, claimPendingItems, claimWaitingItems, findItem } from '../db/queries/sync-items.ts'
 import type { Framework } from '../framework.ts'
 import { itemResolved } from '../operations/sync-item-acts.ts'
 import { refusalsOf } from '../operations/sync-items.ts'
+import { foundBy } from './found-by.ts'
 import { claimAndRecord } from './item-failures.ts'
 import { ItemRunner } from './item-runner.ts'
 import { temporalSurroundings } from './surroundings.ts'
@@ -27,7 +29,7 @@ export interface ItemBatchResult {
 }
 
 /** One attempt of a single item. */
-export interface OneItem {
+export interface OneItem extends AsksLabels {
   readonly itemId: number
   /** Begins with `retry-`, by which a claim of a single item's workflow is told from one of a run. */
   readonly claim: string
@@ -37,7 +39,7 @@ export interface OneItem {
   readonly tries: number
 }
 
-export interface OneItemResult extends ProcessSyncItemResult {
+export interface OneItemResult extends ProcessSyncItemResult, FoundBy {
   /** Seconds until the next attempt; null: it is settled, and its run has been finalised anew and told. */
   readonly waitSeconds: number | null
   /** Whether this was one of the retry's tries; a deferral is none. */
@@ -87,7 +89,7 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
      * May be run twice: a second try under the same claim takes up its row if the first one still holds it. If the first
      * one had settled it, a success is told as one; a failure is tried once more.
      */
-    async processOneSyncItem({ itemId, claim, attempt, tries }: OneItem): Promise<OneItemResult> {
+    async processOneSyncItem({ itemId, claim, attempt, tries, ...asks }: OneItem): Promise<OneItemResult> {
       const { cancellationSignal: cancelled, info } = surroundings()
       const runner = new ItemRunner(framework, {
         claim,
@@ -111,7 +113,8 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
         await runner.end()
       }
       const row = await findItem(framework.db, tables, itemId)
-      const result = { itemId, status: row?.status ?? null, attempts: row?.attempts ?? null }
+      const labels = row === null ? {} : await foundBy(framework, row.integrationId, asks)
+      const result = { itemId, status: row?.status ?? null, attempts: row?.attempts ?? null, ...labels }
       const [wait] = runner.waiting
       if (wait !== undefined)
         return { ...result, outcome: 'failed', error: null, waitSeconds: wait.seconds, isCounted: wait.counted }

@@ -156,7 +156,7 @@ class ListingTry {
       return this.#ended(error)
     }
     this.#framework.logger.info(
-      { event: 'sync.listed', integration: this.#row.id, run: this.#log.id, items: session.count },
+      { event: 'sync.listed', integration: this.#row.id, sync_log: this.#log.id, items: session.count },
       'sync run listed its items',
     )
     return { kind: 'listed', listed: session.count, duplicatesDropped: session.duplicatesDropped }
@@ -226,7 +226,7 @@ class ListingTry {
     const { logger } = this.#framework
     // Cancelled, over its time, or the worker stops: Temporal tells these apart by this very error.
     if (this.#context.cancellationSignal.aborted) throw this.#context.cancellationSignal.reason
-    const run = { integration: this.#row.id, run: this.#log.id, attempt: this.#attempt }
+    const about = { integration: this.#row.id, sync_log: this.#log.id, attempt: this.#attempt }
     const limited = errorChain(error).find((link): link is RateLimitExceededException =>
       isIntegrationsError(link, 'rate_limit_exceeded'),
     )
@@ -236,7 +236,7 @@ class ListingTry {
       const retryAfterSeconds = Number.isFinite(asked) ? Math.max(asked, 1) : 1
       const { isBookmarked } = this.#session
       logger.info(
-        { event: 'sync.listing_deferred', ...run, seconds: retryAfterSeconds, bookmarked: isBookmarked },
+        { event: 'sync.listing_deferred', ...about, seconds: retryAfterSeconds, bookmarked: isBookmarked },
         'a listing met the limit of the provider; it goes on later',
       )
       return { kind: 'deferred', retryAfterSeconds, isBookmarked }
@@ -248,7 +248,7 @@ class ListingTry {
         : undefined
     const secrets = secretsIn(this.#session.integration)
     logger.warn(
-      { event: 'sync.listing_failed', ...run, error: redactedErrorLine(error, secrets, 500) },
+      { event: 'sync.listing_failed', ...about, error: redactedErrorLine(error, secrets, 500) },
       'a listing failed',
     )
     throw asFailure(error, { secrets, nonRetryable: isFinalFault(error, classOf) })

@@ -3,6 +3,7 @@
  *
  * Rule: docs/behaviour/sync-listing.md.
  */
+import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { AdoptedRun } from '../operations/sync-adoption.ts'
@@ -10,6 +11,7 @@ import { takeOverRun } from '../operations/sync-adoption.ts'
 import type { RunIds } from '../operations/sync-run-ids.ts'
 import type { RunStart } from '../operations/sync-start.ts'
 import { startRun } from '../operations/sync-start.ts'
+import { foundBy } from './found-by.ts'
 import { runSettings } from './run-settings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import type { Listing, ListingInput } from './sync-listing.ts'
@@ -40,7 +42,7 @@ export interface RunSettings {
   readonly isListenedTo: boolean
 }
 
-interface OpenInput {
+interface OpenInput extends AsksLabels {
   readonly integrationId: number
   /** Of the workflow's first run. */
   readonly runId: string
@@ -51,12 +53,13 @@ interface OpenInput {
 export function syncRunActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
     /** Opens the run's log, once what an earlier run left behind is settled. A second try finds what the first one did. */
-    async openSyncRun({ integrationId, ...run }: OpenInput): Promise<OpenedRun> {
+    async openSyncRun({ integrationId, labels, ...run }: OpenInput): Promise<OpenedRun & FoundBy> {
       const row = await findIntegration(framework.db, framework.tables, integrationId)
       if (row === null) return { kind: 'nothing to do', reason: `there is no integration ${integrationId}` }
       const start = await startRun(framework, row, run)
-      if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return start
-      return { ...start, settings: runSettings(framework, row.provider) }
+      const found = await foundBy(framework, integrationId, { labels })
+      if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return { ...start, ...found }
+      return { ...start, settings: runSettings(framework, row.provider), ...found }
     },
 
     /** One try of the listing. What an earlier one stored after its last bookmark goes first. */

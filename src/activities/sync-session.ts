@@ -139,7 +139,12 @@ export class StoringSession implements SyncSession {
     this.#count += 1
     if (this.#count === this.#options.softCap + 1)
       this.#options.logger.warn(
-        { integration: this.integration.id, run: this.syncLogId, cap: this.#options.softCap },
+        {
+          event: 'sync.many_items',
+          integration: this.integration.id,
+          sync_log: this.syncLogId,
+          cap: this.#options.softCap,
+        },
         'the run has more items than sync.max_items_per_batch; it goes on',
       )
     this.#buffer.push(item)
@@ -209,7 +214,7 @@ export class StoringSession implements SyncSession {
   #refused(): Promise<void> {
     if (!this.signal.aborted)
       this.#options.logger.error(
-        { event: 'sync.late_dispatch', integration: this.integration.id, run: this.syncLogId },
+        { event: 'sync.late_dispatch', integration: this.integration.id, sync_log: this.syncLogId },
         'an item or a bookmark was handed in after sync() had returned, and is not stored: await every call of the session',
       )
     const refused = Promise.reject(this.signal.aborted ? this.signal.reason : new SyncSessionClosed())
@@ -254,7 +259,12 @@ export class StoringSession implements SyncSession {
     }
     this.#dropped += 1
     this.#options.logger.warn(
-      { integration: this.integration.id, run: this.syncLogId, external_id: item.externalId },
+      {
+        event: 'sync.item_repeated',
+        integration: this.integration.id,
+        sync_log: this.syncLogId,
+        external_id: item.externalId,
+      },
       'an item was listed twice in this run; the first one is kept',
     )
     return true

@@ -1,3 +1,4 @@
+import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult, RecoverWebhooksResult } from '../core/webhook-jobs.ts'
 import { webhookState } from '../db/queries/webhook-recovery.ts'
 import type { ClaimableFrom } from '../db/queries/webhooks.ts'
@@ -5,10 +6,11 @@ import { claimWebhook } from '../db/queries/webhooks.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { recoverWebhooks } from '../operations/webhook-recovery.ts'
+import { foundBy } from './found-by.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import { processRows } from './webhooks.ts'
 
-export interface ProcessOneWebhook extends ProcessWebhookInput {
+export interface ProcessOneWebhook extends ProcessWebhookInput, AsksLabels {
   /** Made by the workflow, so that a second try of this very activity carries the same one. */
   readonly claim: string
   /** Of a replay: as the row was before it. A second try tells by it whether the first one has settled the row. */
@@ -42,7 +44,7 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
      *
      * @throws when the row went back to `pending` unhandled, since the worker stopped: to be tried by another one
      */
-    async processOneWebhook(input: ProcessOneWebhook): Promise<ProcessWebhookResult> {
+    async processOneWebhook(input: ProcessOneWebhook): Promise<ProcessWebhookResult & FoundBy> {
       const { webhookId, claim } = input
       const context = surroundings()
       const isRetry = context.info.attempt > 1
@@ -65,6 +67,7 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
         outcome: ended ?? (isRetry ? endedBefore(input, state) : null) ?? 'not claimed',
         status: state?.status ?? null,
         attempts: state?.attempts ?? null,
+        ...(state === null ? {} : await foundBy(framework, state.integrationId, input)),
       }
     },
   }

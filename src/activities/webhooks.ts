@@ -1,4 +1,5 @@
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
+import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import { compareVersions } from '../core/stale-version.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import {
@@ -13,24 +14,29 @@ import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { IntegrationContext } from '../operations/integration-context.ts'
 import { integrationReader } from '../operations/integration-context.ts'
+import { BatchSubjects } from '../operations/metric-subject.ts'
 import { patiently } from '../operations/patiently.ts'
 import type { Guarded } from '../operations/stale-guard.ts'
 import { HandledVersions } from '../operations/stale-guard.ts'
 import { guardedBy, runWebhook } from '../operations/webhooks.ts'
 import type { Batch } from './batch.ts'
 import { runBatch } from './batch.ts'
+import { Ending } from './ending.ts'
+import { foundBy } from './found-by.ts'
 import { takenUpTogether } from './lost-rows.ts'
 import type { Surroundings } from './surroundings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
-export interface WebhookBatch {
+const MS_PER_SECOND = 1_000
+
+export interface WebhookBatch extends AsksLabels {
   readonly integrationId: number
   /** Made by the workflow, so that a second try of this very activity carries the same one. */
   readonly claim: string
   readonly limit: number
 }
 
-export interface WebhookBatchResult {
+export interface WebhookBatchResult extends FoundBy {
   /** Pending rows that this batch took; equal to the limit when more may wait. */
   readonly claimed: number
   readonly processed: number
@@ -44,7 +50,7 @@ export function webhookActivities(framework: Framework, surroundings = temporalS
 
   return {
     /** Takes pending webhooks of one integration and runs each one's handler. May be run twice, as {@link processRows}. */
-    async processPendingWebhooks({ integrationId, claim, limit }: WebhookBatch): Promise<WebhookBatchResult> {
+    async processPendingWebhooks({ integrationId, claim, limit, ...asks }: WebhookBatch): Promise<WebhookBatchResult> {
       let taken = 0
       const { handedBack, processed, failed, slowestMs } = await processRows(framework, surroundings(), {
         claim,
@@ -55,7 +61,8 @@ export function webhookActivities(framework: Framework, surroundings = temporalS
         },
       })
       // Rows that went back are pending again: the lane must come for them.
-      return { claimed: handedBack > 0 ? limit : taken, processed, failed, slowestMs }
+      const labels = await foundBy(framework, integrationId, asks)
+      return { claimed: handedBack > 0 ? limit : taken, processed, failed, slowestMs, ...labels }
     },
   }
 }
@@ -84,11 +91,16 @@ export interface ProcessRows {
  */
 export async function processRows(
   framework: Framework,
-  { cancellationSignal }: Surroundings,
+  { cancellationSignal, graceIsOver }: Surroundings,
   { claim, take }: ProcessRows,
 ): Promise<Tally> {
-  const runner = new RowRunner(framework, claim, cancellationSignal)
-  await runner.run(await take(await runner.takeUpHeld()))
+  const ending = new Ending(cancellationSignal, graceIsOver)
+  const runner = new RowRunner(framework, claim, ending)
+  try {
+    await runner.run(await take(await runner.takeUpHeld()))
+  } finally {
+    ending.release()
+  }
   return runner.tally
 }
 
@@ -97,23 +109,24 @@ class RowRunner {
   readonly tally = { processed: 0, failed: 0, handedBack: 0, slowestMs: 0 }
   readonly #framework: Framework
   readonly #claim: string
-  readonly #read: ReturnType<typeof integrationReader>
+  readonly #subjects: BatchSubjects
   readonly #batch: Omit<Batch<WebhookRow, IntegrationContext | null, WebhookOutcome>, 'rows'>
   readonly #integrationOf = new Map<number, number>()
 
-  constructor(framework: Framework, claim: string, signal: AbortSignal) {
+  /** @param ending when it begins nothing new starts; at its end handlers that still run are given up, and their rows go back */
+  constructor(framework: Framework, claim: string, { begun, signal: enough }: Ending) {
     const { config, db, tables, logger } = framework
     const handled = new HandledVersions()
     this.#framework = framework
     this.#claim = claim
-    this.#read = integrationReader(framework)
+    this.#subjects = new BatchSubjects(integrationReader(framework))
     this.#batch = {
       concurrency: config.webhook.concurrency,
-      signal,
+      signal: begun,
       logger,
-      prepare: (row) => this.#read(row.integrationId),
-      run: (row, integration) => runWebhook(framework, row, integration, handled),
-      settle: (outcomes) => this.#settle(outcomes),
+      prepare: (row) => this.#subjects.read(row.integrationId),
+      run: (row, integration) => runWebhook(framework, row, integration, { handled, enough }),
+      settle: (outcomes) => this.#settle(outcomes, 'ran'),
       handBack: async (unstarted) => {
         this.tally.handedBack += await handBackWebhooks(db, tables, unstarted)
       },
@@ -135,7 +148,8 @@ class RowRunner {
         if (taken?.kind === 'again') again.push(taken.row)
         if (taken?.kind === 'given up') {
           this.#integrationOf.set(held.id, held.integrationId)
-          await patiently('a settlement', () => this.#settle([taken.outcome]), this.#batch)
+          await this.#subjects.note(held.integrationId)
+          await patiently('a settlement', () => this.#settle([taken.outcome], 'given up'), this.#batch)
         }
       }
       await this.run(again)
@@ -145,15 +159,24 @@ class RowRunner {
 
   async run(rows: readonly WebhookRow[]): Promise<void> {
     for (const row of rows) this.#integrationOf.set(row.id, row.integrationId)
-    await runBatch({ ...this.#batch, ...(await newestFirst(this.#framework, rows, this.#read)) })
+    const read = (id: number) => this.#subjects.read(id)
+    await runBatch({ ...this.#batch, ...(await newestFirst(this.#framework, rows, read)) })
   }
 
-  async #settle(outcomes: readonly WebhookOutcome[]): Promise<void> {
+  async #settle(outcomes: readonly WebhookOutcome[], how: 'ran' | 'given up'): Promise<void> {
     const { db, tables } = this.#framework
     const settled = await settleWebhooks(db, tables, outcomes)
     const left = outcomes.filter(({ id }) => !settled.has(id))
     for (const id of await settledBefore(db, tables, left)) settled.add(id)
-    for (const outcome of outcomes) this.#report(outcome, settled.has(outcome.id))
+    for (const outcome of outcomes) {
+      this.#report(outcome, settled.has(outcome.id))
+      if (settled.has(outcome.id)) this.#count(outcome, how)
+    }
+  }
+
+  #count({ id, status, durationMs }: WebhookOutcome, how: 'ran' | 'given up'): void {
+    const of = this.#subjects.of(this.#integrationOf.get(id) ?? 0)
+    this.#framework.metrics.webhookSettled(of, status, how === 'ran' ? durationMs / MS_PER_SECOND : null)
   }
 
   #report(outcome: WebhookOutcome, settled: boolean): void {

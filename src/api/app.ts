@@ -1,16 +1,24 @@
 /** `durable-integrations/api`: the routes as a Hono app, to be mounted in a host's own or served by bin/api. */
 import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
+import { metricsRoutes } from './metrics-routes.ts'
 import { oauthRoutes } from './oauth-routes.ts'
 import { operatorRoutes } from './operator-routes.ts'
+import { traced } from './tracing.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
 /** `app.route('/', createApi(integrations))` */
 export function createApi(integrations: Integrations): Hono {
   const api = new Hono()
-  api.route('/', webhookRoutes(integrations))
-  api.route('/', oauthRoutes(integrations))
+  const webhooks = webhookRoutes(integrations)
+  const oauth = oauthRoutes(integrations)
+  const metrics = metricsRoutes(integrations)
+  const paths = new Set([...webhooks.routes, ...oauth.routes, ...metrics.routes].map(({ path }) => path))
+  for (const path of [...paths, `/${integrations.config.operator.prefix}/*`]) api.use(path, traced(integrations))
+  api.route('/', webhooks)
+  api.route('/', oauth)
   api.route('/', operatorRoutes(integrations))
+  api.route('/', metrics)
   api.notFound((context) => context.json({ error: 'There is no such route.' }, 404))
   return api
 }

@@ -49,7 +49,10 @@ export function failureAnswer(
   const failure = failureOf(error)
   if (failure !== null) return answer(context, failure, retryUrl)
   const { name, stack } = error instanceof Error ? error : { name: 'unknown', stack: undefined }
-  logger.error({ method: context.req.method, path: context.req.path, error: name, stack }, 'A request failed.')
+  logger.error(
+    { event: 'api.failed', method: context.req.method, path: context.req.path, error: name, stack },
+    'A request failed.',
+  )
   const message = 'Something went wrong here; the log says what.'
   return answer(context, { status: 500, code: 'internal', message, providerError: null }, null)
 }

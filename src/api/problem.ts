@@ -85,7 +85,10 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
       }
     }
     const cause = { error: error.name, ...('code' in error ? { code: String(error.code) } : {}), stack: error.stack }
-    logger.error({ method: context.req.method, path: context.req.path, ...cause }, 'A request failed.')
+    logger.error(
+      { event: 'api.failed', method: context.req.method, path: context.req.path, ...cause },
+      'A request failed.',
+    )
     return problemResponse(context, {
       status: 500,
       code: 'internal',

@@ -1,41 +1,92 @@
 /** An API process: serves the routes until it is told to stop. Starts while Temporal is away: webhooks are stored. */
+import type { Server } from 'node:http'
 import { serve } from '@hono/node-server'
 import { createApi } from '../api/app.ts'
 import { attempt, attemptLater } from '../config/faults.ts'
 import type { ConfigurationProblem } from '../core/errors.ts'
 import { InvalidConfiguration } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import { errorLine } from '../core/logger.ts'
+import type { Integrations } from '../integrations.ts'
 import { sweepPending } from '../temporal/sweep.ts'
+import { startTracing } from '../tracing/start.ts'
+import { drainOf, drainSeconds } from './drain.ts'
 import { loadHost } from './host.ts'
 import { address } from './listen-address.ts'
-import { onStop, runProcess } from './run.ts'
-
-/** Requests that are still open then are cut: whoever supervises the process would kill it. */
-const LAST_ANSWERS_MS = 10_000
+import { lastSteps, onStop, runProcess } from './run.ts'
 
 await runProcess(async () => {
   const problems: ConfigurationProblem[] = []
   const listen = attempt(problems, 'PORT', () => address(process.env))
+  const drainFor = attempt(problems, 'API_DRAIN_SECONDS', () => drainSeconds(process.env))
   // With a port that is none, the host's own faults are still looked for, to be told together.
   const host = await attemptLater(problems, 'INTEGRATIONS_CONFIG', loadHost())
-  if (listen === undefined || host === undefined) throw new InvalidConfiguration(problems)
+  if (listen === undefined || drainFor === undefined || host === undefined) throw new InvalidConfiguration(problems)
   const { hostname, port } = listen
   const { integrations } = host
+  const { logger } = integrations
+  const stopping = onStop(logger, (why) =>
+    logger.info({ event: 'api.stopping', why }, 'API answers what it has, and soon takes nothing new'),
+  )
+  const tracing = await startTracing({ service: 'integrations-api', logger })
   await integrations.ready()
+  integrations.metrics.includeProcess()
+  const cut = stopping.isAsked() ? 0 : await serveUntil(stopping.asked, { integrations, hostname, port, drainFor })
+  const exitCode = await lastSteps(logger, stopping, { steps: [() => integrations.close(), () => tracing.end()] })
+  logger.info({ event: 'api.stopped', connections_cut: cut }, 'API has stopped')
+  process.exit(exitCode)
+})
+
+interface Serving {
+  readonly integrations: Integrations
+  readonly hostname: string
+  readonly port: number
+  /** API_DRAIN_SECONDS */
+  readonly drainFor: number
+}
+
+/** @returns how many connections were cut at the end */
+async function serveUntil(asked: Promise<void>, { integrations, hostname, port, drainFor }: Serving): Promise<number> {
+  const { logger } = integrations
   const api = createApi(integrations)
-  const server = serve({ fetch: api.fetch, hostname, port }, (info) => {
+  const readyz = `/${integrations.config.operator.prefix}/api/v1/readyz`
+  let isDraining = (): boolean => false
+  const answer: typeof api.fetch = (request, ...rest) =>
+    isDraining() && new URL(request.url).pathname === readyz ? notReady() : api.fetch(request, ...rest)
+  // Without TLS of its own, which Hono's adapter would take another server for.
+  const server = serve({ fetch: answer, hostname, port }, (info) => {
     console.log(JSON.stringify({ event: 'api.ready', url: `http://${hostname}:${info.port}`, pid: process.pid }))
-  })
+  }) as Server
   server.on('error', (error) => {
+    if (server.listening) return serverFailed(logger, error)
     process.stderr.write(`The API can't listen on ${hostname}:${port}: ${error.message}\n`)
     process.exit(1)
   })
-  // Rows that were stored while nobody could be told.
-  await integrations.webhooks.wakePending()
+  const drain = drainOf(server)
+  isDraining = drain.isDraining
+  void wakeWaiting(integrations)
   const endSweep = sweepPending(integrations)
-  onStop(() => {
-    endSweep()
-    server.close(() => void integrations.close().then(() => process.exit(0)))
-    // Some answers wait for a worker, which may not be there.
-    setTimeout(() => 'closeAllConnections' in server && server.closeAllConnections(), LAST_ANSWERS_MS).unref()
-  })
-})
+  await asked
+  const cut = await drain.end(drainFor)
+  endSweep()
+  return cut
+}
+
+/** Requests in hand lose nothing by it: of a connection that could not be taken there is no request yet. */
+function serverFailed(logger: Logger, error: Error): void {
+  logger.error({ event: 'api.server_failed', error: errorLine(error, 300) }, 'the HTTP server had a fault; it goes on')
+}
+
+/** Rows that were stored while nobody could be told. Beside the requests: Postgres may be slow. */
+async function wakeWaiting({ webhooks, logger }: Integrations): Promise<void> {
+  try {
+    await webhooks.wakePending()
+  } catch (error) {
+    logger.warn({ event: 'webhook.sweep_failed', error: errorLine(error, 300) }, 'could not look for rows that wait')
+  }
+}
+
+/** As `/readyz` answers itself, but asks nobody: whoever spreads the requests shall send them elsewhere. */
+function notReady(): Response {
+  return Response.json({ status: 'draining' }, { status: 503, headers: { 'Cache-Control': 'no-store' } })
+}

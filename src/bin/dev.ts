@@ -3,6 +3,7 @@
  *
  * `dev.ts [demo] [--data <folder>]`
  */
+import { randomBytes } from 'node:crypto'
 import { rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -56,7 +57,7 @@ async function main(): Promise<number> {
       lock,
       checklist: createChecklist(print),
       // The demo has ports and a timetable of its own: its syncs start when it says so.
-      ...(demo ? { anyPorts: true, env: { INTEGRATIONS__SCHEDULES__ENABLED: 'false' } } : {}),
+      ...(demo ? { anyPorts: true, env: demoEnvironment() } : {}),
       // The checklist comes first; then what the processes had to say meanwhile.
       onLine: (source, line) => {
         const tell = (): void => narrator.line(source, line)
@@ -129,4 +130,12 @@ function withoutPassword(databaseUrl: string): string {
 
 function printUrls(urls: Readonly<Record<string, string>>): void {
   for (const [name, url] of Object.entries(urls)) print(`  ${name.padEnd(18)} ${url}`)
+}
+
+/** On a server that was there already, the workflows of an earlier demo have the usual names. */
+function demoEnvironment(): Record<string, string> {
+  return {
+    INTEGRATIONS__SCHEDULES__ENABLED: 'false',
+    ...(process.env.TEMPORAL_ADDRESS ? { INTEGRATIONS__CACHE_PREFIX: `demo-${randomBytes(4).toString('hex')}` } : {}),
+  }
 }

@@ -1,29 +1,124 @@
 /** How a process of ours begins and ends: errors as one clear line, exit codes, an orderly stop. */
 import { isIntegrationsError } from '../core/errors.ts'
+import type { Logger } from '../core/logger.ts'
+import { errorLine } from '../core/logger.ts'
+import { redactLikely } from '../core/redaction.ts'
 
-/** 1: bad input or a refusal. 2: Postgres or Temporal was not reached. */
-const EXIT = { refused: 1, unreachable: 2 } as const
+/** 1: bad input, a refusal, or a fault of the host's code. 2: Postgres or Temporal was not reached. */
+const EXIT = { done: 0, refused: 1, faulty: 1, unreachable: 2 } as const
+/** One Ctrl-C may arrive twice: from the terminal, and again from a wrapper (npm, tsx). */
+const REPEATED_SIGNAL_MS = 1_000
+/** 128 and the signal's number, as shells count. */
+const EXIT_BY_SIGNAL = { SIGINT: 130, SIGTERM: 143 } as const
 
-/** Runs `main`; whatever it throws ends the process with a message that helps. A stack only for what is no error of ours. */
+const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+/** Before onStop() nothing is in hand. Without a handler a process that is PID 1 would not hear the signal at all. */
+const endAtOnce = (): never => process.exit(EXIT.done)
+
+/**
+ * Runs `main`; whatever it throws ends the process with a message that helps. A stack only for what is no error of ours. A
+ * signal that comes before `main` has called {@link onStop} ends the process.
+ */
 export async function runProcess(main: () => Promise<void>): Promise<void> {
+  for (const signal of SIGNALS) process.on(signal, endAtOnce)
   try {
     await main()
   } catch (error) {
     const ours = isIntegrationsError(error)
     process.stderr.write(`${ours ? error.message : error instanceof Error ? error.stack : String(error)}\n`)
-    process.exit(isIntegrationsError(error, 'backend_unreachable') ? EXIT.unreachable : EXIT.refused)
+    process.exit(exitCodeOf(error))
   }
 }
 
-/** Calls `stop` once: on SIGTERM, on SIGINT, and when the supervisor that started us has died. */
-export function onStop(stop: () => void): void {
-  let stopped = false
-  const once = (): void => {
-    if (stopped) return
-    stopped = true
-    stop()
+const exitCodeOf = (error: unknown): number =>
+  isIntegrationsError(error, 'backend_unreachable') ? EXIT.unreachable : EXIT.refused
+
+/**
+ * Takes the last steps of a process. Each is taken, whatever becomes of the ones before; one that fails has a line.
+ *
+ * @param failure why the process ends, if it was not asked to
+ * @returns what to end the process with
+ */
+export async function lastSteps(
+  logger: Logger,
+  stopping: Stopping,
+  { steps, failure }: { readonly steps: readonly (() => unknown)[]; readonly failure?: { readonly error: unknown } },
+): Promise<number> {
+  let exitCode = failure === undefined ? stopping.exitCode() : exitCodeOf(failure.error)
+  for (const step of steps)
+    try {
+      await step()
+    } catch (error) {
+      exitCode ||= EXIT.faulty
+      const fields = { event: 'process.end_failed', error: errorLine(error, 300) }
+      logger.error(fields, 'a step of the end of the process failed; the others are taken')
+    }
+  return exitCode
+}
+
+interface Stopping {
+  /** Whether the process has been asked to stop: then what has not begun does not begin. */
+  isAsked(): boolean
+  /** Resolves when it is. */
+  readonly asked: Promise<void>
+  /** What to end the process with once all has ended: 0, or 1 where a fault of the host's code made it stop. */
+  exitCode(): number
+}
+
+/**
+ * Calls `stop` once: on SIGTERM, on SIGINT, when the supervisor that started us has died, and on a rejection that nobody
+ * handles. A second signal ends the process at once.
+ *
+ * A rejection that nobody awaits comes from code that goes on beside its handler: nothing of ours is broken, so what is in
+ * hand finishes or goes back first. After an exception that nobody caught anything may be: the process ends with its line.
+ * Rule: docs/behaviour/workers.md, "Errors that nobody catches".
+ */
+export function onStop(logger: Logger, stop: (why: string) => void): Stopping {
+  let stoppedAtMs: number | null = null
+  let exitCode: number = EXIT.done
+  let isNow = (): void => {}
+  const asked = new Promise<void>((resolve) => {
+    isNow = resolve
+  })
+  const once = (why: string): void => {
+    if (stoppedAtMs !== null) return
+    stoppedAtMs = performance.now()
+    stop(why)
+    isNow()
   }
-  process.on('SIGTERM', once)
-  process.on('SIGINT', once)
-  process.on('disconnect', once)
+  for (const signal of SIGNALS) {
+    process.on(signal, () => {
+      if (stoppedAtMs === null) return once(signal)
+      if (performance.now() - stoppedAtMs < REPEATED_SIGNAL_MS) return
+      logger.warn({ event: 'process.killed', signal }, 'asked to stop twice: the process ends at once')
+      process.exit(EXIT_BY_SIGNAL[signal])
+    })
+    process.off(signal, endAtOnce)
+  }
+  process.on('disconnect', () => once('the supervisor has died'))
+  process.on('unhandledRejection', (reason) => {
+    exitCode = EXIT.faulty
+    logger.error(faultOf('process.unhandled_rejection', reason), UNHANDLED)
+    once('a promise was rejected and nobody handled it')
+  })
+  process.on('uncaughtException', (error) => {
+    logger.error(faultOf('process.uncaught_exception', error), UNCAUGHT)
+    process.exit(EXIT.faulty)
+  })
+  return { isAsked: () => stoppedAtMs !== null, asked, exitCode: () => exitCode }
+}
+
+const UNHANDLED =
+  'A promise was rejected and nobody handled it; the process stops in order. Most often a provider or listener calls an async function without `await`: await it, or catch what it throws.'
+const UNCAUGHT =
+  'An exception was thrown where nobody catches it; the process ends. Most often a timer, stream or event listener of the host throws: catch it there.'
+
+/** Of an error's text, which may be a whole answer. */
+const MAX_READ = 20_000
+
+function faultOf(event: string, error: unknown): Record<string, unknown> {
+  const stack = error instanceof Error ? error.stack : undefined
+  // Whole, and cut after that: half a credential would not be known.
+  const line = redactLikely(errorLine(error, MAX_READ)).slice(0, 300)
+  return { event, error: line, ...(stack === undefined ? {} : { stack: redactLikely(stack.slice(0, MAX_READ)) }) }
 }

@@ -5,5 +5,11 @@
  * Rule: docs/behaviour/integrations.md, "Cache entries".
  */
 export function integrationKey(integrationId: number, rest: string): string {
-  return `integration:${integrationId}:${rest}`
+  const [before, after] = aroundIntegrationId(rest)
+  return `${before}${integrationId}${after}`
+}
+
+/** The same of any integration, for a statement that puts each one's id in between. */
+export function aroundIntegrationId(rest: string): readonly [before: string, after: string] {
+  return ['integration:', `:${rest}`]
 }

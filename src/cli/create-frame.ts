@@ -14,6 +14,13 @@ export interface FrameOptions {
   readonly terminal: Terminal
   /** Aborted by Ctrl-C. */
   readonly signal?: AbortSignal
+  /** Who is asking; default `cli:<user>`. */
+  readonly by?: string
+  /**
+   * How long a command that does not watch the signal may go on after it, in milliseconds; what it ends with by then is its
+   * end. Default 0: at Ctrl-C the process ends, and the work with it.
+   */
+  readonly endingMs?: number
   /** Told when a command ends with another exit code than 0. */
   readonly onExitCode?: (exitCode: number) => void
 }
@@ -22,6 +29,8 @@ export function createFrame({
   load,
   terminal,
   signal = new AbortController().signal,
+  by = `cli:${userName()}`,
+  endingMs = 0,
   ...options
 }: FrameOptions): Frame {
   const contextOf = (args: readonly unknown[]): HostlessContext => {
@@ -32,7 +41,7 @@ export function createFrame({
     return {
       terminal: { ...terminal, isInteractive },
       json,
-      by: `cli:${userName()}`,
+      by,
       signal,
       progress: (text) => isInteractive && terminal.err(`${plainLines(text)}\n`),
       warn: (text) => terminal.err(`${plainLines(text)}\n`),
@@ -59,10 +68,12 @@ export function createFrame({
         let outcome: Outcome
         try {
           if (needs === 'tables') await untilAborted(signal, integrations.ready())
+          // Work that may go on after the signal must not begin after it.
+          if (signal.aborted) throw new Interrupted()
           outcome = await untilAborted(
             signal,
             work({ ...context, integrations }, ...(args as never)),
-            stopsItself ? STOPPING_MS : 0,
+            Math.max(endingMs, stopsItself ? STOPPING_MS : 0),
           )
         } finally {
           await integrations.close()

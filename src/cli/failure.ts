@@ -1,12 +1,13 @@
 /** What a failed command says and ends with. Rule: docs/commands.md, "Exit codes". */
 import { CommanderError } from 'commander'
 import { isIntegrationsError } from '../core/errors.ts'
+import { lostDatabase } from '../core/lost-database.ts'
 
 export const EXIT = {
   done: 0,
   /** Bad input, a refusal, or a part that failed. */
   refused: 1,
-  /** Postgres, or a Temporal that the command needs, was not reached. */
+  /** Postgres, or a Temporal that the command needs, was not reached, or Postgres was lost while the command ran. */
   unreachable: 2,
   /** Ctrl-C: 128 and the signal's number, as shells count. */
   interrupted: 130,
@@ -57,8 +58,14 @@ export function failureOf(error: unknown): Failure {
     const exitCode = error.code === 'backend_unreachable' ? EXIT.unreachable : EXIT.refused
     return failure(exitCode, error.code, error.message, problemsOf(error))
   }
+  const lost = lostDatabase(error)
+  if (lost !== null) return failure(EXIT.unreachable, 'backend_unreachable', lostMessage(lost))
   const { name, message, stack } = error instanceof Error ? error : new Error(String(error))
   return { ...failure(EXIT.refused, 'unexpected_error', `${name}: ${message}`), text: stack ?? message }
+}
+
+function lostMessage(code: string): string {
+  return `Postgres was lost while the command ran (${code}). What was done until then may stand; most commands can be run again. \`integrations doctor\` says whether it is back.`
 }
 
 function usageMessage({ code, message }: CommanderError): string {

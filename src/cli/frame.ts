@@ -42,9 +42,9 @@ export interface HostlessContext {
   readonly terminal: Terminal
   /** `--json` was given. */
   readonly json: boolean
-  /** Who is asking, for logs: `cli:<user>`. */
+  /** Who is asking, for logs: `cli:<user>`, or `workflow:<id>` inside a worker. */
   readonly by: string
-  /** Aborted by Ctrl-C. The command is given up then in any case; this is for work that can stop at a good place. */
+  /** Aborted by Ctrl-C. The command is given up then in any case, inside a worker some time later; this is for work that can stop at a good place. */
   readonly signal: AbortSignal
   /** A line to stderr, only when somebody is looking. */
   progress(text: string): void

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { advanceCursorCommand } from './commands/advance-cursor.ts'
+import { bundleWorkflowsCommand } from './commands/bundle-workflows.ts'
 import { cancelSyncCommand } from './commands/cancel-sync.ts'
 import { circuitCommand } from './commands/circuit.ts'
 import { completionCommand } from './commands/completion.ts'
@@ -57,6 +58,10 @@ export interface ProgramOptions {
   readonly terminal: Terminal
   /** Aborted by Ctrl-C. */
   readonly signal?: AbortSignal
+  /** Who is asking; default `cli:<user>`. */
+  readonly by?: string
+  /** How long a command may go on after the signal, in milliseconds; default: not at all, unless it stops itself. */
+  readonly endingMs?: number
 }
 
 const COMMANDS: readonly ((frame: Frame) => Command)[] = [
@@ -104,6 +109,7 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   pruneCommand,
   notificationsCommand,
   makeProviderCommand,
+  bundleWorkflowsCommand,
   completionCommand,
 ]
 

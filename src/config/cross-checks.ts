@@ -21,18 +21,23 @@ export interface Registered {
 
 /** @param faulty keys that have a problem of their own: comparing them would only add noise */
 export function crossProblems(
-  { sync, health, webhook, oauth, operator }: Config,
+  { sync, health, webhook, oauth, operator, worker }: Config,
   faulty: ReadonlySet<string>,
 ): ConfigurationProblem[] {
-  const neverDisabled = Number.POSITIVE_INFINITY
+  const unbounded = Number.POSITIVE_INFINITY
   const values = {
     'sync.lock_ttl': sync.lock_ttl,
     'sync.job_timeout': sync.job_timeout,
     'health.degraded_after': health.degraded_after,
     'health.failing_after': health.failing_after,
-    'health.disabled_after': health.disabled_after ?? neverDisabled,
+    'health.disabled_after': health.disabled_after ?? unbounded,
     'webhook.handler_timeout': webhook.handler_timeout,
     'webhook.processing_timeout': webhook.processing_timeout,
+    'worker.activity_pollers': worker.activity_pollers,
+    'worker.activity_slots': worker.activity_slots,
+    'worker.workflow_task_pollers': worker.workflow_task_pollers,
+    'worker.workflow_task_slots': worker.workflow_task_slots,
+    'worker.cached_workflows': worker.cached_workflows ?? unbounded,
   }
   const problems: ConfigurationProblem[] = []
   const hold = (key: keyof typeof values, relation: keyof typeof RELATIONS, other: keyof typeof values) => {
@@ -43,6 +48,10 @@ export function crossProblems(
   hold('health.degraded_after', 'at most', 'health.failing_after')
   hold('health.failing_after', 'at most', 'health.disabled_after')
   hold('webhook.handler_timeout', 'less than', 'webhook.processing_timeout')
+  // As the SDK has it: a poller takes a slot before it asks, and a workflow task a place among the cached workflows.
+  hold('worker.activity_pollers', 'at most', 'worker.activity_slots')
+  hold('worker.workflow_task_pollers', 'at most', 'worker.workflow_task_slots')
+  hold('worker.workflow_task_slots', 'at most', 'worker.cached_workflows')
   const shared = (
     [
       ['webhook.prefix', webhook.prefix],

@@ -62,13 +62,18 @@ export const OPTIONS = {
     fallback: '`default`',
   }),
   'temporal.apiKey': option(
-    masked('string', 'a string that is not empty', isText),
+    masked('string', 'visible ASCII characters, such as those of a token', isToken),
     'for Temporal Cloud, or a cluster that asks for keys; turns TLS on',
+    { variable: 'TEMPORAL_API_KEY' },
   ),
   'temporal.tls': option(
-    masked('bool or object', 'true, false or {clientCertPair: {crt, key}} with the bytes of both PEM files', isTls),
-    'TLS, with a certificate of our own where it asks for one',
-    { fallback: 'true with an API key, else false' },
+    masked(
+      'bool or object',
+      'true, false or an object of clientCertPair {crt, key} and serverRootCACertificate, the bytes of PEM files, and serverNameOverride',
+      isTls,
+    ),
+    'TLS, with a certificate of our own where it asks for one; in place of all variables `TEMPORAL_TLS…`',
+    { fallback: 'what the variables `TEMPORAL_TLS…` say, else true with an API key, else false' },
   ),
   encryptionKeys: option(
     masked('string or list', 'a string or a list of strings', () => true), // read, and judged, by the key ring
@@ -203,11 +208,21 @@ function isText(value: unknown): boolean {
   return typeof value === 'string' && value !== ''
 }
 
+/** It travels in a header: what a file's last line break would end is refused here, with its name. */
+function isToken(value: unknown): boolean {
+  return typeof value === 'string' && /^[\x21-\x7e]+$/.test(value)
+}
+
 function isTls(value: unknown): boolean {
   if (typeof value === 'boolean') return true
-  if (!isRecord(value) || !isRecord(value.clientCertPair)) return false
-  const { crt, key } = value.clientCertPair
-  return crt instanceof Uint8Array && key instanceof Uint8Array
+  if (!isRecord(value)) return false
+  const { clientCertPair: pair, serverRootCACertificate: authority, serverNameOverride: name, ...unknown } = value
+  return (
+    Object.keys(unknown).length === 0 &&
+    (pair === undefined || (isRecord(pair) && pair.crt instanceof Uint8Array && pair.key instanceof Uint8Array)) &&
+    (authority === undefined || authority instanceof Uint8Array) &&
+    (name === undefined || isText(name))
+  )
 }
 
 function isModel(value: unknown): boolean {

@@ -67,7 +67,7 @@ function checkVariables(environment: Environment, problems: ConfigurationProblem
   for (const [name, { kind }] of Object.entries(VARIABLES)) {
     const text = environment[name]
     if (kind === null || text === undefined || text === '') continue
-    const checked = checkValue({ name, kind, value: text })
+    const checked = checkValue({ name, kind, value: kind.fromText(text) })
     if (checked.ok) inForce.set(name, text)
     else problems.push(...checked.problems)
   }

@@ -22,6 +22,7 @@ import {
   queueName,
   queuesByProvider,
   redirectTarget,
+  routePath,
   routePrefix,
 } from './value-kinds.ts'
 
@@ -35,6 +36,11 @@ export interface ConfigKey<T> extends ValueKind<T> {
 
 /** The smallest cap on a stored body that is obeyed; a smaller one would cut every body to nothing of use. */
 export const MIN_RESPONSE_BYTES = 1024
+
+/** More would only be memory: what a process does at once is bounded by its pool of connections long before. */
+const MAX_SLOTS = 100_000
+/** A supervisor that waits an hour for a process is none. */
+const MAX_GRACE_SECONDS = 3_600
 
 const TABLE_PREFIX = /^[a-z_][a-z0-9_]{0,29}$/ // Postgres names hold 63 bytes; index names need the other 33
 const CACHE_PREFIX = /^[A-Za-z0-9_.-]{1,64}$/
@@ -197,7 +203,37 @@ const OPERATOR = {
 
 const METRICS = {
   open: key(bool(), false, 'serve /metrics without a token'),
+  path: key(nullable(routePath()), '/metrics', 'where the API serves its metrics; null = nowhere'),
   port: key(nullable(port()), null, 'port on which a worker serves /metrics; null = none'),
+  by_integration: key(bool(), false, 'whether counters say of which integration: a series for each and each outcome'),
+}
+
+const WORKER = {
+  // At least 2: deleting an integration by its workflow waits in one for the batches that its run has under way.
+  activity_slots: key(int(2, MAX_SLOTS), 100, 'activities that run at once in a worker process, of each task queue'),
+  local_activity_slots: key(
+    int(1, MAX_SLOTS),
+    100,
+    'activities inside workflow tasks that run at once: the fast lanes of inboxes and short steps',
+  ),
+  workflow_task_slots: key(int(2, MAX_SLOTS), 40, 'workflow tasks that run at once; at most worker.cached_workflows'),
+  activity_pollers: key(int(1, MAX_SLOTS), 10, 'calls that wait for activities; at most worker.activity_slots'),
+  workflow_task_pollers: key(
+    int(2, MAX_SLOTS),
+    10,
+    'calls that wait for workflow tasks; at most worker.workflow_task_slots',
+  ),
+  cached_workflows: key(
+    nullable(int(2, MAX_SLOTS)),
+    null,
+    "workflows kept in memory between their tasks; null = by the process's heap, 600 a GB above the first 200 MB",
+  ),
+  shutdown_grace: key(
+    int(0, MAX_GRACE_SECONDS),
+    10,
+    'how long activities go on after SIGTERM; then they begin nothing new and give back what has not begun',
+    'seconds',
+  ),
 }
 
 type Values<Section extends Record<string, ConfigKey<unknown>>> = {
@@ -221,6 +257,7 @@ export interface Config extends Values<typeof ROOT> {
   readonly notifications: Values<typeof NOTIFICATIONS>
   readonly operator: Values<typeof OPERATOR>
   readonly metrics: Values<typeof METRICS>
+  readonly worker: Values<typeof WORKER>
 }
 
 /** What a host may write: any part of the configuration. `undefined` is unset. */
@@ -250,6 +287,7 @@ const SECTIONS: Record<Exclude<keyof Config, keyof typeof ROOT>, Record<string, 
   notifications: NOTIFICATIONS,
   operator: OPERATOR,
   metrics: METRICS,
+  worker: WORKER,
 }
 
 export const SECTION_NAMES: ReadonlySet<string> = new Set(Object.keys(SECTIONS))

@@ -26,6 +26,7 @@ export const MAX_INT = 2_147_483_647
 const MAX_PORT = 65_535
 
 const ROUTE_PREFIX = /^[\w-]+(\/[\w-]+)*$/
+const ROUTE_PATH = /^(\/[\w-]+)+$/
 const QUEUE_NAME = /^[A-Za-z0-9_.-]{1,64}$/
 const SHA256_HEX = /^[0-9a-f]{64}$/i
 /** SHA-256 of nothing: as a token's digest it would let an empty token in. */
@@ -72,6 +73,14 @@ export function routePrefix(): ValueKind<string> {
       .string()
       .overwrite((prefix) => prefix.replace(/^\/+|\/+$/g, ''))
       .regex(ROUTE_PREFIX),
+  )
+}
+
+/** Of one route. */
+export function routePath(): ValueKind<string> {
+  return text(
+    'a path of "/" and segments of letters, digits, "_" and "-", such as "/metrics"',
+    z.string().regex(ROUTE_PATH),
   )
 }
 

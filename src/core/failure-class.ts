@@ -158,7 +158,7 @@ function isAbort(link: object): boolean {
  * Postgres' own errors carry a five-character SQLSTATE and a severity. What postgres.js throws of a refused socket looks like
  * the provider's, but for the `query` and `parameters` that it puts on every error; Drizzle's has `query` and `params`.
  */
-function isDatabaseError(link: object): boolean {
+export function isDatabaseError(link: object): boolean {
   const record = link as Record<string, unknown>
   if (record.name === 'PostgresError') return true
   if (Object.hasOwn(link, 'query') && (Object.hasOwn(link, 'parameters') || Object.hasOwn(link, 'params'))) return true

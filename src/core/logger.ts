@@ -6,6 +6,8 @@ export interface Logger {
   info(fields: Record<string, unknown>, message: string): void
   warn(fields: Record<string, unknown>, message: string): void
   error(fields: Record<string, unknown>, message: string): void
+  /** pino's: whether lines of a level are written at all. Without it those of every request are made, and the logger drops them. */
+  isLevelEnabled?(level: string): boolean
 }
 
 /** Where the time comes from. Tests put a clock of their own in its place. */

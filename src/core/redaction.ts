@@ -50,6 +50,22 @@ export function redactText(text: string, secrets: readonly string[]): string {
   return redacted
 }
 
+/**
+ * A text of whose credentials nobody knows: what looks like one by what stands before it. Passwords in addresses, query strings,
+ * the `Authorization` header's values, and what is named as a secret.
+ */
+export function redactLikely(text: string): string {
+  return text
+    .replace(/:\/\/[^/\s:@]*:[^/\s@]+@/g, `://${REDACTED}@`)
+    .replace(/(\b(?:https?|wss?):\/\/[^\s?#"']+)\?[^\s"')]*/gi, `$1?${REDACTED}`)
+    .replace(/\b(Bearer|Basic)\s+[\w~+/.=-]{8,}/gi, `$1 ${REDACTED}`)
+    .replace(LIKELY_NAMED, `$1${REDACTED}`)
+}
+
+/** `access_token=…`, `"client_secret": "…"`, `x-api-key: …`; the name may be the end of a longer one. */
+const LIKELY_NAMED =
+  /((?:token|secret|password|passwd|api[_-]?key|private[_-]?key|code_verifier|client_assertion|signature)\\?["']?\s*[:=]\s*\\?["']?)(?!\[REDACTED\])[^\s"'&,;)}\\]{8,}/gi
+
 /** What a JSON body loses besides credentials: segments of a dot path, `*` for any one key or element. */
 export type RedactionPath = readonly string[]
 

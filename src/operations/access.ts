@@ -73,7 +73,10 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
       await cache.set(`token-used:${sha256Hex(name)}`, { name, at: now.toISOString() }, null)
     } catch (error) {
       // Who may call does not depend on whether we can write it down.
-      logger.warn({ token: name, error: errorLine(error, 500) }, "The time of a token's use could not be noted.")
+      logger.warn(
+        { event: 'access.use_not_noted', token: name, error: errorLine(error, 500) },
+        "The time of a token's use could not be noted.",
+      )
     }
   }
 
@@ -92,14 +95,18 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
     async byToken(token) {
       const owner = ownerOf(token)
       if (owner === null) return null
-      await noteUse(owner)
+      // Not awaited: who may call does not wait for a database that does not answer.
+      void noteUse(owner)
       return { name: owner.name, scopes: owner.scopes, via: 'token' }
     },
 
     async signIn(token) {
       const owner = ownerOf(token)
       if (owner === null) {
-        logger.warn({}, 'Somebody tried to sign in with a token that is not configured.')
+        logger.warn(
+          { event: 'access.sign_in_refused' },
+          'Somebody tried to sign in with a token that is not configured.',
+        )
         return null
       }
       await noteUse(owner)

@@ -36,7 +36,7 @@ export async function leaseAnnouncement(framework: Framework, syncLogId: number)
         {
           event: 'sync.announcement_not_renewed',
           integration: log.integrationId,
-          run: syncLogId,
+          sync_log: syncLogId,
           error: errorLine(error, 300),
         },
         'the announcement of a sync run could not be kept; unless that succeeds soon, another process may tell the listeners again',

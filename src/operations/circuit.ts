@@ -133,7 +133,7 @@ export async function overrideCircuit(
   if (!config.circuit_breaker.overrides_enabled) {
     if (to !== null)
       logger.warn(
-        { integration: integration.id, override: to },
+        { event: 'circuit.override_idle', integration: integration.id, provider: integration.provider, override: to },
         'circuit_breaker.overrides_enabled is false: the override is stored, and nothing obeys it',
       )
     return

@@ -26,7 +26,7 @@ export async function endDeadBackfills(
     const retried = await itemsHeldByOwnWorkflow(framework, { syncLogId })
     if (!(await abandonSlice(framework, { integrationId, syncLogId }, REASON, retried))) continue
     logger.warn(
-      { event: 'backfill.abandoned', integration: integrationId, run: syncLogId, error: REASON },
+      { event: 'backfill.abandoned', integration: integrationId, sync_log: syncLogId, error: REASON },
       'a slice of an earlier backfill was left open; it is failed, and its window may be started again',
     )
   }

@@ -61,7 +61,7 @@ export async function rotateKeys(framework: Framework, options: RotateOptions = 
         failed.add(row.id)
         done += 1
         framework.logger.error(
-          { integration_id: row.id, reason: outcome.reason },
+          { event: 'keys.not_reencrypted', integration: row.id, reason: outcome.reason },
           'the credentials of an integration could not be encrypted anew',
         )
       }
@@ -75,7 +75,7 @@ export async function rotateKeys(framework: Framework, options: RotateOptions = 
   const status = await keyStatus(framework)
   if (!dryRun && signal?.aborted !== true && rowsOnOtherKeys(status) > failed.size)
     framework.logger.warn(
-      { keys: status.keys },
+      { event: 'keys.several_write', keys: status.keys },
       'some process still writes with another key: put the new key first everywhere, then rotate again',
     )
   return { ...status, reencrypted, failed: failed.size }

@@ -16,7 +16,12 @@ export function warnOfListing(
     typeof value === 'string' ? redactText(value, secrets) : value,
   ])
   logger.warn(
-    { ...Object.fromEntries(redacted), event: 'sync.provider_warning', integration: integration.id, run: syncLogId },
+    {
+      ...Object.fromEntries(redacted),
+      event: 'sync.provider_warning',
+      integration: integration.id,
+      sync_log: syncLogId,
+    },
     redactText(message, secrets),
   )
 }

@@ -46,7 +46,16 @@ export async function failedOAuth(
     .join(': ')
   if (thrown !== undefined)
     framework.logger.warn(
-      { integration: integration.id, stage, code, provider_error: providerError, error, at: framesOf(thrown) },
+      {
+        event: 'oauth.failed',
+        integration: integration.id,
+        provider: integration.provider,
+        stage,
+        code,
+        provider_error: providerError,
+        error,
+        at: framesOf(thrown),
+      },
       'A step of an authorization failed.',
     )
   try {
@@ -59,7 +68,14 @@ export async function failedOAuth(
   } catch (fault) {
     // The failure itself is the news; its record goes where it can still be written.
     framework.logger.error(
-      { integration: integration.id, stage, code, error: errorLine(fault, 500) },
+      {
+        event: 'oauth.failure_not_recorded',
+        integration: integration.id,
+        provider: integration.provider,
+        stage,
+        code,
+        error: errorLine(fault, 500),
+      },
       'The log row of a failed authorization could not be written.',
     )
   }

@@ -171,7 +171,7 @@ async function beginAnew(framework: Framework, id: number): Promise<void> {
     })
   } catch (error) {
     framework.logger.error(
-      { integration: id, error: errorLine(error, 500) },
+      { event: 'oauth.old_state_kept', integration: id, error: errorLine(error, 500) },
       'An integration was authorized, but what was known of its tokens before could not be removed.',
     )
   }
@@ -191,7 +191,10 @@ async function recognise(
   const { parameters } = callback
   const taken = parameters.state === null ? null : await takeState(framework, parameters.state)
   if (taken === null) {
-    framework.logger.info({}, 'The state of an OAuth callback is missing, unknown, used, or too old.')
+    framework.logger.info(
+      { event: 'oauth.state_refused' },
+      'The state of an OAuth callback is missing, unknown, used, or too old.',
+    )
     throw invalidState()
   }
   // Without `web` the host has said that its callback needs no cookie.

@@ -109,7 +109,13 @@ export async function startOperation(
     if (isWritten) await tell()
     else
       logger.warn(
-        { integration: integration.id, log: id, operation: log.operation },
+        {
+          event: 'operation.log_lost',
+          integration: integration.id,
+          provider: integration.provider,
+          log: id,
+          operation: log.operation,
+        },
         'the log row of an operation is gone, or was ended by somebody else; it is left as it is',
       )
   }

@@ -83,7 +83,7 @@ export function operatorView(framework: Framework): OperatorView {
       } catch (error) {
         // The change is made and can't be called a failure any more: its record goes where it can still be written.
         logger.error(
-          { ...act, error: errorLine(error, 500) },
+          { ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
           "The log row of an operator's change could not be written.",
         )
       }

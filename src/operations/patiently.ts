@@ -21,7 +21,7 @@ export async function patiently<T>(
       return await work()
     } catch (error) {
       if (signal.aborted) throw error
-      logger.warn({ error: errorLine(error, 300) }, `${what} failed; it is tried again`)
+      logger.warn({ event: 'database.retried', error: errorLine(error, 300) }, `${what} failed; it is tried again`)
       await sleep(wait, undefined, { signal }).catch(() => {})
     }
 }

@@ -17,7 +17,7 @@ import {
 import type { Framework } from '../framework.ts'
 import { givenNowMs } from './given-clock.ts'
 import { autoCloseIncident } from './incidents.ts'
-import { callStateKey } from './request/call-target.ts'
+import { aroundCallStateId } from './request/call-target.ts'
 
 const DAY_MS = 86_400_000
 /** Long enough to be looked at, and for a run to be asked what it did. */
@@ -89,10 +89,8 @@ function countOf(framework: Framework, step: PruningStep, before: string): Promi
   return countClosable(db, tables, { before, breakerKey: breakerKey(framework) })
 }
 
-function breakerKey({ config }: Framework): readonly [string, string] | null {
-  if (!config.circuit_breaker.enabled) return null
-  const [start = '', end = ''] = callStateKey(0).split('0')
-  return [`${config.cache_prefix}:${start}`, end]
+function breakerKey(framework: Framework): readonly [string, string] | null {
+  return framework.config.circuit_breaker.enabled ? aroundCallStateId(framework) : null
 }
 
 async function now(framework: Framework): Promise<number> {

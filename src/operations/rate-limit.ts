@@ -70,7 +70,7 @@ export async function overrideRateLimit(
   endLease(framework, integration.id)
   if (stored !== null && !config.rate_limiting.overrides_enabled)
     logger.warn(
-      { integration: integration.id },
+      { event: 'rate_limit.override_idle', integration: integration.id, provider: integration.provider },
       'rate_limiting.overrides_enabled is false: the override is stored, and nothing obeys it',
     )
 }

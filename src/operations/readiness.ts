@@ -33,7 +33,10 @@ export function createReadiness(framework: Framework, checks: ReadinessChecks): 
       return 'ok'
     } catch (error) {
       if (!failedBefore.split(' ').includes(part))
-        logger.warn({ part, error: errorLine(error, 500) }, 'Not ready: a part does not answer as it should.')
+        logger.warn(
+          { event: 'api.not_ready', part, error: errorLine(error, 500) },
+          'Not ready: a part does not answer as it should.',
+        )
       return 'failed'
     }
   }

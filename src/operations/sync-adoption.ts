@@ -48,7 +48,7 @@ export async function takeOverRun(
     })
     if (items > 0)
       logger.warn(
-        { event: 'sync.taken_over', integration: integrationId, run: syncLogId, items },
+        { event: 'sync.taken_over', integration: integrationId, sync_log: syncLogId, items },
         'items of a sync run that nobody works on any more were given back',
       )
   }

@@ -25,6 +25,7 @@ export async function failRun(framework: Framework, run: RunIds, reason: string)
       durationMs: ageOf(framework, log),
     })
     if (log.operation === 'sync') await planNext(framework, tx, row, 'with failures')
+    return { status: 'failed', failedItems: 0 }
   })
 }
 
@@ -42,6 +43,7 @@ export async function cancelRun(framework: Framework, run: RunIds): Promise<bool
       summary: failed === 0 ? 'cancelled' : `cancelled, ${failed} items had begun`,
     })
     if (log.operation === 'sync') await planNext(framework, tx, row, 'cancelled')
+    return { status: 'cancelled', failedItems: failed }
   })
 }
 
@@ -58,12 +60,13 @@ export async function abandonSlice(
   retried: readonly number[],
 ): Promise<boolean> {
   return endOpenRun(framework, run, async (tx, _, log) => {
-    await letGoOfItems(framework, tx, log, 'abandoned', retried)
+    const failed = await letGoOfItems(framework, tx, log, 'abandoned', retried)
     await updateLog(tx, framework.tables, log.id, {
       status: 'failed',
       error: reason.slice(0, MAX_ERROR_LENGTH),
       durationMs: ageOf(framework, log),
     })
+    return { status: 'failed', failedItems: failed }
   })
 }
 
@@ -84,19 +87,29 @@ async function letGoOfItems(
   return failed
 }
 
+/** What is counted of a run that was cut short. */
+interface Ended {
+  readonly status: 'failed' | 'cancelled'
+  /** Items that had begun, and are failed by its end. */
+  readonly failedItems: number
+}
+
 /** @returns false when somebody else has ended it already, or it is gone */
 async function endOpenRun(
-  { db, tables }: Framework,
+  { db, tables, metrics }: Framework,
   { integrationId, syncLogId }: RunIds,
-  end: (tx: Transaction, row: IntegrationRow, log: LogRow) => Promise<void>,
+  end: (tx: Transaction, row: IntegrationRow, log: LogRow) => Promise<Ended>,
 ): Promise<boolean> {
-  return db.transaction(async (tx) => {
+  const ended = await db.transaction(async (tx) => {
     const row = await lockIntegration(tx, tables, integrationId)
     const log = await lockLog(tx, tables, syncLogId)
-    if (row === null || log === null || log.status !== 'processing') return false
-    await end(tx, row, log)
-    return true
+    if (row === null || log === null || log.status !== 'processing') return null
+    return { row, ...(await end(tx, row, log)) }
   })
+  if (ended === null) return false
+  metrics.syncRunEnded(ended.row, ended.status)
+  if (ended.failedItems > 0) metrics.syncItemSettled(ended.row, 'failed', ended.failedItems)
+  return true
 }
 
 function ageOf({ clock }: Framework, log: LogRow): number {

@@ -61,7 +61,13 @@ export interface RunEnd {
  */
 export async function finaliseRun(framework: Framework, run: RunIds): Promise<RunEnd> {
   try {
-    return await framework.db.transaction((tx) => finalise(framework, tx, run))
+    const { row, end } = await framework.db.transaction(async (tx) => {
+      const row = await lockIntegration(tx, framework.tables, run.integrationId)
+      return { row, end: await finalise(framework, tx, row, run) }
+    })
+    if (row !== null && end.isFinalisedNow && end.result.kind === 'finalised')
+      framework.metrics.syncRunEnded(row, end.result.status)
+    return end
   } catch (error) {
     if (!(error instanceof ReducerThrew)) throw error
     return unchanged({ kind: 'reducer threw', reason: errorLine(error.cause, MAX_ERROR_LENGTH) })
@@ -71,9 +77,13 @@ export async function finaliseRun(framework: Framework, run: RunIds): Promise<Ru
 /** Rolls the transaction back; never leaves this file. */
 class ReducerThrew extends Error {}
 
-async function finalise(framework: Framework, tx: Transaction, { integrationId, syncLogId }: RunIds): Promise<RunEnd> {
+async function finalise(
+  framework: Framework,
+  tx: Transaction,
+  row: IntegrationRow | null,
+  { syncLogId }: RunIds,
+): Promise<RunEnd> {
   const { tables } = framework
-  const row = await lockIntegration(tx, tables, integrationId)
   const log = await lockLog(tx, tables, syncLogId)
   if (row === null || log === null || log.integrationId !== row.id)
     return unchanged({ kind: 'not this time', reason: 'the run or its integration is gone' })

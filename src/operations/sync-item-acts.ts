@@ -14,6 +14,7 @@ import { lockLog } from '../db/queries/logs.ts'
 import { findItem, skipFailedItem } from '../db/queries/sync-items.ts'
 import type { LogRow, SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import { subjectOf } from './metric-subject.ts'
 import { announceRun } from './sync-announcement.ts'
 import { finaliseRun } from './sync-finalisation.ts'
 
@@ -26,14 +27,18 @@ const MAX_TRIES = 1_000
  * @throws SyncItemNotFound, SyncItemNotFailed
  */
 export async function skipSyncItem(framework: Framework, itemId: number): Promise<SkipSyncItemResult> {
-  const { db, tables, logger } = framework
+  const { db, tables, logger, metrics } = framework
   const skipped = await skipFailedItem(db, tables, itemId)
   if (skipped === null) {
     const row = await findItem(db, tables, itemId)
     throw row === null ? new SyncItemNotFound(itemId) : new SyncItemNotFailed(itemId, row.status)
   }
   const { integrationId } = skipped
-  logger.info({ event: 'item.skipped', integration: integrationId, item: itemId }, 'a failed sync item was skipped')
+  metrics.syncItemSettled(await subjectOf(framework, integrationId), 'skipped')
+  logger.info(
+    { event: 'item.skipped', integration: integrationId, sync_item: itemId },
+    'a failed sync item was skipped',
+  )
   return { itemId, integrationId, cursorMoved: await itemResolved(framework, skipped) }
 }
 
@@ -107,7 +112,7 @@ export async function itemResolved(
     cursorMoved = end.cursorMoved
     if (end.result.kind === 'reducer threw')
       logger.error(
-        { event: 'sync.not_finalised', integration: integrationId, run: log.id, error: end.result.reason },
+        { event: 'sync.not_finalised', integration: integrationId, sync_log: log.id, error: end.result.reason },
         'reduceCheckpoints() threw, so this sync run was not finalised, and the cursor stays',
       )
     // Also what one before us had finalised and could not announce.
@@ -126,7 +131,7 @@ async function isLiving({ workflows, logger }: Framework, log: LogRow, integrati
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
     // It is left to whoever comes next: the run itself if it lives, else the next one.
     logger.warn(
-      { event: 'sync.not_asked', integration: integrationId, run: log.id, error: errorLine(error, 300) },
+      { event: 'sync.not_asked', integration: integrationId, sync_log: log.id, error: errorLine(error, 300) },
       'Temporal could not be asked whether this sync run lives, so it is not finalised now',
     )
     return true

@@ -79,7 +79,7 @@ export async function handleMissing(
   const found = await countMissing(framework, listings, signal)
   if (found.missing > found.mapped * MAX_SHARE) {
     logger.warn(
-      { event: 'sync.missing_withheld', integration: integration.id, run: syncLogId, ...found },
+      { event: 'sync.missing_withheld', integration: integration.id, sync_log: syncLogId, ...found },
       'more than half of the mapped ids are missing from two full listings; the provider is not told, since a wrong listing is likelier',
     )
     await mergeLogMetadata(db, tables, syncLogId, { missing_withheld: found })
@@ -114,7 +114,7 @@ export async function handleMissing(
   }
   await mergeLogMetadata(db, tables, syncLogId, { missing_handled_at: clock.now().toISOString(), missing: told })
   logger.info(
-    { event: 'sync.missing_handled', integration: integration.id, run: syncLogId, missing: told },
+    { event: 'sync.missing_handled', integration: integration.id, sync_log: syncLogId, missing: told },
     'the provider was told what two full listings did not name',
   )
   return told
@@ -136,7 +136,7 @@ function warnOfPruned(
   [earlier, later]: readonly [earlier: number, later: number],
 ): void {
   logger.warn(
-    { event: 'sync.missing_withheld', integration: integrationId, run: later, earlier_run: earlier },
+    { event: 'sync.missing_withheld', integration: integrationId, sync_log: later, earlier_sync_log: earlier },
     'two full listings can not be compared: items of theirs have been pruned',
   )
 }

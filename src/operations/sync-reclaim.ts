@@ -4,6 +4,7 @@ import { newestOpenRun } from '../db/queries/logs.ts'
 import type { InFlightItem } from '../db/queries/sync-ends.ts'
 import { failAbandonedItems, itemsInFlightSince } from '../db/queries/sync-ends.ts'
 import type { Framework } from '../framework.ts'
+import { subjectOf } from './metric-subject.ts'
 
 /** Beyond the last moment at which a retry may begin. */
 const BEYOND_RETRY_WINDOW_SECONDS = 3_600
@@ -26,7 +27,7 @@ export async function reclaimAbandonedItems(
   integrationId: number,
   aliveSyncLogId: number | null,
 ): Promise<Reclaimed> {
-  const { config, db, tables, logger } = framework
+  const { config, db, tables, logger, metrics } = framework
   const { item_reclaim_after, item_retry_window } = config.sync
   const old = await itemsInFlightSince(db, tables, {
     integrationId,
@@ -41,9 +42,16 @@ export async function reclaimAbandonedItems(
   const failed = await failAbandonedItems(db, tables, abandoned)
   for (const { id, syncLogId, externalId } of failed)
     logger.warn(
-      { event: 'item.abandoned', integration: integrationId, run: syncLogId, item: id, external_id: externalId },
+      {
+        event: 'item.abandoned',
+        integration: integrationId,
+        sync_log: syncLogId,
+        sync_item: id,
+        external_id: externalId,
+      },
       'a sync item was in flight for too long; it is failed',
     )
+  if (failed.length > 0) metrics.syncItemSettled(await subjectOf(framework, integrationId), 'failed', failed.length)
   const runs = failed.flatMap(({ syncLogId }) => (syncLogId === null ? [] : [syncLogId]))
   return { items: failed.length, syncLogIds: [...new Set(runs)].sort((a, b) => a - b) }
 }

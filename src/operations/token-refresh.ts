@@ -166,7 +166,7 @@ async function askAndSave(
   const { patch, isExpiryUnreadable } = refreshed
   if (isExpiryUnreadable)
     logger.warn(
-      { integration: id, provider: fresh.provider },
+      { event: 'tokens.expiry_unreadable', integration: id, provider: fresh.provider },
       'refreshToken() gave a token_expires_at that is no ISO 8601 time; the tokens are stored without one, so they are not refreshed before they are refused',
     )
   const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch)
@@ -197,13 +197,16 @@ function followLate(framework: Framework, fresh: Integration, work: Promise<Refr
   const late = { integration: fresh.id, provider: fresh.provider }
   work
     .then(({ announce }) => {
-      logger.warn(late, 'refreshToken() answered after the time of its lock; what it gave is stored')
+      logger.warn(
+        { ...late, event: 'tokens.refreshed_late' },
+        'refreshToken() answered after the time of its lock; what it gave is stored',
+      )
       return announce()
     })
     .catch((error: unknown) =>
       logger.warn(
         // Its kind only: it may quote tokens that nobody has stored.
-        { ...late, error: errorKind(error) },
+        { ...late, event: 'tokens.refresh_failed_late', error: errorKind(error) },
         'refreshToken() failed after the time of its lock',
       ),
     )
@@ -269,7 +272,12 @@ async function settle(
     await work()
   } catch (error) {
     logger.error(
-      { integration: fresh.id, provider: fresh.provider, error: redactedErrorLine(error, secretsKnownTo(fresh), 500) },
+      {
+        event: 'tokens.not_announced',
+        integration: fresh.id,
+        provider: fresh.provider,
+        error: redactedErrorLine(error, secretsKnownTo(fresh), 500),
+      },
       message,
     )
   }

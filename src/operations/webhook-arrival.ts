@@ -4,6 +4,7 @@
  *
  * Rule: docs/behaviour/webhooks.md, "Arrival".
  */
+import { SpanKind } from '@opentelemetry/api'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
@@ -17,6 +18,8 @@ import type { HandlesWebhooks } from '../providers/provider.ts'
 import { handlesWebhooks } from '../providers/provider.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
+import { identityAttributes, inSpan } from '../tracing/spans.ts'
+import { traceparentOf } from '../tracing/traceparent.ts'
 import { JoiningQueue } from './joiner.ts'
 import { RepeatedWarnings } from './repeated-warnings.ts'
 import type { WebhookOwner, WebhookOwners } from './webhook-owners.ts'
@@ -78,7 +81,7 @@ export async function receiveDelivery(framework: Framework, delivery: Delivery):
   } catch (error) {
     // Nothing was answered 2xx, so the provider sends it again.
     framework.logger.error(
-      { provider: delivery.provider, error: errorLine(error, 500) },
+      { event: 'webhook.not_stored', provider: delivery.provider, error: errorLine(error, 500) },
       'a delivery could not be stored',
     )
     return { kind: 'unavailable' }
@@ -96,7 +99,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
   if (!candidates.areAll)
     warnings.warn(
       `candidates ${delivery.provider}`,
-      () => ({ provider: delivery.provider, asked: MAX_CANDIDATES }),
+      () => ({ event: 'webhook.many_candidates', provider: delivery.provider, asked: MAX_CANDIDATES }),
       'many integrations share the generic webhook route; use the route with the id',
     )
 
@@ -134,15 +137,13 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
     if (verdict.kind !== 'verified') return verdict
     const { integration, version } = verdict.owner
     row ??= rowOf(framework, provider, delivery, request)
-    const stored = await rows.add(
-      {
-        ...row,
-        ...bodyKeyOf(framework, provider, integration.id, row, request),
-        // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
-        owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
-      },
-      row.payload.length,
-    )
+    const owned: OwnedDelivery = {
+      ...row,
+      ...bodyKeyOf(framework, provider, integration.id, row, request),
+      // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
+      owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
+    }
+    const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, owned.payload.length))
     if (stored !== 'changed') return arrived(framework, integration, row, stored)
     // The last try asks for no version, so it goes by what is read now.
     candidates =
@@ -151,6 +152,29 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
         : await owners.readAfter(delivery, performance.now())
     if (candidates.owners.length === 0) return { kind: 'unknown integration' }
   }
+}
+
+/**
+ * The row carries on the trace of its request: its processing, by whichever worker and however much later, is part of it.
+ *
+ * @param store given what the row is to carry, which is nothing where nobody traces
+ */
+function inStoreSpan(
+  integration: Integration,
+  store: (traced: Pick<OwnedDelivery, 'traceparent'>) => Promise<StoredDelivery | 'changed'>,
+): Promise<StoredDelivery | 'changed'> {
+  const start = () => ({
+    name: 'webhook store',
+    kind: SpanKind.INTERNAL,
+    attributes: identityAttributes(integration),
+  })
+  return inSpan(start, async (span) => {
+    const traceparent = traceparentOf(span.spanContext())
+    const stored = await store(traceparent === null ? {} : { traceparent })
+    if (typeof stored === 'object') span.setAttribute('webhook.id', stored.id)
+    else span.setAttribute('webhook.outcome', stored)
+    return stored
+  })
 }
 
 /** Committed: told, and the inbox woken, neither of them awaited. */
@@ -162,7 +186,14 @@ function arrived(
 ): Arrival {
   if (stored !== 'duplicate') {
     framework.logger.info(
-      { event: 'webhook.stored', integration: integration.id, webhook: stored.id, type, delivery: deliveryId },
+      {
+        event: 'webhook.stored',
+        integration: integration.id,
+        provider: integration.provider,
+        webhook: stored.id,
+        type,
+        delivery: deliveryId,
+      },
       'webhook stored',
     )
     void framework.listeners.emit('WebhookReceived', {
@@ -222,7 +253,7 @@ async function answerChallenge(
   if (answer === undefined || answer === null) return null
   if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
     framework.logger.warn(
-      { integration: integration.id },
+      { event: 'webhook.challenge_refused', integration: integration.id, provider: integration.provider },
       `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
     )
     return { kind: 'bad signature' }
@@ -255,7 +286,12 @@ async function ownerAmong(
         deskOf(framework).warnings.warn(
           `threw ${integration.id}`,
           // Its message may quote what was sent, and nobody knows by whom.
-          () => ({ integration: integration.id, error: error instanceof Error ? error.name : typeof error }),
+          () => ({
+            event: 'webhook.verification_threw',
+            integration: integration.id,
+            provider: integration.provider,
+            error: error instanceof Error ? error.name : typeof error,
+          }),
           'verifyWebhookSignature() threw; counts as false',
         )
     }
@@ -281,7 +317,7 @@ function lenient(framework: Framework, read: () => string | null | undefined): s
     // Its message may quote what was sent.
     deskOf(framework).warnings.warn(
       'unread',
-      () => ({ error: error instanceof Error ? error.name : typeof error }),
+      () => ({ event: 'webhook.unread', error: error instanceof Error ? error.name : typeof error }),
       'a provider could not read a delivery; counts as none',
     )
     return null

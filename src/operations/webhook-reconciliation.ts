@@ -203,7 +203,7 @@ class Reconciliation {
 
   async #store(missing: readonly NewDelivery[]): Promise<void> {
     if (missing.length === 0) return
-    const { db, tables, workflows, listeners } = this.#framework
+    const { db, tables, workflows, listeners, metrics } = this.#framework
     const { id, provider } = this.integration
     // Without a version: the provider's own API vouches for it, whatever the row holds by now.
     const recordsEvents = listeners.isDurable('WebhookReceived')
@@ -215,6 +215,7 @@ class Reconciliation {
       outcome === 'duplicate' ? [] : [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }],
     )
     this.counts.inserted += queued.length
+    metrics.webhookReceived(this.integration, 'reconciled', queued.length)
     // Arrived by itself meanwhile.
     this.counts.known += missing.length - queued.length
     if (queued.length > 0) workflows.wakeInbox(id)

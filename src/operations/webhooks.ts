@@ -1,7 +1,10 @@
 /** Runs the handler of one claimed webhook. The inbox, recovery and replay all come through here. */
+import { SpanKind } from '@opentelemetry/api'
+import { errorKind } from '../core/error-kind.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { withoutNul } from '../core/json.ts'
+import { errorLine } from '../core/logger.ts'
 import { redactBody } from '../core/redaction.ts'
 import { routeOf } from '../core/webhook.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
@@ -11,6 +14,7 @@ import type { HandlesWebhooks, WebhookContext, WebhookHandler } from '../provide
 import { handlesWebhooks } from '../providers/provider.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
+import { inSpan, markFailed } from '../tracing/spans.ts'
 import type { IntegrationContext } from './integration-context.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import type { Guarded } from './stale-guard.ts'
@@ -22,17 +26,53 @@ const MAX_RESULT_BYTES = 65_536
 
 /**
  * The outcome of one attempt; never throws. Null: its handler is a workflow and Temporal did not answer, so nobody has been
- * asked to handle it.
+ * asked to handle it; or the worker stops and its handler has not ended in time, so the row goes back.
  *
  * @param row as claimed: the outcome carries its `attempts` and `claim`, by which the settlement is guarded
  * @param integration read after the claim, so that the webhook sees it as it is when it runs; null when it is gone
  * @param handled what the rows of the same batch have found out
+ * @param enough aborted when a handler that still runs is given up
  */
-export async function runWebhook(
+export function runWebhook(
   framework: Framework,
   row: WebhookRow,
   integration: IntegrationContext | null,
-  handled: HandledVersions = new HandledVersions(),
+  { handled = new HandledVersions(), enough }: { handled?: HandledVersions; enough?: AbortSignal } = {},
+): Promise<WebhookOutcome | null> {
+  const start = () => ({
+    name: 'webhook handle',
+    kind: SpanKind.CONSUMER,
+    attributes: { 'integration.id': row.integrationId, 'webhook.id': row.id, 'webhook.attempt': row.attempts },
+    // Of the trace of its request, wherever and however much later it runs; linked to what runs it together with others.
+    parent: row.traceparent,
+  })
+  return inSpan(start, async (span) => {
+    if (integration !== null) span.setAttribute('integration.provider', integration.row.provider)
+    if (row.eventType !== null) span.setAttribute('webhook.event_type', row.eventType)
+    const outcome = await attemptOf(framework, {
+      row,
+      integration,
+      handled,
+      enough,
+      onError: (kind) => markFailed(span, kind),
+    })
+    span.setAttribute('webhook.outcome', outcome?.status ?? 'handed back')
+    return outcome
+  })
+}
+
+interface Attempted {
+  readonly row: WebhookRow
+  readonly integration: IntegrationContext | null
+  readonly handled: HandledVersions
+  readonly enough: AbortSignal | undefined
+  /** Told its kind, never its text. */
+  readonly onError: (kind: string) => void
+}
+
+async function attemptOf(
+  framework: Framework,
+  { row, integration, handled, enough, onError }: Attempted,
 ): Promise<WebhookOutcome | null> {
   const startedAt = performance.now()
   const end = (
@@ -49,7 +89,10 @@ export async function runWebhook(
   let secrets: () => readonly string[] = () => []
   try {
     const refusal = refusalOf(framework, integration?.row ?? null)
-    if (integration === null || refusal !== null) return end({ status: 'failed', error: refusal ?? 'gone' })
+    if (integration === null || refusal !== null) {
+      onError('refused')
+      return end({ status: 'failed', error: refusal ?? 'gone' })
+    }
     integration.secrets()
     // Asked again after the handler: it may have brought a new token.
     secrets = () => integration.secrets()
@@ -58,10 +101,20 @@ export async function runWebhook(
       limit,
       () => new HandlerTimedOut(limit),
       (signal) => dispatch(framework, row, integration, { signal, handled }),
+      enough,
     )
     return end({ status: 'processed', result: storedResult(result, secrets()) })
   } catch (error) {
     if (error instanceof HandlerNotReached) return null
+    if (enough?.aborted === true && error === enough.reason) {
+      const why = errorLine(enough.reason, 300)
+      framework.logger.warn(
+        { event: 'webhook.interrupted', integration: row.integrationId, webhook: row.id, attempt: row.attempts, why },
+        'the worker stops or its workflow was cancelled, and the handler has not ended in time; the webhook goes back and its handler runs again',
+      )
+      return null
+    }
+    onError(errorKind(error))
     return end({ status: 'failed', error: redactedErrorLine(error, secrets(), MAX_ERROR_LENGTH) })
   }
 }

@@ -1,8 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@temporalio/client'
+import type { TemporalTls } from '../config/temporal-tls.ts'
+import { temporalTlsOf } from '../config/temporal-tls.ts'
+import type { ConfigurationProblem } from '../core/errors.ts'
 import { BackendUnreachable } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import { sdk } from './sdk.ts'
+import { startsInTrace } from './trace-headers.ts'
 
 /** Where Temporal is and how to get in. */
 export interface TemporalOptions {
@@ -10,9 +14,10 @@ export interface TemporalOptions {
   readonly address?: string
   /** Default: TEMPORAL_NAMESPACE, else `default`. */
   readonly namespace?: string
-  /** Temporal Cloud, or a cluster that asks for keys. Turns TLS on. */
+  /** Temporal Cloud, or a cluster that asks for keys. Turns TLS on. Default: TEMPORAL_API_KEY. */
   readonly apiKey?: string
-  readonly tls?: boolean | { readonly clientCertPair: { readonly crt: Buffer; readonly key: Buffer } }
+  /** Default: what the variables TEMPORAL_TLS… say, else true with an API key. */
+  readonly tls?: boolean | TemporalTls
 }
 
 export interface TemporalAddress {
@@ -29,6 +34,22 @@ const MAX_CALL_RETRY_MS = 1_000
  */
 const CHANNEL_ARGS = { 'grpc.max_reconnect_backoff_ms': 2_000 }
 
+/**
+ * What is not given comes from the environment: key and TLS here, where the files are read once; address and namespace in
+ * {@link temporalAddress}. Rule: docs/behaviour/workers.md, "The connection to Temporal".
+ *
+ * @param problems gets every fault
+ */
+export function withTemporalEnvironment(
+  given: TemporalOptions,
+  environment: NodeJS.ProcessEnv,
+  problems: ConfigurationProblem[],
+): TemporalOptions {
+  const apiKey = given.apiKey ?? (environment.TEMPORAL_API_KEY || undefined)
+  const tls = given.tls ?? temporalTlsOf(environment, problems)
+  return { ...given, ...(apiKey === undefined ? {} : { apiKey }), ...(tls === undefined ? {} : { tls }) }
+}
+
 export function temporalAddress(
   options: TemporalOptions,
   environment: NodeJS.ProcessEnv = process.env,
@@ -44,7 +65,8 @@ export function connectionOptions(options: TemporalOptions) {
   const tls = options.tls ?? options.apiKey !== undefined
   return {
     address: temporalAddress(options).address,
-    ...(tls === false ? {} : { tls: tls === true ? true : { clientCertPair: tls.clientCertPair } }),
+    // Said in so many words, as the SDK would turn it on for an API key.
+    tls,
     ...(options.apiKey === undefined ? {} : { apiKey: options.apiKey }),
   }
 }
@@ -60,7 +82,8 @@ export function lazyClient(options: TemporalOptions): Client {
     interceptors: [retries.interceptor()],
   })
   RETRIES.set(connection, retries)
-  return new Client({ connection, namespace: temporalAddress(options).namespace })
+  const interceptors = { workflow: [startsInTrace] }
+  return new Client({ connection, namespace: temporalAddress(options).namespace, interceptors })
 }
 
 /** Closes the connection of a `lazyClient()`, once nothing waits to be tried again on it. */

@@ -11,6 +11,7 @@ import { checkTemporal } from './connection.ts'
 import type { ScheduleNeeds } from './schedules.ts'
 import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './schedules.ts'
 import { sdk } from './sdk.ts'
+import { applySearchAttributes, knownSearchAttributes, readSearchAttributes } from './search-attributes.ts'
 import { taskQueuesOf } from './task-queues.ts'
 
 /**
@@ -113,6 +114,9 @@ export function temporalInspection(
       for (const name of await leftOverNames()) await ask((asked) => removeSchedule(asked, scheduleId(prefix, name)))
       return schedules()
     },
+    searchAttributes: () => ask((asked) => readSearchAttributes(asked)),
+    applySearchAttributes: () => ask((asked) => applySearchAttributes(asked, where)),
+    maySetSearchAttributes: () => knownSearchAttributes(client()).maySet(),
     async pollers() {
       const queues: { taskQueue: string; workers: number }[] = []
       for (const taskQueue of taskQueuesOf(config)) {

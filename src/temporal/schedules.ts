@@ -4,6 +4,8 @@ import type { Config } from '../config/schema.ts'
 import type { ReconcileWebhooksInput } from '../core/webhook-jobs.ts'
 import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import { sdk } from './sdk.ts'
+import type { StartTexts } from './start-texts.ts'
+import { startTexts } from './start-texts.ts'
 
 /** A worker that was away for longer does not make up for what it missed: the next run takes it all. */
 const CATCH_UP_SECONDS = 60
@@ -31,6 +33,7 @@ interface Timetable {
   readonly timing: Timing
   readonly taskQueue: string
   readonly args: readonly unknown[]
+  readonly texts: StartTexts
   /** With `schedules.enabled`; false: it is removed. */
   readonly isWanted: boolean
 }
@@ -46,6 +49,7 @@ function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleN
       timing: { everySeconds: MINUTE_SECONDS },
       taskQueue: taskQueue(prefix, config.sync.queue),
       args: [],
+      texts: startTexts.dispatchSyncs(),
       isWanted: true,
     },
     {
@@ -55,6 +59,7 @@ function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleN
       timing: { everySeconds: MINUTE_SECONDS },
       taskQueue: taskQueue(prefix, config.sync.queue),
       args: [],
+      texts: startTexts.evaluateFailures(),
       isWanted: config.observability.anomaly_enabled,
     },
     {
@@ -64,6 +69,7 @@ function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleN
       timing: { everySeconds: 5 * MINUTE_SECONDS },
       taskQueue: taskQueue(prefix, config.webhook.queue),
       args: [],
+      texts: startTexts.recoverWebhooks(),
       isWanted: true,
     },
     {
@@ -73,6 +79,7 @@ function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleN
       timing: { everySeconds: 10 * MINUTE_SECONDS },
       taskQueue: taskQueue(prefix, config.sync.queue),
       args: [],
+      texts: startTexts.refreshTokens(),
       isWanted: canRefreshTokens(),
     },
     {
@@ -82,6 +89,7 @@ function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleN
       timing: { everySeconds: 60 * MINUTE_SECONDS },
       taskQueue: taskQueue(prefix, config.webhook.queue),
       args: [{} satisfies ReconcileWebhooksInput],
+      texts: startTexts.reconcileWebhooks(),
       isWanted: canReconcile(),
     },
     {
@@ -91,6 +99,7 @@ function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleN
       timing: { dailyAtHour: 3, jitterSeconds: 10 * MINUTE_SECONDS, catchUpSeconds: PRUNE_CATCH_UP_SECONDS },
       taskQueue: taskQueue(prefix, config.sync.queue),
       args: [],
+      texts: startTexts.prune(),
       isWanted: true,
     },
   ]
@@ -150,6 +159,9 @@ export function scheduleDifferences(
     ['workflow id', action.workflowId, entry.workflowId],
     ['task queue', action.taskQueue, entry.taskQueue],
     ['input', JSON.stringify(action.args ?? []), JSON.stringify(entry.args)],
+    ['summary', action.staticSummary, entry.texts.staticSummary],
+    // Paragraphs are no words for a line.
+    ['details', action.staticDetails === entry.texts.staticDetails ? 'ours' : 'other ones', 'ours'],
     ['interval', intervalsFound(found), intervalWanted(entry.timing)],
     ['calendar', calendarsFound(found), calendarWanted(entry.timing)],
     ['jitter', `${(found.spec.jitter ?? 0) / 1_000} s`, `${jitterSeconds(entry.timing)} s`],
@@ -239,6 +251,7 @@ function definitionOf(entry: Timetable) {
       workflowId: entry.workflowId,
       taskQueue: entry.taskQueue,
       args: [...entry.args],
+      ...entry.texts,
     },
     policies: { overlap: sdk().ScheduleOverlapPolicy.SKIP, catchupWindow: catchUpSeconds(timing) * 1_000 },
   }

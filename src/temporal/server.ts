@@ -12,6 +12,7 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Connection } from '@temporalio/client'
 import { BackendUnreachable } from '../core/errors.ts'
+import { SEARCH_ATTRIBUTES } from '../core/search-attributes.ts'
 import { connectTo, endWithParent, freePort } from './local-process.ts'
 import { findTemporalBinary } from './server-binary.ts'
 
@@ -64,7 +65,7 @@ export interface StartTemporalOptions {
   /** SQLite file that keeps the histories; without it they are kept in memory. */
   readonly dataFile?: string
   readonly namespace?: string
-  /** Name → type, e.g. `{ IntegrationId: 'Int' }`. Types: Text, Keyword, Int, Double, Bool, Datetime, KeywordList. */
+  /** Name → type: Text, Keyword, Int, Double, Bool, Datetime or KeywordList. Default: those that our workflows carry. */
   readonly searchAttributes?: Readonly<Record<string, string>>
   /** Added to, or in place of, the values set here. Values are JSON. */
   readonly dynamicConfig?: Readonly<Record<string, string>>
@@ -162,7 +163,7 @@ function serverArguments(
   for (const [key, value] of Object.entries({ ...DYNAMIC_CONFIG, ...options.dynamicConfig })) {
     args.push('--dynamic-config-value', `${key}=${value}`)
   }
-  for (const [name, type] of Object.entries(options.searchAttributes ?? {})) {
+  for (const [name, type] of Object.entries(options.searchAttributes ?? SEARCH_ATTRIBUTES)) {
     args.push('--search-attribute', `${name}=${type}`)
   }
   return args

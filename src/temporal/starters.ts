@@ -6,7 +6,9 @@ import { BackendUnreachable } from '../core/errors.ts'
 import type { FollowIncidentInput } from '../core/incident.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
+import type { Metrics } from '../core/metrics.ts'
 import type { PruneResult } from '../core/pruning.ts'
+import type { WorksFor } from '../core/search-attributes.ts'
 import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../core/sync-jobs.ts'
 import type { RefreshTokensResult } from '../core/token-jobs.ts'
 import type {
@@ -21,6 +23,10 @@ import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids
 import type { InboxInput, OutboxInput, SyncInput } from '../workflows/messages.ts'
 import { closeClient } from './connection.ts'
 import { sdk } from './sdk.ts'
+import type { StartLabels } from './search-attributes.ts'
+import { withSearchAttributes } from './search-attributes.ts'
+import type { StartTexts } from './start-texts.ts'
+import { startTexts } from './start-texts.ts'
 import { WakeUps } from './wake-ups.ts'
 
 /** How long a question may wait for Temporal's answer. */
@@ -29,13 +35,25 @@ const ANSWER_TIMEOUT_MS = 5_000
 const CANCEL_TIMEOUT_MS = 45_000
 /** How long a wake-up that is under way at the end is waited for. */
 const LAST_WAKE_MS = 2_000
+/** What a workflow's failure says: with the command that mends it at its end. */
+const MAX_WORDS = 2_000
 const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
+
+/** A workflow that is signalled, and what it is started with where none lives. */
+interface Wakening {
+  readonly workflowId: string
+  readonly taskQueue: string
+  readonly input: object
+  readonly signal: string
+  readonly texts: StartTexts
+}
 
 /** @param client made when first asked for: a process without Temporal (a CLI that only reads) never connects */
 export function temporalStarters(
   client: () => Client,
   config: Config,
   logger: Logger,
+  metrics: Pick<Metrics, 'wakeUpFailed'>,
   { cancelTimeoutMs = CANCEL_TIMEOUT_MS }: { cancelTimeoutMs?: number } = {},
 ): WorkflowStarters {
   const prefix = config.cache_prefix
@@ -44,49 +62,82 @@ export function temporalStarters(
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
   const syncQueue = taskQueue(prefix, config.sync.queue)
   const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
+  /**
+   * One try to signal the workflow of this id, which is started where none lives.
+   *
+   * @param integrationId what it works for; its provider would cost a query: the workflow reads it with its first row
+   */
+  const signalled = async (
+    aborted: AbortSignal,
+    workflow: string,
+    { input, texts, ...start }: Wakening,
+    integrationId?: number,
+  ): Promise<void> => {
+    const asked = client()
+    const send = (labels: StartLabels = {}) =>
+      asked.workflow.signalWithStart(workflow, { ...start, args: [input], signalArgs: [], ...texts, ...labels })
+    await asked.withAbortSignal(aborted, () =>
+      inTime(asked, () =>
+        integrationId === undefined ? send() : withSearchAttributes(asked, { integrationId }, send, { waits: false }),
+      ),
+    )
+  }
   const inboxes = new WakeUps({
-    async send(integrationId, signal) {
-      const asked = client()
-      await asked.withAbortSignal(signal, () =>
-        inTime(asked, () =>
-          asked.workflow.signalWithStart(WORKFLOW.webhookInbox, {
-            workflowId: workflowId.webhookInbox(prefix, integrationId),
-            taskQueue: webhookQueue,
-            args: [{ integrationId } satisfies InboxInput],
-            signal: SIGNAL.arrived,
-            signalArgs: [],
-          }),
-        ),
+    send: (integrationId, aborted) =>
+      signalled(
+        aborted,
+        WORKFLOW.webhookInbox,
+        {
+          workflowId: workflowId.webhookInbox(prefix, integrationId),
+          taskQueue: webhookQueue,
+          input: { integrationId } satisfies InboxInput,
+          signal: SIGNAL.arrived,
+          texts: startTexts.webhookInbox(integrationId),
+        },
+        integrationId,
+      ),
+    onFailure(integrationId, error, waitMs) {
+      metrics.wakeUpFailed()
+      logger.warn(
+        { event: 'inbox.wake_failed', integration: integrationId, retry_in_ms: waitMs, error: errorLine(error, 300) },
+        'an inbox could not be woken; the rows are stored, it is tried again',
       )
     },
-    onFailure: (integrationId, error, waitMs) =>
-      logger.warn(
-        {
-          event: 'inbox.wake_failed',
-          integration: integrationId,
-          retry_in_ms: waitMs,
-          error: errorLine(error, 300),
-        },
-        'an inbox could not be woken; the rows are stored, it is tried again',
-      ),
   })
-
   const outbox = new WakeUps({
-    send: (_, signal) =>
-      signalled(signal, WORKFLOW.eventOutbox, workflowId.eventOutbox(prefix), SIGNAL.arrived, {} satisfies OutboxInput),
-    onFailure: (_, error, waitMs) =>
+    send: (_, aborted) =>
+      signalled(aborted, WORKFLOW.eventOutbox, {
+        workflowId: workflowId.eventOutbox(prefix),
+        taskQueue: syncQueue,
+        input: {} satisfies OutboxInput,
+        signal: SIGNAL.arrived,
+        texts: startTexts.eventOutbox(),
+      }),
+    onFailure(_, error, waitMs) {
+      metrics.wakeUpFailed()
       logger.warn(
         { event: 'outbox.wake_failed', retry_in_ms: waitMs, error: errorLine(error, 300) },
         'the outbox could not be woken; the rows are stored, it is tried again',
-      ),
+      )
+    },
   })
-  const follower = (signalName: string): WakeUps =>
+  const follower = (signal: string): WakeUps =>
     new WakeUps({
-      send: (integrationId, signal) =>
-        signalled(signal, WORKFLOW.incident, workflowId.incident(prefix, integrationId), signalName, {
+      send: (integrationId, aborted) =>
+        signalled(
+          aborted,
+          WORKFLOW.incident,
+          {
+            workflowId: workflowId.incident(prefix, integrationId),
+            taskQueue: syncQueue,
+            input: { integrationId } satisfies FollowIncidentInput,
+            signal,
+            texts: startTexts.incident(integrationId),
+          },
           integrationId,
-        } satisfies FollowIncidentInput),
-      onFailure: (integrationId, error, waitMs) =>
+        ),
+      onFailure(integrationId, error, waitMs) {
+        metrics.wakeUpFailed()
         logger.warn(
           {
             event: 'incident.wake_failed',
@@ -95,49 +146,48 @@ export function temporalStarters(
             error: errorLine(error, 300),
           },
           'the workflow of an incident could not be told; the row is stored, it is tried again',
-        ),
+        )
+      },
     })
   const followers = { escalate: follower(SIGNAL.escalate), recovered: follower(SIGNAL.recovered) }
-  /** Signals the workflow of this id, and starts it where none lives. */
-  const signalled = async (
-    signal: AbortSignal,
-    workflow: string,
-    id: string,
-    signalName: string,
-    input: unknown,
-  ): Promise<void> => {
-    const asked = client()
-    await asked.withAbortSignal(signal, () =>
-      inTime(asked, () =>
-        asked.workflow.signalWithStart(workflow, {
-          workflowId: id,
-          taskQueue: syncQueue,
-          args: [input],
-          signal: signalName,
-          signalArgs: [],
-        }),
-      ),
-    )
-  }
 
   const startWebhookJob = (input: ProcessWebhookInput) =>
     startOnce<(input: ProcessWebhookInput) => Promise<ProcessWebhookResult>>(client(), WORKFLOW.processWebhook, {
       workflowId: workflowId.processWebhook(prefix, input.webhookId),
       taskQueue: webhookQueue,
       args: [input],
+      ...startTexts.processWebhook(input.webhookId, input.replay === true),
     })
 
   const startItemJob = (input: ProcessSyncItemInput, provider: string) =>
-    startOnce<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(client(), WORKFLOW.processSyncItem, {
-      workflowId: workflowId.processSyncItem(prefix, input.itemId),
-      taskQueue: syncQueueOf(provider),
-      args: [input],
-    })
+    startOnce<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(
+      client(),
+      WORKFLOW.processSyncItem,
+      {
+        workflowId: workflowId.processSyncItem(prefix, input.itemId),
+        taskQueue: syncQueueOf(provider),
+        args: [input],
+        ...startTexts.processSyncItem(input.itemId, provider),
+      },
+      { provider },
+    )
 
   /** Whoever comes later waits for the run that there is: it takes up all that is due. */
-  const joined = async <R>(workflow: string, id: string, queue: string, ...args: unknown[]): Promise<R> => {
+  const joined = async <R>(
+    workflow: string,
+    id: string,
+    queue: string,
+    texts: StartTexts,
+    ...args: unknown[]
+  ): Promise<R> => {
     const asked = client()
-    const options = { workflowId: id, taskQueue: queue, args, workflowIdConflictPolicy: 'USE_EXISTING' } as const
+    const options = {
+      workflowId: id,
+      taskQueue: queue,
+      args,
+      workflowIdConflictPolicy: 'USE_EXISTING',
+      ...texts,
+    } as const
     const start = () => asked.workflow.start<(...args: unknown[]) => Promise<R>>(workflow, options)
     return resultOf(asked, await answered(asked, start))
   }
@@ -147,11 +197,17 @@ export function temporalStarters(
 
     async startSync(integrationId, provider, { onlyIfDue = false } = {}) {
       const input: SyncInput = { integrationId, ...(onlyIfDue ? { onlyIfDue } : {}) }
-      const run = await startOnce(client(), WORKFLOW.syncIntegration, {
-        workflowId: workflowId.syncIntegration(prefix, integrationId),
-        taskQueue: syncQueueOf(provider),
-        args: [input],
-      })
+      const run = await startOnce(
+        client(),
+        WORKFLOW.syncIntegration,
+        {
+          workflowId: workflowId.syncIntegration(prefix, integrationId),
+          taskQueue: syncQueueOf(provider),
+          args: [input],
+          ...startTexts.syncIntegration(integrationId, provider),
+        },
+        { integrationId, provider },
+      )
       return run === null ? 'already running' : 'started'
     },
 
@@ -175,24 +231,41 @@ export function temporalStarters(
     },
 
     runRecovery: () =>
-      joined<RecoverWebhooksResult>(WORKFLOW.recoverWebhooks, workflowId.recoverWebhooks(prefix), webhookQueue),
+      joined<RecoverWebhooksResult>(
+        WORKFLOW.recoverWebhooks,
+        workflowId.recoverWebhooks(prefix),
+        webhookQueue,
+        startTexts.recoverWebhooks(),
+      ),
 
     async runReconciliation(input) {
       const run = await startOnce<(input: ReconcileWebhooksInput) => Promise<ReconcileWebhooksResult>>(
         client(),
         WORKFLOW.reconcileWebhooks,
-        { workflowId: workflowId.reconcileWebhooks(prefix), taskQueue: webhookQueue, args: [input] },
+        {
+          workflowId: workflowId.reconcileWebhooks(prefix),
+          taskQueue: webhookQueue,
+          args: [input],
+          ...startTexts.reconcileWebhooks(input.integrationId),
+        },
       )
       return run === null ? 'already running' : resultOf(client(), run)
     },
 
-    runDispatch: () => joined<DispatchResult>(WORKFLOW.dispatchSyncs, workflowId.dispatchSyncs(prefix), syncQueue),
+    runDispatch: () =>
+      joined<DispatchResult>(
+        WORKFLOW.dispatchSyncs,
+        workflowId.dispatchSyncs(prefix),
+        syncQueue,
+        startTexts.dispatchSyncs(),
+      ),
 
     runTokenRefresh: (input) =>
       joined<RefreshTokensResult>(
         WORKFLOW.refreshTokens,
         workflowId.refreshTokens(prefix, input.integrationId),
         syncQueue,
+        startTexts.refreshTokens(input.integrationId),
         input,
       ),
 
@@ -201,21 +274,30 @@ export function temporalStarters(
     followIncident: (integrationId, change) => followers[change].wake(integrationId),
 
     runEvaluateFailures: () =>
-      joined<EvaluateFailuresResult>(WORKFLOW.evaluateFailures, workflowId.evaluateFailures(prefix), syncQueue),
+      joined<EvaluateFailuresResult>(
+        WORKFLOW.evaluateFailures,
+        workflowId.evaluateFailures(prefix),
+        syncQueue,
+        startTexts.evaluateFailures(),
+      ),
 
-    runPrune: () => joined<PruneResult>(WORKFLOW.prune, workflowId.prune(prefix), syncQueue),
+    runPrune: () => joined<PruneResult>(WORKFLOW.prune, workflowId.prune(prefix), syncQueue, startTexts.prune()),
 
     async pauseSync(integrationId, provider) {
       const asked = client()
       const input: SyncInput = { integrationId }
       await answered(asked, () =>
-        asked.workflow.signalWithStart(WORKFLOW.syncIntegration, {
-          workflowId: workflowId.syncIntegration(prefix, integrationId),
-          taskQueue: syncQueueOf(provider),
-          args: [input],
-          signal: SIGNAL.pause,
-          signalArgs: [],
-        }),
+        withSearchAttributes(asked, { integrationId, provider }, (labels) =>
+          asked.workflow.signalWithStart(WORKFLOW.syncIntegration, {
+            workflowId: workflowId.syncIntegration(prefix, integrationId),
+            taskQueue: syncQueueOf(provider),
+            args: [input],
+            signal: SIGNAL.pause,
+            signalArgs: [],
+            ...startTexts.syncIntegration(integrationId, provider),
+            ...labels,
+          }),
+        ),
       )
     },
 
@@ -250,11 +332,18 @@ export function temporalStarters(
       isRunning(client(), client().workflow.getHandle(workflowId.processSyncItem(prefix, itemId))),
 
     async startBackfill(input, provider) {
-      const run = await startOnce(client(), WORKFLOW.backfillSync, {
-        workflowId: workflowId.backfillSync(prefix, input.integrationId),
-        taskQueue: syncQueueOf(provider),
-        args: [input],
-      })
+      const { integrationId } = input
+      const run = await startOnce(
+        client(),
+        WORKFLOW.backfillSync,
+        {
+          workflowId: workflowId.backfillSync(prefix, integrationId),
+          taskQueue: syncQueueOf(provider),
+          args: [input],
+          ...startTexts.backfillSync(input, provider),
+        },
+        { integrationId, provider },
+      )
       return run === null ? 'already running' : 'started'
     },
 
@@ -316,11 +405,12 @@ async function startOnce<T extends Workflow>(
   client: Client,
   workflow: string,
   options: WorkflowStartOptions<T>,
+  worksFor: WorksFor | null = null,
 ): Promise<WorkflowHandle<T> | null> {
+  const start = (labels: StartLabels): Promise<WorkflowHandle<T>> =>
+    client.workflow.start<T>(workflow, { workflowIdConflictPolicy: 'FAIL', ...options, ...labels })
   try {
-    return await answered(client, () =>
-      client.workflow.start<T>(workflow, { workflowIdConflictPolicy: 'FAIL', ...options }),
-    )
+    return await answered(client, () => (worksFor === null ? start({}) : withSearchAttributes(client, worksFor, start)))
   } catch (error) {
     if (error instanceof sdk().WorkflowExecutionAlreadyStartedError) return null
     throw error
@@ -333,15 +423,14 @@ async function resultOf<T extends Workflow>(client: Client, handle: WorkflowHand
     return await handle.result()
   } catch (error) {
     if (!(error instanceof sdk().WorkflowFailedError)) throw unreachable(client, error)
-    throw new Error(`The workflow ${handle.workflowId} has no result: ${errorLine(rootOf(error), 300)}`, {
-      cause: error,
-    })
+    throw new Error(`The workflow ${handle.workflowId} has no result: ${wordsOf(error)}`, { cause: error })
   }
 }
 
-/** An activity's error is wrapped twice on its way here. */
-function rootOf(error: Error): Error {
-  return error.cause instanceof Error ? rootOf(error.cause) : error
+/** The outermost words that somebody wrote, which name what helps; without any the innermost, which name what happened. */
+function wordsOf(error: Error): string {
+  if (error instanceof sdk().ApplicationFailure) return error.message.slice(0, MAX_WORDS)
+  return error.cause instanceof Error ? wordsOf(error.cause) : errorLine(error, MAX_WORDS)
 }
 
 /** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */

@@ -2,6 +2,7 @@ import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { AdvanceCursorInput, AdvanceCursorResult } from '../core/sync-jobs.ts'
 import { command } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 const { advanceSyncCursor } = proxyActivities<Activities>(command)
 
@@ -12,5 +13,5 @@ const { advanceSyncCursor } = proxyActivities<Activities>(command)
  * twice changes nothing.
  */
 export async function advanceCursor(input: AdvanceCursorInput): Promise<AdvanceCursorResult> {
-  return advanceSyncCursor(input)
+  return readably(() => advanceSyncCursor(input))
 }

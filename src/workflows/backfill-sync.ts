@@ -10,9 +10,11 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
+import type { FoundBy } from '../core/search-attributes.ts'
 import type { BackfillInput, BackfillResult } from '../core/sync-jobs.ts'
 import { step } from './activity-options.ts'
 import { untilCancelled } from './cancellation.ts'
+import { showing } from './current-details.ts'
 import type { ItemRunState } from './item-run.ts'
 import { ItemRun, itemsToDo } from './item-run.ts'
 import type { ListedRun, ListingState } from './listing-loop.ts'
@@ -20,12 +22,15 @@ import { listWhole, NEW_LISTING } from './listing-loop.ts'
 import { hasLongHistory } from './long-history.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress } from './messages.ts'
-import { HELD_ELSEWHERE_WAIT, ORPHANED_AFTER_SECONDS } from './run-end.ts'
+import { HELD_ELSEWHERE, HELD_ELSEWHERE_WAIT, ORPHANED_AFTER_SECONDS } from './run-end.ts'
+import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
 /** A window is listed in pieces of so long: a failure costs one of them. */
 const SLICE_MS = 24 * 3_600_000
 
 const steps = proxyActivities<Activities>(step)
+
+type OpenedSlice = Awaited<ReturnType<Activities['openBackfillSlice']>> & FoundBy
 
 /** What a backfill that goes on in a new history takes along. */
 export interface BackfillState {
@@ -51,7 +56,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   let done = carried?.done ?? { slices: 0, listed: 0, succeeded: 0, failed: 0 }
   let slice = carried?.slice ?? null
   const current = (): { from: string; to: string } => slices[Math.min(done.slices, slices.length - 1)] ?? input
-  setHandler(backfillProgress, (): BackfillProgress => {
+  const progress = (): BackfillProgress => {
     const items = slice?.kind === 'items' ? slice.items : { succeeded: 0, failed: 0 }
     return {
       ...current(),
@@ -61,7 +66,11 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       succeeded: done.succeeded + items.succeeded,
       failed: done.failed + items.failed,
     }
+  }
+  setHandler(backfillProgress, progress, {
+    description: 'How far the backfill is: the slice at work, slices done, counts of items.',
   })
+  const tell = (): void => showBackfill(integrationId, slice, progress())
 
   const goOn = async (): Promise<never> => {
     if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The backfill was cancelled')
@@ -69,8 +78,9 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   }
   const opened = async (): Promise<SliceState | null> => {
     const { firstExecutionRunId: runId, startTime } = workflowInfo()
-    const window = { integrationId, runId, startedAt: startTime.toISOString(), ...current() }
-    const answer = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
+    const window = { integrationId, runId, startedAt: startTime.toISOString(), ...current(), ...askingLabels() }
+    const answer: OpenedSlice = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
+    setSearchAttributes(answer)
     if (answer.kind === 'open')
       return {
         kind: 'listing',
@@ -91,7 +101,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       const { syncLogId } = run
       await CancellationScope.nonCancellable(() => steps.failSyncRun({ integrationId, syncLogId, reason: end.reason }))
       throw ApplicationFailure.nonRetryable(
-        `The listing of the slice from ${from} to ${to} did not end: ${end.reason}`,
+        `The listing of the slice from ${from} to ${to} did not end: ${end.remedied} Slices before it are done; start the backfill again from ${from}. \`integrations show-sync-run ${syncLogId}\` has the log.`,
         'ListingFailed',
       )
     }
@@ -103,6 +113,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     const items = new ItemRun({ integrationId, syncLogId, itemTaskQueue: settings.itemTaskQueue }, before, {
       onState: (state) => {
         slice = { kind: 'items', run, items: state }
+        tell()
       },
     })
     for (;;) {
@@ -113,7 +124,8 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       if (result.pending > 0 || result.waiting.length > 0) continue
       const left = await steps.takeOverSyncRun({ integrationId, syncLogId, olderThanSeconds: ORPHANED_AFTER_SECONDS })
       items.takeUp(left.pending, left.waiting)
-      if (left.pending === 0 && left.waiting.length === 0) await condition(hasLongHistory, HELD_ELSEWHERE_WAIT)
+      if (left.pending === 0 && left.waiting.length === 0)
+        await condition(hasLongHistory, HELD_ELSEWHERE_WAIT, HELD_ELSEWHERE)
     }
     const { succeeded, failed } = items.state
     done = {
@@ -129,6 +141,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       if (slice === null && hasLongHistory()) await goOn()
       slice ??= await opened()
       if (slice === null) return done
+      tell()
       if (slice.kind === 'listing') slice = await listed(slice)
       if (slice.kind === 'items') await processed(slice)
     }
@@ -136,6 +149,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   }
 
   const result = await untilCancelled(new CancellationScope(), wholeWindow)
+  tell()
   if (result.kind === 'ended') return result.value
   const { syncLogId } = (slice as SliceState | null)?.run ?? { syncLogId: null }
   if (syncLogId !== null)
@@ -153,4 +167,21 @@ function slicesOf({ from, to }: BackfillInput): { from: string; to: string }[] {
       to: new Date(Math.min(start + SLICE_MS, end)).toISOString(),
     })
   return slices
+}
+
+function showBackfill(integrationId: number, slice: SliceState | null, progress: BackfillProgress): void {
+  const { from, to, slices, slicesDone, listed, succeeded, failed } = progress
+  const what = slice === null ? 'between slices' : slice.kind === 'listing' ? 'listing a slice' : 'processing a slice'
+  showing(
+    `Backfill of integration ${integrationId}: ${what}`,
+    {
+      Slice: `${from} to ${to}`,
+      'Slices done': `${slicesDone} of ${slices}`,
+      Run: slice?.run.syncLogId,
+      Listed: listed,
+      Succeeded: succeeded,
+      Failed: failed,
+    },
+    `Items that failed: \`integrations list-failed-items --integration ${integrationId}\`.`,
+  )
 }

@@ -2,6 +2,7 @@ import { patched, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { DispatchResult } from '../core/sync-jobs.ts'
 import { step } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 const { startDueSyncs } = proxyActivities<Activities>(step)
 // Given up soon: the next dispatch evaluates again, and none starts while this one goes on.
@@ -17,8 +18,10 @@ const { evaluateStaleness, rewakeFollowers } = proxyActivities<Activities>({
  * each other and with a command, since a run's id refuses a second start and each edge of staleness is noted once.
  */
 export async function dispatchSyncs(): Promise<DispatchResult> {
-  const starts = await startDueSyncs()
-  const edges = await evaluateStaleness()
-  if (patched('rewake-followers')) await rewakeFollowers()
-  return { ...starts, ...edges }
+  return readably(async () => {
+    const starts = await startDueSyncs()
+    const edges = await evaluateStaleness()
+    if (patched('rewake-followers')) await rewakeFollowers()
+    return { ...starts, ...edges }
+  })
 }

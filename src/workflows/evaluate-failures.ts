@@ -2,6 +2,7 @@ import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { EvaluateFailuresResult } from '../core/anomaly-jobs.ts'
 import { step } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 // Given up soon: the next minute's evaluates again, and none starts while this one goes on.
 const { evaluateFailureRatesNow } = proxyActivities<Activities>({
@@ -16,5 +17,5 @@ const { evaluateFailureRatesNow } = proxyActivities<Activities>({
  * overlap. One activity, so its history is short.
  */
 export async function evaluateFailures(): Promise<EvaluateFailuresResult> {
-  return evaluateFailureRatesNow()
+  return readably(() => evaluateFailureRatesNow())
 }

@@ -17,8 +17,10 @@ const { deliverEvents } = proxyActivities<Activities>(batch)
 export async function eventOutbox({ carried }: OutboxInput = {}): Promise<InboxState> {
   return workOff(
     {
+      title: 'Durable events',
+      hint: 'Rows: `integrations notifications`. Terminating this loses nothing.',
       about: { outbox: 'events' },
-      takeMany: (take) => deliverEvents(take),
+      takeMany: (take) => deliverEvents.executeWithOptions({ ...batch, summary: `up to ${take.limit} events` }, [take]),
       opensLanesForArrivals: true,
       goOn: (state) => continueAsNew<typeof eventOutbox>({ carried: state }),
     },

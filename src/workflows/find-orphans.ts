@@ -2,6 +2,7 @@ import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { FindOrphansInput, FindOrphansResult } from '../core/orphan-jobs.ts'
 import { command } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 /** A table of a host's has as many rows as it likes. */
 const { findOrphanRows } = proxyActivities<Activities>({
@@ -14,5 +15,5 @@ const { findOrphanRows } = proxyActivities<Activities>({
 
 /** The command `find-orphans`: changes nothing. Its input must name a model: without one the activity refuses it. */
 export async function findOrphans(input: Partial<FindOrphansInput> = {}): Promise<FindOrphansResult> {
-  return findOrphanRows({ ...input, model: input.model ?? '' })
+  return readably(() => findOrphanRows({ ...input, model: input.model ?? '' }))
 }

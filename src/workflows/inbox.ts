@@ -1,7 +1,10 @@
 import { allHandlersFinished, condition, log, setHandler, workflowInfo } from '@temporalio/workflow'
 import { claimOf } from '../core/claim.ts'
+import type { FoundBy } from '../core/search-attributes.ts'
+import { moment, showing } from './current-details.ts'
 import type { InboxState } from './messages.ts'
 import { arrived, inboxState } from './messages.ts'
+import { setSearchAttributes } from './search-attributes.ts'
 
 /** The fast lane is for a few rows with quick handlers; slow ones would hold up other integrations' workflow tasks. */
 const FEW_ROWS = 20
@@ -22,7 +25,7 @@ interface Take {
 }
 
 /** What became of the rows of one batch. */
-interface Taken {
+interface Taken extends FoundBy {
   /** Equal to the limit when more may wait. */
   readonly claimed: number
   readonly processed: number
@@ -34,6 +37,10 @@ interface Taken {
 }
 
 interface Inbox {
+  /** For people: what it works off, e.g. `webhooks of integration 7`. */
+  readonly title: string
+  /** Which command shows more. */
+  readonly hint: string
   /** Who it works for, in its last log line. */
   readonly about: Readonly<Record<string, string | number>>
   /** Inside the workflow's own task, which is shown no signal meanwhile. Without it all rows are for lanes. */
@@ -58,16 +65,33 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
   let hasArrived = true
   let lastClaimed = 0
   let nextDueAtMs: number | null = null
-  setHandler(arrived, () => {
+  const onArrival = (): void => {
     hasArrived = true
+  }
+  setHandler(arrived, onArrival, { description: 'Rows wait: it looks for them. No input.' })
+  setHandler(inboxState, () => state, {
+    description: 'Whether it waits or works, its lanes, and how many rows it has worked off.',
   })
-  setHandler(inboxState, () => state)
 
   const next = (limit: number): Take => {
     batches += 1
     return { limit, claim: claimOf(workflowInfo().runId, batches) }
   }
+  const tell = (): void => {
+    const { phase, lanes, processed, failed, batches: count, lastBatchAt } = state
+    const facts = {
+      Processed: processed,
+      Failed: failed,
+      Batches: count,
+      'Lanes at work': lanes,
+      'Slowest handler': `${state.slowestMs} ms`,
+      'Last batch': lastBatchAt === null ? 'none yet' : moment(Date.parse(lastBatchAt)),
+      'Next is due': nextDueAtMs === null ? null : moment(nextDueAtMs),
+    }
+    showing(`${inbox.title}: ${phase === 'waiting' ? 'waiting for the next one' : 'at work'}`, facts, inbox.hint)
+  }
   const note = (taken: Taken): void => {
+    setSearchAttributes(taken)
     lastClaimed = taken.claimed
     // As a moment: lanes beside this one may run on for a while.
     if (taken.nextDueInMs != null) nextDueAtMs = earlier(nextDueAtMs, Date.now() + taken.nextDueInMs)
@@ -81,6 +105,7 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
       slowestMs: isEmpty ? state.slowestMs : taken.slowestMs,
       lastBatchAt: new Date().toISOString(),
     }
+    tell()
   }
 
   // Signals make a history long, too, while slow batches run.
@@ -149,7 +174,11 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
     }
     if (hasArrived) continue
     state = { ...state, phase: 'waiting' }
-    const isWoken = await condition(() => hasArrived, waitMs(nextDueAtMs))
+    tell()
+    const isWoken = await condition(() => hasArrived, waitMs(nextDueAtMs), {
+      summary:
+        nextDueAtMs === null ? 'ends when nothing arrives until then' : 'the next try of what failed is due then',
+    })
     // After a claim that took something comes one more look: docs/behaviour/webhooks.md, "The inbox".
     if (!isWoken && lastClaimed === 0 && nextDueAtMs === null) break
   }

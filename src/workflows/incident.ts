@@ -1,10 +1,13 @@
 import { condition, continueAsNew, log, proxyActivities, setHandler } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { IncidentInput, IncidentSight } from '../core/incident.ts'
+import type { FoundBy } from '../core/search-attributes.ts'
 import { step } from './activity-options.ts'
+import { moment, showing } from './current-details.ts'
 import { hasLongHistory } from './long-history.ts'
 import type { IncidentState } from './messages.ts'
 import { escalate, incidentState, recovered } from './messages.ts'
+import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
 const { followIncident, closeIncidentWhenWell } = proxyActivities<Activities>(step)
 
@@ -28,18 +31,23 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
     signals += 1
     state = { ...state, signals }
   }
-  setHandler(escalate, onSignal)
-  setHandler(recovered, onSignal)
-  setHandler(incidentState, () => state)
+  setHandler(escalate, onSignal, {
+    description: 'The incident was opened, or is worse: its row is read again. No input.',
+  })
+  setHandler(recovered, onSignal, { description: 'The incident may be over: its row is read again. No input.' })
+  setHandler(incidentState, () => state, {
+    description: 'The incident as it was last read, and when it is looked at again without a signal.',
+  })
 
   let known = carried?.incidentId ?? null
   let isLate = false
   for (;;) {
     // From here on a signal may tell of a change that the coming look does not see.
     isSignalled = false
-    const sight: IncidentSight | null = await (isLate
-      ? closeIncidentWhenWell({ integrationId })
-      : followIncident({ integrationId }))
+    const answer: (IncidentSight & FoundBy) | null = await (isLate
+      ? closeIncidentWhenWell({ integrationId, ...askingLabels() })
+      : followIncident({ integrationId, ...askingLabels() }))
+    const sight: IncidentSight | null = answer === null ? null : seen(answer)
     if (known === null || known !== sight?.incidentId) signals = Number(isSignalled)
     else if (carried !== undefined && state.phase === 'starting') signals += carried.signals
     known = sight?.incidentId ?? null
@@ -48,6 +56,7 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
     const waitSeconds: number = Math.min(sight?.autoCloseInSeconds || DAY_SECONDS, DAY_SECONDS)
     const nextLookAt = isOver ? null : new Date(Date.now() + waitSeconds * 1_000).toISOString()
     state = { phase: isOver ? 'done' : 'following', incident: sight, nextLookAt, signals }
+    tell(integrationId, state)
     if (isOver && !isSignalled) {
       log.info('the incident is over', { integration: integrationId, incident: known })
       return sight
@@ -58,6 +67,32 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
         integrationId,
         ...(known === null ? {} : { carried: { incidentId: known, signals } }),
       })
-    isLate = !isOver && !(await condition(() => isSignalled, waitSeconds * 1_000))
+    isLate =
+      !isOver &&
+      !(await condition(() => isSignalled, waitSeconds * 1_000, {
+        summary: `incident ${known} is looked at again, and closed if all is well`,
+      }))
   }
+}
+
+/** What the workflow is found by is no part of the incident. */
+function seen({ foundBy, ...sight }: IncidentSight & FoundBy): IncidentSight {
+  setSearchAttributes({ foundBy })
+  return sight
+}
+
+function tell(integrationId: number, { phase, incident: sight, nextLookAt, signals }: IncidentState): void {
+  const facts = {
+    Source: sight?.source,
+    Severity: sight?.peakSeverity,
+    Opened: sight?.openedAt,
+    'Last error': sight?.lastErrorAt,
+    Closed: sight?.closedAt,
+    'Looked at again': nextLookAt === null ? null : moment(Date.parse(nextLookAt)),
+    'Changes told': signals,
+  }
+  const heading =
+    sight === null ? `Integration ${integrationId} has no incident` : `Incident ${sight.incidentId}: ${sight.status}`
+  const hint = `\`integrations health ${integrationId}\` says what is wrong, \`integrations incidents --integration ${integrationId}\` what was.`
+  showing(phase === 'done' ? `${heading}; over` : heading, facts, hint)
 }

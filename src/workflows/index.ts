@@ -1,18 +1,61 @@
 /** The bundle's entry. A host with workflows of its own re-exports this beside them. A command's workflow has the command's name, too. */
-export { advanceCursor, advanceCursor as 'integrations:advance-cursor' } from './advance-cursor.ts'
+export { advanceCursor } from './advance-cursor.ts'
 export { backfillSync } from './backfill-sync.ts'
-export { dispatchSyncs, dispatchSyncs as 'integrations:sync' } from './dispatch-syncs.ts'
-export { evaluateFailures, evaluateFailures as 'integrations:evaluate-failures' } from './evaluate-failures.ts'
+export {
+  advanceCursorCommand as 'integrations:advance-cursor',
+  evaluateFailuresCommand as 'integrations:evaluate-failures',
+  findOrphansCommand as 'integrations:find-orphans',
+  listFailedItemsCommand as 'integrations:list-failed-items',
+  pruneCommand as 'integrations:prune',
+  reconcileWebhooksCommand as 'integrations:reconcile-webhooks',
+  recoverWebhooksCommand as 'integrations:recover-webhooks',
+  refreshTokensCommand as 'integrations:refresh-tokens',
+  replayWebhookCommand as 'integrations:replay-webhook',
+  retrySyncItemCommand as 'integrations:retry-sync-item',
+  skipSyncItemCommand as 'integrations:skip-sync-item',
+  syncCommand as 'integrations:sync',
+} from './command-entries.ts'
+export { dispatchSyncs } from './dispatch-syncs.ts'
+export { evaluateFailures } from './evaluate-failures.ts'
 export { eventOutbox } from './event-outbox.ts'
-export { findOrphans, findOrphans as 'integrations:find-orphans' } from './find-orphans.ts'
+export { findOrphans } from './find-orphans.ts'
 export { incident } from './incident.ts'
-export { listFailedItems, listFailedItems as 'integrations:list-failed-items' } from './list-failed-items.ts'
-export { processSyncItem, processSyncItem as 'integrations:retry-sync-item' } from './process-sync-item.ts'
-export { processWebhook, processWebhook as 'integrations:replay-webhook' } from './process-webhook.ts'
-export { prune, prune as 'integrations:prune' } from './prune.ts'
-export { reconcileWebhooks, reconcileWebhooks as 'integrations:reconcile-webhooks' } from './reconcile-webhooks.ts'
-export { recoverWebhooks, recoverWebhooks as 'integrations:recover-webhooks' } from './recover-webhooks.ts'
-export { refreshTokens, refreshTokens as 'integrations:refresh-tokens' } from './refresh-tokens.ts'
-export { skipSyncItem, skipSyncItem as 'integrations:skip-sync-item' } from './skip-sync-item.ts'
+export { listFailedItems } from './list-failed-items.ts'
+export { processSyncItem } from './process-sync-item.ts'
+export { processWebhook } from './process-webhook.ts'
+export { prune } from './prune.ts'
+export { reconcileWebhooks } from './reconcile-webhooks.ts'
+export { recoverWebhooks } from './recover-webhooks.ts'
+export { refreshTokens } from './refresh-tokens.ts'
+// One function: the type that it is started under says which command it runs.
+export {
+  runProgramCommand as 'integrations:cancel-sync',
+  runProgramCommand as 'integrations:circuit',
+  runProgramCommand as 'integrations:config',
+  runProgramCommand as 'integrations:delete',
+  runProgramCommand as 'integrations:disable',
+  runProgramCommand as 'integrations:doctor',
+  runProgramCommand as 'integrations:enable',
+  runProgramCommand as 'integrations:erase',
+  runProgramCommand as 'integrations:health',
+  runProgramCommand as 'integrations:incidents',
+  runProgramCommand as 'integrations:install',
+  runProgramCommand as 'integrations:keys',
+  runProgramCommand as 'integrations:list',
+  runProgramCommand as 'integrations:list-sync-runs',
+  runProgramCommand as 'integrations:list-webhooks',
+  runProgramCommand as 'integrations:notifications',
+  runProgramCommand as 'integrations:oauth-status',
+  runProgramCommand as 'integrations:pause-sync',
+  runProgramCommand as 'integrations:rate-limit',
+  runProgramCommand as 'integrations:resume-sync',
+  runProgramCommand as 'integrations:revoke-oauth',
+  runProgramCommand as 'integrations:show',
+  runProgramCommand as 'integrations:show-sync-run',
+  runProgramCommand as 'integrations:stats',
+  runProgramCommand as 'integrations:sync-progress',
+  runProgramCommand as 'integrations:test',
+} from './run-command.ts'
+export { skipSyncItem } from './skip-sync-item.ts'
 export { syncIntegration } from './sync-integration.ts'
 export { webhookInbox } from './webhook-inbox.ts'

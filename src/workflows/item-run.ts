@@ -1,3 +1,4 @@
+import type { ActivityInterfaceFor, ActivityOptions } from '@temporalio/workflow'
 import { condition, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
@@ -73,7 +74,8 @@ export interface ItemsOf {
 export class ItemRun {
   readonly #of: ItemsOf
   readonly #hooks: ItemRunHooks
-  readonly #processSyncItems: Activities['processSyncItems']
+  readonly #options: ActivityOptions
+  readonly #processSyncItems: ActivityInterfaceFor<Activities>['processSyncItems']
   readonly #running = new Set<Promise<void>>()
   #state: ItemRunState
   /** Of this history: a claim names it. */
@@ -90,11 +92,8 @@ export class ItemRun {
     this.#hooks = hooks
     this.#state = state
     hooks.onState?.(state)
-    this.#processSyncItems = proxyActivities<Activities>({
-      ...batch,
-      taskQueue: of.itemTaskQueue,
-      priority: { fairnessKey: String(of.integrationId) },
-    }).processSyncItems
+    this.#options = { ...batch, taskQueue: of.itemTaskQueue, priority: { fairnessKey: String(of.integrationId) } }
+    this.#processSyncItems = proxyActivities<Activities>(this.#options).processSyncItems
   }
 
   get state(): ItemRunState {
@@ -149,7 +148,7 @@ export class ItemRun {
   #wakeUpAt(moment: number): void {
     for (const set of this.#timers) if (set <= moment) return
     this.#timers.add(moment)
-    sleep(Math.max(1, moment - Date.now())).then(
+    sleep(Math.max(1, moment - Date.now()), { summary: this.#dueAt(moment) }).then(
       () => {
         this.#timers.delete(moment)
         this.#wakes += 1
@@ -157,6 +156,14 @@ export class ItemRun {
       // Cancelled with the run: whoever waits is told by the same cancellation.
       () => {},
     )
+  }
+
+  /** What a timer is for. */
+  #dueAt(moment: number): string {
+    const due = this.#state.waiting.filter((item) => item.dueAt <= moment).length
+    return due === 0
+      ? "intake held back until the provider's limit ends"
+      : `next attempt of ${due} ${due === 1 ? 'item' : 'items'}`
   }
 
   #isDone(): boolean {
@@ -186,7 +193,11 @@ export class ItemRun {
     this.#batches += 1
     if (take.kind === 'pending') this.#asked += take.limit
     const claim = claimOf(workflowInfo().runId, this.#batches)
-    const running: Promise<void> = this.#processSyncItems({ syncLogId: this.#of.syncLogId, claim, take })
+    const { syncLogId } = this.#of
+    const what =
+      take.kind === 'pending' ? `up to ${take.limit} new items` : `another attempt of ${take.ids.length} items`
+    const running: Promise<void> = this.#processSyncItems
+      .executeWithOptions({ ...this.#options, summary: `${what} of run ${syncLogId}` }, [{ syncLogId, claim, take }])
       .then(
         (result) => this.#note(take, result),
         (error: unknown) => {

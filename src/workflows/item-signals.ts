@@ -23,19 +23,24 @@ const { skipFailedItem } = proxyActivities<Activities>(command)
  * @param onChange the row has changed: the run looks again
  */
 export function handleItemSignals(onChange: () => void): void {
-  setHandler(retryItem, (input) => CancellationScope.nonCancellable(() => retry(input, onChange)))
-  setHandler(skipItem, ({ itemId }) =>
-    CancellationScope.nonCancellable(async () => {
-      try {
-        await skipFailedItem({ itemId })
-      } catch (error) {
-        // A signal has no answer: whoever sent it sees the row, and the log says why nothing became of it.
-        if (!(error instanceof ActivityFailure)) throw error
-        log.warn('an item was not skipped', { item: itemId, error: error.cause?.message })
-      }
-      onChange()
-    }),
-  )
+  setHandler(retryItem, (input) => CancellationScope.nonCancellable(() => retry(input, onChange)), {
+    description:
+      'Tries one failed item again, in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default.',
+  })
+  setHandler(skipItem, (input) => CancellationScope.nonCancellable(() => skip(input, onChange)), {
+    description: 'Gives one failed item up for good. Input: {"itemId": 5}.',
+  })
+}
+
+async function skip({ itemId }: { itemId: number }, onChange: () => void): Promise<void> {
+  try {
+    await skipFailedItem({ itemId })
+  } catch (error) {
+    // A signal has no answer: whoever sent it sees the row, and the log says why nothing became of it.
+    if (!(error instanceof ActivityFailure)) throw error
+    log.warn('an item was not skipped', { item: itemId, error: error.cause?.message })
+  }
+  onChange()
 }
 
 async function retry({ itemId, tries }: ProcessSyncItemInput, onChange: () => void): Promise<void> {
@@ -51,11 +56,14 @@ async function retry({ itemId, tries }: ProcessSyncItemInput, onChange: () => vo
         workflowId: workflowId.processSyncItem(prefix, itemId),
         args: [{ itemId, ...(tries === undefined ? {} : { tries }) }],
         parentClosePolicy: ParentClosePolicy.ABANDON,
+        // It works for the same integration; empty where the run has none.
+        typedSearchAttributes: workflowInfo().typedSearchAttributes,
+        staticSummary: `Retry of sync item ${itemId}`,
       },
     )
     child.result().then(onChange, onChange)
   } catch (error) {
-    // The class is one of `@temporalio/common`, which this package does not depend on.
+    // By its name: workflow code imports `@temporalio/workflow` alone, which does not export the class.
     if (!(error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError')) throw error
     log.info('the retry of an item is under way already', { item: itemId })
   }

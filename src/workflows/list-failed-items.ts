@@ -2,10 +2,11 @@ import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { FailedItem, ListFailedItemsInput } from '../core/sync-jobs.ts'
 import { command } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 const { listFailedSyncItems } = proxyActivities<Activities>(command)
 
 /** The command `list-failed-items`: changes nothing. */
 export async function listFailedItems(input: ListFailedItemsInput = {}): Promise<FailedItem[]> {
-  return listFailedSyncItems(input)
+  return readably(() => listFailedSyncItems(input))
 }

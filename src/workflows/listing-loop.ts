@@ -11,6 +11,7 @@ import type { RunSettings } from '../activities/sync-runs.ts'
 import { delayAfter } from '../core/backoff.ts'
 import { listing } from './activity-options.ts'
 import { hasLongHistory } from './long-history.ts'
+import { withRemedy } from './readable-failure.ts'
 
 /** A listing's own faults end it after so many. */
 const MAX_FAULTS = 3
@@ -37,7 +38,8 @@ export const NEW_LISTING: ListingState = { calls: 0, faults: 0, lostWorkers: 0, 
 
 export type ListingEnd =
   | { readonly kind: 'listed'; readonly listed: number }
-  | { readonly kind: 'given up'; readonly reason: string }
+  /** `remedied`: the reason, and the command that mends it where one does. */
+  | { readonly kind: 'given up'; readonly reason: string; readonly remedied: string }
   | { readonly kind: 'long history'; readonly state: ListingState }
 
 export interface ListedRun {
@@ -68,7 +70,10 @@ export async function listWhole(run: ListedRun, carried: ListingState, gate: Lis
     const leftMs = settings.listingTotalSeconds * 1_000 - state.spentMs
     if (leftMs < LEAST_LEFT_MS) return givenUp(`it took longer than sync.lock_ttl (${settings.listingTotalSeconds} s)`)
     state = { ...state, calls: state.calls + 1 }
-    const { listSyncItems } = proxyActivities<Activities>(listing(settings.listingTimeoutSeconds, leftMs))
+    const { listSyncItems } = proxyActivities<Activities>({
+      ...listing(settings.listingTimeoutSeconds, leftMs),
+      summary: `listing of run ${syncLogId}, call ${state.calls}`,
+    })
     const calledAt = Date.now()
     try {
       const answer = await listSyncItems({ integrationId, syncLogId, attempt: state.calls })
@@ -78,7 +83,7 @@ export async function listWhole(run: ListedRun, carried: ListingState, gate: Lis
       if (state.idleDeferrals > MAX_IDLE_DEFERRALS)
         return givenUp(`the provider's limit put it off ${state.idleDeferrals} times in a row without a new bookmark`)
       gate.onDeferred?.(Date.now() + answer.retryAfterSeconds * 1_000)
-      await sleep(answer.retryAfterSeconds * 1_000)
+      await sleep(answer.retryAfterSeconds * 1_000, { summary: "the listing goes on when the provider's limit ends" })
     } catch (error) {
       if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
       const fault = faultOf(error, settings)
@@ -89,9 +94,9 @@ export async function listWhole(run: ListedRun, carried: ListingState, gate: Lis
         continue
       }
       state = { ...state, faults: state.faults + 1 }
-      if (fault.isFinal || state.faults >= MAX_FAULTS) return givenUp(fault.reason)
+      if (fault.isFinal || state.faults >= MAX_FAULTS) return givenUp(fault.reason, fault.type, integrationId)
       const waitMs = delayAfter(state.faults, FAULT_WAITS_SECONDS) * 1_000
-      await sleep(waitMs)
+      await sleep(waitMs, { summary: `after fault ${state.faults} of ${MAX_FAULTS} of the listing` })
       state = { ...state, spentMs: state.spentMs + waitMs }
     }
   }
@@ -99,7 +104,7 @@ export async function listWhole(run: ListedRun, carried: ListingState, gate: Lis
 
 type Fault =
   | { readonly kind: 'worker lost' }
-  | { readonly kind: 'own'; readonly reason: string; readonly isFinal: boolean }
+  | { readonly kind: 'own'; readonly reason: string; readonly type?: string; readonly isFinal: boolean }
 
 function faultOf({ cause }: ActivityFailure, settings: RunSettings): Fault {
   if (cause instanceof TimeoutFailure) {
@@ -119,11 +124,11 @@ function faultOf({ cause }: ActivityFailure, settings: RunSettings): Fault {
   if (cause instanceof ApplicationFailure) {
     // What the SDK reports of a worker that was told to stop while the listing ran.
     if (cause.type === 'WorkerShutdown') return { kind: 'worker lost' }
-    return { kind: 'own', reason: cause.message, isFinal: cause.nonRetryable === true }
+    return { kind: 'own', reason: cause.message, type: cause.type ?? '', isFinal: cause.nonRetryable === true }
   }
   return { kind: 'own', reason: cause?.message ?? 'an unknown fault', isFinal: false }
 }
 
-function givenUp(reason: string): ListingEnd {
-  return { kind: 'given up', reason }
+function givenUp(reason: string, type = '', integrationId?: number): ListingEnd {
+  return { kind: 'given up', reason, remedied: withRemedy(reason, type, integrationId) }
 }

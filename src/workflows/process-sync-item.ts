@@ -1,11 +1,17 @@
 import { continueAsNew, proxyActivities, setHandler, sleep, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../core/claim.ts'
+import type { FoundBy } from '../core/search-attributes.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
 import { batch } from './activity-options.ts'
+import { moment, showing } from './current-details.ts'
 import { hasLongHistory } from './long-history.ts'
 import type { ProcessSyncItemState } from './messages.ts'
 import { processSyncItemState } from './messages.ts'
+import { readably } from './readable-failure.ts'
+import { askingLabels, setSearchAttributes } from './search-attributes.ts'
+
+type OneItemAnswer = Awaited<ReturnType<Activities['processOneSyncItem']>> & FoundBy
 
 const { processOneSyncItem } = proxyActivities<Activities>(batch)
 
@@ -26,21 +32,30 @@ export async function processSyncItem(
   const { itemId, tries = 1 } = input
   let uncounted = deferralsBefore
   let state: ProcessSyncItemState = { phase: 'running', attempts: attemptsBefore }
-  setHandler(processSyncItemState, () => state)
+  setHandler(processSyncItemState, () => state, {
+    description: 'Whether it runs, waits for its next attempt or is done, and its attempts so far.',
+  })
 
   for (;;) {
     if (hasLongHistory()) await continueAsNew<typeof processSyncItem>(input, state.attempts, uncounted)
     const attempt = state.attempts + 1
     state = { phase: 'running', attempts: attempt }
     const claim = `retry-${claimOf(workflowInfo().runId, attempt)}`
-    const one = { itemId, claim, attempt, tries: tries + uncounted }
-    const { waitSeconds, isCounted, ...result } = await processOneSyncItem(one)
+    const one = { itemId, claim, attempt, tries: tries + uncounted, ...askingLabels() }
+    showing(`Attempt ${attempt} of item ${itemId}`, { Tries: tries, 'Put off by a limit': uncounted })
+    const answer: OneItemAnswer = await readably(() =>
+      processOneSyncItem.executeWithOptions({ ...batch, summary: `attempt ${attempt} of item ${itemId}` }, [one]),
+    )
+    const { waitSeconds, isCounted, foundBy: labels, ...result } = answer
+    setSearchAttributes({ foundBy: labels })
     if (waitSeconds === null) {
       state = { phase: 'done', attempts: attempt }
+      showing(`Item ${itemId}: ${result.outcome}`, { Status: result.status, Attempts: attempt })
       return result
     }
     if (!isCounted) uncounted += 1
     state = { phase: 'waiting', attempts: attempt }
-    await sleep(waitSeconds * 1_000)
+    showing(`Waiting for attempt ${attempt + 1} of item ${itemId}`, { Due: moment(Date.now() + waitSeconds * 1_000) })
+    await sleep(waitSeconds * 1_000, { summary: `attempt ${attempt + 1} of item ${itemId}` })
   }
 }

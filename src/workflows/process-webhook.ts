@@ -1,10 +1,14 @@
 import { proxyActivities, setHandler, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../core/claim.ts'
+import type { FoundBy } from '../core/search-attributes.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
 import { batch, step } from './activity-options.ts'
+import { showing } from './current-details.ts'
 import type { ProcessWebhookState } from './messages.ts'
 import { processWebhookState } from './messages.ts'
+import { readably } from './readable-failure.ts'
+import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
 const { readWebhookState } = proxyActivities<Activities>(step)
 const { processOneWebhook } = proxyActivities<Activities>(batch)
@@ -17,15 +21,25 @@ const { processOneWebhook } = proxyActivities<Activities>(batch)
  */
 export async function processWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult> {
   let state: ProcessWebhookState = { phase: 'claiming', outcome: null }
-  setHandler(processWebhookState, () => state)
+  setHandler(processWebhookState, () => state, { description: 'Whether it is done, and what became of the webhook.' })
 
   // A replay takes settled rows, so a second try has to tell its own settlement from the one before.
-  const before = input.replay === true ? await readWebhookState({ webhookId: input.webhookId }) : null
-  const outcome = await processOneWebhook({
-    ...input,
-    claim: claimOf(workflowInfo().runId, 1),
-    ...(before === null ? {} : { attemptsBefore: before.attempts }),
-  })
+  const { webhookId } = input
+  const before = input.replay === true ? await readably(() => readWebhookState({ webhookId })) : null
+  showing(`Handling webhook ${webhookId}`, { Attempts: before?.attempts ?? 0 })
+  const answer: ProcessWebhookResult & FoundBy = await readably(() =>
+    processOneWebhook.executeWithOptions({ ...batch, summary: `webhook ${webhookId}` }, [
+      {
+        ...input,
+        claim: claimOf(workflowInfo().runId, 1),
+        ...(before === null ? {} : { attemptsBefore: before.attempts }),
+        ...askingLabels(),
+      },
+    ]),
+  )
+  const { foundBy: labels, ...outcome } = answer
+  setSearchAttributes({ foundBy: labels })
   state = { phase: 'done', outcome }
+  showing(`Webhook ${webhookId}: ${outcome.outcome}`, { Status: outcome.status, Attempts: outcome.attempts })
   return outcome
 }

@@ -1,17 +1,17 @@
+import type { ActivityOptions } from '@temporalio/workflow'
 import { ActivityFailure, isCancellation, log, proxyActivities, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { PruneResult, PruneStepInput, PruningStep } from '../core/pruning.ts'
 import { PRUNING_STEPS } from '../core/pruning.ts'
 import { pass } from './activity-options.ts'
+import { showing } from './current-details.ts'
 
 /**
  * A step that fails for good must not keep the next ones waiting: tomorrow's run takes it up again. Ten tries outlast the
  * database's restart, and a worker that is lost costs one.
  */
-const { pruneStep, readPrunedRows } = proxyActivities<Activities>({
-  ...pass,
-  retry: { ...pass.retry, maximumAttempts: 10 },
-})
+const options: ActivityOptions = { ...pass, retry: { ...pass.retry, maximumAttempts: 10 } }
+const { pruneStep, readPrunedRows } = proxyActivities<Activities>(options)
 
 /**
  * The command `prune`: deletes what is kept no longer.
@@ -25,8 +25,9 @@ export async function prune(): Promise<PruneResult> {
   const failed: { step: PruningStep; error: string }[] = []
   for (const step of PRUNING_STEPS) {
     const input: PruneStepInput = { step, runId }
+    showing(`Pruning: ${step}`, { ...counts, failed: failed.map((fault) => fault.step).join(', ') || 'none' })
     try {
-      counts[step] = await pruneStep(input)
+      counts[step] = await pruneStep.executeWithOptions({ ...options, summary: step }, [input])
     } catch (failure) {
       const error = messageOf(failure)
       log.warn('a step of pruning failed; the next run takes it up', { step, error })
@@ -34,6 +35,7 @@ export async function prune(): Promise<PruneResult> {
       counts[step] = await countedBy(input)
     }
   }
+  showing('Pruned', { ...counts, failed: failed.map((fault) => fault.step).join(', ') || 'none' })
   return { counts: counts as PruneResult['counts'], failed }
 }
 

@@ -9,6 +9,8 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from '../core/webhook-jobs.ts'
 import { repeatable, step } from './activity-options.ts'
+import { showing } from './current-details.ts'
+import { readably } from './readable-failure.ts'
 
 /** Integrations that are asked about at a time. */
 const LANES = 4
@@ -33,13 +35,22 @@ export async function reconcileWebhooks(
   input: ReconcileWebhooksInput,
   carried?: ReconciliationState,
 ): Promise<ReconcileWebhooksResult> {
-  const waiting = [...(carried?.waiting ?? (await listReconcilable(input)).integrationIds)]
+  const listed = carried?.waiting ?? (await readably(() => listReconcilable(input))).integrationIds
+  const waiting = [...listed]
   let result: ReconcileWebhooksResult = carried?.result ?? NOTHING
 
+  const tell = (): void =>
+    showing('Asking providers', {
+      'Still to ask': waiting.length,
+      Asked: result.integrations,
+      'Could not be asked': result.failed,
+      Stored: result.inserted,
+    })
   const lane = async (): Promise<void> => {
     while (!workflowInfo().continueAsNewSuggested) {
       const integrationId = waiting.shift()
       if (integrationId === undefined) return
+      tell()
       const one = await reconciled(input, integrationId)
       result = added(result, one)
     }
@@ -59,7 +70,10 @@ async function reconciled(
     ...(dryRun === undefined ? {} : { dryRun }),
   }
   try {
-    const { seen, known, inserted, tooLarge, capped } = await reconcileIntegration(asked)
+    const { seen, known, inserted, tooLarge, capped } = await reconcileIntegration.executeWithOptions(
+      { ...repeatable, summary: `integration ${integrationId}` },
+      [asked],
+    )
     return { ...NOTHING, integrations: 1, seen, known, inserted, tooLarge, capped: capped ? 1 : 0 }
   } catch (error) {
     if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error

@@ -2,6 +2,7 @@ import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { RecoverWebhooksResult } from '../core/webhook-jobs.ts'
 import { step } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 const { recoverStuckWebhooks } = proxyActivities<Activities>(step)
 
@@ -12,5 +13,5 @@ const { recoverStuckWebhooks } = proxyActivities<Activities>(step)
  * command's: a row is taken up by one.
  */
 export async function recoverWebhooks(): Promise<RecoverWebhooksResult> {
-  return recoverStuckWebhooks()
+  return readably(() => recoverStuckWebhooks())
 }

@@ -2,6 +2,7 @@ import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from '../core/token-jobs.ts'
 import { pass } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 const { refreshTokensNow } = proxyActivities<Activities>(pass)
 
@@ -13,5 +14,5 @@ const { refreshTokensNow } = proxyActivities<Activities>(pass)
  * its history is short.
  */
 export async function refreshTokens(input: RefreshTokensInput = {}): Promise<RefreshTokensResult> {
-  return refreshTokensNow(input)
+  return readably(() => refreshTokensNow(input))
 }

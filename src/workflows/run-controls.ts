@@ -16,20 +16,36 @@ export class RunControls {
   #pausedAt: number | null
   #pausedMs: number
   #changes = 0
+  #onChange: () => void = () => {}
 
   constructor(state: ControlState = { pausedAt: null, pausedMs: 0 }) {
     this.#pausedAt = state.pausedAt
     this.#pausedMs = state.pausedMs
     // A signal that came with the start is handed over right here, before the run does anything.
-    setHandler(pause, () => {
+    const onPause = (): void => {
       this.#pausedAt ??= Date.now()
-    })
-    setHandler(resume, () => {
+      this.#onChange()
+    }
+    const onResume = (): void => {
       this.#pausedMs = this.pausedMs
       this.#pausedAt = null
+      this.#onChange()
+    }
+    setHandler(pause, onPause, {
+      description: 'Takes nothing new in; what runs goes on. Without a run it keeps one from starting. No input.',
     })
-    setHandler(cancel, () => this.work.cancel())
-    setHandler(itemsChanged, () => this.lookAgain())
+    setHandler(resume, onResume, { description: 'Ends a pause. No input.' })
+    setHandler(cancel, () => this.work.cancel(), {
+      description: "Ends the run after what it has under way, as Temporal's own cancellation does. No input.",
+    })
+    setHandler(itemsChanged, () => this.lookAgain(), {
+      description: 'Items of the run were changed from outside: it looks at them again. No input.',
+    })
+  }
+
+  /** @param listener told of a pause and of its end */
+  onChange(listener: () => void): void {
+    this.#onChange = listener
   }
 
   get isPaused(): boolean {

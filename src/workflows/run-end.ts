@@ -27,6 +27,7 @@ const REDUCER_TRIES = 10
 const REDUCER_WAITS_SECONDS = [10, 30, 120, 300]
 /** Rows that another workflow holds (a retry by hand) end on their own, and say so; look again after this time at the latest. */
 export const HELD_ELSEWHERE_WAIT = '30 seconds'
+export const HELD_ELSEWHERE = { summary: 'items are held by a retry by hand; looked at again then' } as const
 /** A worker that was given up learns within this time that nobody waits for its batch. */
 export const ORPHANED_AFTER_SECONDS = 60
 
@@ -70,17 +71,22 @@ export async function processRun(
       const left = await steps.takeOverSyncRun({ integrationId, syncLogId, olderThanSeconds: ORPHANED_AFTER_SECONDS })
       items.takeUp(left.pending, left.waiting)
       if (left.pending === 0 && left.waiting.length === 0)
-        await condition(() => controls.changes !== changes, HELD_ELSEWHERE_WAIT)
+        await condition(() => controls.changes !== changes, HELD_ELSEWHERE_WAIT, HELD_ELSEWHERE)
       continue
     }
     reducerTries += 1
     if (reducerTries < REDUCER_TRIES) {
-      await sleep(delayAfter(reducerTries, REDUCER_WAITS_SECONDS) * 1_000)
+      await sleep(delayAfter(reducerTries, REDUCER_WAITS_SECONDS) * 1_000, {
+        summary: `reduceCheckpoints() threw; try ${reducerTries + 1} of ${REDUCER_TRIES}`,
+      })
       continue
     }
     const reason = `reduceCheckpoints() threw: ${result.reason}`
     await CancellationScope.nonCancellable(() => steps.failSyncRun({ integrationId, syncLogId, reason }))
-    throw ApplicationFailure.nonRetryable(reason, 'ReducerThrew')
+    throw ApplicationFailure.nonRetryable(
+      `Run ${syncLogId} ended without its cursor: ${reason}. Mend the provider's code, then \`integrations advance-cursor ${integrationId}\`.`,
+      'ReducerThrew',
+    )
   }
 }
 

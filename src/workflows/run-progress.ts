@@ -23,10 +23,13 @@ export interface ProgressState {
 /** How far a run is. */
 export class RunProgress {
   readonly #controls: RunControls
+  readonly #onChange: (progress: SyncProgress) => void
   #state: ProgressState
 
-  constructor(controls: RunControls, carried?: ProgressState) {
+  /** @param onChange after each change, a pause too */
+  constructor(controls: RunControls, carried: ProgressState | undefined, onChange: (progress: SyncProgress) => void) {
     this.#controls = controls
+    this.#onChange = onChange
     this.#state = carried ?? {
       phase: 'opening',
       syncLogId: null,
@@ -39,6 +42,8 @@ export class RunProgress {
       processing: null,
       perSecond: null,
     }
+    controls.onChange(() => this.#changed())
+    this.#changed()
   }
 
   get state(): ProgressState {
@@ -47,12 +52,15 @@ export class RunProgress {
 
   note(change: Partial<Omit<ProgressState, 'processing' | 'perSecond' | 'startedAt'>>): void {
     this.#state = { ...this.#state, ...change }
+    this.#changed()
   }
 
   noteItems({ succeeded, failed, waiting, intakeFrom }: ItemRunState): void {
     const before = this.#state.succeeded + this.#state.failed
-    this.note({ succeeded, failed, waiting: waiting.length, intakeFrom })
-    if (succeeded + failed > before) this.#state = { ...this.#state, perSecond: this.#rate() }
+    const ended = succeeded + failed
+    const perSecond = ended === before ? this.#state.perSecond : this.#rate(ended)
+    this.#state = { ...this.#state, succeeded, failed, waiting: waiting.length, intakeFrom, perSecond }
+    this.#changed()
   }
 
   /** The rate counts from the first batch on. */
@@ -60,6 +68,7 @@ export class RunProgress {
     const { succeeded, failed, processing } = this.#state
     const began = { since: Date.now(), pausedMs: this.#controls.pausedMs, ended: succeeded + failed }
     this.#state = { ...this.#state, phase: 'processing', processing: processing ?? began }
+    this.#changed()
   }
 
   read(): SyncProgress {
@@ -77,10 +86,15 @@ export class RunProgress {
     }
   }
 
-  #rate(): number | null {
-    const { processing, succeeded, failed, perSecond } = this.#state
+  #changed(): void {
+    this.#onChange(this.read())
+  }
+
+  /** @param endedItems since the run began */
+  #rate(endedItems: number): number | null {
+    const { processing, perSecond } = this.#state
     if (processing === null) return null
-    const ended = succeeded + failed - processing.ended
+    const ended = endedItems - processing.ended
     const ms = Date.now() - processing.since - (this.#controls.pausedMs - processing.pausedMs)
     return ended <= 0 || ms <= 0 ? perSecond : Number(((ended * 1_000) / ms).toPrecision(3))
   }

@@ -2,6 +2,7 @@ import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { SkipSyncItemInput, SkipSyncItemResult } from '../core/sync-jobs.ts'
 import { command } from './activity-options.ts'
+import { readably } from './readable-failure.ts'
 
 const { skipFailedItem } = proxyActivities<Activities>(command)
 
@@ -11,5 +12,5 @@ const { skipFailedItem } = proxyActivities<Activities>(command)
  * Durable promise: the row is skipped and its run finalised anew, or the workflow fails with what forbids it.
  */
 export async function skipSyncItem(input: SkipSyncItemInput): Promise<SkipSyncItemResult> {
-  return skipFailedItem(input)
+  return readably(() => skipFailedItem(input))
 }

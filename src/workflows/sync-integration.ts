@@ -12,6 +12,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
+import type { OpenedRun } from '../activities/sync-runs.ts'
+import type { FoundBy } from '../core/search-attributes.ts'
 import type { SyncOutcome } from '../core/sync-jobs.ts'
 import { localStep, step } from './activity-options.ts'
 import { untilCancelled } from './cancellation.ts'
@@ -23,9 +25,11 @@ import { handlersFinished, hasLongHistory } from './long-history.ts'
 import type { SyncInput } from './messages.ts'
 import { syncProgress } from './messages.ts'
 import { RunControls } from './run-controls.ts'
+import { showRun } from './run-details.ts'
 import { processRun } from './run-end.ts'
 import { RunProgress } from './run-progress.ts'
 import type { OpenRun, RunStage, RunState, StageEnd } from './run-stages.ts'
+import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
 const steps = proxyActivities<Activities>(step)
 const local = proxyLocalActivities<Activities>(localStep)
@@ -41,8 +45,10 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   const { integrationId, onlyIfDue } = input
   const controls = new RunControls(carried?.controls)
   handleItemSignals(() => controls.lookAgain())
-  const progress = new RunProgress(controls, carried?.progress)
-  setHandler(syncProgress, () => progress.read())
+  const progress = new RunProgress(controls, carried?.progress, (now) => showRun(integrationId, now))
+  setHandler(syncProgress, () => progress.read(), {
+    description: 'How far the run is: its phase, counts of items, rate, and whether it is paused.',
+  })
 
   const wholeRun = async (): Promise<SyncOutcome> => {
     let stage: RunStage = carried?.stage ?? { kind: controls.isPaused ? 'held' : 'opening' }
@@ -92,9 +98,10 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
 
   const open = async (): Promise<StageEnd> => {
     const runId = workflowInfo().firstExecutionRunId
-    const opened = await CancellationScope.nonCancellable(() =>
-      local.openSyncRun({ integrationId, runId, ...(onlyIfDue === undefined ? {} : { onlyIfDue }) }),
+    const opened: OpenedRun & FoundBy = await CancellationScope.nonCancellable(() =>
+      local.openSyncRun({ integrationId, runId, ...(onlyIfDue === undefined ? {} : { onlyIfDue }), ...askingLabels() }),
     )
+    setSearchAttributes(opened)
     if (opened.kind === 'nothing to do')
       return { kind: 'over', outcome: { kind: 'not this time', reason: opened.reason } }
     if (opened.kind === 'reclaimed') {
@@ -106,7 +113,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     progress.note({ syncLogId: run.syncLogId })
     if (opened.kind === 'open') return { kind: 'next', stage: { kind: 'listing', run, listing: NEW_LISTING } }
 
-    await sleep(opened.waitSeconds * 1_000)
+    await sleep(opened.waitSeconds * 1_000, { summary: `then run ${run.syncLogId}, which was left behind, goes on` })
     const left = await steps.takeOverSyncRun({ integrationId, syncLogId: run.syncLogId })
     progress.note({ listed: left.listed })
     return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(left.pending, left), reducerTries: 0 } }
@@ -125,7 +132,10 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
       await CancellationScope.nonCancellable(() =>
         steps.failSyncRun({ integrationId, syncLogId, reason: listed.reason }),
       )
-      throw ApplicationFailure.nonRetryable(`The listing did not end: ${listed.reason}`, 'ListingFailed')
+      throw ApplicationFailure.nonRetryable(
+        `The listing did not end: ${listed.remedied} The next run begins anew; \`integrations show-sync-run ${syncLogId}\` has the log.`,
+        'ListingFailed',
+      )
     }
     progress.note({ listed: listed.listed, intakeFrom: 0 })
     return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(listed.listed), reducerTries: 0 } }

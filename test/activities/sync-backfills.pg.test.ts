@@ -155,7 +155,7 @@ describe('what a terminated backfill left open', () => {
       metadata: { enumerated: false },
     })
     const told = test.lines.slice(linesBefore).filter(({ fields }) => fields.event === 'backfill.abandoned')
-    expect(told.map(({ level, fields }) => [level, fields.run])).toEqual([['warn', run.id]])
+    expect(told.map(({ level, fields }) => [level, fields.sync_log])).toEqual([['warn', run.id]])
     expect((await logsOf(test, integration.id, 'backfill')).map(({ status }) => status)).toEqual([
       'failed',
       'processing',

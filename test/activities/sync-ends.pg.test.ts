@@ -297,7 +297,7 @@ describe('a run with very many stuck items', () => {
     await announce(run)
     expect(stuck).toHaveBeenCalledTimes(1_000)
     expect(test.lines.slice(linesBefore).map(({ fields }) => fields)).toContainEqual(
-      expect.objectContaining({ event: 'sync.stuck_untold', run: run.id, told: 1_000, untold: 200 }),
+      expect.objectContaining({ event: 'sync.stuck_untold', sync_log: run.id, told: 1_000, untold: 200 }),
     )
   })
 })

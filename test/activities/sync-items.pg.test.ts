@@ -20,6 +20,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { OtherSynced, syncProvider, ThingSynced, TOKEN } from '../support/providers.ts'
 import { itemOf, logsOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const TRIES = 3
 const BACKOFF = [10, 30]
@@ -663,12 +664,12 @@ describe('a settlement of a batch', () => {
     listen(test, ThingSynced, async ({ payload }: ThingSynced) => {
       if (payload.n === 1) throw new Error('bad')
       // Runs on until the failed one is settled, so the settlement of this one comes after it.
-      await vi.waitFor(async () => expect(await statusOf(first)).toBe('failed'))
+      await vi.waitFor(async () => expect(await statusOf(first)).toBe('failed'), SOON)
     })
     const first = await item({ status: 'processing', attempts: TRIES - 1, payload: { v: 1, data: { n: 1 } } })
     const second = await item({ status: 'processing', payload: { v: 1, data: { n: 2 } } })
     const working = batch({ kind: 'due', ids: [first.id, second.id] })
-    void vi.waitFor(async () => expect(await statusOf(second)).toBe('success')).then(() => settled.happen())
+    void vi.waitFor(async () => expect(await statusOf(second)).toBe('success'), SOON).then(() => settled.happen())
     await settled.happened
     untold.happen()
     expect(await working).toMatchObject({ succeeded: 1, failed: 1 })

@@ -431,7 +431,7 @@ describe('a session', () => {
     const before = test.lines.length
     const { runId } = await list((session) => {
       const { token } = session.integration.credentialsArray()
-      session.warn({ number: 7, note: `of ${String(token)}`, run: 0 }, `found by ${String(token)}`)
+      session.warn({ number: 7, note: `of ${String(token)}`, sync_log: 0 }, `found by ${String(token)}`)
     })
     expect(test.lines.slice(before).filter(({ level }) => level === 'warn')).toEqual([
       {
@@ -441,7 +441,7 @@ describe('a session', () => {
           note: 'of [REDACTED]',
           event: 'sync.provider_warning',
           integration: integration.id,
-          run: runId,
+          sync_log: runId,
         },
         message: 'found by [REDACTED]',
       },

@@ -199,7 +199,11 @@ describe('recovery', () => {
     const counts = await runActivity(async () => recoverStuckWebhooks(), undefined)
     expect(counts).toEqual({ processing: 0, pending: 1, failed: 0 })
     expect(test.starts.webhookJobs).toEqual([{ webhookId: id }])
-    expect(await readWebhookState({ webhookId: id })).toEqual({ status: 'pending', attempts: 0 })
+    expect(await readWebhookState({ webhookId: id })).toEqual({
+      integrationId: integration.id,
+      status: 'pending',
+      attempts: 0,
+    })
     expect(await readWebhookState({ webhookId: 999_999 })).toBeNull()
   })
 })

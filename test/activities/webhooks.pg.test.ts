@@ -14,6 +14,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, SECRET, TOKEN, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -427,10 +428,12 @@ describe('a row whose integration can not be read', () => {
     const before = test.lines.length
     const running = batch()
     try {
-      await vi.waitFor(() =>
-        expect(test.lines.slice(before).map(({ message }) => message)).toContain(
-          'reading what a row needs failed; it is tried again',
-        ),
+      await vi.waitFor(
+        () =>
+          expect(test.lines.slice(before).map(({ message }) => message)).toContain(
+            'reading what a row needs failed; it is tried again',
+          ),
+        SOON,
       )
     } finally {
       await test.sql`alter table integrations_away rename to integrations`
@@ -711,7 +714,7 @@ async function withHandlers(map: Record<string, WebhookHandler>): Promise<Integr
 const READ_AGAIN_MS = 260
 
 async function until(moment: number): Promise<void> {
-  await vi.waitFor(() => expect(performance.now()).toBeGreaterThan(moment), { interval: 10 })
+  await vi.waitFor(() => expect(performance.now()).toBeGreaterThan(moment), SOON)
 }
 
 /** Statements that Drizzle sends meanwhile. */

@@ -110,7 +110,10 @@ describe('signing in', () => {
     const page = await answer.text()
     expect([answer.status, answer.headers.get('set-cookie')]).toEqual([401, null])
     expect(page).toContain('role="alert"')
-    expect(test.lines.slice(before)).toMatchObject([{ level: 'warn' }])
+    expect(test.lines.slice(before)).toMatchObject([
+      { level: 'warn' },
+      { fields: { event: 'api.request', status: 401 } },
+    ])
     expect(page + JSON.stringify(test.lines.slice(before))).not.toContain(WRONG_TOKEN)
   })
 

@@ -340,6 +340,7 @@ it('a fault of ours is a 500 that tells the log and not the caller', async () =>
   expect(await problemOf(response)).toMatchObject({ status: 500, code: 'internal' })
   expect(broken.lines).toMatchObject([
     { level: 'error', fields: { path: PATH, stack: expect.stringContaining('recipe') } },
+    { level: 'debug', fields: { event: 'api.request', status: 500 } },
   ])
   await broken.close()
 })
@@ -376,6 +377,7 @@ describe('readiness', () => {
     expect(text).not.toContain('10.0.0.7')
     expect(lines).toMatchObject([
       { level: 'warn', fields: { part: 'temporal', error: expect.stringContaining('10.0.0.7') } },
+      { level: 'debug', fields: { event: 'api.request', status: 503 } },
     ])
   })
 

@@ -18,9 +18,10 @@ import type { Integrations } from '../../src/integrations.ts'
 import { freePort } from '../../src/temporal/local-process.ts'
 import { startTemporalServer } from '../../src/temporal/server.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import type { StartedProcess } from './kept-process.ts'
 import { KeptProcess } from './kept-process.ts'
-import type { SyncTarget, Target } from './targets.ts'
+import type { SyncTarget } from './targets.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
@@ -37,7 +38,9 @@ export interface ChaosStack extends Readonly<Record<SyncTarget, KeptProcess>> {
   /** What the processes said so far, `<process> <line>`. */
   readonly lines: readonly string[]
   /** Starts the API on this port, as one more part. */
-  keepApi(port: number): KeptProcess
+  keepApi(port: number, name?: string): KeptProcess
+  /** Starts one more worker. The host's module finds its name in FLEET_MEMBER. */
+  keepWorker(name: string): KeptProcess
   stop(): Promise<void>
 }
 
@@ -61,7 +64,7 @@ export async function startChaosStack({
   const stop = async (): Promise<void> => {
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next()
   }
-  const keep = (name: Target, start: () => Promise<StartedProcess>): KeptProcess => {
+  const keep = (name: string, start: () => Promise<StartedProcess>): KeptProcess => {
     const kept = new KeptProcess(name, start, say('stack'))
     stops.push(() => kept.stop())
     return kept
@@ -109,6 +112,7 @@ export async function startChaosStack({
 
     const keyFile = join(folder, 'encryption-keys')
     await writeFile(keyFile, `chaos:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 })
+    const bundle = installedBundle()
     const hostPath = fileURLToPath(hostConfig)
     const temporalAddress = `127.0.0.1:${temporalPort}`
     const environment = {
@@ -128,7 +132,7 @@ export async function startChaosStack({
     stops.push(() => sql.end({ timeout: 5 }))
     const { id: integrationId } = await integrations.create(integration)
 
-    const node = (name: Target, script: string, readyEvent: string, more: Readonly<Record<string, string>> = {}) =>
+    const node = (name: string, script: string, readyEvent: string, more: Readonly<Record<string, string>> = {}) =>
       keep(name, async () => {
         let onReady: () => void = () => {}
         const ready = new Promise<void>((resolve) => {
@@ -148,7 +152,7 @@ export async function startChaosStack({
         })
         return { pids: () => [started.pid], ready, exited: started.exited }
       })
-    const worker = node('worker', 'src/bin/worker.ts', '"worker.ready"')
+    const worker = node('worker', 'src/bin/worker.ts', '"worker.ready"', bundle)
     return {
       worker,
       temporal,
@@ -158,7 +162,9 @@ export async function startChaosStack({
       temporalAddress,
       sql,
       lines,
-      keepApi: (port) => node('api', 'src/bin/api.ts', '"api.ready"', { PORT: String(port), HOST: '127.0.0.1' }),
+      keepApi: (port, name = 'api') =>
+        node(name, 'src/bin/api.ts', '"api.ready"', { PORT: String(port), HOST: '127.0.0.1' }),
+      keepWorker: (name) => node(name, 'src/bin/worker.ts', '"worker.ready"', { ...bundle, FLEET_MEMBER: name }),
       stop,
     }
   } catch (error) {

@@ -57,7 +57,16 @@ export class KeptProcess {
     await current.exited
   }
 
-  /** The same, but nothing is started before the returned function is called. That one ends when it serves again. */
+  /** Asks it to end, as a deployment does, and lets it take its time. Ends when it is gone; another is started. */
+  async terminate(): Promise<void> {
+    await this.ready()
+    const current = this.#current
+    this.#isReady = false
+    for (const pid of current?.pids() ?? []) process.kill(pid, 'SIGTERM')
+    await current?.exited
+  }
+
+  /** The same as {@link kill}, but nothing is started before the returned function is called. That one ends when it serves again. */
   async killAndKeepAway(): Promise<() => Promise<void>> {
     this.#mayStart = new Promise((resolve) => {
       this.#allowStart = resolve

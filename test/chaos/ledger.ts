@@ -1,5 +1,6 @@
 /** What became of the deliveries that were answered 2xx, by three accounts: the rows, the operation log, the host's own table. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ChaosStack } from './chaos-stack.ts'
 import { diagnosis, WEBHOOKS } from './diagnosis.ts'
 import type { WebhookStack } from './webhook-stack.ts'
 
@@ -22,7 +23,7 @@ export interface Ledger {
  *
  * @throws with the rows that are left, who holds them and what Temporal knows of their inbox
  */
-export async function allSettled(stack: WebhookStack, withinSeconds: number): Promise<void> {
+export async function allSettled(stack: ChaosStack, withinSeconds: number): Promise<void> {
   const giveUpAt = performance.now() + withinSeconds * 1_000
   for (;;) {
     const [left] = await stack.sql<{ count: number }[]>`

@@ -1,6 +1,5 @@
 /** The parts of a stack that are killed. */
 export const TARGETS = ['api', 'worker', 'temporal', 'postgres'] as const
-export type Target = (typeof TARGETS)[number]
 
 /** Those that a sync needs. */
 export const SYNC_TARGETS = ['worker', 'temporal', 'postgres'] as const

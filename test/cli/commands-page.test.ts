@@ -4,6 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { createFrame } from '../../src/cli/create-frame.ts'
 import type { Terminal } from '../../src/cli/frame.ts'
 import { createProgram } from '../../src/cli/program.ts'
+import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
+import { QUERY, SIGNAL } from '../../src/workflows/ids.ts'
 
 const terminal: Terminal = {
   out: () => {},
@@ -30,6 +32,22 @@ describe('docs/commands.md', () => {
 
   it.each(COMMON)('explains %s', (flag) => {
     expect(sections.get('Options of every command')).toContain(`\`${flag}\``)
+  })
+
+  it('has each workflow of a command, in the order of the help, and why the others have none', () => {
+    const threeWays = sections.get('Three ways') ?? ''
+    const documented = [...threeWays.matchAll(/^\| `(integrations:[\w-]+)`(?: \*)? \| `([^`]+)` \| `\{/gm)]
+    const wanted = COMMAND_WORKFLOWS.filter((entry) => entry.type !== null)
+    expect(documented.map(([, type, id]) => [type, id])).toEqual(wanted.map(({ type, id }) => [type, id]))
+    for (const entry of COMMAND_WORKFLOWS)
+      if (entry.type === null)
+        expect(threeWays).toContain(`| [\`${entry.command}\`](#${entry.command}) | ${entry.reason} |`)
+    expect(COMMAND_WORKFLOWS.map(({ command }) => command)).toEqual(commands.map((command) => command.name()))
+  })
+
+  it('has each signal and each query', () => {
+    const section = sections.get('Signals and queries') ?? ''
+    for (const name of [...Object.values(SIGNAL), ...Object.values(QUERY)]) expect(section).toContain(`\`${name}\``)
   })
 
   describe.each(commands.map((command) => [command.name(), command] as const))('%s', (name, command) => {

@@ -472,11 +472,14 @@ describe('integrations schedules', () => {
       action: { type: 'startWorkflow', workflowType: 'none', taskQueue: 'none', args: [] },
     })
     const standings = async (options = ''): Promise<unknown> => {
-      const rows = JSON.parse((await run(`integrations schedules --json ${options}`)).out) as {
-        name: string
-        standing: string
-      }[]
-      return rows.map(({ name, standing }) => [name, standing])
+      const { schedules, search_attributes: attributes } = JSON.parse(
+        (await run(`integrations schedules --json ${options}`)).out,
+      ) as Record<'schedules' | 'search_attributes', { name: string; standing: string }[]>
+      expect(attributes.map(({ name, standing }) => [name, standing])).toEqual([
+        ['IntegrationProvider', 'registered'],
+        ['IntegrationId', 'registered'],
+      ])
+      return schedules.map(({ name, standing }) => [name, standing])
     }
     const ours = [
       ['dispatch-syncs', 'in step'],
@@ -490,7 +493,9 @@ describe('integrations schedules', () => {
     // A Schedule is in the server's list a moment after it was made.
     await until('it is listed', async () => JSON.stringify(await standings()) === JSON.stringify(all))
     expect(await standings('--apply')).toEqual(ours)
-    expect((await run('integrations schedules')).out).toContain('integrations:schedule:dispatch-syncs')
+    const { out } = await run('integrations schedules')
+    expect(out).toContain('integrations:schedule:dispatch-syncs')
+    expect(out).toMatch(/IntegrationId\s.*Int\s.*registered/)
   })
 
   it('ends with 2 when Temporal is not reached', async () => {

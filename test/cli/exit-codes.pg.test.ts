@@ -1,7 +1,9 @@
 /** Every command where something is missing: its exit code, and its one document with --json. */
 import { randomBytes } from 'node:crypto'
+import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { connect } from '../../src/db/client.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
 import { createIntegrations } from '../../src/integrations.ts'
 import { encryptionKey } from '../support/integrations.ts'
@@ -116,6 +118,33 @@ describe('without Postgres', () => {
       expect((await run(words, { database })).exitCode).toBe(0)
     },
   )
+})
+
+describe('when Postgres is lost while the command runs', () => {
+  it.each<[string, (sql: Sql) => Promise<unknown>]>([
+    ['57P01', (sql) => sql`do $$ begin raise exception 'going away' using errcode = '57P01'; end $$`],
+    [
+      'CONNECTION_CLOSED',
+      (sql) =>
+        sql.begin(async (tx) => {
+          const [row] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`
+          await sql`select pg_terminate_backend(${row?.pid ?? 0}, 5000)`
+          await tx`select 1`
+        }),
+    ],
+  ])('it ends with 2: %s', async (code, work) => {
+    const { sql, close } = connect({ database: inject('postgresUrl') })
+    const host = { ready: async () => {}, close, stats: () => work(sql) } as never
+    const ran = await runCommand(async () => host, ['stats', '--json'])
+    expect(ran.exitCode).toBe(2)
+    expect(ran.json()).toEqual({
+      error: {
+        code: 'backend_unreachable',
+        message: expect.stringContaining(`Postgres was lost while the command ran (${code}).`),
+      },
+    })
+    expect(ran.err).toBe('')
+  })
 })
 
 describe('on tables that are behind', () => {

@@ -50,6 +50,7 @@ const COMMANDS = [
   'prune',
   'notifications',
   'make-provider',
+  'bundle-workflows',
   'completion',
 ]
 

@@ -85,7 +85,8 @@ export async function suiteResults(
 ): Promise<ReadonlyMap<string, SuiteResult>> {
   const config = join(folder, 'vitest.config.mjs')
   const outputFile = join(folder, 'results.json')
-  const resolve = { conditions: [...conditions, 'module', 'node', 'development|production'] }
+  // As in vitest.config.ts: vitest hands them on to Node, which can't load what @opentelemetry/api has for `module`.
+  const resolve = { conditions: [...conditions, 'node', 'development|production'] }
   const ssr = { resolve: { ...resolve, externalConditions: [...conditions, 'node'] } }
   const execArgv = conditions.map((condition) => `--conditions=${condition}`)
   const pool = { pool: 'threads', isolate: false, maxWorkers: workers, execArgv, hookTimeout: 60_000 }

@@ -17,6 +17,7 @@ const OTHER_KEY = encryptionKey('k2')
 const GOOD = { database: `postgres://app:${SECRET}@127.0.0.1:1/app`, encryptionKeys: KEY }
 const KEY_RING = expect.stringMatching(/^"kid:base64\[,kid:base64\.\.\.\]", 32 bytes each/)
 const DATABASE_URL = expect.stringContaining('a URL such as postgres://user:password@host:5432/name')
+const API_KEY = 'visible ASCII characters, such as those of a token'
 const HTTP_URL = 'an absolute http(s) URL'
 const PROVIDER = 'a provider that can be registered'
 
@@ -144,7 +145,9 @@ describe('a bad option', () => {
       '"grpc://[masked]@temporal:7233"',
     ],
     [{ temporal: { namespace: '' } }, 'temporal.namespace', 'a string that is not empty', '""'],
-    [{ temporal: { apiKey: 3 } }, 'temporal.apiKey', 'a string that is not empty', 'a number (masked)'],
+    [{ temporal: { apiKey: 3 } }, 'temporal.apiKey', API_KEY, 'a number (masked)'],
+    // As a file's last line break would have it.
+    [{ temporal: { apiKey: `${SECRET}\n` } }, 'temporal.apiKey', API_KEY, expect.stringMatching(/masked/)],
     [
       { temporal: { tls: { clientCertPair: { crt: SECRET } } } },
       'temporal.tls',

@@ -83,7 +83,18 @@ export const BAD_VALUES: readonly BadValue[] = [
     '1kb',
   ),
   bad('pruning.chunk_size', 'an integer from 1 to 10000', [10_001, '10001'], '10001'),
+  bad(
+    'metrics.path',
+    'a path of "/" and segments of letters, digits, "_" and "-", such as "/metrics", or null',
+    ['metrics', '"metrics"'],
+    '/a/:id',
+  ),
   bad('metrics.port', 'an integer from 1 to 65535, or null', [65_536, '65536'], '65536'),
+  bad('worker.activity_slots', 'an integer from 2 to 100000', [1, '1'], '1'),
+  bad('worker.local_activity_slots', 'an integer from 1 to 100000', [0, '0'], '0'),
+  bad('worker.workflow_task_slots', 'an integer from 2 to 100000', [1, '1'], '1'),
+  bad('worker.cached_workflows', 'an integer from 2 to 100000, or null', [1, '1'], '1'),
+  bad('worker.shutdown_grace', 'an integer from 0 to 3600', [-1, '-1'], '-1'),
   {
     key: 'operator.tokens',
     code: {

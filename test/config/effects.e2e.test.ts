@@ -17,10 +17,9 @@ import { sharePostgres } from '../support/postgres-setup.ts'
 import type { Lists } from '../support/providers.ts'
 import { sign, syncProvider, ThingSynced, webhookProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 import { effect } from './effects-table.ts'
-
-const SOON = { timeout: 20_000, interval: 50 }
 
 let postgres: Awaited<ReturnType<typeof sharePostgres>>
 let server: Awaited<ReturnType<typeof shareDevServer>>

@@ -2,13 +2,16 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { Hono } from 'hono'
 import { describe, expect, it, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import { startWorkerMetrics } from '../../src/bin/worker-metrics.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { CONFIG_KEYS } from '../../src/config/schema.ts'
 import type { IntegrationRow, WebhookRow } from '../../src/db/schema/tables.ts'
 import { integrationContext } from '../../src/operations/integration-context.ts'
 import { runWebhook } from '../../src/operations/webhooks.ts'
+import { freePort } from '../../src/temporal/local-process.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, webhookProvider } from '../support/providers.ts'
@@ -74,6 +77,54 @@ effect('operator.prefix', 'moves the operator API', async () => {
   expect(await statusOf('ops', '/ops/api/v1/healthz')).toBe(200)
   expect(await statusOf('ops', '/operator/api/v1/healthz')).toBe(404)
   expect(await statusOf('operator', '/operator/api/v1/healthz')).toBe(200)
+})
+
+effect('metrics.open', 'asks nobody for a token', async () => {
+  const statusWith = (open: boolean) =>
+    withoutServers(
+      { metrics: { open } },
+      async ({ integrations }) => (await createApi(integrations).request('/metrics')).status,
+    )
+  expect(await statusWith(true)).toBe(200)
+  expect(await statusWith(false)).toBe(404)
+})
+
+effect('metrics.path', 'moves the metrics of the API, or takes them away', async () => {
+  const statusOf = (given: string | null, path: string) =>
+    withoutServers({ metrics: { open: true, path: given } }, async ({ integrations }) => {
+      // What a host has of its own there.
+      const host = new Hono().route('/', createApi(integrations)).get('/metrics', (context) => context.text('', 418))
+      return (await host.request(path)).status
+    })
+  expect(await statusOf('/metrics', '/metrics')).toBe(200)
+  expect(await statusOf('/ours/metrics', '/ours/metrics')).toBe(200)
+  expect(await statusOf('/ours/metrics', '/metrics')).toBe(418)
+  expect(await statusOf(null, '/metrics')).toBe(418)
+})
+
+effect('metrics.port', 'serves the metrics of a worker', async () => {
+  const port = await freePort()
+  const statusWith = (given: number | null) =>
+    withoutServers({ metrics: { port: given } }, async ({ integrations }) => {
+      const metrics = await startWorkerMetrics(integrations, () => {})
+      const answer = await fetch(`http://127.0.0.1:${port}/metrics`).catch(() => null)
+      metrics.close()
+      return answer?.status ?? 'nobody listens'
+    })
+  expect(await statusWith(port)).toBe(200)
+  expect(await statusWith(null)).toBe('nobody listens')
+})
+
+effect('metrics.by_integration', 'gives counters a label', async () => {
+  const seriesWith = (by_integration: boolean) =>
+    withoutServers({ metrics: { by_integration } }, async ({ framework, integrations }) => {
+      framework.metrics.webhookSettled({ provider: 'acme', id: 7 }, 'processed', null)
+      return (await integrations.metrics.text()).match(/^integrations_webhooks_processed_total.* 1$/m)?.[0]
+    })
+  expect(await seriesWith(false)).toBe('integrations_webhooks_processed_total{provider="acme",status="processed"} 1')
+  expect(await seriesWith(true)).toBe(
+    'integrations_webhooks_processed_total{provider="acme",status="processed",integration="7"} 1',
+  )
 })
 
 /** A deployment whose Postgres nobody asks. */

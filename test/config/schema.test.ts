@@ -35,7 +35,16 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['operator.prefix', 'string', 'operator'],
   ['operator.tokens', 'array', []],
   ['metrics.open', 'bool', false],
+  ['metrics.path', '?string', '/metrics'],
   ['metrics.port', '?int', null],
+  ['metrics.by_integration', 'bool', false],
+  ['worker.activity_slots', 'int', 100],
+  ['worker.local_activity_slots', 'int', 100],
+  ['worker.workflow_task_slots', 'int', 40],
+  ['worker.activity_pollers', 'int', 10],
+  ['worker.workflow_task_pollers', 'int', 10],
+  ['worker.cached_workflows', '?int', null],
+  ['worker.shutdown_grace', 'int', 10],
 ]
 
 describe('the registry of configuration keys', () => {

@@ -5,6 +5,7 @@ import {
   parseRedactionPath,
   REDACTED,
   redactBody,
+  redactLikely,
   redactText,
   secretsOf,
 } from '../../src/core/redaction.ts'
@@ -361,5 +362,21 @@ describe('a text cut to bytes', () => {
       }),
       { numRuns: 1_000 },
     )
+  })
+})
+
+describe('a text of whose credentials nobody knows', () => {
+  it.each([
+    ['connect to postgres://app:hunter22@db/app failed', 'connect to postgres://[REDACTED]@db/app failed'],
+    ['GET https://api.example/x?key=abc&y=1 (404)', 'GET https://api.example/x?[REDACTED] (404)'],
+    ['sent Authorization: Bearer abcdefgh.ijk', 'sent Authorization: Bearer [REDACTED]'],
+    ['grant_type=x&refresh_token=1//0abcdefgh&y=1', 'grant_type=x&refresh_token=[REDACTED]&y=1'],
+    ['{"client_secret": "shhhhhhhh", "id": 7}', '{"client_secret": "[REDACTED]", "id": 7}'],
+    ['"{\\"access_token\\":\\"shhhhhhhh\\"}"', '"{\\"access_token\\":\\"[REDACTED]\\"}"'],
+    ['header x-api-key: 0123456789', 'header x-api-key: [REDACTED]'],
+    ['    at file:///srv/token.ts?v=1:12:5', '    at file:///srv/token.ts?v=1:12:5'],
+    ['the token expired', 'the token expired'],
+  ])('%s', (text, redacted) => {
+    expect(redactLikely(text)).toBe(redacted)
   })
 })

@@ -122,7 +122,11 @@ const ADDED: typeof SPECIFIED = {
   _requests: { expires_at: 'timestamp, nullable', request_hash: 'string(64), nullable' },
   _sync_items: { payload: 'json, nullable', claim: 'string(120), nullable' },
   _incidents: { followed_at: 'timestamp, nullable' },
-  _webhooks: { claim: 'string(120), nullable', replay_attempt: 'smallint, nullable' },
+  _webhooks: {
+    claim: 'string(120), nullable',
+    replay_attempt: 'smallint, nullable',
+    traceparent: 'string(55), nullable',
+  },
   _cache: {
     key: 'text',
     value: 'json, nullable',

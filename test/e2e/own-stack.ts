@@ -13,6 +13,7 @@ import { acquireRunLock } from '../../src/bin/dev/lock.ts'
 import { createSupervisor } from '../../src/bin/dev/processes.ts'
 import type { Restarting, Stack, StackOptions } from '../../src/bin/dev/stack.ts'
 import { startStack } from '../../src/bin/dev/stack.ts'
+import { installedBundle } from '../support/installed-script.ts'
 
 const POLL_MS = 20
 
@@ -48,6 +49,7 @@ export async function startOwnStack(options: Pick<StackOptions, 'env' | 'sandbox
       },
       anyPorts: true,
       ...options,
+      env: { ...installedBundle(), ...options.env },
     })
     const sql = postgres(stack.databaseUrl, { max: 4, fetch_types: false, onnotice: () => {} })
     supervisor.own('the test', () => sql.end({ timeout: 5 }))

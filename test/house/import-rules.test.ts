@@ -86,9 +86,29 @@ const plants: Plant[] = [
 
   holds('src/activities', '@temporalio/activity'),
   holds('src/activities', 'src/operations/webhooks.ts'),
+  holds('src/activities', 'zod'),
   breaks('src/activities', '@temporalio/workflow', 'activities-imports-packages'),
   breaks('src/activities', 'src/workflows/webhook-inbox.ts', 'activities-imports-ours'),
   breaks('src/activities', 'src/cache/memory.ts', 'activities-imports-ours'),
+
+  holds('src/metrics', 'prom-client'),
+  holds('src/metrics', 'src/core/metrics.ts'),
+  holdsAsType('src/metrics', 'src/db/queries/metrics.ts'),
+  breaks('src/metrics', 'src/db/queries/metrics.ts', 'metrics-imports-types-only'),
+  breaks('src/metrics', 'src/framework.ts', 'metrics-imports-ours'),
+  breaks('src/metrics', 'hono', 'metrics-imports-packages'),
+  breaks('src/metrics', 'node:http', 'metrics-imports-node'),
+  breaks('src/operations/request', 'src/metrics/prometheus.ts', 'operations-imports-ours'),
+  breaks('src/operations/request', 'prom-client', 'operations-imports-packages'),
+
+  holds('src/tracing', '@opentelemetry/api'),
+  breaks('src/tracing', 'src/framework.ts', 'tracing-imports-ours'),
+  breaks('src/tracing', '@opentelemetry/sdk-trace-node', 'tracing-imports-packages'),
+  breaks('src/tracing', 'node:http', 'tracing-imports-node'),
+  holds('src/tracing/sdk.ts', '@opentelemetry/sdk-trace-node'),
+  breaks('src/tracing/sdk.ts', 'src/framework.ts', 'tracing-sdk-imports-ours'),
+  breaks('src/tracing/sdk.ts', 'pino', 'tracing-sdk-imports-packages'),
+  breaks('src/tracing/sdk.ts', 'node:http', 'tracing-sdk-imports-node'),
 
   holds('src/workflows', '@temporalio/workflow'),
   holds('src/workflows', 'src/core/backoff.ts'),
@@ -117,6 +137,8 @@ const plants: Plant[] = [
 
   holds('src/worker.ts', 'src/activities/index.ts'),
   holds('src/worker.ts', '@temporalio/worker'),
+  holds('src/worker.ts', 'src/cli/in-worker.ts'),
+  breaks('src/worker.ts', 'src/cli/program.ts', 'worker-imports-ours'),
   breaks('src/worker.ts', 'src/db/client.ts', 'worker-imports-ours'),
   breaks('src/worker.ts', 'src/workflows/webhook-inbox.ts', 'worker-imports-ours'),
   breaks('src/worker.ts', 'src/framework.ts', 'worker-imports-types-only'),
@@ -133,6 +155,8 @@ const plants: Plant[] = [
   breaks('src/api', '@temporalio/client', 'api-imports-packages'),
 
   holds('src/cli/commands', 'commander'),
+  holdsAsType('src/cli', 'src/core/command-jobs.ts'),
+  breaks('src/cli', 'src/core/command-jobs.ts', 'cli-imports-types-only'),
   breaks('src/cli/commands', 'src/operations/webhooks.ts', 'cli-imports-ours'),
   breaks('src/cli/commands', 'src/api/app.ts', 'cli-imports-ours'),
   breaks('src/cli/commands', 'drizzle-orm', 'cli-imports-packages'),

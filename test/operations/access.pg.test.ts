@@ -1,5 +1,5 @@
 /** Tokens, sessions and signed links on a real cache table. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -8,6 +8,7 @@ import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, OPERATE_TOKEN, READ_TOKEN, sha256, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_SECONDS = 86_400
@@ -63,17 +64,24 @@ describe('a token', () => {
         select value ->> 'at' as at from integration_cache where key like '%:token-used:%' and value ->> 'name' = 'reader'`
       return String(rows[0]?.at)
     }
-    const noteAt = async (ms: number): Promise<string> => {
+    const useAt = async (ms: number): Promise<void> => {
       nowMs = started + ms
       await fresh.integrations.access.byToken(READ_TOKEN)
-      return notedAt()
     }
     const at = (ms: number): string => new Date(started + ms).toISOString()
-    expect([await noteAt(HOUR_MS), await noteAt(HOUR_MS + 59_999), await noteAt(HOUR_MS + 60_000)]).toEqual([
-      at(HOUR_MS),
-      at(HOUR_MS),
-      at(HOUR_MS + 60_000),
-    ])
+    const notes: string[] = []
+    vi.spyOn(fresh.framework.cache, 'set').mockImplementation(async (_, value) => {
+      notes.push((value as { at: string }).at)
+    })
+    for (const ms of [HOUR_MS, HOUR_MS + 59_999, HOUR_MS + 60_000]) await useAt(ms)
+    expect(notes).toEqual([at(HOUR_MS), at(HOUR_MS + 60_000)])
+    vi.restoreAllMocks()
+
+    // Nobody waits for it.
+    await useAt(HOUR_MS + 120_000)
+    await vi.waitFor(async () => {
+      expect({ at: await notedAt(), said: fresh.lines }).toEqual({ at: at(HOUR_MS + 120_000), said: [] })
+    }, SOON)
     await fresh.close()
   })
 

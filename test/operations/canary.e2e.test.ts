@@ -24,6 +24,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import { SECRET, sign, syncProvider, ThingSynced, webhookProvider } from '../support/providers.ts'
+import { SOON } from '../support/soon.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
 /** With what each encoding spells otherwise; its core stands in all of them but base64. */
@@ -33,7 +34,6 @@ const BYTES = Buffer.from(CANARY)
 /** Without the last characters, which depend on what follows. */
 const TRACES = [CORE, BYTES.toString('base64').slice(0, 20), BYTES.toString('base64url').slice(0, 20)]
 const PREFIX = `canary-${randomBytes(4).toString('hex')}`
-const SOON = { timeout: 30_000, interval: 50 }
 
 let postgres: Awaited<ReturnType<typeof sharePostgres>>
 let server: Awaited<ReturnType<typeof shareDevServer>>

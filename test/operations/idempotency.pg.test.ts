@@ -299,7 +299,12 @@ describe('the ledger itself', () => {
     expect(await ledger()).toEqual(['key'])
     expect(test.lines.slice(from)).toContainEqual({
       level: 'error',
-      fields: { integration: integration.id, key: 'key', error: expect.stringContaining('the ledger is away') },
+      fields: {
+        event: 'idempotency.key_kept',
+        integration: integration.id,
+        key: 'key',
+        error: expect.stringContaining('the ledger is away'),
+      },
       message: expect.stringContaining('stays spent'),
     })
   })

@@ -118,9 +118,7 @@ describe('a rotation', () => {
       failed: 3,
     })
     const lines = test.lines.filter(({ level }) => level !== 'debug')
-    expect(lines.map(({ level, fields }) => [level, fields.integration_id])).toEqual(
-      [2, 3, 4].map((id) => ['error', id]),
-    )
+    expect(lines.map(({ level, fields }) => [level, fields.integration])).toEqual([2, 3, 4].map((id) => ['error', id]))
     expect(JSON.stringify(lines)).not.toMatch(/PRIVATE|v1\.k/)
     expect([await tokenOf(1), await tokenOf(5)]).toEqual(['of 1', 'of 5'])
   })
@@ -213,7 +211,7 @@ describe('what comes between', () => {
     // Two passes: the second finds nothing that it can move.
     expect(await test.sql`select last_value::int as n from tries`).toEqual([{ n: 10 }])
     expect(test.lines).toMatchObject([
-      { level: 'error', fields: { integration_id: 1, reason: 'other writes came between, 5 times in a row' } },
+      { level: 'error', fields: { integration: 1, reason: 'other writes came between, 5 times in a row' } },
     ])
   })
 })

@@ -15,6 +15,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, makeWebhook, webhookOf } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const STALE = { status: 'stale' }
 
@@ -214,7 +215,10 @@ describe('two processes at once', () => {
     await started.happened
     const acquire = vi.spyOn(there.framework.cache, 'acquire')
     const two = run(there, second.id)
-    await vi.waitFor(() => expect(acquire.mock.settledResults).toContainEqual({ type: 'fulfilled', value: false }))
+    await vi.waitFor(
+      () => expect(acquire.mock.settledResults).toContainEqual({ type: 'fulfilled', value: false }),
+      SOON,
+    )
     release.happen()
     expect([(await one)?.result, (await two)?.result]).toEqual(['handled', result])
     acquire.mockRestore()

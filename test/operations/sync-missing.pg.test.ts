@@ -184,7 +184,9 @@ describe('items that pruning takes meanwhile', () => {
     await test.sql`delete from integration_sync_items where sync_log_id = ${earlier.id}`
     expect(await handleMissing(test.framework, target, new AbortController().signal)).toBe(0)
     expect(told).toEqual([])
-    expect(warnings()).toMatchObject([{ event: 'sync.missing_withheld', run: later.id, earlier_run: earlier.id }])
+    expect(warnings()).toMatchObject([
+      { event: 'sync.missing_withheld', sync_log: later.id, earlier_sync_log: earlier.id },
+    ])
     expect((await logOf(test, later.id)).metadata).not.toHaveProperty('missing_handled_at')
   })
 })
@@ -202,7 +204,7 @@ describe('nobody is told', () => {
     expect(await handled(run)).toBe(0)
     expect(told).toEqual([])
     expect(warnings()).toEqual([
-      expect.objectContaining({ event: 'sync.missing_withheld', missing: 3, mapped: 5, run: run.id }),
+      expect.objectContaining({ event: 'sync.missing_withheld', missing: 3, mapped: 5, sync_log: run.id }),
     ])
     expect((await logOf(test, run.id)).metadata).toMatchObject({ missing_withheld: { missing: 3, mapped: 5 } })
   })
@@ -222,7 +224,7 @@ describe('nobody is told', () => {
       delete from integration_sync_items
       where sync_log_id = ${which === 'earlier' ? earlier.id : later.id} and external_id = 'a'`
     expect(await handled(later)).toBeNull()
-    expect(warnings()).toEqual([expect.objectContaining({ event: 'sync.missing_withheld', run: later.id })])
+    expect(warnings()).toEqual([expect.objectContaining({ event: 'sync.missing_withheld', sync_log: later.id })])
   })
 })
 

@@ -19,6 +19,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeWebhook, setIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const THRESHOLD_SECONDS = 300
 const ACCESS = 'access-token-of-the-tests'
@@ -397,14 +398,14 @@ describe('an answer that comes after the time of the lock', () => {
     const { answer } = await late(integration)
     expect(await (await test.integrations.get(integration.id)).getAccessToken()).toBe(NEW_ACCESS)
     answer(granted({ access_token: 'late-access-token', refresh_token: 'late-refresh-token' }))
-    await vi.waitFor(() => expect(warnings()).toContainEqual(expect.stringContaining('answered after')))
+    await vi.waitFor(() => expect(warnings()).toContainEqual(expect.stringContaining('answered after')), SOON)
     expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS, refresh_token: NEW_REFRESH })
   })
 
   it('is a line in the log if it is an error', async () => {
     const { answer } = await late(await make(EXPIRED))
     answer(new Error(`no more ${REFRESH}`))
-    await vi.waitFor(() => expect(warnings()).toContainEqual(expect.stringContaining('failed after')))
+    await vi.waitFor(() => expect(warnings()).toContainEqual(expect.stringContaining('failed after')), SOON)
     expect(JSON.stringify(test.lines)).not.toContain(REFRESH)
   })
 })
@@ -449,7 +450,7 @@ describe('a refresh token that the provider takes no longer', () => {
     const refreshing = expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'reauth_required' })
     await marking.happened
     const given = (await test.integrations.get(integration.id)).updateCredentials(granted())
-    await vi.waitFor(async () => expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS }))
+    await vi.waitFor(async () => expect(await stored(integration)).toMatchObject({ access_token: NEW_ACCESS }), SOON)
     saved.happen()
     await Promise.all([given, refreshing])
     expect(await reauthMark(test.framework, integration.id)).toBeNull()

@@ -13,3 +13,10 @@ export function installedScript(source: URL): string {
   const path = relative(PACKAGE, fileURLToPath(source)).replace(/\.ts$/, '.js')
   return join(inject('installed'), 'node_modules/durable-integrations', path)
 }
+
+/** The environment of a worker that runs from the sources, so that it makes no bundle; nothing where the project has not that setup. */
+export function installedBundle(): { INTEGRATIONS_WORKFLOW_BUNDLE?: string } {
+  const installed: string | undefined = inject('installed')
+  if (installed === undefined) return {}
+  return { INTEGRATIONS_WORKFLOW_BUNDLE: join(installed, 'node_modules/durable-integrations/dist/workflow-bundle.js') }
+}

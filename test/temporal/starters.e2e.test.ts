@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Server, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
-import { Context } from '@temporalio/activity'
+import { ApplicationFailure, Context } from '@temporalio/activity'
 import { Client, Connection } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
@@ -74,6 +74,7 @@ function deployment(address = server.address, options: { cancelTimeoutMs?: numbe
     },
     config,
     logger,
+    { wakeUpFailed() {} },
     options,
   )
   cleanups.push(() => starters.close())
@@ -147,6 +148,7 @@ describe('waking an inbox', () => {
           },
           error() {},
         },
+        { wakeUpFailed() {} },
       )
       starters.wakeInbox(INTEGRATION)
     })
@@ -425,6 +427,18 @@ describe('the jobs about webhooks', () => {
     both.happen()
     expect(await Promise.all([first, second])).toEqual([recovered, recovered])
     expect(recoveries).toBeLessThanOrEqual(2)
+  })
+
+  it('say what mends it where they have no result', async () => {
+    const { prefix, starters } = deployment()
+    await work(prefix, {
+      async readWebhookState() {
+        throw ApplicationFailure.nonRetryable('the ring of keys has no k2', 'credentials_unreadable')
+      },
+    })
+    await expect(starters.runProcessWebhook({ webhookId: 12, replay: true })).rejects.toThrow(
+      `The workflow ${prefix}:webhook:12 has no result: the ring of keys has no k2. \`integrations keys status\` says`,
+    )
   })
 
   it('of reconciliation runs once at a time, and says why it has no result', async () => {

@@ -19,9 +19,9 @@ import { sharePostgres } from '../support/postgres-setup.ts'
 import type { Lists } from '../support/providers.ts'
 import { syncProvider, ThingSynced } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
-const SOON = { timeout: 20_000, interval: 50 }
 /** An item's second and last attempt comes after a second. */
 const SYNC = { item_tries: 2, item_backoff: [1] } as const
 

@@ -2,8 +2,10 @@ import { builtinModules } from 'node:module'
 import { createContext, Script } from 'node:vm'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { bundleWorkflows } from '../../src/worker.ts'
+import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
 import * as workflows from '../../src/workflows/index.ts'
+import { runProgramCommand } from '../../src/workflows/run-command.ts'
 import { silenceTemporal } from './stage.ts'
 
 /** Where the modules of the bundle come from, as its source map says. */
@@ -17,29 +19,21 @@ beforeAll(async () => {
   sources = (JSON.parse(Buffer.from(map, 'base64').toString()) as { sources: string[] }).sources
 })
 
+const exported: Readonly<Record<string, { readonly name: string }>> = { ...workflows }
+
 describe('the workflow bundle', () => {
   it('is code that runs', () => {
     expect(() => new Script(code).runInContext(createContext({ __webpack_module_cache__: {} }))).not.toThrow()
   })
 
   it('exports each named workflow, those of commands under the command’s name too, and nothing else', () => {
-    const commands = {
-      'integrations:recover-webhooks': 'recoverWebhooks',
-      'integrations:reconcile-webhooks': 'reconcileWebhooks',
-      'integrations:replay-webhook': 'processWebhook',
-      'integrations:sync': 'dispatchSyncs',
-      'integrations:list-failed-items': 'listFailedItems',
-      'integrations:skip-sync-item': 'skipSyncItem',
-      'integrations:retry-sync-item': 'processSyncItem',
-      'integrations:advance-cursor': 'advanceCursor',
-      'integrations:find-orphans': 'findOrphans',
-      'integrations:refresh-tokens': 'refreshTokens',
-      'integrations:prune': 'prune',
-      'integrations:evaluate-failures': 'evaluateFailures',
-    }
-    const names = Object.fromEntries(Object.values(WORKFLOW).map((name) => [name, name]))
-    const exported = Object.fromEntries(Object.entries(workflows).map(([name, workflow]) => [name, workflow.name]))
-    expect(exported).toEqual({ ...names, ...commands })
+    const commands = COMMAND_WORKFLOWS.flatMap(({ type }) => (type === null ? [] : [type]))
+    expect(Object.keys(exported).sort()).toEqual([...Object.values(WORKFLOW), ...commands].sort())
+    for (const name of Object.values(WORKFLOW)) expect(exported[name]?.name).toBe(name)
+    // One function has all commands that the program runs: a type that leads elsewhere would run another one.
+    for (const entry of COMMAND_WORKFLOWS)
+      if (entry.type !== null)
+        expect([entry.type, exported[entry.type] === runProgramCommand]).toEqual([entry.type, entry.runs === 'program'])
   })
 
   it('holds all workflows', () => {
@@ -59,6 +53,7 @@ describe('the workflow bundle', () => {
       'refresh-tokens',
       'prune',
       'evaluate-failures',
+      'run-command',
     ])
       expect(sources.filter((source) => source.endsWith(`src/workflows/${file}.ts`))).toHaveLength(1)
   })

@@ -67,6 +67,9 @@ describe('pruning', () => {
           { step: 'cache', error: 'permission denied' },
         ],
       })
+      const shown = JSON.stringify(await run.query('__temporal_workflow_metadata'))
+      expect(shown).toContain('logs, cache')
+      expect(shown).not.toMatch(/broken|permission/)
       expect(tries).toBe(10)
       expect(asked.map(({ runId }) => runId)).toEqual([run.firstExecutionRunId, run.firstExecutionRunId])
     })

@@ -49,11 +49,42 @@ beforeAll(async () => {
 })
 
 /** The outcome of each replay by the history's name: null when it fits. */
-async function replay(workflowBundle: WorkflowBundle): Promise<Record<string, string | null>> {
+async function replay(workflowBundle: WorkflowBundle, replayed = histories): Promise<Record<string, string | null>> {
   const outcomes: Record<string, string | null> = {}
-  for await (const { workflowId, error } of Worker.runReplayHistories({ workflowBundle }, histories))
+  for await (const { workflowId, error } of Worker.runReplayHistories({ workflowBundle }, replayed))
     outcomes[histories.find((stored) => stored.workflowId === workflowId)?.name ?? workflowId] = error?.name ?? null
   return outcomes
+}
+
+/** As a worker of this release answers; the one of the release before went on from it and set no search attribute. */
+function withLabels(stored: Stored): Stored {
+  const text = stored.text
+    .split('\n')
+    .map((line) =>
+      line.includes('"activityTaskCompletedEventAttributes"')
+        ? line.replace(/(?<="data":")[^"]*/, (data) => {
+            const answer: unknown = JSON.parse(Buffer.from(data, 'base64').toString())
+            if (typeof answer !== 'object' || answer === null) return data
+            const labelled = { ...answer, foundBy: { integrationId: 7, provider: 'github' } }
+            return Buffer.from(JSON.stringify(labelled)).toString('base64')
+          })
+        : line,
+    )
+    .join('\n')
+  return { ...stored, text, history: History.fromObject(JSON.parse(text) as object) }
+}
+
+/** As a person may have started it: by the command's name, with an input that this release refuses. */
+function withUnknownName(stored: Stored): Stored {
+  const input = Buffer.from(JSON.stringify({ integrationId: 7, id: 7 })).toString('base64')
+  const [first = '', started = '', ...rest] = stored.text.split('\n')
+  const asCommand = started
+    .replace('"workflowType":{"name":"refreshTokens"}', '"workflowType":{"name":"integrations:refresh-tokens"}')
+    .replace(/(?<="data":")[^"]*/, input)
+  expect(asCommand).toContain(`"name":"integrations:refresh-tokens"`)
+  expect(asCommand).toContain(input)
+  const text = [first, asCommand, ...rest].join('\n')
+  return { ...stored, text, history: History.fromObject(JSON.parse(text) as object) }
 }
 
 describe('stored histories', () => {
@@ -82,6 +113,21 @@ describe('stored histories', () => {
   it('fit the workflows of this code', async () => {
     const outcomes = await replay(await bundleWorkflows())
     expect(outcomes).toEqual(Object.fromEntries(histories.map(({ name }) => [name, null])))
+  })
+
+  it('fit where a worker of this release answered with search attributes, and one of the release before passed over them', async () => {
+    const answered = histories.map(withLabels)
+    expect(answered.filter(({ text }, index) => text !== histories[index]?.text).map(({ name }) => name)).toEqual(
+      expect.arrayContaining(['backfill-sync-continued-1', 'incident-life', 'process-sync-item', 'process-webhook']),
+    )
+    const outcomes = await replay(await bundleWorkflows(), answered)
+    expect(outcomes).toEqual(Object.fromEntries(histories.map(({ name }) => [name, null])))
+  })
+
+  it('fit where a release before took a command whose input has a name too many', async () => {
+    const [taken] = histories.filter(({ name }) => name === 'refresh-tokens').map(withUnknownName)
+    if (taken === undefined) throw new Error('there is no such history')
+    expect(await replay(await bundleWorkflows(), [taken])).toEqual({ 'refresh-tokens': null })
   })
 
   it('do not fit workflows that do something else', async () => {

@@ -284,7 +284,8 @@ describe('a listing that fails', () => {
         expect(error).toBeInstanceOf(WorkflowFailedError)
         expect((error as WorkflowFailedError).cause).toMatchObject({
           type: 'ListingFailed',
-          message: 'The listing did not end: the token was refused',
+          message:
+            'The listing did not end: the token was refused. The next run begins anew; `integrations show-sync-run 70` has the log.',
         })
       },
       { listSyncItems },

@@ -50,7 +50,8 @@ describe('the retry of one item', () => {
         const handle = await start<ProcessSyncItemResult>(scene, name, { itemId: 5 })
         const { waitSeconds: _, isCounted: __, ...result } = ended
         expect(await handle.result()).toEqual(result)
-        expect(asked).toEqual([{ itemId: 5, claim: `retry-${handle.firstExecutionRunId}:1`, attempt: 1, tries: 1 }])
+        const claim = `retry-${handle.firstExecutionRunId}:1`
+        expect(asked).toEqual([{ itemId: 5, claim, attempt: 1, tries: 1, labels: true }])
         expect(await handle.query(processSyncItemState)).toEqual({ phase: 'done', attempts: 1 })
       })
     },
@@ -262,7 +263,7 @@ describe('a backfill', () => {
       expect((error as WorkflowFailedError).cause).toMatchObject({
         type: 'ListingFailed',
         message:
-          'The listing of the slice from 2026-03-02T00:00:00.000Z to 2026-03-03T00:00:00.000Z did not end: the token was refused',
+          'The listing of the slice from 2026-03-02T00:00:00.000Z to 2026-03-03T00:00:00.000Z did not end: the token was refused. Slices before it are done; start the backfill again from 2026-03-02T00:00:00.000Z. `integrations show-sync-run 102` has the log.',
       })
     })
     expect(script.calls.slice(-3)).toEqual(['open', 'list 102', 'fail: the token was refused'])

@@ -9,6 +9,9 @@ import { ScriptedSync } from './scripted-sync.ts'
 import type { Scene, Stage } from './stage.ts'
 import { countEvents, handleOf, openStage, startSync } from './stage.ts'
 
+/** What to do about it. */
+const NEXT = ' The next run begins anew; `integrations show-sync-run 70` has the log.'
+
 let stage: Stage
 beforeAll(async () => {
   stage = await openStage()
@@ -76,7 +79,7 @@ describe('a listing’s own faults', () => {
       throw new Error('the second page is down')
     })
     expect(attemptsOf(played)).toEqual([1, 2, 3])
-    expect(played.end).toBe('The listing did not end: the second page is down')
+    expect(played.end).toBe(`The listing did not end: the second page is down.${NEXT}`)
     expect(played.sync.failure).toBe('the second page is down')
     const [first, second] = gapsOf(played)
     expect(first).toBeGreaterThanOrEqual(10)
@@ -99,7 +102,7 @@ describe('a listing’s own faults', () => {
       throw ApplicationFailure.nonRetryable('the token was refused', 'client')
     })
     expect(attemptsOf(played)).toEqual([1])
-    expect(played.end).toBe('The listing did not end: the token was refused')
+    expect(played.end).toBe(`The listing did not end: the token was refused.${NEXT}`)
   })
 
   it('count a call that takes longer than sync.job_timeout: it is ended, and after three the run has failed', async () => {
@@ -128,7 +131,7 @@ describe('lost workers', () => {
   it('end it after five', async () => {
     const played = await play(lost)
     expect(attemptsOf(played)).toEqual([1, 2, 3, 4, 5])
-    expect(played.end).toBe('The listing did not end: its worker was lost 5 times')
+    expect(played.end).toBe(`The listing did not end: its worker was lost 5 times.${NEXT}`)
   })
 
   it('are known by their missing signs of life: the next call comes at once', async () => {
@@ -215,7 +218,7 @@ describe('sync.lock_ttl', () => {
       { settings: { listingTotalSeconds: 25 } },
     )
     expect(attemptsOf(played)).toEqual([1, 2])
-    expect(played.end).toBe('The listing did not end: it took longer than sync.lock_ttl (25 s)')
+    expect(played.end).toBe(`The listing did not end: it took longer than sync.lock_ttl (25 s).${NEXT}`)
   })
 
   it('does not count the time that the provider puts it off', async () => {

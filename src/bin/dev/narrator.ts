@@ -27,17 +27,17 @@ export function createNarrator(print: (line: string) => void): Narrator {
     'sync.started': (f) =>
       say(
         'sync',
-        `run ${f.run} started (${f.cursor === null ? 'first, everything' : `since ${f.cursor} less an hour`})`,
+        `run ${f.sync_log} started (${f.cursor === null ? 'first, everything' : `since ${f.cursor} less an hour`})`,
       ),
-    'sync.listed': (f) => say('sync', `run ${f.run} listed ${f.items} items`),
+    'sync.listed': (f) => say('sync', `run ${f.sync_log} listed ${f.items} items`),
     'sync.finished': (f) =>
       say(
         'sync',
-        `run ${f.run} finished: ${f.status}; ${f.succeeded} succeeded, ${f.failed} failed; cursor ${f.cursor}`,
+        `run ${f.sync_log} finished: ${f.status}; ${f.succeeded} succeeded, ${f.failed} failed; cursor ${f.cursor}`,
       ),
-    'sync.failed': (f) => say('sync', `run ${f.run} FAILED: ${f.error}`),
-    'item.failed': (f) => say('item', `#${f.item} (${f.external_id}) FAILED: ${f.error}`),
-    'item.worker_lost': (f) => say('item', `#${f.item} lost its worker; taken up again`),
+    'sync.failed': (f) => say('sync', `run ${f.sync_log} FAILED: ${f.error}`),
+    'item.failed': (f) => say('item', `#${f.sync_item} (${f.external_id}) FAILED: ${f.error}`),
+    'item.worker_lost': (f) => say('item', `#${f.sync_item} lost its worker; taken up again`),
     'inbox.wake_failed': (f) => say('inbox', `could not be woken (${f.error}); trying again in ${f.retry_in_ms} ms`),
     'worker.ready': (f) => say('worker', `ready, pid ${f.pid}`),
     'api.ready': (f) => say('api', `ready at ${f.url}, pid ${f.pid}`),

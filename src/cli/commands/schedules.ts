@@ -5,21 +5,35 @@ import { table } from '../frame.ts'
 
 type ScheduleState = Awaited<ReturnType<Integrations['schedules']['schedules']>>[number]
 
-/** `integrations schedules`: shows the Temporal Schedules and brings them in step with the configuration. */
+type SearchAttributeState = Awaited<ReturnType<Integrations['schedules']['searchAttributes']>>[number]
+
+/** `integrations schedules`: shows what we keep in Temporal, Schedules and search attributes, and brings it in step. */
 export function schedulesCommand(frame: Frame): Command {
   return frame
-    .command('schedules', 'Shows our Temporal Schedules; --apply brings them in step with the configuration.', [
+    .command('schedules', 'Shows our Temporal Schedules and search attributes; --apply brings them in step.', [
       'integrations schedules',
       'integrations schedules --apply',
       'integrations schedules --json',
     ])
-    .option('--apply', 'create what is missing, update what differs, remove what is left over; a pause stays', false)
+    .option(
+      '--apply',
+      'create what is missing, update what differs, remove what is left over, register search attributes; a pause stays',
+      false,
+    )
     .action(
       frame.action(
-        async ({ integrations }, { apply }: { apply: boolean }) => {
+        async ({ integrations, warn }, { apply }: { apply: boolean }) => {
           const { schedules } = integrations
           const states = apply ? await schedules.applySchedules() : await schedules.schedules()
-          return { document: states.map(rowOf), text: textOf(states, integrations.config.schedules.enabled) }
+          const attributes = apply ? await schedules.applySearchAttributes() : await unapplied(schedules)
+          if (attributes.problem !== null) warn(attributes.problem)
+          return {
+            document: {
+              schedules: states.map(rowOf),
+              search_attributes: attributes.states.map((state) => attributeRowOf(state, attributes.added)),
+            },
+            text: `${textOf(states, integrations.config.schedules.enabled)}\n\n${attributesText(attributes)}`,
+          }
         },
         { needs: 'nothing' },
       ),
@@ -53,4 +67,29 @@ function textOf(states: readonly ScheduleState[], areEnabled: boolean): string {
       row.next_run_at,
     ])
   return table(columns, rows)
+}
+
+type Attributes = Pick<
+  Awaited<ReturnType<Integrations['schedules']['applySearchAttributes']>>,
+  'states' | 'added' | 'problem'
+>
+
+async function unapplied(schedules: Integrations['schedules']): Promise<Attributes> {
+  return { states: await schedules.searchAttributes(), added: [], problem: null }
+}
+
+function attributeRowOf({ name, type, standing, registeredAs }: SearchAttributeState, added: readonly string[]) {
+  return { name, type, standing, registered_as: registeredAs, added: added.includes(name) }
+}
+
+function attributesText({ states, added }: Attributes): string {
+  const rows = states.map(({ name, type, standing, registeredAs }) => [
+    name,
+    type,
+    standing === 'differs'
+      ? `differs: registered as ${registeredAs}`
+      : `${standing}${added.includes(name) ? ', just now' : ''}`,
+  ])
+  const hint = states.every(({ standing }) => standing !== 'missing') ? '' : '\n--apply registers what is missing.'
+  return `${table(['search attribute', 'type', 'standing'], rows)}${hint}`
 }

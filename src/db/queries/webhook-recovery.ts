@@ -137,9 +137,9 @@ export async function webhookState(
   db: Database,
   { webhooks }: Tables,
   id: number,
-): Promise<{ status: WebhookRow['status']; attempts: number } | null> {
+): Promise<Pick<WebhookRow, 'integrationId' | 'status' | 'attempts'> | null> {
   const [row] = await db
-    .select({ status: webhooks.status, attempts: webhooks.attempts })
+    .select({ integrationId: webhooks.integrationId, status: webhooks.status, attempts: webhooks.attempts })
     .from(webhooks)
     .where(eq(webhooks.id, id))
   return row ?? null

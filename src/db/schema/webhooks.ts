@@ -34,6 +34,8 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
        * Ours, beyond the specification.
        */
       replayAttempt: smallint('replay_attempt'),
+      /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: nobody traced it. Ours, beyond the specification. */
+      traceparent: string('traceparent', 55),
       ...timestamps(),
     },
     (column) => [

@@ -2,6 +2,7 @@
 import { RequestTimeout, SchemaDrift } from '../../core/errors.ts'
 import { classifyFailure, FailureClass } from '../../core/failure-class.ts'
 import { knownSecrets } from '../../core/known-secrets.ts'
+import type { Egress } from '../../egress/guarded-fetch.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { classifiesFailures } from '../../providers/provider.ts'
@@ -9,6 +10,7 @@ import { redactedErrorLine } from '../redacted-error.ts'
 import type { Answer } from './answer.ts'
 import { answerOf, decode, NO_ANSWER } from './answer.ts'
 import { callContext } from './call-context.ts'
+import { inCallSpan } from './call-span.ts'
 import { Deadline } from './deadline.ts'
 import type { CallPlan } from './options.ts'
 
@@ -36,18 +38,36 @@ interface Failure {
   readonly body?: unknown
 }
 
-export async function makeAttempt(
+export function makeAttempt(
   framework: Framework,
   provider: IntegrationProvider | null,
   outbound: OutboundCall<unknown>,
-  { timeoutMs, idempotencyKey }: CallPlan,
+  plan: CallPlan,
   number: number,
 ): Promise<Attempt> {
+  return inCallSpan(framework.egress, outbound, number, (egress) =>
+    attempted(framework, provider, { outbound, plan, number, egress }),
+  )
+}
+
+interface Call {
+  readonly outbound: OutboundCall<unknown>
+  readonly plan: CallPlan
+  readonly number: number
+  readonly egress: Pick<Egress, 'fetch'>
+}
+
+async function attempted(
+  framework: Framework,
+  provider: IntegrationProvider | null,
+  { outbound, plan, number, egress }: Call,
+): Promise<Attempt> {
+  const { timeoutMs, idempotencyKey } = plan
   const { endpoint, call, options } = outbound
   const deadline = new Deadline(options.signal, timeoutMs, () => new RequestTimeout(endpoint, timeoutMs))
   const secrets = () => knownSecrets(outbound.credentials())
   const given = { idempotencyKey, attempt: number, signal: deadline.signal }
-  const { context, over } = callContext(framework.egress, given, secrets)
+  const { context, over } = callContext(egress, given, secrets)
   const startedAt = performance.now()
   let seen = NO_ANSWER
   const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => {
@@ -112,12 +132,22 @@ export function providerVerdict(
     if (verdict === null || Object.values(FailureClass).includes(verdict)) return verdict
     // Its type only: what it gave may be the failure itself, with all that is in it.
     framework.logger.warn(
-      { integration: integration.id, verdict: typeof verdict },
+      {
+        event: 'request.unclassified',
+        integration: integration.id,
+        provider: integration.provider,
+        verdict: typeof verdict,
+      },
       'classifyFailure() gave no failure class; ignored',
     )
   } catch (fault) {
     framework.logger.warn(
-      { integration: integration.id, error: redactedErrorLine(fault, knownSecrets(credentials()), 500) },
+      {
+        event: 'request.unclassified',
+        integration: integration.id,
+        provider: integration.provider,
+        error: redactedErrorLine(fault, knownSecrets(credentials()), 500),
+      },
       'classifyFailure() threw; ignored',
     )
   }

@@ -13,7 +13,7 @@ export interface Reported {
 }
 
 export function callContext(
-  egress: Egress,
+  egress: Pick<Egress, 'fetch'>,
   given: Pick<RequestContext, 'idempotencyKey' | 'attempt' | 'signal'>,
   secrets: () => readonly string[],
 ): Reported {

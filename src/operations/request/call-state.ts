@@ -72,6 +72,7 @@ export async function admitted(
       return { owner, generation: admission.generation }
     }
     if (admission.kind === 'open') throw circuitOpen(framework, integration, admission)
+    framework.metrics.requestRateLimited(integration)
     throw new RateLimitExceededException(
       integration.toJSON(),
       Math.max(1, Math.ceil(admission.retryAfterMs / 1_000)),
@@ -135,7 +136,13 @@ export async function settled(
       const waitMs = isAboutOneItem(error) ? undefined : SETTLEMENT_WAITS_MS[tries]
       if (waitMs === undefined || performance.now() + waitMs >= endsAt) {
         framework.logger.error(
-          { integration: integration.id, endpoint: outcome.row?.endpoint, error: errorLine(error, 500) },
+          {
+            event: 'request.outcome_lost',
+            integration: integration.id,
+            provider: integration.provider,
+            endpoint: outcome.row?.endpoint,
+            error: errorLine(error, 500),
+          },
           'the outcome of an outbound call could not be written; the call itself is unaffected',
         )
         return NOTHING_WRITTEN
@@ -185,7 +192,7 @@ function queuesOf(framework: Framework): Queues {
     if (!isSo) warned.delete(key)
     else if (!warned.has(key)) {
       warned.add(key)
-      logger.warn({ integration: integrationId }, message)
+      logger.warn({ event: 'request.undecided', integration: integrationId }, message)
     }
   }
   const admissions = new Exchange((asked: readonly Asked[]) => admitJoined(callDb, tables, asked), 1, byIntegration)
@@ -239,7 +246,7 @@ function queuesOf(framework: Framework): Queues {
       else plain.settlement.delete(id)
       if (answer === null) {
         logger.warn(
-          { integration: integration.id },
+          { event: 'request.integration_gone', integration: integration.id, provider: integration.provider },
           'deleted while calls were under way; their outcomes are not written',
         )
         return outcomes.map(() => NOTHING_WRITTEN)

@@ -1,5 +1,5 @@
 /** What the statements around a call need to know of an integration, its provider and the configuration. */
-import { integrationKey } from '../../cache/integration-keys.ts'
+import { aroundIntegrationId, integrationKey } from '../../cache/integration-keys.ts'
 import type { Limit } from '../../core/rate-limiter.ts'
 import type { CallRules, CallTarget } from '../../db/queries/calls.ts'
 import type { Framework } from '../../framework.ts'
@@ -8,9 +8,17 @@ import { declaresRateLimit } from '../../providers/provider.ts'
 import { settlementEventNames } from '../durable-events.ts'
 import { givenNowMs } from '../given-clock.ts'
 
+const CALLS = 'calls'
+
 /** Key of the shared state in the cache table, without the prefix. */
 export function callStateKey(integrationId: number): string {
-  return integrationKey(integrationId, 'calls')
+  return integrationKey(integrationId, CALLS)
+}
+
+/** That key with the prefix, around the integration's id, for statements about many. */
+export function aroundCallStateId({ config }: Pick<Framework, 'config'>): readonly [before: string, after: string] {
+  const [before, after] = aroundIntegrationId(CALLS)
+  return [`${config.cache_prefix}:${before}`, after]
 }
 
 export function callTarget(

@@ -83,6 +83,7 @@ export class CallTokens {
     } catch (fault) {
       this.#framework.logger.warn(
         {
+          event: 'tokens.not_replaced',
           integration: integration.id,
           provider: integration.provider,
           // Its kind only: it may quote tokens that nobody has stored.

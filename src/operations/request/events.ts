@@ -9,18 +9,21 @@ import type { Integration } from '../../providers/integration.ts'
 import type { Attempt } from './attempt.ts'
 import type { SettledCall } from './call-state.ts'
 
+const MS_PER_SECOND = 1_000
+
 export interface Settled {
   readonly call: SettledCall
   readonly record: CallOutcome
   readonly outcome: Attempt['outcome']
 }
 
-/** What the attempt changed, then the attempt itself; that needs its row. */
+/** What the attempt changed, then the attempt itself; that needs its row. Counted either way: the call was made. */
 export async function announce(
   framework: Framework,
   { integration, observe }: Pick<OutboundCall<unknown>, 'integration' | 'observe'>,
   { call, record, outcome }: Settled,
 ): Promise<void> {
+  framework.metrics.requestMade(integration, record.class, (record.row?.duration_ms ?? 0) / MS_PER_SECOND)
   const request = recordOf(call, record)
   if (request !== null) observe?.(request)
   await announceChanges(framework, integration, call.events)

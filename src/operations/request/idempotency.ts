@@ -156,7 +156,10 @@ class Turn {
   }
 
   #warn(error: unknown, message: string): void {
-    this.framework.logger.warn({ integration: this.key.integrationId, error: errorLine(error, 500) }, message)
+    this.framework.logger.warn(
+      { event: 'idempotency.trouble', integration: this.key.integrationId, error: errorLine(error, 500) },
+      message,
+    )
   }
 }
 
@@ -182,7 +185,7 @@ async function release(framework: Framework, key: LedgerKey, id: number): Promis
     await deleteReservation(framework.db, framework.tables, id)
   } catch (error) {
     framework.logger.error(
-      { integration: key.integrationId, key: key.key, error: errorLine(error, 500) },
+      { event: 'idempotency.key_kept', integration: key.integrationId, key: key.key, error: errorLine(error, 500) },
       'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
     )
   }

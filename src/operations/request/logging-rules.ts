@@ -29,10 +29,17 @@ export function loggingRules(
     try {
       const list = ask() ?? []
       if (Array.isArray(list) && list.every((entry) => typeof entry === 'string')) return list
-      logger.warn({ integration: integrationId }, `${name}() gave no list of texts; the body is not stored`)
+      logger.warn(
+        { event: 'request.body_rule_failed', integration: integrationId },
+        `${name}() gave no list of texts; the body is not stored`,
+      )
     } catch (error) {
       logger.warn(
-        { integration: integrationId, error: redactedErrorLine(error, secrets, 500) },
+        {
+          event: 'request.body_rule_failed',
+          integration: integrationId,
+          error: redactedErrorLine(error, secrets, 500),
+        },
         `${name}() threw; the body is not stored`,
       )
     }

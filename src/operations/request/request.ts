@@ -15,6 +15,7 @@ import type { Integration } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { currentSync } from '../inside-sync.ts'
 import { makeAttempt } from './attempt.ts'
+import { noteCall } from './call-span.ts'
 import type { Ticket } from './call-state.ts'
 import { admitted, settled } from './call-state.ts'
 import { CallTokens } from './call-tokens.ts'
@@ -28,7 +29,7 @@ import { freshAnswer, staleAnswer } from './response-cache.ts'
 import { decideRetry } from './retry.ts'
 
 /** The breaker's and the limiter's. */
-const REFUSALS = ['circuit_open', 'rate_limit_exceeded']
+const REFUSALS = ['circuit_open', 'rate_limit_exceeded'] as const
 
 /** How a call ended, all its attempts together. */
 export type Ending =
@@ -49,7 +50,10 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
   // The caller has given up already: nothing is sent, so there is no attempt to log.
   options.signal?.throwIfAborted()
   const cached = plan.cacheForMs === null ? null : await freshAnswer(framework, outbound, plan)
-  if (cached !== null) return cached.value as T
+  if (cached !== null) {
+    noteCall('cache_hit', integration)
+    return cached.value as T
+  }
 
   if (plan.idempotencyKey !== null) refuseInsideTransaction(plan.idempotencyKey)
   const provider = framework.providers.find(integration.provider)
@@ -66,7 +70,10 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
   if (ending.kind === 'succeeded') return ending.value as T
 
   const stale = plan.serveStale && mayBeStale(ending) ? await staleAnswer(framework, outbound, plan) : null
-  if (stale !== null) return stale.value as T
+  if (stale !== null) {
+    noteCall('stale_answer', integration)
+    return stale.value as T
+  }
   throw ending.error
 }
 
@@ -93,8 +100,11 @@ async function makeAttempts(
       ticket = await admitted(framework, integration, options.signal)
     } catch (error) {
       const beside = tokens.ticketBesideProbe(error)
-      if (beside === null)
+      if (beside === null) {
+        const refusal = REFUSALS.find((code) => isIntegrationsError(error, code))
+        if (refusal !== undefined) noteCall(refusal, integration)
         return { kind: 'failed', error: putOff(integration, error), failureClass: null, withoutEffect }
+      }
       ticket = beside
     }
     const attempt = await tokens.observe(() => makeAttempt(framework, provider, outbound, plan, number))

@@ -28,7 +28,12 @@ export async function staleAnswer(
     return await served(framework, outbound, plan, 'stale')
   } catch (error) {
     framework.logger.error(
-      { integration: outbound.integration.id, error: errorLine(error, 500) },
+      {
+        event: 'request.stale_unread',
+        integration: outbound.integration.id,
+        provider: outbound.integration.provider,
+        error: errorLine(error, 500),
+      },
       'no older answer could be looked up; the failure goes to the caller',
     )
     return null

@@ -102,7 +102,7 @@ function providerOpinion(
     }
   } catch (fault) {
     framework.logger.warn(
-      { integration, error: redactedErrorLine(fault, secrets, 500) },
+      { event: 'request.retry_rule_failed', integration, error: redactedErrorLine(fault, secrets, 500) },
       'isRetryable() or retryDelayMs() threw; ignored',
     )
     return { providerSaysRetryable: null, providerDelayMs: null }

@@ -15,6 +15,7 @@ import { listen, testIntegrations } from '../../support/integrations.ts'
 import type { Lists } from '../../support/providers.ts'
 import { SECRET, syncProvider, ThingSynced, TOKEN } from '../../support/providers.ts'
 import { itemOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../../support/rows.ts'
+import { SOON } from '../../support/soon.ts'
 import type { Ran, RunOptions } from '../run.ts'
 import { runCommand } from '../run.ts'
 
@@ -743,7 +744,7 @@ describe('failed items', () => {
     const ran = await run(['retry-sync-item', ...items.map((item) => item.id)], { signal: interrupt.signal })
     expect(ran.exitCode).toBe(130)
     // The one under way goes on, and is written down; by the time that another command has done its own, so would the next.
-    await vi.waitFor(async () => expect(await notes()).toEqual([note('retry', `sync-item:${items[0]?.id}`)]))
+    await vi.waitFor(async () => expect(await notes()).toEqual([note('retry', `sync-item:${items[0]?.id}`)]), SOON)
     expect((await run(['retry-sync-item', (await failed()).id])).exitCode).toBe(0)
     expect(await itemOf(test, items[0]?.id ?? 0)).toMatchObject({ status: 'success' })
     expect(await itemOf(test, items[1]?.id ?? 0)).toMatchObject({ status: 'failed', attempts: 3 })

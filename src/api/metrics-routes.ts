@@ -1,0 +1,34 @@
+/** What Prometheus asks for. Rule: docs/behaviour/metrics.md, "Scraping". */
+import { Hono } from 'hono'
+import type { Integrations } from '../integrations.ts'
+import type { AccessEnvironment } from './caller.ts'
+import { hasLoginPage, operator } from './middleware.ts'
+
+export interface MetricsRoutes {
+  /** Default `metrics.path`; null: nowhere. */
+  readonly path?: string | null
+  /** Whether nobody is asked for a token. Default `metrics.open`. */
+  readonly isOpen?: boolean
+  /** What the process has to say beside the integrations, in the same format. */
+  readonly more?: () => Promise<string>
+}
+
+/** Nothing at all without a path, and where nobody could be let in: with no token, and not open. */
+export function metricsRoutes(
+  integrations: Integrations,
+  { path = integrations.config.metrics.path, isOpen = integrations.config.metrics.open, more }: MetricsRoutes = {},
+): Hono<AccessEnvironment> {
+  const routes = new Hono<AccessEnvironment>()
+  const { metrics } = integrations
+  if (path === null || (!isOpen && !hasLoginPage(integrations))) return routes
+  if (!isOpen) routes.use(path, operator(integrations))
+  routes.get(path, async (context) => {
+    const [own, others = ''] = await Promise.all([metrics.text(), more?.()])
+    return context.body(`${own}${others}`, 200, {
+      'Content-Type': metrics.contentType,
+      'Cache-Control': 'no-store',
+      'X-Content-Type-Options': 'nosniff',
+    })
+  })
+  return routes
+}

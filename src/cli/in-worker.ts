@@ -1,0 +1,15 @@
+/**
+ * The command line inside a worker: a command's workflow has its activity run it here.
+ *
+ * Rule: docs/behaviour/commands-as-workflows.md.
+ */
+import type { CommandRunner } from '../core/command-jobs.ts'
+import type { Integrations } from '../integrations.ts'
+
+/** Loads the commands when the first one is run: no worker's start waits for them. */
+export function createCommandRunner(integrations: Integrations): CommandRunner {
+  return async (call) => {
+    const { runInWorker } = await import('./worker-command.ts')
+    return runInWorker(integrations, call)
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * What the Temporal UI shows of a workflow from its start on: a line in the head of its page, and below it what it does and how
+ * to steer it. Ids, counts and provider identifiers only: a history keeps them. The server takes 400 bytes of the one and
+ * 20,000 of the other (`limit.userMetadataSummarySize`, `limit.userMetadataDetailsSize`).
+ *
+ * What it is doing right now it says itself: workflows/current-details.ts. Rule: docs/behaviour/workflows.md, "In the Temporal UI".
+ */
+import type { BackfillInput } from '../core/sync-jobs.ts'
+
+export interface StartTexts {
+  readonly staticSummary: string
+  readonly staticDetails: string
+}
+
+function texts(staticSummary: string, ...details: readonly string[]): StartTexts {
+  return { staticSummary, staticDetails: details.join('\n\n') }
+}
+
+const SEES = '*Current details* and the query `progress` say how far it is.'
+
+export const startTexts = {
+  webhookInbox: (integrationId: number) =>
+    texts(
+      `Webhooks of integration ${integrationId}`,
+      'Works off the stored webhooks of one integration, in batches. Ends 5 minutes after the last arrival; the next one starts it again.',
+      `It may be terminated: rows stay \`pending\`, and the sweep wakes it within a minute. Rows: \`integrations list-webhooks --integration ${integrationId}\`.`,
+    ),
+  eventOutbox: () =>
+    texts(
+      'Durable events and notifications',
+      'Delivers durable events to their consumers. Ends 5 minutes after the last one is done with; the next one starts it again.',
+      'Rows: `integrations notifications`.',
+    ),
+  incident: (integrationId: number) =>
+    texts(
+      `Incidents of integration ${integrationId}`,
+      'Follows the newest incident of one integration: looks when it changes, and once a day. Ends when it is closed.',
+      `The row is the record: \`integrations incidents --integration ${integrationId}\`, \`integrations health ${integrationId}\`.`,
+    ),
+  syncIntegration: (integrationId: number, provider: string) =>
+    texts(
+      `Sync of integration ${integrationId} (${provider})`,
+      'One run: open, list, process the items, finalise, announce. Its id keeps a second one from starting.',
+      'Signals: `pause` takes nothing new in, `resume` goes on, `cancel` ends the run after what it has under way. `retryItem` `{"itemId": …}`, `skipItem` `{"itemId": …}`.',
+      `${SEES} Items that failed: \`integrations list-failed-items --integration ${integrationId}\`.`,
+    ),
+  backfillSync: ({ integrationId, from, to }: BackfillInput, provider: string) =>
+    texts(
+      `Backfill of integration ${integrationId} (${provider}), ${from} to ${to}`,
+      'Lists a window of the past in slices of a day, in ascending order, and processes their items. Request cancellation to end it; the same window may be started again.',
+      SEES,
+    ),
+  processSyncItem: (itemId: number, provider: string) =>
+    texts(
+      `Retry of sync item ${itemId} (${provider})`,
+      'Tries one failed item again. Cancelled between two tries it leaves its item waiting; the item’s run takes it up.',
+    ),
+  processWebhook: (webhookId: number, isReplay: boolean) =>
+    texts(
+      `${isReplay ? 'Replay' : 'Recovery'} of webhook ${webhookId}`,
+      `Handles one stored webhook. What became of it: \`integrations show-webhook ${webhookId}\`.`,
+    ),
+  dispatchSyncs: () =>
+    texts('Starts the syncs that are due', 'Starts a run of each integration that is due, and notes which are late.'),
+  evaluateFailures: () =>
+    texts(
+      'Evaluates failure rates',
+      'Notes each integration whose failure rate rises above the threshold or falls below.',
+    ),
+  recoverWebhooks: () =>
+    texts(
+      'Takes up stranded webhooks',
+      'Takes up webhooks whose worker died, and tries failed ones again when they are due.',
+    ),
+  refreshTokens: (integrationId?: number) =>
+    texts(
+      integrationId === undefined ? 'Refreshes OAuth tokens' : `Refreshes the tokens of integration ${integrationId}`,
+      'Refreshes what would expire. An integration that has to be authorized again: `integrations oauth-link ID`.',
+    ),
+  reconcileWebhooks: (integrationId?: number) =>
+    texts(
+      integrationId === undefined
+        ? 'Asks providers for webhooks that never came'
+        : `Asks for webhooks of integration ${integrationId} that never came`,
+      'Stores what the provider has sent and nobody received.',
+    ),
+  prune: () => texts('Prunes old rows', 'Deletes what is kept no longer, step by step (the keys `pruning.*`).'),
+} as const

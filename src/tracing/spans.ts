@@ -1,0 +1,109 @@
+/**
+ * Spans, by OpenTelemetry's API alone: where no SDK is registered, they cost nothing and go nowhere.
+ *
+ * What stands in a span: ids, names of ours, codes. Never a credential, a payload, a query string or an error's text.
+ * Rule: docs/behaviour/tracing.md, "What a span holds".
+ */
+import type { Attributes, Context, Link, Span, SpanKind } from '@opentelemetry/api'
+import {
+  context,
+  INVALID_SPAN_CONTEXT,
+  isSpanContextValid,
+  ProxyTracerProvider,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api'
+import { errorKind } from '../core/error-kind.ts'
+import { spanContextOf, traceparentOf } from './traceparent.ts'
+
+/** The instrumentation scope of all our spans. */
+const SCOPE = 'durable-integrations'
+const NO_SPAN = trace.wrapSpanContext(INVALID_SPAN_CONTEXT)
+
+export interface SpanStart {
+  readonly name: string
+  readonly kind: SpanKind
+  readonly attributes: Attributes
+  /**
+   * Whose part it is: a span that was stored or sent as `traceparent`, with a link to the span in whose course it comes about;
+   * `none`: a trace of its own, with that link; without it, or where what was stored is null or none: that span's.
+   */
+  readonly parent?: string | null
+  /** A span of somebody who is not trusted with our traces. */
+  readonly linkTo?: string | null
+}
+
+/**
+ * Runs `work` as a span, which ends with it. What it throws is thrown on, and marks the span by its kind.
+ *
+ * @param start only asked for where somebody traces
+ */
+export async function inSpan<T>(start: () => SpanStart, work: (span: Span) => Promise<T>): Promise<T> {
+  const provider = trace.getTracerProvider()
+  // Nobody has registered an SDK.
+  if (provider instanceof ProxyTracerProvider && provider.getDelegateTracer(SCOPE) === undefined) return work(NO_SPAN)
+  const started = start()
+  const { name, kind, attributes } = started
+  const place = placeOf(started)
+  return provider
+    .getTracer(SCOPE)
+    .startActiveSpan(name, { kind, attributes, links: place.links }, place.within, async (span) => {
+      try {
+        return await work(span)
+      } catch (error) {
+        markFailed(span, errorKind(error))
+        throw error
+      } finally {
+        span.end()
+      }
+    })
+}
+
+function placeOf({ parent, linkTo }: SpanStart): { within: Context; links: Link[] } {
+  const within = context.active()
+  const links: Link[] = []
+  const linked = spanContextOf(linkTo)
+  if (linked !== null) links.push({ context: linked })
+  const remote = spanContextOf(parent)
+  if (remote === null && parent !== 'none') return { within, links }
+  const course = trace.getSpanContext(within)
+  if (course !== undefined && isSpanContextValid(course)) links.push({ context: course })
+  const base = trace.deleteSpan(within)
+  return { within: remote === null ? base : trace.setSpanContext(base, remote), links }
+}
+
+/** Whose work it is. */
+export interface Identity {
+  readonly id: number
+  readonly provider: string
+}
+
+export function identityAttributes({ id, provider }: Identity): Attributes {
+  return { 'integration.id': id, 'integration.provider': provider }
+}
+
+/** @param kind a code or a class's name (core/error-kind.ts), never a text */
+export function markFailed(span: Span, kind: string): void {
+  span.setAttribute('error.type', kind)
+  span.setStatus({ code: SpanStatusCode.ERROR })
+}
+
+/** Something that came about in the span that is active, if there is one. */
+export function noteInSpan(event: string, attributes: Attributes): void {
+  trace.getActiveSpan()?.addEvent(event, attributes)
+}
+
+/** Of the span that is active; null: none is, or nobody traces. */
+export function activeTraceparent(): string | null {
+  const active = trace.getActiveSpan()
+  return active === undefined ? null : traceparentOf(active.spanContext())
+}
+
+const NO_FIELDS: Readonly<Record<string, string>> = {}
+
+/** For a log line, so that it is found from its trace. */
+export function traceFields(): Readonly<Record<string, string>> {
+  const active = trace.getActiveSpan()?.spanContext()
+  if (active === undefined || !isSpanContextValid(active)) return NO_FIELDS
+  return { trace_id: active.traceId, span_id: active.spanId }
+}

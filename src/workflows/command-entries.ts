@@ -1,0 +1,58 @@
+/**
+ * The commands that have workflows of their own, as a person starts them: by the command's name, with an input that is
+ * looked at first. Code starts the same workflows by their own names.
+ */
+import { patched } from '@temporalio/workflow'
+import type { DispatchResult } from '../core/sync-jobs.ts'
+import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
+import { advanceCursor } from './advance-cursor.ts'
+import { answering, answeringNothing, refuseUnlessCount } from './command-input.ts'
+import { dispatchSyncs } from './dispatch-syncs.ts'
+import { evaluateFailures } from './evaluate-failures.ts'
+import { findOrphans } from './find-orphans.ts'
+import { listFailedItems } from './list-failed-items.ts'
+import { processSyncItem } from './process-sync-item.ts'
+import { processWebhook } from './process-webhook.ts'
+import { prune } from './prune.ts'
+import { reconcileWebhooks } from './reconcile-webhooks.ts'
+import { recoverWebhooks } from './recover-webhooks.ts'
+import { refreshTokens } from './refresh-tokens.ts'
+import { runProgramCommand } from './run-command.ts'
+import { skipSyncItem } from './skip-sync-item.ts'
+
+export const advanceCursorCommand = answering(advanceCursor, ['integrationId', 'reclaimStale', 'limit'])
+export const evaluateFailuresCommand = answeringNothing(evaluateFailures)
+export const findOrphansCommand = answering(findOrphans, ['model', 'integrationId', 'limit'])
+export const listFailedItemsCommand = answering(listFailedItems, ['integrationId', 'since', 'limit'])
+export const pruneCommand = answeringNothing(prune)
+export const reconcileWebhooksCommand = answering(reconcileWebhooks, ['integrationId', 'since', 'dryRun'])
+export const recoverWebhooksCommand = answeringNothing(recoverWebhooks)
+export const refreshTokensCommand = answering(refreshTokens, ['integrationId'])
+export const replayWebhookCommand = answering(replayWebhook, ['webhookId', 'replay'])
+export const retrySyncItemCommand = answering(processSyncItem, ['itemId', 'tries'])
+export const skipSyncItemCommand = answering(skipSyncItem, ['itemId'])
+export const syncCommand = answering(sync, ['integrationId', 'dryRun', 'limit', 'from', 'to'])
+
+interface SyncCommandInput {
+  readonly integrationId?: number
+  readonly dryRun?: boolean
+  readonly limit?: number
+  readonly from?: string
+  readonly to?: string
+}
+
+/** Without an input what is due; else, as the command line does it, a run of one integration, a look, or a backfill. */
+async function sync(input: SyncCommandInput): Promise<DispatchResult | unknown> {
+  // Releases before the patch took no input, and did what is due whatever it was.
+  if (Object.keys(input).length === 0 || !patched('sync-input')) return dispatchSyncs()
+  const { integrationId, ...options } = input
+  refuseUnlessCount('integrationId', integrationId)
+  return runProgramCommand({ ...options, integration: integrationId })
+}
+
+/** By hand it is a replay, unless that is refused: then only a row that waits is taken. */
+async function replayWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult> {
+  // Releases before the patch took only rows that wait, unless they were told to replay.
+  if (input.replay !== undefined || !patched('replay-by-default')) return processWebhook(input)
+  return processWebhook({ ...input, replay: true })
+}

@@ -1,0 +1,96 @@
+/**
+ * Every command of the command line, and the workflow that it is; or why it is none.
+ *
+ * Rule: docs/behaviour/commands-as-workflows.md.
+ */
+
+export interface CommandWorkflow {
+  readonly command: string
+  /** Its name for Temporal: `temporal workflow execute --type`. */
+  readonly type: `integrations:${string}`
+  /**
+   * `own`: a workflow written for it, with an input and a result of its own.
+   * `program`: the command line's own program, run by a worker; its result is the document of `--json`.
+   */
+  readonly runs: 'own' | 'program'
+  /**
+   * The workflow's id after the deployment's `cache_prefix` and a colon. `:<…>` names the field of the input that follows,
+   * where it is given.
+   */
+  readonly id: string
+}
+
+export interface NoWorkflow {
+  readonly command: string
+  readonly type: null
+  /** As the documentation has it. */
+  readonly reason: string
+}
+
+const own = (command: string, id: string): CommandWorkflow => ({
+  command,
+  type: `integrations:${command}`,
+  runs: 'own',
+  id,
+})
+const program = (command: string, about?: string): CommandWorkflow => ({
+  command,
+  type: `integrations:${command}`,
+  runs: 'program',
+  id: about === undefined ? command : `${command}:<${about}>`,
+})
+const none = (command: string, reason: string): NoWorkflow => ({ command, type: null, reason })
+
+const SECRET_RESULT = 'its result is a secret, and a history is read by many and kept for days'
+const LOCAL_FILES = 'it writes files where it is called'
+
+/** In the order of the command line's help. A worker polls each of its task queues for all of them. */
+export const COMMAND_WORKFLOWS: readonly (CommandWorkflow | NoWorkflow)[] = [
+  none('migrate', 'a worker does not start before the tables are up to date'),
+  program('doctor'),
+  program('config'),
+  program('keys'),
+  none('schedules', "Temporal's own `temporal schedule` shows them, and each worker brings them in step at its start"),
+  program('install', 'provider'),
+  none('oauth-link', SECRET_RESULT),
+  program('oauth-status', 'id'),
+  own('refresh-tokens', 'refresh-tokens:<integrationId>'),
+  program('revoke-oauth', 'id'),
+  program('list'),
+  program('show', 'id'),
+  program('test', 'id'),
+  program('enable', 'id'),
+  program('disable', 'id'),
+  program('circuit', 'id'),
+  program('rate-limit', 'id'),
+  program('health', 'id'),
+  program('stats'),
+  own('evaluate-failures', 'evaluate-failures'),
+  program('incidents'),
+  program('delete', 'id'),
+  program('erase', 'id'),
+  // With an integration it runs the program, which starts the run `sync:<id>`; that id is the run's own.
+  own('sync', 'start-sync:<integrationId>'),
+  program('sync-progress', 'id'),
+  program('pause-sync', 'id'),
+  program('resume-sync', 'id'),
+  program('cancel-sync', 'id'),
+  program('list-sync-runs'),
+  program('show-sync-run', 'id'),
+  own('list-failed-items', 'list-failed-items'),
+  own('retry-sync-item', 'sync-item:<itemId>'),
+  own('skip-sync-item', 'skip-sync-item:<itemId>'),
+  own('advance-cursor', 'advance-cursor:<integrationId>'),
+  program('list-webhooks'),
+  none('show-webhook', 'a webhook holds what a provider sent, which must not be copied into a history'),
+  own('replay-webhook', 'webhook:<webhookId>'),
+  own('recover-webhooks', 'recover-webhooks'),
+  own('reconcile-webhooks', 'reconcile-webhooks'),
+  none('rotate-webhook-secret', SECRET_RESULT),
+  own('find-orphans', 'find-orphans'),
+  own('prune', 'prune'),
+  program('notifications'),
+  none('make-provider', LOCAL_FILES),
+  none('bundle-workflows', LOCAL_FILES),
+  none('completion', 'its result is a script for the shell that asks'),
+]

@@ -1,0 +1,59 @@
+/** What the keys `worker.*` change, as the SDK understands what it is given. The table of all keys: effects.test.ts. */
+import { noopMetricMeter } from '@temporalio/common'
+import { DefaultLogger } from '@temporalio/worker'
+import { compileWorkerOptions } from '@temporalio/worker/lib/worker-options.js'
+import { describe, expect } from 'vitest'
+import type { ConfigInput } from '../../src/config/schema.ts'
+import { createIntegrations } from '../../src/index.ts'
+import { workerSizes } from '../../src/worker-sizes.ts'
+import { effect } from './effects-table.ts'
+
+/** The SDK's own reading: what it would hand to its native core. */
+function compiled(worker: ConfigInput['worker'] = {}) {
+  const { config } = createIntegrations({
+    database: 'postgres://nobody@127.0.0.1:1/none',
+    encryptionKeys: `k1:${Buffer.alloc(32).toString('base64')}`,
+    config: { worker },
+  })
+  const options = { taskQueue: 'any', ...workerSizes(config.worker) }
+  return compileWorkerOptions(options, new DefaultLogger('ERROR'), noopMetricMeter)
+}
+
+const slots = (count: number) => ({ type: 'fixed-size', numSlots: count })
+
+describe('a worker', () => {
+  effect('worker.activity_slots', 'bounds the activities at once', async () => {
+    expect(compiled().tuner.activityTaskSlotSupplier).toEqual(slots(100))
+    expect(compiled({ activity_slots: 12 }).tuner.activityTaskSlotSupplier).toEqual(slots(12))
+  })
+
+  effect('worker.local_activity_slots', 'bounds those inside workflow tasks', async () => {
+    expect(compiled().tuner.localActivityTaskSlotSupplier).toEqual(slots(100))
+    expect(compiled({ local_activity_slots: 3 }).tuner.localActivityTaskSlotSupplier).toEqual(slots(3))
+  })
+
+  effect('worker.workflow_task_slots', 'bounds the workflow tasks at once', async () => {
+    expect(compiled().tuner.workflowTaskSlotSupplier).toEqual(slots(40))
+    expect(compiled({ workflow_task_slots: 10 }).tuner.workflowTaskSlotSupplier).toEqual(slots(10))
+  })
+
+  effect('worker.activity_pollers', 'is how many calls wait for activities', async () => {
+    expect(compiled().activityTaskPollerBehavior).toMatchObject({ type: 'simple-maximum', maximum: 10 })
+    expect(compiled({ activity_pollers: 4 }).activityTaskPollerBehavior).toMatchObject({ maximum: 4 })
+  })
+
+  effect('worker.workflow_task_pollers', 'is how many calls wait for workflow tasks', async () => {
+    expect(compiled().workflowTaskPollerBehavior).toMatchObject({ type: 'simple-maximum', maximum: 10 })
+    expect(compiled({ workflow_task_pollers: 2 }).workflowTaskPollerBehavior).toMatchObject({ maximum: 2 })
+  })
+
+  effect('worker.cached_workflows', 'bounds the workflows in memory; null leaves it to the heap', async () => {
+    expect(compiled().maxCachedWorkflows).toBeGreaterThan(10)
+    expect(compiled({ cached_workflows: 50 }).maxCachedWorkflows).toBe(50)
+  })
+
+  effect('worker.shutdown_grace', 'is how long activities go on after SIGTERM', async () => {
+    expect(compiled().shutdownGraceTimeMs).toBe(10_000)
+    expect(compiled({ shutdown_grace: 0 }).shutdownGraceTimeMs).toBe(0)
+  })
+})

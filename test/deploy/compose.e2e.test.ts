@@ -1,0 +1,235 @@
+/** docker-compose.yml, as the library of Docker Compose resolves it. What its steps do is tested in image.long.test.ts. */
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseEnv } from 'node:util'
+import { beforeAll, describe, expect, it } from 'vitest'
+import { parse } from 'yaml'
+import { buildContext } from '../../scripts/image/build-context.ts'
+import { parseDockerfile, wordsOf } from '../../scripts/image/dockerfile.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { run } from '../../src/temporal/local-process.ts'
+import type { ComposeFile } from './compose-file.ts'
+import { graceSecondsOf, resolveCompose, serviceOf } from './compose-file.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const EXAMPLE = readFileSync(join(ROOT, '.env.example'), 'utf8')
+const OURS = ['migrate', 'host-tables', 'api', 'worker']
+
+/** What stands behind `node` in a command of ours must be in the image: compiled from a source, or copied as it is. */
+function isInImage(path: string): boolean {
+  const final = parseDockerfile(readFileSync(join(ROOT, 'Dockerfile'), 'utf8')).at(-1)
+  const copied = (final?.instructions ?? [])
+    .filter(({ word }) => word === 'COPY')
+    .flatMap(({ text }) => {
+      const { flags, words } = wordsOf(text)
+      return words.slice(0, -1).map((from) => ({ from, isBuilt: flags.has('from') }))
+    })
+  if (path.startsWith('dist/'))
+    return (
+      copied.some(({ from, isBuilt }) => isBuilt && from.endsWith('/dist')) &&
+      existsSync(join(ROOT, path.replace(/^dist\//, 'src/').replace(/\.js$/, '.ts')))
+    )
+  return (
+    copied.some(({ from, isBuilt }) => !isBuilt && path.startsWith(`${from}/`)) && buildContext(ROOT).includes(path)
+  )
+}
+
+describe('docker-compose.yml', () => {
+  let file: ComposeFile
+  beforeAll(async () => {
+    file = await resolveCompose(EXAMPLE)
+  }, 120_000)
+
+  it('resolves with what .env.example says', () => {
+    expect(Object.keys(file.services).sort()).toEqual(
+      ['postgres', 'temporal', 'temporal-namespace', 'temporal-schema', 'temporal-ui', ...OURS].sort(),
+    )
+    expect(file.secrets['encryption-keys']?.file).toMatch(/\/\.data\/encryption-keys$/)
+  })
+
+  it.each([
+    ['there is no .env', null],
+    ['.env does not name the key file', EXAMPLE.replace(/^INTEGRATIONS_ENCRYPTION_KEYS_FILE=.*$/m, '')],
+    ['.env names it with nothing', 'INTEGRATIONS_ENCRYPTION_KEYS_FILE=\n'],
+  ])('says that the encryption key is missing when %s', async (_, env) => {
+    await expect(resolveCompose(env)).rejects.toThrow(
+      /INTEGRATIONS_ENCRYPTION_KEYS_FILE is missing a value: name the key file in \.env/,
+    )
+  })
+
+  it('pins every image to a whole version, or it is ours', () => {
+    for (const [name, { image }] of Object.entries(file.services))
+      if (OURS.includes(name)) expect(image, name).toBe('durable-integrations:local')
+      else expect(image, name).toMatch(/^[\w/-]+:\d+\.\d+(\.\d+)?$/)
+    const bases = parseDockerfile(readFileSync(join(ROOT, 'Dockerfile'), 'utf8')).map(({ from }) => from)
+    for (const base of bases) expect(base).toMatch(/^node:\d+\.\d+\.\d+-bookworm-slim$/)
+  })
+
+  it('builds our image once, before all that it runs, and asks no registry for it', () => {
+    const builders = Object.entries(file.services).filter(([, { build }]) => build !== undefined)
+    expect(builders.map(([name, { build }]) => [name, build?.dockerfile])).toEqual([['migrate', 'Dockerfile']])
+    for (const name of OURS) expect(serviceOf(file, name).pull_policy, name).toBe('never')
+    // `docker compose up worker` builds what the worker depends on.
+    for (const name of OURS) expect([name, ...neededBy(name)], name).toContain('migrate')
+    function neededBy(name: string): string[] {
+      return Object.keys(serviceOf(file, name).depends_on).flatMap((on) => [on, ...neededBy(on)])
+    }
+  })
+
+  it("gives Postgres connections for Temporal's pools and for several processes of ours", () => {
+    const [, max] = /max_connections=(\d+)/.exec(serviceOf(file, 'postgres').command?.join(' ') ?? '') ?? []
+    // SQL_MAX_CONNS and SQL_VIS_MAX_CONNS of the server's template, for each of its four services; config/docker.yaml.
+    const temporal = 4 * (20 + 10)
+    // Unless the host says another pool.max; docs/behaviour/workers.md, "Slots, pollers, cache".
+    const ofOurs = 2 * 10 + 3
+    expect(Number(max)).toBeGreaterThanOrEqual(temporal + 10 * ofOurs)
+  })
+
+  it('does not take the server that fills a fresh volume for Postgres', () => {
+    // That one listens on the Unix socket only: docker-entrypoint.sh of the image, docker_temp_server_start.
+    expect(serviceOf(file, 'postgres').healthcheck?.test.join(' ')).toMatch(/^CMD pg_isready --host 127\.0\.0\.1 /)
+  })
+
+  it('opens every port on loopback only', () => {
+    const ports = Object.values(file.services).flatMap(({ ports }) => ports)
+    expect(ports.length).toBeGreaterThan(3)
+    for (const port of ports) expect(port.host_ip).toBe('127.0.0.1')
+  })
+
+  it('lets several APIs share a range of ports', async () => {
+    const scaled = await resolveCompose(EXAMPLE.replace(/^API_PORTS=.*$/m, 'API_PORTS=3000-3001'))
+    expect(serviceOf(scaled, 'api').ports).toMatchObject([
+      { host_ip: '127.0.0.1', published: '3000-3001', target: 3000 },
+    ])
+  })
+
+  it('names only programs and a host that are in the image', () => {
+    const scripts = OURS.flatMap((name) => serviceOf(file, name).command ?? []).filter((word) =>
+      /\.(js|ts)$/.test(word),
+    )
+    expect(scripts).toEqual(['dist/bin/integrations.js', 'dist/bin/api.js', 'dist/bin/worker.js'])
+    const hosts = OURS.map((name) => serviceOf(file, name).environment.INTEGRATIONS_CONFIG)
+    for (const path of [...scripts, ...hosts]) expect(isInImage(String(path)), String(path)).toBe(true)
+    expect(isInImage('dist/bin/nobody.js')).toBe(false)
+    expect(isInImage('examples/helpdesk/integrations.config.ts')).toBe(false)
+  })
+
+  it('gives our processes an environment that they accept', async () => {
+    for (const name of OURS) {
+      const { environment, secrets } = serviceOf(file, name)
+      expect(secrets.map(({ target }) => target)).toEqual([environment.INTEGRATIONS_ENCRYPTION_KEYS_FILE])
+      expect(environment.INTEGRATIONS_ENCRYPTION_KEYS).toBe('')
+      const values = Object.entries(environment).map(([key, value]) => [key, value ?? undefined])
+      expect(loadConfig({ environment: Object.fromEntries(values) }).sources['metrics.port']).toBe('environment')
+      expect(environment.NODE_ENV).toBe('production')
+    }
+  })
+
+  it('starts each part when what it needs is there', () => {
+    const needs = (name: string) =>
+      Object.fromEntries(Object.entries(serviceOf(file, name).depends_on).map(([on, { condition }]) => [on, condition]))
+    expect(needs('temporal-schema')).toEqual({ postgres: 'service_healthy' })
+    expect(needs('temporal')).toEqual({ 'temporal-schema': 'service_completed_successfully' })
+    expect(needs('migrate')).toEqual({ postgres: 'service_healthy' })
+    for (const name of ['api', 'worker'])
+      expect(needs(name)).toEqual({
+        'host-tables': 'service_completed_successfully',
+        'temporal-namespace': 'service_completed_successfully',
+      })
+    // What others wait for must be able to become healthy; what is waited for to its end is tried again until it has ended well.
+    for (const { depends_on } of Object.values(file.services))
+      for (const [on, { condition }] of Object.entries(depends_on)) {
+        if (condition === 'service_healthy') expect(serviceOf(file, on).healthcheck, on).toBeDefined()
+        else expect(serviceOf(file, on).restart, on).toBe('on-failure:5')
+      }
+  })
+
+  it('tries again to make the namespace: the server opens its port before it takes one', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'namespace-'))
+    try {
+      const tries = join(folder, 'tries')
+      // Knows no namespace, and makes one at the third try.
+      const script = `case "$*" in *describe*) exit 1 ;; esac\necho "$*" >> ${tries}\n[ "$(wc -l < ${tries})" -ge 3 ]\n`
+      await writeFile(join(folder, 'temporal'), `#!/bin/sh\n${script}`, { mode: 0o755 })
+      const { entrypoint, command, environment } = serviceOf(file, 'temporal-namespace')
+      const [program = '', ...args] = [...(entrypoint ?? []), ...(command ?? [])]
+      const env = { TEMPORAL_NAMESPACE: String(environment.TEMPORAL_NAMESPACE), PATH: `${folder}:${process.env.PATH}` }
+      expect(await run(program, args, { env, seconds: 60 })).toMatchObject({ code: 0 })
+      const made = 'operator namespace create --namespace default --retention 72h\n'
+      expect(readFileSync(tries, 'utf8')).toBe(made.repeat(3))
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+
+  it('lets nothing of ours write to the image, and waits longer for its end than it takes', () => {
+    for (const name of OURS) expect(serviceOf(file, name).read_only, name).toBe(true)
+    const { config } = loadConfig({ environment: {} })
+    // docs/behaviour/workers.md, "The end of a worker" and "The end of an API process".
+    expect(graceSecondsOf(file, 'worker')).toBe(config.worker.shutdown_grace + 50)
+    const drainSeconds = Number(serviceOf(file, 'api').environment.API_DRAIN_SECONDS)
+    expect(drainSeconds).toBe(5)
+    expect(graceSecondsOf(file, 'api')).toBeGreaterThanOrEqual(drainSeconds + 15)
+  })
+
+  it('turns fairness on in a file as the server reads it', () => {
+    const environment = serviceOf(file, 'temporal').environment
+    expect(environment.DYNAMIC_CONFIG_FILE_PATH).toMatch(/^\/etc\/temporal\/config\/dynamicconfig\/.*\.yaml$/)
+    // A list of values for each key, each with its constraints, if any: common/dynamicconfig/file_based_client.go.
+    const dynamic: unknown = parse(file.configs['temporal-dynamic-config']?.content ?? '')
+    expect(dynamic).toEqual({
+      'matching.useNewMatcher': [{ value: true }],
+      'matching.enableFairness': [{ value: true }],
+    })
+  })
+})
+
+describe('.env.example', () => {
+  it('says every variable that docker-compose.yml asks for', () => {
+    const text = readFileSync(join(ROOT, 'docker-compose.yml'), 'utf8')
+    const asked = [...text.matchAll(/(?<!\$)\$\{(\w+)/g)].map(([, name]) => name)
+    expect(asked.length).toBeGreaterThan(3)
+    for (const name of asked) expect(Object.keys(parseEnv(EXAMPLE))).toContain(name)
+  })
+
+  it('holds no key', () => {
+    expect(EXAMPLE).not.toMatch(/[A-Za-z0-9+/]{43}=/)
+  })
+})
+
+describe('Dockerfile', () => {
+  it("lets everybody read what comes from a checkout, which may be its owner's only", () => {
+    const copies = parseDockerfile(readFileSync(join(ROOT, 'Dockerfile'), 'utf8'))
+      .at(-1)
+      ?.instructions.filter(({ word }) => word === 'COPY')
+      .map(({ text }) => wordsOf(text).flags)
+    const modes = copies?.filter((flags) => !flags.has('from')).map((flags) => flags.get('chmod'))
+    expect(modes).toEqual(['755', '755', '755'])
+  })
+})
+
+describe('.dockerignore', () => {
+  it('lets a builder have what the Dockerfile copies, and no secret, no data and no test', () => {
+    const context = buildContext(ROOT)
+    const sent = new Set(context.map((path) => path.split('/')[0]))
+    expect([...sent].sort()).toEqual(
+      [
+        '.npmrc',
+        'LICENSE',
+        'drizzle',
+        'examples',
+        'package-lock.json',
+        'package.json',
+
+        'src',
+        'tsconfig.build.json',
+        'tsconfig.json',
+      ].sort(),
+    )
+    expect(context.filter((path) => path.startsWith('examples/') && !path.startsWith('examples/host/'))).toEqual([])
+    expect(context.filter((path) => /(^|\/)(\.env|encryption-keys$|node_modules\/)|\.test\.ts$/.test(path))).toEqual([])
+  })
+})

@@ -1,0 +1,227 @@
+/**
+ * The npm package: built, packed, installed into a project that has nothing else, and the example host run from there.
+ *
+ * Built from a copy, so that nobody's dist/ is replaced.
+ */
+import { execFileSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { accessSync, constants, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import postgres from 'postgres'
+import { publint } from 'publint'
+import { formatMessage } from 'publint/utils'
+import ts from 'typescript'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { z } from 'zod'
+import { startGithubSandbox } from '../../sandbox/github/server.ts'
+import { freePort } from '../../src/temporal/local-process.ts'
+import { until } from '../e2e/own-stack.ts'
+import { shareDevServer } from '../support/dev-server.ts'
+import type { DeployedProcess } from './deployed-process.ts'
+import { runDeployed, startDeployed } from './deployed-process.ts'
+import { connectSandbox, sendWebhookThrough } from './host-at-work.ts'
+
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
+const BUILT_FROM = [
+  'src',
+  'drizzle',
+  'scripts/temporal',
+  'package.json',
+  'README.md',
+  'CHANGELOG.md',
+  'LICENSE',
+  'tsconfig.json',
+  'tsconfig.build.json',
+]
+const SANDBOX_ENTRIES = 40
+
+const packed = z.array(
+  z.object({ filename: z.string(), files: z.array(z.object({ path: z.string(), mode: z.number() })) }),
+)
+const manifest = z.object({
+  exports: z.record(z.string(), z.union([z.string(), z.record(z.string(), z.string())])),
+  bin: z.record(z.string(), z.string()),
+})
+
+let folder: string
+let project: string
+let installed: string
+let tarball: string
+let files: { path: string; mode: number }[]
+let entries: string[]
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'package-'))
+  const copy = join(folder, 'copy')
+  for (const path of BUILT_FROM) cpSync(join(ROOT, path), join(copy, path), { recursive: true })
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+  npm(copy, 'run', 'build')
+  const [pack] = packed.parse(JSON.parse(npm(copy, 'pack', '--json', '--pack-destination', folder)))
+  if (pack === undefined) throw new Error('npm pack made nothing')
+  tarball = join(folder, pack.filename)
+  files = pack.files
+  const { exports } = manifest.parse(JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')))
+  entries = Object.entries(exports).flatMap(([path, entry]) => (typeof entry === 'string' ? [] : [path]))
+  project = join(folder, 'project')
+  mkdirSync(project)
+  writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'a-host', private: true, type: 'module' }))
+  npm(project, 'install', '--no-audit', '--no-fund', tarball)
+  installed = join(project, 'node_modules/durable-integrations')
+}, 900_000)
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+function npm(cwd: string, ...args: string[]): string {
+  return execFileSync('npm', args, { cwd, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'], maxBuffer: 64 << 20 })
+}
+
+const nameOf = (entry: string): string => `durable-integrations${entry.slice(1)}`
+
+describe('the tarball', () => {
+  it('has what is built, the migrations and the wrapper scripts, and nothing of development', () => {
+    const foreign = files
+      .map(({ path }) => path)
+      .filter(
+        (path) => !/^(dist|drizzle|scripts\/temporal)\/|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(path),
+      )
+    expect(foreign).toEqual([])
+    expect(files.filter(({ path }) => /^dist\/bin\/dev|\.test\.|\.snap$|embedded-postgres/.test(path))).toEqual([])
+    for (const path of [
+      'dist/index.js',
+      'dist/bin/api.js',
+      'dist/bin/worker.js',
+      'dist/workflow-bundle.js',
+      'drizzle/meta/_journal.json',
+    ])
+      expect(files.map((file) => file.path)).toContain(path)
+    expect(files.filter(({ path }) => path.startsWith('scripts/temporal/')).length).toBeGreaterThan(1)
+  })
+
+  it('is clean by publint', async () => {
+    const { messages } = await publint({ pkgDir: installed, level: 'suggestion', strict: true, pack: false })
+    const pkg = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
+    expect(messages.map((message) => formatMessage(message, pkg))).toEqual([])
+  })
+})
+
+describe('installed', () => {
+  it('has commands that can be executed, the wrapper scripts among them', () => {
+    const { bin } = manifest.parse(JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')))
+    for (const [name, path] of Object.entries(bin)) {
+      accessSync(join(installed, path), constants.X_OK)
+      expect(execFileSync(join(project, 'node_modules/.bin', name), ['--version'], { encoding: 'utf8' })).toMatch(
+        /^\d+\.\d+\.\d+\s*$/,
+      )
+    }
+    for (const { path, mode } of files.filter(({ path }) => /^scripts\/temporal\/[^.]+$/.test(path)))
+      expect(mode & 0o111, path).toBe(0o111)
+  })
+
+  it('gives every entry to whoever imports it', () => {
+    const script = entries.map((entry) => `await import(${JSON.stringify(nameOf(entry))})`).join('\n')
+    // The workflows are for the bundler, but must load; the kit needs its optional peer.
+    npm(project, 'install', '--no-audit', '--no-fund', '--no-save', '@electric-sql/pglite')
+    execFileSync(process.execPath, ['--input-type=module', '-e', script], { cwd: project, stdio: 'pipe' })
+    expect(entries.length).toBeGreaterThan(5)
+  })
+
+  it.each([
+    ['nodenext', ts.ModuleKind.NodeNext, ts.ModuleResolutionKind.NodeNext],
+    ['bundler', ts.ModuleKind.ESNext, ts.ModuleResolutionKind.Bundler],
+  ])('gives every entry with its types under moduleResolution %s', (_, module, moduleResolution) => {
+    const lines = entries.map((entry, at) => `import * as entry${at} from '${nameOf(entry)}'`)
+    // An import that is not found is any, which takes everything; `never` is taken by nothing.
+    const uses = entries.map(
+      (_entry, at) => `export const is${at}: 0 extends 1 & typeof entry${at} ? never : true = true`,
+    )
+    const file = join(project, 'entries.ts')
+    writeFileSync(file, [...lines, ...uses].join('\n'))
+    const program = ts.createProgram([file], {
+      module,
+      moduleResolution,
+      target: ts.ScriptTarget.ES2023,
+      strict: true,
+      noEmit: true,
+      skipLibCheck: true,
+      types: ['node'],
+      typeRoots: [join(ROOT, 'node_modules/@types')],
+    })
+    const found = ts
+      .getPreEmitDiagnostics(program)
+      .map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))
+    expect(found).toEqual([])
+  })
+})
+
+it('runs the example host: tables, API, worker, a webhook and a sync', async () => {
+  const host = join(project, 'host')
+  cpSync(join(ROOT, 'examples/host'), host, { recursive: true, filter: (path) => !path.includes('/test') })
+  const temporal = await shareDevServer()
+  const admin = postgres(inject('postgresUrl'), { max: 1, fetch_types: false, onnotice: () => {} })
+  const name = `package_${randomBytes(6).toString('hex')}`
+  await admin`create database ${admin(name)}`
+  const databaseUrl = inject('postgresUrl').replace(/\/[^/]*$/, `/${name}`)
+  const sql = postgres(databaseUrl, { max: 2, fetch_types: false, onnotice: () => {} })
+  const sandbox = await startGithubSandbox({ port: 0, host: '127.0.0.1', entries: SANDBOX_ENTRIES })
+  const encryptionKeys = `k1:${randomBytes(32).toString('base64')}`
+  const port = await freePort()
+  const deployment = {
+    cwd: project,
+    env: {
+      PATH: String(process.env.PATH),
+      HOME: String(process.env.HOME),
+      DATABASE_URL: databaseUrl,
+      TEMPORAL_ADDRESS: temporal.address,
+      INTEGRATIONS_CONFIG: 'host/integrations.config.ts',
+      INTEGRATIONS_ENCRYPTION_KEYS: encryptionKeys,
+      INTEGRATIONS_DEV: '1',
+      INTEGRATIONS__CACHE_PREFIX: name,
+      PORT: String(port),
+    },
+  }
+  const started: DeployedProcess[] = []
+  const start = (program: string): DeployedProcess => {
+    const one = startDeployed([process.execPath, join(installed, 'dist/bin', program)], deployment)
+    started.push(one)
+    return one
+  }
+  try {
+    expect(existsSync(join(installed, 'src'))).toBe(false)
+    await runDeployed(['node_modules/.bin/integrations', 'migrate'], deployment)
+    const prepare = `import { createJiti } from 'jiti'; const host = await createJiti(process.cwd() + '/').import(process.cwd() + '/host/integrations.config.ts'); await host.prepare(); process.exit(0)`
+    await runDeployed([process.execPath, '--input-type=module', '-e', prepare], deployment)
+    const connected = await connectSandbox({ databaseUrl, encryptionKeys, sandboxUrl: sandbox.url })
+    const api = start('api.js')
+    const worker = start('worker.js')
+    await api.said('"api.ready"')
+    await worker.said('"worker.ready"')
+    await sendWebhookThrough(`http://127.0.0.1:${port}`, connected, sql)
+    await runDeployed(
+      ['node_modules/.bin/integrations', 'sync', '--integration', String(connected.id), '--no-interactive'],
+      deployment,
+    )
+    await until('the sync is done', async () => {
+      const [row] = await sql<
+        { status: string }[]
+      >`select status from integration_logs where operation = 'sync' order by id desc limit 1`
+      return row?.status === 'success'
+    })
+    const [stored] = await sql<{ count: number }[]>`select count(*)::int as count from issues`
+    const [items] = await sql<
+      { count: number }[]
+    >`select count(*)::int as count from integration_sync_items where status = 'success'`
+    expect(stored?.count).toBeGreaterThan(0)
+    expect(items?.count).toBe(stored?.count)
+    expect((await worker.terminate()).code).toBe(0)
+    expect((await api.terminate()).code).toBe(0)
+  } finally {
+    for (const one of started) await one.kill()
+    await sandbox.close()
+    await sql.end({ timeout: 5 })
+    await admin`drop database if exists ${admin(name)} with (force)`
+    await admin.end({ timeout: 5 })
+    await temporal.release()
+  }
+}, 600_000)

@@ -1,0 +1,214 @@
+/**
+ * What commands-three-ways.e2e.test.ts runs on: a worker's process, another one that has lost its database, a dev server, and the
+ * three ways to run a command there.
+ */
+import type { ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { copyFile, mkdtemp, rm } from 'node:fs/promises'
+import type { AddressInfo, Socket } from 'node:net'
+import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { getTableName } from 'drizzle-orm'
+import { inject } from 'vitest'
+import type { ManagedProcess, ProcessOptions } from '../../src/bin/dev/processes.ts'
+import { startProcess } from '../../src/bin/dev/processes.ts'
+import type { Integrations } from '../../src/integrations.ts'
+import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { runCommand } from '../cli/run.ts'
+import { createTestDatabase } from '../support/database.ts'
+import { shareDevServer } from '../support/dev-server.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import type { Output } from '../support/output.ts'
+import { outputOf } from '../support/output.ts'
+import { sharePostgres } from '../support/postgres-setup.ts'
+import { syncProvider } from '../support/providers.ts'
+
+export const WRAPPERS = fileURLToPath(new URL('../../scripts/temporal/', import.meta.url))
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export interface Scene {
+  readonly prefix: string
+  readonly test: TestIntegrations
+  /** `integrations <word>...`, a process. */
+  cli(words: readonly string[], env?: Environment): Promise<Output>
+  /** The same program with the same host in this process: a fifth of the time. */
+  inProcess(words: readonly string[]): Promise<Output>
+  /** `temporal workflow execute --type integrations:<command>`. */
+  workflow(command: string, id: string, input: unknown, env?: Environment): Promise<Output>
+  /** `scripts/temporal/<command> <word>...`. */
+  wrapper(command: string, words: readonly string[], env?: Environment): Promise<Output>
+  /** `temporal <word>...`. */
+  temporal(words: readonly string[], env?: Environment): Promise<Output>
+  /** Names a deployment whose worker has lost its database. */
+  readonly withoutDatabase: Environment
+  close(): Promise<void>
+}
+
+export async function openScene(): Promise<Scene> {
+  const prefix = `three-ways-${randomBytes(4).toString('hex')}`
+  const [postgres, temporal, binary] = await Promise.all([sharePostgres(), shareDevServer(), findTemporalBinary()])
+  const [database, lost] = await Promise.all([
+    createTestDatabase({ adminUrl: postgres.url }),
+    createTestDatabase({ adminUrl: postgres.url }),
+  ])
+  const door = await openDoor(new URL(lost.url))
+  const root = await mkdtemp(join(inject('installed'), 'three-ways-'))
+  await copyFile(new URL('./commands-three-ways-host.ts', import.meta.url), join(root, 'integrations.config.ts'))
+  const keys = encryptionKey('k1')
+  const env: Environment = {
+    DATABASE_URL: database.url,
+    TEMPORAL_ADDRESS: temporal.address,
+    TEMPORAL_CLI: binary,
+    INTEGRATIONS_PREFIX: prefix,
+    INTEGRATIONS__CACHE_PREFIX: prefix,
+    INTEGRATIONS__SCHEDULES__ENABLED: 'false',
+    INTEGRATIONS_ENCRYPTION_KEYS: keys,
+    INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined,
+    INTEGRATIONS_CONFIG: undefined,
+    DEMO_TOKEN: 'token-of-the-tests',
+    NODE_OPTIONS: undefined,
+    CI: undefined,
+  }
+  const children = new Set<ChildProcess>()
+  const run = async (command: string, args: readonly string[], own: Environment = {}): Promise<Output> => {
+    const child = spawn(command, args, {
+      cwd: root,
+      env: { ...process.env, ...env, ...own },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    children.add(child)
+    const output = await outputOf(child)
+    children.delete(child)
+    return output
+  }
+  const program = join(inject('installed'), 'node_modules/durable-integrations/dist/bin')
+  const withoutDatabase = { INTEGRATIONS_PREFIX: `${prefix}-lost`, INTEGRATIONS__CACHE_PREFIX: `${prefix}-lost` }
+  const command = { command: process.execPath, args: [join(program, 'worker.js')], cwd: root }
+  const workers = await Promise.all([
+    startWorker({ ...command, env }),
+    startWorker({ ...command, env: { ...env, ...withoutDatabase, DATABASE_URL: door.url } }),
+  ])
+  await door.shut()
+
+  const host = await loadHost(env)
+  // What makes rows: it asks no provider.
+  const test = testIntegrations(database.url, {
+    recordStarts: false,
+    encryptionKeys: keys,
+    temporal: { address: temporal.address },
+    providers: { demo: syncProvider(() => {}, { defaultSyncInterval: () => null }), oauth: {}, quiet: {} },
+    config: { cache_prefix: prefix },
+  })
+  // No id is a count of something.
+  const { integrations, logs, webhooks, syncItems, incidents, requests } = test.framework.tables
+  for (const table of [integrations, logs, webhooks, syncItems, incidents, requests])
+    await test.sql`select setval(pg_get_serial_sequence(${getTableName(table)}, 'id'), 100000)`
+  await test.sql`create table notes (id text primary key, created_at timestamp)`
+  await test.sql`insert into notes values ('a', '2031-06-01'), ('b', null)`
+
+  return {
+    prefix,
+    test,
+    cli: (words, own) => run(process.execPath, [join(program, 'integrations.js'), ...words], own),
+    async inProcess(words) {
+      const { exitCode, out, err } = await runCommand(host, words)
+      return { code: exitCode, out, err }
+    },
+    workflow: (command, id, input, own) =>
+      run(
+        binary,
+        [
+          ...['workflow', 'execute', '--type', `integrations:${command}`, '--workflow-id', `${prefix}:${id}`],
+          ...['--task-queue', `${prefix}-default`, '--input', JSON.stringify(input)],
+          ...['--output', 'json', '--no-json-shorthand-payloads'],
+        ],
+        own,
+      ),
+    wrapper: (command, words, own) => run(join(WRAPPERS, command), words, own),
+    temporal: (words, own) => run(binary, words, own),
+    withoutDatabase,
+    async close() {
+      for (const child of children) child.kill('SIGKILL')
+      await Promise.all([...workers.map((worker) => worker.stop()), test.close(), host.close()])
+      await rm(root, { recursive: true, force: true })
+      await Promise.all([database.drop(), lost.drop()])
+      await temporal.release()
+      await postgres.release()
+    },
+  }
+}
+
+/** As the worker has it: its environment becomes this process's, for a command reads it, too. */
+async function loadHost(env: Environment): Promise<Integrations> {
+  for (const [name, value] of Object.entries(env)) {
+    if (value === undefined) delete process.env[name]
+    else process.env[name] = value
+  }
+  process.env.LOG_LEVEL = 'warn'
+  const { default: host } = await import('./commands-three-ways-host.ts')
+  return host
+}
+
+/** Once it is ready. */
+async function startWorker(options: Omit<ProcessOptions, 'name' | 'onLine'>): Promise<ManagedProcess> {
+  const lines: string[] = []
+  let tellReady = (): void => {}
+  const ready = new Promise<'ready'>((resolve) => {
+    tellReady = () => resolve('ready')
+  })
+  const worker = await startProcess({
+    ...options,
+    name: 'worker',
+    onLine(line) {
+      lines.push(line)
+      if (line.includes('"worker.ready"')) tellReady()
+    },
+  })
+  if ((await Promise.race([ready, worker.exited])) !== 'ready')
+    throw new Error(`The worker ended:\n${lines.join('\n')}`)
+  return worker
+}
+
+interface Door {
+  /** The database's, by way of the door. */
+  readonly url: string
+  /** Ends what goes through it, and lets nobody in any more. */
+  shut(): Promise<void>
+}
+
+async function openDoor(database: URL): Promise<Door> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    const inner = connect(Number(database.port), database.hostname)
+    for (const each of [socket, inner]) {
+      sockets.add(each)
+      // One side's end is the other one's, whichever way it came.
+      each.on('error', () => {})
+      each.on('close', () => {
+        socket.destroy()
+        inner.destroy()
+        sockets.delete(each)
+      })
+    }
+    socket.pipe(inner).pipe(socket)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = new URL(database)
+  url.port = String((server.address() as AddressInfo).port)
+  return {
+    url: url.href,
+    async shut() {
+      if (!server.listening) return
+      const closed = once(server, 'close')
+      server.close()
+      for (const socket of sockets) socket.destroy()
+      await closed
+    },
+  }
+}

@@ -1,0 +1,281 @@
+/**
+ * Each command as a subcommand of the command line, as a workflow by Temporal's own command line, and by its wrapper: the same
+ * result, the same refusals, the same exit codes. The page about it: docs/commands.md, "Three ways".
+ */
+import { readdirSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
+import { runCommand } from '../cli/run.ts'
+import type { Output } from '../support/output.ts'
+import type { Scene } from './commands-three-ways-scene.ts'
+import { openScene, WRAPPERS } from './commands-three-ways-scene.ts'
+import type { Row } from './commands-three-ways-table.ts'
+import { LATER, TABLE } from './commands-three-ways-table.ts'
+
+const WORKFLOWS = COMMAND_WORKFLOWS.filter((entry) => entry.type !== null)
+const COMMANDS = WORKFLOWS.map(({ command }) => command)
+/** Nobody listens there: it is reserved, and not for us. */
+const NOBODY = '127.0.0.1:1'
+
+let scene: Scene
+
+beforeAll(async () => {
+  scene = await openScene()
+})
+afterAll(() => scene?.close())
+
+const nameOf = ({ command, variant }: Row): string => (variant === undefined ? command : `${command} ${variant}`)
+
+describe('the table', () => {
+  it('has each command that is a workflow, and each has a wrapper', () => {
+    expect([...new Set(TABLE.map(({ command }) => command))].sort()).toEqual([...COMMANDS].sort())
+    expect(readdirSync(WRAPPERS).filter((file) => !file.includes('.'))).toEqual([...COMMANDS].sort())
+  })
+})
+
+describe('the same result', () => {
+  it.each(TABLE.filter(({ isAlone }) => isAlone).map((row) => [nameOf(row), row] as const))('%s', (_, row) => same(row))
+})
+
+describe.concurrent('workflows that run already', () => {
+  const running = ['workflow', 'start', '--type', 'nobody', '--task-queue', 'nobody', '--workflow-id']
+
+  it('are joined where it is the same', async () => {
+    const held = [...running, `${scene.prefix}:prune`, '--execution-timeout', '20s']
+    expect((await scene.temporal(held)).code).toBe(0)
+    const joined = await scene.wrapper('prune', ['--json'])
+    const message = `The workflow ${scene.prefix}:prune was timed out.`
+    expect([joined.code, documentOf(joined)]).toEqual([1, { error: { code: 'unexpected_error', message } }])
+  })
+
+  it('are refused where one work must not be done twice', async () => {
+    const id = `${scene.prefix}:webhook:999999`
+    expect((await scene.temporal([...running, id])).code).toBe(0)
+    const twice = await scene.wrapper('replay-webhook', ['999999', '--json'])
+    expect([twice.code, documentOf(twice)]).toMatchObject([
+      1,
+      { error: { code: 'already_running', message: words(id) } },
+    ])
+  })
+})
+
+describe.concurrent('without Postgres', () => {
+  it('every command ends with 2, by the wrapper and by the command line', async () => {
+    const isFound = new Set(['config', 'doctor'])
+    const rows = TABLE.filter(({ command, variant }) => !isFound.has(command) && variant === undefined)
+    const ended = await Promise.all(
+      rows.map(async (row, index) => {
+        // They wait 20 s for their tries; not all processes start at the same moment.
+        await sleep(index * 300)
+        const { code, out, err } = await scene.wrapper(
+          row.command,
+          [...wordsOf(row, 1), '--json'],
+          scene.withoutDatabase,
+        )
+        return [row.command, code, out === '' ? err : JSON.parse(out).error?.code]
+      }),
+    )
+    expect(ended).toEqual(ended.map(([command]) => [command, 2, 'backend_unreachable']))
+    const cli = await scene.cli(['list', '--json'], { DATABASE_URL: `postgres://app:open-sesame@${NOBODY}/app` })
+    expect([cli.code, documentOf(cli)]).toMatchObject([2, { error: { code: 'backend_unreachable' } }])
+  })
+})
+
+describe.concurrent('the same result beside others', () => {
+  it.each(TABLE.filter(({ isAlone }) => !isAlone).map((row) => [nameOf(row), row] as const))('%s', (_, row) =>
+    same(row),
+  )
+})
+
+describe.concurrent('bad input ends with 1 and says which', () => {
+  it.each(COMMANDS)('%s', async (command) => {
+    const [inProcess, workflow, json] = await Promise.all([
+      runCommand(scene.test.integrations, [command, '--nope', '--json']),
+      scene.workflow(command, `bad:${command}`, { nope: 7 }),
+      scene.wrapper(command, ['--nope', '--json']),
+    ])
+    expect([inProcess.exitCode, inProcess.json()]).toMatchObject([
+      1,
+      { error: { code: 'usage', message: words('nope') } },
+    ])
+    expect(workflow.code).toBe(1)
+    expect(failureOf(workflow)).toMatchObject({
+      type: expect.stringMatching(/^(usage|invalid_argument)$/),
+      message: words('nope'),
+    })
+    expect([json.code, documentOf(json)]).toMatchObject([1, { error: { code: 'usage', message: words('--nope') } }])
+  })
+
+  it('in words, where no --json is given', async () => {
+    const ended = await scene.wrapper('show', ['--nope'])
+    expect(ended).toEqual({ code: 1, out: '', err: 'Unknown option --nope. Allowed: <id> --json\n' })
+  })
+
+  it('where only the command can tell', async () => {
+    const refused = await scene.wrapper('circuit', ['1', 'status', '--until', LATER, '--json'])
+    const typed = await runCommand(scene.test.integrations, ['circuit', '1', 'status', '--until', LATER, '--json'])
+    expect([refused.code, documentOf(refused)]).toEqual([typed.exitCode, typed.json()])
+    const gone = await Promise.all(
+      ['skip-sync-item', 'retry-sync-item', 'replay-webhook'].map(async (command) => {
+        const ended = await scene.wrapper(command, ['77', '--json'])
+        return [ended.code, documentOf(ended)]
+      }),
+    )
+    const item = expect.stringMatching(
+      /There is no sync item with id 77\..*`integrations list-failed-items` shows the ids\.$/,
+    )
+    const webhook = 'There is no webhook with id 77. `integrations list-webhooks` shows the ids.'
+    expect(gone).toEqual([
+      [1, { error: { code: 'sync_item_not_found', message: item } }],
+      [1, { error: { code: 'sync_item_not_found', message: item } }],
+      [1, { error: { code: 'webhook_not_found', message: webhook } }],
+    ])
+  })
+
+  it('a credential that is no reference, and does not repeat it', async () => {
+    const { code, out, err } = await scene.wrapper('install', ['demo', '--credential', 'token=hunter2'])
+    expect({ code, out }).toEqual({ code: 1, out: '' })
+    expect(err).toContain('--credential is <key>=env:<NAME>')
+    expect(err).not.toContain('hunter2')
+  })
+})
+
+describe.concurrent('hostile words', () => {
+  it.each([`'; rm -rf / #`, '$(touch gone)', '`touch gone`', 'a\nb', '\\n "quoted" \'too\'', '--', '*', 'ü ☃', '-'])(
+    '%j arrive as they are',
+    async (word) => {
+      const { code, out } = await scene.wrapper('find-orphans', ['--json', '--', word])
+      expect([code, JSON.parse(out)]).toEqual([
+        1,
+        { error: { code: expect.any(String), message: expect.stringContaining(`${JSON.stringify(word)} was given`) } },
+      ])
+      const listed = await scene.wrapper('list', [`--provider=${word}`, '--json'])
+      expect([listed.code, documentOf(listed)]).toEqual([0, []])
+    },
+  )
+})
+
+describe.concurrent('without Temporal', () => {
+  it.each(COMMANDS)('%s ends with 2', async (command) => {
+    const row = TABLE.find((candidate) => candidate.command === command)
+    const away = await scene.wrapper(command, [...wordsOf(row, 1), '--json'], { TEMPORAL_ADDRESS: NOBODY })
+    expect([away.code, documentOf(away)]).toEqual([
+      2,
+      { error: { code: 'backend_unreachable', message: words(NOBODY) } },
+    ])
+  })
+
+  it('so does the command line where it needs it; temporal itself knows 1 only', async () => {
+    const env = { TEMPORAL_ADDRESS: NOBODY }
+    const [cli, workflow] = await Promise.all([
+      scene.cli(['prune', '--json'], env),
+      scene.workflow('prune', 'prune', {}, env),
+    ])
+    expect([cli.code, documentOf(cli)]).toMatchObject([2, { error: { code: 'backend_unreachable' } }])
+    expect(workflow).toMatchObject({ code: 1, out: '', err: words('connection refused') })
+  })
+
+  it('a namespace that is not there is 2, a binary that is not there is 1', async () => {
+    const nowhere = await scene.wrapper('prune', ['--json'], { TEMPORAL_NAMESPACE: 'nowhere' })
+    expect([nowhere.code, documentOf(nowhere)]).toMatchObject([
+      2,
+      { error: { message: words('nowhere is not found') } },
+    ])
+    const missing = await scene.wrapper('prune', ['--json'], { TEMPORAL_CLI: '/not/there' })
+    expect([missing.code, documentOf(missing)]).toMatchObject([
+      1,
+      { error: { message: words('`/not/there` is not installed') } },
+    ])
+  })
+})
+
+async function same(row: Row): Promise<void> {
+  const { command, expected, exitCode = 0 } = row
+  const { runs } = WORKFLOWS.find((entry) => entry.command === command) ?? expect.unreachable(command)
+  const facts = row.facts ?? ((document: unknown) => document)
+  const resultFacts = row.resultFacts ?? (runs === 'program' ? facts : (result: unknown) => result)
+  const subjectOf = async () => (await row.subject?.(scene)) ?? 'none'
+
+  // Each way's comes just before it: what the one before has left behind is none of its.
+  const first = await subjectOf()
+  const typedWords = [command, ...row.words(first).map(String), '--json']
+  // A process of its own is what costs most: those have one that need the machine for themselves, and one that fails.
+  const hasProcess = row.isAlone === true || exitCode !== 0
+  const cli = await (hasProcess ? scene.cli(typedWords) : scene.inProcess(typedWords))
+  const second = await subjectOf()
+  const workflow = await scene.workflow(command, `${command}:${second}:${row.variant}`, row.input(second))
+  const third = await subjectOf()
+  const wrapper = await scene.wrapper(command, [...wordsOf(row, third), '--json'])
+
+  expect(
+    [cli.code, workflow.code, wrapper.code],
+    `${cli.out}${cli.err}\n${workflow.out}${workflow.err}\n${wrapper.out}${wrapper.err}`,
+  ).toEqual([exitCode, exitCode, exitCode])
+  const plain = (value: unknown, subject: number | string): unknown => comparable(value, subject, row.without ?? [])
+  const typed = plain(facts(documentOf(cli) as never), first)
+  expect(typed).toMatchObject(expected)
+  expect(plain(resultFacts(resultOf(workflow) as never), second)).toEqual(typed)
+  expect(plain(resultFacts(documentOf(wrapper) as never), third)).toEqual(typed)
+}
+
+function wordsOf(row: Row | undefined, subject: number | string): string[] {
+  return (row?.wrapperWords ?? row?.words)?.(subject).map(String) ?? []
+}
+
+/** Exactly one document, in one line. */
+function documentOf({ out, err }: Output): unknown {
+  expect(out, err).toMatch(/^[^\n]+\n$/)
+  return JSON.parse(out)
+}
+
+interface Execution {
+  readonly result?: Payload
+  readonly closeEvent: { readonly workflowExecutionFailedEventAttributes?: { readonly failure: Failure } }
+}
+
+interface Payload {
+  readonly data: string
+}
+
+interface Failure {
+  readonly message: string
+  readonly cause?: Failure
+  readonly applicationFailureInfo?: {
+    readonly type: string
+    readonly details?: { readonly payloads: readonly Payload[] }
+  }
+}
+
+/** What the workflow completed with; of one that failed as a part did, what it has as a detail. */
+function resultOf({ out }: Output): unknown {
+  const { result, closeEvent } = JSON.parse(out) as Execution
+  const payload =
+    result ?? closeEvent.workflowExecutionFailedEventAttributes?.failure.applicationFailureInfo?.details?.payloads[0]
+  return JSON.parse(Buffer.from(payload?.data ?? '', 'base64').toString())
+}
+
+function failureOf({ out }: Output): { readonly type: string | undefined; readonly message: string | undefined } {
+  const failure = (JSON.parse(out) as Execution).closeEvent.workflowExecutionFailedEventAttributes?.failure
+  return { type: failure?.applicationFailureInfo?.type, message: failure?.message }
+}
+
+const words = (text: string) => expect.stringContaining(text)
+
+const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/
+
+/** Without what differs from run to run: the subject, moments and durations. */
+function comparable(value: unknown, subject: number | string, without: readonly string[]): unknown {
+  if (value === subject) return '(subject)'
+  if (typeof value === 'string') return MOMENT.test(value) && value !== LATER ? '(moment)' : value
+  if (Array.isArray(value)) return value.map((each) => comparable(each, subject, without))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([key]) => !without.includes(key))
+      .map(([key, each]) => [
+        key,
+        /(_ms|Ms)$/.test(key) && each !== null ? '(duration)' : comparable(each, subject, without),
+      ]),
+  )
+}

@@ -1,0 +1,162 @@
+/**
+ * The Temporal UI as an operator's control panel, in a real browser: a sync run is started, paused, asked how far it is, and
+ * resumed, by what anybody sees on the page.
+ *
+ * `SCREENSHOTS=1` writes the pictures of docs/temporal-ui.md anew.
+ */
+import { mkdir } from 'node:fs/promises'
+import { fileURLToPath } from 'node:url'
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { SyncProgress } from '../../src/core/sync-jobs.ts'
+import { startChromium } from './chromium.ts'
+import type { OwnStack } from './own-stack.ts'
+import { holdLocks, startOwnStack, until } from './own-stack.ts'
+
+const PICTURES = fileURLToPath(new URL('../../docs/images/temporal-ui/', import.meta.url))
+const SYNC_ID = 'integrations:sync:1'
+const ISSUES = 298
+
+let stack: OwnStack
+let browser: Browser
+let page: Page
+
+beforeAll(async () => {
+  stack = await startOwnStack({ env: { INTEGRATIONS__SCHEDULES__ENABLED: 'false' } })
+  browser = await startChromium()
+  page = await browser.newPage({ viewport: { width: 1280, height: 860 } })
+  page.setDefaultTimeout(30_000)
+})
+
+afterAll(async () => {
+  await browser?.close()
+  await stack?.stop()
+})
+
+async function takePicture(name: string): Promise<void> {
+  if (process.env.SCREENSHOTS === undefined) return
+  await mkdir(PICTURES, { recursive: true })
+  await page.screenshot({ path: `${PICTURES}${name}.png` })
+}
+
+function pathOf(workflow: string): string {
+  return `${stack.temporalUi}/namespaces/default/workflows${workflow}`
+}
+
+/** @returns the run's id, from the UI's own request */
+async function startWorkflow(fields: { id: string; queue: string; type: string; input: object }): Promise<string> {
+  await page.goto(pathOf('/start-workflow'))
+  await page.getByLabel('Workflow ID').fill(fields.id)
+  await page.getByLabel('Task Queue').fill(fields.queue)
+  await page.getByLabel('Workflow Type').fill(fields.type)
+  await page.locator('.cm-content').first().fill(JSON.stringify(fields.input))
+  // The editor lays its text out anew when it is left, and the button moves away.
+  await page.getByRole('heading', { name: 'Start a Workflow' }).click()
+  await page.getByText('Task Queue is Active').waitFor()
+  await takePicture('start')
+  const button = page.getByRole('button', { name: 'Start Workflow' })
+  const [answer] = await Promise.all([
+    page.waitForResponse(
+      (response) => response.request().method() === 'POST' && response.url().includes(encoded(fields.id)),
+    ),
+    button.click(),
+  ])
+  return ((await answer.json()) as { runId: string }).runId
+}
+
+async function sendSignal(name: string): Promise<void> {
+  await page.getByRole('button', { name: 'More Actions' }).click()
+  await page.getByRole('menuitem', { name: 'Send a Signal' }).click()
+  const dialog = page.getByRole('dialog', { name: 'Send a Signal' })
+  // The worker answers for the workflow which signals it takes: nothing has to be known by heart.
+  await dialog.getByRole('button', { name: 'Select a signal' }).click()
+  await takePicture('signals')
+  // Behind its name it says what it does.
+  await page.getByRole('option', { name: new RegExp(`^${name}\\b`) }).click()
+  await dialog.getByRole('button', { name: 'Submit' }).click()
+  await page.getByText('Workflow signaled.').first().waitFor()
+  await dialog.waitFor({ state: 'hidden' })
+}
+
+async function readProgress(): Promise<SyncProgress> {
+  await page.getByTestId('queries-tab').click()
+  // The only query of a run, so that it is chosen already.
+  await page.getByRole('textbox', { name: 'Query Type' }).waitFor()
+  expect(await page.getByRole('textbox', { name: 'Query Type' }).inputValue()).toBe('progress')
+  const [answer] = await Promise.all([
+    page.waitForResponse((response) => response.url().includes('/query/progress')),
+    page.getByRole('button', { name: /^(Run|Refresh) Query$/ }).click(),
+  ])
+  const { queryResult } = (await answer.json()) as { queryResult: { payloads: { data: string }[] } }
+  const shown = JSON.parse(Buffer.from(queryResult.payloads[0]?.data ?? '', 'base64').toString()) as SyncProgress
+  // What came over the wire is what the page shows.
+  await page.getByText('"phase"').first().waitFor()
+  return shown
+}
+
+/** The page draws what a workflow says of itself as Markdown, in a frame of its own. */
+async function showsWords(words: string): Promise<void> {
+  await until(`the page says "${words}"`, async () => {
+    const texts = await Promise.all(page.frames().map((frame) => frame.textContent('body').catch(() => '')))
+    return texts.some((text) => text?.includes(words))
+  })
+}
+
+const encoded = (id: string): string => encodeURIComponent(id)
+
+describe('the Temporal UI', () => {
+  it('starts a sync run, pauses it, shows its progress, and resumes it', async () => {
+    // Its items can't be written until it is paused, however long that takes.
+    const items = await holdLocks(stack.databaseUrl, 'lock table integration_sync_items in share row exclusive mode')
+    const runId = await startWorkflow({
+      id: SYNC_ID,
+      queue: 'integrations-default',
+      type: 'syncIntegration',
+      input: { integrationId: stack.integrationId },
+    })
+    await until('the run lists', async () => {
+      const [row] = await stack.sql`select from pg_stat_activity where wait_event_type = 'Lock'`
+      return row !== undefined
+    })
+    await page.goto(pathOf(`/${encoded(SYNC_ID)}/${runId}/history`))
+    await sendSignal('pause')
+    await until('it is paused while it lists', async () => (await readProgress()).isPaused)
+    await items.release()
+
+    await until('the listing is done and the run holds its items', async () => {
+      const { isPaused, listed } = await readProgress()
+      return isPaused && listed === ISSUES
+    })
+    expect(await readProgress()).toMatchObject({ isPaused: true, listed: ISSUES, succeeded: 0, failed: 0 })
+    await takePicture('progress')
+    await page.getByTestId('user-metadata-tab').click()
+    await showsWords('Sync of integration 1: paused while processing items')
+    await takePicture('details')
+    const [{ count } = { count: -1 }] = await stack.sql<{ count: number }[]>`
+      select count(*)::int as count from integration_sync_items where status <> 'pending'`
+    expect(count).toBe(0)
+
+    await sendSignal('resume')
+    await until('the run is done', async () => (await readProgress()).phase === 'done')
+    expect(await readProgress()).toMatchObject({ isPaused: false, listed: ISSUES, succeeded: ISSUES, failed: 0 })
+    await page.goto(pathOf(`/${encoded(SYNC_ID)}/${runId}/history`))
+    await page.getByText('Completed', { exact: true }).first().waitFor()
+    await takePicture('run')
+    expect(await stack.sql`select status from integration_logs where operation = 'sync'`).toEqual([
+      { status: 'success' },
+    ])
+  }, 120_000)
+
+  it('runs a command by its name, and shows its result', async () => {
+    const runId = await startWorkflow({
+      id: 'integrations:prune',
+      queue: 'integrations-default',
+      type: 'integrations:prune',
+      input: {},
+    })
+    await page.goto(pathOf(`/${encoded('integrations:prune')}/${runId}/history`))
+    await page.getByText('Completed', { exact: true }).first().waitFor()
+    await page.getByText('"idempotency_keys"').first().waitFor()
+    await takePicture('command')
+  }, 60_000)
+})

@@ -1,0 +1,203 @@
+/** What /metrics asks of the database, and who may ask. Rule: docs/behaviour/metrics.md, "Gauges" and "Scraping". */
+import type { Socket } from 'node:net'
+import { createServer } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createApi } from '../../src/api/app.ts'
+import { createWorkerApp } from '../../src/api/worker-app.ts'
+import type { ConfigInput } from '../../src/config/schema.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { testIntegrations } from '../support/integrations.ts'
+import { READ_TOKEN, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
+import { webhookProvider } from '../support/providers.ts'
+import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../support/rows.ts'
+import { readMetrics, sumsBy } from './prometheus-text.ts'
+
+let database: TestDatabase
+let test: TestIntegrations
+
+const made = (config: ConfigInput = {}, url = database.url): TestIntegrations =>
+  testIntegrations(url, { providers: { acme: webhookProvider() }, config })
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+// An answer is given again for 5 s: each test has an object of its own.
+beforeEach(async () => {
+  test = made({ circuit_breaker: { minimum_requests: 1 } })
+  await test.sql`truncate integrations cascade`
+  return () => test.close()
+})
+
+const samples = async (of = test) => readMetrics(await of.integrations.metrics.text())
+const sums = async (name: string, label = '') => sumsBy(await samples(), name, label)
+
+describe('the gauges', () => {
+  it('count webhooks and items that are not done', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    for (const status of ['pending', 'pending', 'processing', 'processed', 'failed'] as const)
+      await makeWebhook(test, id, { status })
+    const run = await makeRun(test, id)
+    for (const status of ['pending', 'processing', 'processing', 'success', 'failed', 'skipped'] as const)
+      await makeItem(test, run, { status })
+    const read = await samples()
+    expect(sumsBy(read, 'webhooks', 'status')).toEqual({ pending: 2, processing: 1, failed: 1 })
+    expect(sumsBy(read, 'sync_items', 'status')).toEqual({ pending: 1, processing: 2, failed: 1 })
+  })
+
+  it('tell how long the slowest inbox makes its next row wait, since it arrived or was replayed', async () => {
+    const [slow, other, disabled] = [
+      await makeIntegration(test, 'acme'),
+      await makeIntegration(test, 'acme'),
+      await makeIntegration(test, 'acme'),
+    ]
+    const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
+    // Replayed a moment ago.
+    await makeWebhook(test, other.id, { createdAt: ago(90_000), updatedAt: ago(1), replayAttempt: 1 })
+    // Taken and handed back a moment ago, as over and over.
+    await makeWebhook(test, slow.id, { createdAt: ago(300), updatedAt: ago(1) })
+    await makeWebhook(test, slow.id)
+    // Waits for an operator, not for a worker.
+    await makeWebhook(test, disabled.id, { createdAt: ago(5_000), updatedAt: ago(5_000) })
+    await setIntegration(test, disabled.id, { healthStatus: 'disabled' })
+    const { '': seconds } = await sums('webhook_oldest_pending_seconds')
+    expect(seconds).toBeGreaterThanOrEqual(300)
+    expect(seconds).toBeLessThan(400)
+  })
+
+  it('count circuits that are open by themselves or by force, and not those that only say so', async () => {
+    const broken = await makeIntegration(test, 'acme')
+    for (let n = 0; n < 3; n += 1)
+      await expect(
+        broken.request('/x', 'POST', () => new Response('', { status: 503 }), { attempts: 1 }),
+      ).rejects.toThrow()
+    const { state } = await broken.circuit()
+    expect(state).toBe('open')
+    const forced = await makeIntegration(test, 'acme')
+    await setIntegration(test, forced.id, { circuitOverride: 'forced_open' })
+    const over = await makeIntegration(test, 'acme')
+    await setIntegration(test, over.id, { circuitOverride: 'forced_open', circuitOverrideUntil: new Date(0) })
+    const held = await makeIntegration(test, 'acme')
+    await setIntegration(test, held.id, { circuitOverride: 'forced_closed' })
+    expect(await sums('circuit_open')).toEqual({ '': 2 })
+  })
+
+  it('find the state of calls also where the cache prefix has a 0 in it', async () => {
+    const zero = made({ cache_prefix: 'acme0', circuit_breaker: { minimum_requests: 1 } })
+    try {
+      const broken = await makeIntegration(zero, 'acme')
+      for (let n = 0; n < 3; n += 1)
+        await expect(
+          broken.request('/x', 'POST', () => new Response('', { status: 503 }), { attempts: 1 }),
+        ).rejects.toThrow()
+      expect(sumsBy(await samples(zero), 'circuit_open')).toEqual({ '': 1 })
+    } finally {
+      await zero.close()
+    }
+  })
+
+  it('are read though all connections of the pool are busy', async () => {
+    const busy = testIntegrations(database.url, { providers: { acme: webhookProvider() }, pool: { max: 1 } })
+    let held: Promise<void> = Promise.resolve()
+    const release = await new Promise<() => void>((begun) => {
+      held = busy.framework.db.transaction(() => new Promise<void>((end) => begun(() => end())))
+    })
+    try {
+      const startedAt = performance.now()
+      expect(sumsBy(await samples(busy), 'database_up')).toEqual({ '': 1 })
+      expect(performance.now() - startedAt).toBeLessThan(3_500)
+    } finally {
+      release()
+      await held
+      await busy.close()
+    }
+  })
+
+  it('count incidents, health and staleness', async () => {
+    const one = await makeIntegration(test, 'acme')
+    const other = await makeIntegration(test, 'acme')
+    await makeIncident(test, one.id, { source: 'circuit' })
+    await makeIncident(test, other.id, { source: 'sync' })
+    await setIntegration(test, other.id, { healthStatus: 'failing', syncStaleAlertedAt: new Date() })
+    const read = await samples()
+    expect(sumsBy(read, 'incidents_open', 'source')).toEqual({ circuit: 1, sync: 1 })
+    expect(sumsBy(read, 'health', 'status')).toEqual({ healthy: 1, failing: 1 })
+    expect(sumsBy(read, 'sync_stale')).toEqual({ '': 1 })
+  })
+
+  it('are asked once for scrapes that follow each other', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    await makeWebhook(test, id)
+    await samples()
+    await makeWebhook(test, id)
+    expect(await sums('webhooks', 'status')).toEqual({ pending: 1 })
+  })
+
+  it('are left out, and the counters are not, when Postgres refuses', async () => {
+    const alone = made({}, 'postgres://nobody@127.0.0.1:1/none')
+    alone.framework.metrics.wakeUpFailed()
+    const read = await samples(alone)
+    expect(sumsBy(read, 'wakeups_failed_total')).toEqual({ '': 1 })
+    expect(read.find(({ name }) => name === 'integrations_database_up')?.value).toBe(0)
+    expect(read.some(({ name }) => name === 'integrations_webhooks')).toBe(false)
+    expect(alone.lines.map(({ fields }) => fields.event)).toContain('metrics.database_unread')
+    await alone.close()
+  })
+
+  it('are left out in time when Postgres says nothing, however often they are asked', async () => {
+    const sockets: Socket[] = []
+    const mute = createServer((socket) => void sockets.push(socket)).listen(0, '127.0.0.1')
+    await new Promise((listening) => mute.once('listening', listening))
+    const { port } = mute.address() as { port: number }
+    const alone = made({}, `postgres://nobody@127.0.0.1:${port}/none?connect_timeout=60`)
+    try {
+      const startedAt = performance.now()
+      const all = await Promise.all([samples(alone), samples(alone), samples(alone)])
+      expect(performance.now() - startedAt).toBeLessThan(6_000)
+      for (const read of all) expect(read.find(({ name }) => name === 'integrations_database_up')?.value).toBe(0)
+      expect(sockets).toHaveLength(1)
+    } finally {
+      for (const socket of sockets) socket.destroy()
+      mute.close()
+      await alone.close()
+    }
+  })
+})
+
+describe('who may read /metrics', () => {
+  const asked = async (config: ConfigInput, headers: Record<string, string> = {}): Promise<number> => {
+    const of = made(config)
+    try {
+      return (await createApi(of.integrations).request('/metrics', { headers })).status
+    } finally {
+      await of.close()
+    }
+  }
+  const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
+  const tokens = { operator: { tokens: TOKENS } }
+
+  it.each([
+    ['nobody, where there is neither a token nor leave', {}, {}, 404],
+    ['nobody without a token', tokens, {}, 401],
+    ['nobody with a wrong token', tokens, bearer(WRONG_TOKEN), 401],
+    ['a token that may read', tokens, bearer(READ_TOKEN), 200],
+    ['everybody, where it is open', { metrics: { open: true } }, {}, 200],
+  ])('%s', async (_, config, headers, status) => {
+    expect(await asked(config as ConfigInput, headers)).toBe(status)
+  })
+
+  it("asks the same on a worker's port, and answers /healthz to everybody", async () => {
+    const of = made(tokens as ConfigInput)
+    let isPolling = false
+    const app = createWorkerApp(of.integrations, { isPolling: () => isPolling, more: async () => 'temporal_x 1\n' })
+    expect((await app.request('/metrics')).status).toBe(401)
+    expect(await (await app.request('/metrics', { headers: bearer(READ_TOKEN) })).text()).toContain('\ntemporal_x 1\n')
+    expect((await app.request('/healthz')).status).toBe(503)
+    isPolling = true
+    expect((await app.request('/healthz')).status).toBe(200)
+    await of.close()
+  })
+})

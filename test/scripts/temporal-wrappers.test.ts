@@ -1,0 +1,144 @@
+/** scripts/temporal/: each wrapper takes the words of its command, and asks `temporal` for what docs/commands.md says. */
+import { execFile } from 'node:child_process'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createFrame } from '../../src/cli/create-frame.ts'
+import type { Terminal } from '../../src/cli/frame.ts'
+import { createProgram } from '../../src/cli/program.ts'
+import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
+
+const WRAPPERS = fileURLToPath(new URL('../../scripts/temporal/', import.meta.url))
+const PAGE = new URL('../../docs/commands.md', import.meta.url)
+const WORKFLOWS = COMMAND_WORKFLOWS.filter((entry) => entry.type !== null)
+
+/** Plays `temporal`: keeps what it was given, and answers that the workflow has completed and nothing failed. */
+const RESULT = { failed: [], outcome: 'OUTCOME' }
+const RECORDER = `#!/bin/sh
+for word in "$@"; do printf '%s\\0' "$word"; done >"$RECORDED"
+case "$*" in *:retry-sync-item*) outcome=success ;; *) outcome=processed ;; esac
+data=$(printf '%s' '${JSON.stringify(RESULT)}' | sed "s/OUTCOME/$outcome/" | base64)
+echo '{"status":"COMPLETED","closeEvent":{},"result":{"metadata":{"encoding":"anNvbi9wbGFpbg=="},"data":"'"$data"'"}}'
+`
+
+const terminal: Terminal = {
+  out: () => {},
+  err: () => {},
+  isInteractive: false,
+  columns: () => 80,
+  prompts: {} as never,
+  stdin: async () => '',
+}
+const load = async () => expect.unreachable('no host is needed')
+const program = createProgram(createFrame({ load, terminal }), terminal)
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'wrappers-'))
+  await writeFile(join(folder, 'temporal'), RECORDER)
+  await chmod(join(folder, 'temporal'), 0o755)
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+/** What the wrapper gives to `temporal`; the words are read by a shell, as a person's are. */
+async function recorded(words: string, env: NodeJS.ProcessEnv = {}): Promise<string[]> {
+  const file = join(folder, `${Math.random()}`)
+  const { stdout } = await promisify(execFile)('sh', ['-c', `'${WRAPPERS}'${words} --json`], {
+    env: { PATH: process.env.PATH, TEMPORAL_CLI: join(folder, 'temporal'), RECORDED: file, ...env },
+  })
+  expect(JSON.parse(stdout)).toMatchObject({ failed: [] })
+  return (await readFile(file, 'utf8')).split('\0')
+}
+
+const optionOf = (given: readonly string[], option: string) => given[given.indexOf(option) + 1]
+
+describe('the words on the page', async () => {
+  const rows = [
+    ...(await readFile(PAGE, 'utf8')).matchAll(/^\| `(integrations:[\w-]+)`.*\| `(\{.*\})` \| `([^`]+)` \|$/gm),
+  ]
+
+  it('are there for each', () => {
+    expect(rows.map(([, type]) => type)).toEqual(WORKFLOWS.map(({ type }) => type))
+  })
+
+  it.concurrent.each(rows.map(([, type = '', input = '', words = '']) => [words, type, input] as const))(
+    '%s',
+    { timeout: 60_000 },
+    async (words, type, input) => {
+      const id = (WORKFLOWS.find((entry) => entry.type === type)?.id ?? '').replace(
+        /<(\w+)>/,
+        (_, field) => JSON.parse(input)[field],
+      )
+      const given = await recorded(words)
+      expect(given.slice(0, 2)).toEqual(['workflow', 'execute'])
+      expect(optionOf(given, '--type')).toBe(type)
+      expect(optionOf(given, '--task-queue')).toBe('integrations-default')
+      expect(optionOf(given, '--workflow-id')).toMatch(new RegExp(`^integrations:${id}(:[0-9a-f]{8})?$`))
+      expect(optionOf(given, '--input')).toBe(input)
+    },
+  )
+})
+
+describe('a wrapper', { timeout: 60_000 }, () => {
+  it.each(WORKFLOWS.map(({ command }) => command))('%s takes nothing that its command does not', async (name) => {
+    const shapes = await shapesOf(name)
+    const command = program.commands.find((candidate) => candidate.name() === name)
+    const options = (command?.options ?? []).map(({ long }) => long ?? '')
+    const args = (command?.registeredArguments ?? []).map((argument) => argument.name())
+    for (const shape of shapes) {
+      const word = /^[<[]?([^=:]+)/.exec(shape)?.[1] ?? ''
+      expect(word.startsWith('--') ? options : args).toContain(word)
+    }
+  })
+
+  it.each(WORKFLOWS.filter(({ runs }) => runs === 'program').map(({ command }) => command))(
+    '%s takes all that the program does, but what is for terminals',
+    async (name) => {
+      const shapes = (await shapesOf(name)).join(' ')
+      const command = program.commands.find((candidate) => candidate.name() === name)
+      for (const { long } of command?.options ?? [])
+        if (!['--json', '--no-interactive', '--watch'].includes(long ?? '')) expect(shapes).toContain(`${long}:`)
+      for (const argument of command?.registeredArguments ?? [])
+        expect(shapes).toContain(argument.required ? `<${argument.name()}:` : `[${argument.name()}:`)
+    },
+  )
+
+  it('is about the deployment that the environment names', async () => {
+    const given = await recorded('prune', { INTEGRATIONS_PREFIX: `it's "$x"`, INTEGRATIONS_QUEUE: 'syncs' })
+    expect(optionOf(given, '--workflow-id')).toBe(`it's "$x":prune`)
+    expect(optionOf(given, '--task-queue')).toBe(`it's "$x"-syncs`)
+  })
+
+  it.each([["'; rm -rf / #"], ['$(touch gone)'], ['`id`'], ['a\nb\n'], ['--limit'], ['*'], ['é\u0007'], ['']])(
+    'hands %j on as it is',
+    async (word) => {
+      const quoted = `'${word.replaceAll("'", `'\\''`)}'`
+      const given = await recorded(`list --provider ${quoted} --owner=${quoted}`)
+      expect(JSON.parse(optionOf(given, '--input') ?? '')).toEqual({ provider: word, owner: word })
+    },
+  )
+
+  it('refuses before it asks', async () => {
+    const refused = [
+      ['show', '<id> is missing. Allowed: <id> --json'],
+      ['show x', '<id> is a whole number, "x" was given.'],
+      ['show 9007199254740993', '<id> is a whole number, "9007199254740993" was given.'],
+      ['show 7 8', '"8" is a word too many. Allowed: <id> --json'],
+      ['delete 7 --yes=1', '--yes takes no value.'],
+    ]
+    for (const [words, message] of refused)
+      await expect(recorded(words ?? '')).rejects.toMatchObject({
+        code: 1,
+        stdout: `${JSON.stringify({ error: { code: 'usage', message } })}\n`,
+      })
+  })
+})
+
+/** What the wrapper's file says of its words. */
+async function shapesOf(command: string): Promise<string[]> {
+  const [, line = ''] = (await readFile(join(WRAPPERS, command), 'utf8')).replaceAll('\\\n', ' ').split(`execute `)
+  return [...line.matchAll(/'([^']+:(?:int|text|flag|list|env)[>\]]?)'/g)].map(([, shape = '']) => shape)
+}

@@ -1,0 +1,283 @@
+import { randomBytes } from 'node:crypto'
+import type { WorkflowHandle } from '@temporalio/client'
+import { Client, Connection, defaultPayloadConverter } from '@temporalio/client'
+import { NativeConnection, Worker } from '@temporalio/worker'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { WebhookBatch } from '../../src/activities/webhooks.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import type { Logger } from '../../src/core/logger.ts'
+import type { WorkflowStarters } from '../../src/framework.ts'
+import { lazyClient } from '../../src/temporal/connection.ts'
+import {
+  applySearchAttributes,
+  ensureSearchAttributes,
+  knownSearchAttributes,
+  readSearchAttributes,
+} from '../../src/temporal/search-attributes.ts'
+import type { TemporalServer } from '../../src/temporal/server.ts'
+import { startTemporalServer } from '../../src/temporal/server.ts'
+import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { temporalStarters } from '../../src/temporal/starters.ts'
+import { bundleWorkflows } from '../../src/worker.ts'
+import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
+import { inboxState } from '../../src/workflows/messages.ts'
+import { ScriptedSync } from '../workflows/scripted-sync.ts'
+import { ScriptedWebhooks } from '../workflows/scripted-webhooks.ts'
+import { handleOf, seen, silenceTemporal, wakeInbox } from '../workflows/stage.ts'
+
+/** A server whose namespace knows none of our attributes at first; the tests go on from there, in order. */
+let server: TemporalServer
+let client: Client
+const cleanups: (() => unknown)[] = []
+const where = () => ({ address: server.address, namespace: 'default' })
+
+beforeAll(async () => {
+  silenceTemporal()
+  server = await startTemporalServer({
+    binary: await findTemporalBinary(),
+    port: 0,
+    uiPort: null,
+    searchAttributes: {},
+  })
+  client = new Client({ connection: await Connection.connect({ address: server.address }) })
+}, 120_000)
+afterAll(async () => {
+  for (const clean of cleanups.reverse()) await clean()
+  await client?.connection.close()
+  await server?.stop()
+})
+
+/** As a process that was just started: it has not looked yet. */
+function newProcess(): { prefix: string; starters: WorkflowStarters; own: Client } {
+  const prefix = `test-${randomBytes(4).toString('hex')}`
+  const { config } = loadConfig({
+    config: { cache_prefix: prefix },
+    providerKeys: [],
+    optionProviderKeys: [],
+    middlewareNames: [],
+  })
+  const logger: Logger = { debug() {}, info() {}, warn() {}, error() {} }
+  const own = lazyClient({ address: server.address })
+  const starters = temporalStarters(() => own, config, logger, { wakeUpFailed() {} })
+  cleanups.push(() => starters.close())
+  return { prefix, starters, own }
+}
+
+async function idsOf(query: string): Promise<string[]> {
+  const ids: string[] = []
+  for await (const { workflowId: id } of client.workflow.list({ query })) ids.push(id)
+  return ids
+}
+
+async function labelsOf(handle: WorkflowHandle) {
+  const { typedSearchAttributes } = await handle.describe()
+  return {
+    id: typedSearchAttributes.get({ name: 'IntegrationId', type: 'INT' }),
+    provider: typedSearchAttributes.get({ name: 'IntegrationProvider', type: 'KEYWORD' }),
+  }
+}
+
+/** How often a workflow set ours; a patch's mark sets one of Temporal's own. */
+function labelsSetIn(events: Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']): number {
+  const sets = (events ?? []).map((event) => event.upsertWorkflowSearchAttributesEventAttributes?.searchAttributes)
+  return sets.filter((set) => set?.indexedFields != null && 'IntegrationProvider' in set.indexedFields).length
+}
+
+describe('search attributes', () => {
+  it('are missing at first, and what is started then works without', async () => {
+    const { prefix, starters } = newProcess()
+    expect(await readSearchAttributes(client)).toEqual([
+      { name: 'IntegrationProvider', type: 'Keyword', standing: 'missing', registeredAs: null },
+      { name: 'IntegrationId', type: 'Int', standing: 'missing', registeredAs: null },
+    ])
+    expect(await starters.startSync(7, 'github')).toBe('started')
+    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, 7))
+    expect(await labelsOf(run)).toEqual({ id: undefined, provider: undefined })
+    // What the page of a workflow shows of it from the start on.
+    const described = await run.describe()
+    expect(await described.staticSummary()).toBe('Sync of integration 7 (github)')
+    expect(await described.staticDetails()).toContain('`pause` takes nothing new in')
+  })
+
+  it('are registered once, which is told', async () => {
+    const first = await applySearchAttributes(client, where())
+    expect(first).toMatchObject({ added: ['IntegrationProvider', 'IntegrationId'], problem: null })
+    expect(first.states.map(({ standing }) => standing)).toEqual(['registered', 'registered'])
+    expect(await applySearchAttributes(client, where())).toMatchObject({ added: [], problem: null })
+  })
+
+  it('are set by workflows 15 s after a process has first seen them, whoever registered them', async () => {
+    const now = performance.now()
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(now)
+    try {
+      const second = knownSearchAttributes(newProcess().own)
+      expect(await second.areFound()).toBe(true)
+      expect(second.maySet()).toBe(false)
+      clock.mockReturnValue(now + 14_999)
+      expect(second.maySet()).toBe(false)
+      clock.mockReturnValue(now + 15_000)
+      expect(second.maySet()).toBe(true)
+      // A look that sees what was seen before delays nothing.
+      second.learn(await readSearchAttributes(client))
+      expect(second.maySet()).toBe(true)
+    } finally {
+      clock.mockRestore()
+    }
+  })
+
+  it('are attached to what is started from then on, so that a list filter finds it', async () => {
+    const { prefix, starters } = newProcess()
+    const sync = client.workflow.getHandle(workflowId.syncIntegration(prefix, 8))
+    // A host of the server hears of a new attribute within 10 s; until then a start goes without.
+    await expect
+      .poll(
+        async () => {
+          const { starters: fresh, prefix: other } = newProcess()
+          await fresh.startSync(8, 'github')
+          return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(other, 8)))
+        },
+        { timeout: 30_000, interval: 500 },
+      )
+      .toEqual({ id: 8, provider: 'github' })
+    expect(await starters.startSync(8, 'github')).toBe('started')
+    expect(await labelsOf(sync)).toEqual({ id: 8, provider: 'github' })
+    await expect
+      .poll(() => idsOf('IntegrationId = 8 AND IntegrationProvider = "github" AND ExecutionStatus = "Running"'), {
+        timeout: 10_000,
+      })
+      .toContain(sync.workflowId)
+    expect(await idsOf('IntegrationId = 9')).toEqual([])
+
+    starters.wakeInbox(8)
+    const inbox = client.workflow.getHandle(workflowId.webhookInbox(prefix, 8))
+    await expect
+      .poll(() => labelsOf(inbox).catch(() => null), { timeout: 10_000 })
+      .toEqual({ id: 8, provider: undefined })
+  })
+
+  it('are set by the workflow itself where it was started by hand, once', async () => {
+    const taskQueue = `by-hand-${randomBytes(4).toString('hex')}`
+    const connection = await NativeConnection.connect({ address: server.address })
+    cleanups.push(() => connection.close())
+    const sync = new ScriptedSync(1, { attempt: () => ({ retryAfter: 3_600 }) })
+    const open = sync.openSyncRun
+    const activities = sync.activities({
+      openSyncRun: async ({ labels }) => ({
+        ...(await open()),
+        ...(labels === true ? { foundBy: { integrationId: 17, provider: 'stripe' } } : {}),
+      }),
+    })
+    const worker = await Worker.create({
+      connection,
+      taskQueue,
+      workflowBundle: await bundleWorkflows(),
+      activities,
+      shutdownForceTime: '5 seconds',
+    })
+    const scene = {
+      client: client.workflow,
+      taskQueue,
+      workflowId: `${taskQueue}:sync:17`,
+      now: async () => Date.now(),
+    }
+    sync.scene = scene
+    await worker.runUntil(async () => {
+      const run = await client.workflow.start(WORKFLOW.syncIntegration, {
+        workflowId: scene.workflowId,
+        taskQueue,
+        args: [{ integrationId: 17 }],
+      })
+      await seen(scene, ({ waiting }) => waiting === 1)
+      expect(await labelsOf(run)).toEqual({ id: 17, provider: 'stripe' })
+      const { events } = await handleOf(scene).fetchHistory()
+      expect(labelsSetIn(events)).toBe(1)
+      const summaries = (events ?? []).flatMap(({ userMetadata }) =>
+        userMetadata?.summary == null ? [] : [String(defaultPayloadConverter.fromPayload(userMetadata.summary))],
+      )
+      expect(summaries).toEqual([
+        'listing of run 70, call 1',
+        'up to 200 new items of run 70',
+        'next attempt of 1 item',
+      ])
+      await run.terminate()
+    })
+  })
+
+  it('are asked for by an inbox until it has them, and an answer that nobody asked for sets none', async () => {
+    const taskQueue = `asking-${randomBytes(4).toString('hex')}`
+    const connection = await NativeConnection.connect({ address: server.address })
+    cleanups.push(() => connection.close())
+    const webhooks = new ScriptedWebhooks(450)
+    const worker = await Worker.create({
+      connection,
+      taskQueue,
+      workflowBundle: await bundleWorkflows(),
+      activities: {
+        processPendingWebhooks: async (batch: WebhookBatch) => ({
+          ...(await webhooks.processPendingWebhooks(batch)),
+          foundBy: { integrationId: 7, provider: webhooks.claims.length === 1 ? 'stripe' : 'github' },
+        }),
+      },
+      shutdownForceTime: '5 seconds',
+    })
+    const scene = {
+      client: client.workflow,
+      taskQueue,
+      workflowId: `${taskQueue}:inbox:7`,
+      now: async () => Date.now(),
+    }
+    await worker.runUntil(async () => {
+      const inbox = await wakeInbox(scene)
+      await expect.poll(async () => (await inbox.query(inboxState)).phase, { timeout: 20_000 }).toBe('waiting')
+      expect(webhooks.claims.length).toBeGreaterThan(2)
+      expect(webhooks.claims.map(({ labels = false }) => labels)).toEqual(
+        webhooks.claims.map((_, index) => index === 0),
+      )
+      expect(await labelsOf(inbox)).toEqual({ id: 7, provider: 'stripe' })
+      const { events } = await inbox.fetchHistory()
+      expect(labelsSetIn(events)).toBe(1)
+      await inbox.terminate()
+    })
+  })
+
+  it('fail no start when they are removed while a process counts on them', async () => {
+    const { prefix, starters } = newProcess()
+    await starters.startSync(1, 'github')
+    await client.connection.operatorService.removeSearchAttributes({
+      namespace: 'default',
+      searchAttributes: ['IntegrationId'],
+    })
+    // Until the server's hosts have heard of it a start may be taken with it; from then on each is refused with it.
+    let id = 100
+    await expect
+      .poll(
+        async () => {
+          const { starters: fresh } = { starters }
+          id += 1
+          expect(await fresh.startSync(id, 'github')).toBe('started')
+          return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(prefix, id)))
+        },
+        { timeout: 30_000, interval: 500 },
+      )
+      .toEqual({ id: undefined, provider: undefined })
+  })
+
+  it('of another type are left alone, and a worker says how to free the name', async () => {
+    await client.connection.operatorService.addSearchAttributes({
+      namespace: 'default',
+      searchAttributes: { IntegrationId: 2 },
+    })
+    await expect
+      .poll(async () => (await readSearchAttributes(client))[1], { timeout: 30_000, interval: 500 })
+      .toEqual({ name: 'IntegrationId', type: 'Int', standing: 'differs', registeredAs: 'Keyword' })
+    const warnings: unknown[] = []
+    const logger: Logger = { debug() {}, info() {}, error() {}, warn: (fields) => warnings.push(fields) }
+    await ensureSearchAttributes(client, where(), logger)
+    expect(warnings).toEqual([
+      {
+        event: 'temporal.search_attributes_missing',
+        problem: expect.stringContaining('temporal operator search-attribute remove --address'),
+      },
+    ])
+  })
+})

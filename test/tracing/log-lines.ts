@@ -1,0 +1,95 @@
+/** The log lines that the sources write, as the sources say them. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import ts from 'typescript'
+
+const SOURCES = fileURLToPath(new URL('../../src', import.meta.url))
+const LEVELS: ReadonlySet<string> = new Set(['debug', 'info', 'warn', 'error'])
+
+export interface LogLine {
+  /** File and line. */
+  readonly at: string
+  readonly level: string
+  /** What `event` is written as: a text, or the expression that gives it; null: the line has none. */
+  readonly event: string | null
+  /** The other fields that are written by name. */
+  readonly fields: readonly string[]
+}
+
+export function logLines(): LogLine[] {
+  const files = readdirSync(SOURCES, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.ts'))
+  return files.sort().flatMap((path) => linesOf(path, readFileSync(join(SOURCES, path), 'utf8')))
+}
+
+export function linesOf(path: string, text: string): LogLine[] {
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true)
+  const declared = new Map<string, ts.Expression[]>()
+  const lines: LogLine[] = []
+  const declare = (node: ts.Node): void => {
+    if (ts.isVariableDeclaration(node) && ts.isIdentifier(node.name) && node.initializer !== undefined)
+      declared.set(node.name.text, [...(declared.get(node.name.text) ?? []), node.initializer])
+    ts.forEachChild(node, declare)
+  }
+  const visit = (node: ts.Node): void => {
+    if (ts.isCallExpression(node)) {
+      const found = loggedBy(node)
+      if (found !== null) {
+        const fields = fieldsOf(found.fields, declared)
+        // A logger in front of another one hands on what it was given.
+        if (ts.isIdentifier(found.fields) && !declared.has(found.fields.text)) return
+        const { line } = source.getLineAndCharacterOfPosition(node.getStart())
+        const event = fields.get('event') ?? null
+        fields.delete('event')
+        lines.push({ at: `src/${path}:${line + 1}`, level: found.level, event, fields: [...fields.keys()] })
+      }
+    }
+    ts.forEachChild(node, visit)
+  }
+  declare(source)
+  visit(source)
+  return lines
+}
+
+/** `logger.warn(fields, message)`, `this.#logger.warn(…)`, and `warnings.warn(subject, () => fields, message)`. */
+function loggedBy(call: ts.CallExpression): { level: string; fields: ts.Expression } | null {
+  const { expression: callee } = call
+  if (!ts.isPropertyAccessExpression(callee) || !LEVELS.has(callee.name.text)) return null
+  const receiver = callee.expression.getText()
+  const [first, second] = call.arguments
+  if (/warnings$/.test(receiver) && second !== undefined && ts.isArrowFunction(second) && !ts.isBlock(second.body))
+    return { level: callee.name.text, fields: bare(second.body) }
+  // What counts repeats hands its caller's fields on.
+  const isHandedOn = first !== undefined && /\.\.\.fields\(\)/.test(first.getText())
+  if (!/(^|[.#])logger$/i.test(receiver) || first === undefined || isHandedOn) return null
+  return { level: callee.name.text, fields: bare(first) }
+}
+
+function fieldsOf(given: ts.Expression, declared: ReadonlyMap<string, ts.Expression[]>): Map<string, string> {
+  const fields = new Map<string, string>()
+  const take = (from: ts.Expression): void => {
+    // `faultOf('process.uncaught_exception', error)`: fields that a function makes for the event that it is given.
+    const [named] = ts.isCallExpression(from) ? from.arguments : []
+    if (named !== undefined && ts.isStringLiteral(named)) fields.set('event', named.text)
+    if (ts.isIdentifier(from)) for (const initializer of declared.get(from.text) ?? []) take(bare(initializer))
+    if (ts.isConditionalExpression(from)) for (const side of [from.whenTrue, from.whenFalse]) take(bare(side))
+    if (!ts.isObjectLiteralExpression(from)) return
+    for (const property of from.properties)
+      if (ts.isSpreadAssignment(property)) take(bare(property.expression))
+      else if (property.name !== undefined) fields.set(property.name.getText(), readValue(property))
+  }
+  take(given)
+  return fields
+}
+
+function readValue(property: ts.ObjectLiteralElementLike): string {
+  if (!ts.isPropertyAssignment(property)) return property.name?.getText() ?? ''
+  const { initializer } = property
+  return ts.isStringLiteral(initializer) ? initializer.text : initializer.getText()
+}
+
+function bare(expression: ts.Expression): ts.Expression {
+  return ts.isParenthesizedExpression(expression) || ts.isAsExpression(expression)
+    ? bare(expression.expression)
+    : expression
+}
