@@ -124,11 +124,11 @@ const layers = {
   },
   api: {
     path: '^src/api/',
-    // The rules of who may call, the words for health, and how an authorization is shown, are core's.
+    // The rules of who may call, the words for health, how a lost Postgres is known, and how an authorization is shown, are core's.
     ours: [
       '^src/integrations[.]ts$',
       '^src/providers/webhook-request[.]ts$',
-      '^src/core/(access|errors|health|oauth-status)[.]ts$',
+      '^src/core/(access|errors|health|lost-database|oauth-status)[.]ts$',
       '^src/tracing/spans[.]ts$',
     ],
     npm: ['hono', '@hono/node-server', 'zod', '@opentelemetry/api'],
@@ -141,7 +141,7 @@ const layers = {
       '^src/integrations[.]ts$',
       '^src/providers/webhook-request[.]ts$',
       '^src/encryption[.]ts$',
-      '^src/core/(lost-database|oauth-status|provider-identifier|redaction)[.]ts$',
+      '^src/core/(failure-class|lost-database|oauth-status|provider-identifier|redaction)[.]ts$',
       '^src/bundled-workflows[.]ts$',
       ERRORS,
     ],

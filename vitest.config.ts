@@ -1,7 +1,8 @@
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
- * Nine projects, told apart by a test file's ending, run one after the other:
+ * Eight projects, told apart by a test file's ending, run one after the other:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
@@ -11,7 +12,6 @@ import { defineConfig } from 'vitest/config'
  * | replacing | those of REPLACING | Postgres, and a process of its own      |
  * | workflows | *.workflow.test.ts | the time-skipping Temporal server, too  |
  * | e2e       | *.e2e.test.ts      | real processes and the dev server       |
- * | e2e-kills | those of KILLS     | the same                                |
  * | e2e-alone | those of ALONE     | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
  *
@@ -34,19 +34,6 @@ const ALONE = [
   'test/operations/call-limits.e2e.test.ts',
   'test/operations/idempotency.e2e.test.ts',
   'test/testing/host-example.e2e.test.ts',
-]
-
-/**
- * They kill processes, and wait most of the time for the silence of a dead one to be noticed, or start as many: two of them fill
- * the machine of two cores. Each promises an end within a minute or more, of which it needs the half.
- */
-const KILLS = [
-  'test/chaos/fleet.e2e.test.ts',
-  'test/chaos/syncs.e2e.test.ts',
-  'test/chaos/webhooks.e2e.test.ts',
-  'test/e2e/early-sigterm.e2e.test.ts',
-  'test/e2e/kill-worker.e2e.test.ts',
-  'test/e2e/restart.e2e.test.ts',
 ]
 
 /** They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. */
@@ -78,6 +65,7 @@ export default defineConfig({
     execArgv: ['--conditions=durable-source'],
     // Stopping servers takes longer than stopping workers.
     teardownTimeout: 60_000,
+    sequence: { sequencer: LongestFirst },
     restoreMocks: true,
     unstubEnvs: true,
     unstubGlobals: true,
@@ -93,6 +81,7 @@ export default defineConfig({
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
           testTimeout: 30_000,
+          hookTimeout: 60_000,
         },
       },
       {
@@ -149,8 +138,9 @@ export default defineConfig({
           isolate: false,
           maxWorkers: 2,
           sequence: { groupOrder: 2 },
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
+          // A worker's long poll may run out only after a minute, and its shutdown waits for that.
+          testTimeout: 180_000,
+          hookTimeout: 180_000,
         },
       },
       {
@@ -158,25 +148,13 @@ export default defineConfig({
         test: {
           name: 'e2e',
           include: [endings.e2e],
-          exclude: [...KILLS, ...ALONE],
+          exclude: ALONE,
           globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
-          // Processes that start and wait: each file leaves half of two cores to another one.
+          // Processes that start and wait: each file leaves half of two cores to another one. Those that kill promise an end within
+          // a minute or more, of which they need the half.
           maxWorkers: 2,
           sequence: { groupOrder: 3 },
-          testTimeout: 180_000,
-          hookTimeout: 300_000,
-        },
-      },
-      {
-        extends: true,
-        test: {
-          name: 'e2e-kills',
-          include: KILLS,
-          globalSetup: [POSTGRES, INSTALLED],
-          pool: 'forks',
-          maxWorkers: 2,
-          sequence: { groupOrder: 4 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -190,7 +168,7 @@ export default defineConfig({
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 5 },
+          sequence: { groupOrder: 4 },
           testTimeout: 180_000,
           hookTimeout: 300_000,
         },
@@ -200,11 +178,11 @@ export default defineConfig({
         test: {
           name: 'long',
           include: [endings.long],
-          globalSetup: [POSTGRES],
+          globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
           maxWorkers: 1,
           fileParallelism: false,
-          sequence: { groupOrder: 6 },
+          sequence: { groupOrder: 5 },
           testTimeout: 30 * 60_000,
           hookTimeout: 300_000,
         },

@@ -1,18 +1,16 @@
 /** `npm run bench -- <name> [--json] [--assert] [--quick]`. What is measured and how: docs/performance.md. */
 import { cpus, release, totalmem, type } from 'node:os'
 import { parseArgs } from 'node:util'
+import { builtFirst } from './build.ts'
 import type { Bench } from './frame.ts'
 import { jsonLine, table } from './frame.ts'
-import { benchGitHub } from './github/bench.ts'
-import { benchRequest } from './request/bench.ts'
-import { benchSync } from './sync/bench.ts'
-import { benchWebhooks } from './webhooks/bench.ts'
 
-const BENCHES: Readonly<Record<string, Bench>> = {
-  github: benchGitHub,
-  request: benchRequest,
-  sync: benchSync,
-  webhooks: benchWebhooks,
+/** Loaded once the arguments are known to be right, and what they measure is built. */
+const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
+  github: async () => (await import('./github/bench.ts')).benchGitHub,
+  request: async () => (await import('./request/bench.ts')).benchRequest,
+  sync: async () => (await import('./sync/bench.ts')).benchSync,
+  webhooks: async () => (await import('./webhooks/bench.ts')).benchWebhooks,
 }
 const USAGE = `Usage: npm run bench -- <${Object.keys(BENCHES).join('|')}> [--json] [--assert] [--quick]
 
@@ -29,7 +27,9 @@ async function main(): Promise<number> {
     console.error(USAGE)
     return EXIT_USAGE
   }
-  const { name, bench, json, assert, quick } = given
+  const { name, load, json, assert, quick } = given
+  await builtFirst()
+  const bench = await load()
   // Progress to stderr, so that a pipe gets the result only.
   const outcome = await bench({ quick, say: (line) => console.error(line) })
   console.log(`${machine()}\n\n${table(outcome)}`)
@@ -48,8 +48,8 @@ function readArguments() {
       },
     })
     const [name = '', ...more] = positionals
-    const bench = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined
-    return bench === undefined || more.length > 0 ? null : { name, bench, ...values }
+    const load = Object.hasOwn(BENCHES, name) ? BENCHES[name] : undefined
+    return load === undefined || more.length > 0 ? null : { name, load, ...values }
   } catch {
     return null
   }

@@ -71,7 +71,7 @@ const REQUIREMENTS: readonly Requirement[] = [
   {
     name: `Go ${OLDEST_GO.join('.')} or later`,
     neededFor:
-      'the tests of the Stripe adapter and of docker-compose.yml: it builds stripe-mock and the reader of Compose files',
+      'the tests of the Stripe adapter and of docker-compose.yml: it builds stripe-mock and the reader of Compose files, and, for the long tests, what runs the tests of the alerts',
     isMet: () => (presentStripeMock() !== null && presentComposeResolver() !== null) || isGoRecent(),
     debianPackages: [{ name: 'golang-go', oldest: OLDEST_GO }],
     remedy: 'Install it from https://go.dev/doc/install.',

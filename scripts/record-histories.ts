@@ -1,6 +1,6 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [anomalies|attributes|inbox|incidents|outbox|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
+ * scripts/record-histories.ts [anomalies|attributes|commands|continued-attributes|inbox|incidents|outbox|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
  * what is left over but for those of former releases.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
@@ -335,6 +335,65 @@ async function recordSearchAttributes(stage: Stage): Promise<void> {
   })
 }
 
+const FOUND_BY = { foundBy: { integrationId: 7, provider: 'github' } } as const
+
+/** Both runs of lives that set what they are found by, and go on in a new one. */
+async function recordContinuedAttributes(stage: Stage): Promise<void> {
+  const sync = new ScriptedSync(2_500, {
+    attempt: (id, attempt) => (id === 7 && attempt === 1 ? { retryAfter: 3 } : 'succeeds'),
+  })
+  const openSyncRun: Activities['openSyncRun'] = async ({ labels }) => ({
+    ...(await sync.openSyncRun()),
+    ...(labels === true ? FOUND_BY : {}),
+  })
+  await stage.play(sync.activities({ openSyncRun }), async (scene) => {
+    sync.scene = scene
+    const run = await startSync(scene)
+    await run.result()
+    await saveBoth('sync-search-attributes-continued', scene, run.firstExecutionRunId)
+  })
+
+  const total = 20 + 7 * 200 + 3
+  const webhooks = new ScriptedWebhooks(total)
+  const processPendingWebhooks: Activities['processPendingWebhooks'] = async (batch) => ({
+    ...(await webhooks.processPendingWebhooks(batch)),
+    ...(batch.labels === true ? FOUND_BY : {}),
+  })
+  await stage.play({ processPendingWebhooks }, async (scene) => {
+    const first = await wakeInbox(scene)
+    await workedOff(scene, first.signaledRunId, { total, more: () => (webhooks.pending += 1) })
+    await saveBoth('webhook-inbox-search-attributes-continued', scene, first.signaledRunId)
+    await handleOf(scene).terminate()
+  })
+}
+
+/** Waits until an inbox has gone on in a new run, and there has worked off what `more` adds. */
+async function workedOff(
+  scene: Scene,
+  firstRunId: string,
+  { total, more }: { readonly total: number; readonly more: () => unknown },
+): Promise<void> {
+  await until(async () => {
+    const { runId } = await handleOf(scene).describe()
+    return runId !== firstRunId && (await handleOf(scene).query(inboxState)).phase === 'waiting'
+  })
+  // The last commands of a run that is still open are not compared, so there is one more turn behind those that matter.
+  more()
+  await wakeInbox(scene)
+  await until(async () => {
+    const { phase, processed } = await handleOf(scene).query(inboxState)
+    return phase === 'waiting' && processed === total + 1
+  })
+}
+
+/** A run, and the one that it went on in. */
+async function saveBoth(name: string, scene: Scene, firstRunId: string): Promise<void> {
+  const { events } = await handleOf(scene, firstRunId).fetchHistory()
+  await save(`${name}-1`, { events: events ?? [] })
+  const next = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
+  await save(`${name}-2`, await handleOf(scene, next ?? '').fetchHistory())
+}
+
 async function recordTokens(stage: Stage): Promise<void> {
   const refreshTokensNow = async () => ({ checked: 3, refreshed: 1, failed: 1, reauthRequired: 1 })
   await stage.play({ refreshTokensNow }, async ({ client, ...options }) => {
@@ -425,19 +484,28 @@ async function recordOrphans(stage: Stage): Promise<void> {
   )
 }
 
+const PRUNING: Partial<Activities> = {
+  async pruneStep({ step }) {
+    if (step === 'logs') throw ApplicationFailure.nonRetryable('permission denied for table integration_logs', '42501')
+    return step === 'requests' ? 1_000 : 0
+  },
+  readPrunedRows: async () => 20,
+}
+
 async function recordPruning(stage: Stage): Promise<void> {
-  const activities: Partial<Activities> = {
-    async pruneStep({ step }) {
-      if (step === 'logs')
-        throw ApplicationFailure.nonRetryable('permission denied for table integration_logs', '42501')
-      return step === 'requests' ? 1_000 : 0
-    },
-    readPrunedRows: async () => 20,
-  }
-  await stage.play(activities, async ({ client, ...options }) => {
+  await stage.play(PRUNING, async ({ client, ...options }) => {
     const run = await client.start(WORKFLOW.prune, options)
     await run.result()
     await save('prune', await run.fetchHistory())
+  })
+}
+
+/** As a person starts it: under the command's name. */
+async function recordCommands(stage: Stage): Promise<void> {
+  await stage.play(PRUNING, async ({ client, ...options }) => {
+    const run = await client.start('integrations:prune', options)
+    await run.result()
+    await save('prune-command', await run.fetchHistory())
   })
 }
 
@@ -544,19 +612,8 @@ async function recordContinuedInbox(stage: Stage): Promise<void> {
   const webhooks = new ScriptedWebhooks(total)
   await stage.play(webhooks, async (scene) => {
     const first = await wakeInbox(scene)
-    await until(async () => {
-      const { runId } = await handleOf(scene).describe()
-      return runId !== first.signaledRunId && (await handleOf(scene).query(inboxState)).phase === 'waiting'
-    })
-    // The last commands of a run that is still open are not compared, so there is one more turn behind those that matter.
-    webhooks.pending += 1
-    await wakeInbox(scene)
-    await until(async () => {
-      const { phase, processed } = await handleOf(scene).query(inboxState)
-      return phase === 'waiting' && processed === total + 1
-    })
-    await save('webhook-inbox-continued-1', await handleOf(scene, first.signaledRunId).fetchHistory())
-    await save('webhook-inbox-continued-2', await handleOf(scene).fetchHistory())
+    await workedOff(scene, first.signaledRunId, { total, more: () => (webhooks.pending += 1) })
+    await saveBoth('webhook-inbox-continued', scene, first.signaledRunId)
     await handleOf(scene).terminate()
   })
 }
@@ -594,6 +651,8 @@ const RECORDINGS = {
   items: { skipping: recordItems, real: recordContinuedItems },
   tokens: { skipping: recordTokens, real: null },
   attributes: { skipping: null, real: recordSearchAttributes },
+  'continued-attributes': { skipping: null, real: recordContinuedAttributes },
+  commands: { skipping: recordCommands, real: null },
   anomalies: { skipping: recordAnomalies, real: null },
   orphans: { skipping: recordOrphans, real: null },
   pruning: { skipping: recordPruning, real: null },

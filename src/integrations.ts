@@ -82,6 +82,7 @@ import type { CreateIntegration, UpdateIntegration } from './operations/integrat
 import { createIntegration, findIntegrationById, updateIntegrationRow } from './operations/integrations.ts'
 import type { KeyRotation, RotateOptions } from './operations/key-rotation.ts'
 import { rotateKeys } from './operations/key-rotation.ts'
+import { subjectOf } from './operations/metric-subject.ts'
 import type { SentNotification } from './operations/notifications.ts'
 import { testNotifications } from './operations/notifications.ts'
 import type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './operations/oauth.ts'
@@ -494,6 +495,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
   }
   const metrics = prometheusMetrics({ byIntegration: config.metrics.by_integration })
+  const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
   const framework: Framework = {
     config,
     db: connection.db,
@@ -506,7 +508,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
-    workflows: temporalStarters(temporal, config, logger, metrics),
+    workflows: temporalStarters(temporal, config, logger, metrics, { providerOf }),
     temporal: temporalInspection(temporal, config, temporalAddress(temporalOptions), needs),
     request: performRequest,
     clock: options.clock ?? systemClock,
@@ -653,7 +655,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
     },
   }
-  PARTS.set(integrations, { framework, temporal: temporalOptions, client: temporal, needs })
+  PARTS.set(integrations, { framework, temporal: temporalOptions, client: temporal, needs, providerOf })
   return integrations
 }
 
@@ -663,6 +665,8 @@ export interface Parts {
   readonly temporal: TemporalOptions
   readonly client: () => Client
   readonly needs: ScheduleNeeds
+  /** For log lines; never rejects. */
+  readonly providerOf: (integrationId: number) => Promise<string>
 }
 
 const PARTS = new WeakMap<Integrations, Parts>()

@@ -28,7 +28,12 @@ const STICKY_TIMEOUT = '3 seconds'
 const HEARTBEAT_EVERY = '5 seconds'
 /** Whether the SDK has begun to stop a worker. */
 const LOOK_EVERY_MS = 500
+/** What the SDK does once a worker has failed takes no longer. */
+const FAILED_MS = 5_000
 const MS_PER_SECOND = 1_000
+
+/** What the SDK said of workers that have failed, by task queue. */
+const FAULTS = new WeakMap<Integrations, Map<string, unknown>>()
 
 /** Of an error's text, before it is redacted and cut. */
 const MAX_READ = 20_000
@@ -113,7 +118,14 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     taskQueues: queues,
     async run() {
       const endSweep = sweepPending(integrations)
-      const running = workers.map((worker) => worker.run())
+      const hung = new Set<Worker>()
+      const running = workers.map((worker, at) =>
+        untilFailed(
+          worker,
+          () => FAULTS.get(integrations)?.get(queues[at] ?? ''),
+          () => void hung.add(worker),
+        ),
+      )
       // One that has failed takes the others with it: half a process would look healthy.
       for (const one of running) one.catch(shutdown)
       // The SDK stops workers by itself, too: at a signal, and after a fault of one.
@@ -131,7 +143,8 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         clearInterval(look)
         grace.release()
         endSweep()
-        await connection.close()
+        // A worker that hangs holds it, and it can't be closed then: it ends with the process.
+        if (hung.size === 0) await connection.close()
       }
     },
     shutdown,
@@ -140,6 +153,35 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         const { runState, workflowPollerState, activityPollerState } = worker.getStatus()
         return runState === 'RUNNING' && workflowPollerState === 'POLLING' && activityPollerState === 'POLLING'
       }),
+  }
+}
+
+/**
+ * Runs a worker. One that has failed, since Temporal refuses it, ends with a fault of the SDK's own in place of why it failed, or
+ * waits without an end for calls that are still under way (both seen of `finalizeShutdown()` in @temporalio/worker 1.24): then
+ * nobody would know that it is gone.
+ *
+ * @param faultOf what it has failed with, if that is known
+ * @param onHang called when it is given up
+ */
+async function untilFailed(worker: Worker, faultOf: () => unknown, onHang: () => void): Promise<void> {
+  let look: NodeJS.Timeout | undefined
+  const hangs = new Promise<never>((_, reject) => {
+    let sinceMs: number | null = null
+    look = setInterval(() => {
+      if (worker.getState() !== 'FAILED') return
+      sinceMs ??= performance.now()
+      if (performance.now() - sinceMs < FAILED_MS) return
+      onHang()
+      reject(new Error(`the worker of "${worker.options.taskQueue}" has failed; the line temporal.sdk before says why`))
+    }, LOOK_EVERY_MS)
+  })
+  try {
+    await Promise.race([worker.run(), hangs])
+  } catch (error) {
+    throw faultOf() ?? error
+  } finally {
+    clearInterval(look)
   }
 }
 
@@ -183,21 +225,39 @@ function prebuiltBundle(
 }
 
 /**
- * Puts the SDK's own warnings and errors into the same log. Once per process, before the first worker.
+ * Puts the SDK's own warnings and errors into the same log, and the lines of workflows, which come by the SDK. Once per
+ * process, before the first worker.
  *
  * @param sdkMetrics `host:port` at which the SDK serves its own metrics to Prometheus; default: nowhere
  */
 export function installTemporalLogger(integrations: Integrations, sdkMetrics?: string): void {
-  const { logger } = partsOf(integrations).framework
+  const { framework, providerOf } = partsOf(integrations)
+  const { logger } = framework
+  const faults = new Map<string, unknown>()
+  FAULTS.set(integrations, faults)
+  const write = (level: string, given: Record<string, unknown>, said: string): void => {
+    if (level === 'ERROR') logger.error({ event: 'temporal.sdk', ...given }, said)
+    else if (level === 'WARN') logger.warn({ event: 'temporal.sdk', ...given }, said)
+    else logger.info(given, said)
+  }
   Runtime.install({
-    logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
+    logger: new DefaultLogger('INFO', ({ level, message, meta }) => {
+      if (message === WORKER_FAILED) faults.set(String(meta?.taskQueue), meta?.error)
       const said = redactLikely(message)
-      if (level === 'ERROR') logger.error({ event: 'temporal.sdk', ...fields(meta) }, said)
-      else logger.warn({ event: 'temporal.sdk', ...fields(meta) }, said)
+      const line = fields(meta)
+      // What the SDK itself says at this level is of use to its makers.
+      if (level === 'INFO' && typeof line.event !== 'string') return
+      const { integration } = line
+      if (typeof integration !== 'number' || line.provider !== undefined) return write(level, line, said)
+      // A workflow has no rows, so it knows an integration by its id.
+      void providerOf(integration).then((provider) => write(level, { ...line, provider }, said))
     }),
     ...(sdkMetrics === undefined ? {} : { telemetryOptions: { metrics: { prometheus: prometheusAt(sdkMetrics) } } }),
   })
 }
+
+/** The SDK's words: runInternal() in @temporalio/worker/lib/worker.js. */
+const WORKER_FAILED = 'Worker failed'
 
 /** Names and units as Prometheus has them: https://prometheus.io/docs/practices/naming/ */
 function prometheusAt(bindAddress: string) {

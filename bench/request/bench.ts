@@ -36,7 +36,7 @@ interface Lengths {
 }
 
 const FULL: Lengths = { rounds: 5, seconds: 3 }
-const QUICK: Lengths = { rounds: 3, seconds: 0.7 }
+const QUICK: Lengths = { rounds: 3, seconds: 0.4 }
 
 export async function benchRequest({ quick, say }: BenchOptions): Promise<Outcome> {
   say('starting Postgres and the HTTP server')

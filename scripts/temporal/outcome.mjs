@@ -2,13 +2,9 @@
  * What a workflow ended with, out of what `temporal workflow execute --output jsonl` printed on both its streams: one line for
  * the workflow's end, and lines of a log.
  *
- * Called by lib.sh: `<command> json|text`. Prints the result, in one line for `json`, and exits as the command line does
- * (docs/commands.md, "Exit codes"): 0, 1, or 2 where Temporal or Postgres was not reached.
+ * An outcome is the exit code of the command line (docs/commands.md, "Exit codes"), the document that `--json` prints, and what
+ * a person is told. Of a failure the document holds nothing more.
  */
-import { createInterface } from 'node:readline'
-
-const PATIENCE_MS = 10_000
-const [command, output] = process.argv.slice(2)
 
 /** Workflows of their own complete where a part failed, which the command line ends with 1 for. */
 const PART_FAILED = {
@@ -28,8 +24,13 @@ const NOT_DONE = {
 
 /** What `temporal` says where Temporal was not asked, or has refused; the first that fits. All else is no answer. */
 const REFUSALS = [
+  [
+    /failed getting close event/,
+    2,
+    'backend_unreachable',
+    (said) => `Temporal was lost while the workflow was waited for, which goes on: ${said}. Check TEMPORAL_ADDRESS.`,
+  ],
   [/already running/i, 1, 'already_running'],
-  [/is not installed/, 1, 'usage'],
   [
     /unknown (flag|shorthand flag|command)/,
     1,
@@ -51,31 +52,28 @@ const REFUSALS = [
   [/invalid argument|not valid json|\bexceeds\b.*\blimit\b|larger than max/i, 1, 'usage'],
 ]
 
-const patience = setTimeout(
-  () => tell('Still waiting: the work takes long, or no worker runs. `integrations doctor` says which.'),
-  PATIENCE_MS,
-)
-let end = null
-const logged = []
-for await (const line of createInterface({ input: process.stdin })) {
-  const said = documentIn(line)
-  if (said?.closeEvent !== undefined) end = said
-  else logged.push(said?.msg ?? line)
+/**
+ * @param lines of both streams
+ * @returns `isFailure`: the document says what went wrong, and a person is told that alone
+ * @throws Error with a line where the result can't be read
+ */
+export function outcomeOf(command, lines) {
+  const said = lines.filter((line) => line.trim() !== '').map((line) => documentIn(line) ?? { msg: line })
+  const end = said.findLast(({ closeEvent }) => closeEvent !== undefined)
+  if (end === undefined) return notAnswered(said.flatMap(({ msg }) => (msg === undefined ? [] : [String(msg)])).at(-1))
+  return end.status === 'COMPLETED' ? completed(command, payloadOf(end.result)) : failed(end)
 }
-clearTimeout(patience)
 
-if (end === null) notAnswered(logged.filter((line) => line.trim() !== ''))
-else if (end.status === 'COMPLETED') completed(payloadOf(end.result))
-else failed(end)
+/** @param document as the command line prints it, where the workflow has it */
+export function refusal(exitCode, code, message, document = null) {
+  return { exitCode, document: document ?? { error: { code, message } }, told: message, isFailure: true }
+}
 
-function completed(result) {
-  const refusal = NOT_DONE[command]?.(result)
-  if (refusal) return refused(1, ...refusal)
-  show(result)
-  if (PART_FAILED[command]?.(result) === true) {
-    tell(`${command} is done, and a part of it failed; the worker's log says why.`)
-    process.exitCode = 1
-  }
+function completed(command, document) {
+  const refused = NOT_DONE[command]?.(document)
+  if (refused) return refusal(1, ...refused)
+  if (PART_FAILED[command]?.(document) !== true) return { exitCode: 0, document }
+  return { exitCode: 1, document, told: `${command} is done, and a part of it failed; the worker's log says why.` }
 }
 
 /** @param status null: there is none of this id. A settled one is refused only where it has been erased */
@@ -111,33 +109,22 @@ function failed({ closeEvent, workflowId }) {
   if (failure === null) {
     const how = closeEvent.eventType.replace('EVENT_TYPE_WORKFLOW_EXECUTION_', '').toLowerCase().replace('_', ' ')
     const reason = closeEvent.workflowExecutionTerminatedEventAttributes?.reason
-    return refused(1, 'unexpected_error', `The workflow ${workflowId} was ${how}${reason ? `: ${reason}` : ''}.`)
+    return refusal(1, 'unexpected_error', `The workflow ${workflowId} was ${how}${reason ? `: ${reason}` : ''}.`)
   }
   const { type = 'unexpected_error', details } = failure.applicationFailureInfo ?? {}
   const document = details?.payloads?.length > 0 ? payloadOf(details.payloads[0]) : null
   const exitCode = type === 'backend_unreachable' ? 2 : 1
-  if (document === null || document.error !== undefined) return refused(exitCode, type, failure.message, document)
+  if (document === null || document.error !== undefined) return refusal(exitCode, type, failure.message, document)
   // The command did its work, a part of which failed.
-  show(document)
-  tell(failure.message)
-  process.exitCode = exitCode
+  return { exitCode, document, told: failure.message }
 }
 
-function notAnswered(lines) {
-  const message = lines.at(-1)?.replace(/^failed starting workflow: /, '') ?? '`temporal` ended without a word.'
+function notAnswered(said = '`temporal` ended without a word.') {
+  const message = said.replace(/^failed starting workflow: /, '')
   const [, exitCode, code, textOf] = REFUSALS.find(([words]) => words.test(message)) ?? []
-  if (code !== undefined) return refused(exitCode, code, textOf?.(message.replace(/\.$/, '')) ?? message)
-  refused(
-    2,
-    'backend_unreachable',
-    `Temporal was not reached: ${message} Check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE.`,
-  )
-}
-
-function refused(exitCode, code, message, document = null) {
-  if (output === 'json') show(document ?? { error: { code, message } })
-  else tell(message)
-  process.exitCode = exitCode
+  if (code !== undefined) return refusal(exitCode, code, textOf?.(message.replace(/\.$/, '')) ?? message)
+  const text = `Temporal was not reached: ${message} Check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE.`
+  return refusal(2, 'backend_unreachable', text)
 }
 
 /**
@@ -162,19 +149,9 @@ function payloadOf(payload) {
 
 function documentIn(line) {
   try {
-    return JSON.parse(line)
+    const document = JSON.parse(line)
+    return typeof document === 'object' ? document : null
   } catch {
     return null
   }
-}
-
-/** What a terminal would obey is escaped, the value stays; JSON.stringify() escapes the characters below U+0020. */
-function show(document) {
-  const text = JSON.stringify(document, null, output === 'json' ? 0 : 2)
-  const escaped = text.replace(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)
-  process.stdout.write(`${escaped}\n`)
-}
-
-function tell(text) {
-  process.stderr.write(`${text.replace(/(?![\n\t])\p{Cc}/gu, '')}\n`)
 }

@@ -2,6 +2,7 @@
 import type { ApplicationFailure } from '@temporalio/activity'
 import type { CommandAnswer, CommandRunner, RunCommandInput, RunCommandResult } from '../core/command-jobs.ts'
 import { COMMAND_EXIT } from '../core/command-jobs.ts'
+import { untilGivenUp } from '../operations/given-up-work.ts'
 import { keptAlive } from './heartbeat.ts'
 import { sdk } from './sdk.ts'
 import { temporalSurroundings } from './surroundings.ts'
@@ -23,15 +24,32 @@ export function commandActivities(run: CommandRunner, surroundings = temporalSur
      */
     runCommand: keptAlive(async ({ command, input, workflowId }: RunCommandInput): Promise<RunCommandResult> => {
       const { cancellationSignal: signal } = surroundings()
-      const answer = await run({ command, input, by: `workflow:${workflowId}`, signal })
+      const givenUp = new AbortController()
+      const call = { command, input, by: `workflow:${workflowId}`, signal }
+      const answer = await untilGivenUp(givenUp.signal, () => run(call))
       const { exitCode, document, notes } = answer
-      // It was broken off and has not ended. As Temporal has it: an operator's cancellation ends it, a worker that stops
-      // leaves it to another one. One that has ended since says how.
-      if (exitCode === COMMAND_EXIT.interrupted) throw signal.reason
+      // It was broken off and has not ended: what it has under way stops at its next step. As Temporal has it: an operator's
+      // cancellation ends it, a worker that stops leaves it to another one. One that has ended since says how.
+      if (exitCode === COMMAND_EXIT.interrupted) {
+        givenUp.abort(signal.reason)
+        throw signal.reason
+      }
       const bytes = Buffer.byteLength(JSON.stringify(document) ?? 'null')
       if (exitCode !== COMMAND_EXIT.done) throw failureOf(command, answer, bytes <= MAX_DOCUMENT_BYTES)
       if (bytes > MAX_DOCUMENT_BYTES) throw tooLarge(command, bytes)
       return { document, notes: fitting(notes) }
+    }),
+
+    /**
+     * Whether Postgres answers, by the cheapest command of those that look for it before they begin: `list` of one. May be run
+     * twice: it changes nothing. Whatever else it meets is for the work to say.
+     *
+     * @throws ApplicationFailure backend_unreachable, tried again
+     */
+    checkDatabase: keptAlive(async ({ workflowId }: { readonly workflowId: string }): Promise<void> => {
+      const { cancellationSignal: signal } = surroundings()
+      const answer = await run({ command: 'list', input: { limit: 1 }, by: `workflow:${workflowId}`, signal })
+      if (answer.exitCode === COMMAND_EXIT.unreachable) throw failureOf('list', answer, true)
     }),
   }
 }

@@ -16,6 +16,7 @@ import type { Framework } from '../framework.ts'
 import { givenNowMs } from '../operations/given-clock.ts'
 import type { IntegrationContext } from '../operations/integration-context.ts'
 import { integrationReader } from '../operations/integration-context.ts'
+import { BatchSubjects } from '../operations/metric-subject.ts'
 import type { Told, ToldEvent } from '../operations/tell-event.ts'
 import { tellEvent } from '../operations/tell-event.ts'
 import type { Batch } from './batch.ts'
@@ -85,20 +86,21 @@ class EventRunner {
   readonly tally = { processed: 0, failed: 0, leavesFresh: false, slowestMs: 0 }
   readonly #framework: Framework
   readonly #claim: string
+  readonly #subjects: BatchSubjects
   readonly #batch: Omit<Batch<Started, IntegrationContext | null, ToldEvent>, 'rows'>
 
   constructor(framework: Framework, claim: string, signal: AbortSignal) {
     const { db, tables, logger } = framework
     // One listener for each that is told at this moment. Else Node takes the eleventh for a leak.
     setMaxListeners(0, signal)
-    const read = integrationReader(framework)
     this.#framework = framework
     this.#claim = claim
+    this.#subjects = new BatchSubjects(integrationReader(framework))
     this.#batch = {
       concurrency: CONCURRENCY,
       signal,
       logger,
-      prepare: ({ row }) => read(row.integrationId),
+      prepare: ({ row }) => this.#subjects.read(row.integrationId),
       // Its rows go with an integration that is deleted.
       run: async (claimed, integration) => (integration === null ? null : this.#tell(claimed, integration)),
       settle: (events) => this.#settle(events),
@@ -121,8 +123,10 @@ class EventRunner {
         const taken = await takeUpEvent(db, tables, row, { claim: this.#claim, nowMs })
         if (taken === null) continue
         const { losses, ...claimed } = taken
+        await this.#subjects.note(row.integrationId)
+        const { provider } = this.#subjects.of(row.integrationId)
         logger.warn(
-          { event: 'event.worker_lost', integration: row.integrationId, id: row.id, losses },
+          { event: 'event.worker_lost', integration: row.integrationId, provider, id: row.id, losses },
           'the worker of an event was lost; it is taken up again',
         )
         again.push(losses < MAX_LOST_WORKERS ? claimed : { ...claimed, lostWorkers: losses })
@@ -157,8 +161,9 @@ class EventRunner {
     for (const id of await eventsSettledBefore(db, tables, left)) settled.add(id)
     for (const { row, told, settlement } of events) {
       if (!settled.has(row.id)) {
+        const { provider } = this.#subjects.of(row.integrationId)
         logger.warn(
-          { event: 'event.superseded', integration: row.integrationId, id: row.id },
+          { event: 'event.superseded', integration: row.integrationId, provider, id: row.id },
           'a later try holds this event; its outcome counts',
         )
         continue
@@ -171,7 +176,16 @@ class EventRunner {
   #report({ id, integrationId, name }: EventRow, { key, outcome, durationMs }: Told): void {
     const { logger } = this.#framework
     this.tally.slowestMs = Math.max(this.tally.slowestMs, durationMs)
-    const fields = { integration: integrationId, id, name, to: key, attempt: outcome.attempts, duration_ms: durationMs }
+    const { provider } = this.#subjects.of(integrationId)
+    const fields = {
+      integration: integrationId,
+      provider,
+      id,
+      name,
+      to: key,
+      attempt: outcome.attempts,
+      duration_ms: durationMs,
+    }
     if (outcome.status === 'delivered') logger.info({ event: 'event.delivered', ...fields }, 'an event was delivered')
     else if (outcome.status === 'waiting')
       logger.warn(

@@ -1,6 +1,7 @@
 import type { Framework } from '../framework.ts'
 import { anomalyActivities } from './anomalies.ts'
 import { commandStep } from './command-steps.ts'
+import { tellingUntilEnd, withEndingListeners } from './ending-listeners.ts'
 import { eventActivities } from './events.ts'
 import { keptAlive } from './heartbeat.ts'
 import { incidentActivities } from './incidents.ts'
@@ -24,52 +25,62 @@ import { webhookActivities } from './webhooks.ts'
  * @param graceIsOver aborted when the worker that runs them has used up its grace; default: Temporal's cancellations alone
  */
 export function createActivities(framework: Framework, graceIsOver?: AbortSignal): Activities {
-  // The only ones that run a host's code inside a workflow task.
-  const webhooks = webhookActivities(framework, graceIsOver && surroundingsUntil(graceIsOver))
+  const ending = withEndingListeners(framework)
+  // Temporal tells no activity inside a workflow task that its worker stops.
+  const surroundings = graceIsOver && surroundingsUntil(graceIsOver)
+  const webhooks = webhookActivities(framework, surroundings)
   const recovery = webhookRecoveryActivities(framework)
-  const reconciliation = webhookReconciliationActivities(framework)
+  const reconciliation = webhookReconciliationActivities(ending)
   const runs = syncRunActivities(framework)
-  const dispatch = syncDispatchActivities(framework)
-  const ends = syncEndActivities(framework)
+  const dispatch = syncDispatchActivities(ending)
+  const ends = syncEndActivities(ending)
   const items = syncItemActivities(framework)
+  const retries = syncItemActivities(ending)
   const backfills = syncBackfillActivities(framework)
-  const operations = syncOperationActivities(framework)
-  const tokens = tokenActivities(framework)
+  const operations = syncOperationActivities(ending)
+  const tokens = tokenActivities(ending)
   const orphans = orphanActivities(framework)
-  const anomalies = anomalyActivities(framework)
-  const pruning = pruningActivities(framework)
-  const incidents = incidentActivities(framework)
+  const anomalies = anomalyActivities(ending)
+  const pruning = pruningActivities(ending)
+  const incidents = incidentActivities(ending)
   const events = eventActivities(framework)
+
+  // Those that tell listeners of framework events; elsewhere these have a bound with the handler or item that makes the call.
+  const until = surroundings === undefined ? {} : { surroundings }
+  const once = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
+    keptAlive(tellingUntilEnd(activity, until))
+  const toldAgain = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
+    keptAlive(tellingUntilEnd(activity, { ...until, isToldAgain: true }))
   return {
     processPendingWebhooks: keptAlive(webhooks.processPendingWebhooks),
     recoverStuckWebhooks: keptAlive(recovery.recoverStuckWebhooks),
     readWebhookState: keptAlive(commandStep('readWebhookState', recovery.readWebhookState)),
     processOneWebhook: keptAlive(commandStep('processOneWebhook', recovery.processOneWebhook)),
     listReconcilable: keptAlive(commandStep('listReconcilable', reconciliation.listReconcilable)),
-    reconcileIntegration: keptAlive(reconciliation.reconcileIntegration),
+    reconcileIntegration: once(reconciliation.reconcileIntegration),
     startDueSyncs: keptAlive(dispatch.startDueSyncs),
-    evaluateStaleness: keptAlive(dispatch.evaluateStaleness),
+    evaluateStaleness: once(dispatch.evaluateStaleness),
     openSyncRun: keptAlive(runs.openSyncRun),
     listSyncItems: keptAlive(runs.listSyncItems),
     takeOverSyncRun: keptAlive(runs.takeOverSyncRun),
     processSyncItems: keptAlive(items.processSyncItems),
-    processOneSyncItem: keptAlive(commandStep('processOneSyncItem', items.processOneSyncItem)),
+    processOneSyncItem: toldAgain(commandStep('processOneSyncItem', retries.processOneSyncItem)),
     failSyncRun: keptAlive(ends.failSyncRun),
     cancelSyncRun: keptAlive(ends.cancelSyncRun),
     finaliseSyncRun: keptAlive(ends.finaliseSyncRun),
-    announceSyncRun: keptAlive(ends.announceSyncRun),
+    announceSyncRun: toldAgain(ends.announceSyncRun),
     openBackfillSlice: keptAlive(backfills.openBackfillSlice),
     handleMissingItems: keptAlive(backfills.handleMissingItems),
-    skipFailedItem: keptAlive(commandStep('skipFailedItem', operations.skipFailedItem)),
+    skipFailedItem: once(commandStep('skipFailedItem', operations.skipFailedItem)),
     listFailedSyncItems: keptAlive(commandStep('listFailedSyncItems', operations.listFailedSyncItems)),
-    advanceSyncCursor: keptAlive(commandStep('advanceSyncCursor', operations.advanceSyncCursor)),
-    refreshTokensNow: keptAlive(commandStep('refreshTokensNow', tokens.refreshTokensNow)),
+    advanceSyncCursor: toldAgain(commandStep('advanceSyncCursor', operations.advanceSyncCursor)),
+    refreshTokensNow: once(commandStep('refreshTokensNow', tokens.refreshTokensNow)),
     findOrphanRows: keptAlive(commandStep('findOrphanRows', orphans.findOrphanRows)),
-    evaluateFailureRatesNow: keptAlive(anomalies.evaluateFailureRatesNow),
-    pruneStep: keptAlive(pruning.pruneStep),
+    evaluateFailureRatesNow: once(anomalies.evaluateFailureRatesNow),
+    pruneStep: once(pruning.pruneStep),
     readPrunedRows: keptAlive(pruning.readPrunedRows),
     followIncident: keptAlive(incidents.followIncident),
-    closeIncidentWhenWell: keptAlive(incidents.closeIncidentWhenWell),
+    closeIncidentWhenWell: once(incidents.closeIncidentWhenWell),
     rewakeFollowers: keptAlive(incidents.rewakeFollowers),
     deliverEvents: keptAlive(events.deliverEvents),
   }

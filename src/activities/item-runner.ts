@@ -112,8 +112,10 @@ export class ItemRunner {
     const taken = await takeUpItem(db, tables, held, this.#claim)
     if (taken === null) return null
     const { row, losses } = taken
+    await this.#subjects.note(row.integrationId)
+    const { provider } = this.#subjects.of(row.integrationId)
     logger.warn(
-      { event: 'item.worker_lost', integration: row.integrationId, sync_item: row.id, losses },
+      { event: 'item.worker_lost', integration: row.integrationId, provider, sync_item: row.id, losses },
       'the worker of a sync item was lost; it is taken up again',
     )
     if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
@@ -129,7 +131,12 @@ export class ItemRunner {
       if (settled.has(run.row.id)) this.#report(run)
       else
         logger.warn(
-          { event: 'item.superseded', integration: run.row.integrationId, sync_item: run.row.id },
+          {
+            event: 'item.superseded',
+            integration: run.row.integrationId,
+            provider: this.#subjects.of(run.row.integrationId).provider,
+            sync_item: run.row.id,
+          },
           'this item was moved on meanwhile; the outcome of this attempt does not count',
         )
     }
@@ -157,6 +164,7 @@ export class ItemRunner {
       {
         event: 'item.failed',
         integration: row.integrationId,
+        provider: this.#subjects.of(row.integrationId).provider,
         sync_item: row.id,
         external_id: row.externalId,
         error: reason,
@@ -183,7 +191,13 @@ export class ItemRunner {
       )
     } catch (fault) {
       logger.error(
-        { event: 'item.untold', integration: row.integrationId, sync_item: row.id, error: errorLine(fault, 300) },
+        {
+          event: 'item.untold',
+          integration: row.integrationId,
+          provider: this.#subjects.of(row.integrationId).provider,
+          sync_item: row.id,
+          error: errorLine(fault, 300),
+        },
         'not all listeners of SyncItemFailed could be told of this item',
       )
     }

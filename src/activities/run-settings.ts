@@ -2,7 +2,7 @@ import type { Framework } from '../framework.ts'
 import type { RunSettings } from './sync-runs.ts'
 
 /** What the announcement of a run may tell. */
-const END_EVENTS = ['SyncStalenessRecovered', 'SyncItemStuck', 'SyncCompleted'] as const
+const END_EVENTS = ['SyncStalenessRecovered', 'IncidentClosed', 'SyncItemStuck', 'SyncCompleted'] as const
 
 /** As they are when a run opens; they travel with it, so that a replay sees what the run saw. */
 export function runSettings({ config, listeners }: Framework, provider: string): RunSettings {

@@ -12,11 +12,13 @@ import { insideSync } from '../operations/inside-sync.ts'
 import { secretsIn } from '../operations/integration-secrets.ts'
 import { handleMissing, missingItemsOf } from '../operations/sync-missing.ts'
 import { classifiesFailures, hasBackfill } from '../providers/provider.ts'
+import { Ending } from './ending.ts'
 import { asFailure, isFinalFault } from './failures.ts'
 import { foundBy } from './found-by.ts'
 import { runSettings } from './run-settings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import type { OpenedRun } from './sync-runs.ts'
+import { withUncountedStops } from './uncounted-stops.ts'
 
 export function syncBackfillActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { db, tables, logger, providers } = framework
@@ -59,7 +61,14 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
         const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
         const syncLogId = await insertLog(tx, tables, { integrationId, ...opened, metadata })
         logger.info(
-          { event: 'backfill.slice_started', integration: integrationId, sync_log: syncLogId, from, to },
+          {
+            event: 'backfill.slice_started',
+            integration: integrationId,
+            provider: row.provider,
+            sync_log: syncLogId,
+            from,
+            to,
+          },
           'a slice of a backfill started',
         )
         return { kind: 'open' as const, syncLogId, settings, ...found }
@@ -68,25 +77,29 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
 
     /**
      * Tells the provider which mapped ids two full listings in a row did not name. At least once: a second try tells all of
-     * them again.
+     * them again. When the worker stops, what the provider is at has its time to end; then another worker tells.
      *
      * @returns how many it was told of
      */
     async handleMissingItems(run: { integrationId: number; syncLogId: number }): Promise<{ missing: number }> {
-      const { cancellationSignal } = surroundings()
+      const context = surroundings()
       const target = await missingItemsOf(framework, run)
       if (target === null) return { missing: 0 }
       const { integration, provider } = target
+      const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
+      const { cancellationSignal: signal } = context
+      const ending = new Ending(signal)
       try {
-        const missing = await insideSync({ signal: cancellationSignal }, () =>
-          handleMissing(framework, target, cancellationSignal),
+        return await withUncountedStops(
+          context,
+          async () => ({
+            missing: await insideSync({ signal }, () => handleMissing(framework, target, signal, ending.signal)),
+          }),
+          (error, isLast) =>
+            asFailure(error, { secrets: secretsIn(integration), nonRetryable: isLast || isFinalFault(error, classOf) }),
         )
-        return { missing }
-      } catch (error) {
-        // Temporal knows a cancellation by the error itself.
-        if (cancellationSignal.aborted) throw error
-        const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
-        throw asFailure(error, { secrets: secretsIn(integration), nonRetryable: isFinalFault(error, classOf) })
+      } finally {
+        ending.release()
       }
     },
   }

@@ -100,7 +100,7 @@ export function syncDispatchActivities(
       if (isIntegrationsError(error, 'backend_unreachable'))
         throw asFailure(error, { secrets: [], nonRetryable: false })
       logger.error(
-        { event: 'sync.start_refused', integration: row.id, error: errorLine(error, 500) },
+        { event: 'sync.start_refused', integration: row.id, provider: row.provider, error: errorLine(error, 500) },
         'a run that is due could not be started; the next dispatch tries again',
       )
       return 'refused'

@@ -1,5 +1,6 @@
 /** How a run ends. Rule: docs/behaviour/sync-cursor.md, "Finalisation". */
 import type { Framework } from '../framework.ts'
+import { subjectOf } from '../operations/metric-subject.ts'
 import { announceRun } from '../operations/sync-announcement.ts'
 import { cancelRun, failRun } from '../operations/sync-cut-short.ts'
 import type { Finalisation } from '../operations/sync-finalisation.ts'
@@ -17,7 +18,13 @@ export function syncEndActivities(framework: Framework) {
     async failSyncRun({ integrationId, syncLogId, reason }: RunIds & { reason: string }): Promise<void> {
       if (await failRun(framework, { integrationId, syncLogId }, reason))
         logger.error(
-          { event: 'sync.failed', integration: integrationId, sync_log: syncLogId, error: reason },
+          {
+            event: 'sync.failed',
+            integration: integrationId,
+            provider: (await subjectOf(framework, integrationId)).provider,
+            sync_log: syncLogId,
+            error: reason,
+          },
           'sync run failed',
         )
     },
@@ -32,6 +39,7 @@ export function syncEndActivities(framework: Framework) {
           {
             event: 'sync.finished',
             integration: integrationId,
+            provider: (await subjectOf(framework, integrationId)).provider,
             sync_log: syncLogId,
             status: result.status,
             succeeded: result.succeeded,
@@ -56,7 +64,15 @@ export function syncEndActivities(framework: Framework) {
      */
     async cancelSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
       if (await cancelRun(framework, { integrationId, syncLogId }))
-        logger.info({ event: 'sync.cancelled', integration: integrationId, sync_log: syncLogId }, 'sync run cancelled')
+        logger.info(
+          {
+            event: 'sync.cancelled',
+            integration: integrationId,
+            provider: (await subjectOf(framework, integrationId)).provider,
+            sync_log: syncLogId,
+          },
+          'sync run cancelled',
+        )
     },
   }
 }

@@ -18,6 +18,7 @@ import { insideSync } from '../operations/inside-sync.ts'
 import { integrationHandle } from '../operations/integration.ts'
 import { secretsIn } from '../operations/integration-secrets.ts'
 import { redactedErrorLine } from '../operations/redacted-error.ts'
+import { untilAborted } from '../operations/until-aborted.ts'
 import type { HasScheduledSync, IntegrationProvider } from '../providers/provider.ts'
 import {
   classifiesFailures,
@@ -143,6 +144,7 @@ class ListingTry {
     const session = this.#session
     try {
       await this.#knowKept()
+      // Its session refuses whatever a provider's code hands in that goes on after its listing has ended.
       await untilAborted(
         insideSync({ signal: session.signal }, async () => this.#ask()),
         session.signal,
@@ -156,7 +158,13 @@ class ListingTry {
       return this.#ended(error)
     }
     this.#framework.logger.info(
-      { event: 'sync.listed', integration: this.#row.id, sync_log: this.#log.id, items: session.count },
+      {
+        event: 'sync.listed',
+        integration: this.#row.id,
+        provider: this.#row.provider,
+        sync_log: this.#log.id,
+        items: session.count,
+      },
       'sync run listed its items',
     )
     return { kind: 'listed', listed: session.count, duplicatesDropped: session.duplicatesDropped }
@@ -226,7 +234,8 @@ class ListingTry {
     const { logger } = this.#framework
     // Cancelled, over its time, or the worker stops: Temporal tells these apart by this very error.
     if (this.#context.cancellationSignal.aborted) throw this.#context.cancellationSignal.reason
-    const about = { integration: this.#row.id, sync_log: this.#log.id, attempt: this.#attempt }
+    const { id: integration, provider: name } = this.#row
+    const about = { integration, provider: name, sync_log: this.#log.id, attempt: this.#attempt }
     const limited = errorChain(error).find((link): link is RateLimitExceededException =>
       isIntegrationsError(link, 'rate_limit_exceeded'),
     )
@@ -253,16 +262,6 @@ class ListingTry {
     )
     throw asFailure(error, { secrets, nonRetryable: isFinalFault(error, classOf) })
   }
-}
-
-/** Nobody waits for a provider's code that goes on after its listing has ended: its session refuses whatever it hands in. */
-function untilAborted(work: Promise<void>, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const end = (): void => reject(signal.reason as Error)
-    if (signal.aborted) end()
-    signal.addEventListener('abort', end, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', end))
-  })
 }
 
 function resumption({ position, count, duplicates, full_listing }: StoredBookmark): Bookmark {

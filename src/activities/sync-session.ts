@@ -142,6 +142,7 @@ export class StoringSession implements SyncSession {
         {
           event: 'sync.many_items',
           integration: this.integration.id,
+          provider: this.integration.provider,
           sync_log: this.syncLogId,
           cap: this.#options.softCap,
         },
@@ -214,7 +215,12 @@ export class StoringSession implements SyncSession {
   #refused(): Promise<void> {
     if (!this.signal.aborted)
       this.#options.logger.error(
-        { event: 'sync.late_dispatch', integration: this.integration.id, sync_log: this.syncLogId },
+        {
+          event: 'sync.late_dispatch',
+          integration: this.integration.id,
+          provider: this.integration.provider,
+          sync_log: this.syncLogId,
+        },
         'an item or a bookmark was handed in after sync() had returned, and is not stored: await every call of the session',
       )
     const refused = Promise.reject(this.signal.aborted ? this.signal.reason : new SyncSessionClosed())
@@ -262,6 +268,7 @@ export class StoringSession implements SyncSession {
       {
         event: 'sync.item_repeated',
         integration: this.integration.id,
+        provider: this.integration.provider,
         sync_log: this.syncLogId,
         external_id: item.externalId,
       },

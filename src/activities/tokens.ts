@@ -120,12 +120,17 @@ async function refreshed(
   }
 }
 
-async function failed(framework: Framework, { id }: Integration, error: unknown): Promise<RefreshTokensResult> {
+async function failed(
+  framework: Framework,
+  { id, provider }: Integration,
+  error: unknown,
+): Promise<RefreshTokensResult> {
   const needsPerson = (await reauthMark(framework, id)) !== null
   framework.logger.warn(
     {
       event: 'tokens.refresh_failed',
       integration: id,
+      provider,
       error: errorKind(error),
       reauth_required: needsPerson,
     },

@@ -1,7 +1,8 @@
-/** An activity as a span, in the trace that its workflow was started in. Rule: docs/behaviour/tracing.md, "Workflows". */
+/** An activity as a span, in the trace that its workflow was started in, or that its run is. Rule: docs/behaviour/tracing.md, "Workflows". */
 import { SpanKind } from '@opentelemetry/api'
-import type { Context } from '@temporalio/activity'
+import type { Context, Info } from '@temporalio/activity'
 import { TRACE_HEADER } from '../core/trace-header.ts'
+import { isTracedRun, RUN_HEADER, traceIdOf } from '../core/traced-run.ts'
 import { inSpan } from '../tracing/spans.ts'
 
 /** Temporal's headers, as far as they matter here. */
@@ -25,7 +26,8 @@ export function tracedActivity({ info }: Context) {
             'temporal.workflow.id': info.workflowExecution?.workflowId,
             'temporal.run.id': info.workflowExecution?.runId,
           },
-          parent: traceparentIn(input.headers),
+          parent: textIn(input.headers, TRACE_HEADER),
+          traceId: traceOf(info, input.headers),
         })
         return inSpan(start, () => next(input))
       },
@@ -33,9 +35,16 @@ export function tracedActivity({ info }: Context) {
   }
 }
 
-/** What temporal/trace-headers.ts wrote and the workflow handed on; null for none, or what is not ours. */
-function traceparentIn(headers: Headers): string | null {
-  const data = headers[TRACE_HEADER]?.data
+/** Of a run that was started in no trace: the same for all its activities, whichever worker runs them. */
+function traceOf({ workflowType, workflowExecution }: Info, headers: Headers): string | null {
+  if (!isTracedRun(workflowType ?? '')) return null
+  // What goes on from an earlier execution is told of which.
+  return traceIdOf(textIn(headers, RUN_HEADER) ?? workflowExecution?.runId ?? '')
+}
+
+/** What temporal/trace-headers.ts wrote or the workflow handed on; null for none, or what is not ours. */
+function textIn(headers: Headers, name: string): string | null {
+  const data = headers[name]?.data
   if (data === undefined || data === null) return null
   try {
     const text: unknown = JSON.parse(Buffer.from(data).toString('utf8'))

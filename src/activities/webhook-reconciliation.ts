@@ -16,6 +16,7 @@ import {
 import { classifiesFailures } from '../providers/provider.ts'
 import { asFailure, isFinalFault } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
+import { withUncountedStops } from './uncounted-stops.ts'
 
 export interface ReconcileIntegrationInput {
   readonly integrationId: number
@@ -32,25 +33,27 @@ export function webhookReconciliationActivities(framework: Framework, surroundin
       return { integrationIds: await orFinally(() => reconcilableIntegrations(framework, input)) }
     },
 
-    /** Stores what never arrived. May be run twice: what the first try stored is known to the second. */
+    /**
+     * Stores what never arrived. May be run twice: what the first try stored is known to the second. When the worker stops, a
+     * call of the provider's is not waited for, and another worker asks again.
+     */
     async reconcileIntegration({ integrationId, ...asked }: ReconcileIntegrationInput): Promise<ReconciledIntegration> {
-      const { cancellationSignal } = surroundings()
+      const context = surroundings()
       const target = await orFinally(() => reconcilable(framework, integrationId))
-      try {
-        return await reconcileIntegrationWebhooks(framework, target, asked, cancellationSignal)
-      } catch (error) {
-        // Temporal knows a cancellation by the error itself.
-        throw cancellationSignal.aborted ? error : failureOf(error, target)
-      }
+      return withUncountedStops(
+        context,
+        () => reconcileIntegrationWebhooks(framework, target, asked, context.cancellationSignal),
+        (error, isLast) => failureOf(error, target, isLast),
+      )
     },
   }
 }
 
-function failureOf(error: unknown, { integration, provider }: Reconcilable): Error {
+function failureOf(error: unknown, { integration, provider }: Reconcilable, isLast: boolean): Error {
   const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
   return asFailure(error, {
     secrets: secretsIn(integration),
-    nonRetryable: isGone(error) || isFinalFault(error, classOf),
+    nonRetryable: isLast || isGone(error) || isFinalFault(error, classOf),
   })
 }
 

@@ -144,11 +144,10 @@ class RowRunner {
     for (const group of takenUpTogether(heldRows, this.#claim, config.webhook.concurrency)) {
       const again: WebhookRow[] = []
       for (const held of group) {
-        const taken = await takeUp(this.#framework, held, this.#claim)
+        const taken = await this.#takeUp(held)
         if (taken?.kind === 'again') again.push(taken.row)
         if (taken?.kind === 'given up') {
           this.#integrationOf.set(held.id, held.integrationId)
-          await this.#subjects.note(held.integrationId)
           await patiently('a settlement', () => this.#settle([taken.outcome], 'given up'), this.#batch)
         }
       }
@@ -161,6 +160,35 @@ class RowRunner {
     for (const row of rows) this.#integrationOf.set(row.id, row.integrationId)
     const read = (id: number) => this.#subjects.read(id)
     await runBatch({ ...this.#batch, ...(await newestFirst(this.#framework, rows, read)) })
+  }
+
+  /** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
+  async #takeUp(
+    held: WebhookRow,
+  ): Promise<{ kind: 'again'; row: WebhookRow } | { kind: 'given up'; outcome: WebhookOutcome } | null> {
+    const { db, tables, logger } = this.#framework
+    const taken = await takeUpWebhook(db, tables, held, this.#claim)
+    if (taken === null) return null
+    const { row, losses } = taken
+    await this.#subjects.note(row.integrationId)
+    const { provider } = this.#subjects.of(row.integrationId)
+    logger.warn(
+      { event: 'webhook.worker_lost', integration: row.integrationId, provider, webhook: row.id, losses },
+      'the worker of a webhook was lost; it is taken up again',
+    )
+    if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
+    return {
+      kind: 'given up',
+      outcome: {
+        id: row.id,
+        attempts: row.attempts,
+        claim: row.claim ?? '',
+        status: 'failed',
+        error: `worker lost ${losses} times`,
+        result: null,
+        durationMs: 0,
+      },
+    }
   }
 
   async #settle(outcomes: readonly WebhookOutcome[], how: 'ran' | 'given up'): Promise<void> {
@@ -181,7 +209,8 @@ class RowRunner {
 
   #report(outcome: WebhookOutcome, settled: boolean): void {
     const { logger } = this.#framework
-    const fields = { integration: this.#integrationOf.get(outcome.id), webhook: outcome.id, attempt: outcome.attempts }
+    const { id: integration, provider } = this.#subjects.of(this.#integrationOf.get(outcome.id) ?? 0)
+    const fields = { integration, provider, webhook: outcome.id, attempt: outcome.attempts }
     if (!settled) {
       logger.warn({ event: 'webhook.superseded', ...fields }, 'a later attempt holds this webhook; its outcome counts')
       return
@@ -224,32 +253,4 @@ async function newestFirst(
   }
   for (const versions of byKey.values()) versions.sort((a, b) => compareVersions(versionOf(b), versionOf(a)))
   return { rows: rows.map((row) => byKey.get(keyOf(row) ?? '')?.shift() ?? row), keyOf }
-}
-
-/** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
-async function takeUp(
-  { db, tables, logger }: Framework,
-  held: WebhookRow,
-  claim: string,
-): Promise<{ kind: 'again'; row: WebhookRow } | { kind: 'given up'; outcome: WebhookOutcome } | null> {
-  const taken = await takeUpWebhook(db, tables, held, claim)
-  if (taken === null) return null
-  const { row, losses } = taken
-  logger.warn(
-    { event: 'webhook.worker_lost', integration: row.integrationId, webhook: row.id, losses },
-    'the worker of a webhook was lost; it is taken up again',
-  )
-  if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
-  return {
-    kind: 'given up',
-    outcome: {
-      id: row.id,
-      attempts: row.attempts,
-      claim: row.claim ?? '',
-      status: 'failed',
-      error: `worker lost ${losses} times`,
-      result: null,
-      durationMs: 0,
-    },
-  }
 }

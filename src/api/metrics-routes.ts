@@ -3,6 +3,7 @@ import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { hasLoginPage, operator } from './middleware.ts'
+import { problemHandler } from './problem.ts'
 
 export interface MetricsRoutes {
   /** Default `metrics.path`; null: nowhere. */
@@ -20,6 +21,8 @@ export function metricsRoutes(
 ): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
   const { metrics } = integrations
+  // A session is looked up in Postgres, which may be away.
+  routes.onError(problemHandler(integrations))
   if (path === null || (!isOpen && !hasLoginPage(integrations))) return routes
   if (!isOpen) routes.use(path, operator(integrations))
   routes.get(path, async (context) => {

@@ -1,8 +1,10 @@
 /** How the OAuth routes say that something failed: a page for a person, JSON for a program. Rule: docs/behaviour/oauth.md, "Routes". */
 import type { Context, MiddlewareHandler } from 'hono'
 import { isIntegrationsError } from '../core/errors.ts'
+import { lostDatabase } from '../core/lost-database.ts'
 import type { Integrations } from '../integrations.ts'
 import { failurePage, OAUTH_PAGE_HEADERS } from './oauth-pages.ts'
+import { AWAY_RETRY_SECONDS, DATABASE_AWAY } from './problem.ts'
 
 interface Failure {
   readonly status: number
@@ -53,6 +55,11 @@ export function failureAnswer(
     { event: 'api.failed', method: context.req.method, path: context.req.path, error: name, stack },
     'A request failed.',
   )
+  if (lostDatabase(error) !== null) {
+    context.header('Retry-After', String(AWAY_RETRY_SECONDS))
+    const away = { status: 503, code: 'backend_unreachable', message: DATABASE_AWAY, providerError: null }
+    return answer(context, away, null)
+  }
   const message = 'Something went wrong here; the log says what.'
   return answer(context, { status: 500, code: 'internal', message, providerError: null }, null)
 }

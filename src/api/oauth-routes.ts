@@ -83,21 +83,33 @@ async function authorize(integrations: Integrations, context: Context): Promise<
   const baseUrl = baseUrlOf(integrations, context)
   const { url, nonce, cookieName } = await integrations.oauth.begin(idOf(context), { baseUrl })
   setCookie(context, cookieName, nonce, {
-    path: callbackPathOf(integrations, baseUrl),
-    httpOnly: true,
-    sameSite: 'Lax', // The provider's page leads back by a navigation from another site.
-    secure: baseUrl?.startsWith('https:') ?? false,
+    ...cookieAttributes(integrations, baseUrl),
     maxAge: Math.min(integrations.config.oauth.state_ttl, MAX_COOKIE_SECONDS),
   })
   return context.redirect(url, 302)
 }
 
+/** The same when it is taken back: a cookie is another one under another path, and without `Secure` it may not be touched (RFC 6265bis, 5.7). */
+function cookieAttributes(integrations: Integrations, baseUrl: string | null) {
+  return {
+    path: callbackPathOf(integrations, baseUrl),
+    httpOnly: true,
+    sameSite: 'Lax', // The provider's page leads back by a navigation from another site.
+    secure: baseUrl?.startsWith('https:') ?? false,
+  } as const
+}
+
 async function callback(integrations: Integrations, context: Context): Promise<Response> {
   const query = new URL(context.req.url).searchParams
-  const cookie = (name: string): string | undefined => getCookie(context, name)
+  const attributes = cookieAttributes(integrations, baseUrlOf(integrations, context))
+  // Asked for when the state has been used up: from then on the cookie is good for nothing, whatever the end.
+  const cookie = (name: string): string | undefined => {
+    const nonce = getCookie(context, name)
+    if (nonce !== undefined) deleteCookie(context, name, attributes)
+    return nonce
+  }
   try {
-    const { cookieName } = await integrations.oauth.complete({ query, cookie })
-    deleteCookie(context, cookieName, { path: callbackPathOf(integrations, baseUrlOf(integrations, context)) })
+    await integrations.oauth.complete({ query, cookie })
     return context.redirect(successLocation(integrations), 302)
   } catch (error) {
     return failureAnswer(integrations, context, error, await retryUrlOf(integrations, context, error))

@@ -2,6 +2,7 @@
 import { STATUS_CODES } from 'node:http'
 import type { Context, ErrorHandler } from 'hono'
 import { isIntegrationsError } from '../core/errors.ts'
+import { lostDatabase } from '../core/lost-database.ts'
 import type { Integrations } from '../integrations.ts'
 
 /** What is wrong with one field of a body or a query. */
@@ -17,6 +18,8 @@ export interface Problem {
   /** One sentence for a person. */
   readonly detail: string
   readonly fields?: readonly FieldProblem[]
+  /** When to try again. */
+  readonly retryAfterSeconds?: number
 }
 
 /** A problem that a handler runs into; `problemHandler` makes it the answer. */
@@ -27,7 +30,10 @@ export class ProblemError extends Error {
 }
 
 /** `about:blank` says that the title is the status's own phrase; ours is told by `code` (RFC 9457, 4.2.1). */
-export function problemResponse(context: Context, { status, code, detail, fields }: Problem): Response {
+export function problemResponse(
+  context: Context,
+  { status, code, detail, fields, retryAfterSeconds }: Problem,
+): Response {
   const title = STATUS_CODES[status] ?? 'Error'
   const body = { type: 'about:blank', title, status, code, detail, ...(fields === undefined ? {} : { fields }) }
   return context.body(JSON.stringify(body), status as 400, {
@@ -35,6 +41,7 @@ export function problemResponse(context: Context, { status, code, detail, fields
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
     ...(status === 401 ? { 'WWW-Authenticate': 'Bearer' } : {}),
+    ...(retryAfterSeconds === undefined ? {} : { 'Retry-After': String(retryAfterSeconds) }),
   })
 }
 
@@ -67,9 +74,15 @@ const STATUSES: Readonly<Record<string, number>> = {
   rate_limit_exceeded: 503,
 }
 
+/** When to ask again after Postgres or Temporal was away: as the webhook routes tell a provider. */
+export const AWAY_RETRY_SECONDS = 30
+/** A change may have been half made when Postgres went, so the answer does not say that nothing has happened. */
+export const DATABASE_AWAY =
+  'Postgres was not reached, or was lost meanwhile. What was done until then may stand; please try again.'
+
 /** Whether it is answered with a status of its own. */
 export function isKnownProblem(error: unknown): boolean {
-  if (error instanceof ProblemError) return true
+  if (error instanceof ProblemError || lostDatabase(error) !== null) return true
   return isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
 }
 
@@ -81,7 +94,8 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
       const status = STATUSES[code]
       if (status !== undefined) {
         const fields = fieldsOf(error)
-        return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }) })
+        const away = code === 'backend_unreachable' && { retryAfterSeconds: AWAY_RETRY_SECONDS }
+        return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }), ...away })
       }
     }
     const cause = { error: error.name, ...('code' in error ? { code: String(error.code) } : {}), stack: error.stack }
@@ -89,6 +103,13 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
       { event: 'api.failed', method: context.req.method, path: context.req.path, ...cause },
       'A request failed.',
     )
+    if (lostDatabase(error) !== null)
+      return problemResponse(context, {
+        status: 503,
+        code: 'backend_unreachable',
+        detail: DATABASE_AWAY,
+        retryAfterSeconds: AWAY_RETRY_SECONDS,
+      })
     return problemResponse(context, {
       status: 500,
       code: 'internal',

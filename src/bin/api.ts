@@ -1,7 +1,7 @@
 /** An API process: serves the routes until it is told to stop. Starts while Temporal is away: webhooks are stored. */
 import type { Server } from 'node:http'
 import { serve } from '@hono/node-server'
-import { createApi } from '../api/app.ts'
+import { createProcessApp } from '../api/process-app.ts'
 import { attempt, attemptLater } from '../config/faults.ts'
 import type { ConfigurationProblem } from '../core/errors.ts'
 import { InvalidConfiguration } from '../core/errors.ts'
@@ -48,7 +48,7 @@ interface Serving {
 /** @returns how many connections were cut at the end */
 async function serveUntil(asked: Promise<void>, { integrations, hostname, port, drainFor }: Serving): Promise<number> {
   const { logger } = integrations
-  const api = createApi(integrations)
+  const api = createProcessApp(integrations)
   const readyz = `/${integrations.config.operator.prefix}/api/v1/readyz`
   let isDraining = (): boolean => false
   const answer: typeof api.fetch = (request, ...rest) =>

@@ -29,6 +29,7 @@ export class Refused extends Error {
       | 'already_installed'
       | 'already_running'
       | 'health_check_failed'
+      | 'listing_failed'
       | 'confirmation_needed'
       | 'file_exists'
       | 'not_writable',

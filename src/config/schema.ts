@@ -217,7 +217,7 @@ const WORKER = {
     'activities inside workflow tasks that run at once: the fast lanes of inboxes and short steps',
   ),
   workflow_task_slots: key(int(2, MAX_SLOTS), 40, 'workflow tasks that run at once; at most worker.cached_workflows'),
-  activity_pollers: key(int(1, MAX_SLOTS), 10, 'calls that wait for activities; at most worker.activity_slots'),
+  activity_pollers: key(int(1, MAX_SLOTS), 10, 'most calls that wait for activities; at most worker.activity_slots'),
   workflow_task_pollers: key(
     int(2, MAX_SLOTS),
     10,

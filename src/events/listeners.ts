@@ -148,7 +148,12 @@ export class Listeners {
         await listener(payload as never)
       } catch (error) {
         this.#logger.error(
-          { event: name, integration: payload.integration.id, error: redactedLine(error, payload.integration) },
+          {
+            event: name,
+            integration: payload.integration.id,
+            provider: payload.integration.provider,
+            error: redactedLine(error, payload.integration),
+          },
           'a listener threw; nothing else is disturbed',
         )
       }

@@ -4,6 +4,7 @@ import { errorLine } from '../core/logger.ts'
 import { claimAnnouncement, noteAnnouncement, renewAnnouncement } from '../db/queries/logs.ts'
 import type { LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import { subjectOf } from './metric-subject.ts'
 
 /** Whoever began to announce a run and died keeps the others from it for so long. */
 const LEASE_SECONDS = 15
@@ -36,6 +37,7 @@ export async function leaseAnnouncement(framework: Framework, syncLogId: number)
         {
           event: 'sync.announcement_not_renewed',
           integration: log.integrationId,
+          provider: (await subjectOf(framework, log.integrationId)).provider,
           sync_log: syncLogId,
           error: errorLine(error, 300),
         },

@@ -66,6 +66,7 @@ async function tell(
       {
         event: 'failure_rate.elevated',
         integration: row.id,
+        provider: row.provider,
         failure_rate: Math.round(rate.failureRate * 10) / 10,
         requests: rate.requests,
         dominant_class: rate.dominantClass,
@@ -80,7 +81,10 @@ async function tell(
   for (const id of recovered) {
     const row = rows.get(id)
     if (row === undefined) continue
-    logger.info({ event: 'failure_rate.recovered', integration: id }, 'the failure rate is elevated no more')
+    logger.info(
+      { event: 'failure_rate.recovered', integration: id, provider: row.provider },
+      'the failure rate is elevated no more',
+    )
     await listeners.emit('FailureRateRecovered', { integration: integrationHandle(framework, row) })
   }
 }

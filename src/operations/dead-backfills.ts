@@ -1,6 +1,7 @@
 /** What a backfill left open whose workflow is gone. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
 import { openSlicesOfOthers } from '../db/queries/sync-backfills.ts'
 import type { Framework } from '../framework.ts'
+import { subjectOf } from './metric-subject.ts'
 import { abandonSlice } from './sync-cut-short.ts'
 import { itemsHeldByOwnWorkflow } from './sync-start.ts'
 
@@ -25,8 +26,9 @@ export async function endDeadBackfills(
   for (const syncLogId of await openSlicesOfOthers(db, tables, { integrationId, runId, before })) {
     const retried = await itemsHeldByOwnWorkflow(framework, { syncLogId })
     if (!(await abandonSlice(framework, { integrationId, syncLogId }, REASON, retried))) continue
+    const { provider } = await subjectOf(framework, integrationId)
     logger.warn(
-      { event: 'backfill.abandoned', integration: integrationId, sync_log: syncLogId, error: REASON },
+      { event: 'backfill.abandoned', integration: integrationId, provider, sync_log: syncLogId, error: REASON },
       'a slice of an earlier backfill was left open; it is failed, and its window may be started again',
     )
   }

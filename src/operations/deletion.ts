@@ -4,6 +4,7 @@ import { despiteDeadlocks } from '../db/deadlock.ts'
 import type { OwnedTable } from '../db/queries/deletion.ts'
 import { deleteCacheEntries, deleteChunk, deleteRemainder, OWNED } from '../db/queries/deletion.ts'
 import type { Framework } from '../framework.ts'
+import { throwIfGivenUp } from './given-up-work.ts'
 import { bringToRest } from './quiet-integration.ts'
 import { endLease } from './request/call-state.ts'
 
@@ -23,7 +24,8 @@ export type DeletedRows = Readonly<Record<OwnedTable | 'cache', number>>
 /**
  * Off first, then chunk by chunk, the row last: until then the deletion can be asked for again, and goes on.
  *
- * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable
+ * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable; between two chunks why the
+ *   command was given up
  */
 export async function deleteIntegration(
   framework: Framework,
@@ -43,10 +45,12 @@ export async function deleteIntegration(
     )
   let entries: number
   do {
+    throwIfGivenUp()
     entries = await deleteCacheEntries(db, tables, { prefix, limit: CHUNK_ROWS })
     chunks.cache = (chunks.cache ?? 0) + entries
   } while (entries === CHUNK_ROWS)
 
+  throwIfGivenUp()
   const remainder = await despiteDeadlocks(() => deleteRemainder(db, tables, id, prefix))
   endLease(framework, id)
   const sum = (table: OwnedTable | 'cache'): number => (chunks[table] ?? 0) + (remainder?.[table] ?? 0)
@@ -55,12 +59,13 @@ export async function deleteIntegration(
   return deleted
 }
 
-/** Walks until a statement finds nothing more. @returns the rows of all of them */
+/** Walks until a statement finds nothing more. @returns the rows of all of them. @throws why the command was given up */
 export async function allChunks(
   next: (afterId: number) => Promise<{ readonly rows: number; readonly lastId: number | null }>,
 ): Promise<number> {
   let rows = 0
   for (let afterId: number | null = 0; afterId !== null; ) {
+    throwIfGivenUp()
     const walked = await next(afterId)
     rows += walked.rows
     afterId = walked.lastId

@@ -7,6 +7,7 @@ import { ERASABLE, eraseChunk } from '../db/queries/erasure.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { Framework } from '../framework.ts'
 import { allChunks, CHUNK_ROWS } from './deletion.ts'
+import { subjectOf } from './metric-subject.ts'
 import { bringToRest } from './quiet-integration.ts'
 
 export interface EraseIntegration {
@@ -30,6 +31,7 @@ export async function eraseIntegration(
   { force = false, by }: EraseIntegration = {},
 ): Promise<ErasedRows> {
   const { config, db, tables, encryption, logger } = framework
+  const { provider } = await subjectOf(framework, id)
   await bringToRest(framework, id, { force, more: () => ({ credentials: encryption.encrypt(id, {}) }) })
 
   const counts: Partial<Record<ErasableTable | 'cache', number>> = {}
@@ -55,7 +57,7 @@ export async function eraseIntegration(
     metadata: { by: by ?? null, counts: erased },
   })
   logger.info(
-    { event: 'integration.erased', integration: id, by: by ?? null, rows: erased },
+    { event: 'integration.erased', integration: id, provider, by: by ?? null, rows: erased },
     'an integration was erased',
   )
   return erased

@@ -99,6 +99,7 @@ async function identityOf(framework: Framework, row: IntegrationRow): Promise<He
       {
         event: 'health.identity_unknown',
         integration: row.id,
+        provider: row.provider,
         error: redactedErrorLine(error, secretsIn(integration), MAX_ERROR_LENGTH),
       },
       'whose credentials these are could not be asked; the report goes without, and asks again in an hour',

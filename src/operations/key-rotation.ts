@@ -9,6 +9,7 @@ import { credentialsOf, pageNotWrittenBy, swapCredentials } from '../db/queries/
 import type { Framework } from '../framework.ts'
 import type { KeyStatus } from './encryption-keys.ts'
 import { keyStatus } from './encryption-keys.ts'
+import { subjectOf } from './metric-subject.ts'
 
 const PAGE = 100
 /** Of one row, each against somebody else's write of it. */
@@ -60,8 +61,9 @@ export async function rotateKeys(framework: Framework, options: RotateOptions = 
         if (failed.has(row.id)) continue
         failed.add(row.id)
         done += 1
+        const { provider } = await subjectOf(framework, row.id)
         framework.logger.error(
-          { event: 'keys.not_reencrypted', integration: row.id, reason: outcome.reason },
+          { event: 'keys.not_reencrypted', integration: row.id, provider, reason: outcome.reason },
           'the credentials of an integration could not be encrypted anew',
         )
       }

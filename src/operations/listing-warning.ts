@@ -20,6 +20,7 @@ export function warnOfListing(
       ...Object.fromEntries(redacted),
       event: 'sync.provider_warning',
       integration: integration.id,
+      provider: integration.provider,
       sync_log: syncLogId,
     },
     redactText(message, secrets),

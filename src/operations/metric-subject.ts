@@ -1,11 +1,11 @@
-/** Whose something is that is counted. Rule: docs/behaviour/metrics.md, "Labels". */
+/** Whose something is that is counted or logged. Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields". */
 import type { Subject } from '../core/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { IntegrationContext } from './integration-context.ts'
 
-/** For what happens rarely. Never throws: what is counted has happened, whether or not its provider can be told. */
+/** For what happens rarely. Never throws: what is told of has happened, whether or not its provider can be told. */
 export async function subjectOf({ db, tables }: Framework, id: number): Promise<Subject> {
   const row = await findIntegration(db, tables, id).catch(() => null)
   return row ?? { id, provider: UNKNOWN_PROVIDER }

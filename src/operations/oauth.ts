@@ -131,7 +131,7 @@ function webAddress(url: unknown): string {
 
 export interface OAuthCallback {
   readonly query: URLSearchParams
-  /** The browser's cookie of this name. */
+  /** The browser's cookie of this name. Asked for once, when the state has been used up: from then on it is to be removed. */
   cookie(name: string): string | undefined
 }
 
@@ -154,7 +154,7 @@ export async function completeAuthorization(
   const refusal = refusalOf(parameters, provider)
   if (refusal !== null) throw await failedOAuth(framework, integration, refusal)
   const keys = await exchange(framework, row, { provider, taken, code: parameters.code as string })
-  await beginAnew(framework, row.id)
+  await beginAnew(framework, row)
   const authorized = await getIntegration(framework, row.id)
   await framework.listeners.emit('CredentialsUpdated', { integration: authorized, keys })
   await framework.listeners.emit('OAuthCompleted', { integration: authorized })
@@ -162,7 +162,10 @@ export async function completeAuthorization(
 }
 
 /** What was known of the tokens before is of no use. The new ones are stored: that is what the person is told, whatever becomes of this. */
-async function beginAnew(framework: Framework, id: number): Promise<void> {
+async function beginAnew(
+  framework: Framework,
+  { id, provider }: Pick<IntegrationRow, 'id' | 'provider'>,
+): Promise<void> {
   try {
     await forgetAuthenticatedUser(framework, id)
     await afterTokenWork(framework, id, async () => {
@@ -171,7 +174,7 @@ async function beginAnew(framework: Framework, id: number): Promise<void> {
     })
   } catch (error) {
     framework.logger.error(
-      { event: 'oauth.old_state_kept', integration: id, error: errorLine(error, 500) },
+      { event: 'oauth.old_state_kept', integration: id, provider, error: errorLine(error, 500) },
       'An integration was authorized, but what was known of its tokens before could not be removed.',
     )
   }
@@ -199,7 +202,8 @@ async function recognise(
   }
   // Without `web` the host has said that its callback needs no cookie.
   const asksBrowser = framework.config.oauth.callback_middleware.includes('web')
-  if (!asksBrowser || taken.isOfBrowser(cookie(taken.cookieName))) return { parameters, taken }
+  const nonce = cookie(taken.cookieName)
+  if (!asksBrowser || taken.isOfBrowser(nonce)) return { parameters, taken }
   const row = await findIntegration(framework.db, framework.tables, taken.integrationId)
   if (row !== null) {
     const { message } = invalidState()

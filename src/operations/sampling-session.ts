@@ -172,7 +172,12 @@ export class SamplingSession implements SyncSession {
     } catch (error) {
       if (!this.isStopped && !this.#closed) {
         this.#options.logger.warn(
-          { event: 'sync.item_refused', integration: this.integration.id, error: errorLine(error, 500) },
+          {
+            event: 'sync.item_refused',
+            integration: this.integration.id,
+            provider: this.integration.provider,
+            error: errorLine(error, 500),
+          },
           'the sample refused what the listing handed in, as a run would',
         )
         return this.#refusals.refuse(error)

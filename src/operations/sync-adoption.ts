@@ -9,6 +9,7 @@ import { findLog } from '../db/queries/logs.ts'
 import { countItems, waitingItems } from '../db/queries/sync-ends.ts'
 import { giveBackHeldItems } from '../db/queries/sync-opening.ts'
 import type { Framework } from '../framework.ts'
+import { subjectOf } from './metric-subject.ts'
 import type { RunIds } from './sync-run-ids.ts'
 import { itemsHeldByOwnWorkflow } from './sync-start.ts'
 
@@ -48,7 +49,13 @@ export async function takeOverRun(
     })
     if (items > 0)
       logger.warn(
-        { event: 'sync.taken_over', integration: integrationId, sync_log: syncLogId, items },
+        {
+          event: 'sync.taken_over',
+          integration: integrationId,
+          provider: (await subjectOf(framework, integrationId)).provider,
+          sync_log: syncLogId,
+          items,
+        },
         'items of a sync run that nobody works on any more were given back',
       )
   }

@@ -70,7 +70,14 @@ async function tellStuckItems(
   const stuck = (noted ?? []) as readonly { readonly item_id: number; readonly runs: number }[]
   if (untold !== undefined)
     logger.warn(
-      { event: 'sync.stuck_untold', integration: integration.id, sync_log: lease.log.id, told: stuck.length, untold },
+      {
+        event: 'sync.stuck_untold',
+        integration: integration.id,
+        provider: integration.provider,
+        sync_log: lease.log.id,
+        told: stuck.length,
+        untold,
+      },
       'more items of a sync run are stuck than one run tells of',
     )
   for (let from = 0; from < stuck.length; from += STUCK_PAGE) {

@@ -34,9 +34,10 @@ export async function skipSyncItem(framework: Framework, itemId: number): Promis
     throw row === null ? new SyncItemNotFound(itemId) : new SyncItemNotFailed(itemId, row.status)
   }
   const { integrationId } = skipped
-  metrics.syncItemSettled(await subjectOf(framework, integrationId), 'skipped')
+  const subject = await subjectOf(framework, integrationId)
+  metrics.syncItemSettled(subject, 'skipped')
   logger.info(
-    { event: 'item.skipped', integration: integrationId, sync_item: itemId },
+    { event: 'item.skipped', integration: integrationId, provider: subject.provider, sync_item: itemId },
     'a failed sync item was skipped',
   )
   return { itemId, integrationId, cursorMoved: await itemResolved(framework, skipped) }
@@ -112,7 +113,13 @@ export async function itemResolved(
     cursorMoved = end.cursorMoved
     if (end.result.kind === 'reducer threw')
       logger.error(
-        { event: 'sync.not_finalised', integration: integrationId, sync_log: log.id, error: end.result.reason },
+        {
+          event: 'sync.not_finalised',
+          integration: integrationId,
+          provider: (await subjectOf(framework, integrationId)).provider,
+          sync_log: log.id,
+          error: end.result.reason,
+        },
         'reduceCheckpoints() threw, so this sync run was not finalised, and the cursor stays',
       )
     // Also what one before us had finalised and could not announce.
@@ -123,15 +130,22 @@ export async function itemResolved(
 }
 
 /** Whether the workflow of this very run may still be at work: it has not finalised it, and a run of its integration lives. */
-async function isLiving({ workflows, logger }: Framework, log: LogRow, integrationId: number): Promise<boolean> {
+async function isLiving(framework: Framework, log: LogRow, integrationId: number): Promise<boolean> {
   if (log.operation !== 'sync' || log.status !== 'processing') return false
+  const { workflows, logger } = framework
   try {
     return await workflows.isSyncRunning(integrationId)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
     // It is left to whoever comes next: the run itself if it lives, else the next one.
     logger.warn(
-      { event: 'sync.not_asked', integration: integrationId, sync_log: log.id, error: errorLine(error, 300) },
+      {
+        event: 'sync.not_asked',
+        integration: integrationId,
+        provider: (await subjectOf(framework, integrationId)).provider,
+        sync_log: log.id,
+        error: errorLine(error, 300),
+      },
       'Temporal could not be asked whether this sync run lives, so it is not finalised now',
     )
     return true
@@ -139,13 +153,19 @@ async function isLiving({ workflows, logger }: Framework, log: LogRow, integrati
 }
 
 /** Without it a living run looks again within 30 s. */
-async function nudge({ workflows, logger }: Framework, integrationId: number): Promise<void> {
+async function nudge(framework: Framework, integrationId: number): Promise<void> {
+  const { workflows, logger } = framework
   try {
     await workflows.nudgeSync(integrationId)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
     logger.warn(
-      { event: 'sync.not_nudged', integration: integrationId, error: errorLine(error, 300) },
+      {
+        event: 'sync.not_nudged',
+        integration: integrationId,
+        provider: (await subjectOf(framework, integrationId)).provider,
+        error: errorLine(error, 300),
+      },
       'a living sync run could not be told that an item changed; it looks again by itself',
     )
   }

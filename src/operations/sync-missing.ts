@@ -11,6 +11,7 @@ import type { Integration } from '../providers/integration.ts'
 import type { HandlesMissing } from '../providers/provider.ts'
 import { handlesMissing } from '../providers/provider.ts'
 import { integrationHandle } from './integration.ts'
+import { untilAborted } from './until-aborted.ts'
 
 /** Ids that a provider is told of at once. */
 const CHUNK = 500
@@ -45,7 +46,7 @@ export async function missingItemsOf(
 
   const [earlier, later] = [await itemsLeft(db, tables, before.id), await itemsLeft(db, tables, log.id)]
   if (earlier.count < listedBy(before) || later.count < listedBy(log)) {
-    warnOfPruned(framework, integrationId, [before.id, log.id])
+    warnOfPruned(framework, row, [before.id, log.id])
     return null
   }
   const firstIds = [earlier.firstId, later.firstId].filter((id) => id !== null)
@@ -68,18 +69,28 @@ export async function missingItemsOf(
  * Tells the provider, 500 at a time, and notes it in the run's log. Nobody is told when more than half of all mapped ids
  * are missing.
  *
+ * @param signal aborted when the worker stops or the run is cancelled: nobody is told any more
+ * @param enough aborted when what the provider is at then is given up; default: at once
  * @returns how many it was told of
+ * @throws a signal's reason: what was told until then is not noted, and told again
  */
 export async function handleMissing(
   framework: Framework,
   { integration, provider, syncLogId, listings, listed }: MissingItems,
   signal: AbortSignal,
+  enough = signal,
 ): Promise<number> {
   const { db, tables, logger, clock } = framework
   const found = await countMissing(framework, listings, signal)
   if (found.missing > found.mapped * MAX_SHARE) {
     logger.warn(
-      { event: 'sync.missing_withheld', integration: integration.id, sync_log: syncLogId, ...found },
+      {
+        event: 'sync.missing_withheld',
+        integration: integration.id,
+        provider: integration.provider,
+        sync_log: syncLogId,
+        ...found,
+      },
       'more than half of the mapped ids are missing from two full listings; the provider is not told, since a wrong listing is likelier',
     )
     await mergeLogMetadata(db, tables, syncLogId, { missing_withheld: found })
@@ -95,7 +106,7 @@ export async function handleMissing(
       isWhole = await areWhole(framework, listings, listed)
       if (!isWhole) return
       const chunk = waiting.slice(0, CHUNK)
-      await provider.handleMissing(integration, chunk)
+      await untilAborted(provider.handleMissing(integration, chunk), enough)
       waiting = waiting.slice(chunk.length)
       told += chunk.length
     }
@@ -108,13 +119,19 @@ export async function handleMissing(
     }
   await tell(1)
   if (!isWhole) {
-    warnOfPruned(framework, integration.id, listings.syncLogIds)
+    warnOfPruned(framework, integration, listings.syncLogIds)
     await mergeLogMetadata(db, tables, syncLogId, { missing_withheld: found, missing: told })
     return told
   }
   await mergeLogMetadata(db, tables, syncLogId, { missing_handled_at: clock.now().toISOString(), missing: told })
   logger.info(
-    { event: 'sync.missing_handled', integration: integration.id, sync_log: syncLogId, missing: told },
+    {
+      event: 'sync.missing_handled',
+      integration: integration.id,
+      provider: integration.provider,
+      sync_log: syncLogId,
+      missing: told,
+    },
     'the provider was told what two full listings did not name',
   )
   return told
@@ -132,11 +149,11 @@ async function areWhole(
 
 function warnOfPruned(
   { logger }: Framework,
-  integrationId: number,
+  { id, provider }: Pick<Integration, 'id' | 'provider'>,
   [earlier, later]: readonly [earlier: number, later: number],
 ): void {
   logger.warn(
-    { event: 'sync.missing_withheld', integration: integrationId, sync_log: later, earlier_sync_log: earlier },
+    { event: 'sync.missing_withheld', integration: id, provider, sync_log: later, earlier_sync_log: earlier },
     'two full listings can not be compared: items of theirs have been pruned',
   )
 }

@@ -40,19 +40,22 @@ export async function reclaimAbandonedItems(
     old.filter(({ syncLogId }) => syncLogId === null || syncLogId !== alive),
   )
   const failed = await failAbandonedItems(db, tables, abandoned)
+  const runs = failed.flatMap(({ syncLogId }) => (syncLogId === null ? [] : [syncLogId]))
+  if (failed.length === 0) return { items: 0, syncLogIds: [] }
+  const subject = await subjectOf(framework, integrationId)
   for (const { id, syncLogId, externalId } of failed)
     logger.warn(
       {
         event: 'item.abandoned',
         integration: integrationId,
+        provider: subject.provider,
         sync_log: syncLogId,
         sync_item: id,
         external_id: externalId,
       },
       'a sync item was in flight for too long; it is failed',
     )
-  if (failed.length > 0) metrics.syncItemSettled(await subjectOf(framework, integrationId), 'failed', failed.length)
-  const runs = failed.flatMap(({ syncLogId }) => (syncLogId === null ? [] : [syncLogId]))
+  metrics.syncItemSettled(subject, 'failed', failed.length)
   return { items: failed.length, syncLogIds: [...new Set(runs)].sort((a, b) => a - b) }
 }
 

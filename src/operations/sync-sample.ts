@@ -73,6 +73,7 @@ export async function sampleSync(
         {
           event: 'sync.sample_failed',
           integration: id,
+          provider: row.provider,
           error: redactedErrorLine(error, secretsIn(session.integration), MAX_ERROR_LENGTH),
         },
         'the listing of a sample failed',

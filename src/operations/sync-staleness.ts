@@ -94,7 +94,10 @@ async function announceLate(
     // Deleted since: there is nobody to tell about.
     if (row === undefined) continue
     stale.push({ integrationId: id, lastSyncedAt: row.lastSyncedAt?.toISOString() ?? null })
-    logger.warn({ event: 'sync.stale', integration: id, seconds: secondsSinceSync }, 'sync became stale')
+    logger.warn(
+      { event: 'sync.stale', integration: id, provider: row.provider, seconds: secondsSinceSync },
+      'sync became stale',
+    )
     const integration = integrationHandle(framework, row)
     await listeners.emit('SyncBecameStale', { integration, secondsSinceSync, intervalMinutes })
     await announceChanges(framework, integration, incidents.get(id) ?? [])

@@ -19,6 +19,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { HasScheduledSync } from '../providers/provider.ts'
 import { hasIncrementalSync, hasScheduledSync } from '../providers/provider.ts'
+import { subjectOf } from './metric-subject.ts'
 import { failRun } from './sync-cut-short.ts'
 import { finaliseRun } from './sync-finalisation.ts'
 import { reclaimAbandonedItems } from './sync-reclaim.ts'
@@ -102,7 +103,13 @@ async function reclaim(framework: Framework, integrationId: number, runId: strin
     await noteOpenRun(db, tables, syncLogId, { reclaimed_by: runId })
     const { result } = await finaliseRun(framework, { integrationId, syncLogId })
     logger.warn(
-      { event: 'sync.reclaimed', integration: integrationId, sync_log: syncLogId, outcome: result.kind },
+      {
+        event: 'sync.reclaimed',
+        integration: integrationId,
+        provider: (await subjectOf(framework, integrationId)).provider,
+        sync_log: syncLogId,
+        outcome: result.kind,
+      },
       'abandoned items of a sync run were failed',
     )
   }
@@ -135,14 +142,25 @@ async function settleLeftovers(
     if (!(await failRun(framework, { integrationId, syncLogId: run.syncLogId }, reason))) continue
     isFreed = true
     logger.warn(
-      { event: 'sync.failed', integration: integrationId, sync_log: run.syncLogId, error: reason },
+      {
+        event: 'sync.failed',
+        integration: integrationId,
+        provider: (await subjectOf(framework, integrationId)).provider,
+        sync_log: run.syncLogId,
+        error: reason,
+      },
       'sync run failed',
     )
   }
   for (const run of left.filter(({ isEnumerated }) => isEnumerated)) {
     if (!(await noteOpenRun(db, tables, run.syncLogId, { adopted_by: runId }))) continue
     logger.warn(
-      { event: 'sync.adopted', integration: integrationId, sync_log: run.syncLogId },
+      {
+        event: 'sync.adopted',
+        integration: integrationId,
+        provider: (await subjectOf(framework, integrationId)).provider,
+        sync_log: run.syncLogId,
+      },
       'the workflow of a sync run is gone; its items are gone on with',
     )
     return adopted(framework, run)
@@ -182,6 +200,7 @@ async function open(
       {
         event: 'sync.started',
         integration: id,
+        provider: row.provider,
         sync_log: syncLogId,
         incremental: metadata.incremental,
         cursor: metadata.cursor_before,

@@ -28,6 +28,7 @@ import { secretsIn } from './integration-secrets.ts'
 import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
 import { foundDelivery } from './missed-webhook.ts'
 import { redactedErrorLine } from './redacted-error.ts'
+import { listedUntilAborted, untilAborted } from './until-aborted.ts'
 
 /** Deliveries looked up, and stored, at once: so many, or so many bytes of payload. */
 const PAGE_ROWS = 200
@@ -94,6 +95,7 @@ export async function reconcilableIntegrations(
 /**
  * Reconciles one integration. May be run twice: what the first run stored is known to the second.
  *
+ * @param signal aborted when the run is cancelled or the worker stops: a call of the provider's that is under way is not waited for
  * @throws InvalidArgumentException for a `since` that is too late; what the provider throws: the log has it then, and the
  *   next run asks about the same time again
  */
@@ -145,7 +147,8 @@ class Reconciliation {
   async list(provider: ReconcilesWebhooks, { since, until }: ReconciliationWindow, signal: AbortSignal): Promise<void> {
     let page: FoundDelivery[] = []
     let bytes = 0
-    for await (const missed of provider.missedWebhooks(this.integration, { since, until, signal })) {
+    const listed = provider.missedWebhooks(this.integration, { since, until, signal })
+    for await (const missed of listedUntilAborted(listed, signal)) {
       signal.throwIfAborted()
       const found = foundDelivery(missed, this.#framework.config.webhook.max_payload_bytes)
       if (found.occurredAt < since || found.occurredAt >= until) continue
@@ -243,7 +246,7 @@ async function contentOf(
   if (content.kind === 'given') return content
   if (!hasRoom) return 'not asked for'
   signal.throwIfAborted()
-  return content.load()
+  return untilAborted(content.load(), signal)
 }
 
 /** The log row of a run. Its `mark` is where the next one goes on. */
@@ -263,7 +266,12 @@ async function writeDown(
     metadata: { ...noted, capped, mark },
     ...ending,
   })
-  const fields = { event: `webhook.reconcile_${ending.status}`, integration: integration.id, ...noted }
+  const fields = {
+    event: `webhook.reconcile_${ending.status}`,
+    integration: integration.id,
+    provider: integration.provider,
+    ...noted,
+  }
   if (ending.status === 'success') logger.info(fields, 'webhooks reconciled')
   else if (capped)
     logger.warn(

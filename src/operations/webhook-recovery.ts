@@ -9,6 +9,7 @@ import type { ProcessWebhookInput, RecoverWebhooksResult } from '../core/webhook
 import type { Due, TakenUp } from '../db/queries/webhook-recovery.ts'
 import { crowdedIntegrations, takeUpDue, undoTakeUp } from '../db/queries/webhook-recovery.ts'
 import type { Framework } from '../framework.ts'
+import { subjectOf } from './metric-subject.ts'
 
 /** Webhooks that get a workflow of their own in a pass; the others wait for the next run. */
 const MAX_JOBS = 500
@@ -98,10 +99,11 @@ async function startJobs(
  * @returns the error of the first that failed
  */
 async function startEach(
-  { db, tables, workflows, logger }: Framework,
+  framework: Framework,
   due: Due,
   rows: readonly TakenUp[],
 ): Promise<{ started: number; error: unknown }> {
+  const { db, tables, workflows, logger } = framework
   const waiting = [...rows]
   const failed: TakenUp[] = []
   const errors: unknown[] = []
@@ -113,7 +115,13 @@ async function startEach(
       failed.push(row)
       errors.push(error)
       logger.warn(
-        { event: 'webhook.job_not_started', webhook: row.id, error: errorLine(error, 300) },
+        {
+          event: 'webhook.job_not_started',
+          integration: row.integrationId,
+          provider: (await subjectOf(framework, row.integrationId)).provider,
+          webhook: row.id,
+          error: errorLine(error, 300),
+        },
         'a job could not be started; its webhook stays as it was',
       )
     }

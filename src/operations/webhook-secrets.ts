@@ -60,7 +60,12 @@ export async function rotateWebhookSecret(
 
   const oldValidUntil = old === null ? null : overlapEnd
   logger.info(
-    { event: 'webhook.secret_rotated', integration: id, old_valid_until: oldValidUntil?.toISOString() ?? null },
+    {
+      event: 'webhook.secret_rotated',
+      integration: id,
+      provider: row.provider,
+      old_valid_until: oldValidUntil?.toISOString() ?? null,
+    },
     'a webhook secret was rotated',
   )
   await listeners.emit('CredentialsUpdated', {

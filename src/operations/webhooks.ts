@@ -5,6 +5,7 @@ import { HandlerTimedOut, isIntegrationsError } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { withoutNul } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
+import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
 import { redactBody } from '../core/redaction.ts'
 import { routeOf } from '../core/webhook.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
@@ -109,7 +110,14 @@ async function attemptOf(
     if (enough?.aborted === true && error === enough.reason) {
       const why = errorLine(enough.reason, 300)
       framework.logger.warn(
-        { event: 'webhook.interrupted', integration: row.integrationId, webhook: row.id, attempt: row.attempts, why },
+        {
+          event: 'webhook.interrupted',
+          integration: row.integrationId,
+          provider: integration?.row.provider ?? UNKNOWN_PROVIDER,
+          webhook: row.id,
+          attempt: row.attempts,
+          why,
+        },
         'the worker stops or its workflow was cancelled, and the handler has not ended in time; the webhook goes back and its handler runs again',
       )
       return null

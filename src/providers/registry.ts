@@ -2,6 +2,7 @@ import { InvalidProvider, UnknownProvider } from '../core/errors.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../core/provider-identifier.ts'
 import type {
   ClassifiesFailures,
+  CustomizesRetry,
   DeclaresRateLimit,
   HandlesWebhooks,
   HasOAuth2,
@@ -9,6 +10,7 @@ import type {
   IdentifiesAuthenticatedUser,
   IntegrationProvider,
   LimitsRequestLogging,
+  RedactsRequestData,
   SupportsIdempotency,
 } from './provider.ts'
 import { incompleteContracts } from './provider.ts'
@@ -20,15 +22,17 @@ export type ProviderSource = AnyProvider | (new () => AnyProvider) | (() => AnyP
  * An object with at least one contract. Named one by one: every member of `IntegrationProvider` is optional, and TypeScript
  * takes an object that shares none of them for a mistake.
  */
-type AnyProvider =
+export type AnyProvider =
   | IntegrationProvider
   | HasOAuth2
   | HandlesWebhooks
   | DeclaresRateLimit
   | HasScheduledSync
   | ClassifiesFailures
+  | CustomizesRetry
   | SupportsIdempotency
   | IdentifiesAuthenticatedUser
+  | RedactsRequestData
   | LimitsRequestLogging
 
 /** The providers of a host by identifier, as stored in the `provider` column. */

@@ -7,6 +7,7 @@ import type { FollowIncidentInput } from '../core/incident.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
 import type { Metrics } from '../core/metrics.ts'
+import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
 import type { PruneResult } from '../core/pruning.ts'
 import type { WorksFor } from '../core/search-attributes.ts'
 import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../core/sync-jobs.ts'
@@ -48,13 +49,19 @@ interface Wakening {
   readonly texts: StartTexts
 }
 
-/** @param client made when first asked for: a process without Temporal (a CLI that only reads) never connects */
+/**
+ * @param client made when first asked for: a process without Temporal (a CLI that only reads) never connects
+ * @param providerOf for log lines; never rejects
+ */
 export function temporalStarters(
   client: () => Client,
   config: Config,
   logger: Logger,
   metrics: Pick<Metrics, 'wakeUpFailed'>,
-  { cancelTimeoutMs = CANCEL_TIMEOUT_MS }: { cancelTimeoutMs?: number } = {},
+  {
+    cancelTimeoutMs = CANCEL_TIMEOUT_MS,
+    providerOf = async () => UNKNOWN_PROVIDER,
+  }: { cancelTimeoutMs?: number; providerOf?: (integrationId: number) => Promise<string> } = {},
 ): WorkflowStarters {
   const prefix = config.cache_prefix
   const syncHandle = (integrationId: number) =>
@@ -98,9 +105,12 @@ export function temporalStarters(
       ),
     onFailure(integrationId, error, waitMs) {
       metrics.wakeUpFailed()
-      logger.warn(
-        { event: 'inbox.wake_failed', integration: integrationId, retry_in_ms: waitMs, error: errorLine(error, 300) },
-        'an inbox could not be woken; the rows are stored, it is tried again',
+      const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
+      void providerOf(integrationId).then((provider) =>
+        logger.warn(
+          { event: 'inbox.wake_failed', integration: integrationId, provider, ...fields },
+          'an inbox could not be woken; the rows are stored, it is tried again',
+        ),
       )
     },
   })
@@ -138,14 +148,12 @@ export function temporalStarters(
         ),
       onFailure(integrationId, error, waitMs) {
         metrics.wakeUpFailed()
-        logger.warn(
-          {
-            event: 'incident.wake_failed',
-            integration: integrationId,
-            retry_in_ms: waitMs,
-            error: errorLine(error, 300),
-          },
-          'the workflow of an incident could not be told; the row is stored, it is tried again',
+        const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
+        void providerOf(integrationId).then((provider) =>
+          logger.warn(
+            { event: 'incident.wake_failed', integration: integrationId, provider, ...fields },
+            'the workflow of an incident could not be told; the row is stored, it is tried again',
+          ),
         )
       },
     })
@@ -357,7 +365,11 @@ export function temporalStarters(
       // No worker is there, or one does not listen. It has been asked, and what it would do next is not wanted any more.
       const reason = `cancelled; it did not end within ${cancelTimeoutMs} ms`
       await unlessGone(answered(client(), () => handle.terminate(reason)))
-      logger.warn({ event: 'sync.terminated', integration: integrationId }, `a sync run was ${reason}: terminated`)
+      const provider = await providerOf(integrationId)
+      logger.warn(
+        { event: 'sync.terminated', integration: integrationId, provider },
+        `a sync run was ${reason}: terminated`,
+      )
     },
 
     async close() {

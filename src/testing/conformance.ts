@@ -5,7 +5,7 @@
  */
 import type { Json } from '../core/json.ts'
 import type { Credentials } from '../providers/integration.ts'
-import type { IntegrationProvider } from '../providers/provider.ts'
+import type { AnyProvider } from '../providers/registry.ts'
 import { Bench } from './conformance/bench.ts'
 import { chapters } from './conformance/chapters.ts'
 import type { Check, Subject } from './conformance/check.ts'
@@ -85,7 +85,7 @@ export interface SuiteRunner {
  */
 export function describeProvider(
   identifier: string,
-  provider: () => IntegrationProvider,
+  provider: () => AnyProvider,
   fixtures: ProviderFixtures,
   runner: SuiteRunner = globalRunner(),
 ): void {

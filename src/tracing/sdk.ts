@@ -5,21 +5,32 @@
 import { DiagLogLevel, diag } from '@opentelemetry/api'
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto'
 import { defaultResource, detectResources, envDetector, resourceFromAttributes } from '@opentelemetry/resources'
-import { BatchSpanProcessor, NodeTracerProvider } from '@opentelemetry/sdk-trace-node'
+import { BatchSpanProcessor, NodeTracerProvider, RandomIdGenerator } from '@opentelemetry/sdk-trace-node'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
 
 /** A collector that is away is told of once a minute, not with every batch. */
 const TOLD_EVERY_MS = 60_000
 
-/** @param service its name where the environment gives none */
-export function registerSdk(service: string, logger: Logger): { shutdown(): Promise<void> } {
+/**
+ * @param service its name where the environment gives none
+ * @param wantedTraceId of the trace that begins; null: any
+ */
+export function registerSdk(
+  { service, logger }: { service: string; logger: Logger },
+  wantedTraceId: () => string | null,
+): { shutdown(): Promise<void> } {
   diag.setLogger(quietly(logger), { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true })
   const resource = defaultResource()
     .merge(resourceFromAttributes({ 'service.name': service }))
     .merge(detectResources({ detectors: [envDetector] }))
+  const random = new RandomIdGenerator()
   const provider = new NodeTracerProvider({
     resource,
+    idGenerator: {
+      generateTraceId: () => wantedTraceId() ?? random.generateTraceId(),
+      generateSpanId: () => random.generateSpanId(),
+    },
     spanProcessors: [new BatchSpanProcessor(new OTLPTraceExporter())],
   })
   provider.register()

@@ -14,6 +14,7 @@ import {
   trace,
 } from '@opentelemetry/api'
 import { errorKind } from '../core/error-kind.ts'
+import { beginningTrace } from './trace-id.ts'
 import { spanContextOf, traceparentOf } from './traceparent.ts'
 
 /** The instrumentation scope of all our spans. */
@@ -29,6 +30,8 @@ export interface SpanStart {
    * `none`: a trace of its own, with that link; without it, or where what was stored is null or none: that span's.
    */
   readonly parent?: string | null
+  /** Id of the trace that this span begins, where it has no parent: others begin the same one elsewhere (trace-id.ts). */
+  readonly traceId?: string | null
   /** A span of somebody who is not trusted with our traces. */
   readonly linkTo?: string | null
 }
@@ -44,19 +47,20 @@ export async function inSpan<T>(start: () => SpanStart, work: (span: Span) => Pr
   if (provider instanceof ProxyTracerProvider && provider.getDelegateTracer(SCOPE) === undefined) return work(NO_SPAN)
   const started = start()
   const { name, kind, attributes } = started
-  const place = placeOf(started)
-  return provider
-    .getTracer(SCOPE)
-    .startActiveSpan(name, { kind, attributes, links: place.links }, place.within, async (span) => {
-      try {
-        return await work(span)
-      } catch (error) {
-        markFailed(span, errorKind(error))
-        throw error
-      } finally {
-        span.end()
-      }
-    })
+  const { within, links } = placeOf(started)
+  const span = beginningTrace(started.traceId, () =>
+    provider.getTracer(SCOPE).startSpan(name, { kind, attributes, links }, within),
+  )
+  return context.with(trace.setSpan(within, span), async () => {
+    try {
+      return await work(span)
+    } catch (error) {
+      markFailed(span, errorKind(error))
+      throw error
+    } finally {
+      span.end()
+    }
+  })
 }
 
 function placeOf({ parent, linkTo }: SpanStart): { within: Context; links: Link[] } {

@@ -2,6 +2,7 @@
 import { ProxyTracerProvider, trace } from '@opentelemetry/api'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
+import { wantedTraceId } from './trace-id.ts'
 
 export interface Tracing {
   /** Sends what is left, for so long at most. Never throws. */
@@ -39,7 +40,7 @@ export async function startTracing(
   }
   try {
     const { registerSdk } = await import('./sdk.ts')
-    const sdk = registerSdk(service, logger)
+    const sdk = registerSdk({ service, logger }, wantedTraceId)
     logger.info({ event: 'tracing.started' }, 'traces are sent to the collector that OTEL_EXPORTER_OTLP_… names')
     return { end: () => endWithin(sdk, logger) }
   } catch (error) {

@@ -51,6 +51,9 @@ export const batch: ActivityOptions = {
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   retry: RETRY,
   cancellationType,
+  // Through the queue, where any worker waits and the fairness key counts: a server that starts activities eagerly would hand
+  // each batch to the worker that has the workflow.
+  allowEagerDispatch: false,
 }
 
 /** A pass over all integrations, each of which has a time limit of its own. */
@@ -84,10 +87,13 @@ export function listing(timeoutSeconds: number, leftMs: number): ActivityOptions
   }
 }
 
-/** Work of a provider's code that a later run does anew: an integration's reconciliation, the telling of what is gone. */
+/**
+ * Work of a provider's code that a later run does anew: an integration's reconciliation, the telling of what is gone. Three tries,
+ * which the activity counts itself: that its worker stopped is none of them (activities/uncounted-stops.ts). This bounds both.
+ */
 export const repeatable: ActivityOptions = {
   startToCloseTimeout: '30 minutes',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   cancellationType,
-  retry: { initialInterval: '10 seconds', backoffCoefficient: 3, maximumAttempts: 3 },
+  retry: { initialInterval: '10 seconds', backoffCoefficient: 3, maximumInterval: '90 seconds', maximumAttempts: 23 },
 }

@@ -87,7 +87,11 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
         run: { integrationId, syncLogId: answer.syncLogId, settings: answer.settings },
         listing: NEW_LISTING,
       }
-    log.warn('a backfill ended before its window was through', { integration: integrationId, reason: answer.reason })
+    log.warn('a backfill ended before its window was through', {
+      event: 'backfill.cut_short',
+      integration: integrationId,
+      reason: answer.reason,
+    })
     return null
   }
   const listed = async ({ run, listing }: Extract<SliceState, { kind: 'listing' }>): Promise<SliceState> => {

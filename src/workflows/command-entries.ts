@@ -1,12 +1,13 @@
 /**
  * The commands that have workflows of their own, as a person starts them: by the command's name, with an input that is
- * looked at first. Code starts the same workflows by their own names.
+ * looked at first, and nothing is begun while the database is away. Code starts the same workflows by their own names.
  */
 import { patched } from '@temporalio/workflow'
 import type { DispatchResult } from '../core/sync-jobs.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
 import { advanceCursor } from './advance-cursor.ts'
 import { answering, answeringNothing, refuseUnlessCount } from './command-input.ts'
+import { onceReachable } from './command-readiness.ts'
 import { dispatchSyncs } from './dispatch-syncs.ts'
 import { evaluateFailures } from './evaluate-failures.ts'
 import { findOrphans } from './find-orphans.ts'
@@ -20,17 +21,21 @@ import { refreshTokens } from './refresh-tokens.ts'
 import { runProgramCommand } from './run-command.ts'
 import { skipSyncItem } from './skip-sync-item.ts'
 
-export const advanceCursorCommand = answering(advanceCursor, ['integrationId', 'reclaimStale', 'limit'])
-export const evaluateFailuresCommand = answeringNothing(evaluateFailures)
-export const findOrphansCommand = answering(findOrphans, ['model', 'integrationId', 'limit'])
-export const listFailedItemsCommand = answering(listFailedItems, ['integrationId', 'since', 'limit'])
-export const pruneCommand = answeringNothing(prune)
-export const reconcileWebhooksCommand = answering(reconcileWebhooks, ['integrationId', 'since', 'dryRun'])
-export const recoverWebhooksCommand = answeringNothing(recoverWebhooks)
-export const refreshTokensCommand = answering(refreshTokens, ['integrationId'])
-export const replayWebhookCommand = answering(replayWebhook, ['webhookId', 'replay'])
-export const retrySyncItemCommand = answering(processSyncItem, ['itemId', 'tries'])
-export const skipSyncItemCommand = answering(skipSyncItem, ['itemId'])
+export const advanceCursorCommand = answering(onceReachable(advanceCursor), ['integrationId', 'reclaimStale', 'limit'])
+export const evaluateFailuresCommand = answeringNothing(onceReachable(evaluateFailures))
+export const findOrphansCommand = answering(onceReachable(findOrphans), ['model', 'integrationId', 'limit'])
+export const listFailedItemsCommand = answering(onceReachable(listFailedItems), ['integrationId', 'since', 'limit'])
+export const pruneCommand = answeringNothing(onceReachable(prune))
+export const reconcileWebhooksCommand = answering(onceReachable(reconcileWebhooks), [
+  'integrationId',
+  'since',
+  'dryRun',
+])
+export const recoverWebhooksCommand = answeringNothing(onceReachable(recoverWebhooks))
+export const refreshTokensCommand = answering(onceReachable(refreshTokens), ['integrationId'])
+export const replayWebhookCommand = answering(onceReachable(replayWebhook), ['webhookId', 'replay'])
+export const retrySyncItemCommand = answering(onceReachable(processSyncItem), ['itemId', 'tries'])
+export const skipSyncItemCommand = answering(onceReachable(skipSyncItem), ['itemId'])
 export const syncCommand = answering(sync, ['integrationId', 'dryRun', 'limit', 'from', 'to'])
 
 interface SyncCommandInput {
@@ -44,7 +49,7 @@ interface SyncCommandInput {
 /** Without an input what is due; else, as the command line does it, a run of one integration, a look, or a backfill. */
 async function sync(input: SyncCommandInput): Promise<DispatchResult | unknown> {
   // Releases before the patch took no input, and did what is due whatever it was.
-  if (Object.keys(input).length === 0 || !patched('sync-input')) return dispatchSyncs()
+  if (Object.keys(input).length === 0 || !patched('sync-input')) return onceReachable(dispatchSyncs)()
   const { integrationId, ...options } = input
   refuseUnlessCount('integrationId', integrationId)
   return runProgramCommand({ ...options, integration: integrationId })

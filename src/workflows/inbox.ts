@@ -182,7 +182,12 @@ export async function workOff(inbox: Inbox, carried: InboxState = EMPTY): Promis
     // After a claim that took something comes one more look: docs/behaviour/webhooks.md, "The inbox".
     if (!isWoken && lastClaimed === 0 && nextDueAtMs === null) break
   }
-  log.info('inbox is empty', { ...inbox.about, processed: state.processed, failed: state.failed })
+  log.info('inbox is empty', {
+    event: 'inbox.emptied',
+    ...inbox.about,
+    processed: state.processed,
+    failed: state.failed,
+  })
   return state
 }
 

@@ -58,7 +58,7 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
     state = { phase: isOver ? 'done' : 'following', incident: sight, nextLookAt, signals }
     tell(integrationId, state)
     if (isOver && !isSignalled) {
-      log.info('the incident is over', { integration: integrationId, incident: known })
+      log.info('the incident is over', { event: 'incident.over', integration: integrationId, incident: known })
       return sight
     }
     // The new run looks at once, so it misses no signal.

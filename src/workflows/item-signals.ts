@@ -20,33 +20,47 @@ const { skipFailedItem } = proxyActivities<Activities>(command)
  * Retry and skip of one item, asked of the run. Both outlive a cancelled run: they change failed rows, which the run
  * itself never takes.
  *
+ * @param integrationId of the run, for log lines
  * @param onChange the row has changed: the run looks again
  */
-export function handleItemSignals(onChange: () => void): void {
-  setHandler(retryItem, (input) => CancellationScope.nonCancellable(() => retry(input, onChange)), {
+export function handleItemSignals(integrationId: number, onChange: () => void): void {
+  setHandler(retryItem, (input) => CancellationScope.nonCancellable(() => retry(integrationId, input, onChange)), {
     description:
       'Tries one failed item again, in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default.',
   })
-  setHandler(skipItem, (input) => CancellationScope.nonCancellable(() => skip(input, onChange)), {
+  setHandler(skipItem, (input) => CancellationScope.nonCancellable(() => skip(integrationId, input, onChange)), {
     description: 'Gives one failed item up for good. Input: {"itemId": 5}.',
   })
 }
 
-async function skip({ itemId }: { itemId: number }, onChange: () => void): Promise<void> {
+async function skip(integration: number, { itemId }: { itemId: number }, onChange: () => void): Promise<void> {
   try {
     await skipFailedItem({ itemId })
   } catch (error) {
     // A signal has no answer: whoever sent it sees the row, and the log says why nothing became of it.
     if (!(error instanceof ActivityFailure)) throw error
-    log.warn('an item was not skipped', { item: itemId, error: error.cause?.message })
+    log.warn('an item was not skipped', {
+      event: 'item.not_skipped',
+      integration,
+      sync_item: itemId,
+      error: error.cause?.message,
+    })
   }
   onChange()
 }
 
-async function retry({ itemId, tries }: ProcessSyncItemInput, onChange: () => void): Promise<void> {
+async function retry(
+  integration: number,
+  { itemId, tries }: ProcessSyncItemInput,
+  onChange: () => void,
+): Promise<void> {
   const prefix = prefixOf(workflowInfo().workflowId)
   if (prefix === null) {
-    log.warn('an item was not retried: the run was not started under the id of its integration', { item: itemId })
+    log.warn('an item was not retried: the run was not started under the id of its integration', {
+      event: 'item.not_retried',
+      integration,
+      sync_item: itemId,
+    })
     return
   }
   try {
@@ -65,7 +79,11 @@ async function retry({ itemId, tries }: ProcessSyncItemInput, onChange: () => vo
   } catch (error) {
     // By its name: workflow code imports `@temporalio/workflow` alone, which does not export the class.
     if (!(error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError')) throw error
-    log.info('the retry of an item is under way already', { item: itemId })
+    log.info('the retry of an item is under way already', {
+      event: 'item.retry_running',
+      integration,
+      sync_item: itemId,
+    })
   }
 }
 

@@ -30,7 +30,7 @@ export async function prune(): Promise<PruneResult> {
       counts[step] = await pruneStep.executeWithOptions({ ...options, summary: step }, [input])
     } catch (failure) {
       const error = messageOf(failure)
-      log.warn('a step of pruning failed; the next run takes it up', { step, error })
+      log.warn('a step of pruning failed; the next run takes it up', { event: 'prune.step_failed', step, error })
       failed.push({ step, error })
       counts[step] = await countedBy(input)
     }
@@ -43,7 +43,8 @@ async function countedBy(input: PruneStepInput): Promise<number> {
   try {
     return await readPrunedRows(input)
   } catch (failure) {
-    log.warn('what a step of pruning had done is not known', { step: input.step, error: messageOf(failure) })
+    const error = messageOf(failure)
+    log.warn('what a step of pruning had done is not known', { event: 'prune.count_unknown', step: input.step, error })
     return 0
   }
 }

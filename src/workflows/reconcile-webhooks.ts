@@ -77,7 +77,11 @@ async function reconciled(
     return { ...NOTHING, integrations: 1, seen, known, inserted, tooLarge, capped: capped ? 1 : 0 }
   } catch (error) {
     if (isCancellation(error) || !(error instanceof ActivityFailure)) throw error
-    log.warn('an integration could not be reconciled', { integration: integrationId, error: error.cause?.message })
+    log.warn('an integration could not be reconciled', {
+      event: 'webhook.reconcile_given_up',
+      integration: integrationId,
+      error: error.cause?.message,
+    })
     return { ...NOTHING, integrations: 1, failed: 1 }
   }
 }

@@ -13,10 +13,14 @@ import { plainFailure } from './plain-failure.ts'
 import { readably } from './readable-failure.ts'
 
 /** Tried again where a backend is away or a worker was lost: the waits between six tries make some 20 s. */
-const { runCommand } = proxyActivities<CommandActivities>({
-  ...pass,
-  retry: { initialInterval: '1 second', backoffCoefficient: 2, maximumInterval: '5 seconds', maximumAttempts: 6 },
-})
+export const SIX_TRIES = {
+  initialInterval: '1 second',
+  backoffCoefficient: 2,
+  maximumInterval: '5 seconds',
+  maximumAttempts: 6,
+} as const
+
+const { runCommand } = proxyActivities<CommandActivities>({ ...pass, retry: SIX_TRIES })
 
 const TYPE_PREFIX = 'integrations:'
 
@@ -34,7 +38,7 @@ export async function runProgramCommand(input?: unknown): Promise<unknown> {
   const { document, notes } = await readably(() => answered({ command, input: input ?? {}, workflowId }))
   if (notes.length > 0) {
     setCurrentDetails(notes.join('\n\n'))
-    log.warn('a command has something to say', { command, notes })
+    log.warn('a command has something to say', { event: 'command.noted', command, notes })
   }
   return document
 }

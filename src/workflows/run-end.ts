@@ -103,8 +103,9 @@ async function announced(
     } catch (error) {
       if (!(error instanceof ActivityFailure) && !isCancellation(error)) throw error
       log.warn('what is gone at the provider was not told', {
+        event: 'sync.missing_untold',
         integration: integrationId,
-        run: syncLogId,
+        sync_log: syncLogId,
         error: error instanceof ActivityFailure ? error.cause?.message : 'cancelled',
       })
     }

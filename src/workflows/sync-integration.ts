@@ -44,7 +44,7 @@ const local = proxyLocalActivities<Activities>(localStep)
 export async function syncIntegration(input: SyncInput, carried?: RunState): Promise<SyncOutcome> {
   const { integrationId, onlyIfDue } = input
   const controls = new RunControls(carried?.controls)
-  handleItemSignals(() => controls.lookAgain())
+  handleItemSignals(integrationId, () => controls.lookAgain())
   const progress = new RunProgress(controls, carried?.progress, (now) => showRun(integrationId, now))
   setHandler(syncProgress, () => progress.read(), {
     description: 'How far the run is: its phase, counts of items, rate, and whether it is paused.',

@@ -1,8 +1,9 @@
 /**
- * Hands the trace on in which a workflow was started: to its activities, its children and the history that it goes on in.
+ * Hands the trace on in which a workflow was started: to its activities, its children and the history that it goes on in. A run that
+ * was started in none says to the latter two which execution they go on from: its activities see that for themselves.
  *
- * A header is copied, nothing else: no span, no clock, no SDK inside a workflow, and no command that was not there before.
- * Without the header nothing happens, so every history replays. Rule: docs/behaviour/tracing.md, "Workflows".
+ * A header is copied or written, nothing else: no span, no clock, no SDK inside a workflow, and no command that was not there
+ * before. A header is no part of what a replay compares. Rule: docs/behaviour/tracing.md, "Workflows".
  */
 import type {
   Headers,
@@ -10,7 +11,9 @@ import type {
   WorkflowInterceptors,
   WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow'
+import { defaultPayloadConverter, workflowInfo } from '@temporalio/workflow'
 import { TRACE_HEADER } from '../core/trace-header.ts'
+import { isTracedRun, RUN_HEADER } from '../core/traced-run.ts'
 
 export function interceptors(): WorkflowInterceptors {
   const trace = new PassedOn()
@@ -22,8 +25,10 @@ class PassedOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCalls
   #headers: Headers = {}
 
   execute: NonNullable<WorkflowInboundCallsInterceptor['execute']> = (input, next) => {
-    const given = input.headers[TRACE_HEADER]
-    if (given !== undefined) this.#headers = { [TRACE_HEADER]: given }
+    for (const name of [TRACE_HEADER, RUN_HEADER]) {
+      const given = input.headers[name]
+      if (given !== undefined) this.#headers = { ...this.#headers, [name]: given }
+    }
     return next(input)
   }
 
@@ -36,12 +41,21 @@ class PassedOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCalls
   startChildWorkflowExecution: NonNullable<WorkflowOutboundCallsInterceptor['startChildWorkflowExecution']> = (
     input,
     next,
-  ) => next(this.#with(input))
+  ) => next(this.#with(input, this.#origin()))
 
   continueAsNew: NonNullable<WorkflowOutboundCallsInterceptor['continueAsNew']> = (input, next) =>
-    next(this.#with(input))
+    next(this.#with(input, this.#origin()))
 
-  #with<Input extends { readonly headers: Headers }>(input: Input): Input {
-    return { ...input, headers: { ...input.headers, ...this.#headers } }
+  /** Of a run in no trace of anybody's. */
+  #origin(): Headers {
+    // As its activities see it: after a reset that is another one than the first execution's.
+    const { workflowType, runId } = workflowInfo()
+    const isInTrace = TRACE_HEADER in this.#headers || RUN_HEADER in this.#headers
+    if (isInTrace || !isTracedRun(workflowType)) return {}
+    return { [RUN_HEADER]: defaultPayloadConverter.toPayload(runId) }
+  }
+
+  #with<Input extends { readonly headers: Headers }>(input: Input, also: Headers = {}): Input {
+    return { ...input, headers: { ...input.headers, ...also, ...this.#headers } }
   }
 }

@@ -561,12 +561,12 @@ async function waitingForLocks(): Promise<number> {
   return row?.count as number
 }
 
-/** By the database's clock. */
+/** By the database's clock; the next run by the statement that has planned it, however long ago that was. */
 async function timesOf() {
   const [row] = await test.sql`
     select sync_cursor as cursor, last_synced_at as "lastSyncedAt", consecutive_sync_failures as failures,
            sync_stale_alerted_at as "staleAlertedAt", next_sync_at as "nextSyncAt",
-           extract(epoch from next_sync_at - now())::float8 / 60 as "nextInMinutes"
+           extract(epoch from next_sync_at - updated_at)::float8 / 60 as "nextInMinutes"
     from integrations where id = ${integration.id}`
   return row as unknown as {
     cursor: Json

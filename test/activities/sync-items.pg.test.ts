@@ -50,6 +50,8 @@ const encryptionKeys = encryptionKey('test')
 
 let database: TestDatabase
 let test: TestIntegrations
+/** The same, where an item's time limit is to run out: elsewhere a machine that stands still must not reach it. */
+let hasty: TestIntegrations
 let integration: Integration
 let run: LogRow
 let batches = 0
@@ -57,22 +59,14 @@ let batches = 0
 beforeAll(async () => {
   database = await createTestDatabase()
   const classes = [ThingSynced, OtherSynced, Versioned, WithoutUpgrade, DerivedThing]
-  test = testIntegrations(database.url, {
-    encryptionKeys,
-    providers: { acme: syncProvider(() => {}, { syncItemEvents: () => classes }) },
-    config: {
-      sync: {
-        item_tries: TRIES,
-        item_backoff: BACKOFF,
-        item_retry_window: WINDOW_SECONDS,
-        item_timeout: 1,
-        item_concurrency: 4,
-      },
-    },
-  })
+  const providers = { acme: syncProvider(() => {}, { syncItemEvents: () => classes }) }
+  const sync = { item_tries: TRIES, item_backoff: BACKOFF, item_retry_window: WINDOW_SECONDS, item_concurrency: 4 }
+  test = testIntegrations(database.url, { encryptionKeys, providers, config: { sync } })
+  hasty = testIntegrations(database.url, { encryptionKeys, providers, config: { sync: { ...sync, item_timeout: 1 } } })
 })
 
 afterAll(async () => {
+  await hasty.close()
   await test.close()
   await database.drop()
 })
@@ -291,7 +285,7 @@ describe('an outcome', () => {
   })
 
   it.each([
-    ['ends the window exactly with its wait', WINDOW_SECONDS - 10 - 5, 'processing'],
+    ['ends its wait within the window', WINDOW_SECONDS - 10 - 60, 'processing'],
     ['would wait past the window', WINDOW_SECONDS - 9, 'failed'],
   ])('of an item that %s', async (_, ageSeconds, status) => {
     listen(test, ThingSynced, throwing(new Error('bad')))
@@ -373,9 +367,9 @@ describe('an outcome', () => {
 
   it('of listeners that outlive sync.item_timeout is a failed attempt', async () => {
     const late = occasion()
-    listen(test, ThingSynced, () => late.happened)
+    listen(hasty, ThingSynced, () => late.happened)
     const row = await item()
-    expect(await batch()).toMatchObject({ waiting: [{ id: row.id, seconds: 10 }] })
+    expect(await batch(undefined, { by: hasty })).toMatchObject({ waiting: [{ id: row.id, seconds: 10 }] })
     expect((await logsOf(test, integration.id, 'sync_item'))[0]?.error).toMatch(/^ItemTimedOut: .*1 s/)
     const before = await itemOf(test, row.id)
     late.happen()
@@ -489,7 +483,7 @@ describe('what a listener knows', () => {
   it.each([
     ['by count: before the last try', TRIES - 2, 0, false],
     ['by count: at the last try', TRIES - 1, 0, true],
-    ['by the window: another one fits', 0, WINDOW_SECONDS - 10 - 5, false],
+    ['by the window: another one fits', 0, WINDOW_SECONDS - 10 - 60, false],
     ['by the window: another one would be too late', 0, WINDOW_SECONDS - 9, true],
   ])('is whether it is likely the final attempt, %s', async (_, attempts, ageSeconds, isLikelyFinalAttempt) => {
     const createdAt = new Date(Date.now() - ageSeconds * 1_000)
@@ -503,13 +497,13 @@ describe('what a listener knows', () => {
 
   it('is that sync.item_timeout is over: its signal is aborted', async () => {
     const over = occasion<unknown>()
-    listen(test, ThingSynced, async () => {
+    listen(hasty, ThingSynced, async () => {
       const signal = currentSyncItem()?.signal
       signal?.addEventListener('abort', () => over.happen(signal.reason))
       await over.happened
     })
     await item()
-    await batch()
+    await batch(undefined, { by: hasty })
     expect(await over.happened).toMatchObject({ code: 'item_timed_out' })
   })
 })
@@ -850,11 +844,11 @@ function item(values = {}) {
 
 function batch(
   take: ItemBatch['take'] = { kind: 'pending', limit: 200 },
-  { claim, onStart }: { claim?: string; onStart?: (cancel: () => void) => void } = {},
+  { by = test, claim, onStart }: { by?: TestIntegrations; claim?: string; onStart?: (cancel: () => void) => void } = {},
 ): Promise<ItemBatchResult> {
   batches += 1
   const input = { syncLogId: run.id, claim: claim ?? `run:${batches}`, take }
-  return runActivity(test.activities.processSyncItems, input, { ...(onStart && { onStart }) })
+  return runActivity(by.activities.processSyncItems, input, { ...(onStart && { onStart }) })
 }
 
 async function statusOf(row: { id: number }): Promise<string> {

@@ -162,7 +162,7 @@ describe('a listing', () => {
       (
         await test.sql`
           select sync_cursor as cursor, last_synced_at as synced, consecutive_sync_failures as failures,
-                 extract(epoch from next_sync_at - now())::float8 / 60 as next
+                 extract(epoch from next_sync_at - updated_at)::float8 / 60 as next
           from integrations where id = ${integration.id}`
       )[0]
     expect(await times()).toMatchObject({ cursor: 'c1', synced: null, failures: 2 })

@@ -15,6 +15,10 @@ import { incrementalProvider, syncProvider } from '../support/providers.ts'
 import { itemsOf, logOf, logsOf, makeIntegration, makeItem, makeRun, setIntegration } from '../support/rows.ts'
 
 const INTERVAL_MINUTES = 10
+/** So long that a machine which stands still for seconds leaves them apart. */
+const BACKOFF = [1_000, 3_000]
+/** What is left of a wait that began within the last seconds. */
+const mostOf = (seconds: number) => expect.toSatisfy((left: number) => left > seconds - 30 && left <= seconds)
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -33,7 +37,7 @@ beforeAll(async () => {
       'by-hand': syncProvider(byTest, { defaultSyncInterval: () => null }),
       unscheduled: {},
     },
-    config: { sync: { queues: { 'by-hand': 'slow' }, item_backoff: [10, 30] } },
+    config: { sync: { queues: { 'by-hand': 'slow' }, item_backoff: BACKOFF } },
   })
 })
 
@@ -183,7 +187,7 @@ describe('what an earlier run left behind, when the next one is opened', () => {
     expect(opened).toEqual({
       kind: 'adopted',
       syncLogId: left.id,
-      waitSeconds: expect.closeTo(40, -0.5),
+      waitSeconds: mostOf(40),
       settings: expect.objectContaining({ itemTaskQueue: 'integrations-default' }),
     })
     expect(await logsOf(test, integration.id, 'sync')).toEqual([
@@ -292,8 +296,8 @@ describe('taking over a run whose workflow is gone', () => {
       failed: 2,
       pending: 2,
       waiting: [
-        { id: later.id, seconds: expect.closeTo(10, -0.5) },
-        { id: waits.id, seconds: expect.closeTo(30, -0.5) },
+        { id: later.id, seconds: mostOf(1_000) },
+        { id: waits.id, seconds: mostOf(3_000) },
       ],
     }
     const state = [
@@ -345,7 +349,7 @@ describe('taking over a run whose workflow is gone', () => {
   it('a wait goes on from where it was: an item that is due has nothing left to wait', async () => {
     const run = await makeRun(test, integration.id, { adopted_by: 'adopter' })
     const { id } = await makeItem(test, run, { status: 'processing', attempts: 2, claim: 'dead:1' })
-    await test.sql`update integration_sync_items set updated_at = now() - interval '61 seconds' where id = ${id}`
+    await test.sql`update integration_sync_items set updated_at = now() - interval '3001 seconds' where id = ${id}`
     expect(await takeOver(run)).toMatchObject({ waiting: [{ id, seconds: 0 }] })
   })
 
@@ -389,7 +393,7 @@ describe('finalising a run', () => {
     expect(await finalise(run)).toEqual({
       kind: 'unfinished',
       pending: 1,
-      waiting: [{ id: waits.id, seconds: expect.closeTo(10, -0.5) }],
+      waiting: [{ id: waits.id, seconds: mostOf(1_000) }],
     })
     expect((await logOf(test, run.id)).status).toBe('processing')
     expect(await timesOf()).toMatchObject({ lastSyncedAt: null, nextInMinutes: null })
@@ -581,7 +585,7 @@ describe('finalising a run', () => {
     await finalise(run)
     const times = await timesOf()
     expect(times).toMatchObject({ failures: 0, staleAlertedAt: null })
-    expect(times.syncedSecondsAgo).toBeLessThan(5)
+    expect(times.syncedSecondsAgo).toBeLessThan(60)
     expect(times.nextInMinutes).toBeCloseTo(INTERVAL_MINUTES, 1)
   })
 
@@ -700,12 +704,12 @@ type Run = { id: number; integrationId: number }
 const finalise = (run: Run) => test.activities.finaliseSyncRun({ integrationId: run.integrationId, syncLogId: run.id })
 const announce = (run: Run) => test.activities.announceSyncRun({ integrationId: run.integrationId, syncLogId: run.id })
 
-/** By the database's clock. */
+/** By the database's clock; the next run by the statement that has planned it, however long ago that was. */
 async function timesOf(id = integration.id) {
   const [row] = await test.sql`
     select sync_cursor as cursor, last_synced_at as "lastSyncedAt", consecutive_sync_failures as failures,
            sync_stale_alerted_at as "staleAlertedAt",
-           extract(epoch from next_sync_at - now())::float8 / 60 as "nextInMinutes",
+           extract(epoch from next_sync_at - updated_at)::float8 / 60 as "nextInMinutes",
            extract(epoch from now() - last_synced_at)::float8 as "syncedSecondsAgo"
     from integrations where id = ${id}`
   return row as unknown as {

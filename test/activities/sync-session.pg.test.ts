@@ -441,6 +441,7 @@ describe('a session', () => {
           note: 'of [REDACTED]',
           event: 'sync.provider_warning',
           integration: integration.id,
+          provider: integration.provider,
           sync_log: runId,
         },
         message: 'found by [REDACTED]',

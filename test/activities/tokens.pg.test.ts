@@ -125,7 +125,13 @@ describe('a pass', () => {
     expect(await pass()).toEqual({ checked: 2, refreshed: 1, failed: 1, reauthRequired: 0 })
     const told = test.lines.filter(({ fields }) => fields.event === 'tokens.refresh_failed')
     expect(told.map(({ fields }) => fields)).toEqual([
-      { event: 'tokens.refresh_failed', integration: bad.id, error: 'RangeError', reauth_required: false },
+      {
+        event: 'tokens.refresh_failed',
+        integration: bad.id,
+        provider: bad.provider,
+        error: 'RangeError',
+        reauth_required: false,
+      },
     ])
     expect(JSON.stringify(test.lines)).not.toContain(CANARY)
     nowMs += 10 * MINUTE_MS - 1

@@ -11,13 +11,15 @@ import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { occasion, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, SECRET, TOKEN, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
+/** The same, where a handler's time limit is to run out: elsewhere a machine that stands still must not reach it. */
+let hasty: TestIntegrations
 let integration: Integration
 /** What the provider does with a webhook, by the test at hand. */
 const handle = vi.fn<HandlesWebhooks['handleWebhook']>()
@@ -26,13 +28,14 @@ let batches = 0
 beforeAll(async () => {
   database = await createTestDatabase()
   const scripted = webhookProvider({ handleWebhook: (...given) => handle(...given) })
-  test = testIntegrations(database.url, {
-    providers: { acme: scripted, silent: {} },
-    config: { webhook: { concurrency: 4, handler_timeout: 1 } },
-  })
+  const encryptionKeys = encryptionKey('test')
+  const providers = { acme: scripted, silent: {} }
+  test = testIntegrations(database.url, { encryptionKeys, providers, config: { webhook: { concurrency: 4 } } })
+  hasty = testIntegrations(database.url, { encryptionKeys, providers, config: { webhook: { handler_timeout: 1 } } })
 })
 
 afterAll(async () => {
+  await hasty.close()
   await test.close()
   await database.drop()
 })
@@ -307,7 +310,7 @@ describe('an error', () => {
       await late.happened
       return 'too late'
     })
-    expect(await batch()).toMatchObject({ failed: 1 })
+    expect(await batch({ by: hasty })).toMatchObject({ failed: 1 })
     late.happen()
     expect(await webhookOf(test, row.id)).toMatchObject({
       status: 'failed',
@@ -512,7 +515,7 @@ describe('what a handler is told', () => {
           signal.addEventListener('abort', () => reject(new Error(`stopped: ${signal.reason?.code}`)))
         }),
     )
-    await batch()
+    await batch({ by: hasty })
     expect((await webhookOf(test, row.id)).error).toMatch(/^HandlerTimedOut: /)
     await expect(handle.mock.results[0]?.value).rejects.toThrow('stopped: handler_timed_out')
   })
@@ -684,11 +687,13 @@ it('never writes a credential into a log line', () => {
 })
 
 function batch({
+  by = test,
   of = integration,
   claim,
   limit = 200,
   onStart,
 }: {
+  by?: TestIntegrations
   of?: Integration
   claim?: string
   limit?: number
@@ -696,7 +701,7 @@ function batch({
 } = {}): Promise<WebhookBatchResult> {
   batches += 1
   const input = { integrationId: of.id, claim: claim ?? `run:${batches}`, limit }
-  return runActivity(test.activities.processPendingWebhooks, input, { ...(onStart && { onStart }) })
+  return runActivity(by.activities.processPendingWebhooks, input, { ...(onStart && { onStart }) })
 }
 
 /** An integration of a provider of its own. */

@@ -1,13 +1,18 @@
-/** A process that ends as ours do, for run.e2e.test.ts: what it has in hand takes a while. `argv[2]` says what goes wrong. */
+/** A process that ends as ours do, for run.e2e.test.ts: what it has in hand takes a while. `argv[2]` says what happens. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { onStop } from '../../src/bin/run.ts'
 
 const log = (level: string) => (fields: Record<string, unknown>) => console.log(JSON.stringify({ level, ...fields }))
 const logger = { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') }
-const WORK_MS = 2_500
+const WORK_MS = process.argv[2] === 'endless' ? 600_000 : 1_500
 
 const stopping = onStop(logger, (why) => {
   logger.info({ event: 'stopping', why })
+  // From here it comes in time, however slow the machine is.
+  if (process.argv[2] === 'repeated') {
+    process.once('SIGTERM', () => logger.info({ event: 'repeated' }))
+    process.kill(process.pid, 'SIGTERM')
+  }
   void sleep(WORK_MS).then(() => {
     logger.info({ event: 'done' })
     process.exit(stopping.exitCode())

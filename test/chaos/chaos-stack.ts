@@ -1,6 +1,6 @@
 /**
- * A stack whose every part can be killed: Postgres and the Temporal dev server with their data in files, worker and API as
- * `src/bin` starts them. Each keeps its port, so that the others find it again.
+ * A stack whose every part can be killed: Postgres and the Temporal dev server with their data in files, worker and API as a
+ * host starts them, compiled. Each keeps its port, so that the others find it again.
  *
  * One a file: the host's module and the environment belong to the process.
  */
@@ -18,13 +18,11 @@ import type { Integrations } from '../../src/integrations.ts'
 import { freePort } from '../../src/temporal/local-process.ts'
 import { startTemporalServer } from '../../src/temporal/server.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
-import { installedBundle } from '../support/installed-script.ts'
+import { installedProgram, installedScript } from '../support/installed-script.ts'
 import type { StartedProcess } from './kept-process.ts'
 import { KeptProcess } from './kept-process.ts'
 import type { SyncTarget } from './targets.ts'
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const NODE_ARGUMENTS = ['--conditions=durable-source', '--import', 'tsx']
 /** Below the range that Linux takes the ports of outgoing connections from: nobody is to get ours while we are away. */
 const FIRST_PORT = 20_000
 const PORTS = 12_000
@@ -112,18 +110,16 @@ export async function startChaosStack({
 
     const keyFile = join(folder, 'encryption-keys')
     await writeFile(keyFile, `chaos:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 })
-    const bundle = installedBundle()
-    const hostPath = fileURLToPath(hostConfig)
     const temporalAddress = `127.0.0.1:${temporalPort}`
     const environment = {
       DATABASE_URL: databaseUrl,
       TEMPORAL_ADDRESS: temporalAddress,
       TEMPORAL_NAMESPACE: 'default',
       INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile,
-      INTEGRATIONS_CONFIG: hostPath,
+      INTEGRATIONS_CONFIG: installedScript(hostConfig),
     }
     Object.assign(process.env, environment)
-    const { integrations, prepare } = await loadHost(hostPath)
+    const { integrations, prepare } = await loadHost(fileURLToPath(hostConfig))
     stops.push(() => integrations.close())
     await integrations.migrate()
     await integrations.ready()
@@ -132,7 +128,7 @@ export async function startChaosStack({
     stops.push(() => sql.end({ timeout: 5 }))
     const { id: integrationId } = await integrations.create(integration)
 
-    const node = (name: string, script: string, readyEvent: string, more: Readonly<Record<string, string>> = {}) =>
+    const node = (name: string, kind: 'api' | 'worker', more: Readonly<Record<string, string>> = {}) =>
       keep(name, async () => {
         let onReady: () => void = () => {}
         const ready = new Promise<void>((resolve) => {
@@ -142,17 +138,16 @@ export async function startChaosStack({
         const started = await startProcess({
           name,
           command: process.execPath,
-          args: [...NODE_ARGUMENTS, script],
-          cwd: ROOT,
-          env: { ...environment, ...more },
+          args: [installedProgram(kind)],
+          env: { NODE_OPTIONS: undefined, ...environment, ...more },
           onLine: (line) => {
             tell(line)
-            if (line.includes(readyEvent)) onReady()
+            if (line.includes(`"${kind}.ready"`)) onReady()
           },
         })
         return { pids: () => [started.pid], ready, exited: started.exited }
       })
-    const worker = node('worker', 'src/bin/worker.ts', '"worker.ready"', bundle)
+    const worker = node('worker', 'worker')
     return {
       worker,
       temporal,
@@ -162,9 +157,8 @@ export async function startChaosStack({
       temporalAddress,
       sql,
       lines,
-      keepApi: (port, name = 'api') =>
-        node(name, 'src/bin/api.ts', '"api.ready"', { PORT: String(port), HOST: '127.0.0.1' }),
-      keepWorker: (name) => node(name, 'src/bin/worker.ts', '"worker.ready"', { ...bundle, FLEET_MEMBER: name }),
+      keepApi: (port, name = 'api') => node(name, 'api', { PORT: String(port), HOST: '127.0.0.1' }),
+      keepWorker: (name) => node(name, 'worker', { FLEET_MEMBER: name }),
       stop,
     }
   } catch (error) {

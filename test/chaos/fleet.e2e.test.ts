@@ -19,6 +19,7 @@ it('two APIs and three workers share 600 webhooks and a sync of 1,000 items: not
     deliveries: 600,
     ratePerSecond: 150,
     entries: ENTRIES,
+    spreadsItems: false,
     replacesWorker: false,
     settledWithinSeconds: 60,
   })

@@ -22,6 +22,7 @@ it(
       deliveries: 5_000,
       ratePerSecond: 150,
       entries: ENTRIES,
+      spreadsItems: true,
       replacesWorker: true,
       settledWithinSeconds: 180,
     })

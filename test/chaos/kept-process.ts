@@ -57,6 +57,21 @@ export class KeptProcess {
     await current.exited
   }
 
+  /**
+   * The same as {@link kill}, at a moment when this holds: asked while it stands still, so that a test that was held up itself
+   * does not come too late. For a part without which the question can be answered.
+   */
+  async killInTheAct(isInTheAct: () => Promise<boolean>): Promise<void> {
+    for (;;) {
+      await this.ready()
+      const pids = this.#current?.pids() ?? []
+      for (const pid of pids) process.kill(pid, 'SIGSTOP')
+      if (await isInTheAct()) return this.kill()
+      for (const pid of pids) process.kill(pid, 'SIGCONT')
+      await sleep(POLL_MS)
+    }
+  }
+
   /** Asks it to end, as a deployment does, and lets it take its time. Ends when it is gone; another is started. */
   async terminate(): Promise<void> {
     await this.ready()

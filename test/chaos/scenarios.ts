@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { diagnosis, WEBHOOKS } from './diagnosis.ts'
+import type { KeptProcess } from './kept-process.ts'
 import type { Ledger } from './ledger.ts'
 import { allSettled, readLedger } from './ledger.ts'
 import { carryOut, drawKills, seeded } from './seeded-kills.ts'
@@ -46,7 +47,7 @@ export async function killThemAll(
   const kills = drawKills(random, { targets: TARGETS, each: killsEach, meanGapMs })
   const startedAt = performance.now()
   let areKilled = false
-  const killing = carryOut(stack, kills, areApart ? () => atWork(stack) : undefined).finally(() => {
+  const killing = carryOut(stack, kills, areApart ? (part) => killAtWork(stack, part) : undefined).finally(() => {
     areKilled = true
   })
   const [story, sent] = await Promise.all([
@@ -129,15 +130,26 @@ async function allReady(stack: WebhookStack): Promise<void> {
   await Promise.all(TARGETS.map((target) => stack[target].ready()))
 }
 
+/** Handlers may end between a look and a kill: the worker is looked at while it stands still. */
+async function killAtWork(stack: WebhookStack, part: KeptProcess): Promise<void> {
+  await atWork(stack)
+  if (part === stack.worker) await part.killInTheAct(() => areRowsInHand(stack))
+  else await part.kill()
+}
+
+async function areRowsInHand({ sql }: WebhookStack): Promise<boolean> {
+  // A connection of the time before a kill fails once.
+  const rows = await sql<{ count: number }[]>`
+    select count(*)::int as count from integration_webhooks where status = 'processing'`.catch(() => [])
+  return (rows[0]?.count ?? 0) >= ROWS_IN_HAND
+}
+
 /** All parts are there, and rows are in hand. */
 async function atWork(stack: WebhookStack): Promise<void> {
   await allReady(stack)
   const giveUpAt = performance.now() + AT_WORK_SECONDS * 1_000
   while (performance.now() < giveUpAt) {
-    // A connection of the time before a kill fails once.
-    const rows = await stack.sql<{ count: number }[]>`
-      select count(*)::int as count from integration_webhooks where status = 'processing'`.catch(() => [])
-    if ((rows[0]?.count ?? 0) >= ROWS_IN_HAND) return
+    if (await areRowsInHand(stack)) return
     await sleep(POLL_MS)
   }
   throw new Error(`Nothing was in hand for ${AT_WORK_SECONDS} s.\n${await diagnosis(stack, WEBHOOKS)}`)

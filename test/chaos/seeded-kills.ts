@@ -51,20 +51,19 @@ export function drawKills<Target extends string>(
  * Carries the plan out. API and worker are met at any moment, their own start included; Postgres and Temporal when they serve
  * again, so that each start of theirs comes to its end.
  *
- * @param isReady for a plan so short that its kills would meet each other instead of work: each waits for this
+ * @param kill for a plan so short that its kills would meet each other instead of work: what else a kill waits for
  * @returns a line for each kill
  */
 export async function carryOut<Target extends string>(
   stack: Readonly<Record<Target, KeptProcess>>,
   kills: readonly Kill<Target>[],
-  isReady: () => Promise<void> = async () => {},
+  kill: (part: KeptProcess) => Promise<void> = (part) => part.kill(),
 ): Promise<string[]> {
   const startedAt = performance.now()
   const story: string[] = []
   for (const { target, afterMs } of kills) {
     await sleep(afterMs)
-    await isReady()
-    await stack[target].kill()
+    await kill(stack[target])
     story.push(`${((performance.now() - startedAt) / 1_000).toFixed(1)} s ${target}`)
   }
   return story

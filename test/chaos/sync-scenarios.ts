@@ -75,7 +75,10 @@ export async function killUnderSync(
     })
     await stack.worker.kill()
   }
-  const story = await carryOut(stack, kills, () => atWork(stack))
+  const story = await carryOut(stack, kills, async (part) => {
+    await atWork(stack)
+    await part.kill()
+  })
   await Promise.all(SYNC_TARGETS.map((target) => stack[target].ready()))
   const lastAt = performance.now()
   console.log(`kill -9: ${story.join(', ')}`)

@@ -14,8 +14,11 @@ function worker(parts: Partial<Integrations>) {
   const keep = (fields: Record<string, unknown>): void => void lines.push(fields)
   const closed = vi.fn(async () => {})
   const logger = { debug: keep, info: keep, warn: keep, error: keep }
-  const run = createCommandRunner({ ready: async () => {}, close: closed, logger, ...parts } as Integrations)
+  const acts: unknown[] = []
+  const operator = { note: async (id: number, act: object) => void acts.push({ id, ...act }) }
+  const run = createCommandRunner({ ready: async () => {}, close: closed, logger, operator, ...parts } as Integrations)
   return {
+    acts,
     lines,
     closed,
     run: (command: string, input: unknown, signal = new AbortController().signal) =>
@@ -25,8 +28,9 @@ function worker(parts: Partial<Integrations>) {
 
 describe('a command inside a worker', () => {
   it('leaves the worker’s object open', async () => {
-    const { run, closed } = worker({ disable: async () => {} })
+    const { run, acts, closed } = worker({ disable: async () => {} })
     expect(await run('disable', { id: 7 })).toEqual({ exitCode: 0, document: { id: 7, is_active: false }, notes: [] })
+    expect(acts).toEqual([{ id: 7, token: 'workflow:me', action: 'disable', target: 'integration:7' }])
     expect(closed).not.toHaveBeenCalled()
   })
 

@@ -89,7 +89,9 @@ export async function suiteResults(
   const resolve = { conditions: [...conditions, 'node', 'development|production'] }
   const ssr = { resolve: { ...resolve, externalConditions: [...conditions, 'node'] } }
   const execArgv = conditions.map((condition) => `--conditions=${condition}`)
-  const pool = { pool: 'threads', isolate: false, maxWorkers: workers, execArgv, hookTimeout: 60_000 }
+  // What a host's runner has is too little for a machine that is busy with other tests.
+  const timeouts = { testTimeout: 180_000, hookTimeout: 180_000 }
+  const pool = { pool: 'threads', isolate: false, maxWorkers: workers, execArgv, ...timeouts }
   const test = { ...pool, reporters: ['json'], outputFile }
   await writeFile(config, `export default ${JSON.stringify({ root: folder, resolve, ssr, test })}\n`)
   const vitest = join(PACKAGE, 'node_modules/vitest/vitest.mjs')

@@ -1,16 +1,19 @@
 /** What the keys change that Temporal sees. The table of all keys: effects.test.ts. */
+
 import { randomBytes } from 'node:crypto'
 import type { WorkflowHandle } from '@temporalio/client'
 import { Client, Connection } from '@temporalio/client'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import { readBundle } from '../../src/bundled-workflows.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
-import { bundleWorkflows, createWorkers } from '../../src/worker.ts'
+import { createWorkers } from '../../src/worker.ts'
 import { scheduleId, workflowId } from '../../src/workflows/ids.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
@@ -29,7 +32,11 @@ let workflowBundle: WorkflowBundle
 
 beforeAll(async () => {
   silenceTemporal()
-  ;[postgres, server, workflowBundle] = await Promise.all([sharePostgres(), shareDevServer(), bundleWorkflows()])
+  ;[postgres, server, workflowBundle] = await Promise.all([
+    sharePostgres(),
+    shareDevServer(),
+    readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
+  ])
   database = await createTestDatabase({ adminUrl: postgres.url })
   client = new Client({ connection: await Connection.connect({ address: server.address }) })
 })

@@ -119,7 +119,7 @@ describe('webhooks', () => {
   effect('webhook.concurrency', 'bounds the handlers that run at once', async () => {
     const mostAt = async (concurrency: number) => {
       const crowd = crowdOf(concurrency)
-      await handled({ webhook: { concurrency, handler_timeout: 5 } }, crowd.join, 8)
+      await handled({ webhook: { concurrency, handler_timeout: 45 } }, crowd.join, 8)
       return crowd.most()
     }
     expect([await mostAt(1), await mostAt(4)]).toEqual([1, 4])
@@ -128,7 +128,7 @@ describe('webhooks', () => {
   effect('webhook.handler_timeout', 'ends the attempt of a handler that takes longer', async () => {
     const late = occasion()
     const handle = () => late.happened
-    const patient = handled({ webhook: { handler_timeout: 30 } }, handle)
+    const patient = handled({ webhook: { handler_timeout: 45 } }, handle)
     const [timedOut] = await handled({ webhook: { handler_timeout: 1 } }, handle)
     late.happen()
     expect(timedOut).toMatchObject({ status: 'failed', error: expect.stringContaining('HandlerTimedOut') })
@@ -381,7 +381,7 @@ describe('syncs', () => {
   effect('sync.item_timeout', 'fails the attempt of listeners that take longer', async () => {
     const late = occasion()
     const listener = () => late.happened
-    const patient = attempted({ sync: { item_timeout: 30 } }, listener)
+    const patient = attempted({ sync: { item_timeout: 60 } }, listener)
     const impatient = await attempted({ sync: { item_timeout: 1 } }, listener)
     late.happen()
     expect(impatient.row.status).toBe('processing')
@@ -392,7 +392,7 @@ describe('syncs', () => {
   effect('sync.item_concurrency', 'bounds the items that run at once', async () => {
     const mostAt = async (item_concurrency: number) => {
       const crowd = crowdOf(item_concurrency)
-      await attempted({ sync: { item_concurrency, item_timeout: 5 } }, crowd.join, {}, 8)
+      await attempted({ sync: { item_concurrency, item_timeout: 60 } }, crowd.join, {}, 8)
       return crowd.most()
     }
     expect([await mostAt(1), await mostAt(4)]).toEqual([1, 4])
@@ -592,7 +592,7 @@ describe('rate limits', () => {
     const twoAt = (overrides_enabled: boolean) =>
       withConfig({ rate_limiting: { overrides_enabled, max_wait_seconds: 0 } }, async (test) => {
         const integration = await makeIntegration(test, 'acme')
-        await integration.overrideRateLimit(RateLimit.perDay(1))
+        await integration.overrideRateLimit(RateLimit.perDay(1).sliding())
         return [await calling(integration, 200), await calling(integration, 200)]
       })
     expect(await twoAt(true)).toEqual(['made', 'rate_limit_exceeded'])
@@ -931,7 +931,7 @@ async function withConfig<Result>(
   play: (test: TestIntegrations) => PromiseLike<Result>,
   { providers, ...options }: Options = {},
 ): Promise<Result> {
-  const limited = { defaultRateLimit: () => RateLimit.per(1, 2).sliding() }
+  const limited = { defaultRateLimit: () => RateLimit.per(1, 6).sliding() }
   const things = syncProvider(() => {}, { defaultSyncInterval: () => INTERVAL_MINUTES })
   const test = testIntegrations(database.url, {
     ...options,

@@ -37,8 +37,9 @@ describe('a worker', () => {
     expect(compiled({ workflow_task_slots: 10 }).tuner.workflowTaskSlotSupplier).toEqual(slots(10))
   })
 
-  effect('worker.activity_pollers', 'is how many calls wait for activities', async () => {
-    expect(compiled().activityTaskPollerBehavior).toMatchObject({ type: 'simple-maximum', maximum: 10 })
+  effect('worker.activity_pollers', 'is how many calls wait for activities at most', async () => {
+    expect(compiled().activityTaskPollerBehavior).toEqual({ type: 'autoscaling', minimum: 1, initial: 1, maximum: 10 })
+    expect(compiled({ activity_pollers: 1 }).activityTaskPollerBehavior).toMatchObject({ initial: 1, maximum: 1 })
     expect(compiled({ activity_pollers: 4 }).activityTaskPollerBehavior).toMatchObject({ maximum: 4 })
   })
 

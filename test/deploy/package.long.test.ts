@@ -29,6 +29,7 @@ const BUILT_FROM = [
   'src',
   'drizzle',
   'scripts/temporal',
+  'scripts/prometheus',
   'package.json',
   'README.md',
   'CHANGELOG.md',

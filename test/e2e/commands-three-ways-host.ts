@@ -1,5 +1,6 @@
 /** The host of commands-three-ways.e2e.test.ts, copied beside the installed package: the module that its worker and its commands load. */
 import { pgTable, text, timestamp } from 'drizzle-orm/pg-core'
+import type { IntegrationsOptions } from 'durable-integrations'
 import { createIntegrations, mappedTable, reduceCheckpointsByMax, SyncItemEvent } from 'durable-integrations'
 import { z } from 'zod'
 
@@ -42,11 +43,17 @@ const oauth = {
   refreshThreshold: () => 60,
 }
 
-const integrations = createIntegrations({
+const options = {
   // `quiet` has what no other row of the table touches.
   providers: { demo, oauth, quiet: demo },
   models: { note: mappedTable(notes, { type: 'note' }) },
-})
-integrations.on(ThingSynced, () => {})
+}
 
-export default integrations
+/** The same host elsewhere: where Postgres or Temporal is away. */
+export function hostAt(place: IntegrationsOptions = {}) {
+  const integrations = createIntegrations({ ...options, ...place })
+  integrations.on(ThingSynced, () => {})
+  return integrations
+}
+
+export default hostAt()

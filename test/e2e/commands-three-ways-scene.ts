@@ -15,7 +15,7 @@ import { getTableName } from 'drizzle-orm'
 import { inject } from 'vitest'
 import type { ManagedProcess, ProcessOptions } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
-import type { Integrations } from '../../src/integrations.ts'
+import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
 import { runCommand } from '../cli/run.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -36,12 +36,17 @@ export interface Scene {
   readonly test: TestIntegrations
   /** `integrations <word>...`, a process. */
   cli(words: readonly string[], env?: Environment): Promise<Output>
-  /** The same program with the same host in this process: a fifth of the time. */
-  inProcess(words: readonly string[]): Promise<Output>
+  /** The same program with the same host in this process, which is a small part of the time; somewhere else, by itself. */
+  inProcess(words: readonly string[], place: IntegrationsOptions): Promise<Output>
   /** `temporal workflow execute --type integrations:<command>`. */
   workflow(command: string, id: string, input: unknown, env?: Environment): Promise<Output>
-  /** `scripts/temporal/<command> <word>...`. */
-  wrapper(command: string, words: readonly string[], env?: Environment): Promise<Output>
+  /** `scripts/temporal/<command> <word>...`. @param onStart its process */
+  wrapper(
+    command: string,
+    words: readonly string[],
+    env?: Environment,
+    onStart?: (child: ChildProcess) => void,
+  ): Promise<Output>
   /** `temporal <word>...`. */
   temporal(words: readonly string[], env?: Environment): Promise<Output>
   /** Names a deployment whose worker has lost its database. */
@@ -75,13 +80,19 @@ export async function openScene(): Promise<Scene> {
     CI: undefined,
   }
   const children = new Set<ChildProcess>()
-  const run = async (command: string, args: readonly string[], own: Environment = {}): Promise<Output> => {
+  const run = async (
+    command: string,
+    args: readonly string[],
+    own: Environment = {},
+    onStart: (child: ChildProcess) => void = () => {},
+  ): Promise<Output> => {
     const child = spawn(command, args, {
       cwd: root,
       env: { ...process.env, ...env, ...own },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     children.add(child)
+    onStart(child)
     const output = await outputOf(child)
     children.delete(child)
     return output
@@ -95,7 +106,7 @@ export async function openScene(): Promise<Scene> {
   ])
   await door.shut()
 
-  const host = await loadHost(env)
+  const hostAt = await loadHost(env)
   // What makes rows: it asks no provider.
   const test = testIntegrations(database.url, {
     recordStarts: false,
@@ -115,26 +126,28 @@ export async function openScene(): Promise<Scene> {
     prefix,
     test,
     cli: (words, own) => run(process.execPath, [join(program, 'integrations.js'), ...words], own),
-    async inProcess(words) {
-      const { exitCode, out, err } = await runCommand(host, words)
+    async inProcess(words, place) {
+      // Closed by the command, as in a process.
+      const { exitCode, out, err } = await runCommand(async () => hostAt(place), words)
       return { code: exitCode, out, err }
     },
     workflow: (command, id, input, own) =>
       run(
         binary,
         [
-          ...['workflow', 'execute', '--type', `integrations:${command}`, '--workflow-id', `${prefix}:${id}`],
-          ...['--task-queue', `${prefix}-default`, '--input', JSON.stringify(input)],
+          ...['workflow', 'execute', '--type', `integrations:${command}`],
+          ...['--workflow-id', `${own?.INTEGRATIONS_PREFIX ?? prefix}:${id}:typed`],
+          ...['--task-queue', `${own?.INTEGRATIONS_PREFIX ?? prefix}-default`, '--input', JSON.stringify(input)],
           ...['--output', 'json', '--no-json-shorthand-payloads'],
         ],
         own,
       ),
-    wrapper: (command, words, own) => run(join(WRAPPERS, command), words, own),
+    wrapper: (command, words, own, onStart) => run(join(WRAPPERS, command), words, own, onStart),
     temporal: (words, own) => run(binary, words, own),
     withoutDatabase,
     async close() {
       for (const child of children) child.kill('SIGKILL')
-      await Promise.all([...workers.map((worker) => worker.stop()), test.close(), host.close()])
+      await Promise.all([...workers.map((worker) => worker.stop()), test.close()])
       await rm(root, { recursive: true, force: true })
       await Promise.all([database.drop(), lost.drop()])
       await temporal.release()
@@ -144,14 +157,15 @@ export async function openScene(): Promise<Scene> {
 }
 
 /** As the worker has it: its environment becomes this process's, for a command reads it, too. */
-async function loadHost(env: Environment): Promise<Integrations> {
+async function loadHost(env: Environment): Promise<(place: IntegrationsOptions) => Integrations> {
   for (const [name, value] of Object.entries(env)) {
     if (value === undefined) delete process.env[name]
     else process.env[name] = value
   }
-  process.env.LOG_LEVEL = 'warn'
-  const { default: host } = await import('./commands-three-ways-host.ts')
-  return host
+  process.env.LOG_LEVEL = 'error'
+  const { default: host, hostAt } = await import('./commands-three-ways-host.ts')
+  await host.close()
+  return hostAt
 }
 
 /** Once it is ready. */

@@ -29,6 +29,24 @@ export interface Row {
   readonly exitCode?: 1
 }
 
+/** Those whose command line asks Temporal. The others do without it, but `doctor`, which says that it is away. */
+export const NEEDS_TEMPORAL: ReadonlySet<string> = new Set([
+  'refresh-tokens',
+  'evaluate-failures',
+  'delete',
+  'erase',
+  'sync',
+  'sync-progress',
+  'pause-sync',
+  'resume-sync',
+  'cancel-sync',
+  'retry-sync-item',
+  'replay-webhook',
+  'recover-webhooks',
+  'reconcile-webhooks',
+  'prune',
+])
+
 const AGO = new Date('2020-01-01T00:00:00Z')
 export const LATER = '2099-06-01T12:00:00.000Z'
 let made = 0

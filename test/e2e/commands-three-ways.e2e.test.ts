@@ -1,17 +1,20 @@
 /**
  * Each command as a subcommand of the command line, as a workflow by Temporal's own command line, and by its wrapper: the same
  * result, the same refusals, the same exit codes. The page about it: docs/commands.md, "Three ways".
+ *
+ * Each way is a process, as a person has it; the command line without a backend runs in this one. The machine is kept busy by them
+ * alone, so what mostly waits (the tries of a worker without its database) is begun first, and looked at last.
  */
+import type { ChildProcess } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
-import { runCommand } from '../cli/run.ts'
 import type { Output } from '../support/output.ts'
 import type { Scene } from './commands-three-ways-scene.ts'
 import { openScene, WRAPPERS } from './commands-three-ways-scene.ts'
 import type { Row } from './commands-three-ways-table.ts'
-import { LATER, TABLE } from './commands-three-ways-table.ts'
+import { LATER, NEEDS_TEMPORAL, TABLE } from './commands-three-ways-table.ts'
 
 const WORKFLOWS = COMMAND_WORKFLOWS.filter((entry) => entry.type !== null)
 const COMMANDS = WORKFLOWS.map(({ command }) => command)
@@ -19,9 +22,14 @@ const COMMANDS = WORKFLOWS.map(({ command }) => command)
 const NOBODY = '127.0.0.1:1'
 
 let scene: Scene
+/** What each command ended with, by the three ways, where the worker has lost its database. */
+let lost: ReadonlyMap<string, Promise<Ways>>
 
 beforeAll(async () => {
   scene = await openScene()
+  lost = new Map(COMMANDS.map((command, index) => [command, withoutPostgres(command, index)]))
+  // Each is awaited by the test of its command.
+  for (const ways of lost.values()) ways.catch(() => {})
 })
 afterAll(() => scene?.close())
 
@@ -42,11 +50,17 @@ describe.concurrent('workflows that run already', () => {
   const running = ['workflow', 'start', '--type', 'nobody', '--task-queue', 'nobody', '--workflow-id']
 
   it('are joined where it is the same', async () => {
-    const held = [...running, `${scene.prefix}:prune`, '--execution-timeout', '20s']
-    expect((await scene.temporal(held)).code).toBe(0)
-    const joined = await scene.wrapper('prune', ['--json'])
-    const message = `The workflow ${scene.prefix}:prune was timed out.`
-    expect([joined.code, documentOf(joined)]).toEqual([1, { error: { code: 'unexpected_error', message } }])
+    const id = `${scene.prefix}:prune`
+    expect((await scene.temporal([...running, id])).code).toBe(0)
+    const ended = await scene.wrapper('prune', ['--json'], {}, (wrapper) => {
+      // The run goes on until the wrapper says that it waits for that one.
+      wrapper.stderr?.on('data', (text) => {
+        if (String(text).includes(`Still waiting for ${id}:`))
+          void scene.temporal(['workflow', 'terminate', '--workflow-id', id, '--reason', 'seen'])
+      })
+    })
+    const message = `The workflow ${id} was terminated: seen.`
+    expect([ended.code, documentOf(ended, 'prune')]).toEqual([1, { error: { code: 'unexpected_error', message } }])
   })
 
   it('are refused where one work must not be done twice', async () => {
@@ -60,28 +74,6 @@ describe.concurrent('workflows that run already', () => {
   })
 })
 
-describe.concurrent('without Postgres', () => {
-  it('every command ends with 2, by the wrapper and by the command line', async () => {
-    const isFound = new Set(['config', 'doctor'])
-    const rows = TABLE.filter(({ command, variant }) => !isFound.has(command) && variant === undefined)
-    const ended = await Promise.all(
-      rows.map(async (row, index) => {
-        // They wait 20 s for their tries; not all processes start at the same moment.
-        await sleep(index * 300)
-        const { code, out, err } = await scene.wrapper(
-          row.command,
-          [...wordsOf(row, 1), '--json'],
-          scene.withoutDatabase,
-        )
-        return [row.command, code, out === '' ? err : JSON.parse(out).error?.code]
-      }),
-    )
-    expect(ended).toEqual(ended.map(([command]) => [command, 2, 'backend_unreachable']))
-    const cli = await scene.cli(['list', '--json'], { DATABASE_URL: `postgres://app:open-sesame@${NOBODY}/app` })
-    expect([cli.code, documentOf(cli)]).toMatchObject([2, { error: { code: 'backend_unreachable' } }])
-  })
-})
-
 describe.concurrent('the same result beside others', () => {
   it.each(TABLE.filter(({ isAlone }) => !isAlone).map((row) => [nameOf(row), row] as const))('%s', (_, row) =>
     same(row),
@@ -90,15 +82,12 @@ describe.concurrent('the same result beside others', () => {
 
 describe.concurrent('bad input ends with 1 and says which', () => {
   it.each(COMMANDS)('%s', async (command) => {
-    const [inProcess, workflow, json] = await Promise.all([
-      runCommand(scene.test.integrations, [command, '--nope', '--json']),
+    const [cli, workflow, json] = await Promise.all([
+      scene.cli([command, '--nope', '--json']),
       scene.workflow(command, `bad:${command}`, { nope: 7 }),
       scene.wrapper(command, ['--nope', '--json']),
     ])
-    expect([inProcess.exitCode, inProcess.json()]).toMatchObject([
-      1,
-      { error: { code: 'usage', message: words('nope') } },
-    ])
+    expect([cli.code, documentOf(cli)]).toMatchObject([1, { error: { code: 'usage', message: words('nope') } }])
     expect(workflow.code).toBe(1)
     expect(failureOf(workflow)).toMatchObject({
       type: expect.stringMatching(/^(usage|invalid_argument)$/),
@@ -114,8 +103,9 @@ describe.concurrent('bad input ends with 1 and says which', () => {
 
   it('where only the command can tell', async () => {
     const refused = await scene.wrapper('circuit', ['1', 'status', '--until', LATER, '--json'])
-    const typed = await runCommand(scene.test.integrations, ['circuit', '1', 'status', '--until', LATER, '--json'])
-    expect([refused.code, documentOf(refused)]).toEqual([typed.exitCode, typed.json()])
+    const typed = await scene.cli(['circuit', '1', 'status', '--until', LATER, '--json'])
+    expect([refused.code, documentOf(refused)]).toEqual([1, documentOf(typed)])
+    expect(typed.code).toBe(1)
     const gone = await Promise.all(
       ['skip-sync-item', 'retry-sync-item', 'replay-webhook'].map(async (command) => {
         const ended = await scene.wrapper(command, ['77', '--json'])
@@ -157,23 +147,24 @@ describe.concurrent('hostile words', () => {
 })
 
 describe.concurrent('without Temporal', () => {
-  it.each(COMMANDS)('%s ends with 2', async (command) => {
-    const row = TABLE.find((candidate) => candidate.command === command)
-    const away = await scene.wrapper(command, [...wordsOf(row, 1), '--json'], { TEMPORAL_ADDRESS: NOBODY })
-    expect([away.code, documentOf(away)]).toEqual([
-      2,
-      { error: { code: 'backend_unreachable', message: words(NOBODY) } },
-    ])
-  })
-
-  it('so does the command line where it needs it; temporal itself knows 1 only', async () => {
+  it.each(COMMANDS)('%s ends with 2, where it needs it; temporal itself knows 1 only', async (command) => {
+    const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
+    const subject = (await row.subject?.(scene)) ?? 'none'
     const env = { TEMPORAL_ADDRESS: NOBODY }
-    const [cli, workflow] = await Promise.all([
-      scene.cli(['prune', '--json'], env),
-      scene.workflow('prune', 'prune', {}, env),
+    const [cli, workflow, wrapper] = await Promise.all([
+      scene.inProcess(cliWords(row, subject), { temporal: { address: NOBODY } }),
+      scene.workflow(command, `nowhere:${command}`, row.input(subject), env),
+      scene.wrapper(command, [...wordsOf(row, subject), '--json'], env),
     ])
-    expect([cli.code, documentOf(cli)]).toMatchObject([2, { error: { code: 'backend_unreachable' } }])
+    const unreachable = { error: { code: 'backend_unreachable', message: words(NOBODY) } }
+    expect([wrapper.code, documentOf(wrapper)]).toEqual([2, unreachable])
     expect(workflow).toMatchObject({ code: 1, out: '', err: words('connection refused') })
+    if (NEEDS_TEMPORAL.has(command)) expect([cli.code, documentOf(cli)]).toEqual([2, unreachable])
+    else {
+      // The doctor's finding is its result.
+      expect([command, cli.code]).toEqual([command, command === 'doctor' ? 1 : 0])
+      expect(documentOf(cli)).not.toHaveProperty('error')
+    }
   })
 
   it('a namespace that is not there is 2, a binary that is not there is 1', async () => {
@@ -190,6 +181,77 @@ describe.concurrent('without Temporal', () => {
   })
 })
 
+describe.concurrent('a wrapper that is interrupted', () => {
+  it('ends with 130 and says which workflow goes on', async () => {
+    const id = `${scene.prefix}:webhook:888888`
+    // Nobody polls that queue.
+    const env = { INTEGRATIONS_QUEUE: 'nobody' }
+    let ended: Promise<Output> | undefined
+    const started = new Promise<ChildProcess>((resolve) => {
+      ended = scene.wrapper('replay-webhook', ['888888', '--json'], env, resolve)
+    })
+    const statusOf = async () => {
+      const { out } = await scene.temporal(['workflow', 'describe', '--workflow-id', id, '--output', 'json'])
+      return /"status": *"(\w+)"/.exec(out)?.[1]
+    }
+    const wrapper = await started
+    await expect.poll(statusOf).toMatch(/RUNNING/)
+    wrapper.kill('SIGINT')
+    const { code, out } = (await ended) ?? expect.unreachable()
+    const message = `Interrupted. If the workflow was started, it goes on; \`temporal workflow cancel --workflow-id ${id}\` ends it.`
+    expect([code, JSON.parse(out)]).toEqual([130, { error: { code: 'interrupted', message } }])
+    expect(await statusOf()).toMatch(/RUNNING/)
+  })
+})
+
+describe.concurrent('without Postgres', () => {
+  const needing = COMMANDS.filter((command) => command !== 'config' && command !== 'doctor')
+
+  it.each(needing)('%s ends with 2; the workflow fails and says so', async (command) => {
+    const { cli, workflow, wrapper } = (await lost.get(command)) ?? expect.unreachable(command)
+    const message = words('Postgres was not reached at 127.0.0.1')
+    expect([cli.code, documentOf(cli)]).toEqual([2, { error: { code: 'backend_unreachable', message } }])
+    expect([workflow.code, failureOf(workflow)]).toEqual([1, { type: 'backend_unreachable', message }])
+    expect([wrapper.code, documentOf(wrapper, command)]).toEqual([
+      2,
+      { error: { code: 'backend_unreachable', message } },
+    ])
+  })
+
+  it('config does not need it', async () => {
+    const { cli, workflow, wrapper } = (await lost.get('config')) ?? expect.unreachable()
+    expect([cli.code, workflow.code, wrapper.code]).toEqual([0, 0, 0])
+  })
+
+  it('doctor has found it', async () => {
+    const { cli, workflow, wrapper } = (await lost.get('doctor')) ?? expect.unreachable()
+    const away = expect.objectContaining({ check: 'database.reachable', status: 'fault' })
+    const found = { ok: false, findings: expect.arrayContaining([away]) }
+    expect([cli.code, documentOf(cli)]).toMatchObject([1, found])
+    expect([workflow.code, resultOf(workflow)]).toMatchObject([1, found])
+    expect([wrapper.code, JSON.parse(wrapper.out)]).toMatchObject([1, found])
+  })
+})
+
+interface Ways {
+  readonly cli: Output
+  readonly workflow: Output
+  readonly wrapper: Output
+}
+
+/** @param place among the others: not all processes start at the same moment */
+async function withoutPostgres(command: string, place: number): Promise<Ways> {
+  const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
+  await sleep(place * 150)
+  const database = `postgres://app:open-sesame@${NOBODY}/app`
+  const [cli, workflow, wrapper] = await Promise.all([
+    scene.inProcess(cliWords(row, 1), { database }),
+    scene.workflow(command, command, row.input(1), scene.withoutDatabase),
+    scene.wrapper(command, [...wordsOf(row, 1), '--json'], scene.withoutDatabase),
+  ])
+  return { cli, workflow, wrapper }
+}
+
 async function same(row: Row): Promise<void> {
   const { command, expected, exitCode = 0 } = row
   const { runs } = WORKFLOWS.find((entry) => entry.command === command) ?? expect.unreachable(command)
@@ -199,10 +261,7 @@ async function same(row: Row): Promise<void> {
 
   // Each way's comes just before it: what the one before has left behind is none of its.
   const first = await subjectOf()
-  const typedWords = [command, ...row.words(first).map(String), '--json']
-  // A process of its own is what costs most: those have one that need the machine for themselves, and one that fails.
-  const hasProcess = row.isAlone === true || exitCode !== 0
-  const cli = await (hasProcess ? scene.cli(typedWords) : scene.inProcess(typedWords))
+  const cli = await scene.cli(cliWords(row, first))
   const second = await subjectOf()
   const workflow = await scene.workflow(command, `${command}:${second}:${row.variant}`, row.input(second))
   const third = await subjectOf()
@@ -223,9 +282,13 @@ function wordsOf(row: Row | undefined, subject: number | string): string[] {
   return (row?.wrapperWords ?? row?.words)?.(subject).map(String) ?? []
 }
 
+function cliWords({ command, words }: Row, subject: number | string): string[] {
+  return [command, ...words(subject).map(String), '--json']
+}
+
 /** Exactly one document, in one line. */
-function documentOf({ out, err }: Output): unknown {
-  expect(out, err).toMatch(/^[^\n]+\n$/)
+function documentOf({ out, err }: Output, about = ''): unknown {
+  expect(out, `${about} ${err}`).toMatch(/^[^\n]+\n$/)
   return JSON.parse(out)
 }
 

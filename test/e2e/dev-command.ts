@@ -28,7 +28,8 @@ export function runScript(
     scripts: Record<string, string>
   }
   const [command = '', ...words] = (scripts[script] ?? '').split(' ')
-  return run(join(ROOT, 'node_modules/.bin', command), [...words, ...args], env)
+  const program = command === 'node' ? process.execPath : join(ROOT, 'node_modules/.bin', command)
+  return run(program, [...words, ...args], env)
 }
 
 /** `npm run <script> -- <args>`. */

@@ -11,13 +11,13 @@ import type { Integrations } from '../../src/integrations.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { installedProgram, installedScript } from '../support/installed-script.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import { SECRET, sign } from '../support/providers.ts'
 import { until } from './own-stack.ts'
 
-const ROOT = fileURLToPath(new URL('../../', import.meta.url))
-const EARLY = fileURLToPath(new URL('./early-sigterm-process.ts', import.meta.url))
-const SLOW = fileURLToPath(new URL('./sigterm-process.ts', import.meta.url))
+const EARLY = new URL('./early-sigterm-process.ts', import.meta.url)
+const SLOW = new URL('./sigterm-process.ts', import.meta.url)
 /** Until what still runs is given up. */
 const GRACE_SECONDS = 1
 const ENDING_SECONDS = 30
@@ -44,7 +44,7 @@ beforeAll(async () => {
     PORT: '0',
   }
   Object.assign(process.env, environment)
-  const host = await loadHost(SLOW)
+  const host = await loadHost(fileURLToPath(SLOW))
   integrations = host.integrations
   await integrations.ready()
   await host.prepare?.()
@@ -60,14 +60,13 @@ afterAll(async () => {
   await shared?.release()
 })
 
-async function start(kind: 'worker' | 'api', module: string, env: Record<string, string> = {}) {
+async function start(kind: 'worker' | 'api', module: URL, env: Record<string, string> = {}) {
   const lines: string[] = []
   const child = await startProcess({
     name: kind,
     command: process.execPath,
-    args: ['--conditions=durable-source', '--import', 'tsx', `src/bin/${kind}.ts`],
-    cwd: ROOT,
-    env: { ...environment, INTEGRATIONS_CONFIG: module, ...env },
+    args: [installedProgram(kind)],
+    env: { NODE_OPTIONS: undefined, ...environment, INTEGRATIONS_CONFIG: installedScript(module), ...env },
     onLine: (line) => {
       lines.push(line)
       if (process.env.TEST_SERVER_LOGS) process.stderr.write(`${kind} ${line}\n`)
@@ -78,7 +77,33 @@ async function start(kind: 'worker' | 'api', module: string, env: Record<string,
   return { child: child.child, exited: child.exited, line, lines }
 }
 
-describe('SIGTERM of a process that starts', () => {
+// The half minute that this one waits is time enough for the others.
+describe.concurrent('SIGTERM of a worker', () => {
+  it('gives up a handler in the fast lane 30 s after the grace, and its row goes back uncounted', async () => {
+    const credentials = { webhook_secret: SECRET }
+    const { id } = await integrations.create({ provider: 'slow', name: 'slow', credentials })
+    const [worker, api] = await Promise.all([start('worker', SLOW), start('api', SLOW)])
+    await until('they are ready', async () => Boolean(worker.line('worker.ready') && api.line('api.ready')), 60)
+    const { url } = JSON.parse(api.line('api.ready') ?? '') as { url: string }
+    const body = JSON.stringify({ id: randomUUID(), work_ms: 60_000 })
+    const headers = { 'x-delivery': randomUUID(), 'x-event': 'thing', 'x-signature': sign(body) }
+    const answer = await fetch(`${url}/integrations/slow/${id}/webhook`, { method: 'POST', headers, body })
+    expect(answer.status).toBe(200)
+    const rows = () => sql<{ status: string; attempts: number }[]>`select status, attempts from integration_webhooks`
+    await until('its handler runs', async () => (await rows())[0]?.status === 'processing', 30)
+
+    const at = performance.now()
+    worker.child.kill('SIGTERM')
+    expect(await worker.exited).toEqual({ code: 0, signal: null })
+    const seconds = (performance.now() - at) / 1_000
+    console.log(`a worker with a handler of 60 s ended ${seconds.toFixed(1)} s after SIGTERM`)
+    expect(seconds).toBeLessThan(GRACE_SECONDS + ENDING_SECONDS + 10)
+    expect(worker.line('webhook.interrupted')).toBeDefined()
+    expect([...(await rows())]).toEqual([{ status: 'pending', attempts: 0 }])
+  })
+})
+
+describe.concurrent('SIGTERM of a process that starts', () => {
   it.each(['api', 'worker'] as const)('%s: ends it at once while it loads its configuration', async (kind) => {
     const { exited, lines } = await start(kind, EARLY, { SIGTERM_AT: 'load' })
     expect(await exited, lines.join('\n')).toEqual({ code: 0, signal: null })
@@ -107,30 +132,5 @@ describe('SIGTERM of a process that starts', () => {
     expect(await exited, lines.join('\n')).toEqual({ code: 1, signal: null })
     expect(line('process.end_failed')).toContain('it can not be closed')
     expect(line(`${kind}.stopped`)).toBeDefined()
-  })
-})
-
-describe('SIGTERM of a worker', () => {
-  it('gives up a handler in the fast lane 30 s after the grace, and its row goes back uncounted', async () => {
-    const credentials = { webhook_secret: SECRET }
-    const { id } = await integrations.create({ provider: 'slow', name: 'slow', credentials })
-    const [worker, api] = await Promise.all([start('worker', SLOW), start('api', SLOW)])
-    await until('they are ready', async () => Boolean(worker.line('worker.ready') && api.line('api.ready')), 60)
-    const { url } = JSON.parse(api.line('api.ready') ?? '') as { url: string }
-    const body = JSON.stringify({ id: randomUUID(), work_ms: 60_000 })
-    const headers = { 'x-delivery': randomUUID(), 'x-event': 'thing', 'x-signature': sign(body) }
-    const answer = await fetch(`${url}/integrations/slow/${id}/webhook`, { method: 'POST', headers, body })
-    expect(answer.status).toBe(200)
-    const rows = () => sql<{ status: string; attempts: number }[]>`select status, attempts from integration_webhooks`
-    await until('its handler runs', async () => (await rows())[0]?.status === 'processing', 30)
-
-    const at = performance.now()
-    worker.child.kill('SIGTERM')
-    expect(await worker.exited).toEqual({ code: 0, signal: null })
-    const seconds = (performance.now() - at) / 1_000
-    console.log(`a worker with a handler of 60 s ended ${seconds.toFixed(1)} s after SIGTERM`)
-    expect(seconds).toBeLessThan(GRACE_SECONDS + ENDING_SECONDS + 10)
-    expect(worker.line('webhook.interrupted')).toBeDefined()
-    expect([...(await rows())]).toEqual([{ status: 'pending', attempts: 0 }])
   })
 })

@@ -16,6 +16,9 @@ import { startStack } from '../../src/bin/dev/stack.ts'
 import { installedBundle } from '../support/installed-script.ts'
 
 const POLL_MS = 20
+/** Who waits for long asks less often: on a machine of two cores the questions would slow down what they ask for. */
+const PATIENT_POLL_MS = 100
+const PATIENT_AFTER_SECONDS = 3
 
 export interface OwnStack extends Stack {
   readonly folder: string
@@ -84,7 +87,7 @@ export async function until(what: string, look: () => Promise<boolean>, seconds 
   const passed = (): number => (performance.now() - startedAt) / 1_000
   while (!(await look())) {
     if (passed() > seconds) throw new Error(`Within ${seconds} s it did not come to pass that ${what}.`)
-    await sleep(POLL_MS)
+    await sleep(passed() < PATIENT_AFTER_SECONDS ? POLL_MS : PATIENT_POLL_MS)
   }
   return Math.round(passed() * 10) / 10
 }

@@ -2,35 +2,46 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { TestContext } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { RunningState } from '../../src/bin/dev/lock.ts'
 import { isRunning } from '../../src/bin/dev/processes.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import type { DevCommand } from './dev-command.ts'
 import { runningState, runScript } from './dev-command.ts'
 import { until } from './own-stack.ts'
 
 const IS_UP = /Ctrl-C stops it/
 const MINUTE = 60
+/** tsx's own command kills what does not take up a signal within 60 ms: `npm start` does without it. */
+const HELD_UP_MS = 1_000
 /** Five are kept: Postgres, Temporal, the sandbox, the API, the worker. */
 const CHILDREN = ['Postgres', 'Temporal', 'sandbox', 'api', 'worker']
 
-let folder: string
-const started: DevCommand[] = []
+/** A data folder of a test's own, and what is started on it. */
+interface Place {
+  readonly folder: string
+  start(env?: Record<string, string>): DevCommand
+}
 
-beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'durable-restart-'))
-})
-
-afterEach(async () => {
-  for (const command of started.splice(0)) await interrupt(command)
-  await rm(folder, { recursive: true, force: true })
-})
-
-function start(env: Record<string, string> = {}): DevCommand {
-  const command = runScript('start', ['--data', folder], env)
-  started.push(command)
-  return command
+async function newPlace({ onTestFinished }: Pick<TestContext, 'onTestFinished'>): Promise<Place> {
+  const folder = await mkdtemp(join(tmpdir(), 'durable-restart-'))
+  const started: DevCommand[] = []
+  onTestFinished(async () => {
+    for (const command of started) await interrupt(command)
+    await rm(folder, { recursive: true, force: true })
+  })
+  return {
+    folder,
+    start(env = {}) {
+      // That it makes the bundle itself is seen in demo.e2e.test.ts; here it would be made at each start.
+      const command = runScript('start', ['--data', folder], { ...installedBundle(), ...env })
+      started.push(command)
+      return command
+    },
+  }
 }
 
 /** Ctrl-C in the terminal: a SIGINT to the whole group. */
@@ -48,7 +59,7 @@ async function expectNobodyLeft(state: RunningState): Promise<void> {
 }
 
 /** The database of the stack that runs on the folder now. */
-async function query<Row extends Record<string, unknown>>(text: string): Promise<Row[]> {
+async function query<Row extends Record<string, unknown>>(folder: string, text: string): Promise<Row[]> {
   const url = new URL(/postgres:\/\/\S+/.exec(runningState(folder).urls.Postgres ?? '')?.[0] ?? '')
   url.password = readFileSync(join(folder, 'postgres', 'password'), 'utf8').trim()
   const sql = postgres(url.href, { max: 1, fetch_types: false, onnotice: () => {} })
@@ -59,21 +70,22 @@ async function query<Row extends Record<string, unknown>>(text: string): Promise
   }
 }
 
-async function numberOf(text: string): Promise<number> {
-  const [row] = await query<{ count: number }>(`select count(*)::int as count ${text}`)
+async function numberOf(folder: string, text: string): Promise<number> {
+  const [row] = await query<{ count: number }>(folder, `select count(*)::int as count ${text}`)
   return row?.count ?? 0
 }
 
-async function allSettled(): Promise<boolean> {
+async function allSettled(folder: string): Promise<boolean> {
   return (
-    (await numberOf(`from integration_webhooks where status <> 'processed'`)) === 0 &&
-    (await numberOf(`from integration_sync_items where status <> 'success'`)) === 0 &&
-    (await numberOf(`from integration_logs where operation = 'sync' and status <> 'success'`)) === 0
+    (await numberOf(folder, `from integration_webhooks where status <> 'processed'`)) === 0 &&
+    (await numberOf(folder, `from integration_sync_items where status <> 'success'`)) === 0 &&
+    (await numberOf(folder, `from integration_logs where operation = 'sync' and status <> 'success'`)) === 0
   )
 }
 
 describe('npm start', () => {
-  it('says that it runs, comes back with its data after a kill -9 of everything, and goes on', async () => {
+  it('says that it runs, comes back with its data after a kill -9 of everything, and goes on', async (context) => {
+    const { folder, start } = await newPlace(context)
     const first = start()
     await first.said(IS_UP)
     const { urls } = runningState(folder)
@@ -87,13 +99,14 @@ describe('npm start', () => {
     // Its own traffic begins at once: a first sync and webhooks.
     await until('webhooks and items are under way', async () => {
       return (
-        (await numberOf('from integration_webhooks')) > 0 &&
-        (await numberOf(`from integration_logs where operation = 'sync' and status = 'processing'`)) > 0
+        (await numberOf(folder, 'from integration_webhooks')) > 0 &&
+        (await numberOf(folder, `from integration_logs where operation = 'sync' and status = 'processing'`)) > 0
       )
     })
     const state = runningState(folder)
     expect(state.children.map((child) => child.name)).toEqual(expect.arrayContaining(CHILDREN))
     const [before] = await query<{ id: string; last: string }>(
+      folder,
       `select (select min(id) from integrations) as id, (select max(id) from integration_webhooks) as last`,
     )
     for (const { pid } of [state.supervisor, ...state.children]) process.kill(pid, 'SIGKILL')
@@ -101,24 +114,32 @@ describe('npm start', () => {
 
     const again = start()
     await again.said(IS_UP)
-    expect(await query(`select id from integrations`)).toEqual([{ id: before?.id }])
-    expect(await numberOf(`from integration_webhooks where id <= ${before?.last}`)).toBeGreaterThan(0)
-    const settledAfter = await until('all that was begun is settled', allSettled, MINUTE)
+    expect(await query(folder, `select id from integrations`)).toEqual([{ id: before?.id }])
+    expect(await numberOf(folder, `from integration_webhooks where id <= ${before?.last}`)).toBeGreaterThan(0)
+    const settledAfter = await until('all that was begun is settled', () => allSettled(folder), MINUTE)
     console.log(`kill -9 of everything: settled ${settledAfter} s after it was up again`)
     expect(
-      await numberOf(`from (select from integration_webhooks w left join integration_logs l
-      on l.operation = 'webhook' and l.external_id = w.delivery_id group by w.id having count(l.id) <> 1) twice`),
+      await numberOf(
+        folder,
+        `from (select from integration_webhooks w left join integration_logs l
+      on l.operation = 'webhook' and l.external_id = w.delivery_id group by w.id having count(l.id) <> 1) twice`,
+      ),
     ).toBe(0)
 
-    expect(await numberOf(`from integration_logs where operation = 'sync' and status = 'success'`)).toBeGreaterThan(0)
+    expect(
+      await numberOf(folder, `from integration_logs where operation = 'sync' and status = 'success'`),
+    ).toBeGreaterThan(0)
     await until('a new webhook is processed', async () => {
-      return (await numberOf(`from integration_webhooks where id > ${before?.last} and status = 'processed'`)) > 0
+      return (
+        (await numberOf(folder, `from integration_webhooks where id > ${before?.last} and status = 'processed'`)) > 0
+      )
     })
 
     expect(await interrupt(again)).toEqual({ code: 0, signal: null })
   })
 
-  it('ends what a killed supervisor left behind, and stops everything at Ctrl-C', async () => {
+  it('ends what a killed supervisor left behind, and stops everything at Ctrl-C', async (context) => {
+    const { folder, start } = await newPlace(context)
     const first = start()
     await first.said(IS_UP)
     const left = runningState(folder)
@@ -133,8 +154,11 @@ describe('npm start', () => {
     await expectNobodyLeft(state)
     expect(() => runningState(folder)).toThrow('ENOENT')
   })
+})
 
-  it('stops at Ctrl-C while it is still starting', async () => {
+describe.concurrent('npm start that does not come up', () => {
+  it('stops at Ctrl-C while it is still starting', async (context) => {
+    const { folder, start } = await newPlace(context)
     const first = start()
     await first.said(/✓ {2}Postgres/)
     const state = runningState(folder)
@@ -142,7 +166,21 @@ describe('npm start', () => {
     await expectNobodyLeft(state)
   })
 
-  it('stops what it has started when the worker can not come up, and says why in one message', async () => {
+  it('stops in order at Ctrl-C also when it stood still for a moment, as on a busy machine', async (context) => {
+    const { folder, start } = await newPlace(context)
+    const held = start()
+    await held.said(/✓ {2}Postgres/)
+    const state = runningState(folder)
+    process.kill(state.supervisor.pid, 'SIGSTOP')
+    const ending = interrupt(held)
+    await sleep(HELD_UP_MS)
+    process.kill(state.supervisor.pid, 'SIGCONT')
+    expect(await ending).toEqual({ code: 0, signal: null })
+    await expectNobodyLeft(state)
+  })
+
+  it('stops what it has started when the worker can not come up, and says why in one message', async (context) => {
+    const { folder, start } = await newPlace(context)
     const script = `if (process.argv[1]?.endsWith('worker.ts')) { console.error('no worker today'); process.exit(3) }`
     const failing = start({ NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(script)}` })
     await failing.said(/✓ {2}integration/)
@@ -154,10 +192,11 @@ describe('npm start', () => {
     expect(message).toEqual(['worker ended before it was ready. Its last lines:', 'no worker today'])
   })
 
-  it.each([
+  it.for([
     ['INTEGRATIONS__WEBHOOK__CONCURRENCY', 'abc', /webhook\.concurrency: expected an integer .*received "abc"/],
     ['TEMPORAL_ADDRESS', '127.0.0.1:1', /Temporal .*127\.0\.0\.1:1.*TEMPORAL_ADDRESS/],
-  ])('refuses %s=%s with one message and no stack', async (name, value, message) => {
+  ] as const)('refuses %s=%s with one message and no stack', async ([name, value, message], context) => {
+    const { start } = await newPlace(context)
     const failing = start({ [name]: value })
     expect(await failing.exited).toEqual({ code: 1, signal: null })
     const said = failing.lines.join('\n')

@@ -216,7 +216,7 @@ describe('a listener of a framework event that throws', () => {
     expect(heard).toEqual(['before', 'after'])
     expect(errors).toEqual([
       {
-        fields: { event: 'IntegrationCreated', integration: 7, error: line },
+        fields: { event: 'IntegrationCreated', integration: 7, provider: 'github', error: line },
         message: expect.stringContaining('threw'),
       },
     ])

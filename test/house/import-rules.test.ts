@@ -278,7 +278,7 @@ describe('import rules', () => {
       "import type { One } from './type-circle-one.ts'\nexport type Two = One[]\n",
     )
     violations = await cruise(folder)
-  })
+  }, 60_000)
 
   afterAll(() => rm(folder, { recursive: true, force: true }))
 

@@ -36,7 +36,7 @@ beforeEach(() => {
   handle.mockReset()
   const acme: HandlesWebhooks & HasScheduledSync & ReconcilesWebhooks = {
     ...webhookProvider({ handleWebhook: (...given) => handle(...given) }),
-    ...syncProvider(() => {}, { defaultRateLimit: () => RateLimit.perMinute(1) }),
+    ...syncProvider(() => {}, { defaultRateLimit: () => RateLimit.perHour(1).sliding() }),
     reconcileLookbackSeconds: 86_400,
     async *missedWebhooks(_integration, { since }) {
       for (const n of [1, 2, 3])

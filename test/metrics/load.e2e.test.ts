@@ -4,9 +4,11 @@
  *
  * Rule: docs/behaviour/metrics.md.
  */
-import { createHash, createHmac, randomBytes } from 'node:crypto'
+import { createHash, createHmac, randomBytes, randomInt } from 'node:crypto'
+import { once } from 'node:events'
 import type { Server } from 'node:http'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
@@ -47,11 +49,12 @@ beforeAll(async () => {
   ;[database, temporal] = await Promise.all([createTestDatabase(), shareDevServer()])
   sql = postgres(database.url, { max: 2, fetch_types: false, onnotice: () => {} })
   await sql`create table host_deferrals (n int primary key)`
-  const port = await freePort()
   upstream = createServer(({ url }, response) => {
     response.statusCode = CALLS[url ?? ''] ?? 400
     response.end('{}')
-  }).listen(port, '127.0.0.1')
+  }).listen(0, '127.0.0.1')
+  await once(upstream, 'listening')
+  const { port } = upstream.address() as AddressInfo
   const encryptionKeys = `load:${randomBytes(32).toString('base64')}`
   const prefix = `load-${randomBytes(4).toString('hex')}`
   integrations = createIntegrations({ database: database.url, encryptionKeys, providers: { load: {} }, logger: SILENT })
@@ -80,10 +83,10 @@ afterAll(async () => {
 
 const SILENT = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
-/** Ends once it has said the event. */
-async function start(program: string, readyEvent: string, env: Readonly<Record<string, string>>): Promise<void> {
-  let ready: () => void = () => {}
-  const isReady = new Promise<void>((resolve) => {
+/** @returns the line by which it has said the event */
+async function start(program: string, readyEvent: string, env: Readonly<Record<string, string>>): Promise<string> {
+  let ready: (line: string) => void = () => {}
+  const isReady = new Promise<string>((resolve) => {
     ready = resolve
   })
   const started = await startProcess({
@@ -93,25 +96,25 @@ async function start(program: string, readyEvent: string, env: Readonly<Record<s
     env: { NODE_OPTIONS: undefined, INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined, ...environment, ...env },
     onLine: (line) => {
       lines.push(`${program} ${line}`)
-      if (line.includes(readyEvent)) ready()
+      if (line.includes(readyEvent)) ready(line)
     },
   })
   processes.push(started)
-  const ended = started.exited.then(() => {
+  const ended = started.exited.then((): never => {
     throw new Error(`${program} ended: ${lines.slice(-10).join('\n')}`)
   })
   ended.catch(() => {})
-  await Promise.race([isReady, ended])
+  return Promise.race([isReady, ended])
 }
 
 async function startApi(): Promise<string> {
-  const port = await freePort()
-  await start('api', '"api.ready"', { PORT: String(port) })
-  return `http://127.0.0.1:${port}`
+  const line = await start('api', '"api.ready"', { HOST: '127.0.0.1', PORT: '0' })
+  return (JSON.parse(line) as { url: string }).url
 }
 
 async function startWorker(): Promise<string> {
-  const port = await freePort()
+  // Below the ports that the system gives out: nobody who takes any free one gets it before the worker.
+  const port = await freePort(randomInt(20_000, 30_000))
   await start('worker', '"worker.ready"', { INTEGRATIONS__METRICS__PORT: String(port) })
   return `http://127.0.0.1:${port}`
 }

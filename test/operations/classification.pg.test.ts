@@ -22,7 +22,12 @@ let server: FailingServer
 let silent: FailingServer
 let tls: FailingServer
 let refused: string
-const impatient = new Agent({ headersTimeout: 200, bodyTimeout: 200, connectTimeout: 200 })
+/** Each impatient in one way only: on a machine that stands still another of its timers would be as late. */
+const hasty = {
+  connection: new Agent({ connectTimeout: 200 }),
+  headers: new Agent({ connectTimeout: 0, headersTimeout: 200 }),
+  body: new Agent({ connectTimeout: 0, headersTimeout: 0, bodyTimeout: 200 }),
+}
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -34,7 +39,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  await impatient.destroy()
+  await Promise.all(Object.values(hasty).map((agent) => agent.destroy()))
   await server.close()
   await silent.close()
   await tls.close()
@@ -102,11 +107,11 @@ describe.each<[string, (context: RequestContext) => typeof fetch]>([
 })
 
 describe('timers', () => {
-  it.each<[string, string, RegExp, boolean]>([
-    ['no answer in time', '/silent', /UND_ERR_HEADERS_TIMEOUT/, false],
-    ['no rest of the body in time', '/half-then-silent', /UND_ERR_BODY_TIMEOUT/, false],
-  ])("undici's own, %s: upstream", async (_, path, code, neverConnected) => {
-    const { row, error } = await failureOf(() => reading(undiciFetch(server.url + path, { dispatcher: impatient })))
+  it.each<[string, string, Agent, RegExp, boolean]>([
+    ['no answer in time', '/silent', hasty.headers, /UND_ERR_HEADERS_TIMEOUT/, false],
+    ['no rest of the body in time', '/half-then-silent', hasty.body, /UND_ERR_BODY_TIMEOUT/, false],
+  ])("undici's own, %s: upstream", async (_, path, dispatcher, code, neverConnected) => {
+    const { row, error } = await failureOf(() => reading(undiciFetch(server.url + path, { dispatcher })))
     expect(row?.failure_class).toBe('upstream')
     expect(codesOf(error)).toMatch(code)
     expect(isNeverConnected(error)).toBe(neverConnected)
@@ -115,7 +120,7 @@ describe('timers', () => {
   it("undici's own, no connection in time: upstream, and never connected", async () => {
     // The peer never says hello: the connection, which begins with TLS, does not come to stand.
     const url = silent.url.replace('http', 'https')
-    const { row, error } = await failureOf(() => reading(undiciFetch(url, { dispatcher: impatient })))
+    const { row, error } = await failureOf(() => reading(undiciFetch(url, { dispatcher: hasty.connection })))
     expect(row?.failure_class).toBe('upstream')
     expect(codesOf(error)).toMatch(/UND_ERR_CONNECT_TIMEOUT/)
     expect(isNeverConnected(error)).toBe(true)

@@ -11,6 +11,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const NOTHING = {
   webhooks: 0,
@@ -266,15 +267,12 @@ describe('a patch at the same moment', () => {
 /** Until so many of this database's sessions wait for a lock. */
 async function waitsForLock(sessions = 1): Promise<void> {
   await expect
-    .poll(
-      async () => {
-        const [row] = await test.sql`
+    .poll(async () => {
+      const [row] = await test.sql`
           select count(*)::int as n from pg_stat_activity
           where datname = current_database() and wait_event_type = 'Lock'`
-        return row?.n
-      },
-      { timeout: 10_000, interval: 20 },
-    )
+      return row?.n
+    }, SOON)
     .toBe(sessions)
 }
 

@@ -120,7 +120,7 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
 describe('pending webhooks', () => {
   it('are no fault before two minutes have passed, nor while an inbox lives', async () => {
     const { id } = await makeIntegration(test, 'hooks')
-    await makeWebhook(test, id, { updatedAt: ago(110_000) })
+    await makeWebhook(test, id, { updatedAt: ago(60_000) })
     expect(await wrong()).toEqual([])
     await makeWebhook(test, id, { updatedAt: ago(130_000) })
     expect(await wrong()).toMatchObject([{ check: 'webhooks.pending', status: 'fault' }])
@@ -202,7 +202,7 @@ describe('circuits', () => {
 describe('processing webhooks', () => {
   it('are left alone until webhook.processing_timeout', async () => {
     const { id } = await makeIntegration(test, 'hooks')
-    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_790_000) })
+    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_740_000) })
     expect(await wrong()).toEqual([])
     await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_810_000) })
     expect(await wrong()).toMatchObject([
@@ -255,7 +255,7 @@ describe('runs', () => {
     const { id } = await makeIntegration(test, 'things')
     const byHand = await makeIntegration(test, 'byhand')
     await setIntegration(test, byHand.id, { nextSyncAt: ago(HOUR_MS) })
-    await setIntegration(test, id, { nextSyncAt: ago(290_000) })
+    await setIntegration(test, id, { nextSyncAt: ago(240_000) })
     expect(await wrong()).toEqual([])
     await setIntegration(test, id, { nextSyncAt: ago(310_000) })
     expect(await wrong()).toMatchObject([
@@ -384,7 +384,7 @@ describe('incidents', () => {
 
   it('are left alone for five minutes, and while their workflow has seen them', async () => {
     const { id } = await makeIntegration(test, 'hooks')
-    await unseen(id, { updatedAt: ago(290_000) })
+    await unseen(id, { updatedAt: ago(240_000) })
     await unseen((await makeIntegration(test, 'hooks')).id, { followedAt: ago(310_000) })
     expect(await wrong()).toEqual([])
   })
@@ -434,7 +434,7 @@ describe('events', () => {
 
   it('that wait on purpose, or not for long, are no finding', async () => {
     await plant({ dueAt: new Date(Date.now() + HOUR_MS), attempts: 1 })
-    await plant({ dueAt: ago(110_000) })
+    await plant({ dueAt: ago(60_000) })
     await plant({ dueAt: ago(HOUR_MS), claim: 'living:1', updatedAt: ago(16 * 60_000) })
     await plant({ dueAt: ago(HOUR_MS), deliveredAt: new Date() })
     expect(await wrong()).toEqual([])
@@ -624,8 +624,10 @@ describe('this process', () => {
     const at = (ms: number) => ({ ...test.framework, clock: { now: () => new Date(Date.now() + ms) } })
     const status = async (ms: number) => (await runDoctor(at(ms), probes)).find(({ check }) => check === 'clock.skew')
     expect(await status(4_000)).toMatchObject({ status: 'ok' })
-    expect(await status(8_000)).toMatchObject({ status: 'warning', message: expect.stringMatching(/[78] s ahead of/) })
-    expect(await status(-8_000)).toMatchObject({ status: 'warning', message: expect.stringMatching(/[89] s behind/) })
+    // How long the answer takes is in doubt for either clock, and taken off.
+    const message = (word: string) => expect.stringMatching(new RegExp(`clock is ([3-5]\\d|60) s ${word} Postgres'`))
+    expect(await status(60_000)).toMatchObject({ status: 'warning', message: message('ahead of') })
+    expect(await status(-60_000)).toMatchObject({ status: 'warning', message: message('behind') })
   })
 
   it('that has an OAuth provider and no base URL', async () => {
@@ -701,7 +703,7 @@ describe('authorizations', () => {
     if (young === undefined || old === undefined || marked === undefined) return expect.unreachable()
     const failedAgo = (integration: Integration, ms: number) =>
       noteTokenRefreshFailed({ ...host.framework, clock: { now: () => ago(ms) } }, integration, new Error('down'))
-    await failedAgo(young, HOUR_MS - 10_000)
+    await failedAgo(young, HOUR_MS - 60_000)
     for (const each of [old, marked]) await failedAgo(each, HOUR_MS + 10_000)
     await markReauthRequired(host.framework, marked, 'invalid_grant')
     const seen = await found('oauth.refreshes')

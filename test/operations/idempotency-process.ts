@@ -18,8 +18,8 @@ export type Said =
 
 export const KEY = 'key of the test'
 export const CALLS_A_PROCESS = 25
-/** How long the turn of a killed caller lasts, about. */
-export const TIMEOUT_MS = 3_000
+/** How long the turn of a caller lasts, about: longer than any machine stands still. */
+export const TIMEOUT_MS = 60_000
 
 /** Knows keys itself. */
 export const KNOWING: SupportsIdempotency = { supportsIdempotency: true, idempotencyWindowSeconds: 86_400 }

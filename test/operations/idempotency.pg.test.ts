@@ -2,7 +2,7 @@
 import { drizzle } from 'drizzle-orm/postgres-js'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import type { IdempotencyConflict } from '../../src/core/errors.ts'
 import { CircuitOpenException, HttpError } from '../../src/core/errors.ts'
@@ -231,7 +231,14 @@ describe('after a call that ended with', () => {
   })
 
   it('the caller‘s abort while it waits for capacity, the key is given back', async () => {
-    await integration.overrideRateLimit(RateLimit.per(1, 5).sliding())
+    // It may sleep for an hour, so that its unit is not free before the caller gives up.
+    const patient = testIntegrations(database.url, {
+      providers: PROVIDERS,
+      config: { rate_limiting: { max_wait_seconds: 3_600 } },
+    })
+    onTestFinished(() => patient.close())
+    integration = await makeIntegration(patient, 'plain')
+    await integration.overrideRateLimit(RateLimit.perHour(1).sliding())
     await integration.request('other', 'GET', () => 'fine')
     const call = answers('{}')
     await expect(write(call, { signal: AbortSignal.timeout(50) })).rejects.toMatchObject({ name: 'TimeoutError' })
@@ -302,6 +309,7 @@ describe('the ledger itself', () => {
       fields: {
         event: 'idempotency.key_kept',
         integration: integration.id,
+        provider: 'plain',
         key: 'key',
         error: expect.stringContaining('the ledger is away'),
       },
@@ -465,7 +473,7 @@ describe('a provider that knows keys itself', () => {
 
   it.each([
     ['at the end of its window', 0, 'conflict'],
-    ['a second before', -1, 'let through'],
+    ['a minute before', -60, 'let through'],
   ])('%s a key of unknown effect is: %3$s', async (_, offset, expected) => {
     await expect(write(answers('', 503), {}, knowing)).rejects.toMatchObject({ status: 503 })
     await test.sql`update integration_idempotency_keys

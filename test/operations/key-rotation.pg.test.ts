@@ -6,6 +6,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, listen, testIntegrations } from '../support/integrations.ts'
 import { setIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const PAGE = 100
 const [older, newer] = [encryptionKey('k1'), encryptionKey('k2')]
@@ -218,13 +219,13 @@ describe('what comes between', () => {
 
 /** Until a statement waits for another's row: here it can only be the rotation's. */
 async function untilSomebodyWaits(): Promise<void> {
-  for (const deadline = Date.now() + 10_000; Date.now() < deadline; ) {
+  for (const deadline = Date.now() + SOON.timeout; Date.now() < deadline; ) {
     const [row] = await test.sql`
       select count(*)::int as n from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock' and query ilike 'update%'`
     if (row?.n > 0) return
   }
-  throw new Error('nobody waited within 10 s')
+  throw new Error('nobody waited')
 }
 
 /** What another process does at the very moment of the rotation's write. */

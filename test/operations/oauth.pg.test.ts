@@ -1,5 +1,5 @@
 /** Authorizations among everything else that goes on: refreshes, revocations, secrets. Rule: docs/behaviour/oauth.md. */
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { IntegrationsOptions } from '../../src/integrations.ts'
 import { reauthMark } from '../../src/operations/reauth.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -15,6 +15,7 @@ import { scriptedOAuth } from './scripted-oauth.ts'
 const OLD = { access_token: 'old-access-of-the-tests', refresh_token: 'old-refresh-of-the-tests' }
 const NEW = { access_token: 'new-access-of-the-tests', refresh_token: 'new-refresh-of-the-tests' }
 const keys = encryptionKey('oauth')
+const LOCK_SECONDS = 60
 const unexpected = () => expect.unreachable('nobody asks for a refresh')
 
 let database: TestDatabase
@@ -164,11 +165,25 @@ describe('a revocation', () => {
   })
 
   it('by force has time left when nobody has answered: no refresh comes in between', async () => {
-    const never = scriptedOAuth(async () => NEW, { revokeToken: () => new Promise(() => {}) })
-    const test = deployment(never, { oauth: { refresh_lock_ttl: 1 } })
+    const asked = occasion()
+    const revokeToken = () => {
+      asked.happen()
+      return new Promise<void>(() => {})
+    }
+    const test = deployment(
+      scriptedOAuth(async () => NEW, { revokeToken }),
+      { oauth: { refresh_lock_ttl: LOCK_SECONDS } },
+    )
     const integration = await authorized(test, { token_expires_at: '2000-01-01T00:00:00Z' })
+    // Two thirds of the lock's time pass at once; what is left of it is enough on a machine that stands still, too.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
     const revoking = test.integrations.oauth.revoke(integration.id, { force: true })
-    const [outcome] = await Promise.all([revoking, integration.getAccessToken().catch(() => null)])
+    await asked.happened
+    const refreshing = integration.getAccessToken().catch(() => null)
+    vi.advanceTimersByTime((LOCK_SECONDS * 1_000 * 2) / 3)
+    vi.useRealTimers()
+    const [outcome] = await Promise.all([revoking, refreshing])
     expect(outcome).toBe('revoked')
     expect((await integration.refresh()).credentialsArray()).not.toHaveProperty('refresh_token', OLD.refresh_token)
   })

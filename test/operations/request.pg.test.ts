@@ -108,7 +108,7 @@ describe('an attempt', () => {
     answers([503, '', { 'Retry-After': '60' }], [200, '{}'])
     await call()
     expect(slept).toEqual([60_000])
-    for (const row of await rows()) expect(row.duration_ms).toBeLessThan(5_000)
+    for (const row of await rows()) expect(row.duration_ms).toBeLessThan(60_000)
   })
 
   it.each([

@@ -23,6 +23,9 @@ let database: TestDatabase
 let here: TestIntegrations
 /** Another process's. */
 let there: TestIntegrations
+/** The same two, where a handler's time limit is to run out: elsewhere a machine that stands still must not reach it. */
+let hastyHere: TestIntegrations
+let hastyThere: TestIntegrations
 let integration: Integration
 let batches = 0
 const handle = vi.fn<HandleWebhook>()
@@ -36,19 +39,20 @@ beforeAll(async () => {
     unguarded: { handle: (...given) => handle(...given) },
   }
   const encryptionKeys = encryptionKey('test')
-  const process = () =>
+  const process = (limit = {}) =>
     testIntegrations(database.url, {
       encryptionKeys,
       providers: { acme: webhookProvider({ webhookHandlers: () => handlers }) },
-      config: { webhook: { concurrency: 4, handler_timeout: 2 } },
+      config: { webhook: { concurrency: 4, ...limit } },
     })
   here = process()
   there = process()
+  hastyHere = process({ handler_timeout: 2 })
+  hastyThere = process({ handler_timeout: 2 })
 })
 
 afterAll(async () => {
-  await here.close()
-  await there.close()
+  for (const each of [here, there, hastyHere, hastyThere]) await each.close()
   await database.drop()
 })
 
@@ -109,7 +113,7 @@ describe('a delivery', () => {
 
     expect(await cache.acquire(key, `webhook:${row.id + 1_000}`, 60)).toBe(true)
     const other = await changed(6)
-    await batch()
+    await batch({ by: hastyHere })
     expect((await webhookOf(here, other.id)).status).toBe('failed')
     await cache.release(key, `webhook:${row.id + 1_000}`)
   })
@@ -118,7 +122,7 @@ describe('a delivery', () => {
     const late = occasion()
     handle.mockImplementationOnce(() => late.happened)
     const first = await changed(5)
-    await batch()
+    await batch({ by: hastyHere })
     expect((await webhookOf(here, first.id)).error).toContain('HandlerTimedOut')
     late.happen()
     const older = await changed(4)
@@ -234,9 +238,9 @@ describe('two processes at once', () => {
       await release.happened
       return signal.aborted
     })
-    const one = run(here, first.id)
+    const one = run(hastyHere, first.id)
     await started.happened
-    const two = await run(there, second.id)
+    const two = await run(hastyThere, second.id)
     expect(two).toMatchObject({ status: 'failed', error: expect.stringContaining('handler_timed_out') })
     release.happen()
     expect(await one).toMatchObject({ status: 'failed' })
@@ -275,9 +279,9 @@ function changed(version: Json, { key = 'a', eventType = 'changed' } = {}) {
   return makeWebhook(here, integration.id, { eventType, payload: JSON.stringify({ key, version }) })
 }
 
-function batch({ of = integration } = {}) {
+function batch({ of = integration, by = here } = {}) {
   batches += 1
-  return runActivity(here.activities.processPendingWebhooks, {
+  return runActivity(by.activities.processPendingWebhooks, {
     integrationId: of.id,
     claim: `run:${batches}`,
     limit: 50,

@@ -42,11 +42,17 @@ beforeEach(async () => {
 
 const ago = (seconds: number) => new Date(Date.now() - seconds * 1_000)
 const LONG = ago(1_000_000)
+/** So long ago once it is asked for: the table below is made long before its tests run. */
+const syncedAgo = (seconds: number) => ({
+  get lastSyncedAt() {
+    return ago(seconds)
+  },
+})
 
 describe('becoming stale', () => {
   it.each([
     ['just over ten intervals since its last clean run', 'acme', { lastSyncedAt: ago(LIMIT_SECONDS + 5) }, true],
-    ['just under', 'acme', { lastSyncedAt: ago(LIMIT_SECONDS - 60) }, false],
+    ['just under', 'acme', syncedAgo(LIMIT_SECONDS - 60), false],
     ['never clean, created long ago', 'acme', { createdAt: LONG }, true],
     ['never clean, created just now', 'acme', { lastSyncedAt: null }, false],
     ['switched off', 'acme', { lastSyncedAt: LONG, isActive: false }, false],
@@ -55,7 +61,7 @@ describe('becoming stale', () => {
     ['of a provider without sync()', 'unscheduled', { lastSyncedAt: LONG }, false],
     ['run by hand only', 'by-hand', { lastSyncedAt: LONG }, false],
     ['just over ten intervals that are no whole minutes', 'halves', { lastSyncedAt: ago(4_505) }, true],
-    ['just under ten of those', 'halves', { lastSyncedAt: ago(4_440) }, false],
+    ['just under ten of those', 'halves', syncedAgo(4_440), false],
     ['with an interval of its own', 'by-hand', { lastSyncedAt: LONG, syncIntervalMinutes: 5 }, true],
     [
       'late by the backed-off interval, which does not count',

@@ -16,7 +16,7 @@ import type { HasOAuth2 } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { listen, occasion, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeWebhook, setIntegration } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
@@ -42,28 +42,33 @@ const strict = { ...oauth, credentialsSchema: z.object({ access_token: z.string(
 
 let database: TestDatabase
 let test: TestIntegrations
+/** The same, which waits for no lock. */
+let impatient: TestIntegrations
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  test = testIntegrations(database.url, {
-    config: { oauth: { refresh_lock_ttl: 1, refresh_lock_wait: 1 }, rate_limiting: { max_wait_seconds: 1 } },
-    providers: {
-      oauth,
-      hooked,
-      strict,
-      plain: {},
-      limited: { ...oauth, defaultRateLimit: () => RateLimit.perHour(1) } as never,
-    },
-  })
+  const encryptionKeys = encryptionKey('test')
+  const providers = {
+    oauth,
+    hooked,
+    strict,
+    plain: {},
+    // Counted from its first call: a fixed window might begin anew between two calls.
+    limited: { ...oauth, defaultRateLimit: () => RateLimit.perHour(1).sliding() } as never,
+  }
+  const rate_limiting = { max_wait_seconds: 1 }
+  test = testIntegrations(database.url, { encryptionKeys, providers, config: { rate_limiting } })
+  impatient = testIntegrations(database.url, { encryptionKeys, providers, config: { oauth: { refresh_lock_wait: 0 } } })
 })
 afterAll(async () => {
+  await impatient.close()
   await test.close()
   await database.drop()
 })
 beforeEach(() => {
   refreshToken.mockReset()
   refreshToken.mockResolvedValue(granted())
-  test.lines.length = 0
+  for (const { lines } of [test, impatient]) lines.length = 0
 })
 
 const inSeconds = (seconds: number): string => new Date(Date.now() + seconds * 1_000).toISOString()
@@ -83,7 +88,7 @@ const make = (credentials: Credentials = {}, provider = 'oauth'): Promise<Integr
 const stored = async ({ id }: Integration): Promise<Credentials> => (await test.integrations.get(id)).credentialsArray()
 const EXPIRED = { token_expires_at: '2020-01-01T00:00:00Z' }
 const refused = (body: unknown = { error: 'invalid_grant' }) => new HttpError(400, new Headers(), body)
-const warnings = () => test.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+const warnings = (of = test) => of.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
 
 describe('a token is given out as it is stored, and nobody is asked', () => {
   it.each<[string, Credentials, string, string | null]>([
@@ -307,35 +312,34 @@ describe('a refresh that fails', () => {
 
 describe('who waits for the lock longer than allowed', () => {
   /** Another process refreshes while the work goes on. */
-  async function locked(integration: Integration, work: () => Promise<void>): Promise<void> {
-    const lock = `integration:${integration.id}:lock:tokens`
-    await test.framework.cache.acquire(lock, 'another process', 60)
-    await work()
+  async function locked({ id }: Integration, work: (integration: Integration) => Promise<void>): Promise<void> {
+    const lock = `integration:${id}:lock:tokens`
+    await test.framework.cache.acquire(lock, 'another process', 600)
+    await work(await impatient.integrations.get(id))
     await test.framework.cache.release(lock, 'another process')
   }
 
   it('gets the token while it lasts', async () => {
-    const integration = await make()
-    await locked(integration, async () => {
+    await locked(await make(), async (integration) => {
       expect(await integration.getAccessToken()).toBe(ACCESS)
     })
-    expect(warnings()).toHaveLength(1)
+    expect(warnings(impatient)).toHaveLength(1)
     expect(refreshToken).not.toHaveBeenCalled()
   })
 
   it('gets the error when the token is over', async () => {
-    const integration = await make(EXPIRED)
-    await locked(integration, async () => {
+    await locked(await make(EXPIRED), async (integration) => {
       await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'lock_timeout' })
     })
   })
 
   it('gets what was stored meanwhile', async () => {
-    const integration = await make(EXPIRED)
-    await locked(integration, async () => {
-      const asked = integration.getAccessToken()
-      await (await test.integrations.get(integration.id)).updateCredentials(granted())
-      expect(await asked).toBe(NEW_ACCESS)
+    await locked(await make(EXPIRED), async (integration) => {
+      vi.spyOn(impatient.framework.cache, 'acquire').mockImplementationOnce(async () => {
+        await (await impatient.integrations.get(integration.id)).updateCredentials(granted())
+        return false
+      })
+      expect(await integration.getAccessToken()).toBe(NEW_ACCESS)
     })
   })
 
@@ -355,13 +359,23 @@ describe('who waits for the lock longer than allowed', () => {
 describe('an answer that comes after the time of the lock', () => {
   /** The refresh is under way and its caller has given up. */
   async function late(integration: Integration): Promise<{ answer: (given: Credentials | Error) => void }> {
-    const asked = occasion<Credentials | Error>()
+    const [begun, asked] = [occasion(), occasion<Credentials | Error>()]
     refreshToken.mockImplementationOnce(async () => {
+      begun.happen()
       const given = await asked.happened
       if (given instanceof Error) throw given
       return given
     })
-    await expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'request_timeout' })
+    // The time of the lock passes at once, and here alone: what follows must not run into it on a machine that stands still.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    try {
+      const failed = expect(integration.getAccessToken()).rejects.toMatchObject({ code: 'request_timeout' })
+      await begun.happened
+      vi.advanceTimersByTime(test.framework.config.oauth.refresh_lock_ttl * 1_000)
+      await failed
+    } finally {
+      vi.useRealTimers()
+    }
     return { answer: asked.happen }
   }
 

@@ -15,6 +15,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { TOKEN, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, makeWebhook, setIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const DAY_SECONDS = 86_400
 const LOOKBACK_SECONDS = 3 * DAY_SECONDS
@@ -541,7 +542,7 @@ async function waitsForLock(): Promise<void> {
     const [row] = await test.sql`
       select count(*) as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     expect(Number(row?.n)).toBe(1)
-  }, 10_000)
+  }, SOON)
 }
 
 describe('a delivery whose content costs a call of its own', () => {

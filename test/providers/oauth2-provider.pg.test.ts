@@ -51,7 +51,7 @@ class Strict extends OAuth2Provider {
 
 /** Discovery and one call an hour. */
 class Limited extends Strict {
-  readonly defaultRateLimit = () => RateLimit.perHour(2)
+  readonly defaultRateLimit = () => RateLimit.perHour(2).sliding()
 }
 
 beforeAll(async () => {

@@ -1,9 +1,19 @@
 /** scripts/temporal/outcome.mjs: what a wrapper prints and exits with, by what `temporal` has said. */
 import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 
-const SCRIPT = fileURLToPath(new URL('../../scripts/temporal/outcome.mjs', import.meta.url))
+const SCRIPT = fileURLToPath(new URL('../../scripts/temporal/run.mjs', import.meta.url))
+
+/** Plays `temporal`: says what the test wants. */
+const folder = mkdtempSync(join(tmpdir(), 'outcomes-'))
+const speaker = join(folder, 'temporal')
+writeFileSync(speaker, `#!/bin/sh\nprintf '%s' "$SAID"\n`)
+chmodSync(speaker, 0o755)
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 interface Ended {
   readonly code: number | null
@@ -13,8 +23,12 @@ interface Ended {
 
 /** @param said lines of `temporal` */
 function ended(command: string, said: readonly unknown[], output: 'json' | 'text' = 'json'): Ended {
-  const input = said.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join('')
-  const { status, stdout, stderr } = spawnSync(process.execPath, [SCRIPT, command, output], { input, encoding: 'utf8' })
+  const lines = said.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join('')
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [SCRIPT, 'each', command, command, '--', ...(output === 'json' ? ['--json'] : [])],
+    { env: { PATH: process.env.PATH, TEMPORAL_CLI: speaker, SAID: lines }, encoding: 'utf8' },
+  )
   return { code: status, out: stdout, err: stderr }
 }
 
@@ -141,9 +155,41 @@ describe('a temporal without a result', () => {
     ['failed starting workflow: WorkflowId length exceeds limit.', 1, 'usage', /^WorkflowId length exceeds limit\.$/],
     ['input #0 is not valid JSON', 1, 'usage', /^input #0 is not valid JSON$/],
     ['invalid argument "x" for "--input" flag', 1, 'usage', /^invalid argument/],
-    ['`temporal` is not installed: https://docs.temporal.io/cli.', 1, 'usage', /^`temporal` is not installed/],
+    [
+      'failed getting close event: context deadline exceeded',
+      2,
+      'backend_unreachable',
+      /^Temporal was lost while the workflow was waited for, which goes on: .* Check TEMPORAL_ADDRESS\.$/,
+    ],
     ['workflow is already running.', 1, 'already_running', /already running\.$/],
   ])('%s', (said, code, type, message) => {
     expect(refusal('prune', [logged(said)])).toEqual([code, type, expect.stringMatching(message)])
+  })
+
+  it('that says nothing', () => {
+    expect(refusal('list', ['', '{}'])).toEqual([
+      2,
+      'backend_unreachable',
+      'Temporal was not reached: `temporal` ended without a word. Check TEMPORAL_ADDRESS and TEMPORAL_NAMESPACE.',
+    ])
+  })
+})
+
+describe('a result', () => {
+  it.each([
+    ['an empty list', [], '[]\n'],
+    ['nothing', null, 'null\n'],
+    ['what a terminal would obey', ['\u001b[31m\u009b1m'], '["\\u001b[31m\\u009b1m"]\n'],
+  ])('is one line with --json: %s', (_, document, line) => {
+    expect(ended('list', [logged('a warning'), completed(document)])).toEqual({ code: 0, out: line, err: '' })
+  })
+
+  it('that a codec has encoded is not shown as it is', () => {
+    const encoded = { metadata: { encoding: Buffer.from('binary/encrypted').toString('base64') }, data: 'AAAA' }
+    expect(refusal('list', [{ status: 'COMPLETED', closeEvent: {}, result: encoded }])).toEqual([
+      1,
+      'invalid_configuration',
+      'The result is encoded as binary/encrypted: set TEMPORAL_CODEC_ENDPOINT, so that `temporal` decodes it.',
+    ])
   })
 })

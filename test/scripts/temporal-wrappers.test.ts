@@ -1,6 +1,6 @@
 /** scripts/temporal/: each wrapper takes the words of its command, and asks `temporal` for what docs/commands.md says. */
-import { execFile } from 'node:child_process'
-import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { execFile, spawn } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -10,6 +10,7 @@ import { createFrame } from '../../src/cli/create-frame.ts'
 import type { Terminal } from '../../src/cli/frame.ts'
 import { createProgram } from '../../src/cli/program.ts'
 import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
+import { outputOf } from '../support/output.ts'
 
 const WRAPPERS = fileURLToPath(new URL('../../scripts/temporal/', import.meta.url))
 const PAGE = new URL('../../docs/commands.md', import.meta.url)
@@ -128,13 +129,114 @@ describe('a wrapper', { timeout: 60_000 }, () => {
       ['show 9007199254740993', '<id> is a whole number, "9007199254740993" was given.'],
       ['show 7 8', '"8" is a word too many. Allowed: <id> --json'],
       ['delete 7 --yes=1', '--yes takes no value.'],
+      ['show 7 --json=1', '--json takes no value.'],
+      ['show -x', 'Unknown option -x. Allowed: <id> --json'],
+      ['list --limit -1', '--limit is a whole number, "-1" was given.'],
+      ['list --owner=a --limit=', '--limit is a whole number, "" was given.'],
     ]
-    for (const [words, message] of refused)
-      await expect(recorded(words ?? '')).rejects.toMatchObject({
-        code: 1,
-        stdout: `${JSON.stringify({ error: { code: 'usage', message } })}\n`,
-      })
+    await Promise.all(
+      refused.map(async ([words = '', message]) =>
+        expect(recorded(words)).rejects.toMatchObject({
+          code: 1,
+          stdout: `${JSON.stringify({ error: { code: 'usage', message } })}\n`,
+        }),
+      ),
+    )
   })
+})
+
+/** As an operator's shell has it. */
+async function ran(words: string, env: NodeJS.ProcessEnv) {
+  const child = spawn('/bin/sh', ['-c', words], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+  return outputOf(child)
+}
+
+describe("a wrapper in an operator's hands", { timeout: 60_000 }, () => {
+  const list = `'${WRAPPERS}'list`
+  const path = process.env.PATH
+
+  it.concurrent('shows by --help what it takes, and asks nobody', async () => {
+    const shown = await ran(`${list} --limit 3 --help`, { PATH: path, TEMPORAL_CLI: '/not/there' })
+    expect(shown).toMatchObject({ code: 0, err: '' })
+    expect(shown.out).toMatch(/^list: runs integrations:list on a worker. Allowed: --provider <text> .* --json\n/)
+    for (const name of ['TEMPORAL_ADDRESS', 'INTEGRATIONS_PREFIX', 'INTEGRATIONS_QUEUE', 'TEMPORAL_CLI', 'Exit codes'])
+      expect(shown.out).toContain(name)
+  })
+
+  it.concurrent('says in one line what is not installed', async () => {
+    const bare = join(folder, 'bare')
+    await mkdir(bare)
+    for (const name of ['dirname', 'readlink'])
+      await symlink((await ran(`command -v ${name}`, { PATH: path })).out.trim(), join(bare, name))
+    const noNode = '`node` is not installed, which this script needs: https://nodejs.org.'
+    expect(await ran(list, { PATH: bare })).toEqual({ code: 1, out: '', err: `${noNode}\n` })
+    const document = { error: { code: 'usage', message: noNode } }
+    expect(await ran(`${list} --json`, { PATH: bare })).toEqual({
+      code: 1,
+      out: `${JSON.stringify(document)}\n`,
+      err: '',
+    })
+    const noTemporal =
+      '`temporal` is not installed: https://docs.temporal.io/cli. TEMPORAL_CLI names it where it is not on PATH.'
+    await symlink(process.execPath, join(bare, 'node'))
+    expect(await ran(list, { PATH: bare })).toEqual({ code: 1, out: '', err: `${noTemporal}\n` })
+    await writeFile(join(folder, 'not-a-program'), '')
+    const refused = await ran(list, { PATH: path, TEMPORAL_CLI: join(folder, 'not-a-program') })
+    expect(refused).toMatchObject({ code: 1, out: '', err: expect.stringMatching(/not-a-program` may not be run\./) })
+  })
+
+  it.concurrent('leaves to `temporal` what it reads itself: no key is on a command line', async () => {
+    const reader = join(folder, 'reader')
+    await writeFile(reader, '#!/bin/sh\nenv >"$RECORDED"\necho said >&2\n')
+    await chmod(reader, 0o755)
+    const own = {
+      TEMPORAL_ADDRESS: 'cloud:7233',
+      TEMPORAL_API_KEY: 'a-key',
+      TEMPORAL_NAMESPACE: 'ours',
+      TEMPORAL_TLS_CLIENT_CERT_PATH: '/a cert',
+    }
+    const file = join(folder, 'environment')
+    const { code, err } = await ran(list, { PATH: path, TEMPORAL_CLI: reader, RECORDED: file, ...own })
+    // What is no document is said as it is.
+    expect([code, err]).toEqual([2, expect.stringMatching(/^Temporal was not reached: said Check TEMPORAL_ADDRESS/)])
+    const seen = (await readFile(file, 'utf8')).split('\n')
+    expect(seen).toEqual(expect.arrayContaining(Object.entries(own).map(([name, value]) => `${name}=${value}`)))
+    expect((await recorded('list', own)).join(' ')).not.toMatch(/a-key|cloud:7233|--namespace|--address/)
+  })
+
+  it.concurrent('may be called by another name, from elsewhere', async () => {
+    const link = join(folder, 'show it')
+    await symlink(join(WRAPPERS, 'show'), link)
+    const { code, err } = await ran(`'${link}'`, { PATH: path })
+    expect([code, err]).toEqual([1, '<id> is missing. Allowed: <id> --json\n'])
+  })
+
+  it.concurrent('minds no reader that goes away early', async () => {
+    const env = { PATH: path, TEMPORAL_CLI: join(folder, 'temporal'), RECORDED: join(folder, 'early') }
+    expect(await ran(`${list} --json | true`, env)).toEqual({ code: 0, out: '', err: '' })
+  })
+
+  it.concurrent.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)(
+    'ends with 130 by %s, and `temporal` with it',
+    async (signal) => {
+      const sleeper = join(folder, `sleeper-${signal}`)
+      await writeFile(sleeper, `#!/bin/sh\necho $$ >"$RECORDED"\nexec sleep 50\n`)
+      await chmod(sleeper, 0o755)
+      const file = join(folder, signal)
+      const env = { PATH: path, TEMPORAL_CLI: sleeper, RECORDED: file, INTEGRATIONS_PREFIX: "it's" }
+      const child = spawn(join(WRAPPERS, 'replay-webhook'), ['7'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
+      const ended = outputOf(child)
+      await expect.poll(() => readFile(file, 'utf8').catch(() => '')).toMatch(/\d\n$/)
+      child.kill(signal)
+      expect(await ended).toEqual({
+        code: 130,
+        out: '',
+        err: "Interrupted. If the workflow was started, it goes on; `temporal workflow cancel --workflow-id 'it'\\''s:webhook:7'` ends it.\n",
+      })
+      const pid = Number(await readFile(file, 'utf8'))
+      expect(() => process.kill(pid, 0)).toThrow('ESRCH')
+    },
+  )
 })
 
 /** What the wrapper's file says of its words. */

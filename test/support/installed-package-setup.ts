@@ -3,8 +3,8 @@
  * below that folder (`inject('installed')`): they import the package by its name, and start its programs from node_modules.
  *
  * What a host runs is tested so, and its processes start in half the time: there is no TypeScript to load but the host's own.
- * So do the processes of the tests themselves, which end in `-process.ts` and are compiled beside it (installed-script.ts), with
- * the one helper that they share.
+ * So do the processes of the tests themselves, which end in `-process.ts` and are compiled beside it (installed-script.ts), and the
+ * hosts of the chaos tests, with the one helper that they share.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -75,7 +75,11 @@ function bundleWorkflows(release: string): void {
 }
 
 const isSource = (path: string): boolean => path.endsWith('.ts')
-const isProcess = (path: string): boolean => path.endsWith('-process.ts') || path === 'support/providers.ts'
+/** The hosts of the chaos tests are modules of several files, which lie together. */
+const isProcess = (path: string): boolean =>
+  path.endsWith('-process.ts') ||
+  path === 'support/providers.ts' ||
+  (dirname(path) === 'chaos' && !path.endsWith('.test.ts'))
 
 /** As `npm run build` does, without types. */
 function compile(from: string, isWanted: (path: string) => boolean, to: string): void {

@@ -14,9 +14,13 @@ export function installedScript(source: URL): string {
   return join(inject('installed'), 'node_modules/durable-integrations', path)
 }
 
-/** The environment of a worker that runs from the sources, so that it makes no bundle; nothing where the project has not that setup. */
-export function installedBundle(): { INTEGRATIONS_WORKFLOW_BUNDLE?: string } {
-  const installed: string | undefined = inject('installed')
-  if (installed === undefined) return {}
-  return { INTEGRATIONS_WORKFLOW_BUNDLE: join(installed, 'node_modules/durable-integrations/dist/workflow-bundle.js') }
+/** What a host runs: the package's own program, started by node alone. */
+export function installedProgram(kind: 'api' | 'worker'): string {
+  return join(inject('installed'), `node_modules/durable-integrations/dist/bin/${kind}.js`)
+}
+
+/** The environment of a worker that runs from the sources, so that it makes no bundle, which costs some seconds of a core. */
+export function installedBundle(): { INTEGRATIONS_WORKFLOW_BUNDLE: string } {
+  const path = 'node_modules/durable-integrations/dist/workflow-bundle.js'
+  return { INTEGRATIONS_WORKFLOW_BUNDLE: join(inject('installed'), path) }
 }

@@ -21,19 +21,20 @@ const VERSION = '1.38.0'
 const COPY_DEPENDENCIES = 'org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies'
 const MAIN_CLASS = 'io.temporal.testserver.TestServer'
 const MAVEN_SECONDS = 300
-/** The SDK gives the server 5 s to answer, which a busy machine may miss once. */
-const START_ATTEMPTS = 3
+/** The SDK gives the server 5 s to answer, which a busy machine may miss, also twice in a row. */
+const START_SECONDS = 90
 
 /** An environment of its own server: time is global to a server, so tests that skip must not share one at the same moment. */
 export async function createTimeSkippingEnvironment(): Promise<TestWorkflowEnvironment> {
   const path = await findTimeSkippingServer()
-  for (let attempt = 1; ; attempt++) {
+  const giveUpAt = performance.now() + START_SECONDS * 1_000
+  for (;;) {
     try {
       return await TestWorkflowEnvironment.createTimeSkipping({
         server: { executable: { type: 'existing-path', path } },
       })
     } catch (error) {
-      if (attempt === START_ATTEMPTS || !String(error).includes('did not start')) throw error
+      if (performance.now() > giveUpAt || !String(error).includes('did not start')) throw error
     }
   }
 }

@@ -15,6 +15,7 @@ import { scheduleId, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { scriptedOAuth } from '../operations/scripted-oauth.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import { webhookProvider } from '../support/providers.ts'
 
 let server: Awaited<ReturnType<typeof shareDevServer>>
@@ -289,7 +290,9 @@ describe('the Schedules', () => {
       config: input,
       logger: { debug() {}, info() {}, warn() {}, error() {} },
     })
-    const workers = await createWorkers(integrations)
+    const workers = await createWorkers(integrations, {
+      workflowBundlePath: installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE,
+    })
     const running = workers.run()
     try {
       await dispatchOf(prefix).trigger()

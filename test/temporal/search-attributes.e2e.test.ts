@@ -4,6 +4,7 @@ import { Client, Connection, defaultPayloadConverter } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import type { WebhookBatch } from '../../src/activities/webhooks.ts'
+import { readBundle } from '../../src/bundled-workflows.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Logger } from '../../src/core/logger.ts'
 import type { WorkflowStarters } from '../../src/framework.ts'
@@ -18,12 +19,12 @@ import type { TemporalServer } from '../../src/temporal/server.ts'
 import { startTemporalServer } from '../../src/temporal/server.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
-import { bundleWorkflows } from '../../src/worker.ts'
 import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { inboxState } from '../../src/workflows/messages.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import { ScriptedSync } from '../workflows/scripted-sync.ts'
 import { ScriptedWebhooks } from '../workflows/scripted-webhooks.ts'
-import { handleOf, seen, silenceTemporal, wakeInbox } from '../workflows/stage.ts'
+import { handleOf, SHUTDOWN_FORCE_TIME, seen, silenceTemporal, wakeInbox } from '../workflows/stage.ts'
 
 /** A server whose namespace knows none of our attributes at first; the tests go on from there, in order. */
 let server: TemporalServer
@@ -136,23 +137,19 @@ describe('search attributes', () => {
           await fresh.startSync(8, 'github')
           return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(other, 8)))
         },
-        { timeout: 30_000, interval: 500 },
+        { timeout: 60_000, interval: 500 },
       )
       .toEqual({ id: 8, provider: 'github' })
     expect(await starters.startSync(8, 'github')).toBe('started')
     expect(await labelsOf(sync)).toEqual({ id: 8, provider: 'github' })
     await expect
-      .poll(() => idsOf('IntegrationId = 8 AND IntegrationProvider = "github" AND ExecutionStatus = "Running"'), {
-        timeout: 10_000,
-      })
+      .poll(() => idsOf('IntegrationId = 8 AND IntegrationProvider = "github" AND ExecutionStatus = "Running"'))
       .toContain(sync.workflowId)
     expect(await idsOf('IntegrationId = 9')).toEqual([])
 
     starters.wakeInbox(8)
     const inbox = client.workflow.getHandle(workflowId.webhookInbox(prefix, 8))
-    await expect
-      .poll(() => labelsOf(inbox).catch(() => null), { timeout: 10_000 })
-      .toEqual({ id: 8, provider: undefined })
+    await expect.poll(() => labelsOf(inbox).catch(() => null)).toEqual({ id: 8, provider: undefined })
   })
 
   it('are set by the workflow itself where it was started by hand, once', async () => {
@@ -170,9 +167,9 @@ describe('search attributes', () => {
     const worker = await Worker.create({
       connection,
       taskQueue,
-      workflowBundle: await bundleWorkflows(),
+      workflowBundle: readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
       activities,
-      shutdownForceTime: '5 seconds',
+      shutdownForceTime: SHUTDOWN_FORCE_TIME,
     })
     const scene = {
       client: client.workflow,
@@ -211,14 +208,14 @@ describe('search attributes', () => {
     const worker = await Worker.create({
       connection,
       taskQueue,
-      workflowBundle: await bundleWorkflows(),
+      workflowBundle: readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
       activities: {
         processPendingWebhooks: async (batch: WebhookBatch) => ({
           ...(await webhooks.processPendingWebhooks(batch)),
           foundBy: { integrationId: 7, provider: webhooks.claims.length === 1 ? 'stripe' : 'github' },
         }),
       },
-      shutdownForceTime: '5 seconds',
+      shutdownForceTime: SHUTDOWN_FORCE_TIME,
     })
     const scene = {
       client: client.workflow,
@@ -257,7 +254,7 @@ describe('search attributes', () => {
           expect(await fresh.startSync(id, 'github')).toBe('started')
           return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(prefix, id)))
         },
-        { timeout: 30_000, interval: 500 },
+        { timeout: 60_000, interval: 500 },
       )
       .toEqual({ id: undefined, provider: undefined })
   })
@@ -268,7 +265,7 @@ describe('search attributes', () => {
       searchAttributes: { IntegrationId: 2 },
     })
     await expect
-      .poll(async () => (await readSearchAttributes(client))[1], { timeout: 30_000, interval: 500 })
+      .poll(async () => (await readSearchAttributes(client))[1], { timeout: 60_000, interval: 500 })
       .toEqual({ name: 'IntegrationId', type: 'Int', standing: 'differs', registeredAs: 'Keyword' })
     const warnings: unknown[] = []
     const logger: Logger = { debug() {}, info() {}, error() {}, warn: (fields) => warnings.push(fields) }

@@ -69,7 +69,7 @@ describe('the Temporal dev server', () => {
   it('accepts its dynamic configuration: queues are fair', async () => {
     const lines: string[] = []
     stopLater(await startTemporalServer({ binary: await loudBinary(), uiPort: null, log: (line) => lines.push(line) }))
-    await expect.poll(() => lines.some((line) => line.includes('backlog=fairness')), { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => lines.some((line) => line.includes('backlog=fairness'))).toBe(true)
     expect(lines.filter((line) => /dynamic ?config.*(unregistered|unknown|invalid|fail)/i.test(line))).toEqual([])
   })
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Server, Socket } from 'node:net'
+import type { AddressInfo, Server, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
 import { ApplicationFailure, Context } from '@temporalio/activity'
 import { Client, Connection } from '@temporalio/client'
@@ -7,20 +7,22 @@ import { NativeConnection, Worker } from '@temporalio/worker'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import type { OpenedRun } from '../../src/activities/sync-runs.ts'
+import { readBundle } from '../../src/bundled-workflows.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { Logger } from '../../src/core/logger.ts'
 import type { WorkflowStarters } from '../../src/framework.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
-import { freePort } from '../../src/temporal/local-process.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
-import { bundleWorkflows } from '../../src/worker.ts'
 import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import { occasion } from '../support/integrations.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
 const INTEGRATION = 7
+/** A port that is handed to no process, and that nobody listens at. */
+const NOBODY = '127.0.0.1:1'
 const WINDOW = { integrationId: INTEGRATION, from: '2026-01-01T00:00:00Z', to: '2026-02-01T00:00:00Z' }
 
 let server: Awaited<ReturnType<typeof shareDevServer>>
@@ -95,10 +97,10 @@ describe('waking an inbox', () => {
     const { prefix, starters, warnings, sends } = deployment()
     for (let n = 0; n < 100; n++) starters.wakeInbox(INTEGRATION)
     expect(sends()).toBe(1)
-    await expect.poll(() => signals(prefix), { timeout: 10_000 }).toBe(2)
+    await expect.poll(() => signals(prefix)).toBe(2)
     // The third answers one more call, so no further one came of the hundred.
     starters.wakeInbox(INTEGRATION)
-    await expect.poll(() => signals(prefix), { timeout: 10_000 }).toBe(3)
+    await expect.poll(() => signals(prefix)).toBe(3)
     expect(sends()).toBe(3)
     expect(warnings).toEqual([])
   })
@@ -110,23 +112,23 @@ describe('waking an inbox', () => {
     expect(sends()).toBe(2)
     const other = client.workflow.getHandle(workflowId.webhookInbox(prefix, INTEGRATION + 1))
     await expect
-      .poll(() => other.describe().catch(() => null), { timeout: 10_000 })
+      .poll(() => other.describe().catch(() => null))
       .toMatchObject({
         type: WORKFLOW.webhookInbox,
         taskQueue: `${prefix}-default`,
       })
-    await expect.poll(() => signals(prefix), { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => signals(prefix)).toBe(1)
   })
 
   it('never throws while Temporal is away, and tries again until it is back', async () => {
-    const port = await freePort()
-    const { prefix, starters, warnings } = deployment(`127.0.0.1:${port}`)
+    const temporal = await absentAtFirst(server.address)
+    const { prefix, starters, warnings } = deployment(temporal.address)
     expect(() => starters.wakeInbox(INTEGRATION)).not.toThrow()
     await expect.poll(() => warnings.length, { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
     expect(new Set(warnings)).toEqual(new Set(['inbox.wake_failed']))
     starters.wakeInbox(INTEGRATION)
 
-    await forward(port, server.address)
+    temporal.comeBack()
     await expect.poll(() => signals(prefix), { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
   })
 
@@ -191,7 +193,7 @@ describe('whether a run lives', () => {
 
 describe('a Temporal that is away', () => {
   it('is told of within 5 s by whatever waits for its answer', async () => {
-    const { starters } = deployment(`127.0.0.1:${await freePort()}`)
+    const { starters } = deployment(NOBODY)
     const asked = [
       starters.startSync(INTEGRATION, 'github'),
       starters.isSyncRunning(INTEGRATION),
@@ -269,9 +271,11 @@ describe('holding and asking a run', () => {
 
     await starters.pauseSync(INTEGRATION, 'github')
     expect(await starters.startSync(INTEGRATION, 'github')).toBe('already running')
-    expect(await starters.syncProgress(INTEGRATION)).toMatchObject({ phase: 'held', isPaused: true, syncLogId: null })
+    // A worker that stands still answers at the next asking.
+    const held = { phase: 'held', isPaused: true, syncLogId: null }
+    await expect.poll(() => starters.syncProgress(INTEGRATION)).toMatchObject(held)
     expect(await starters.resumeSync(INTEGRATION)).toBe(true)
-    await expect.poll(() => starters.isSyncRunning(INTEGRATION), { timeout: 10_000 }).toBe(false)
+    await expect.poll(() => starters.isSyncRunning(INTEGRATION)).toBe(false)
     expect(await starters.syncProgress(INTEGRATION)).toBeNull()
   })
 
@@ -328,10 +332,10 @@ describe('the jobs about syncs', () => {
       rewakeFollowers: async () => {},
     })
     const first = starters.runDispatch()
-    await expect.poll(() => dispatches, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => dispatches).toBe(1)
     const second = starters.runDispatch()
-    // By the second answer the start before it has reached the server: calls of one connection keep their order.
-    for (let n = 0; n < 2; n += 1) await starters.isSyncRunning(INTEGRATION)
+    // By these answers the start before them has reached the server: calls of one connection keep their order.
+    for (let n = 0; n < 20; n += 1) await starters.isSyncRunning(INTEGRATION)
     both.happen()
     expect(await Promise.all([first, second])).toEqual([
       { ...started, ...stale },
@@ -421,7 +425,7 @@ describe('the jobs about webhooks', () => {
     expect(await starters.runReconciliation({ integrationId: 7 })).toMatchObject({ integrations: 1, inserted: 2 })
     const recovery = client.workflow.getHandle(workflowId.recoverWebhooks(prefix))
     const first = starters.runRecovery()
-    await expect.poll(() => recovery.describe().catch(() => null), { timeout: 10_000 }).not.toBeNull()
+    await expect.poll(() => recovery.describe().catch(() => null)).not.toBeNull()
     // The second one joins the run that there is.
     const second = starters.runRecovery()
     both.happen()
@@ -445,7 +449,7 @@ describe('the jobs about webhooks', () => {
     const { prefix, starters } = deployment()
     const first = starters.runReconciliation({})
     const run = client.workflow.getHandle(workflowId.reconcileWebhooks(prefix))
-    await expect.poll(() => run.describe().catch(() => null), { timeout: 10_000 }).not.toBeNull()
+    await expect.poll(() => run.describe().catch(() => null)).not.toBeNull()
     expect(await starters.runReconciliation({})).toBe('already running')
     await Promise.all([
       expect(first).rejects.toThrow(
@@ -503,7 +507,7 @@ async function work(prefix: string, activities: Partial<Activities>): Promise<vo
   const worker = await Worker.create({
     connection,
     taskQueue: `${prefix}-default`,
-    workflowBundle: await bundleWorkflows(),
+    workflowBundle: readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
     shutdownGraceTime: 0,
     maxHeartbeatThrottleInterval: 100,
     activities,
@@ -516,11 +520,13 @@ async function work(prefix: string, activities: Partial<Activities>): Promise<vo
   })
 }
 
-/** Lets a port lead to a server, from now to the end of the test. */
-async function forward(port: number, address: string): Promise<void> {
+/** An address that ends every connection, and from `comeBack()` on leads to a server. It is held all along: nobody else gets it. */
+async function absentAtFirst(address: string): Promise<{ readonly address: string; comeBack(): void }> {
   const [host, target] = address.split(':') as [string, string]
   const sockets = new Set<Socket>()
+  let isAway = true
   const proxy: Server = createServer((from) => {
+    if (isAway) return void from.destroy()
     const to = connect(Number(target), host)
     for (const socket of [from, to]) {
       sockets.add(socket)
@@ -528,9 +534,15 @@ async function forward(port: number, address: string): Promise<void> {
     }
     from.pipe(to).pipe(from)
   })
-  await new Promise<void>((resolve) => proxy.listen(port, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
   cleanups.unshift(() => {
     for (const socket of sockets) socket.destroy()
     proxy.close()
   })
+  return {
+    address: `127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+    comeBack() {
+      isAway = false
+    },
+  }
 }

@@ -1,20 +1,23 @@
 /** Syncs on a real worker, a real Temporal server and a real Postgres: what only shows when all three are there. */
+
 import { randomBytes } from 'node:crypto'
 import { Client, Connection } from '@temporalio/client'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { readBundle } from '../../src/bundled-workflows.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import type { DispatchResult } from '../../src/core/sync-jobs.ts'
 import type { SyncResult } from '../../src/events/events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { bundleWorkflows, createWorkers } from '../../src/worker.ts'
+import { createWorkers } from '../../src/worker.ts'
 import { taskQueue, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { skipItem, syncProgress } from '../../src/workflows/messages.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
+import { installedBundle } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { occasion, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
 import type { Lists } from '../support/providers.ts'
 import { syncProvider, ThingSynced } from '../support/providers.ts'
@@ -22,8 +25,11 @@ import { makeIntegration } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
+/** Many runs at once, and the end of one that waits before its next step, take longer than what {@link SOON} is meant for. */
+const IN_TIME = { ...SOON, timeout: 60_000 }
 /** An item's second and last attempt comes after a second. */
 const SYNC = { item_tries: 2, item_backoff: [1] } as const
+const encryptionKeys = encryptionKey('test')
 
 let postgres: Awaited<ReturnType<typeof sharePostgres>>
 let server: Awaited<ReturnType<typeof shareDevServer>>
@@ -52,7 +58,11 @@ interface Deployment extends TestIntegrations {
 
 beforeAll(async () => {
   silenceTemporal()
-  ;[postgres, server, workflowBundle] = await Promise.all([sharePostgres(), shareDevServer(), bundleWorkflows()])
+  ;[postgres, server, workflowBundle] = await Promise.all([
+    sharePostgres(),
+    shareDevServer(),
+    readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
+  ])
   database = await createTestDatabase({ adminUrl: postgres.url })
   client = new Client({ connection: await Connection.connect({ address: server.address }) })
   ours = await deploy()
@@ -67,13 +77,16 @@ afterAll(async () => {
 })
 
 /** A worker and its Integrations object, under a prefix of their own. */
-async function deploy(sync: ConfigInput['sync'] = {}): Promise<Deployment> {
-  const prefix = `syncs-${randomBytes(4).toString('hex')}`
+async function deploy(
+  sync: ConfigInput['sync'] = {},
+  prefix = `syncs-${randomBytes(4).toString('hex')}`,
+): Promise<Deployment> {
   const scripts: Deployment['scripts'] = new Map()
   const begun: Deployment['begun'] = new Map()
   const completed: Deployment['completed'] = new Map()
   const test = testIntegrations(database.url, {
     recordStarts: false,
+    encryptionKeys,
     temporal: { address: server.address },
     config: { cache_prefix: prefix, schedules: { enabled: false }, sync: { ...SYNC, ...sync } },
     providers: { [prefix]: syncProvider((session) => scripts.get(session.integration.id)?.lists(session)) },
@@ -152,7 +165,7 @@ async function runsEnded(deployment: Deployment, id: number, statusesInOrder: re
   await vi.waitFor(async () => {
     expect((await runLogs(deployment, id)).map((log) => log.status)).toEqual(statusesInOrder)
     expect(await deployment.integrations.syncs.progress(id)).toBeNull()
-  }, SOON)
+  }, IN_TIME)
 }
 
 /** The item that this number became. */
@@ -165,22 +178,19 @@ async function itemOf({ sql }: Deployment, id: number, n: number): Promise<{ id:
 }
 
 describe('twenty integrations due at once, one of them with listeners that hang', () => {
-  it('leave nobody waiting: the other nineteen are finalised within 15 s', async () => {
+  it('leave nobody waiting: the other nineteen are finalised while it hangs', async () => {
     const hung = occasion()
     const slow = await integrationWith(ours, 1_000, { listener: () => hung.happened })
     const others = await Promise.all(Array.from({ length: 19 }, () => integrationWith(ours, 10)))
     const startedAt = performance.now()
     await ours.integrations.syncs.dispatch()
     try {
-      await vi.waitFor(
-        async () => {
-          const ended = await ours.sql`
-            select from integration_logs where operation = 'sync' and status = 'success'
-              and integration_id in ${ours.sql(others.map(({ id }) => id))}`
-          expect(ended).toHaveLength(19)
-        },
-        { timeout: 15_000, interval: 50 },
-      )
+      await vi.waitFor(async () => {
+        const ended = await ours.sql`
+          select from integration_logs where operation = 'sync' and status = 'success'
+            and integration_id in ${ours.sql(others.map(({ id }) => id))}`
+        expect(ended).toHaveLength(19)
+      }, IN_TIME)
       console.log(`19 runs of 10 items: ${Math.round(performance.now() - startedAt)} ms beside one that hangs`)
       // It has all the lanes that a run may have, and is at work in each of them.
       await vi.waitFor(() => expect(ours.begun.get(slow.id)).toHaveLength(4 * 10), SOON)
@@ -224,18 +234,20 @@ describe('two dispatchers and a start by hand at the same moment', () => {
 describe('a listing that takes longer than its time limits', () => {
   it('is ended and logged as failed, stores nothing late, and the next run succeeds', async () => {
     const hasty = await deploy({ job_timeout: 3, lock_ttl: 3 })
+    let patient: Deployment | undefined
     try {
       const [hung, late] = [occasion(), occasion<unknown>()]
       const { id } = await integrationWith(hasty, 3, {
         // As a provider does that does not look at its signal.
         lists: async (session) => {
-          await lists(500)(session)
-          await hung.happened
           try {
+            await lists(500)(session)
+            await hung.happened
             await lists(2_000)(session)
             late.happen('stored')
           } catch (error) {
             late.happen(error)
+            throw error
           }
         },
       })
@@ -248,13 +260,16 @@ describe('a listing that takes longer than its time limits', () => {
       expect(await late.happened).toBeInstanceOf(Error)
       expect(await statuses(hasty, id)).toEqual({})
 
-      hasty.scripts.set(id, { lists: lists(3), listener: () => {} })
-      await hasty.integrations.syncs.start(id)
-      await runsEnded(hasty, id, ['failed', 'success'])
-      expect(await stored(hasty, id)).toMatchObject({ cursor: checkpointOf(3), failures: 0 })
-      expect(hasty.completed.get(id)).toHaveLength(1)
-    } finally {
+      // Under limits that a machine which stands still does not reach.
       await hasty.stop()
+      patient = await deploy({}, hasty.prefix)
+      patient.scripts.set(id, { lists: lists(3), listener: () => {} })
+      await patient.integrations.syncs.start(id)
+      await runsEnded(patient, id, ['failed', 'success'])
+      expect(await stored(patient, id)).toMatchObject({ cursor: checkpointOf(3), failures: 0 })
+      expect(patient.completed.get(id)).toHaveLength(1)
+    } finally {
+      await (patient ?? hasty).stop()
     }
   })
 })
@@ -264,7 +279,8 @@ describe('a pause', () => {
     const { id } = await integrationWith(ours, 2)
     const { syncs } = ours.integrations
     await syncs.pause(id)
-    expect(await syncs.progress(id)).toMatchObject({ phase: 'held', isPaused: true, syncLogId: null })
+    const held = { phase: 'held', isPaused: true, syncLogId: null }
+    await expect.poll(() => syncs.progress(id)).toMatchObject(held)
     expect(await syncs.start(id)).toBe('already running')
     expect((await syncs.dispatch()).alreadyRunning).toBeGreaterThan(0)
     expect(await syncs.resume(id)).toBe('resumed')
@@ -283,7 +299,7 @@ describe('a pause', () => {
     await vi.waitFor(() => expect(ours.begun.get(id)?.length ?? 0).toBeGreaterThan(0), SOON)
     await syncs.pause(id)
     opened.happen()
-    await vi.waitFor(async () => expect((await statuses(ours, id)).processing ?? 0).toBe(0), SOON)
+    await vi.waitFor(async () => expect((await statuses(ours, id)).processing ?? 0).toBe(0), IN_TIME)
     const { pending = 0, success = 0 } = await statuses(ours, id)
     expect(pending).toBeGreaterThan(0)
     await vi.waitFor(async () => {

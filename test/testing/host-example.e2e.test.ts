@@ -1,4 +1,9 @@
-/** The example host's own tests, run as that host would run them: the package installed, a process of its own, no server, quick. */
+/**
+ * The example host's own tests, run as that host would run them: the package installed, a process of its own, no server, quick.
+ *
+ * How quick depends on the machine and on who else uses it. So the processor's time is measured, against that of a peer in the
+ * same run: one test on a new database of PGlite's, with nothing of ours.
+ */
 import { execFile } from 'node:child_process'
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,61 +12,94 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 
 const PACKAGE = fileURLToPath(new URL('../..', import.meta.url))
-const MAX_SECONDS = 3
+/** Measured: 0.8 to 0.9 with a warm snapshot, on a machine that does much else; 1.6 without one. */
+const MAX_RATIO = 1.25
 /** Whoever else uses the machine only adds to a run's time: the quickest of so many comes nearest to what the tests take. */
-const MEASURED_RUNS = 10
+const MEASURED_RUNS = 3
 
-/** Notes every socket that listens, in whichever thread of whichever process. */
+/** Notes every socket that listens, in whichever thread of whichever process, and the processor's time at the end. */
 const WATCH = `
-import { appendFileSync } from 'node:fs'
+import { appendFileSync, writeFileSync } from 'node:fs'
 import { Server } from 'node:net'
+import { isMainThread } from 'node:worker_threads'
 const listen = Server.prototype.listen
 Server.prototype.listen = function (...given) {
   appendFileSync(process.env.LISTENED_FILE, JSON.stringify(given[0]) + '\\n')
   return listen.apply(this, given)
 }
+if (isMainThread)
+  process.on('exit', () => {
+    const { user, system } = process.cpuUsage()
+    writeFileSync(process.env.SPENT_FILE, String((user + system) / 1_000_000))
+  })
+`
+
+const BARE = `
+import { PGlite } from '@electric-sql/pglite'
+import { expect, it } from 'vitest'
+it('answers', async () => {
+  const database = await PGlite.create()
+  expect((await database.query('select 1 as one')).rows).toEqual([{ one: 1 }])
+  await database.close()
+})
 `
 
 let host: string
+let bare: string
 beforeAll(async () => {
   host = await mkdtemp(join(inject('installed'), 'host-example-'))
+  bare = await mkdtemp(join(inject('installed'), 'bare-'))
   await cp(join(PACKAGE, 'examples/host'), host, { recursive: true })
-  // Where the snapshot is kept. The runner would make it at the end of the first run, and the second would look there.
-  await mkdir(join(host, 'node_modules'))
-  // One of its own, with what vitest.config.ts says for examples/: else the runner takes that of the clone around it.
-  const config = { test: { pool: 'threads', hookTimeout: 60_000 } }
-  await writeFile(join(host, 'vitest.config.mjs'), `export default ${JSON.stringify(config)}\n`)
+  await writeFile(join(bare, 'bare.test.js'), BARE)
+  // One of its own, with what vitest.config.ts says for examples/: else the runner takes that of the clone around it. What a
+  // host's runner has is too little for a machine that is busy with other tests.
+  const config = { test: { pool: 'threads', testTimeout: 300_000, hookTimeout: 300_000 } }
+  for (const folder of [host, bare]) {
+    // Where the snapshot is kept. The runner would make it at the end of the first run, and the second would look there.
+    await mkdir(join(folder, 'node_modules'))
+    await writeFile(join(folder, 'vitest.config.mjs'), `export default ${JSON.stringify(config)}\n`)
+  }
 })
-afterAll(() => rm(host, { recursive: true, force: true }))
+afterAll(async () => {
+  for (const folder of [host, bare]) await rm(folder, { recursive: true, force: true })
+})
 
-it(`are done in less than ${MAX_SECONDS} s with a warm snapshot, and open no listening socket`, async () => {
-  await runHostTests() // leaves the snapshot
-  const runs: number[] = []
+it('cost little more than a new database with a warm snapshot, and open no listening socket', async () => {
+  await runTests(host) // leaves the snapshot
+  const [ours, peers]: [number[], number[]] = [[], []]
+  const ratio = () => Math.min(...ours) / Math.min(...peers)
   do {
-    const { seconds, tests } = await runHostTests()
-    console.log(`The example host's ${tests} tests took ${seconds} s of the ${MAX_SECONDS} s allowed.`)
-    expect(tests).toBeGreaterThan(0)
+    const [peer, own] = [await runTests(bare), await runTests(host)]
+    for (const [who, { tests, duration, spent }] of Object.entries({ 'example host': own, 'bare database': peer }))
+      console.log(`${who}: ${tests} tests, ${duration}, ${spent.toFixed(2)} s of the processor`)
+    expect(own.tests).toBeGreaterThan(peer.tests)
     expect(await readFile(join(host, 'listened'), 'utf8')).toBe('')
-    runs.push(seconds)
-  } while (Math.min(...runs) >= MAX_SECONDS && runs.length < MEASURED_RUNS)
-  expect(Math.min(...runs), `each of ${runs.join(', ')} s`).toBeLessThan(MAX_SECONDS)
-})
+    ours.push(own.spent)
+    peers.push(peer.spent)
+  } while (ratio() >= MAX_RATIO && ours.length < MEASURED_RUNS)
+  expect(ratio(), `${ours.join(', ')} s against ${peers.join(', ')} s`).toBeLessThan(MAX_RATIO)
+}, 900_000)
 
-async function runHostTests(): Promise<{ seconds: number; tests: number }> {
-  const watch = join(host, 'watch.mjs')
-  const listened = join(host, 'listened')
+/** @returns `spent`: seconds of the processor, of all threads */
+async function runTests(folder: string): Promise<{ tests: number; duration: string; spent: number }> {
+  const [watch, listened, spent] = ['watch.mjs', 'listened', 'spent'].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ]
   await writeFile(watch, WATCH)
   await writeFile(listened, '')
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [join(PACKAGE, 'node_modules/vitest/vitest.mjs'), 'run'],
     {
-      cwd: host,
+      cwd: folder,
       env: {
         PATH: process.env.PATH,
         HOME: process.env.HOME,
         NO_COLOR: '1',
         LISTENED_FILE: listened,
+        SPENT_FILE: spent,
         NODE_OPTIONS: `--import=${pathToFileURL(watch).href}`,
       },
     },
@@ -69,6 +107,5 @@ async function runHostTests(): Promise<{ seconds: number; tests: number }> {
   const [, duration] = /Duration\s+([\d.]+m?s)/.exec(stdout) ?? []
   const [, tests] = /Tests\s+(\d+) passed/.exec(stdout) ?? []
   if (duration === undefined || tests === undefined) throw new Error(`not the runner's usual report:\n${stdout}`)
-  const amount = Number.parseFloat(duration)
-  return { seconds: duration.endsWith('ms') ? amount / 1_000 : amount, tests: Number(tests) }
+  return { tests: Number(tests), duration, spent: Number(await readFile(spent, 'utf8')) }
 }

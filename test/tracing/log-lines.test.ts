@@ -1,9 +1,14 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
+import type { LogLine } from './log-lines.ts'
 import { linesOf, logLines } from './log-lines.ts'
 
 const PAGE = readFileSync(new URL('../../docs/behaviour/logs.md', import.meta.url), 'utf8')
 const LINES = logLines()
+/** What is an integration's: a line about it says of which. */
+const OWNED = ['webhook', 'sync_log', 'sync_item', 'incident']
+/** What the page says of these is held to the sources. */
+const WHOSE = ['integration', 'provider']
 /** Names of one thing that lines used to have, or might. */
 const OTHER_NAMES = [
   'integration_id',
@@ -24,6 +29,17 @@ function documented(): Map<string, string> {
   return new Map([...rows].map(([, event = '', level = '']) => [event, level]))
 }
 
+/** The fields of the same rows. */
+function documentedFields(): Map<string, readonly string[]> {
+  const rows = PAGE.matchAll(/^\| `([^`]+)` \| \w+(?:, \w+)* \| ([^|]*) \|/gm)
+  return new Map(
+    [...rows].map(([, event = '', fields = '']) => [
+      event,
+      [...fields.matchAll(/`(\w+)`/g)].map(([, one = '']) => one),
+    ]),
+  )
+}
+
 /** Where an event is put together, the source says which it may be. */
 const TOGETHER: Record<string, readonly string[]> = {
   '`webhook.${outcome.status}`': ['webhook.processed', 'webhook.failed'],
@@ -39,10 +55,15 @@ const TOGETHER: Record<string, readonly string[]> = {
 describe('the log lines of the sources', () => {
   it('are found', () => {
     expect(LINES.length).toBeGreaterThan(100)
+    expect(LINES.filter(({ isOfWorkflow }) => isOfWorkflow).length).toBeGreaterThan(5)
     const source = `logger.warn({ integration: 1 }, 'x'); this.#logger.info({ ...about, event: 'a.b' }, 'x'); const about = { webhook: 3 }`
     expect(linesOf('x.ts', source)).toEqual([
-      { at: 'src/x.ts:1', level: 'warn', event: null, fields: ['integration'] },
-      { at: 'src/x.ts:1', level: 'info', event: 'a.b', fields: ['webhook'] },
+      { at: 'src/x.ts:1', isOfWorkflow: false, level: 'warn', event: null, fields: ['integration'] },
+      { at: 'src/x.ts:1', isOfWorkflow: false, level: 'info', event: 'a.b', fields: ['webhook'] },
+    ])
+    expect(linesOf('workflows/x.ts', `log.info('x', { event: 'a.b', sync_item: 1 }); log.warn('y')`)).toEqual([
+      { at: 'src/workflows/x.ts:1', isOfWorkflow: true, level: 'info', event: 'a.b', fields: ['sync_item'] },
+      { at: 'src/workflows/x.ts:1', isOfWorkflow: true, level: 'warn', event: null, fields: [] },
     ])
   })
 
@@ -50,6 +71,34 @@ describe('the log lines of the sources', () => {
     expect(LINES.filter(({ event }) => event === null).map(({ at }) => at)).toEqual([])
     const named = LINES.map(({ event }) => event ?? '').filter((event) => TOGETHER[event] === undefined)
     expect(named.filter((event) => !/^[a-z_]+\.[a-z_]+$/.test(event))).toEqual([])
+  })
+
+  it('say whose they are: of what belongs to an integration, its id, and with the id its provider', () => {
+    const has = (name: string) => (line: LogLine) => line.fields.includes(name)
+    const owned = LINES.filter((line) => OWNED.some((name) => has(name)(line)))
+    expect(owned.filter((line) => !has('integration')(line)).map(({ at }) => at)).toEqual([])
+    // Of a line of a workflow the worker looks the provider up: src/worker.ts, "installTemporalLogger".
+    const told = LINES.filter((line) => has('integration')(line) && !line.isOfWorkflow)
+    expect(told.length).toBeGreaterThan(60)
+    expect(told.filter((line) => !has('provider')(line)).map(({ at }) => at)).toEqual([])
+  })
+
+  it('have the fields that the page says', () => {
+    const fields = new Map<string, Set<string>>()
+    for (const line of LINES)
+      for (const name of TOGETHER[line.event ?? ''] ?? [line.event ?? '']) {
+        const known = fields.get(name) ?? new Set()
+        for (const field of line.fields) known.add(field)
+        fields.set(name, known)
+      }
+    const said = [...documentedFields()].flatMap(([event, row]) => {
+      const written = fields.get(event) ?? new Set()
+      return WHOSE.filter((field) => written.has(field) !== row.includes(field)).map((field) => `${event}: ${field}`)
+    })
+    // Those of a workflow have it from the worker.
+    const ofWorkflows = LINES.filter((line) => line.isOfWorkflow).map(({ event }) => `${event}: provider`)
+    // An inbox says what it is the inbox of by a value: `about` in src/workflows/inbox.ts.
+    expect(said.filter((one) => ![...ofWorkflows, 'inbox.emptied: integration'].includes(one))).toEqual([])
   })
 
   it('call what they are about by one name', () => {

@@ -10,6 +10,8 @@ const LEVELS: ReadonlySet<string> = new Set(['debug', 'info', 'warn', 'error'])
 export interface LogLine {
   /** File and line. */
   readonly at: string
+  /** Written by workflow code, which the SDK hands on: message first, and the worker adds what a workflow does not know. */
+  readonly isOfWorkflow: boolean
   readonly level: string
   /** What `event` is written as: a text, or the expression that gives it; null: the line has none. */
   readonly event: string | null
@@ -23,6 +25,7 @@ export function logLines(): LogLine[] {
 }
 
 export function linesOf(path: string, text: string): LogLine[] {
+  const isOfWorkflow = path.startsWith('workflows/')
   const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true)
   const declared = new Map<string, ts.Expression[]>()
   const lines: LogLine[] = []
@@ -33,7 +36,7 @@ export function linesOf(path: string, text: string): LogLine[] {
   }
   const visit = (node: ts.Node): void => {
     if (ts.isCallExpression(node)) {
-      const found = loggedBy(node)
+      const found = isOfWorkflow ? loggedByWorkflow(node) : loggedBy(node)
       if (found !== null) {
         const fields = fieldsOf(found.fields, declared)
         // A logger in front of another one hands on what it was given.
@@ -41,7 +44,13 @@ export function linesOf(path: string, text: string): LogLine[] {
         const { line } = source.getLineAndCharacterOfPosition(node.getStart())
         const event = fields.get('event') ?? null
         fields.delete('event')
-        lines.push({ at: `src/${path}:${line + 1}`, level: found.level, event, fields: [...fields.keys()] })
+        lines.push({
+          at: `src/${path}:${line + 1}`,
+          isOfWorkflow,
+          level: found.level,
+          event,
+          fields: [...fields.keys()],
+        })
       }
     }
     ts.forEachChild(node, visit)
@@ -63,6 +72,14 @@ function loggedBy(call: ts.CallExpression): { level: string; fields: ts.Expressi
   const isHandedOn = first !== undefined && /\.\.\.fields\(\)/.test(first.getText())
   if (!/(^|[.#])logger$/i.test(receiver) || first === undefined || isHandedOn) return null
   return { level: callee.name.text, fields: bare(first) }
+}
+
+/** `log.warn(message, fields)` of `@temporalio/workflow`: https://typescript.temporal.io/api/interfaces/common.Logger */
+function loggedByWorkflow(call: ts.CallExpression): { level: string; fields: ts.Expression } | null {
+  const { expression: callee } = call
+  if (!ts.isPropertyAccessExpression(callee) || !LEVELS.has(callee.name.text)) return null
+  if (callee.expression.getText() !== 'log') return null
+  return { level: callee.name.text, fields: bare(call.arguments[1] ?? callee) }
 }
 
 function fieldsOf(given: ts.Expression, declared: ReadonlyMap<string, ts.Expression[]>): Map<string, string> {

@@ -1,4 +1,4 @@
-/** Traces of real processes, as a collector gets them: one per webhook, one per sync run, and nothing when they are off. */
+/** Traces of real processes, as a collector gets them: one per webhook, one per sync run, whoever started it, and nothing when they are off. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -182,6 +182,16 @@ describe('processes with a collector', () => {
       for await (const run of integrations.syncs.runs({ integrationId })) if (run.status === 'success') return true
       return false
     })
+    const announced = async (): Promise<string[]> => {
+      const rows = await sql<{ run_id: string }[]>`
+        select metadata->>'run_id' as run_id from integration_logs
+        where operation = 'sync' and status = 'success' and metadata ? 'announced_at' order by id`
+      return rows.map(({ run_id }) => run_id)
+    }
+    await until('the run is announced', async () => (await announced()).length === 1)
+    // This process does not trace, as the command line and a Schedule do not.
+    await until('its workflow is over', async () => (await integrations.syncs.start(integrationId)) === 'started')
+    await until('the second run is announced', async () => (await announced()).length === 2)
     // The orderly end sends what is left.
     await Promise.all([stopped(api), stopped(worker)])
 
@@ -256,6 +266,14 @@ describe('processes with a collector', () => {
     )
     const itemCall = ofRun.find(({ kind }) => kind === KIND.client)
     expect(activities.map(({ spanId }) => spanId)).toContain(itemCall?.parentId)
+
+    const [, untracedRun = ''] = await announced()
+    const ofUntraced = spans.filter(({ traceId }) => traceId === untracedRun.replaceAll('-', ''))
+    const itsActivities = ofUntraced.filter(({ name }) => name.startsWith('activity '))
+    expect(new Set(itsActivities.map(({ name }) => name))).toEqual(new Set(activities.map(({ name }) => name)))
+    expect(new Set(itsActivities.map(({ parentId }) => parentId))).toEqual(new Set([null]))
+    const itsCall = ofUntraced.find(({ kind }) => kind === KIND.client)
+    expect(itsActivities.map(({ spanId }) => spanId)).toContain(itsCall?.parentId)
 
     // Nobody outside is told of our traces, and the collector nothing that is secret.
     expect(provider.received.filter(({ headers }) => 'traceparent' in headers)).toEqual([])

@@ -92,6 +92,8 @@ export async function prune() {
   return real.prune()
 }
 
+export { prune as 'integrations:prune' }
+
 export async function incident(input: FollowIncidentInput) {
   await somethingElse()
   return real.incident(input)

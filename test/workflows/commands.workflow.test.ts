@@ -77,7 +77,7 @@ afterAll(async () => {
   await test?.close()
   await stage?.close()
   await database?.drop()
-}, 120_000)
+}, 180_000)
 
 beforeEach(async () => {
   runner = real

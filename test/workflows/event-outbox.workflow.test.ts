@@ -1,3 +1,4 @@
+import { Context } from '@temporalio/activity'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { EventBatch } from '../../src/activities/events.ts'
 import { claimEvents } from '../../src/db/queries/events.ts'
@@ -11,6 +12,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 import { ScriptedEvents, wakeOutbox } from './scripted-events.ts'
 import type { Scene, Stage } from './stage.ts'
 import { countEvents, handleOf, lifetimeMs, mostActivitiesAtOnce, openStage } from './stage.ts'
@@ -72,7 +74,7 @@ describe('an outbox', () => {
       const outbox = await wakeOutbox(scene)
       try {
         for (const lanes of [1, 2, 3, 4]) {
-          await expect.poll(() => events.batches, { timeout: 10_000, interval: 20 }).toHaveLength(lanes)
+          await expect.poll(() => events.batches, SOON).toHaveLength(lanes)
           await wakeOutbox(scene)
         }
         // The last signal finds no free lane, and is not lost.
@@ -81,7 +83,7 @@ describe('an outbox', () => {
       } finally {
         release.happen()
       }
-      await expect.poll(() => events.batches, { timeout: 10_000, interval: 20 }).toHaveLength(5)
+      await expect.poll(() => events.batches, SOON).toHaveLength(5)
       expect(await outbox.result()).toMatchObject({ processed: 5, lanes: 0 })
       expect(await mostActivitiesAtOnce(outbox)).toBe(4)
     })
@@ -98,11 +100,12 @@ describe('an outbox', () => {
       async (number) => {
         if (number !== 1) return
         await wakeOutbox(scene as Scene)
-        await expect
-          .poll(() => handleOf(scene as Scene).query(inboxState), { timeout: 10_000, interval: 20 })
-          .toMatchObject({ batches: 1 })
-        // Short of the time after which a silent activity counts as lost.
-        await stage.env.sleep('15 seconds')
+        await expect.poll(() => handleOf(scene as Scene).query(inboxState), SOON).toMatchObject({ batches: 1 })
+        // With signs of life in between: silent for 20 s it counts as lost.
+        for (let slept = 0; slept < 15; slept += 5) {
+          await stage.env.sleep('5 seconds')
+          Context.current().heartbeat()
+        }
       },
     )
     await stage.play(events, async (played) => {
@@ -132,9 +135,7 @@ describe('an outbox', () => {
     await stage.play(events, async (scene) => {
       events.scene = scene
       const outbox = await wakeOutbox(scene)
-      await expect
-        .poll(() => handleOf(scene).query(inboxState), { timeout: 10_000, interval: 20 })
-        .toMatchObject({ batches: 1, phase: 'waiting' })
+      await expect.poll(() => handleOf(scene).query(inboxState), SOON).toMatchObject({ batches: 1, phase: 'waiting' })
       const again = await wakeOutbox(scene)
       expect(again.signaledRunId).toBe(outbox.signaledRunId)
       await again.result()
@@ -254,7 +255,7 @@ describe('an outbox with its real activities', () => {
         try {
           await store('second')
           await wakeOutbox(scene)
-          await expect.poll(() => heard, { timeout: 10_000, interval: 20 }).toEqual(['second'])
+          await expect.poll(() => heard, SOON).toEqual(['second'])
         } finally {
           release.happen()
         }

@@ -5,6 +5,7 @@ import type { Activities } from '../../src/activities/index.ts'
 import type { PruneStepInput, PruningStep } from '../../src/core/pruning.ts'
 import { PRUNING_STEPS } from '../../src/core/pruning.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
+import { occasion } from '../support/integrations.ts'
 import type { Stage } from './stage.ts'
 import { countEvents, openStage } from './stage.ts'
 
@@ -77,21 +78,23 @@ describe('pruning', () => {
 
   it('ends when it is cancelled, and takes no further step', async () => {
     const steps: PruningStep[] = []
+    // The step may begin before the start has been answered.
+    const started = occasion<{ cancel(): Promise<unknown> }>()
     await stage.play(
       {
         async pruneStep({ step }) {
           steps.push(step)
-          await handle?.cancel()
+          await (await started.happened).cancel()
           throw ApplicationFailure.create({ message: 'tried again, if it were not cancelled' })
         },
       },
       async ({ client, ...options }) => {
-        handle = await client.start(WORKFLOW.prune, options)
+        const handle = await client.start(WORKFLOW.prune, options)
+        started.happen(handle)
         const error = await handle.result().catch((thrown: unknown) => thrown)
         expect((error as WorkflowFailedError).cause?.name).toBe('CancelledFailure')
       },
     )
     expect(steps).toEqual(['requests'])
   })
-  let handle: { cancel(): Promise<unknown>; result(): Promise<unknown> } | undefined
 })

@@ -92,7 +92,8 @@ describe('stored histories', () => {
     const types = histories.map(
       ({ history }) => history.events[0]?.workflowExecutionStartedEventAttributes?.workflowType.name,
     )
-    expect(new Set(types)).toEqual(new Set(Object.values(WORKFLOW)))
+    // One under its command's name, too, which leads to the same function by way of a look at its input.
+    expect(new Set(types)).toEqual(new Set([...Object.values(WORKFLOW), 'integrations:prune']))
     const all = histories.map((stored) => stored.text).join('')
     const events = [
       'CONTINUED_AS_NEW',
@@ -104,6 +105,26 @@ describe('stored histories', () => {
     ]
     expect(events.filter((event) => !all.includes(event))).toEqual([])
   })
+
+  it.each(['sync', 'webhook-inbox'])(
+    'of a %s that goes on: what it is found by is set once, and taken along',
+    (name) => {
+      const [first, next] = [1, 2].map((run) =>
+        histories.find((stored) => stored.name === `${name}-search-attributes-continued-${run}`),
+      )
+      // A patch sets an attribute of its own.
+      const upserts = (stored: Stored | undefined) =>
+        stored?.text.split('\n').filter((line) => line.includes('UPSERT_WORKFLOW') && line.includes('IntegrationId'))
+          .length
+      expect([first, next].map(upserts)).toEqual([1, 0])
+      expect(first?.text).toContain('CONTINUED_AS_NEW')
+      const started = (stored: Stored | undefined) => stored?.text.split('\n')[1]
+      for (const attribute of ['IntegrationId', 'IntegrationProvider']) {
+        expect(started(first)).not.toContain(attribute)
+        expect(started(next)).toContain(attribute)
+      }
+    },
+  )
 
   it('name no machine, user or path', () => {
     for (const { text } of histories)

@@ -24,7 +24,8 @@ export class ScriptedEvents {
 
   readonly deliverEvents = async (batch: EventBatch): Promise<EventBatchResult> => {
     const number = this.batches.push(batch)
-    this.at.push((await this.scene?.now()) ?? 0)
+    // By its number: two batches that begin together may learn the time in another order.
+    this.at[number - 1] = (await this.scene?.now()) ?? 0
     await this.#during(number)
     return { ...NOTHING, ...this.#results[number - 1] }
   }

@@ -11,12 +11,14 @@ import type {
 import type { TestWorkflowEnvironment } from '@temporalio/testing'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { DefaultLogger, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker'
+import type { CommandActivities } from '../../src/activities/commands.ts'
 import type { Activities } from '../../src/activities/index.ts'
 import type { SyncOutcome, SyncProgress } from '../../src/core/sync-jobs.ts'
 import { bundleWorkflows } from '../../src/worker.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
 import type { InboxInput, InboxState, SyncInput } from '../../src/workflows/messages.ts'
 import { arrived, syncProgress } from '../../src/workflows/messages.ts'
+import { SOON } from '../support/soon.ts'
 import { createTimeSkippingEnvironment } from '../support/time-skipping.ts'
 
 /** What the SDK warns of (an activity that fails by script) is no news to a test. */
@@ -42,9 +44,18 @@ export interface Scene {
 export interface Stage {
   readonly env: TestWorkflowEnvironment
   readonly bundle: WorkflowBundle
-  play<Result>(activities: Partial<Activities>, scene: (scene: Scene) => Promise<Result>): Promise<Result>
+  play<Result>(
+    activities: Partial<Activities & CommandActivities>,
+    scene: (scene: Scene) => Promise<Result>,
+  ): Promise<Result>
   close(): Promise<void>
 }
+
+/** What a workflow that is started by its command's name looks for first. */
+const DATABASE_THERE: Partial<CommandActivities> = { checkDatabase: async () => {} }
+
+/** A hook that stops a worker, and a test that plays with one, need more than this. */
+export const SHUTDOWN_FORCE_TIME = '90 seconds'
 
 let scenes = 0
 /** Made once for the files of a process: the workflows' code is the same for all. */
@@ -70,12 +81,12 @@ export async function openStage(
         connection: env.nativeConnection,
         taskQueue,
         workflowBundle: bundle,
-        activities,
+        activities: { ...DATABASE_THERE, ...activities },
         // A cancellation reaches an activity with the answer to its sign of life.
         maxHeartbeatThrottleInterval: '100 milliseconds',
         shutdownGraceTime: 0,
-        // A worker that stops waits for its long polls.
-        shutdownForceTime: '5 seconds',
+        // A worker that stops waits for its long polls, which this server now and then lets run out: after a minute.
+        shutdownForceTime: SHUTDOWN_FORCE_TIME,
       })
       const played: Scene = {
         client: env.client.workflow,
@@ -153,7 +164,7 @@ export async function mostActivitiesAtOnce(handle: WorkflowHandle): Promise<numb
 
 /** Asks until it is so; while nobody waits for a result the server's time stands still. */
 export async function seen(scene: Scene, isSo: (progress: SyncProgress) => boolean): Promise<SyncProgress> {
-  const giveUpAt = performance.now() + 20_000
+  const giveUpAt = performance.now() + SOON.timeout
   for (;;) {
     const progress = await handleOf(scene).query(syncProgress)
     if (isSo(progress)) return progress

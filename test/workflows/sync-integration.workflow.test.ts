@@ -145,7 +145,8 @@ describe('the order of a run', () => {
     let tries = 0
     const handleMissingItems = async () => {
       tries += 1
-      throw new Error('502')
+      // As the activity does it at its third try.
+      throw tries === 3 ? ApplicationFailure.nonRetryable('502') : new Error('502')
     }
     expect(await run(sync, { handleMissingItems })).toMatchObject({ kind: 'finalised', status: 'success' })
     expect(tries).toBe(3)
@@ -215,7 +216,7 @@ describe('the order of a run', () => {
       seen.push(await handleOf(sync.scene as Scene).query(syncProgress))
     }
     const sync = new ScriptedSync(2, {
-      attempt: (id, attempt) => (id === 1 || attempt > 1 ? 'succeeds' : { retryAfter: 60 }),
+      attempt: (id, attempt) => (id === 1 || attempt > 1 ? 'succeeds' : { retryAfter: 3_600 }),
       during: look,
     })
     // In the workflow's own task no query is answered.
@@ -236,18 +237,19 @@ describe('the order of a run', () => {
     const startedAt = expect.stringMatching(/^\d{4}-.*Z$/)
     const base = { syncLogId: 70, failed: 0, startedAt, isPaused: false, intakeFrom: null }
     const untold = { perSecond: null, secondsLeft: null }
+    const twoInAnHour = expect.toSatisfy((rate: number) => rate <= 2 / 3_600 && rate > 2 / 3_900)
     expect(seen).toEqual([
       { ...base, ...untold, phase: 'listing', listed: null, succeeded: 0, waiting: 0 },
       { ...base, ...untold, phase: 'processing', listed: 2, succeeded: 0, waiting: 0 },
-      // The rate is that of the last batch that ended: the first item took no time, the second one a minute.
+      // The rate is that of the last batch that ended: the first item took no time, the second one an hour.
       {
         ...base,
         phase: 'processing',
         listed: 2,
         succeeded: 1,
         waiting: 0,
-        perSecond: expect.toSatisfy((rate: number) => rate > 1 / 10),
-        secondsLeft: expect.toSatisfy((seconds: number) => seconds < 10),
+        perSecond: expect.toSatisfy((rate: number) => rate > 1 / 300),
+        secondsLeft: expect.toSatisfy((seconds: number) => seconds < 300),
       },
       {
         ...base,
@@ -255,7 +257,7 @@ describe('the order of a run', () => {
         listed: 2,
         succeeded: 2,
         waiting: 0,
-        perSecond: expect.closeTo(2 / 60, 2),
+        perSecond: twoInAnHour,
         secondsLeft: 0,
       },
       {
@@ -264,7 +266,7 @@ describe('the order of a run', () => {
         listed: 2,
         succeeded: 2,
         waiting: 0,
-        perSecond: expect.closeTo(2 / 60, 2),
+        perSecond: twoInAnHour,
         secondsLeft: null,
       },
     ])
@@ -306,7 +308,7 @@ describe('a listing that fails', () => {
     expect(tries).toHaveLength(3)
     const [first, second] = [tries[1] as number, tries[2] as number].map((at, n) => (at - (tries[n] as number)) / 1_000)
     expect(first).toBeGreaterThanOrEqual(10)
-    expect(first).toBeLessThan(20)
+    expect(first).toBeLessThan(30)
     expect(second).toBeGreaterThanOrEqual(30)
     expect(second).toBeLessThan(60)
   })
@@ -329,7 +331,7 @@ describe('items that run again', () => {
     expect(gaps).toHaveLength(2)
     for (const [n, delay] of delays.entries()) {
       expect(gaps[n]).toBeGreaterThanOrEqual(delay)
-      expect(gaps[n]).toBeLessThan(delay + 30)
+      expect(gaps[n]).toBeLessThan(delay + 60)
     }
     expect(sync.attemptsOf(1)).toHaveLength(1)
     expect(sync.attemptsOf(3)).toHaveLength(1)
@@ -439,7 +441,9 @@ describe('a reducer that throws', () => {
       },
       { finaliseSyncRun },
     )
-    const gaps = askedAt.slice(1).map((at, n) => Math.floor((at - (askedAt[n] as number)) / 10_000) * 10)
+    const steps = [10, 30, 120, 300, 600]
+    // Each gap by the longest step that fits in: a machine that stands still lengthens it.
+    const gaps = askedAt.slice(1).map((at, n) => steps.findLast((step) => at - (askedAt[n] as number) >= step * 1_000))
     expect(gaps).toEqual([10, 30, 120, 300, 300, 300, 300, 300, 300])
     expect(sync.failure).toBe('reduceCheckpoints() threw: Error: no order')
     expect(sync.calls).not.toContain('announce')

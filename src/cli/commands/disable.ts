@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { integrationId } from '../arguments.ts'
-import type { Frame } from '../frame.ts'
+import type { CommandContext, Frame, Outcome } from '../frame.ts'
 
 /** `integrations disable <id>` */
 export function disableCommand(frame: Frame): Command {
@@ -9,10 +9,12 @@ export function disableCommand(frame: Frame): Command {
       'integrations disable 7',
     ])
     .argument('<id>', 'id of the integration', integrationId)
-    .action(
-      frame.action(async ({ integrations }, id: number) => {
-        await integrations.disable(id)
-        return { document: { id, is_active: false }, text: `Integration ${id} is switched off.` }
-      }),
-    )
+    .action(frame.action(switchOff))
+}
+
+/** Also `integrations health <id> disable`. */
+export async function switchOff({ integrations, by }: CommandContext, id: number): Promise<Outcome> {
+  await integrations.disable(id)
+  await integrations.operator.note(id, { token: by, action: 'disable', target: `integration:${id}` })
+  return { document: { id, is_active: false }, text: `Integration ${id} is switched off.` }
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { integrationId } from '../arguments.ts'
-import type { Frame } from '../frame.ts'
+import type { CommandContext, Frame, Outcome } from '../frame.ts'
 
 /** `integrations enable <id>` */
 export function enableCommand(frame: Frame): Command {
@@ -9,10 +9,12 @@ export function enableCommand(frame: Frame): Command {
       'integrations enable 7',
     ])
     .argument('<id>', 'id of the integration', integrationId)
-    .action(
-      frame.action(async ({ integrations }, id: number) => {
-        await integrations.enable(id)
-        return { document: { id, is_active: true }, text: `Integration ${id} is switched on.` }
-      }),
-    )
+    .action(frame.action(switchOn))
+}
+
+/** Also `integrations health <id> enable`. */
+export async function switchOn({ integrations, by }: CommandContext, id: number): Promise<Outcome> {
+  await integrations.enable(id)
+  await integrations.operator.note(id, { token: by, action: 'enable', target: `integration:${id}` })
+  return { document: { id, is_active: true }, text: `Integration ${id} is switched on.` }
 }

@@ -5,6 +5,8 @@ import { integrationId } from '../arguments.ts'
 import { Refused } from '../failure.ts'
 import type { CommandContext, Frame, Outcome } from '../frame.ts'
 import { table } from '../frame.ts'
+import { switchOff } from './disable.ts'
+import { switchOn } from './enable.ts'
 import { rowOf as incidentColumns } from './incidents.ts'
 import { rowOf as summaryColumns } from './list.ts'
 
@@ -51,7 +53,7 @@ export function healthCommand(frame: Frame): Command {
           if (action === undefined || action === 'report') return report(context, id, failOn)
           if (failOn !== undefined)
             throw new Refused('usage', `--fail-on goes with a report, it was given with ${action}.`)
-          return action === 'enable' ? enable(context, id) : disable(context, id)
+          return action === 'enable' ? switchOn(context, id) : switchOff(context, id)
         },
       ),
     )
@@ -61,16 +63,6 @@ function failure(word: string, before: readonly FailOn[] = []): readonly FailOn[
   const found = FAILURES.find((each) => each === word)
   if (found === undefined) throw new InvalidArgumentError(`Allowed choices are ${FAILURES.join(', ')}.`)
   return [...before, found]
-}
-
-async function enable({ integrations }: CommandContext, id: number): Promise<Outcome> {
-  await integrations.enable(id)
-  return { document: { id, is_active: true }, text: `Integration ${id} is switched on.` }
-}
-
-async function disable({ integrations }: CommandContext, id: number): Promise<Outcome> {
-  await integrations.disable(id)
-  return { document: { id, is_active: false }, text: `Integration ${id} is switched off.` }
 }
 
 /** Counted, and those that are not well. */

@@ -92,6 +92,10 @@ async function install(context: CommandContext, key: string, options: Options): 
           ...(Object.keys(credentials).length === 0 ? {} : { credentials }),
           ...(Object.keys(metadata).length === 0 ? {} : { metadata: { ...existing.metadata, ...metadata } }),
         })
+  const note = (action: string): Promise<void> =>
+    integrations.operator.note(integration.id, { token: context.by, action, target: `integration:${integration.id}` })
+  // Of one that is taken back again the row goes along.
+  await note(existing === null ? 'create' : 'update')
   const check = checks ? await checked(context, integration, existing === null) : null
   if (check !== null && !check.ok) await keepOrTakeBack(context, integration, check, options.force)
   if (signal.aborted) {
@@ -100,11 +104,13 @@ async function install(context: CommandContext, key: string, options: Options): 
   }
   if (existing === null && checks) await integrations.update(integration.id, { isActive: true })
   if (!isOAuth) return outcome(integration, existing === null, check)
-  return withLink(
-    outcome(integration, existing === null, check),
-    connects ? await makeConnectLink(integrations, integration, LINK_HOURS) : null,
-    { provider, id: integration.id, isActive: integration.isActive },
-  )
+  const link = connects ? await makeConnectLink(integrations, integration, LINK_HOURS) : null
+  if (link !== null) await note('oauth-link connect')
+  return withLink(outcome(integration, existing === null, check), link, {
+    provider,
+    id: integration.id,
+    isActive: integration.isActive,
+  })
 }
 
 /** Makes it. A schema that asks for what only a person's consent brings can never be met: then its author is named, too. */

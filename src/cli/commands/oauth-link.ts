@@ -13,9 +13,11 @@ export function oauthLinkCommand(frame: Frame): Command {
     .argument('<id>', 'id of the integration', integrationId)
     .option('--hours <n>', 'how long it opens, 1 to 168', linkHours, 1)
     .action(
-      frame.action(async ({ integrations }, id: number, { hours }: { hours: number }) => {
+      frame.action(async ({ integrations, by }, id: number, { hours }: { hours: number }) => {
         const integration = await integrations.get(id)
         const link = await makeConnectLink(integrations, integration, hours)
+        // As the operator API: the link itself is in no row, since whoever has it may open it.
+        await integrations.operator.note(id, { token: by, action: 'oauth-link connect', target: `integration:${id}` })
         const label = integrations.providers().find(({ key }) => key === integration.provider)?.label
         return {
           document: { integration_id: id, connect_url: link.url, expires_at: link.expiresAt.toISOString() },

@@ -4,6 +4,7 @@ import { byWorker } from '../by-worker.ts'
 import { Refused } from '../failure.ts'
 import type { CommandContext, Frame, Outcome } from '../frame.ts'
 import { table } from '../frame.ts'
+import { listingFailure } from '../listing-failure.ts'
 import { endText } from '../sync-run.ts'
 import { newestRun, watchSync } from '../watch-sync.ts'
 
@@ -134,7 +135,14 @@ async function start({ integrations, by }: CommandContext, id: number): Promise<
 }
 
 async function sample({ integrations, signal, warn }: CommandContext, id: number, limit: number): Promise<Outcome> {
-  const { items, more, duplicatesDropped } = await integrations.syncs.sample(id, { limit, signal })
+  const before = await integrations.get(id)
+  const { items, more, duplicatesDropped } = await integrations.syncs
+    .sample(id, { limit, signal })
+    .catch(async (error) => {
+      // The listing may have been given a new token meanwhile.
+      const after = async () => (await before.refresh()).credentialsArray()
+      throw await listingFailure(error, async () => [before.credentialsArray(), await after()])
+    })
   if (more) warn(`There are more than ${limit}; --limit shows more, 100 at most.`)
   return {
     document: {

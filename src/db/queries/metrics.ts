@@ -6,6 +6,7 @@ import type { Database } from '../client.ts'
 import { INCIDENT_SOURCES } from '../schema/incidents.ts'
 import { HEALTH_STATUSES } from '../schema/integrations.ts'
 import type { Tables } from '../schema/tables.ts'
+import { waitingInboxes } from './waiting-inboxes.ts'
 
 /** How things stand, all integrations together. */
 export interface Standing {
@@ -39,8 +40,8 @@ const COUNTED = ['pending', 'processing', 'failed'] as const
 export async function standing(db: Database, tables: Tables, rules: StandingRules): Promise<Standing> {
   return db.transaction(
     async (tx) => {
-      // Statistics that lag behind a burst know of no pending row: the planner would read a whole table for a few, or, for the
-      // first one of each inbox, sort them all each time (14 s with 300,000 of 50 integrations).
+      // Statistics that lag behind a burst know of no pending row: the planner would read a whole table for a few, or sort them
+      // all (waiting-inboxes.ts).
       await tx.execute(sql`
         select set_config('statement_timeout', ${String(rules.timeoutMs)}, true), ${sql.join(
           ['enable_seqscan', 'enable_sort', 'enable_incremental_sort'].map(
@@ -60,23 +61,14 @@ export async function standing(db: Database, tables: Tables, rules: StandingRule
   )
 }
 
-function statement({ cache, incidents, integrations, syncItems, webhooks }: Tables, rules: StandingRules): SQL {
+function statement(tables: Tables, rules: StandingRules): SQL {
+  const { cache, incidents, integrations, syncItems, webhooks } = tables
   const [before, after] = rules.callKey
-  const waitsSince = sql.raw('case when w.replay_attempt is null then w.created_at else w.updated_at end')
-  // As integrationsToWake() goes: from one integration to the next by the index of pending rows, whatever waits behind each. Since
-  // its arrival, so that a row which a worker takes and hands back over and over waits on; one that a replay has put back, however
-  // old, since it was written last.
+  // Since its arrival, so that a row which a worker takes and hands back over and over waits on; one that a replay has put back,
+  // however old, since it was written last.
+  const waitsSince = sql`case when w.replay_attempt is null then w.created_at else w.updated_at end`
   return sql`
-    with recursive waiting as (
-      (select integration_id, ${waitsSince} as since from ${webhooks} w where status = 'pending' order by integration_id, id limit 1)
-      union all
-      select next.integration_id, next.since
-      from waiting cross join lateral (
-        select w.integration_id, ${waitsSince} as since from ${webhooks} w
-        where w.status = 'pending' and w.integration_id > waiting.integration_id
-        order by w.integration_id, w.id limit 1
-      ) next
-    )
+    with recursive ${waitingInboxes(tables, waitsSince)}
     select jsonb_build_object(
       'webhooks', ${countsOf(webhooks)},
       'oldestPendingSeconds', (

@@ -16,6 +16,7 @@ import type { Asked, Ended, Joined } from '../../db/queries/joined-calls.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from '../../db/queries/joined-calls.ts'
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
+import type { Identity } from '../../tracing/spans.ts'
 import { currentSync } from '../inside-sync.ts'
 import { isAboutOneItem, Joiner } from '../joiner.ts'
 import { AdmissionLines } from './admission-line.ts'
@@ -187,12 +188,12 @@ function queuesOf(framework: Framework): Queues {
   const { db, callDb, tables, logger } = framework
   /** What was warned of, until it is mended: not once a call. */
   const warned = new Set<string>()
-  const warnOnce = (integrationId: number, message: string, isSo: boolean): void => {
-    const key = `${integrationId} ${message}`
+  const warnOnce = ({ id, provider }: Identity, message: string, isSo: boolean): void => {
+    const key = `${id} ${message}`
     if (!isSo) warned.delete(key)
     else if (!warned.has(key)) {
       warned.add(key)
-      logger.warn({ event: 'request.undecided', integration: integrationId }, message)
+      logger.warn({ event: 'request.undecided', integration: id, provider }, message)
     }
   }
   const admissions = new Exchange((asked: readonly Asked[]) => admitJoined(callDb, tables, asked), 1, byIntegration)
@@ -221,15 +222,15 @@ function queuesOf(framework: Framework): Queues {
       const leased = leases?.take(id, owners.length) ?? null
       if (leased !== null) return admittedAll(leased)
       const limit = declaredLimit(framework, integration.provider)
-      warnOnce(id, 'defaultRateLimit() threw, or gave no RateLimit; it is ignored', limit === undefined)
+      warnOnce(integration, 'defaultRateLimit() threw, or gave no RateLimit; it is ignored', limit === undefined)
       const target = callTarget(framework, integration, limit ?? null)
       const given = canJoin(target) && plain.admission.has(id) ? await joined(target, owners.length) : null
       if (given !== null) return admittedAll(given)
       leases?.end(id)
       const answer = await admitCalls(db, tables, target, owners)
       if (answer === null) throw new IntegrationNotFound(id)
-      warnOnce(id, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)
-      warnOnce(id, 'circuit_override holds no override; it is ignored', answer.overrideMalformed)
+      warnOnce(integration, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)
+      warnOnce(integration, 'circuit_override holds no override; it is ignored', answer.overrideMalformed)
       if (isPlain(answer)) plain.admission.add(id)
       else plain.admission.delete(id)
       return answer.verdicts

@@ -88,7 +88,13 @@ async function announceIncident(
     incident = await findIncident(db, tables, incidentId)
   } catch (error) {
     logger.error(
-      { event: name, integration: integration.id, incident: incidentId, error: errorLine(error, 500) },
+      {
+        event: name,
+        integration: integration.id,
+        provider: integration.provider,
+        incident: incidentId,
+        error: errorLine(error, 500),
+      },
       'an incident could not be read; its listeners are not told',
     )
     return

@@ -40,6 +40,11 @@ export interface Reservation {
 
 const NO_RESERVATION: Reservation = { guard: (call) => call, end: async () => {} }
 
+/** A key, and whose it is in words: for the log. */
+interface OwnedKey extends LedgerKey {
+  readonly provider: string
+}
+
 /** @throws IdempotencyConflict; what Postgres says: then the provider is not called */
 export async function reserve(
   framework: Framework,
@@ -48,7 +53,7 @@ export async function reserve(
   { idempotencyKey, timeoutMs }: Pick<CallPlan, 'idempotencyKey' | 'timeoutMs'>,
 ): Promise<Reservation> {
   if (idempotencyKey === null) return NO_RESERVATION
-  const key: LedgerKey = { integrationId: integration.id, key: idempotencyKey }
+  const key: OwnedKey = { integrationId: integration.id, provider: integration.provider, key: idempotencyKey }
   const windowSeconds = provider !== null && supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
   const mayBeSentAgain = (entry: LedgerEntry): boolean =>
     rule.repeatVerdict(priorOf(entry).priorState, entry.ageSeconds, windowSeconds) === 'may be sent again'
@@ -106,7 +111,7 @@ class Turn {
 
   constructor(
     private readonly framework: Framework,
-    private readonly key: LedgerKey,
+    private readonly key: OwnedKey,
     private readonly entry: LedgerEntry,
     timeoutMs: number,
   ) {
@@ -157,7 +162,12 @@ class Turn {
 
   #warn(error: unknown, message: string): void {
     this.framework.logger.warn(
-      { event: 'idempotency.trouble', integration: this.key.integrationId, error: errorLine(error, 500) },
+      {
+        event: 'idempotency.trouble',
+        integration: this.key.integrationId,
+        provider: this.key.provider,
+        error: errorLine(error, 500),
+      },
       message,
     )
   }
@@ -175,17 +185,23 @@ async function spend(framework: Framework, key: LedgerKey): Promise<LedgerEntry 
   }
 }
 
-async function giveBack(framework: Framework, key: LedgerKey, id: number, ending: Ending): Promise<void> {
+async function giveBack(framework: Framework, key: OwnedKey, id: number, ending: Ending): Promise<void> {
   if (ending.kind === 'failed' && ending.withoutEffect) await release(framework, key, id)
 }
 
 /** A key that can't be given back stays spent: the call's outcome is the news all the same. */
-async function release(framework: Framework, key: LedgerKey, id: number): Promise<void> {
+async function release(framework: Framework, key: OwnedKey, id: number): Promise<void> {
   try {
     await deleteReservation(framework.db, framework.tables, id)
   } catch (error) {
     framework.logger.error(
-      { event: 'idempotency.key_kept', integration: key.integrationId, key: key.key, error: errorLine(error, 500) },
+      {
+        event: 'idempotency.key_kept',
+        integration: key.integrationId,
+        provider: key.provider,
+        key: key.key,
+        error: errorLine(error, 500),
+      },
       'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
     )
   }

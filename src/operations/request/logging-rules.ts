@@ -5,6 +5,7 @@ import { isUnlogged } from '../../core/unlogged-response.ts'
 import type { Framework } from '../../framework.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { limitsRequestLogging, redactsRequestData } from '../../providers/provider.ts'
+import type { Identity } from '../../tracing/spans.ts'
 import { redactedErrorLine } from '../redacted-error.ts'
 import type { CallPlan } from './options.ts'
 
@@ -22,7 +23,7 @@ interface BodyLogging {
 export function loggingRules(
   { logger }: Framework,
   provider: IntegrationProvider | null,
-  { integrationId, plan, secrets }: { integrationId: number; plan: CallPlan; secrets: readonly string[] },
+  { integration, plan, secrets }: { integration: Identity; plan: CallPlan; secrets: readonly string[] },
 ): LoggingRules {
   // A list that can't be had might name what must not be stored: then the body is not stored.
   const listed = (name: string, ask: () => unknown): readonly string[] | null => {
@@ -30,14 +31,15 @@ export function loggingRules(
       const list = ask() ?? []
       if (Array.isArray(list) && list.every((entry) => typeof entry === 'string')) return list
       logger.warn(
-        { event: 'request.body_rule_failed', integration: integrationId },
+        { event: 'request.body_rule_failed', integration: integration.id, provider: integration.provider },
         `${name}() gave no list of texts; the body is not stored`,
       )
     } catch (error) {
       logger.warn(
         {
           event: 'request.body_rule_failed',
-          integration: integrationId,
+          integration: integration.id,
+          provider: integration.provider,
           error: redactedErrorLine(error, secrets, 500),
         },
         `${name}() threw; the body is not stored`,

@@ -39,7 +39,7 @@ export function outcomeOf(
   const { config } = framework
   const { integration, options } = outbound
   const { answer, outcome } = attempt
-  const rules = loggingRules(framework, provider, { integrationId: integration.id, plan, secrets })
+  const rules = loggingRules(framework, provider, { integration, plan, secrets })
   const isWhole = plan.cacheForMs !== null || plan.idempotencyKey !== null
   const response = responseOf(attempt, plan, {
     ...rules.response,

@@ -6,6 +6,7 @@ import type { Framework, OutboundCall } from '../../framework.ts'
 import { currentSyncItem } from '../../providers/current-sync-item.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { customizesRetry, supportsIdempotency } from '../../providers/provider.ts'
+import type { Identity } from '../../tracing/spans.ts'
 import { currentSync } from '../inside-sync.ts'
 import { redactedErrorLine } from '../redacted-error.ts'
 import type { Attempt } from './attempt.ts'
@@ -35,7 +36,7 @@ export function decideRetry(
   { plan, attempt, number, error, failureClass, secrets }: FailedAttempt,
 ): Retry {
   const { retry, rate_limiting: limits } = framework.config
-  const opinion = providerOpinion(framework, provider, error, number, { integration: integration.id, secrets })
+  const opinion = providerOpinion(framework, provider, error, number, { integration, secrets })
   const decision = retryDecision({
     error,
     failureClass,
@@ -88,7 +89,7 @@ function providerOpinion(
   provider: IntegrationProvider | null,
   error: unknown,
   attempt: number,
-  { integration, secrets }: { integration: number; secrets: readonly string[] },
+  { integration, secrets }: { integration: Identity; secrets: readonly string[] },
 ): Opinion {
   if (provider === null || !customizesRetry(provider)) return { providerSaysRetryable: null, providerDelayMs: null }
   try {
@@ -102,7 +103,12 @@ function providerOpinion(
     }
   } catch (fault) {
     framework.logger.warn(
-      { event: 'request.retry_rule_failed', integration, error: redactedErrorLine(fault, secrets, 500) },
+      {
+        event: 'request.retry_rule_failed',
+        integration: integration.id,
+        provider: integration.provider,
+        error: redactedErrorLine(fault, secrets, 500),
+      },
       'isRetryable() or retryDelayMs() threw; ignored',
     )
     return { providerSaysRetryable: null, providerDelayMs: null }

@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { attachmentsOf } from '../../../src/adapters/github/attachments.ts'
 import { AnsweredComment, AnsweredIssue } from '../../../src/adapters/github/data.ts'
+import { processorMs } from '../../support/processor-time.ts'
 
 const UUID = '0f2a3b4c-1111-4222-8333-abcdefabcdef'
 const OTHER_UUID = '7c6d5e4f-2222-4333-9444-123456abcdef'
@@ -176,9 +177,12 @@ describe('hostile texts are gone through once:', () => {
     ],
     ['forms in what is open', `${filled('<div>', 500_000)}${filled('<form>', 600_000)}<img src="${SIGNED}">`, ASSET, 1],
   ])('%s', (_, html, body, count) => {
-    const startedAt = performance.now()
-    expect(attachmentsOf({ body_html: html, body })).toHaveLength(count)
-    expect(performance.now() - startedAt).toBeLessThan(1_000)
+    let found: ReturnType<typeof attachmentsOf> = []
+    const tookMs = processorMs(() => {
+      found = attachmentsOf({ body_html: html, body })
+    })
+    expect(found).toHaveLength(count)
+    expect(tookMs).toBeLessThan(1_000)
   })
 
   function manyUuids(count: number): string {

@@ -1,6 +1,6 @@
 /** What becomes of a call to Stripe that goes wrong: what is thrown, what is logged, and what it means for the account. */
 import type { RequestListener } from 'node:http'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { callStripe } from '../../../src/adapters/stripe/call.ts'
 import { StripeProvider } from '../../../src/adapters/stripe/index.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
@@ -10,7 +10,7 @@ import { createTestDatabase } from '../../support/database.ts'
 import type { HttpServer } from '../../support/http-server.ts'
 import { startHttpServer } from '../../support/http-server.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
-import { listen, testIntegrations } from '../../support/integrations.ts'
+import { listen, occasion, testIntegrations } from '../../support/integrations.ts'
 import { syncProvider, ThingSynced } from '../../support/providers.ts'
 import { itemOf, makeIntegration, makeItem, makeRun } from '../../support/rows.ts'
 
@@ -178,14 +178,25 @@ describe('a read is made again after', () => {
 
 describe('an answer that does not come', () => {
   it('in time is a deadline: an upstream failure, and the connection is given up', async () => {
+    // Its time passes once Stripe was asked, not while a machine that stands still has not got there.
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const asked = occasion()
     const givenUp = new Promise<void>((resolve) => {
-      server.answer = (request) => void request.socket.once('close', resolve)
+      server.answer = (request) => {
+        request.socket.once('close', resolve)
+        asked.happen()
+      }
     })
     const call = callStripe(
       { integration, baseUrl: server.url },
       { endpoint: 'balance', method: 'GET', attempts: 1, timeoutMs: 200, send: (stripe) => stripe.balance.retrieve() },
     )
-    await expect(call).rejects.toMatchObject({ name: 'TimeoutError' })
+    const failed = expect(call).rejects.toMatchObject({ name: 'TimeoutError' })
+    await asked.happened
+    vi.advanceTimersByTime(200)
+    vi.useRealTimers()
+    await failed
     await givenUp
     expect(await rows()).toEqual([['GET', 'balance', null, 'upstream', null, null]])
     expect(await consecutiveFailures()).toBe(1)

@@ -11,7 +11,7 @@ import { occasion, testIntegrations } from '../../support/integrations.ts'
 import { webhookProvider } from '../../support/providers.ts'
 import { makeIntegration, makeWebhook, webhookOf } from '../../support/rows.ts'
 import type { Stage } from '../../workflows/stage.ts'
-import { openStage } from '../../workflows/stage.ts'
+import { openStage, SHUTDOWN_FORCE_TIME } from '../../workflows/stage.ts'
 import { runCommand } from '../run.ts'
 
 const prefix = `commands-${randomBytes(4).toString('hex')}`
@@ -46,8 +46,7 @@ beforeAll(async () => {
     workflowBundle: stage.bundle,
     activities: createActivities(test.framework),
     shutdownGraceTime: 0,
-    // A worker that stops waits for its long polls.
-    shutdownForceTime: '5 seconds',
+    shutdownForceTime: SHUTDOWN_FORCE_TIME,
   })
   const running = worker.run()
   stopWorker = async () => {
@@ -62,7 +61,7 @@ afterAll(async () => {
   await test?.close()
   await stage?.close()
   await database?.drop()
-})
+}, 180_000)
 
 const run = (...words: (string | number)[]) => runCommand(test.integrations, [...words.map(String), '--json'])
 

@@ -231,7 +231,7 @@ describe('a body that is reserved', () => {
   })
 
   it.each([
-    ['a second before its window ends', '1 second', 'duplicate'],
+    ['a minute before its window ends', '1 minute', 'duplicate'],
     ['when its window is over', '0 seconds', { id: expect.any(Number) }],
   ])('%s', async (_, left, result) => {
     await storeAll([renamed('a')])

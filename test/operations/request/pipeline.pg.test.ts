@@ -1,7 +1,7 @@
 /** The stages of a call in their order, its refusals, and how often an attempt is made. */
 import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { HttpError, RetryableError } from '../../../src/core/errors.ts'
 import { RateLimit } from '../../../src/core/rate-limit.ts'
 import type { IntegrationEvents } from '../../../src/events/events.ts'
@@ -27,17 +27,20 @@ const RUNNING = { signal: new AbortController().signal }
 let database: TestDatabase
 let test: TestIntegrations
 let integration: Integration
+/** Where a test has the clock stand still. */
+let stoppedMs: number | null = null
 
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
-    clock: { now: () => new Date(Date.now() + moved.byMs) },
+    clock: { now: () => new Date((stoppedMs ?? Date.now()) + moved.byMs) },
     config: { rate_limiting: { max_wait_seconds: 1 }, retry: { retry_after_max_seconds: 600 } },
     providers: {
       plain: {},
       idempotent: { supportsIdempotency: true, idempotencyWindowSeconds: 600 } as never,
       insistent: { isRetryable: () => true, retryDelayMs: () => 0 } as never,
-      once: { defaultRateLimit: () => RateLimit.perHour(1) } as never,
+      // Counted from its first call: a fixed window might begin anew between two calls.
+      once: { defaultRateLimit: () => RateLimit.perHour(1).sliding() } as never,
     },
   })
 })
@@ -223,6 +226,11 @@ describe('inside a sync', () => {
 
   it('a call that waits for capacity when the worker stops is put off: it has met no fault', async () => {
     const worker = new AbortController()
+    // No second passes between the two, so that the unit of the first is not free for the other.
+    stoppedMs = Date.now()
+    onTestFinished(() => {
+      stoppedMs = null
+    })
     integration = await makeIntegration(test, 'plain')
     await integration.overrideRateLimit(RateLimit.per(1, 1).sliding())
     const calls = Array.from({ length: 2 }, () =>

@@ -1,0 +1,43 @@
+/** Which workflows are one trace each, though nobody who traces has started them. Rule: docs/behaviour/tracing.md, "Workflows". */
+
+/** Name of the Temporal header that says of which execution a workflow goes on, by its run id: the first of its own, or its parent's. */
+export const RUN_HEADER = 'trace-run'
+
+/**
+ * Each is one piece of work, with an end. An inbox, the outbox and who follows an incident live for as long as there is something
+ * to do: a trace of weeks is of use to nobody. Of a host's own workflows nobody knows which they are.
+ */
+const RUNS: ReadonlySet<string> = new Set([
+  'advanceCursor',
+  'backfillSync',
+  'dispatchSyncs',
+  'evaluateFailures',
+  'findOrphans',
+  'listFailedItems',
+  'processSyncItem',
+  'processWebhook',
+  'prune',
+  'reconcileWebhooks',
+  'recoverWebhooks',
+  'refreshTokens',
+  'skipSyncItem',
+  'syncIntegration',
+])
+/** A command's workflow has the command's name. */
+const COMMAND = 'integrations:'
+/** As Temporal's server makes them. https://www.rfc-editor.org/rfc/rfc9562#section-4 */
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+export function isTracedRun(workflowType: string): boolean {
+  return workflowType.startsWith(COMMAND) || RUNS.has(workflowType)
+}
+
+/**
+ * The trace id of an execution: its run id without the hyphens, so that each worker comes to the same one, and a person who has
+ * either finds the other. Random where samplers look: the last 56 bits (https://www.w3.org/TR/trace-context-2/#random-trace-id-flag).
+ *
+ * @returns null for what is no UUID
+ */
+export function traceIdOf(runId: string): string | null {
+  return UUID.test(runId) ? runId.replaceAll('-', '') : null
+}

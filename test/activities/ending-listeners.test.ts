@@ -1,0 +1,112 @@
+/** Listeners of framework events that an activity tells, when its worker stops. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { tellingUntilEnd, withEndingListeners } from '../../src/activities/ending-listeners.ts'
+import type { IntegrationRow } from '../../src/db/schema/tables.ts'
+import { integrationContext } from '../../src/operations/integration-context.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { occasion, testIntegrations } from '../support/integrations.ts'
+import { CREDENTIALS, webhookProvider } from '../support/providers.ts'
+
+const STOPS = new Error('the worker stops')
+
+let test: TestIntegrations
+let worker: AbortController
+let surroundings: () => { cancellationSignal: AbortSignal; info: { attempt: number } }
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  test = testIntegrations('postgres://nobody@127.0.0.1:1/none', { providers: { acme: webhookProvider() } })
+  worker = new AbortController()
+  surroundings = () => ({ cancellationSignal: worker.signal, info: { attempt: 1 } })
+})
+
+afterEach(async () => {
+  vi.useRealTimers()
+  await test.close()
+})
+
+function integrationOf(id: number): Integration {
+  const credentials = test.framework.encryption.encrypt(id, CREDENTIALS)
+  const row = { id, provider: 'acme', isActive: true, healthStatus: 'healthy', credentials }
+  return integrationContext(test.framework, row as unknown as IntegrationRow).handle
+}
+
+/** Tells of one integration after the other, as an evaluation does. */
+function tellOf(ids: readonly number[]): () => Promise<string> {
+  const { listeners } = withEndingListeners(test.framework)
+  return async () => {
+    for (const id of ids) await listeners.emit('SyncStalenessRecovered', { integration: integrationOf(id) })
+    return 'told'
+  }
+}
+
+const givenUp = () =>
+  test.lines.filter(({ fields }) => fields.event === 'listener.given_up').map(({ fields }) => fields)
+
+/** The first integration's listener never ends; the others' do. */
+function hangsAtFirst() {
+  const told: number[] = []
+  const begun = occasion()
+  test.integrations.on('SyncStalenessRecovered', async ({ integration }) => {
+    told.push(integration.id)
+    begun.happen()
+    if (integration.id === 1) await new Promise(() => {})
+  })
+  return { told, begun: begun.happened }
+}
+
+describe('a listener that does not end while its worker stops', () => {
+  it('is waited for 30 s; then the activity goes on to its end, and tells the others of the rest', async () => {
+    const { told, begun } = hangsAtFirst()
+    const ended = tellingUntilEnd(tellOf([1, 2, 3]), { surroundings })()
+    await begun
+    worker.abort(STOPS)
+    vi.advanceTimersByTime(29_999)
+    expect(givenUp()).toEqual([])
+    vi.advanceTimersByTime(1)
+    expect(await ended).toBe('told')
+    expect(told).toEqual([1, 2, 3])
+    expect(givenUp()).toEqual([
+      {
+        event: 'listener.given_up',
+        integration: 1,
+        provider: 'acme',
+        name: 'SyncStalenessRecovered',
+        told_again: false,
+      },
+    ])
+  })
+
+  it('ends an activity whose events another worker tells again, with the reason; nobody else is told by this one', async () => {
+    const { told, begun } = hangsAtFirst()
+    const ended = tellingUntilEnd(tellOf([1, 2]), { surroundings, isToldAgain: true })()
+    const failed = expect(ended).rejects.toBe(STOPS)
+    await begun
+    worker.abort(STOPS)
+    vi.advanceTimersByTime(30_000)
+    await failed
+    expect(told).toEqual([1])
+    expect(givenUp()).toEqual([expect.objectContaining({ integration: 1, told_again: true })])
+  })
+
+  it('is waited for without an end elsewhere, as in an API', async () => {
+    const { begun } = hangsAtFirst()
+    const isOver = vi.fn()
+    void tellOf([1])().then(isOver)
+    await begun
+    worker.abort(STOPS)
+    vi.advanceTimersByTime(3_600_000)
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(isOver).not.toHaveBeenCalled()
+  })
+})
+
+it('what is not told through them is the framework’s own', async () => {
+  const { listeners } = withEndingListeners(test.framework)
+  const listener = vi.fn()
+  listeners.on('SyncStalenessRecovered', listener)
+  expect(test.framework.listeners.has('SyncStalenessRecovered')).toBe(true)
+  await tellOf([7])()
+  expect(listener).toHaveBeenCalledTimes(1)
+})

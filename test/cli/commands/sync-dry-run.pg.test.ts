@@ -1,0 +1,86 @@
+/** sync --dry-run where the provider does not answer, or its code is at fault. */
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { freePort } from '../../../src/temporal/local-process.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import type { TestIntegrations } from '../../support/integrations.ts'
+import { testIntegrations } from '../../support/integrations.ts'
+import type { Lists } from '../../support/providers.ts'
+import { syncProvider, TOKEN } from '../../support/providers.ts'
+import { makeIntegration } from '../../support/rows.ts'
+import type { Ran } from '../run.ts'
+import { runCommand } from '../run.ts'
+
+let database: TestDatabase
+let test: TestIntegrations
+let id: number
+/** Nobody listens there any more. */
+let closedPort: number
+const lists = vi.fn<Lists>()
+
+beforeAll(async () => {
+  closedPort = await freePort()
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, {
+    providers: { acme: syncProvider((session) => lists(session)) },
+    egress: { allow: ['127.0.0.1', 'localhost'] },
+  })
+  id = (await makeIntegration(test, 'acme')).id
+})
+
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+function sample(...words: string[]): Promise<Ran> {
+  return runCommand(test.integrations, ['sync', '--integration', String(id), '--dry-run', ...words])
+}
+
+const asks = (url: string): void =>
+  void lists.mockImplementation(async (session) => {
+    await session.integration.request('things', 'GET', ({ fetch }) => fetch(url), { attempts: 1 })
+  })
+
+describe('sync --dry-run', () => {
+  it('says in one line, with the causes, that the provider was not reached', async () => {
+    asks(`http://127.0.0.1:${closedPort}/things`)
+    const { exitCode, out, err } = await sample()
+    expect([exitCode, out]).toEqual([1, ''])
+    expect(err).toBe(
+      `The provider failed while it was listed: TypeError: fetch failed, by Error: connect ECONNREFUSED 127.0.0.1:${closedPort}. Nothing was stored.\n`,
+    )
+  })
+
+  it('gives --json a code of its own', async () => {
+    asks(`http://127.0.0.1:${closedPort}/things`)
+    const ran = await sample('--json')
+    expect(ran).toMatchObject({ exitCode: 1, err: '' })
+    expect(ran.json()).toEqual({
+      error: { code: 'listing_failed', message: expect.stringContaining('ECONNREFUSED') },
+    })
+  })
+
+  it('names the addresses where none of several answers, by their code where the error has no words', async () => {
+    const refused = (port: number) =>
+      Object.assign(new Error(`connect ECONNREFUSED ::1:${port}`), { code: 'ECONNREFUSED' })
+    const all = Object.assign(new AggregateError([refused(1), refused(2)]), { code: 'ECONNREFUSED' })
+    lists.mockRejectedValue(new TypeError('fetch failed', { cause: all }))
+    expect((await sample()).err).toContain(
+      'TypeError: fetch failed, by AggregateError: ECONNREFUSED, by Error: connect ECONNREFUSED ::1:1, by Error: connect ECONNREFUSED ::1:2.',
+    )
+  })
+
+  it('is one line without the credentials where the failure quotes them', async () => {
+    const words = `socket hang up\n  for https://api.example.com/things?key=k-17 with ${TOKEN}`
+    lists.mockRejectedValue(Object.assign(new Error(words), { code: 'ECONNRESET' }))
+    const { err } = await sample()
+    expect(err.trimEnd().split('\n')).toHaveLength(1)
+    expect(err).not.toMatch(new RegExp(`${TOKEN}|k-17`))
+  })
+
+  it("keeps the stack of a mistake in the provider's code", async () => {
+    lists.mockRejectedValue(new RangeError('no such page'))
+    expect((await sample()).err).toMatch(/^RangeError: no such page\n\s+at /)
+  })
+})

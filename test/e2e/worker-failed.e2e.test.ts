@@ -1,0 +1,164 @@
+/** A worker that its Temporal server refuses while it runs, or that loses it for good: what it says, and how its process ends. */
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import type { Http2Server } from 'node:http2'
+import { createServer } from 'node:http2'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
+import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
+import { startProcess } from '../../src/bin/dev/processes.ts'
+import { freePort } from '../../src/temporal/local-process.ts'
+import type { TemporalServer } from '../../src/temporal/server.ts'
+import { startTemporalServer } from '../../src/temporal/server.ts'
+import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import { sharePostgres } from '../support/postgres-setup.ts'
+import { until } from './own-stack.ts'
+
+/** Says when the object that holds its pools is closed. */
+const HOST = `
+import { createIntegrations } from 'durable-integrations'
+
+const demo = { verifyWebhookSignature: () => true, handleWebhook: () => null }
+const integrations = createIntegrations({ providers: { demo }, config: { schedules: { enabled: false }, worker: { shutdown_grace: 1 } } })
+const close = integrations.close.bind(integrations)
+export default Object.assign(integrations, {
+  async close() {
+    await close()
+    console.log(JSON.stringify({ event: 'host.closed' }))
+  },
+})
+`
+/** What a poll is refused with goes on being asked for so long; then the SDK gives up: LONG_POLL_FATAL_GRACE of temporalio_client. */
+const REFUSED_SECONDS = 60
+/** Until the next poll after that, on a machine that is busy. */
+const NOTICED_SECONDS = REFUSED_SECONDS + 60
+/** Longer than the grace and what the steps of the end may take. */
+const ENDED_SECONDS = 30
+/** https://grpc.io/docs/guides/status-codes/ */
+const NOT_FOUND = '5'
+
+interface Line {
+  readonly event?: string
+  readonly level?: string
+  readonly error?: string
+}
+
+let shared: Awaited<ReturnType<typeof sharePostgres>>
+let database: TestDatabase
+let root: string
+const started: ManagedProcess[] = []
+let server: TemporalServer
+let refusing: Http2Server | undefined
+
+beforeAll(async () => {
+  shared = await sharePostgres()
+  database = await createTestDatabase({ adminUrl: shared.url })
+  root = await mkdtemp(join(inject('installed'), 'worker-failed-'))
+  await writeFile(join(root, 'integrations.config.ts'), HOST)
+})
+
+beforeEach(async () => {
+  server = await startTemporalServer({ binary: await findTemporalBinary(), port: 0, uiPort: null })
+})
+
+afterEach(async () => {
+  refusing?.close()
+  refusing = undefined
+  await Promise.all(started.splice(0).map((one) => one.stop()))
+  await server.stop()
+})
+
+afterAll(async () => {
+  if (root !== undefined) await rm(root, { recursive: true, force: true })
+  await database?.drop()
+  await shared?.release()
+})
+
+/** Answers each call as the server does whose namespace is not there any more. */
+async function refuseAt(address: string): Promise<Http2Server> {
+  const refusals = { 'grpc-status': NOT_FOUND, 'grpc-message': 'Namespace default is not found.' }
+  const http = createServer()
+  http.on('stream', (stream) =>
+    stream.respond({ ':status': 200, 'content-type': 'application/grpc', ...refusals }, { endStream: true }),
+  )
+  http.listen(Number(address.split(':')[1]), '127.0.0.1')
+  await once(http, 'listening')
+  return http
+}
+
+async function startWorker() {
+  const metricsPort = String(await freePort())
+  const lines: Line[] = []
+  const sdkLines: string[] = []
+  const child = await startProcess({
+    name: 'worker',
+    command: process.execPath,
+    args: [join(inject('installed'), 'node_modules/durable-integrations/dist/bin/worker.js')],
+    env: {
+      NODE_OPTIONS: undefined,
+      DATABASE_URL: database.url,
+      TEMPORAL_ADDRESS: server.address,
+      INTEGRATIONS_ENCRYPTION_KEYS: `k1:${randomBytes(32).toString('base64')}`,
+      INTEGRATIONS_CONFIG: join(root, 'integrations.config.ts'),
+      INTEGRATIONS__CACHE_PREFIX: `failed-${randomBytes(4).toString('hex')}`,
+      INTEGRATIONS__METRICS__PORT: metricsPort,
+    },
+    onLine: (line) => {
+      if (process.env.TEST_SERVER_LOGS) process.stderr.write(`worker ${line}\n`)
+      if (line.startsWith('{')) lines.push(JSON.parse(line) as Line)
+      else sdkLines.push(line)
+    },
+  })
+  started.push(child)
+  const events = () => lines.map(({ event }) => event)
+  await until('the worker is ready', async () => events().includes('worker.ready'), 60)
+  return { ...child, lines, sdkLines, events, isHealthy: () => isHealthy(metricsPort) }
+}
+
+/** Those of the process's own end, in order; beside them the SDK may have something to say. */
+const endOf = (events: readonly (string | undefined)[]) =>
+  events.filter((event) => event !== undefined && /^(worker[.](?!ready)|host[.]|process[.])/.test(event))
+
+const isHealthy = (port: string) =>
+  fetch(`http://127.0.0.1:${port}/healthz`).then(
+    ({ ok }) => ok,
+    () => false,
+  )
+
+describe('a worker', () => {
+  it(
+    'that is refused while it runs says by whom, closes the rest in order, and ends with 2',
+    async () => {
+      const worker = await startWorker()
+      await until('it polls', worker.isHealthy, ENDED_SECONDS)
+      await server.stop()
+      refusing = await refuseAt(server.address)
+      await until('the worker gives up', async () => worker.events().includes('worker.failed'), NOTICED_SECONDS)
+      expect(await worker.exited).toEqual({ code: 2, signal: null })
+      expect(endOf(worker.events())).toEqual(['worker.failed', 'host.closed', 'worker.stopped'])
+      expect(worker.lines.filter(({ event }) => event === 'worker.failed')).toEqual([
+        expect.objectContaining({ error: expect.stringContaining(server.address) }),
+      ])
+      expect(await worker.isHealthy()).toBe(false)
+    },
+    (ENDED_SECONDS + NOTICED_SECONDS + ENDED_SECONDS) * 1_000,
+  )
+
+  it('whose Temporal server dies for good waits for it, and ends in order with 0 when it is told to stop', async () => {
+    const worker = await startWorker()
+    await server.stop()
+    await until(
+      'the SDK has no answer',
+      async () => worker.sdkLines.some((line) => line.includes('retried')),
+      ENDED_SECONDS,
+    )
+    expect(endOf(worker.events())).toEqual([])
+    worker.child.kill('SIGTERM')
+    await until('it has ended', async () => worker.events().includes('worker.stopped'), ENDED_SECONDS)
+    expect(await worker.exited).toEqual({ code: 0, signal: null })
+    expect(endOf(worker.events())).toEqual(['worker.stopping', 'host.closed', 'worker.stopped'])
+  })
+})
