@@ -117,7 +117,7 @@ import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './operation
 import { getSyncItem, listFailedItems, listSyncItems } from './operations/sync-item-list.ts'
 import type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './operations/sync-run-list.ts'
 import { getSyncRun, listSyncRuns } from './operations/sync-run-list.ts'
-import type { SyncSample } from './operations/sync-sample.ts'
+import type { SampleOptions, SyncSample } from './operations/sync-sample.ts'
 import { sampleSync } from './operations/sync-sample.ts'
 import { cancelSyncNow, pauseSync, progressOfSync, resumeSync, startSyncNow } from './operations/syncs.ts'
 import type { HasTransactions } from './operations/transactions.ts'
@@ -284,10 +284,7 @@ export interface Integrations {
     /** Starts a run over a window of the past; the cursor and the times stay. */
     backfill(input: BackfillInput): Promise<'started' | 'already running'>
     /** Lists a few items in this process and stores none. */
-    sample(
-      integrationId: number,
-      options?: { readonly limit?: number; readonly signal?: AbortSignal },
-    ): Promise<SyncSample>
+    sample(integrationId: number, options?: SampleOptions): Promise<SyncSample>
     /** Newest first; backfills, too. */
     runs(filter?: ListSyncRuns): AsyncIterable<SyncRunSummary>
     /** @throws SyncRunNotFound */

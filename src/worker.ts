@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { DefaultLogger, NativeConnection, Runtime, TransportError, Worker } from '@temporalio/worker'
 import { commandActivities } from './activities/commands.ts'
+import { databaseCheckActivities } from './activities/database-check.ts'
 import { createActivities } from './activities/index.ts'
 import { tracedActivity } from './activities/traced.ts'
 import { bundleWorkflows, readBundle, shippedBundle } from './bundled-workflows.ts'
@@ -84,6 +85,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     const activities = {
       ...createActivities(framework, grace.isOver),
       ...commandActivities(createCommandRunner(integrations)),
+      ...databaseCheckActivities(() => integrations.ready()),
     }
     for (const queue of queues)
       workers.push(
@@ -117,12 +119,15 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   return {
     taskQueues: queues,
     async run() {
+      const faults = FAULTS.get(integrations)
+      // What workers of the same object have failed with before is no fault of these.
+      for (const queue of queues) faults?.delete(queue)
       const endSweep = sweepPending(integrations)
       const hung = new Set<Worker>()
       const running = workers.map((worker, at) =>
         untilFailed(
           worker,
-          () => FAULTS.get(integrations)?.get(queues[at] ?? ''),
+          () => faults?.get(queues[at] ?? ''),
           () => void hung.add(worker),
         ),
       )

@@ -22,11 +22,26 @@ const prefix = process.env.INTEGRATIONS_PREFIX || 'integrations'
 // A reader that goes away early is no failure.
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', (error) => {
-    if (error.code !== 'EPIPE') throw error
+    // A terminal that is gone answers EIO.
+    if (error.code !== 'EPIPE' && error.code !== 'EIO') throw error
   })
 
-const outcome = await run()
+/** From the first signal on nothing more is started. `workflowId` is what may live, once the command was given to `temporal`. */
+const ending = { isAsked: false, child: null, workflowId: null }
+const askedTwice = new Promise((resolve) => {
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'])
+    process.on(name, () => {
+      // Somebody who asks twice does not want to wait.
+      if (ending.isAsked) resolve(interruption())
+      ending.child?.kill(ending.isAsked ? 'SIGKILL' : name)
+      ending.isAsked = true
+    })
+})
+
+const outcome = await Promise.race([run(), askedTwice])
 if (outcome !== null) tell(outcome)
+// What `temporal` still holds is not waited for, what was written is.
+if (ending.isAsked) process.stdout.write('', () => process.stderr.write('', () => process.exit()))
 
 /** Null: help was asked for. */
 async function run() {
@@ -43,11 +58,13 @@ async function run() {
   if (mode === 'once') return execute(command, id, input, ['--fail-existing'])
   // A run that is joined may have begun, and would wait for Postgres as long as that is away.
   const looked = await execute('list', `list:${suffix}`, { limit: 1 })
+  if (ending.isAsked) return interruption()
   return [0, 1].includes(looked.exitCode) ? execute(command, id, input) : looked
 }
 
 async function execute(name, id, input, options = []) {
   const workflowId = `${prefix}:${id}`
+  if (name === command) ending.workflowId = workflowId
   const args = [
     ...['workflow', 'execute', '--type', `integrations:${name}`, '--workflow-id', workflowId],
     ...['--input', JSON.stringify(input), ...options],
@@ -56,10 +73,9 @@ async function execute(name, id, input, options = []) {
     // Raw payloads: the shorthand makes null of an empty list.
     ...['--output', 'jsonl', '--no-json-shorthand-payloads', '--log-format', 'json', '--color', 'never'],
   ]
-  const { lines, fault, signal } = await printedBy(args, workflowId)
+  const { lines, fault } = await printedBy(args, workflowId)
   if (fault !== null) return refusal(1, 'usage', notRun(fault))
-  if (signal !== null && !lines.some((line) => line.includes('"closeEvent"')))
-    return refusal(130, 'interrupted', interrupted(workflowId))
+  if (ending.isAsked && !lines.some((line) => line.includes('"closeEvent"'))) return interruption()
   try {
     return outcomeOf(name, lines)
   } catch (error) {
@@ -67,26 +83,17 @@ async function execute(name, id, input, options = []) {
   }
 }
 
-/** What it printed on both its streams until it ended, why it could not be run, and the signal that we were told to end by. */
+/** What it printed on both its streams until it ended, and why it could not be run. */
 async function printedBy(args, workflowId) {
   const printed = { out: '', err: '' }
-  let signal = null
-  let child
-  const forward = (name) => {
-    // Somebody who asks twice does not want to wait.
-    if (signal !== null) process.exit(130)
-    signal = name
-    child?.kill(name)
-  }
   const patience = setTimeout(
     () => say(`Still waiting for ${workflowId}: it takes long, or no worker runs. \`integrations doctor\` says which.`),
     PATIENCE_MS,
   )
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP']
-  for (const name of signals) process.on(name, forward)
   try {
     const fault = await new Promise((resolve, reject) => {
-      child = spawn(temporal, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+      const child = spawn(temporal, args, { stdio: ['ignore', 'pipe', 'pipe'] })
+      ending.child = child
       child.stdout.setEncoding('utf8').on('data', (text) => {
         printed.out += text
       })
@@ -96,10 +103,9 @@ async function printedBy(args, workflowId) {
       child.on('error', reject)
       child.on('close', () => resolve(null))
     }).catch((error) => error)
-    return { lines: `${printed.out}\n${printed.err}`.split('\n'), fault, signal }
+    return { lines: `${printed.out}\n${printed.err}`.split('\n'), fault }
   } finally {
     clearTimeout(patience)
-    for (const name of signals) process.off(name, forward)
   }
 }
 
@@ -112,7 +118,12 @@ function notRun({ code, message }) {
   return `\`${temporal}\` could not be run: ${message}.`
 }
 
+function interruption() {
+  return refusal(130, 'interrupted', interrupted(ending.workflowId))
+}
+
 function interrupted(workflowId) {
+  if (workflowId === null) return 'Interrupted. Nothing was started.'
   const words = /^[\w:.-]+$/.test(workflowId) ? workflowId : `'${workflowId.replaceAll("'", "'\\''")}'`
   return `Interrupted. If the workflow was started, it goes on; \`temporal workflow cancel --workflow-id ${words}\` ends it.`
 }
@@ -127,7 +138,7 @@ function help() {
       'INTEGRATIONS_QUEUE   a task queue of its workers, without the prefix; default default',
       'TEMPORAL_CLI         the binary; default `temporal` on PATH',
       '',
-      'Exit codes: 0 done or nothing to do; 1 bad input, refused, or a part failed; 2 Postgres or Temporal not reached.',
+      'Exit codes: 0 done or nothing to do; 1 bad input, refused, or a part failed; 2 Postgres or Temporal not reached; 130 interrupted.',
       '',
     ].join('\n'),
   )

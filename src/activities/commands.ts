@@ -39,18 +39,6 @@ export function commandActivities(run: CommandRunner, surroundings = temporalSur
       if (bytes > MAX_DOCUMENT_BYTES) throw tooLarge(command, bytes)
       return { document, notes: fitting(notes) }
     }),
-
-    /**
-     * Whether Postgres answers, by the cheapest command of those that look for it before they begin: `list` of one. May be run
-     * twice: it changes nothing. Whatever else it meets is for the work to say.
-     *
-     * @throws ApplicationFailure backend_unreachable, tried again
-     */
-    checkDatabase: keptAlive(async ({ workflowId }: { readonly workflowId: string }): Promise<void> => {
-      const { cancellationSignal: signal } = surroundings()
-      const answer = await run({ command: 'list', input: { limit: 1 }, by: `workflow:${workflowId}`, signal })
-      if (answer.exitCode === COMMAND_EXIT.unreachable) throw failureOf('list', answer, true)
-    }),
   }
 }
 

@@ -12,9 +12,7 @@ export function keptAlive<Input extends unknown[], Output>(
 ): (...input: Input) => Promise<Output> {
   return async (...input) => {
     const context = sdk().Context.current()
-    // The details of an earlier try stay as they are: without them each beat would take them away.
-    const { heartbeatDetails } = context.info
-    const timer = setInterval(() => context.heartbeat(heartbeatDetails), HEARTBEAT_EVERY_MS)
+    const timer = setInterval(() => context.heartbeat(), HEARTBEAT_EVERY_MS)
     try {
       return await activity(...input)
     } finally {

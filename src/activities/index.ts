@@ -1,7 +1,7 @@
 import type { Framework } from '../framework.ts'
 import { anomalyActivities } from './anomalies.ts'
 import { commandStep } from './command-steps.ts'
-import { tellingUntilEnd, withEndingListeners } from './ending-listeners.ts'
+import { tellingUntilEnd } from './ending-listeners.ts'
 import { eventActivities } from './events.ts'
 import { keptAlive } from './heartbeat.ts'
 import { incidentActivities } from './incidents.ts'
@@ -25,64 +25,59 @@ import { webhookActivities } from './webhooks.ts'
  * @param graceIsOver aborted when the worker that runs them has used up its grace; default: Temporal's cancellations alone
  */
 export function createActivities(framework: Framework, graceIsOver?: AbortSignal): Activities {
-  const ending = withEndingListeners(framework)
   // Temporal tells no activity inside a workflow task that its worker stops.
   const surroundings = graceIsOver && surroundingsUntil(graceIsOver)
   const webhooks = webhookActivities(framework, surroundings)
   const recovery = webhookRecoveryActivities(framework)
-  const reconciliation = webhookReconciliationActivities(ending)
+  const reconciliation = webhookReconciliationActivities(framework)
   const runs = syncRunActivities(framework)
-  const dispatch = syncDispatchActivities(ending)
-  const ends = syncEndActivities(ending)
+  const dispatch = syncDispatchActivities(framework)
+  const ends = syncEndActivities(framework)
   const items = syncItemActivities(framework)
-  const retries = syncItemActivities(ending)
   const backfills = syncBackfillActivities(framework)
-  const operations = syncOperationActivities(ending)
-  const tokens = tokenActivities(ending)
+  const operations = syncOperationActivities(framework)
+  const tokens = tokenActivities(framework)
   const orphans = orphanActivities(framework)
-  const anomalies = anomalyActivities(ending)
-  const pruning = pruningActivities(ending)
-  const incidents = incidentActivities(ending)
+  const anomalies = anomalyActivities(framework)
+  const pruning = pruningActivities(framework)
+  const incidents = incidentActivities(framework)
   const events = eventActivities(framework)
 
-  // Those that tell listeners of framework events; elsewhere these have a bound with the handler or item that makes the call.
-  const until = surroundings === undefined ? {} : { surroundings }
-  const once = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
-    keptAlive(tellingUntilEnd(activity, until))
-  const toldAgain = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
-    keptAlive(tellingUntilEnd(activity, { ...until, isToldAgain: true }))
+  // Each says that it lives, and lets no listener of a framework event hold up its worker's end.
+  const step = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
+    keptAlive(tellingUntilEnd(activity, surroundings))
   return {
-    processPendingWebhooks: keptAlive(webhooks.processPendingWebhooks),
-    recoverStuckWebhooks: keptAlive(recovery.recoverStuckWebhooks),
-    readWebhookState: keptAlive(commandStep('readWebhookState', recovery.readWebhookState)),
-    processOneWebhook: keptAlive(commandStep('processOneWebhook', recovery.processOneWebhook)),
-    listReconcilable: keptAlive(commandStep('listReconcilable', reconciliation.listReconcilable)),
-    reconcileIntegration: once(reconciliation.reconcileIntegration),
-    startDueSyncs: keptAlive(dispatch.startDueSyncs),
-    evaluateStaleness: once(dispatch.evaluateStaleness),
-    openSyncRun: keptAlive(runs.openSyncRun),
-    listSyncItems: keptAlive(runs.listSyncItems),
-    takeOverSyncRun: keptAlive(runs.takeOverSyncRun),
-    processSyncItems: keptAlive(items.processSyncItems),
-    processOneSyncItem: toldAgain(commandStep('processOneSyncItem', retries.processOneSyncItem)),
-    failSyncRun: keptAlive(ends.failSyncRun),
-    cancelSyncRun: keptAlive(ends.cancelSyncRun),
-    finaliseSyncRun: keptAlive(ends.finaliseSyncRun),
-    announceSyncRun: toldAgain(ends.announceSyncRun),
-    openBackfillSlice: keptAlive(backfills.openBackfillSlice),
-    handleMissingItems: keptAlive(backfills.handleMissingItems),
-    skipFailedItem: once(commandStep('skipFailedItem', operations.skipFailedItem)),
-    listFailedSyncItems: keptAlive(commandStep('listFailedSyncItems', operations.listFailedSyncItems)),
-    advanceSyncCursor: toldAgain(commandStep('advanceSyncCursor', operations.advanceSyncCursor)),
-    refreshTokensNow: once(commandStep('refreshTokensNow', tokens.refreshTokensNow)),
-    findOrphanRows: keptAlive(commandStep('findOrphanRows', orphans.findOrphanRows)),
-    evaluateFailureRatesNow: once(anomalies.evaluateFailureRatesNow),
-    pruneStep: once(pruning.pruneStep),
-    readPrunedRows: keptAlive(pruning.readPrunedRows),
-    followIncident: keptAlive(incidents.followIncident),
-    closeIncidentWhenWell: once(incidents.closeIncidentWhenWell),
-    rewakeFollowers: keptAlive(incidents.rewakeFollowers),
-    deliverEvents: keptAlive(events.deliverEvents),
+    processPendingWebhooks: step(webhooks.processPendingWebhooks),
+    recoverStuckWebhooks: step(recovery.recoverStuckWebhooks),
+    readWebhookState: step(commandStep('readWebhookState', recovery.readWebhookState)),
+    processOneWebhook: step(commandStep('processOneWebhook', recovery.processOneWebhook)),
+    listReconcilable: step(commandStep('listReconcilable', reconciliation.listReconcilable)),
+    reconcileIntegration: step(reconciliation.reconcileIntegration),
+    startDueSyncs: step(dispatch.startDueSyncs),
+    evaluateStaleness: step(dispatch.evaluateStaleness),
+    openSyncRun: step(runs.openSyncRun),
+    listSyncItems: step(runs.listSyncItems),
+    takeOverSyncRun: step(runs.takeOverSyncRun),
+    processSyncItems: step(items.processSyncItems),
+    processOneSyncItem: step(commandStep('processOneSyncItem', items.processOneSyncItem)),
+    failSyncRun: step(ends.failSyncRun),
+    cancelSyncRun: step(ends.cancelSyncRun),
+    finaliseSyncRun: step(ends.finaliseSyncRun),
+    announceSyncRun: step(ends.announceSyncRun),
+    openBackfillSlice: step(backfills.openBackfillSlice),
+    handleMissingItems: step(backfills.handleMissingItems),
+    skipFailedItem: step(commandStep('skipFailedItem', operations.skipFailedItem)),
+    listFailedSyncItems: step(commandStep('listFailedSyncItems', operations.listFailedSyncItems)),
+    advanceSyncCursor: step(commandStep('advanceSyncCursor', operations.advanceSyncCursor)),
+    refreshTokensNow: step(commandStep('refreshTokensNow', tokens.refreshTokensNow)),
+    findOrphanRows: step(commandStep('findOrphanRows', orphans.findOrphanRows)),
+    evaluateFailureRatesNow: step(anomalies.evaluateFailureRatesNow),
+    pruneStep: step(pruning.pruneStep),
+    readPrunedRows: step(pruning.readPrunedRows),
+    followIncident: step(incidents.followIncident),
+    closeIncidentWhenWell: step(incidents.closeIncidentWhenWell),
+    rewakeFollowers: step(incidents.rewakeFollowers),
+    deliverEvents: step(events.deliverEvents),
   }
 }
 

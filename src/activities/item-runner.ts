@@ -187,7 +187,6 @@ export class ItemRunner {
         limit,
         () => new ItemTimedOut(limit),
         () => listeners.emit('SyncItemFailed', event),
-        this.#work.enough,
       )
     } catch (fault) {
       logger.error(

@@ -6,10 +6,8 @@ export interface Surroundings {
   readonly cancellationSignal: AbortSignal
   /** Aborted when the worker's grace is over; it outlives the activity. Without it there is no worker. */
   readonly graceIsOver?: AbortSignal
-  /** `attempt` is counted from 1; `heartbeatDetails` are the last ones of an earlier try. */
-  readonly info: { readonly attempt: number; readonly heartbeatDetails?: unknown }
-  /** Tells Temporal that the activity lives; the next try gets the details. */
-  readonly heartbeat?: (details: unknown) => void
+  /** `attempt` is counted from 1. */
+  readonly info: { readonly attempt: number }
 }
 
 export function temporalSurroundings(): Surroundings {
@@ -19,7 +17,7 @@ export function temporalSurroundings(): Surroundings {
 /** Those of a worker that says itself when its grace is over, for activities that are run as local ones, too. */
 export function surroundingsUntil(graceIsOver: AbortSignal): () => Surroundings {
   return () => {
-    const { cancellationSignal, heartbeat, info } = sdk().Context.current()
-    return { cancellationSignal, heartbeat, info, graceIsOver }
+    const { cancellationSignal, info } = sdk().Context.current()
+    return { cancellationSignal, info, graceIsOver }
   }
 }

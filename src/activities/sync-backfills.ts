@@ -18,7 +18,6 @@ import { foundBy } from './found-by.ts'
 import { runSettings } from './run-settings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import type { OpenedRun } from './sync-runs.ts'
-import { withUncountedStops } from './uncounted-stops.ts'
 
 export function syncBackfillActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { db, tables, logger, providers } = framework
@@ -77,27 +76,24 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
 
     /**
      * Tells the provider which mapped ids two full listings in a row did not name. At least once: a second try tells all of
-     * them again. When the worker stops, what the provider is at has its time to end; then another worker tells.
+     * them again. When the worker stops, what the provider is at has its time to end.
      *
      * @returns how many it was told of
      */
     async handleMissingItems(run: { integrationId: number; syncLogId: number }): Promise<{ missing: number }> {
-      const context = surroundings()
+      const { cancellationSignal: signal } = surroundings()
       const target = await missingItemsOf(framework, run)
       if (target === null) return { missing: 0 }
       const { integration, provider } = target
-      const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
-      const { cancellationSignal: signal } = context
       const ending = new Ending(signal)
       try {
-        return await withUncountedStops(
-          context,
-          async () => ({
-            missing: await insideSync({ signal }, () => handleMissing(framework, target, signal, ending.signal)),
-          }),
-          (error, isLast) =>
-            asFailure(error, { secrets: secretsIn(integration), nonRetryable: isLast || isFinalFault(error, classOf) }),
-        )
+        const missing = await insideSync({ signal }, () => handleMissing(framework, target, signal, ending.signal))
+        return { missing }
+      } catch (error) {
+        // Cancelled, or the worker stops: Temporal tells these apart by this very error, and the second is tried again.
+        if (signal.aborted) throw signal.reason
+        const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
+        throw asFailure(error, { secrets: secretsIn(integration), nonRetryable: isFinalFault(error, classOf) })
       } finally {
         ending.release()
       }

@@ -52,7 +52,10 @@ export function syncEndActivities(framework: Framework) {
       return result
     },
 
-    /** Tells the listeners how the run ended. At least once: a worker may die between telling and noting it. */
+    /**
+     * Tells the listeners how the run ended. At least once: a worker may die between telling and noting it. One that ends before
+     * a listener has fails this try with why it ends, and another worker tells all of them again.
+     */
     async announceSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
       if ((await announceRun(framework, { integrationId, syncLogId })) === 'elsewhere')
         throw new Error(`another process is announcing run ${syncLogId}; looked at again until that is noted`)

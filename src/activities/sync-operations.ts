@@ -11,10 +11,13 @@ import type { Framework } from '../framework.ts'
 import { advanceCursor } from '../operations/sync-cursor.ts'
 import { skipSyncItem } from '../operations/sync-item-acts.ts'
 import { listFailedItems } from '../operations/sync-item-list.ts'
+import { temporalSurroundings } from './surroundings.ts'
 
-export function syncOperationActivities(framework: Framework) {
+export function syncOperationActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
-    skipFailedItem: ({ itemId }: SkipSyncItemInput): Promise<SkipSyncItemResult> => skipSyncItem(framework, itemId),
+    /** May be run twice: a second try does what the first one has left. */
+    skipFailedItem: ({ itemId }: SkipSyncItemInput): Promise<SkipSyncItemResult> =>
+      skipSyncItem(framework, itemId, { isTriedAgain: surroundings().info.attempt > 1 }),
     listFailedSyncItems: (input: ListFailedItemsInput): Promise<FailedItem[]> => listFailedItems(framework, input),
     advanceSyncCursor: (input: AdvanceCursorInput): Promise<AdvanceCursorResult> => advanceCursor(framework, input),
   }

@@ -16,7 +16,6 @@ import {
 import { classifiesFailures } from '../providers/provider.ts'
 import { asFailure, isFinalFault } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
-import { withUncountedStops } from './uncounted-stops.ts'
 
 export interface ReconcileIntegrationInput {
   readonly integrationId: number
@@ -35,25 +34,26 @@ export function webhookReconciliationActivities(framework: Framework, surroundin
 
     /**
      * Stores what never arrived. May be run twice: what the first try stored is known to the second. When the worker stops, a
-     * call of the provider's is not waited for, and another worker asks again.
+     * call of the provider's is not waited for.
      */
     async reconcileIntegration({ integrationId, ...asked }: ReconcileIntegrationInput): Promise<ReconciledIntegration> {
-      const context = surroundings()
+      const { cancellationSignal: signal } = surroundings()
       const target = await orFinally(() => reconcilable(framework, integrationId))
-      return withUncountedStops(
-        context,
-        () => reconcileIntegrationWebhooks(framework, target, asked, context.cancellationSignal),
-        (error, isLast) => failureOf(error, target, isLast),
-      )
+      try {
+        return await reconcileIntegrationWebhooks(framework, target, asked, signal)
+      } catch (error) {
+        // Cancelled, or the worker stops: Temporal tells these apart by this very error, and the second is tried again.
+        throw signal.aborted ? signal.reason : failureOf(error, target)
+      }
     },
   }
 }
 
-function failureOf(error: unknown, { integration, provider }: Reconcilable, isLast: boolean): Error {
+function failureOf(error: unknown, { integration, provider }: Reconcilable): Error {
   const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
   return asFailure(error, {
     secrets: secretsIn(integration),
-    nonRetryable: isLast || isGone(error) || isFinalFault(error, classOf),
+    nonRetryable: isGone(error) || isFinalFault(error, classOf),
   })
 }
 

@@ -50,17 +50,11 @@ export function isFromOwnPage({ access }: Integrations, context: Context): boole
   })
 }
 
-/** The other end of the connection, as @hono/node-server gives it; behind another server it is unknown. */
-export function peerOf({ env }: Context): string | undefined {
+function isLocal({ env, req }: Context): boolean {
+  // As @hono/node-server gives it; behind another server the peer is unknown, and nobody counts as local.
   const node = env as { incoming?: { socket?: { remoteAddress?: string } } } | undefined
-  return node?.incoming?.socket?.remoteAddress
-}
-
-/** One whose peer is unknown does not count as local. */
-function isLocal(context: Context): boolean {
-  const { req } = context
   return isFromThisMachine({
-    peer: peerOf(context),
+    peer: node?.incoming?.socket?.remoteAddress,
     host: req.header('host'),
     headerNames: req.raw.headers.keys(),
   })

@@ -1,6 +1,7 @@
 /** The operator API's syncs. Rule: docs/behaviour/operator-api.md, "Syncs". */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
+import { lostDatabase } from '../core/lost-database.ts'
 import type { Integrations } from '../integrations.ts'
 import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
@@ -122,10 +123,18 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
   routes.post('/:id/sample', async (context) => {
     const id = idOf(context)
     const { limit } = await optionalJsonBody(context, sampleBody)
+    let listed = false
+    const onListingFailed = (): void => {
+      listed = true
+    }
     // Once the caller has hung up nobody waits for it any more.
     const { items, ...rest } = await syncs
-      .sample(id, { ...(limit === undefined ? {} : { limit }), signal: context.req.raw.signal })
-      .catch((error) => Promise.reject(isKnownProblem(error) ? error : listingFailed(error)))
+      .sample(id, { ...(limit === undefined ? {} : { limit }), signal: context.req.raw.signal, onListingFailed })
+      .catch((error) => {
+        // A listing may lose a Postgres of the host's own, which is answered as its other faults are.
+        const isOurs = isKnownProblem(error) || (!listed && lostDatabase(error) !== null)
+        throw isOurs ? error : listingFailed(error)
+      })
     return context.json({ items: items.map(asColumns), ...asColumns(rest) })
   })
 

@@ -76,13 +76,17 @@ const STATUSES: Readonly<Record<string, number>> = {
 
 /** When to ask again after Postgres or Temporal was away: as the webhook routes tell a provider. */
 export const AWAY_RETRY_SECONDS = 30
-/** A change may have been half made when Postgres went, so the answer does not say that nothing has happened. */
-export const DATABASE_AWAY =
-  'Postgres was not reached, or was lost meanwhile. What was done until then may stand; please try again.'
+export const DATABASE_AWAY = awayText('Postgres')
+const TEMPORAL_AWAY = awayText('Temporal')
 
-/** Whether it is answered with a status of its own. */
+/** A change may have been half made when it went, so the answer does not say that nothing has happened; nor where it is. */
+function awayText(backend: string): string {
+  return `${backend} was not reached, or was lost meanwhile. What was done until then may stand; please try again.`
+}
+
+/** Whether an error of ours is answered with a status of its own. */
 export function isKnownProblem(error: unknown): boolean {
-  if (error instanceof ProblemError || lostDatabase(error) !== null) return true
+  if (error instanceof ProblemError) return true
   return isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
 }
 
@@ -92,10 +96,10 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
     if (isIntegrationsError(error) && 'code' in error) {
       const code = String(error.code)
       const status = STATUSES[code]
-      if (status !== undefined) {
+      // The words of the latter say where it is, which is for the log.
+      if (status !== undefined && code !== 'backend_unreachable') {
         const fields = fieldsOf(error)
-        const away = code === 'backend_unreachable' && { retryAfterSeconds: AWAY_RETRY_SECONDS }
-        return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }), ...away })
+        return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }) })
       }
     }
     const cause = { error: error.name, ...('code' in error ? { code: String(error.code) } : {}), stack: error.stack }
@@ -103,11 +107,12 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
       { event: 'api.failed', method: context.req.method, path: context.req.path, ...cause },
       'A request failed.',
     )
-    if (lostDatabase(error) !== null)
+    const away = awayDetail(error)
+    if (away !== null)
       return problemResponse(context, {
         status: 503,
         code: 'backend_unreachable',
-        detail: DATABASE_AWAY,
+        detail: away,
         retryAfterSeconds: AWAY_RETRY_SECONDS,
       })
     return problemResponse(context, {
@@ -116,6 +121,13 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
       detail: 'Something went wrong here; the log says what.',
     })
   }
+}
+
+/** Null: neither Postgres nor Temporal was away. */
+function awayDetail(error: unknown): string | null {
+  if (isIntegrationsError(error, 'backend_unreachable'))
+    return 'backend' in error && error.backend === 'Postgres' ? DATABASE_AWAY : TEMPORAL_AWAY
+  return lostDatabase(error) === null ? null : DATABASE_AWAY
 }
 
 /** What a refusal of ours names. Paths and reasons only: our errors hold no values. */

@@ -24,6 +24,8 @@ const SECRET_KEYS: ReadonlySet<string> = new Set([
 /** Every string of at least 8 characters in the credentials, at any depth; longest first, so that no part stays. */
 export function secretsOf(credentials: unknown): string[] {
   const found = new Set<string>()
+  // A refused patch is redacted, too, and may contain itself.
+  const seen = new Set<object>()
   const visit = (value: unknown): void => {
     if (typeof value === 'string' && value.length >= MIN_SECRET_LENGTH) {
       found.add(value)
@@ -38,7 +40,10 @@ export function secretsOf(credentials: unknown): string[] {
       const escaped = JSON.stringify(value).slice(1, -1)
       found.add(escaped)
       found.add(escaped.replaceAll('/', '\\/'))
-    } else if (typeof value === 'object' && value !== null) for (const inner of Object.values(value)) visit(inner)
+    } else if (typeof value === 'object' && value !== null && !seen.has(value)) {
+      seen.add(value)
+      for (const inner of Object.values(value)) visit(inner)
+    }
   }
   visit(credentials)
   return [...found].sort((a, b) => b.length - a.length)

@@ -13,6 +13,7 @@ import { redactText } from '../core/redaction.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { EventName, IntegrationEvents } from './events.ts'
+import { hearing } from './listening-until.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 const MAX_NAME_LENGTH = 100
@@ -137,26 +138,43 @@ export class Listeners {
   }
 
   /**
-   * Tells the listeners of a framework event, awaited in order. One that throws is logged and disturbs nothing. The outbox
-   * is woken for those who are told later: their row is committed by now.
+   * Tells the listeners of a framework event, awaited in order, inside an activity until its worker has to end. One that throws
+   * or takes longer is logged and disturbs nothing. The outbox is woken for those who are told later: their row is committed by
+   * now.
    */
   async emit<Name extends EventName>(name: Name, payload: IntegrationEvents[Name]): Promise<void> {
     if (this.isDurable(name)) this.#later.wake()
-    for (const { key, listener, queued } of [...this.#registrations]) {
-      if (key !== name || queued) continue
-      try {
-        await listener(payload as never)
-      } catch (error) {
-        this.#logger.error(
-          {
-            event: name,
-            integration: payload.integration.id,
-            provider: payload.integration.provider,
-            error: redactedLine(error, payload.integration),
-          },
-          'a listener threw; nothing else is disturbed',
-        )
-      }
+    const { id: integration, provider } = payload.integration
+    for (const registration of [...this.#registrations]) {
+      if (registration.key !== name || registration.queued) continue
+      const heard = await hearing(this.#tell(registration, name, payload))
+      if (heard === 'ended') continue
+      const { name: listener } = registration
+      const fields = { integration, provider, name, listener, told_again: heard === 'told again' }
+      this.#logger.warn(
+        { event: 'listener.given_up', ...fields },
+        'a listener had not ended when its worker had to; it is not waited for',
+      )
+    }
+  }
+
+  async #tell<Name extends EventName>(
+    { listener }: Registration,
+    name: Name,
+    payload: IntegrationEvents[Name],
+  ): Promise<void> {
+    try {
+      await listener(payload as never)
+    } catch (error) {
+      this.#logger.error(
+        {
+          event: name,
+          integration: payload.integration.id,
+          provider: payload.integration.provider,
+          error: redactedLine(error, payload.integration),
+        },
+        'a listener threw; nothing else is disturbed',
+      )
     }
   }
 

@@ -9,7 +9,6 @@ import { isSameSecret, linkProofOf, MAX_LINK_SECONDS, sha256Hex, signedLinkText 
 import { InvalidArgumentException } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import type { Framework } from '../framework.ts'
-import { FailedSignIns } from './sign-in-limit.ts'
 
 /** A browser that has signed in. */
 export interface Session {
@@ -29,14 +28,8 @@ export interface LinkTarget {
 export interface Access {
   /** Whose token it is; null when nobody's. Notes the time of its use. */
   byToken(token: string): Promise<Principal | null>
-  /**
-   * A new session for a token's holder; null when the token is nobody's.
-   *
-   * @param address where the browser calls from; null: unknown
-   */
-  signIn(token: string, address?: string | null): Promise<Session | null>
-  /** How long this address has to wait after too many tokens that were nobody's, in seconds; null: it may try now. */
-  signInWaitSeconds(address: string | null): number | null
+  /** A new session for a token's holder; null when the token is nobody's. */
+  signIn(token: string): Promise<Session | null>
   /** The session of a cookie; null when it is over, or its token is no longer configured. */
   bySession(id: string): Promise<Session | null>
   signOut(id: string): Promise<void>
@@ -63,7 +56,6 @@ const LINK_PURPOSE = 'link'
 export function createAccess({ config, cache, clock, encryption, logger }: Framework): Access {
   const { tokens } = config.operator
   const notedAtMs = new Map<string, number>()
-  const failed = new FailedSignIns()
 
   /** Compares with each of them, so that the time taken does not tell which one came close. */
   function ownerOf(token: string): OperatorToken | null {
@@ -108,10 +100,9 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
       return { name: owner.name, scopes: owner.scopes, via: 'token' }
     },
 
-    async signIn(token, address = null) {
+    async signIn(token) {
       const owner = ownerOf(token)
       if (owner === null) {
-        failed.note(address, clock.now().getTime())
         logger.warn(
           { event: 'access.sign_in_refused' },
           'Somebody tried to sign in with a token that is not configured.',
@@ -125,8 +116,6 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
       await cache.set(sessionKey(id), stored, SESSION_SECONDS)
       return sessionOf(id, owner, expiresAt)
     },
-
-    signInWaitSeconds: (address) => failed.waitSeconds(address, clock.now().getTime()),
 
     async bySession(id) {
       if (!SESSION_ID.test(id)) return null

@@ -17,6 +17,8 @@ export interface AnnouncementLease {
   isLost(): boolean
   /** Renews no more, and waits for a renewal that is under way. */
   end(): Promise<void>
+  /** Once it is ended: whoever asks next announces the run at once. */
+  giveBack(): Promise<void>
   /** Notes the announcement, once it is ended. False: somebody else has it now, and notes it. */
   note(): Promise<boolean>
 }
@@ -54,6 +56,9 @@ export async function leaseAnnouncement(framework: Framework, syncLogId: number)
     async end() {
       clearInterval(timer)
       await renewal
+    },
+    async giveBack() {
+      await renewAnnouncement(db, tables, syncLogId, { ...claim, leaseSeconds: 0 })
     },
     note: () => noteAnnouncement(db, tables, syncLogId, { announcer: claim.announcer, at: framework.clock.now() }),
   }

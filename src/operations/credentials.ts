@@ -18,20 +18,18 @@ const MAX_BYTES = 65_536
  * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so that of
  * many patches at the same moment all come in.
  *
- * @param accepted called when the patch is good, before it is stored: a commit whose answer is lost may have stored it
  * @returns the keys that the patch names
  */
 export function patchCredentials(
   framework: Framework,
   integrationId: number,
   patch: Credentials,
-  { accepted, ...options }: { replace?: boolean; accepted?: () => void } = {},
+  options: { replace?: boolean } = {},
 ): Promise<string[]> {
   return framework.db.transaction(async (tx) => {
     const row = await lockIntegration(tx, framework.tables, integrationId)
     if (row === null) throw new IntegrationNotFound(integrationId)
     const credentials = patchedCredentials(framework, row, patch, options)
-    accepted?.()
     await updateIntegration(tx, framework.tables, integrationId, { credentials })
     const keys = keysOf(patch)
     await recordEvents(framework, tx, integrationId, [{ name: 'CredentialsUpdated', payload: { keys } }])

@@ -7,6 +7,7 @@ import { ERASABLE, eraseChunk } from '../db/queries/erasure.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { Framework } from '../framework.ts'
 import { allChunks, CHUNK_ROWS } from './deletion.ts'
+import { throwIfGivenUp } from './given-up-work.ts'
 import { subjectOf } from './metric-subject.ts'
 import { bringToRest } from './quiet-integration.ts'
 
@@ -23,7 +24,8 @@ export type ErasedRows = Readonly<Record<ErasableTable | 'cache', number>>
 /**
  * Off and without credentials first, then chunk by chunk. What breaks off half-way goes on when it is asked for again.
  *
- * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable
+ * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable; between two chunks why the
+ *   command was given up
  */
 export async function eraseIntegration(
   framework: Framework,
@@ -44,10 +46,12 @@ export async function eraseIntegration(
   const keepLocks = true
   let entries: number
   do {
+    throwIfGivenUp()
     entries = await deleteCacheEntries(db, tables, { prefix, limit: CHUNK_ROWS, keepLocks })
     counts.cache = (counts.cache ?? 0) + entries
   } while (entries === CHUNK_ROWS)
 
+  throwIfGivenUp()
   const erased = counts as Record<ErasableTable | 'cache', number>
   await insertLog(db, tables, {
     integrationId: id,

@@ -100,9 +100,9 @@ export function integrationHandle(
 
     credentialsArray: () => ({ ...credentials() }),
     async updateCredentials(patch, options) {
-      // One that is refused leaves the handle as it was.
-      const accepted = (): void => remember(patch)
-      const keys = await patchCredentials(framework, row.id, patch, { ...options, accepted })
+      // Before it is checked: whoever gave one that is refused may still send it, or quote it.
+      remember(patch)
+      const keys = await patchCredentials(framework, row.id, patch, options)
       await forgetAuthenticatedUser(framework, row.id)
       await noteCredentialsGiven(framework, row.id, options?.replace === true ? [...keys, 'access_token'] : keys)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })

@@ -1,14 +1,22 @@
 /** Whose something is that is counted or logged. Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields". */
 import type { Subject } from '../core/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
-import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { IntegrationContext } from './integration-context.ts'
+import { providerOf } from './provider-of.ts'
 
-/** For what happens rarely. Never throws: what is told of has happened, whether or not its provider can be told. */
-export async function subjectOf({ db, tables }: Framework, id: number): Promise<Subject> {
-  const row = await findIntegration(db, tables, id).catch(() => null)
-  return row ?? { id, provider: UNKNOWN_PROVIDER }
+/** Nobody is kept waiting longer for a word in a log line. */
+const PATIENCE_MS = 2_000
+
+/** Never throws, and never waits long: what is told of has happened, whether or not its provider can be told. */
+export async function subjectOf(framework: Framework, id: number): Promise<Subject> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLate = new Promise<null>((resolve) => {
+    timer = setTimeout(resolve, PATIENCE_MS, null)
+  })
+  const provider = await Promise.race([providerOf(framework, id), tooLate])
+  clearTimeout(timer)
+  return { id, provider: provider ?? UNKNOWN_PROVIDER }
 }
 
 /** The integrations of a batch: each that was read for its rows is known when they are settled. */

@@ -3,6 +3,7 @@ import type { RunStatus } from '../core/sync-run.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { findLog } from '../db/queries/logs.ts'
 import { itemsById } from '../db/queries/sync-ends.ts'
+import { tellingAgain } from '../events/listening-until.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { AnnouncementLease } from './announcement-lease.ts'
@@ -22,6 +23,8 @@ const STUCK_PAGE = 500
  *
  * @returns `elsewhere`: another process announces it. `nothing`: it was announced before, or there is nothing to tell: the
  *   run is not over, was cancelled, its listing failed, or it is a backfill's
+ * @throws why a listener was given up: this worker ends. It is noted nowhere then, and whoever announces the run next may do so
+ *   at once, and tells all of it again
  */
 export async function announceRun(
   framework: Framework,
@@ -29,24 +32,28 @@ export async function announceRun(
 ): Promise<'announced' | 'elsewhere' | 'nothing'> {
   const lease = await leaseAnnouncement(framework, syncLogId)
   if (lease === null) return (await isAnnouncedElsewhere(framework, syncLogId)) ? 'elsewhere' : 'nothing'
+  const givenUp = new AbortController()
   try {
-    await tell(framework, lease)
+    await tellingAgain(givenUp, () => tell(framework, lease, givenUp.signal))
   } finally {
     await lease.end()
   }
+  if (givenUp.signal.aborted) await lease.giveBack()
+  givenUp.signal.throwIfAborted()
   return !lease.isLost() && (await lease.note()) ? 'announced' : 'elsewhere'
 }
 
-async function tell(framework: Framework, lease: AnnouncementLease): Promise<void> {
+async function tell(framework: Framework, lease: AnnouncementLease, givenUp: AbortSignal): Promise<void> {
   const { listeners } = framework
+  const isOver = (): boolean => lease.isLost() || givenUp.aborted
   const integration = await getIntegration(framework, lease.log.integrationId)
   const metadata = lease.log.metadata as RunMetadata
   if (metadata.staleness_recovered === true) await listeners.emit('SyncStalenessRecovered', { integration })
   const closed = metadata.closed_incident
-  if (typeof closed === 'number')
+  if (typeof closed === 'number' && !isOver())
     await announceChanges(framework, integration, [{ at: 0, kind: 'incident_closed', incidentId: closed }])
-  await tellStuckItems(framework, lease, integration, metadata)
-  if (lease.isLost()) return
+  await tellStuckItems(framework, lease, integration, metadata, isOver)
+  if (isOver()) return
   const status = lease.log.status as RunStatus
   await listeners.emit('SyncCompleted', {
     integration,
@@ -66,6 +73,7 @@ async function tellStuckItems(
   lease: AnnouncementLease,
   integration: Integration,
   { stuck: noted, stuck_untold: untold }: RunMetadata,
+  isOver: () => boolean,
 ): Promise<void> {
   const stuck = (noted ?? []) as readonly { readonly item_id: number; readonly runs: number }[]
   if (untold !== undefined)
@@ -85,7 +93,7 @@ async function tellStuckItems(
     const ids = page.map(({ item_id }) => item_id)
     const rows = await itemsById(db, tables, ids)
     for (const { item_id, runs } of page) {
-      if (lease.isLost()) return
+      if (isOver()) return
       const row = rows.get(item_id)
       if (row !== undefined)
         await listeners.emit('SyncItemStuck', {

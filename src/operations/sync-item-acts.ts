@@ -21,17 +21,28 @@ import { finaliseRun } from './sync-finalisation.ts'
 /** As for `sync.item_tries`. */
 const MAX_TRIES = 1_000
 
+export interface SkipItem {
+  /** A try before may have skipped it and not come to the end: then the rest is done. Default false. */
+  readonly isTriedAgain?: boolean
+}
+
 /**
  * Gives a failed item up for good; its run is finalised, or its cursor moved, if that was all it waited for.
  *
- * @throws SyncItemNotFound, SyncItemNotFailed
+ * @throws SyncItemNotFound, SyncItemNotFailed; why a listener was given up that is told of its run: to be tried again
  */
-export async function skipSyncItem(framework: Framework, itemId: number): Promise<SkipSyncItemResult> {
+export async function skipSyncItem(
+  framework: Framework,
+  itemId: number,
+  { isTriedAgain = false }: SkipItem = {},
+): Promise<SkipSyncItemResult> {
   const { db, tables, logger, metrics } = framework
   const skipped = await skipFailedItem(db, tables, itemId)
   if (skipped === null) {
     const row = await findItem(db, tables, itemId)
-    throw row === null ? new SyncItemNotFound(itemId) : new SyncItemNotFailed(itemId, row.status)
+    if (row === null) throw new SyncItemNotFound(itemId)
+    if (!isTriedAgain || row.status !== 'skipped') throw new SyncItemNotFailed(itemId, row.status)
+    return { itemId, integrationId: row.integrationId, cursorMoved: await itemResolved(framework, row) }
   }
   const { integrationId } = skipped
   const subject = await subjectOf(framework, integrationId)
@@ -97,6 +108,7 @@ export async function startItemRetry(
  * A run that lives is left to its own workflow, which alone finalises and announces it.
  *
  * @returns whether the cursor moved
+ * @throws why a listener was given up that is told of the run: then the run is announced when this is done again
  */
 export async function itemResolved(
   framework: Framework,

@@ -7,6 +7,7 @@ import { hasIncrementalSync, hasScheduledSync, requireContract } from '../provid
 import { insideSync } from './inside-sync.ts'
 import { integrationHandle } from './integration.ts'
 import { secretsIn } from './integration-secrets.ts'
+import { redactedCauses } from './redacted-causes.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import type { SampledItem } from './sampling-session.ts'
 import { SamplingSession } from './sampling-session.ts'
@@ -16,6 +17,17 @@ export type { SampledItem } from './sampling-session.ts'
 const DEFAULT_LIMIT = 10
 const MAX_LIMIT = 100
 const MAX_ERROR_LENGTH = 1_000
+
+export interface SampleOptions {
+  /** 1 to 100, default 10. */
+  readonly limit?: number
+  readonly signal?: AbortSignal
+  /**
+   * Told before what the listing throws is thrown: the error and its causes in one line, without the secrets that the listing
+   * has used. Not told of a failure before the listing, nor once the signal is aborted.
+   */
+  readonly onListingFailed?: (causes: string) => void
+}
 
 export interface SyncSample {
   readonly items: readonly SampledItem[]
@@ -28,13 +40,12 @@ export interface SyncSample {
  * Lists a few items in this process: validated, and nothing is stored but the rows of the requests. The integration need
  * not be active.
  *
- * @param options `limit`: 1 to 100, default 10
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidArgumentException; what the listing throws
  */
 export async function sampleSync(
   framework: Framework,
   id: number,
-  { limit = DEFAULT_LIMIT, signal }: { readonly limit?: number; readonly signal?: AbortSignal } = {},
+  { limit = DEFAULT_LIMIT, signal, onListingFailed }: SampleOptions = {},
 ): Promise<SyncSample> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
     throw new InvalidArgumentException('limit', `1 to ${MAX_LIMIT} is allowed, ${limit} was given`)
@@ -68,16 +79,19 @@ export async function sampleSync(
     )
   } catch (error) {
     // Who has gone away has not been failed.
-    if (signal?.aborted !== true)
+    if (signal?.aborted !== true) {
+      const secrets = secretsIn(session.integration)
       framework.logger.warn(
         {
           event: 'sync.sample_failed',
           integration: id,
           provider: row.provider,
-          error: redactedErrorLine(error, secretsIn(session.integration), MAX_ERROR_LENGTH),
+          error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH),
         },
         'the listing of a sample failed',
       )
+      onListingFailed?.(redactedCauses(error, secrets, MAX_ERROR_LENGTH))
+    }
     throw error
   } finally {
     signal?.removeEventListener('abort', giveUp)

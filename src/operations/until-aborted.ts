@@ -33,6 +33,6 @@ export async function* listedUntilAborted<T>(listed: AsyncIterable<T>, signal: A
     const closed = isOver ? undefined : iterator.return?.()
     // A generator closes when its call has ended, which may be never.
     if (signal.aborted) closed?.catch(() => {})
-    else await closed
+    else if (closed !== undefined) await untilAborted(closed, signal)
   }
 }

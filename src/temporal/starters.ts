@@ -365,10 +365,12 @@ export function temporalStarters(
       // No worker is there, or one does not listen. It has been asked, and what it would do next is not wanted any more.
       const reason = `cancelled; it did not end within ${cancelTimeoutMs} ms`
       await unlessGone(answered(client(), () => handle.terminate(reason)))
-      const provider = await providerOf(integrationId)
-      logger.warn(
-        { event: 'sync.terminated', integration: integrationId, provider },
-        `a sync run was ${reason}: terminated`,
+      // Not awaited: who cancels does not wait for a word in a log line.
+      void providerOf(integrationId).then((provider) =>
+        logger.warn(
+          { event: 'sync.terminated', integration: integrationId, provider },
+          `a sync run was ${reason}: terminated`,
+        ),
       )
     },
 

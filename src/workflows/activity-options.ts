@@ -4,6 +4,11 @@ import { ActivityCancellationType } from '@temporalio/workflow'
 
 /** A dead worker is known within this time; the next one takes its rows up at once. */
 const HEARTBEAT_TIMEOUT = '20 seconds'
+/**
+ * Long work goes through the queue, where any worker waits and the fairness key counts: a server that starts activities eagerly
+ * would hand it to the worker that has the workflow.
+ */
+const THROUGH_THE_QUEUE = { allowEagerDispatch: false } as const
 const RETRY = { initialInterval: '1 second', maximumInterval: '30 seconds', backoffCoefficient: 2 } as const
 
 /**
@@ -51,9 +56,7 @@ export const batch: ActivityOptions = {
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   retry: RETRY,
   cancellationType,
-  // Through the queue, where any worker waits and the fairness key counts: a server that starts activities eagerly would hand
-  // each batch to the worker that has the workflow.
-  allowEagerDispatch: false,
+  ...THROUGH_THE_QUEUE,
 }
 
 /** A pass over all integrations, each of which has a time limit of its own. */
@@ -83,17 +86,15 @@ export function listing(timeoutSeconds: number, leftMs: number): ActivityOptions
     scheduleToCloseTimeout: leftMs,
     heartbeatTimeout: HEARTBEAT_TIMEOUT,
     cancellationType,
+    ...THROUGH_THE_QUEUE,
     retry: { maximumAttempts: 1 },
   }
 }
 
-/**
- * Work of a provider's code that a later run does anew: an integration's reconciliation, the telling of what is gone. Three tries,
- * which the activity counts itself: that its worker stopped is none of them (activities/uncounted-stops.ts). This bounds both.
- */
+/** Work of a provider's code that a later run does anew: an integration's reconciliation, the telling of what is gone. */
 export const repeatable: ActivityOptions = {
   startToCloseTimeout: '30 minutes',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   cancellationType,
-  retry: { initialInterval: '10 seconds', backoffCoefficient: 3, maximumInterval: '90 seconds', maximumAttempts: 23 },
+  retry: { initialInterval: '10 seconds', backoffCoefficient: 3, maximumAttempts: 3 },
 }

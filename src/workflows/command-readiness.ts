@@ -12,7 +12,7 @@ import {
   TimeoutFailure,
   workflowInfo,
 } from '@temporalio/workflow'
-import type { CommandActivities } from '../activities/commands.ts'
+import type { DatabaseCheckActivities } from '../activities/database-check.ts'
 import { plainFailure } from './plain-failure.ts'
 import { SIX_TRIES } from './run-command.ts'
 
@@ -22,7 +22,7 @@ const UNREACHABLE = 'backend_unreachable'
  * Local: one marker in the history, and never asked of a worker of a release that does not know it. A database that takes
  * connections and answers nothing is away as well: the time is that of all tries together.
  */
-const { checkDatabase } = proxyLocalActivities<CommandActivities>({
+const { checkDatabase } = proxyLocalActivities<DatabaseCheckActivities>({
   scheduleToCloseTimeout: '45 seconds',
   // Each wait is a durable timer: none holds up the worker.
   localRetryThreshold: '100 milliseconds',
@@ -34,16 +34,16 @@ export function onceReachable<Input extends unknown[], Result>(
   workflow: (...input: Input) => Promise<Result>,
 ): (...input: Input) => Promise<Result> {
   return async (...input) => {
-    const { continuedFromExecutionRunId, workflowId } = workflowInfo()
+    const { continuedFromExecutionRunId } = workflowInfo()
     // Releases before the patch began at once, and waited until the database was back.
-    if (continuedFromExecutionRunId === undefined && patched('database-first')) await reach(workflowId)
+    if (continuedFromExecutionRunId === undefined && patched('database-first')) await reach()
     return workflow(...input)
   }
 }
 
-async function reach(workflowId: string): Promise<void> {
+async function reach(): Promise<void> {
   try {
-    await checkDatabase({ workflowId })
+    await checkDatabase()
   } catch (error) {
     // Of a local activity the failure may come as it is.
     const why = reasonOf(error instanceof ActivityFailure ? error.cause : error)

@@ -1,6 +1,6 @@
 /** Listeners of framework events that an activity tells, when its worker stops. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { tellingUntilEnd, withEndingListeners } from '../../src/activities/ending-listeners.ts'
+import { tellingUntilEnd } from '../../src/activities/ending-listeners.ts'
 import type { IntegrationRow } from '../../src/db/schema/tables.ts'
 import { integrationContext } from '../../src/operations/integration-context.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -34,9 +34,9 @@ function integrationOf(id: number): Integration {
 
 /** Tells of one integration after the other, as an evaluation does. */
 function tellOf(ids: readonly number[]): () => Promise<string> {
-  const { listeners } = withEndingListeners(test.framework)
   return async () => {
-    for (const id of ids) await listeners.emit('SyncStalenessRecovered', { integration: integrationOf(id) })
+    for (const id of ids)
+      await test.framework.listeners.emit('SyncStalenessRecovered', { integration: integrationOf(id) })
     return 'told'
   }
 }
@@ -44,53 +44,43 @@ function tellOf(ids: readonly number[]): () => Promise<string> {
 const givenUp = () =>
   test.lines.filter(({ fields }) => fields.event === 'listener.given_up').map(({ fields }) => fields)
 
-/** The first integration's listener never ends; the others' do. */
+/** Two listeners, of which the first never ends for the first integration. */
 function hangsAtFirst() {
-  const told: number[] = []
+  const told: string[] = []
   const begun = occasion()
-  test.integrations.on('SyncStalenessRecovered', async ({ integration }) => {
-    told.push(integration.id)
+  test.integrations.on('SyncStalenessRecovered', async function slow({ integration }) {
+    told.push(`slow ${integration.id}`)
     begun.happen()
     if (integration.id === 1) await new Promise(() => {})
   })
+  test.integrations.on('SyncStalenessRecovered', ({ integration }) => void told.push(`quick ${integration.id}`))
   return { told, begun: begun.happened }
 }
 
 describe('a listener that does not end while its worker stops', () => {
-  it('is waited for 30 s; then the activity goes on to its end, and tells the others of the rest', async () => {
+  it('is waited for 30 s; then the others of the event are told, and of the rest, and the activity goes on to its end', async () => {
     const { told, begun } = hangsAtFirst()
-    const ended = tellingUntilEnd(tellOf([1, 2, 3]), { surroundings })()
+    const ended = tellingUntilEnd(tellOf([1, 2]), surroundings)()
     await begun
     worker.abort(STOPS)
     vi.advanceTimersByTime(29_999)
     expect(givenUp()).toEqual([])
     vi.advanceTimersByTime(1)
     expect(await ended).toBe('told')
-    expect(told).toEqual([1, 2, 3])
+    expect(told).toEqual(['slow 1', 'quick 1', 'slow 2', 'quick 2'])
     expect(givenUp()).toEqual([
       {
         event: 'listener.given_up',
         integration: 1,
         provider: 'acme',
         name: 'SyncStalenessRecovered',
+        listener: 'slow',
         told_again: false,
       },
     ])
   })
 
-  it('ends an activity whose events another worker tells again, with the reason; nobody else is told by this one', async () => {
-    const { told, begun } = hangsAtFirst()
-    const ended = tellingUntilEnd(tellOf([1, 2]), { surroundings, isToldAgain: true })()
-    const failed = expect(ended).rejects.toBe(STOPS)
-    await begun
-    worker.abort(STOPS)
-    vi.advanceTimersByTime(30_000)
-    await failed
-    expect(told).toEqual([1])
-    expect(givenUp()).toEqual([expect.objectContaining({ integration: 1, told_again: true })])
-  })
-
-  it('is waited for without an end elsewhere, as in an API', async () => {
+  it('is waited for without an end where no activity tells it', async () => {
     const { begun } = hangsAtFirst()
     const isOver = vi.fn()
     void tellOf([1])().then(isOver)
@@ -100,13 +90,4 @@ describe('a listener that does not end while its worker stops', () => {
     await new Promise((resolve) => setImmediate(resolve))
     expect(isOver).not.toHaveBeenCalled()
   })
-})
-
-it('what is not told through them is the framework’s own', async () => {
-  const { listeners } = withEndingListeners(test.framework)
-  const listener = vi.fn()
-  listeners.on('SyncStalenessRecovered', listener)
-  expect(test.framework.listeners.has('SyncStalenessRecovered')).toBe(true)
-  await tellOf([7])()
-  expect(listener).toHaveBeenCalledTimes(1)
 })

@@ -53,8 +53,10 @@ async function hold(table: string) {
   await held`lock table ${held(table)} in access exclusive mode`
   return {
     isWaitedFor: async (): Promise<boolean> => {
-      const [row] =
-        await test.sql`select count(*)::int as n from pg_locks where not granted and relation = ${table}::regclass`
+      // Clones of one template have the same oids, and pg_locks tells of all databases.
+      const [row] = await test.sql`
+        select count(*)::int as n from pg_locks where not granted and relation = ${table}::regclass
+          and database = (select oid from pg_database where datname = current_database())`
       return row?.n > 0
     },
     async release() {
@@ -82,10 +84,13 @@ describe('a command that is given up', () => {
       { onStart: (stop) => (cancel = stop) },
     )
     const ended = expect(activity).rejects.toMatchObject({ name: 'CancelledFailure' })
-    await expect.poll(table.isWaitedFor, SOON).toBe(true)
-    cancel()
-    await ended
-    await table.release()
+    try {
+      await expect.poll(table.isWaitedFor, SOON).toBe(true)
+      cancel()
+      await ended
+    } finally {
+      await table.release()
+    }
     await expect(end()).rejects.toMatchObject({ name: 'CancelledFailure' })
 
     // The statement that was under way is done; what comes behind it is as it was.

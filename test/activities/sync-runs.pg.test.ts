@@ -18,7 +18,7 @@ const INTERVAL_MINUTES = 10
 /** So long that a machine which stands still for seconds leaves them apart. */
 const BACKOFF = [1_000, 3_000]
 /** What is left of a wait that began within the last seconds. */
-const mostOf = (seconds: number) => expect.toSatisfy((left: number) => left > seconds - 30 && left <= seconds)
+const mostOf = (seconds: number) => expect.toSatisfy((left: number) => left > seconds - 15 && left <= seconds)
 
 let database: TestDatabase
 let test: TestIntegrations

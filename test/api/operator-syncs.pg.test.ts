@@ -434,6 +434,12 @@ describe('a sample', () => {
 
   it.each<[string, () => Error, number, string]>([
     ['a fault of the provider is', () => new Error(`refused for ${TOKEN}`), 502, 'listing_failed'],
+    [
+      'a Postgres of the host that the listing loses is',
+      () => Object.assign(new Error('write CONNECTION_CLOSED db.example:5432'), { code: 'CONNECTION_CLOSED' }),
+      502,
+      'listing_failed',
+    ],
     ['what the provider refuses is', () => new InvalidArgumentException('cursor', 'a date'), 422, 'invalid_argument'],
     [
       'an open circuit is',

@@ -172,7 +172,23 @@ describe('a replay of one', () => {
     Object.assign(workflows, { startProcessWebhook: away })
     const response = await post(`/webhooks/${id}/replay`)
     Object.assign(workflows, { startProcessWebhook })
-    expect(await problemOf(response)).toMatchObject({ status: 503, code: 'backend_unreachable' })
+    expect(response.headers.get('retry-after')).toBe('30')
+    // Where Temporal is, and what it said, is for the log.
+    expect(await response.clone().text()).not.toMatch(/127\.0\.0\.1|Start it/)
+    expect(await problemOf(response)).toMatchObject({
+      status: 503,
+      code: 'backend_unreachable',
+      detail: expect.stringMatching(/^Temporal was not reached/),
+    })
+    expect(test.lines).toContainEqual(
+      expect.objectContaining({
+        fields: expect.objectContaining({
+          event: 'api.failed',
+          code: 'backend_unreachable',
+          stack: expect.stringContaining('127.0.0.1:1'),
+        }),
+      }),
+    )
     expect(await acts()).toEqual([])
   })
 })

@@ -4,8 +4,9 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /**
- * What tells `--quick` from the whole, whose rounds alone take four minutes. The 50 s of docs/performance.md are those of a machine
- * that does nothing else: half of it is rounds of a fixed length, and the rest is as slow as the machine is.
+ * No promise, but what tells `--quick` from the whole, whose rounds alone take four minutes. The 50 s of docs/performance.md are
+ * those of a machine that does nothing else, which a test does not have: half of it is rounds of a fixed length, and the rest is as
+ * slow as the machine is.
  */
 export const QUICK_SECONDS = 120
 

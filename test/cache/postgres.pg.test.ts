@@ -122,7 +122,7 @@ describe('two processes', () => {
     await expect(work).rejects.toMatchObject({ code: 'lock_timeout', lock: 'stuck' })
     expect((performance.now() - startedAt) / 1000).toBeGreaterThanOrEqual(waitSeconds)
     if (waitSeconds === 0) expect(tries).toBe(1)
-    // 50, 75, 113, 169 and the rest of 500 ms: six looks at most, the last when the wait is over; fewer where each takes long.
+    // 50, 75, 113, 169 and the rest of 500 ms: six looks at most, fewer where each takes long. Which ones: lock.test.ts.
     else expect(tries).toBeLessThanOrEqual(6)
   })
 

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const RESTART_AFTER_MS = 300
 const READY_SECONDS = 90
 const POLL_MS = 20
+const IN_THE_ACT_SECONDS = 60
 
 export interface StartedProcess {
   /** All that belongs to it, asked for at the moment of the kill. */
@@ -60,9 +61,16 @@ export class KeptProcess {
   /**
    * The same as {@link kill}, at a moment when this holds: asked while it stands still, so that a test that was held up itself
    * does not come too late. For a part without which the question can be answered.
+   *
+   * @param diagnosis what to say where it does not come to hold
    */
-  async killInTheAct(isInTheAct: () => Promise<boolean>): Promise<void> {
-    for (;;) {
+  async killInTheAct(
+    isInTheAct: () => Promise<boolean>,
+    diagnosis: () => Promise<string>,
+    { seconds = IN_THE_ACT_SECONDS } = {},
+  ): Promise<void> {
+    const giveUpAt = performance.now() + seconds * 1_000
+    while (performance.now() < giveUpAt) {
       await this.ready()
       const pids = this.#current?.pids() ?? []
       for (const pid of pids) process.kill(pid, 'SIGSTOP')
@@ -70,6 +78,7 @@ export class KeptProcess {
       for (const pid of pids) process.kill(pid, 'SIGCONT')
       await sleep(POLL_MS)
     }
+    throw new Error(`${this.name} was not met in the act within ${seconds} s.\n${await diagnosis()}`)
   }
 
   /** Asks it to end, as a deployment does, and lets it take its time. Ends when it is gone; another is started. */

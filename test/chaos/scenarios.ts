@@ -133,7 +133,11 @@ async function allReady(stack: WebhookStack): Promise<void> {
 /** Handlers may end between a look and a kill: the worker is looked at while it stands still. */
 async function killAtWork(stack: WebhookStack, part: KeptProcess): Promise<void> {
   await atWork(stack)
-  if (part === stack.worker) await part.killInTheAct(() => areRowsInHand(stack))
+  if (part === stack.worker)
+    await part.killInTheAct(
+      () => areRowsInHand(stack),
+      () => diagnosis(stack, WEBHOOKS),
+    )
   else await part.kill()
 }
 

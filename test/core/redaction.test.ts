@@ -35,6 +35,12 @@ describe('the secrets of credentials', () => {
   it.each<unknown>([{}, null, undefined, 'short', 7, []])('of %j are none', (credentials) => {
     expect(secretsOf(credentials)).toEqual([])
   })
+
+  it('are found in credentials that contain themselves, which a check refuses later', () => {
+    const credentials: Record<string, unknown> = { token: 'secret-1' }
+    credentials.again = credentials
+    expect(secretsOf(credentials)).toContain('secret-1')
+  })
 })
 
 /** The ways in which a secret turns up again. */

@@ -108,7 +108,8 @@ export async function openScene(): Promise<Scene> {
 
   const hostAt = await loadHost(env)
   // What makes rows: it asks no provider.
-  const test = testIntegrations(database.url, {
+  // Beside the start of so many processes a connection may take long.
+  const test = testIntegrations(`${database.url}?connect_timeout=60`, {
     recordStarts: false,
     encryptionKeys: keys,
     temporal: { address: temporal.address },

@@ -7,7 +7,6 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { readdirSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
 import type { Output } from '../support/output.ts'
@@ -27,7 +26,14 @@ let lost: ReadonlyMap<string, Promise<Ways>>
 
 beforeAll(async () => {
   scene = await openScene()
-  lost = new Map(COMMANDS.map((command, index) => [command, withoutPostgres(command, index)]))
+  let before: Promise<unknown> = Promise.resolve()
+  lost = new Map(
+    COMMANDS.map((command) => {
+      const { cli, ways } = withoutPostgres(command, before)
+      before = cli.catch(() => {})
+      return [command, ways]
+    }),
+  )
   // Each is awaited by the test of its command.
   for (const ways of lost.values()) ways.catch(() => {})
 })
@@ -163,7 +169,8 @@ describe.concurrent('without Temporal', () => {
     else {
       // The doctor's finding is its result.
       expect([command, cli.code]).toEqual([command, command === 'doctor' ? 1 : 0])
-      expect(documentOf(cli)).not.toHaveProperty('error')
+      // A run of a sync has an `error` of its own, which is null.
+      expect(documentOf(cli)).not.toHaveProperty('error.code')
     }
   })
 
@@ -239,17 +246,19 @@ interface Ways {
   readonly wrapper: Output
 }
 
-/** @param place among the others: not all processes start at the same moment */
-async function withoutPostgres(command: string, place: number): Promise<Ways> {
+/** @param before the command line of the one before has ended: as quickly as the machine starts them, and not all at one moment */
+function withoutPostgres(command: string, before: Promise<unknown>): { cli: Promise<Output>; ways: Promise<Ways> } {
   const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
-  await sleep(place * 150)
   const database = `postgres://app:open-sesame@${NOBODY}/app`
-  const [cli, workflow, wrapper] = await Promise.all([
-    scene.inProcess(cliWords(row, 1), { database }),
-    scene.workflow(command, command, row.input(1), scene.withoutDatabase),
-    scene.wrapper(command, [...wordsOf(row, 1), '--json'], scene.withoutDatabase),
-  ])
-  return { cli, workflow, wrapper }
+  const cli = before.then(() => scene.inProcess(cliWords(row, 1), { database }))
+  const all = before.then(() =>
+    Promise.all([
+      cli,
+      scene.workflow(command, command, row.input(1), scene.withoutDatabase),
+      scene.wrapper(command, [...wordsOf(row, 1), '--json'], scene.withoutDatabase),
+    ]),
+  )
+  return { cli, ways: all.then(([cli, workflow, wrapper]) => ({ cli, workflow, wrapper })) }
 }
 
 async function same(row: Row): Promise<void> {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { sendWebhooks as sendFromHere } from '../../sandbox/github/webhook-sender.ts'
 import { post, sendWebhooks } from '../../src/bin/dev/traffic.ts'
 import type { OwnStack } from './own-stack.ts'
-import { holdLocks, killNine, startOwnStack, until } from './own-stack.ts'
+import { holdLocks, killNine, killNineInTheAct, startOwnStack, until } from './own-stack.ts'
 
 const WEBHOOKS = 329
 /** So slowly that the worker dies twice while they are sent. */
@@ -13,7 +13,11 @@ const ENTRIES = 480
 const ISSUES = 420
 const DIFFERENT = 150
 const SAME = 50
-/** The promise: settled, once, within a minute. */
+/**
+ * Settled, once, within a minute of the successor's readiness: when that comes is the supervisor's and the machine's business. Of it
+ * Temporal takes up to 20 s to miss the dead worker, 10 s in a workflow's own task, and a second to try again; the rest is work.
+ * Rule: docs/behaviour/workflows.md, "Activities".
+ */
 const MINUTE = 60
 
 let stack: OwnStack
@@ -69,13 +73,12 @@ describe('kill -9 of the worker', () => {
     const dead = new Set<number>()
     for (let kill = 1; kill <= 2; kill += 1) {
       const before = await count(`from integration_webhooks where status = 'processed'`)
-      await until('some are processed and more are in hand', async () => {
+      const { back } = await killNineInTheAct(stack.worker, 'some are processed and more are in hand', async () => {
         return (
           (await count(`from integration_webhooks where status = 'processed'`)) > before &&
           (await count(`from integration_webhooks where status = 'processing'`)) > 0
         )
       })
-      const { back } = await killNine(stack.worker)
       for (const id of await heldByTheDead('integration_webhooks')) dead.add(id)
       await back
     }
@@ -93,13 +96,12 @@ describe('kill -9 of the worker', () => {
 
   it('in the middle of a sync: each item succeeds, once, the run ends once and the cursor is right', async () => {
     await stack.integrations.syncs.start(stack.integrationId)
-    await until('some items are done and more are in hand', async () => {
+    const { back } = await killNineInTheAct(stack.worker, 'some items are done and more are in hand', async () => {
       return (
         (await count(`from integration_sync_items where status = 'success'`)) > 0 &&
         (await count(`from integration_sync_items where status = 'processing'`)) > 0
       )
     })
-    const { back } = await killNine(stack.worker)
     const dead = await heldByTheDead('integration_sync_items')
     const done = await count(`from integration_sync_items where status = 'success'`)
     expect(done).toBeLessThan(ISSUES)
@@ -223,14 +225,14 @@ describe('kill -9 of the worker at every step at once', () => {
     await stack.integrations.syncs.start(opening)
     await waitingForLocks(waitingBefore + 1)
 
-    const killedAt = performance.now()
-    await killNine(stack.worker)
+    const { back } = await killNine(stack.worker)
     for (const held of [row, hosts, logs]) await held.release()
+    await back
 
     const recovered = async (name: string, rows: string, look: () => Promise<boolean>): Promise<string> => {
-      await until(`${name} has recovered (${rows})`, look, MINUTE)
-      const told = `${name} ${((performance.now() - killedAt) / 1_000).toFixed(1)} s`
-      console.log(`after the kill: ${told}`)
+      const seconds = await until(`${name} has recovered (${rows})`, look, MINUTE)
+      const told = `${name} ${seconds} s`
+      console.log(`after the worker was back: ${told}`)
       return told
     }
     const finished = (id: number, runs: number) => async () =>

@@ -72,6 +72,25 @@ export async function killNine(kept: Restarting): Promise<{ back: Promise<void> 
   return { back }
 }
 
+/**
+ * The same as {@link killNine}, at a moment when this holds: asked while the process stands still, so that a test that was held up
+ * itself does not come too late.
+ */
+export async function killNineInTheAct(
+  kept: Restarting,
+  what: string,
+  isInTheAct: () => Promise<boolean>,
+): Promise<{ back: Promise<void> }> {
+  const { pid } = kept
+  await until(what, async () => {
+    process.kill(pid, 'SIGSTOP')
+    if (await isInTheAct()) return true
+    process.kill(pid, 'SIGCONT')
+    return false
+  })
+  return killNine(kept)
+}
+
 export function isThere(pid: number): boolean {
   try {
     process.kill(pid, 0)

@@ -156,7 +156,7 @@ describe('npm start', () => {
   })
 })
 
-describe.concurrent('npm start that does not come up', () => {
+describe('npm start that does not come up', () => {
   it('stops at Ctrl-C while it is still starting', async (context) => {
     const { folder, start } = await newPlace(context)
     const first = start()
@@ -192,7 +192,8 @@ describe.concurrent('npm start that does not come up', () => {
     expect(message).toEqual(['worker ended before it was ready. Its last lines:', 'no worker today'])
   })
 
-  it.for([
+  // They wait more than they work: what each has to start is refused early.
+  it.concurrent.for([
     ['INTEGRATIONS__WEBHOOK__CONCURRENCY', 'abc', /webhook\.concurrency: expected an integer .*received "abc"/],
     ['TEMPORAL_ADDRESS', '127.0.0.1:1', /Temporal .*127\.0\.0\.1:1.*TEMPORAL_ADDRESS/],
   ] as const)('refuses %s=%s with one message and no stack', async ([name, value, message], context) => {

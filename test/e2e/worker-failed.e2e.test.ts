@@ -1,12 +1,11 @@
 /** A worker that its Temporal server refuses while it runs, or that loses it for good: what it says, and how its process ends. */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import type { Http2Server } from 'node:http2'
 import { createServer } from 'node:http2'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, it } from 'vitest'
-import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
+import type { TestContext } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { startProcess } from '../../src/bin/dev/processes.ts'
 import { freePort } from '../../src/temporal/local-process.ts'
 import type { TemporalServer } from '../../src/temporal/server.ts'
@@ -35,6 +34,7 @@ export default Object.assign(integrations, {
 const REFUSED_SECONDS = 60
 /** Until the next poll after that, on a machine that is busy. */
 const NOTICED_SECONDS = REFUSED_SECONDS + 60
+const READY_SECONDS = 60
 /** Longer than the grace and what the steps of the end may take. */
 const ENDED_SECONDS = 30
 /** https://grpc.io/docs/guides/status-codes/ */
@@ -49,9 +49,6 @@ interface Line {
 let shared: Awaited<ReturnType<typeof sharePostgres>>
 let database: TestDatabase
 let root: string
-const started: ManagedProcess[] = []
-let server: TemporalServer
-let refusing: Http2Server | undefined
 
 beforeAll(async () => {
   shared = await sharePostgres()
@@ -60,25 +57,23 @@ beforeAll(async () => {
   await writeFile(join(root, 'integrations.config.ts'), HOST)
 })
 
-beforeEach(async () => {
-  server = await startTemporalServer({ binary: await findTemporalBinary(), port: 0, uiPort: null })
-})
-
-afterEach(async () => {
-  refusing?.close()
-  refusing = undefined
-  await Promise.all(started.splice(0).map((one) => one.stop()))
-  await server.stop()
-})
-
 afterAll(async () => {
   if (root !== undefined) await rm(root, { recursive: true, force: true })
   await database?.drop()
   await shared?.release()
 })
 
+/** Below those that the system gives to whoever asks for any: nobody gets it between two who listen on it. */
+const somePort = () => randomInt(20_000, 30_000)
+
+async function startServer({ onTestFinished }: TestContext): Promise<TemporalServer> {
+  const server = await startTemporalServer({ binary: await findTemporalBinary(), port: somePort(), uiPort: null })
+  onTestFinished(() => server.stop())
+  return server
+}
+
 /** Answers each call as the server does whose namespace is not there any more. */
-async function refuseAt(address: string): Promise<Http2Server> {
+async function refuseAt(address: string, { onTestFinished }: TestContext): Promise<void> {
   const refusals = { 'grpc-status': NOT_FOUND, 'grpc-message': 'Namespace default is not found.' }
   const http = createServer()
   http.on('stream', (stream) =>
@@ -86,11 +81,11 @@ async function refuseAt(address: string): Promise<Http2Server> {
   )
   http.listen(Number(address.split(':')[1]), '127.0.0.1')
   await once(http, 'listening')
-  return http
+  onTestFinished(() => void http.close())
 }
 
-async function startWorker() {
-  const metricsPort = String(await freePort())
+async function startWorker(server: TemporalServer, { onTestFinished }: TestContext) {
+  const metricsPort = String(await freePort(somePort()))
   const lines: Line[] = []
   const sdkLines: string[] = []
   const child = await startProcess({
@@ -112,9 +107,9 @@ async function startWorker() {
       else sdkLines.push(line)
     },
   })
-  started.push(child)
+  onTestFinished(() => child.stop())
   const events = () => lines.map(({ event }) => event)
-  await until('the worker is ready', async () => events().includes('worker.ready'), 60)
+  await until('the worker is ready', async () => events().includes('worker.ready'), READY_SECONDS)
   return { ...child, lines, sdkLines, events, isHealthy: () => isHealthy(metricsPort) }
 }
 
@@ -128,14 +123,16 @@ const isHealthy = (port: string) =>
     () => false,
   )
 
-describe('a worker', () => {
+/** Beside each other: the one waits for a minute, and the other has time to start and to end meanwhile. */
+describe.concurrent('a worker', () => {
   it(
     'that is refused while it runs says by whom, closes the rest in order, and ends with 2',
-    async () => {
-      const worker = await startWorker()
+    async (context) => {
+      const server = await startServer(context)
+      const worker = await startWorker(server, context)
       await until('it polls', worker.isHealthy, ENDED_SECONDS)
       await server.stop()
-      refusing = await refuseAt(server.address)
+      await refuseAt(server.address, context)
       await until('the worker gives up', async () => worker.events().includes('worker.failed'), NOTICED_SECONDS)
       expect(await worker.exited).toEqual({ code: 2, signal: null })
       expect(endOf(worker.events())).toEqual(['worker.failed', 'host.closed', 'worker.stopped'])
@@ -144,11 +141,12 @@ describe('a worker', () => {
       ])
       expect(await worker.isHealthy()).toBe(false)
     },
-    (ENDED_SECONDS + NOTICED_SECONDS + ENDED_SECONDS) * 1_000,
+    (READY_SECONDS + ENDED_SECONDS + NOTICED_SECONDS + ENDED_SECONDS) * 1_000,
   )
 
-  it('whose Temporal server dies for good waits for it, and ends in order with 0 when it is told to stop', async () => {
-    const worker = await startWorker()
+  it('whose Temporal server dies for good waits for it, and ends in order with 0 when it is told to stop', async (context) => {
+    const server = await startServer(context)
+    const worker = await startWorker(server, context)
     await server.stop()
     await until(
       'the SDK has no answer',

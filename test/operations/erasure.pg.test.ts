@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
 import { CHUNK_ROWS } from '../../src/operations/deletion.ts'
+import { untilGivenUp } from '../../src/operations/given-up-work.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { countRows, makeFullIntegration, PERSONAL } from '../support/full-integration.ts'
@@ -9,6 +10,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { itemOf, logOf, logsOf, makeIntegration, setIntegration, webhookOf } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -194,6 +196,41 @@ describe('erase', () => {
     expect((await made.refresh()).credentialsArray()).toEqual({})
   })
 })
+
+describe('given up by its command', () => {
+  it.each([
+    ['between two chunks of the cache', CHUNK_ROWS + 1, 1],
+    ['before the log row', 1, 0],
+  ])('%s: it ends there, and nothing says that it was done', async (_, entries, left) => {
+    const { id } = await makeIntegration(test, 'plain')
+    const prefix = `integrations:${integrationKey(id, 'entry')}`
+    await test.sql`
+      insert into integration_cache (key, value) select ${prefix} || n, '1' from generate_series(1, ${entries}::int) n`
+    const command = new AbortController()
+    const held = await test.sql.reserve()
+    try {
+      await held`begin`
+      await held`lock table integration_cache in access exclusive mode`
+      const erased = untilGivenUp(command.signal, () => test.integrations.erase(id))
+      const refused = expect(erased).rejects.toThrow('Interrupted')
+      await expect.poll(cacheIsWaitedFor, SOON).toBe(true)
+      command.abort(new Error('Interrupted'))
+      await held`rollback`
+      await refused
+    } finally {
+      held.release()
+    }
+    const [row] = await test.sql`select count(*)::int as n from integration_cache where starts_with(key, ${prefix})`
+    expect(row?.n).toBe(left)
+    expect(await logsOf(test, id, 'erase')).toEqual([])
+  })
+})
+
+async function cacheIsWaitedFor(): Promise<boolean> {
+  const [row] = await test.sql`
+    select count(*)::int as n from pg_locks where not granted and relation = 'integration_cache'::regclass`
+  return row?.n > 0
+}
 
 describe('while a run lives', () => {
   it('is refused, and changes nothing: its items need their payloads', async () => {

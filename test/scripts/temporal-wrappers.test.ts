@@ -159,7 +159,14 @@ describe("a wrapper in an operator's hands", { timeout: 60_000 }, () => {
     const shown = await ran(`${list} --limit 3 --help`, { PATH: path, TEMPORAL_CLI: '/not/there' })
     expect(shown).toMatchObject({ code: 0, err: '' })
     expect(shown.out).toMatch(/^list: runs integrations:list on a worker. Allowed: --provider <text> .* --json\n/)
-    for (const name of ['TEMPORAL_ADDRESS', 'INTEGRATIONS_PREFIX', 'INTEGRATIONS_QUEUE', 'TEMPORAL_CLI', 'Exit codes'])
+    for (const name of [
+      'TEMPORAL_ADDRESS',
+      'INTEGRATIONS_PREFIX',
+      'INTEGRATIONS_QUEUE',
+      'TEMPORAL_CLI',
+      'Exit codes',
+      '130',
+    ])
       expect(shown.out).toContain(name)
   })
 
@@ -237,6 +244,49 @@ describe("a wrapper in an operator's hands", { timeout: 60_000 }, () => {
       expect(() => process.kill(pid, 0)).toThrow('ESRCH')
     },
   )
+})
+
+describe('a wrapper that is told to end', { timeout: 60_000 }, () => {
+  /** Plays `temporal`: notes what it was asked for, and goes on until it is told to end; then it does this. */
+  async function playing(name: string, told: string) {
+    const file = join(folder, `${name}.asked`)
+    const program = join(folder, name)
+    await writeFile(program, `#!/bin/sh\ntrap '${told}' TERM\necho "$4" >>"$RECORDED"\nwhile :; do sleep 0.1; done\n`)
+    await chmod(program, 0o755)
+    const asked = () => readFile(file, 'utf8').catch(() => '')
+    const run = (words: readonly string[]) => {
+      const [wrapper = '', ...rest] = words
+      const env = { PATH: process.env.PATH, TEMPORAL_CLI: program, RECORDED: file }
+      return spawn(join(WRAPPERS, wrapper), rest, { env, stdio: ['ignore', 'pipe', 'pipe'] })
+    }
+    return { asked, run }
+  }
+
+  it.concurrent('starts no command after the look whether Postgres is there', async () => {
+    const done = `echo "{\\"status\\":\\"COMPLETED\\",\\"closeEvent\\":{},\\"result\\":{\\"metadata\\":{\\"encoding\\":\\"anNvbi9wbGFpbg==\\"},\\"data\\":\\"W10=\\"}}"; exit 0`
+    const { asked, run } = await playing('looked-at', done)
+    const child = run(['prune'])
+    const ended = outputOf(child)
+    await expect.poll(asked, { timeout: 30_000 }).toBe('integrations:list\n')
+    child.kill('SIGTERM')
+    expect(await ended).toEqual({ code: 130, out: '', err: 'Interrupted. Nothing was started.\n' })
+    expect(await asked()).toBe('integrations:list\n')
+  })
+
+  it.concurrent('a second time does not wait for `temporal`, and ends with its document', async () => {
+    const { asked, run } = await playing('deaf', 'echo told >>"$RECORDED"')
+    const child = run(['replay-webhook', '7', '--json'])
+    const ended = outputOf(child)
+    await expect.poll(asked, { timeout: 30_000 }).toBe('integrations:replay-webhook\n')
+    child.kill('SIGTERM')
+    await expect.poll(asked, { timeout: 30_000 }).toContain('told')
+    child.kill('SIGTERM')
+    const { code, out, err } = await ended
+    expect([code, err]).toEqual([130, ''])
+    expect(JSON.parse(out)).toEqual({
+      error: { code: 'interrupted', message: expect.stringContaining('cancel --workflow-id integrations:webhook:7`') },
+    })
+  })
 })
 
 /** What the wrapper's file says of its words. */

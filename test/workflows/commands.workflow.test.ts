@@ -5,6 +5,7 @@ import { ApplicationFailure, CancelledFailure, Client, WorkflowFailedError } fro
 import { Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { commandActivities } from '../../src/activities/commands.ts'
+import { databaseCheckActivities } from '../../src/activities/database-check.ts'
 import { createActivities } from '../../src/activities/index.ts'
 import { createCommandRunner } from '../../src/cli/in-worker.ts'
 import type { CommandRunner } from '../../src/core/command-jobs.ts'
@@ -58,7 +59,11 @@ beforeAll(async () => {
     connection: stage.env.nativeConnection,
     taskQueue: `${prefix}-default`,
     workflowBundle: stage.bundle,
-    activities: { ...createActivities(test.framework), ...commandActivities((call) => runner(call)) },
+    activities: {
+      ...createActivities(test.framework),
+      ...commandActivities((call) => runner(call)),
+      ...databaseCheckActivities(() => test.integrations.ready()),
+    },
     // A cancellation reaches an activity with the answer to its sign of life.
     maxHeartbeatThrottleInterval: '100 milliseconds',
     shutdownGraceTime: 0,

@@ -11,7 +11,7 @@ import type {
 import type { TestWorkflowEnvironment } from '@temporalio/testing'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { DefaultLogger, makeTelemetryFilterString, Runtime, Worker } from '@temporalio/worker'
-import type { CommandActivities } from '../../src/activities/commands.ts'
+import type { DatabaseCheckActivities } from '../../src/activities/database-check.ts'
 import type { Activities } from '../../src/activities/index.ts'
 import type { SyncOutcome, SyncProgress } from '../../src/core/sync-jobs.ts'
 import { bundleWorkflows } from '../../src/worker.ts'
@@ -45,14 +45,14 @@ export interface Stage {
   readonly env: TestWorkflowEnvironment
   readonly bundle: WorkflowBundle
   play<Result>(
-    activities: Partial<Activities & CommandActivities>,
+    activities: Partial<Activities & DatabaseCheckActivities>,
     scene: (scene: Scene) => Promise<Result>,
   ): Promise<Result>
   close(): Promise<void>
 }
 
 /** What a workflow that is started by its command's name looks for first. */
-const DATABASE_THERE: Partial<CommandActivities> = { checkDatabase: async () => {} }
+const DATABASE_THERE: DatabaseCheckActivities = { checkDatabase: async () => {} }
 
 /** A hook that stops a worker, and a test that plays with one, need more than this. */
 export const SHUTDOWN_FORCE_TIME = '90 seconds'

@@ -145,8 +145,7 @@ describe('the order of a run', () => {
     let tries = 0
     const handleMissingItems = async () => {
       tries += 1
-      // As the activity does it at its third try.
-      throw tries === 3 ? ApplicationFailure.nonRetryable('502') : new Error('502')
+      throw new Error('502')
     }
     expect(await run(sync, { handleMissingItems })).toMatchObject({ kind: 'finalised', status: 'success' })
     expect(tries).toBe(3)
@@ -237,7 +236,8 @@ describe('the order of a run', () => {
     const startedAt = expect.stringMatching(/^\d{4}-.*Z$/)
     const base = { syncLogId: 70, failed: 0, startedAt, isPaused: false, intakeFrom: null }
     const untold = { perSecond: null, secondsLeft: null }
-    const twoInAnHour = expect.toSatisfy((rate: number) => rate <= 2 / 3_600 && rate > 2 / 3_900)
+    // It has three digits: 2 / 3,600 is rounded up.
+    const twoInAnHour = expect.toSatisfy((rate: number) => rate <= 0.000556 && rate > 2 / 3_900)
     expect(seen).toEqual([
       { ...base, ...untold, phase: 'listing', listed: null, succeeded: 0, waiting: 0 },
       { ...base, ...untold, phase: 'processing', listed: 2, succeeded: 0, waiting: 0 },

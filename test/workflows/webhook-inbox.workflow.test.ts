@@ -9,7 +9,7 @@ const FAST = 20
 const BATCH = 200
 const IDLE_MS = 5 * 60_000
 /** Time goes on by itself meanwhile: it has to be more than a busy machine needs for a signal. */
-const MOMENT_MS = 60_000
+const MOMENT_MS = 10_000
 
 let stage: Stage
 beforeAll(async () => {

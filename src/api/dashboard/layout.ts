@@ -37,12 +37,7 @@ const REFERRER_POLICY = 'same-origin'
 
 export function page(
   context: Context,
-  {
-    title,
-    header = html``,
-    main,
-    status = 200,
-  }: { title: string; header?: Markup; main: Markup; status?: 200 | 401 | 429 },
+  { title, header = html``, main, status = 200 }: { title: string; header?: Markup; main: Markup; status?: 200 | 401 },
 ): Response | Promise<Response> {
   context.header('Content-Security-Policy', SECURITY_POLICY)
   context.header('Referrer-Policy', REFERRER_POLICY)

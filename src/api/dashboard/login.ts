@@ -5,7 +5,7 @@ import { html } from 'hono/html'
 import { safeNextPath } from '../../core/access.ts'
 import type { Integrations } from '../../integrations.ts'
 import type { AccessEnvironment } from '../caller.ts'
-import { callerOf, peerOf } from '../caller.ts'
+import { callerOf } from '../caller.ts'
 import { formField, requireCsrfToken } from '../csrf.ts'
 import { operatorRoot, sameOrigin } from '../middleware.ts'
 import { clearSessionCookie, writeSessionCookie } from '../session-cookie.ts'
@@ -20,18 +20,8 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
 
   routes.post('/login', sameOrigin(integrations), async (context) => {
     const next = safeNextPath(await formField(context, 'next'), root)
-    const token = (await formField(context, 'token')) ?? ''
-    const address = peerOf(context) ?? null
-    // Nothing is awaited between this and the look at the token, so that of many tries at once none slips through.
-    const wait = access.signInWaitSeconds(address)
-    if (wait !== null) {
-      context.header('Retry-After', String(wait))
-      const problem = `Too many tokens from here were not known. Try again in ${wait} seconds.`
-      return loginPage(context, root, next, { status: 429, problem })
-    }
-    const session = await access.signIn(token, address)
-    if (session === null)
-      return loginPage(context, root, next, { status: 401, problem: 'This token is not known here.' })
+    const session = await access.signIn((await formField(context, 'token')) ?? '')
+    if (session === null) return loginPage(context, root, next, 'This token is not known here.')
     writeSessionCookie(integrations, context, session)
     return context.redirect(next, 303)
   })
@@ -62,20 +52,15 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
   return routes
 }
 
-function loginPage(
-  context: Context,
-  root: string,
-  next: string,
-  refusal: { readonly status: 401 | 429; readonly problem: string } | null = null,
-): Response | Promise<Response> {
-  const isRefused = refusal !== null
+function loginPage(context: Context, root: string, next: string, problem?: string): Response | Promise<Response> {
+  const isRefused = problem !== undefined
   return page(context, {
     title: 'Sign in',
-    status: refusal?.status ?? 200,
+    status: isRefused ? 401 : 200,
     main: html`<form class="login" method="post" action="${root}/login">
 <label for="token">Operator token</label>
 <input id="token" name="token" type="password" autocomplete="current-password" required autofocus${isRefused ? html` aria-invalid="true" aria-describedby="problem"` : ''}>
-${isRefused ? html`<p class="problem" id="problem" role="alert">${refusal.problem}</p>` : ''}
+${isRefused ? html`<p class="problem" id="problem" role="alert">${problem}</p>` : ''}
 <input type="hidden" name="next" value="${next}">
 <button type="submit">Sign in</button>
 </form>`,

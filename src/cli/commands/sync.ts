@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { instant, integrationId, sampleSize } from '../arguments.ts'
 import { byWorker } from '../by-worker.ts'
-import { Refused } from '../failure.ts'
+import { Interrupted, Refused } from '../failure.ts'
 import type { CommandContext, Frame, Outcome } from '../frame.ts'
 import { table } from '../frame.ts'
 import { listingFailure } from '../listing-failure.ts'
@@ -135,13 +135,15 @@ async function start({ integrations, by }: CommandContext, id: number): Promise<
 }
 
 async function sample({ integrations, signal, warn }: CommandContext, id: number, limit: number): Promise<Outcome> {
-  const before = await integrations.get(id)
+  let causes: string | null = null
+  const onListingFailed = (told: string): void => {
+    causes = told
+  }
   const { items, more, duplicatesDropped } = await integrations.syncs
-    .sample(id, { limit, signal })
-    .catch(async (error) => {
-      // The listing may have been given a new token meanwhile.
-      const after = async () => (await before.refresh()).credentialsArray()
-      throw await listingFailure(error, async () => [before.credentialsArray(), await after()])
+    .sample(id, { limit, signal, onListingFailed })
+    .catch((error) => {
+      // Of a worker that stops, too: what the listing throws then is no failure of the provider.
+      throw signal.aborted ? new Interrupted() : listingFailure(error, causes)
     })
   if (more) warn(`There are more than ${limit}; --limit shows more, 100 at most.`)
   return {

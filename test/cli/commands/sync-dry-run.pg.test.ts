@@ -1,5 +1,7 @@
 /** sync --dry-run where the provider does not answer, or its code is at fault. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { createCommandRunner } from '../../../src/cli/in-worker.ts'
+import { RetryableError } from '../../../src/core/errors.ts'
 import { freePort } from '../../../src/temporal/local-process.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -19,7 +21,8 @@ let closedPort: number
 const lists = vi.fn<Lists>()
 
 beforeAll(async () => {
-  closedPort = await freePort()
+  // Below the range that Linux gives ports of: no other test gets it meanwhile.
+  closedPort = await freePort(20_000 + Math.floor(Math.random() * 12_000))
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
     providers: { acme: syncProvider((session) => lists(session)) },
@@ -77,6 +80,44 @@ describe('sync --dry-run', () => {
     const { err } = await sample()
     expect(err.trimEnd().split('\n')).toHaveLength(1)
     expect(err).not.toMatch(new RegExp(`${TOKEN}|k-17`))
+  })
+
+  it.each<[what: string, fails: (words: string) => Error]>([
+    ['a broken connection', (words) => Object.assign(new Error(words), { code: 'ECONNRESET' })],
+    ['what asks to be tried again', (words) => new RetryableError(words)],
+  ])('is without what the listing was given meanwhile, of %s', async (_, fails) => {
+    const cached = 'session-secret-of-the-listing'
+    const given = 'patched-secret-of-the-listing'
+    lists.mockImplementation(async ({ integration }) => {
+      await integration.cachedSecret('session', async () => ({
+        value: cached,
+        expiresAt: new Date(Date.now() + 3_600_000),
+      }))
+      await integration.updateCredentials({ later: given })
+      throw fails(`refused for ${cached} and ${given}`)
+    })
+    const ran = await sample('--json')
+    expect(ran.exitCode).toBe(1)
+    expect(ran.json()).toEqual({
+      error: {
+        code: 'listing_failed',
+        message: expect.stringMatching(/: refused for \[REDACTED\] and \[REDACTED\]\. Nothing was stored\.$/),
+      },
+    })
+  })
+
+  it('on a worker that stops is interrupted, and no failure of the provider', async () => {
+    const stop = new AbortController()
+    lists.mockImplementation(async () => {
+      stop.abort()
+    })
+    const run = createCommandRunner(test.integrations)
+    const input = { integration: id, dryRun: true }
+    expect(await run({ command: 'sync', input, by: 'workflow:me', signal: stop.signal })).toEqual({
+      exitCode: 130,
+      document: { error: { code: 'interrupted', message: 'Interrupted.' } },
+      notes: [],
+    })
   })
 
   it("keeps the stack of a mistake in the provider's code", async () => {

@@ -1,0 +1,43 @@
+/** Why a worker has failed, as the SDK logged it: of this run, and of none before. */
+import { randomBytes } from 'node:crypto'
+import { Runtime, Worker } from '@temporalio/worker'
+import { afterEach, expect, it, vi } from 'vitest'
+import { createWorkers, installTemporalLogger } from '../../src/worker.ts'
+import { shareDevServer } from '../support/dev-server.ts'
+import { installedBundle } from '../support/installed-script.ts'
+import { testIntegrations } from '../support/integrations.ts'
+import { SOON } from '../support/soon.ts'
+
+afterEach(() => vi.restoreAllMocks())
+
+it('the fault of an earlier run is not named for what ends a later one', async () => {
+  const server = await shareDevServer()
+  const prefix = `faults-${randomBytes(4).toString('hex')}`
+  const test = testIntegrations('postgres://nobody@127.0.0.1:1/nothing', {
+    recordStarts: false,
+    temporal: { address: server.address },
+    config: { cache_prefix: prefix },
+  })
+  try {
+    installTemporalLogger(test.integrations)
+    // As runInternal() of @temporalio/worker says it.
+    const meta = { taskQueue: `${prefix}-default`, error: new Error('the key was revoked') }
+    Runtime.instance().logger.error('Worker failed', meta)
+    await expect.poll(() => test.lines.map(({ message }) => message), SOON).toContain('Worker failed')
+
+    const workers = await createWorkers(test.integrations, {
+      workflowBundlePath: installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE,
+    })
+    const { run } = Worker.prototype
+    vi.spyOn(Worker.prototype, 'run').mockImplementation(async function (this: Worker) {
+      const ended = run.call(this)
+      this.shutdown()
+      await ended
+      throw new Error('a fault of its own')
+    })
+    await expect(workers.run()).rejects.toThrow('a fault of its own')
+  } finally {
+    await test.close()
+    await server.release()
+  }
+})
