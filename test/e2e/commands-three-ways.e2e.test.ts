@@ -7,9 +7,10 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { readdirSync } from 'node:fs'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
 import type { Output } from '../support/output.ts'
+import { SOON } from '../support/soon.ts'
 import type { Scene } from './commands-three-ways-scene.ts'
 import { openScene, WRAPPERS } from './commands-three-ways-scene.ts'
 import type { Row } from './commands-three-ways-table.ts'
@@ -202,7 +203,7 @@ describe.concurrent('a wrapper that is interrupted', () => {
       return /"status": *"(\w+)"/.exec(out)?.[1]
     }
     const wrapper = await started
-    await expect.poll(statusOf).toMatch(/RUNNING/)
+    await vi.waitFor(async () => expect(await statusOf()).toMatch(/RUNNING/), SOON)
     wrapper.kill('SIGINT')
     const { code, out } = (await ended) ?? expect.unreachable()
     const message = `Interrupted. If the workflow was started, it goes on; \`temporal workflow cancel --workflow-id ${id}\` ends it.`

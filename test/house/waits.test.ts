@@ -24,13 +24,15 @@ function waitsWithoutTime(path: string, text: string): string[] {
   return found
 }
 
+async function testFiles(): Promise<{ path: string; text: string }[]> {
+  const names = await readdir(`${root}test`, { recursive: true })
+  const paths = names.filter((name) => name.endsWith('.ts')).map((name) => `test/${name}`)
+  return Promise.all(paths.map(async (path) => ({ path, text: await readFile(`${root}${path}`, 'utf8') })))
+}
+
 describe('a wait in a test', () => {
   it('has a time of its own (test/support/soon.ts)', async () => {
-    const names = await readdir(`${root}test`, { recursive: true })
-    const paths = names.filter((name) => name.endsWith('.ts')).map((name) => `test/${name}`)
-    const found: string[] = []
-    for (const path of paths) found.push(...waitsWithoutTime(path, await readFile(`${root}${path}`, 'utf8')))
-    expect(found).toEqual([])
+    expect((await testFiles()).flatMap(({ path, text }) => waitsWithoutTime(path, text))).toEqual([])
   })
 
   it.each(['vi.waitFor(() => expect(told).toBe(true))', 'await vi.waitUntil(() => told, { interval: 10 })'])(

@@ -5,12 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createFrame } from '../../src/cli/create-frame.ts'
 import type { Terminal } from '../../src/cli/frame.ts'
 import { createProgram } from '../../src/cli/program.ts'
 import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
 import { outputOf } from '../support/output.ts'
+import { SOON } from '../support/soon.ts'
 
 const WRAPPERS = fileURLToPath(new URL('../../scripts/temporal/', import.meta.url))
 const PAGE = new URL('../../docs/commands.md', import.meta.url)
@@ -233,7 +234,7 @@ describe("a wrapper in an operator's hands", { timeout: 60_000 }, () => {
       const env = { PATH: path, TEMPORAL_CLI: sleeper, RECORDED: file, INTEGRATIONS_PREFIX: "it's" }
       const child = spawn(join(WRAPPERS, 'replay-webhook'), ['7'], { env, stdio: ['ignore', 'pipe', 'pipe'] })
       const ended = outputOf(child)
-      await expect.poll(() => readFile(file, 'utf8').catch(() => '')).toMatch(/\d\n$/)
+      await vi.waitFor(async () => expect(await readFile(file, 'utf8')).toMatch(/\d\n$/), SOON)
       child.kill(signal)
       expect(await ended).toEqual({
         code: 130,
@@ -267,7 +268,7 @@ describe('a wrapper that is told to end', { timeout: 60_000 }, () => {
     const { asked, run } = await playing('looked-at', done)
     const child = run(['prune'])
     const ended = outputOf(child)
-    await expect.poll(asked, { timeout: 30_000 }).toBe('integrations:list\n')
+    await vi.waitFor(async () => expect(await asked()).toBe('integrations:list\n'), SOON)
     child.kill('SIGTERM')
     expect(await ended).toEqual({ code: 130, out: '', err: 'Interrupted. Nothing was started.\n' })
     expect(await asked()).toBe('integrations:list\n')
@@ -277,9 +278,9 @@ describe('a wrapper that is told to end', { timeout: 60_000 }, () => {
     const { asked, run } = await playing('deaf', 'echo told >>"$RECORDED"')
     const child = run(['replay-webhook', '7', '--json'])
     const ended = outputOf(child)
-    await expect.poll(asked, { timeout: 30_000 }).toBe('integrations:replay-webhook\n')
+    await vi.waitFor(async () => expect(await asked()).toBe('integrations:replay-webhook\n'), SOON)
     child.kill('SIGTERM')
-    await expect.poll(asked, { timeout: 30_000 }).toContain('told')
+    await vi.waitFor(async () => expect(await asked()).toContain('told'), SOON)
     child.kill('SIGTERM')
     const { code, out, err } = await ended
     expect([code, err]).toEqual([130, ''])
