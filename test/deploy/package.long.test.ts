@@ -85,7 +85,10 @@ describe('the tarball', () => {
     const foreign = files
       .map(({ path }) => path)
       .filter(
-        (path) => !/^(dist|drizzle|scripts\/temporal)\/|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(path),
+        (path) =>
+          !/^(dist|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/alerts\.yml$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
+            path,
+          ),
       )
     expect(foreign).toEqual([])
     expect(files.filter(({ path }) => /^dist\/bin\/dev|\.test\.|\.snap$|embedded-postgres/.test(path))).toEqual([])
@@ -95,6 +98,7 @@ describe('the tarball', () => {
       'dist/bin/worker.js',
       'dist/workflow-bundle.js',
       'drizzle/meta/_journal.json',
+      'scripts/prometheus/alerts.yml',
     ])
       expect(files.map((file) => file.path)).toContain(path)
     expect(files.filter(({ path }) => path.startsWith('scripts/temporal/')).length).toBeGreaterThan(1)
