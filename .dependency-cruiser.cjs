@@ -28,19 +28,20 @@ const layers = {
   events: { path: '^src/events/', ours: ['^src/core/', '^src/providers/'] },
   // The driver is met where connections, migrations and columns are made; queries speak drizzle.
   db: {
-    path: '^src/db/(?!client[.]ts$|database-url[.]ts$|migrate[.]ts$|schema(/|[.]ts$))',
+    path: '^src/db/(?!client[.]ts$|database-url[.]ts$|migrate[.]ts$|pool[.]ts$|schema(/|[.]ts$))',
     // A claim's text is a rule of core's that a statement must write and find again.
     ours: ['^src/db/', '^src/core/(errors|claim)[.]ts$'],
     types: ['^src/core/'],
     npm: ['drizzle-orm'],
   },
   'db-driver': {
-    path: '^src/db/(client[.]ts$|database-url[.]ts$|migrate[.]ts$|schema(/|[.]ts$))',
-    ours: ['^src/db/', ERRORS],
+    path: '^src/db/(client[.]ts$|database-url[.]ts$|migrate[.]ts$|pool[.]ts$|schema(/|[.]ts$))',
+    ours: ['^src/db/', '^src/core/(errors|key-file)[.]ts$'],
     types: ['^src/core/'],
     npm: ['drizzle-orm', 'postgres'],
   },
   cache: { path: '^src/cache/', ours: ['^src/core/', '^src/db/'], npm: ['drizzle-orm'] },
+  instant: { path: '^src/instant[.]ts$', npm: ['zod'] },
   encryption: { path: '^src/encryption[.]ts$', ours: ['^src/core/'] },
   framework: {
     path: '^src/framework[.]ts$',
@@ -67,13 +68,17 @@ const layers = {
   },
   operations: {
     path: '^src/operations/',
-    ours: ['^src/framework[.]ts$', '^src/(core|providers|events|db|cache|egress|tracing)/', '^src/encryption[.]ts$'],
+    ours: [
+      '^src/framework[.]ts$',
+      '^src/(core|providers|events|db|cache|egress|tracing)/',
+      '^src/(encryption|instant)[.]ts$',
+    ],
     // drizzle-orm: mapped-table.ts works on a host's own tables.
     npm: ['zod', 'drizzle-orm', '@opentelemetry/api'],
   },
   activities: {
     path: '^src/activities/',
-    ours: ['^src/framework[.]ts$', '^src/(operations|core|providers|events|db|tracing)/'],
+    ours: ['^src/(framework|instant)[.]ts$', '^src/(operations|core|providers|events|db|tracing)/'],
     // zod: what a person types as the input of a command's workflow.
     npm: ['@temporalio/activity', '@temporalio/common', '@opentelemetry/api', 'zod'],
   },
@@ -124,24 +129,25 @@ const layers = {
   },
   api: {
     path: '^src/api/',
-    // The rules of who may call, the words for health, how a lost Postgres is known, and how an authorization is shown, are core's.
+    // The rules of who may call, the words for health, which JSON is kept as it is, how a lost Postgres is known, and how an authorization is shown, are core's.
     ours: [
-      '^src/integrations[.]ts$',
+      '^src/(integrations|instant)[.]ts$',
       '^src/providers/webhook-request[.]ts$',
-      '^src/core/(access|errors|health|lost-database|oauth-status)[.]ts$',
+      '^src/core/(access|errors|health|json-scan|lost-database|oauth-status|switched-off|thrown)[.]ts$',
       '^src/tracing/spans[.]ts$',
     ],
+    types: ['^src/config/schema[.]ts$'],
     npm: ['hono', '@hono/node-server', 'zod', '@opentelemetry/api'],
   },
   cli: {
     path: '^src/cli/',
-    // encryption: a new key is made without a host and without a database. How an authorization is shown, and what a provider may
-    // be called, is core's.
+    // encryption: a new key is made without a host and without a database. How an authorization is shown, what a provider may be
+    // called, and which JSON is kept as it is, is core's.
     ours: [
-      '^src/integrations[.]ts$',
+      '^src/(integrations|instant)[.]ts$',
       '^src/providers/webhook-request[.]ts$',
       '^src/encryption[.]ts$',
-      '^src/core/(failure-class|lost-database|oauth-status|provider-identifier|redaction)[.]ts$',
+      '^src/core/(failure-class|json-scan|lost-database|oauth-status|provider-identifier|redaction|switched-off)[.]ts$',
       '^src/bundled-workflows[.]ts$',
       ERRORS,
     ],
@@ -168,8 +174,12 @@ const layers = {
   },
   index: {
     path: '^src/index[.]ts$',
-    ours: ['^src/(integrations|provider)[.]ts$', '^src/(core|events)/', '^src/operations/mapped-table[.]ts$'],
-    types: ['^src/framework[.]ts$', '^src/(config|operations|providers|temporal)/'],
+    ours: [
+      '^src/(integrations|provider|encryption)[.]ts$',
+      '^src/(core|events)/',
+      '^src/operations/mapped-table[.]ts$',
+    ],
+    types: ['^src/framework[.]ts$', '^src/(config|db|egress|operations|providers|temporal)/'],
   },
   provider: { path: '^src/provider[.]ts$', ours: ['^src/(providers|core)/'] },
   // Written as a third party would; its packages are its own, ours are not for it.

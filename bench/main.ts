@@ -8,8 +8,10 @@ import { jsonLine, table } from './frame.ts'
 /** Loaded once the arguments are known to be right, and what they measure is built. */
 const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   github: async () => (await import('./github/bench.ts')).benchGitHub,
+  redaction: async () => (await import('./redaction/bench.ts')).benchRedaction,
   request: async () => (await import('./request/bench.ts')).benchRequest,
   sync: async () => (await import('./sync/bench.ts')).benchSync,
+  tenants: async () => (await import('./tenants/bench.ts')).benchTenants,
   webhooks: async () => (await import('./webhooks/bench.ts')).benchWebhooks,
 }
 const USAGE = `Usage: npm run bench -- <${Object.keys(BENCHES).join('|')}> [--json] [--assert] [--quick]

@@ -1,4 +1,5 @@
 /** What a workflow costs in Temporal, read off the histories of its chain. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '@temporalio/client'
 
 export interface WorkflowCost {
@@ -32,6 +33,39 @@ export async function workflowCost(temporal: Client, id: string): Promise<Workfl
     }
     cost.longestHistory = Math.max(cost.longestHistory, events.length)
     runId = events.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId ?? undefined
+  }
+  return cost
+}
+
+const HEARTBEAT_SECONDS = 5
+/** The list of workflows lags behind the workflows. */
+const LIST_LAG_MS = 1_500
+
+/** Of all runs of an id that starts anew again and again, with the heartbeats of its activities, which a server counts as actions, too. */
+export async function costOfAllRuns(
+  temporal: Client,
+  id: string,
+): Promise<Pick<WorkflowCost, 'actions' | 'longestHistory'>> {
+  await sleep(LIST_LAG_MS)
+  const cost = { actions: 0, longestHistory: 0 }
+  for await (const { runId } of temporal.workflow.list({ query: `WorkflowId = '${id}'` })) {
+    const { events } = await temporal.workflow.getHandle(id, runId).fetchHistory()
+    const startedAt = new Map<string, number>()
+    for (const event of events ?? []) {
+      const atSeconds = Number(event.eventTime?.seconds ?? 0)
+      if (event.workflowExecutionStartedEventAttributes || event.workflowExecutionSignaledEventAttributes)
+        cost.actions += 1
+      if (event.activityTaskScheduledEventAttributes) {
+        cost.actions += 1
+        startedAt.set(String(event.eventId), atSeconds)
+      }
+      const ended = event.activityTaskCompletedEventAttributes
+      if (ended)
+        cost.actions += Math.floor(
+          (atSeconds - (startedAt.get(String(ended.scheduledEventId)) ?? atSeconds)) / HEARTBEAT_SECONDS,
+        )
+    }
+    cost.longestHistory = Math.max(cost.longestHistory, events?.length ?? 0)
   }
   return cost
 }

@@ -1,4 +1,4 @@
-/** `npm run check`: everything about this repository that needs no server. One line a step, the output of what failed, exit 1. */
+/** `npm run check`: everything about this repository that needs no server (npm's registry once, for a changed lock). One line a step, the output of what failed, exit 1. */
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -29,6 +29,7 @@ const staticSteps: Step[] = [
   { name: 'release types', command: 'tsc', args: ['-p', 'tsconfig.build.json', '--noEmit', '--pretty', 'false'] },
   { name: 'lint and format', command: 'biome', args: ['ci', '--colors=off', '.'] },
   { name: 'import rules', command: 'depcruise', args: ['--config', '.dependency-cruiser.cjs', ...ruledFolders] },
+  { name: 'lock file', command: 'tsx', args: ['--conditions=durable-source', 'scripts/check-lock.ts'] },
   { name: 'unused code', command: 'knip', args: ['--no-progress'] },
 ]
 

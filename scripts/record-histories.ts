@@ -1,19 +1,22 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [anomalies|attributes|commands|continued-attributes|inbox|incidents|outbox|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
- * what is left over but for those of former releases.
+ * scripts/record-histories.ts [anomalies|attributes|commands|continued-attributes|inbox|incidents|outbox|stalled|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
+ * what is left over.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
  * purpose in a way that old runs can't follow, and say so in the CHANGELOG.
  */
+import { spawn } from 'node:child_process'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { ApplicationFailure } from '@temporalio/activity'
+import { ApplicationFailure, Context } from '@temporalio/activity'
 import type { WorkflowHandle } from '@temporalio/client'
+import { Client, Connection } from '@temporalio/client'
 import { TestWorkflowEnvironment } from '@temporalio/testing'
 import type { Activities } from '../src/activities/index.ts'
 import type { Finalisation } from '../src/activities/sync-ends.ts'
+import { bundleWorkflows } from '../src/bundled-workflows.ts'
 import type { IncidentSight } from '../src/core/incident.ts'
 import { startTemporalServer } from '../src/temporal/server.ts'
 import { findTemporalBinary } from '../src/temporal/server-binary.ts'
@@ -21,8 +24,9 @@ import { WORKFLOW } from '../src/workflows/ids.ts'
 import {
   cancel,
   escalate,
-  inboxState,
+  outboxState,
   pause,
+  pumpCalls,
   recovered,
   resume,
   retryItem,
@@ -30,10 +34,11 @@ import {
   syncProgress,
 } from '../src/workflows/messages.ts'
 import { ScriptedEvents, wakeOutbox } from '../test/workflows/scripted-events.ts'
+import { ScriptedPumps } from '../test/workflows/scripted-pumps.ts'
 import { ScriptedSync } from '../test/workflows/scripted-sync.ts'
-import { ScriptedWebhooks } from '../test/workflows/scripted-webhooks.ts'
 import type { Scene, Stage } from '../test/workflows/stage.ts'
 import { handleOf, openStage, startSync, wakeInbox } from '../test/workflows/stage.ts'
+import { playStalled } from '../test/workflows/stalled-worker.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const folder = new URL('../test/workflows/histories/', import.meta.url)
@@ -53,34 +58,90 @@ async function save(name: string, { events }: Awaited<ReturnType<WorkflowHandle[
 function anonymous(key: string, value: unknown): unknown {
   if (key === 'identity') return 'recorder'
   if (key === 'stackTrace') return ''
-  // A sticky queue is named for the worker, too.
-  return typeof value === 'string' ? value.replaceAll(`${process.pid}@${hostname()}`, 'recorder') : value
+  // A sticky queue is named for the worker, too: this process, or one of ours.
+  return typeof value === 'string' ? value.replaceAll(new RegExp(`\\d+@${hostname()}`, 'g'), 'recorder') : value
 }
 
 async function recordInbox(stage: Stage): Promise<void> {
-  const busy = new ScriptedWebhooks(20 + 9 * 200 + 3, async (_batch, number) => {
-    // One more arrives during the first batch, too late for its claim.
-    if (number !== 1) return
-    busy.pending += 1
-    await wakeInbox(scene as Scene)
-  })
+  await recordPumps(stage, 'webhook-inbox-idle', new ScriptedPumps(3))
+
   let scene: Scene | undefined
-  await stage.play(busy, async (played) => {
+  const busy = new ScriptedPumps(20, async (pump, claim) => {
+    // A helper, a successor, a worker that stops, and a signal that comes too late for the last pump.
+    if (pump === 1) await handleOf(scene as Scene).signal(pumpCalls, { claim, needs: 'help' })
+    if (pump === 2) await handleOf(scene as Scene).signal(pumpCalls, { claim, needs: 'successor' })
+    if (pump <= 3) await until(async () => busy.claims.length >= 3)
+    if (pump === 4) await wakeInbox(scene as Scene)
+    return pump === 2 ? 'relieved' : pump === 3 ? 'stopped' : 'empty'
+  })
+  await recordPumps(stage, 'webhook-inbox-busy', busy, (played) => {
+    scene = played
+  })
+
+  // Nothing renews the promise: signals open three more beside it.
+  const dead = new ScriptedPumps(5, async () => {
+    while (dead.claims.length < 4) {
+      Context.current().heartbeat()
+      await wakeInbox(scene as Scene)
+      await new Promise((resolve) => setTimeout(resolve, 250))
+    }
+    return 'empty'
+  })
+  await recordPumps(stage, 'webhook-inbox-dead-pumps', dead, (played) => {
+    scene = played
+  })
+
+  const endless = new ScriptedPumps(0, async (pump) => {
+    endless.pending += 1
+    return pump < 102 ? 'stopped' : 'empty'
+  })
+  await stage.play(endless, async (played) => {
+    const inbox = await wakeInbox(played)
+    await inbox.result()
+    await saveBoth('webhook-inbox-continued', played, inbox.signaledRunId)
+  })
+}
+
+async function recordPumps(
+  stage: Stage,
+  name: string,
+  pumps: ScriptedPumps,
+  on: (scene: Scene) => void = () => {},
+): Promise<void> {
+  await stage.play(pumps, async (scene) => {
+    on(scene)
+    const inbox = await wakeInbox(scene)
+    await inbox.result()
+    await save(name, await inbox.fetchHistory())
+  })
+}
+
+/** Longer than a workflow task may take. */
+const STALL_MS = 12_000
+
+/** The worker stands still for 12 s, and the inbox is signalled meanwhile: its task times out, and the worker goes on with it. */
+async function recordStalledInbox(stage: Stage): Promise<void> {
+  const address = stage.env.connection.options.address
+  const binary = await findTemporalBinary()
+  let scene: Scene | undefined
+  const pumps = new ScriptedPumps(3, async (pump) => {
+    if (pump > 1) return 'empty'
+    const signal = `'${binary}' workflow signal --address ${address} --workflow-id '${scene?.workflowId}' --name arrived`
+    // By another process: this one stands still.
+    const signalling = spawn('sh', ['-c', `for wait in 1 2 3 4 4; do ${signal}; sleep $wait; done`], {
+      stdio: 'inherit',
+    })
+    const ended = new Promise((resolve) => signalling.once('exit', resolve))
+    const until = performance.now() + STALL_MS
+    while (performance.now() < until);
+    await ended
+    return 'empty'
+  })
+  await stage.play(pumps, async (played) => {
     scene = played
     const inbox = await wakeInbox(played)
     await inbox.result()
-    await save('webhook-inbox-busy', await inbox.fetchHistory())
-  })
-
-  const slow = new ScriptedWebhooks(1)
-  slow.slowestMs = 5_000
-  await stage.play(slow, async (played) => {
-    const inbox = await wakeInbox(played)
-    await until(async () => (await inbox.query(inboxState)).phase === 'waiting')
-    slow.pending += 2
-    await wakeInbox(played)
-    await inbox.result()
-    await save('webhook-inbox-slow-handlers', await inbox.fetchHistory())
+    await save('webhook-inbox-stalled', await inbox.fetchHistory())
   })
 }
 
@@ -95,7 +156,7 @@ const ITEM_ACTS: Partial<Activities> = {
     waitSeconds: attempt === 1 ? 60 : null,
     isCounted: true,
   }),
-  skipFailedItem: async ({ itemId }) => ({ itemId, integrationId: 7, cursorMoved: false }),
+  skipFailedItem: async ({ itemId }) => ({ itemId, integrationId: 7, cursorMoved: false, reducerThrew: null }),
 }
 
 async function recordSync(stage: Stage): Promise<void> {
@@ -242,7 +303,7 @@ async function recordDispatch(stage: Stage): Promise<void> {
   await stage.play({ startDueSyncs, evaluateStaleness, rewakeFollowers }, async ({ client, ...options }) => {
     const run = await client.start(WORKFLOW.dispatchSyncs, options)
     await run.result()
-    await save('dispatch-syncs-rewaking', await run.fetchHistory())
+    await save('dispatch-syncs', await run.fetchHistory())
   })
 }
 
@@ -337,7 +398,7 @@ async function recordSearchAttributes(stage: Stage): Promise<void> {
 
 const FOUND_BY = { foundBy: { integrationId: 7, provider: 'github' } } as const
 
-/** Both runs of lives that set what they are found by, and go on in a new one. */
+/** Both runs of a life that sets what it is found by, and goes on in a new one. */
 async function recordContinuedAttributes(stage: Stage): Promise<void> {
   const sync = new ScriptedSync(2_500, {
     attempt: (id, attempt) => (id === 7 && attempt === 1 ? { retryAfter: 3 } : 'succeeds'),
@@ -351,38 +412,6 @@ async function recordContinuedAttributes(stage: Stage): Promise<void> {
     const run = await startSync(scene)
     await run.result()
     await saveBoth('sync-search-attributes-continued', scene, run.firstExecutionRunId)
-  })
-
-  const total = 20 + 7 * 200 + 3
-  const webhooks = new ScriptedWebhooks(total)
-  const processPendingWebhooks: Activities['processPendingWebhooks'] = async (batch) => ({
-    ...(await webhooks.processPendingWebhooks(batch)),
-    ...(batch.labels === true ? FOUND_BY : {}),
-  })
-  await stage.play({ processPendingWebhooks }, async (scene) => {
-    const first = await wakeInbox(scene)
-    await workedOff(scene, first.signaledRunId, { total, more: () => (webhooks.pending += 1) })
-    await saveBoth('webhook-inbox-search-attributes-continued', scene, first.signaledRunId)
-    await handleOf(scene).terminate()
-  })
-}
-
-/** Waits until an inbox has gone on in a new run, and there has worked off what `more` adds. */
-async function workedOff(
-  scene: Scene,
-  firstRunId: string,
-  { total, more }: { readonly total: number; readonly more: () => unknown },
-): Promise<void> {
-  await until(async () => {
-    const { runId } = await handleOf(scene).describe()
-    return runId !== firstRunId && (await handleOf(scene).query(inboxState)).phase === 'waiting'
-  })
-  // The last commands of a run that is still open are not compared, so there is one more turn behind those that matter.
-  more()
-  await wakeInbox(scene)
-  await until(async () => {
-    const { phase, processed } = await handleOf(scene).query(inboxState)
-    return phase === 'waiting' && processed === total + 1
   })
 }
 
@@ -582,38 +611,27 @@ async function recordOutbox(stage: Stage): Promise<void> {
 /** Both runs of a life that goes on in a new one. */
 async function recordContinuedOutbox(stage: Stage): Promise<void> {
   const total = 20 + 7 * 200 + 3
-  const rows = new ScriptedWebhooks(total)
-  const deliverEvents: Activities['deliverEvents'] = async (batch) => ({
-    ...(await rows.processPendingWebhooks({ integrationId: 0, ...batch })),
-    nextDueInMs: null,
-  })
+  let pending = total
+  const deliverEvents: Activities['deliverEvents'] = async ({ limit }) => {
+    const claimed = Math.min(limit, pending)
+    pending -= claimed
+    return { claimed, processed: claimed, failed: 0, slowestMs: claimed === 0 ? 0 : 3, nextDueInMs: null }
+  }
   await stage.play({ deliverEvents }, async (scene) => {
     const first = await wakeOutbox(scene)
     await until(async () => {
       const { runId } = await handleOf(scene).describe()
-      return runId !== first.signaledRunId && (await handleOf(scene).query(inboxState)).phase === 'waiting'
+      return runId !== first.signaledRunId && (await handleOf(scene).query(outboxState)).phase === 'waiting'
     })
     // The last commands of a run that is still open are not compared, so there is one more turn behind those that matter.
-    rows.pending += 1
+    pending += 1
     await wakeOutbox(scene)
     await until(async () => {
-      const { phase, processed } = await handleOf(scene).query(inboxState)
+      const { phase, processed } = await handleOf(scene).query(outboxState)
       return phase === 'waiting' && processed === total + 1
     })
     await save('event-outbox-continued-1', await handleOf(scene, first.signaledRunId).fetchHistory())
     await save('event-outbox-continued-2', await handleOf(scene).fetchHistory())
-    await handleOf(scene).terminate()
-  })
-}
-
-/** Both runs of a life that goes on in a new one. */
-async function recordContinuedInbox(stage: Stage): Promise<void> {
-  const total = 20 + 7 * 200 + 3
-  const webhooks = new ScriptedWebhooks(total)
-  await stage.play(webhooks, async (scene) => {
-    const first = await wakeInbox(scene)
-    await workedOff(scene, first.signaledRunId, { total, more: () => (webhooks.pending += 1) })
-    await saveBoth('webhook-inbox-continued', scene, first.signaledRunId)
     await handleOf(scene).terminate()
   })
 }
@@ -637,14 +655,41 @@ async function until(isSo: () => Promise<boolean>): Promise<void> {
   while (!(await isSo())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
-/** Of former releases: their runs must fit, too, and this code makes them no more. */
-const KEPT = ['dispatch-syncs.json']
+/** What a worker had under way that stood still for 12 s while signals arrived. */
+async function recordStalled(): Promise<void> {
+  const bundle = `${root}.data/stalled-bundle.js`
+  await writeFile(bundle, (await bundleWorkflows()).code)
+  const scenes = [
+    { kind: 'sync', step: 'openSyncRun' },
+    { kind: 'sync', step: 'finaliseSyncRun' },
+    { kind: 'incident', step: 'followIncident' },
+  ] as const
+  const stalledServer = await startTemporalServer({ binary: await findTemporalBinary(), port: 0, uiPort: null })
+  const connection = await Connection.connect({ address: stalledServer.address })
+  const options = {
+    client: new Client({ connection }).workflow,
+    address: stalledServer.address,
+    taskQueue: 'stalled',
+    bundle,
+    script: ['--import=tsx', `${root}test/workflows/stalled-worker-process.ts`] as const,
+  }
+  await playStalled(options, scenes, async (workflows) => {
+    for (const [at, name] of ['sync-stalled-opening', 'sync-stalled-finalising', 'incident-stalled'].entries()) {
+      await workflows[at]?.result()
+      await save(name, (await workflows[at]?.fetchHistory()) ?? {})
+    }
+  })
+  await connection.close()
+  await stalledServer.stop()
+  await rm(bundle)
+}
 
 /** What is recorded with skipped time, and on a server that soon asks for a new history. */
 const RECORDINGS = {
-  inbox: { skipping: recordInbox, real: recordContinuedInbox },
+  inbox: { skipping: recordInbox, real: recordStalledInbox },
   outbox: { skipping: recordOutbox, real: recordContinuedOutbox },
   incidents: { skipping: recordIncidents, real: recordContinuedIncidents },
+  stalled: { skipping: null, real: recordStalled },
   sync: { skipping: recordSync, real: recordContinuedSync },
   dispatch: { skipping: recordDispatch, real: null },
   jobs: { skipping: recordJobs, real: recordContinuedJobs },
@@ -664,8 +709,7 @@ if (unknown.length > 0)
   throw new Error(`${Object.keys(RECORDINGS).join(', ')} can be recorded, ${unknown.join(', ')} was asked for`)
 const asked = Object.entries(RECORDINGS).filter(([name]) => names.length === 0 || names.includes(name))
 await mkdir(folder, { recursive: true })
-if (names.length === 0)
-  for (const name of await readdir(folder)) if (!KEPT.includes(name)) await rm(new URL(name, folder))
+if (names.length === 0) for (const name of await readdir(folder)) await rm(new URL(name, folder))
 
 const skipping = await openStage()
 for (const [, recording] of asked) await recording.skipping?.(skipping)

@@ -31,14 +31,23 @@ const RUNS_FROM_SOURCE = import.meta.url.endsWith('.ts')
 /** Beside this file, written by `npm run build`. */
 const SHIPPED = fileURLToPath(new URL('./workflow-bundle.js', import.meta.url))
 
-/** The workflow code as one bundle, made by the SDK's bundler. */
-export function bundleWorkflows(workflowsPath?: string): Promise<WorkflowBundle> {
+/**
+ * The workflow code as one bundle, made by the SDK's bundler.
+ *
+ * @param logger gets its warnings; default: stderr
+ */
+export function bundleWorkflows(workflowsPath?: string, logger?: Pick<Logger, 'warn'>): Promise<WorkflowBundle> {
   const extension = RUNS_FROM_SOURCE ? 'ts' : 'js'
   return bundleWorkflowCode({
     workflowsPath: workflowsPath ?? fileURLToPath(new URL(`./workflows/index.${extension}`, import.meta.url)),
-    workflowInterceptorModules: [fileURLToPath(new URL(`./workflows/trace-headers.${extension}`, import.meta.url))],
+    workflowInterceptorModules: ['trace-headers', 'console-lines'].map((name) =>
+      fileURLToPath(new URL(`./workflows/${name}.${extension}`, import.meta.url)),
+    ),
     // Its progress lines are of no use to whoever runs a worker.
-    logger: new DefaultLogger('WARN'),
+    logger: new DefaultLogger(
+      'WARN',
+      logger && (({ message }) => logger.warn({ event: 'worker.bundle_warning' }, message)),
+    ),
   })
 }
 

@@ -16,8 +16,9 @@ import {
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { CredentialsUnreadable, InvalidArgumentException, InvalidEncryptionKeys } from './core/errors.ts'
+import { keyFileFault } from './core/key-file.ts'
 
 /** A key of the ring. A `KeyObject` shows no bytes when it is printed or serialised. */
 export interface RingKey {
@@ -214,12 +215,17 @@ function entriesOf(text: string): string[] {
 }
 
 function readKeyFile(path: string): string {
+  let fault: string | null
+  let text: string
   try {
-    return readFileSync(path, 'utf8')
+    fault = keyFileFault(statSync(path), process.getuid?.())
+    text = readFileSync(path, 'utf8')
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unreadable'
     throw new InvalidEncryptionKeys(`The file ${path} (INTEGRATIONS_ENCRYPTION_KEYS_FILE) can't be read: ${code}.`)
   }
+  if (fault !== null) throw new InvalidEncryptionKeys(`The file ${path} (INTEGRATIONS_ENCRYPTION_KEYS_FILE) ${fault}.`)
+  return text
 }
 
 /** @param position from 1; named instead of an id that may be key bytes, when somebody forgot the id */

@@ -20,6 +20,7 @@ import type { RefreshTokensInput, RefreshTokensResult } from './core/token-jobs.
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
+  PumpCall,
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
@@ -37,10 +38,12 @@ import type { ProviderRegistry } from './providers/registry.ts'
 /** How operations reach Temporal; the only implementation that talks to a server is temporal/starters.ts. */
 export interface WorkflowStarters {
   /**
-   * Tells an integration's inbox that rows wait for it. Returns at once and never throws: the row is stored, so a wake-up
-   * that fails is tried again in the background, and recovery sweeps what is left.
+   * Tells the inbox that webhooks wait for it, unless it has promised to look: rows are committed before this is called. Returns at
+   * once and never throws: a wake-up that fails is tried again in the background, and recovery sweeps what is left.
    */
-  wakeInbox(integrationId: number): void
+  wakeInbox(): void
+  /** A pump asks its inbox for another one. @throws BackendUnreachable */
+  callPump(call: PumpCall): Promise<void>
   /**
    * Starts a run, on the queue of its provider. Its id is the overlap lock: a second start is refused by the server.
    *
@@ -66,6 +69,8 @@ export interface WorkflowStarters {
   startProcessWebhook(input: ProcessWebhookInput): Promise<'started' | 'already running'>
   /** Starts the job of one webhook and waits for its end. @throws BackendUnreachable */
   runProcessWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult | 'already running'>
+  /** Ends workflows whose task fails again and again; another one goes on with their rows. @throws BackendUnreachable */
+  replaceWedged(): Promise<readonly WedgedWorkflow[]>
   /** Starts recovery, or joins the one that runs, and waits for its end. @throws BackendUnreachable */
   runRecovery(): Promise<RecoverWebhooksResult>
   /** Starts reconciliation and waits for its end. @throws BackendUnreachable */
@@ -94,6 +99,14 @@ export interface WorkflowStarters {
   startProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<'started' | 'already running'>
   /** Starts the retry of one item and waits for its end. @throws BackendUnreachable */
   runProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<ProcessSyncItemResult | 'already running'>
+  /**
+   * Has an item that waits for another attempt tried now by the workflow that it waits in: of its run, of its backfill, or its
+   * retry. False: that one is gone. @throws BackendUnreachable
+   */
+  tryItemNow(
+    item: { readonly itemId: number; readonly integrationId: number },
+    waitsIn: 'run' | 'backfill' | 'retry',
+  ): Promise<boolean>
   /** Whether the retry of this item lives. @throws BackendUnreachable */
   isSyncItemRunning(itemId: number): Promise<boolean>
   /** Its id allows one backfill at a time. @throws BackendUnreachable */
@@ -103,6 +116,13 @@ export interface WorkflowStarters {
   /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */
   cancelSync(integrationId: number): Promise<void>
   close(): Promise<void>
+}
+
+/** A workflow whose task fails again and again. */
+export interface WedgedWorkflow {
+  readonly id: string
+  /** How often its task has been tried. */
+  readonly attempts: number
 }
 
 /** A Schedule that we keep, as the server has it. */
@@ -132,8 +152,10 @@ export interface TemporalInspection extends SearchAttributeInspection {
   applySchedules(): Promise<readonly ScheduleState[]>
   /** The task queues of this configuration, each with how many workers polled it lately. */
   pollers(): Promise<readonly { readonly taskQueue: string; readonly workers: number }[]>
-  /** Whether an integration's inbox lives, a waiting one too. @throws BackendUnreachable */
-  isInboxRunning(integrationId: number): Promise<boolean>
+  /** Workflows that do not go on, since their task fails again and again; rows say what is left to do. @throws BackendUnreachable */
+  wedged(): Promise<readonly WedgedWorkflow[]>
+  /** Whether the inbox of webhooks lives. @throws BackendUnreachable */
+  isInboxRunning(): Promise<boolean>
   /** Whether the outbox lives, a waiting one too. @throws BackendUnreachable */
   isOutboxRunning(): Promise<boolean>
   /** Whether the workflow of an integration's incident lives. @throws BackendUnreachable */
@@ -145,8 +167,10 @@ export interface TemporalInspection extends SearchAttributeInspection {
 export interface TemporalCommands {
   /** For when `check()` threw this error. */
   reach(error: unknown): string
-  wakeInbox(integrationId: number): string
-  askInbox(integrationId: number): string
+  wakeInbox(): string
+  askInbox(): string
+  /** Ends a workflow that does not go on. */
+  terminate(workflowId: string): string
   wakeOutbox(): string
   askOutbox(): string
   /** Tells the workflow of an integration's incident to look, and starts it where none lives. */
@@ -191,6 +215,8 @@ export interface OutboundCall<T> {
   readonly schema?: z.ZodType
   /** Sees each row, to be told which requests belong to a piece of work. */
   readonly observe?: ((request: RequestRecord) => void) | undefined
+  /** Told the `Date` of each answer when its headers are there: what the provider's clock says then. */
+  readonly observeDate?: ((date: Date) => void) | undefined
 }
 
 /** @returns what the call gives, of the type that its caller asked for */

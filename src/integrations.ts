@@ -8,6 +8,7 @@ import type { MiddlewareHandler } from 'hono'
 import { pino } from 'pino'
 import type { Sql } from 'postgres'
 import { postgresCache } from './cache/postgres.ts'
+import { queueProblems } from './config/cross-checks.ts'
 import type { ConfigEntry } from './config/describe.ts'
 import { describeConfig } from './config/describe.ts'
 import { attempt } from './config/faults.ts'
@@ -46,6 +47,7 @@ import type { Transaction } from './db/client.ts'
 import { checkConnection, connect } from './db/client.ts'
 import { readDatabaseUrl } from './db/database-url.ts'
 import { assertMigrated, migrate, pendingMigrations } from './db/migrate.ts'
+import { readPromise } from './db/queries/inbox-lease.ts'
 import { createTables } from './db/schema/tables.ts'
 import type { EgressPolicy } from './egress/guarded-fetch.ts'
 import { createEgress } from './egress/guarded-fetch.ts'
@@ -71,6 +73,7 @@ import type { HealthCheckResult } from './operations/health-check.ts'
 import { checkIntegrationHealth } from './operations/health-check.ts'
 import type { HealthReport } from './operations/health-report.ts'
 import { healthReport } from './operations/health-report.ts'
+import { InboxPromise, WEBHOOK_INBOX } from './operations/inbox-promise.ts'
 import type { IncidentSummary, ListIncidents } from './operations/incident-list.ts'
 import { getIncident, listIncidents } from './operations/incident-list.ts'
 import { getIntegration } from './operations/integration.ts'
@@ -83,6 +86,7 @@ import { createIntegration, findIntegrationById, updateIntegrationRow } from './
 import type { KeyRotation, RotateOptions } from './operations/key-rotation.ts'
 import { rotateKeys } from './operations/key-rotation.ts'
 import { subjectOf } from './operations/metric-subject.ts'
+import { reportUnfitModels } from './operations/model-tables.ts'
 import type { SentNotification } from './operations/notifications.ts'
 import { testNotifications } from './operations/notifications.ts'
 import type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './operations/oauth.ts'
@@ -123,7 +127,15 @@ import { cancelSyncNow, pauseSync, progressOfSync, resumeSync, startSyncNow } fr
 import type { HasTransactions } from './operations/transactions.ts'
 import { runInTransaction, trackTransactions } from './operations/transactions.ts'
 import type { Arrival, Delivery } from './operations/webhook-arrival.ts'
-import { wakePendingInboxes } from './operations/webhook-arrival.ts'
+import { wakePendingInbox } from './operations/webhook-arrival.ts'
+import type {
+  Dismissal,
+  DismissalPreview,
+  DismissedWebhook,
+  DismissedWebhooks,
+  DismissWebhooks,
+} from './operations/webhook-dismissal.ts'
+import { dismissWebhook, dismissWebhooks, previewDismissals } from './operations/webhook-dismissal.ts'
 import type { ListWebhooks, WebhookDetail, WebhookSummary } from './operations/webhook-list.ts'
 import { getWebhook, listWebhooks } from './operations/webhook-list.ts'
 import { reconcileNow } from './operations/webhook-reconciliation.ts'
@@ -163,14 +175,15 @@ export interface IntegrationsOptions {
   /** Middleware by the names that `webhook.middleware` and the like may use; adds to the built-in ones, or replaces one. */
   readonly middleware?: Readonly<Record<string, MiddlewareHandler>>
   /**
-   * Asks nobody on this very machine to sign in. For development only; refused where NODE_ENV is production.
+   * Makes an operator token from the key ring and logs the address that signs a browser in with it. For development only; refused
+   * where NODE_ENV is production.
    * Default: whether INTEGRATIONS_DEV is 1.
    */
   readonly dev?: boolean
   /** What `context.fetch` and calls by URL may reach beyond public addresses, or not at all. */
   readonly egress?: EgressPolicy
   /** Connections of each of our two large pools at most (default 10), and after how long an unused one is closed (default 60 s). */
-  readonly pool?: { readonly max?: number; readonly idleSeconds?: number }
+  readonly pool?: { readonly max?: number; readonly idleSeconds?: number; readonly statementSeconds?: number }
   /** Postgres schema of our tables. Default `public`. */
   readonly schema?: string
 }
@@ -243,6 +256,12 @@ export interface Integrations {
     previewReplay(filter?: ReplayWebhooks): Promise<ReplayPreview>
     /** Puts settled webhooks back into the queue, lowest id first; the inboxes run them. */
     replayMany(filter?: ReplayWebhooks): Promise<ReplayedWebhooks>
+    /** Gives a failed webhook up: it is hidden, and not tried again; or takes that back. @throws WebhookNotFound, WebhookNotFailed */
+    dismiss(id: number, dismissal?: Dismissal): Promise<DismissedWebhook>
+    /** What `dismissMany()` would do; changes nothing. */
+    previewDismissal(filter?: DismissWebhooks, dismissal?: Dismissal): Promise<DismissalPreview>
+    /** The same for many, lowest id first. */
+    dismissMany(filter?: DismissWebhooks, dismissal?: Dismissal): Promise<DismissedWebhooks>
     /** Takes up what is stranded or due for another attempt, and waits for the end. @throws BackendUnreachable */
     recover(): Promise<RecoverWebhooksResult>
     /**
@@ -295,13 +314,18 @@ export interface Integrations {
   readonly syncItems: {
     /** Newest first, without payloads. */
     list(filter?: ListSyncItems): AsyncIterable<SyncItemSummary>
-    /** The failed ones, newest first. @throws InvalidArgumentException */
+    /** The failed ones that no later run made up for, or those that wait for another attempt, newest first. @throws InvalidArgumentException */
     failed(input?: ListFailedItemsInput): Promise<FailedItem[]>
     /** @throws SyncItemNotFound */
     get(id: number): Promise<SyncItemDetail>
     /** Gives a failed item up for good. @throws SyncItemNotFound, SyncItemNotFailed */
     skip(id: number): Promise<SkipSyncItemResult>
-    /** Runs a failed item again on a worker and waits. @throws SyncItemNotFound, SyncItemNotFailed, BackendUnreachable */
+    /**
+     * Runs a failed item again on a worker and waits; one that waits for another attempt is tried now.
+     *
+     * @throws SyncItemNotFound, SyncItemNotFailed, BackendUnreachable; SyncItemOutdated when a later run has a newer copy,
+     *   unless forced
+     */
     retry(id: number, options?: RetryItem): Promise<ProcessSyncItemResult>
     /** Starts the same and does not wait. @throws as {@link retry} */
     startRetry(id: number, options?: RetryItem): Promise<StartedRetry>
@@ -311,7 +335,7 @@ export interface Integrations {
     /**
      * A link that opens one action of one integration to whoever has it, for a while.
      *
-     * @throws BaseUrlMissing, IntegrationNotFound
+     * @throws BaseUrlMissing, IntegrationNotFound, OAuthFailure where it needs no authorization
      */
     link(id: number, options: OAuthLink): Promise<string>
     /**
@@ -413,7 +437,8 @@ export interface Integrations {
   pendingMigrations(): Promise<string[]>
   /**
    * Checks what a process needs before it starts: Postgres answers, the tables are up to date, the keys read what is
-   * stored. @throws BackendUnreachable, SchemaBehind, EncryptionKeyMismatch
+   * stored, the providers that the configuration names are registered. @throws InvalidConfiguration, BackendUnreachable,
+   * SchemaBehind, EncryptionKeyMismatch
    */
   ready(): Promise<void>
   /** Whether it can do its work now, part by part; Temporal too. Never throws. */
@@ -438,7 +463,6 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const loaded = collectConfig(
     {
       config: options.config,
-      providerKeys: Object.keys(providerSources),
       optionProviderKeys: Object.keys(optionProviders),
       middlewareNames: Object.keys(namesAndValues(options.middleware)),
     },
@@ -505,7 +529,12 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     providers,
     models: new Map(Object.entries(options.models ?? {})),
     listeners,
-    workflows: temporalStarters(temporal, config, logger, metrics, { providerOf }),
+    workflows: temporalStarters(temporal, config, logger, metrics, {
+      providerOf,
+      promise: new InboxPromise(() =>
+        readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox: WEBHOOK_INBOX }),
+      ),
+    }),
     temporal: temporalInspection(temporal, config, temporalAddress(temporalOptions), needs),
     request: performRequest,
     clock: options.clock ?? systemClock,
@@ -519,7 +548,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   }
 
   const readStanding = standingReader(framework, standingConnection.db)
-  const access = { ...createAccess(framework), baseUrl, dev, middleware: options.middleware ?? {} }
+  const access = { ...createAccess(framework, dev), baseUrl, dev, middleware: options.middleware ?? {} }
 
   const integrations: Integrations = {
     config,
@@ -544,7 +573,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       // An API process does this at its start: what the first wake-up needs is loaded before a delivery could wait for it.
       wakePending: (options) => {
         temporal()
-        return wakePendingInboxes(framework, options)
+        return wakePendingInbox(framework, options)
       },
       list: (filter) => listWebhooks(framework, filter),
       get: (id) => getWebhook(framework, id),
@@ -552,6 +581,9 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       startReplay: (id) => startReplay(framework, id, workflowId.processWebhook(config.cache_prefix, id)),
       previewReplay: (filter) => previewReplays(framework, filter),
       replayMany: (filter) => replayWebhooks(framework, filter),
+      dismiss: (id, dismissal) => dismissWebhook(framework, id, dismissal),
+      previewDismissal: (filter, dismissal) => previewDismissals(framework, filter, dismissal),
+      dismissMany: (filter, dismissal) => dismissWebhooks(framework, filter, dismissal),
       recover: () => framework.workflows.runRecovery(),
       reconcile: (input) => reconcileNow(framework, input),
       rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
@@ -578,7 +610,16 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       skip: (id) => skipSyncItem(framework, id),
       retry: (id, retry) => retrySyncItem(framework, id, retry),
       startRetry: (id, retry) =>
-        startItemRetry(framework, id, workflowId.processSyncItem(config.cache_prefix, id), retry),
+        startItemRetry(
+          framework,
+          id,
+          (integrationId) => ({
+            retry: workflowId.processSyncItem(config.cache_prefix, id),
+            run: workflowId.syncIntegration(config.cache_prefix, integrationId),
+            backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
+          }),
+          retry,
+        ),
     },
     incidents: {
       list: (filter) => listIncidents(framework, filter),
@@ -642,6 +683,11 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     migrate: () => migrate(target),
     pendingMigrations: () => pendingMigrations(target),
     async ready() {
+      const unknown = queueProblems(
+        config,
+        providers.entries().map(([key]) => key),
+      )
+      if (unknown.length > 0) throw new InvalidConfiguration(unknown)
       await checkConnection(connection)
       await assertMigrated(target)
       await verifyKeys(framework)
@@ -652,7 +698,14 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
     },
   }
-  PARTS.set(integrations, { framework, temporal: temporalOptions, client: temporal, needs, providerOf })
+  PARTS.set(integrations, {
+    framework,
+    temporal: temporalOptions,
+    client: temporal,
+    needs,
+    providerOf,
+    reportModels: () => reportUnfitModels(framework),
+  })
   return integrations
 }
 
@@ -664,6 +717,8 @@ export interface Parts {
   readonly needs: ScheduleNeeds
   /** For log lines; never rejects. */
   readonly providerOf: (integrationId: number) => Promise<string>
+  /** Says in the log which of the host's models do not fit their tables. */
+  readonly reportModels: () => Promise<void>
 }
 
 const PARTS = new WeakMap<Integrations, Parts>()

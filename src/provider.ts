@@ -1,11 +1,14 @@
 /** All that the author of a provider imports: the contracts, their guards, and what helps to keep them. */
 export { reduceCheckpointsByMax } from './core/checkpoint.ts'
+export type { CircuitOverride } from './core/circuit-breaker.ts'
 export {
   EgressRefused,
   HttpError,
   IntegrationsError,
   InvalidArgumentException,
   isIntegrationsError,
+  NonRetryable,
+  NotYet,
   RateLimitExceededException,
   ReauthRequiredException,
   SchemaDrift,
@@ -26,10 +29,16 @@ export {
 export type {
   Answered,
   Call,
+  CircuitView,
   Credentials,
   Decoded,
   ExternalId,
   Integration,
+  Operation,
+  OperationInput,
+  PriorCall,
+  RateLimitView,
+  RequestBuilder,
   RequestContext,
   RequestOptions,
 } from './providers/integration.ts'

@@ -2,9 +2,22 @@
 import type { WorkerOptions } from '@temporalio/worker'
 import type { Integrations } from './integrations.ts'
 
+/**
+ * How long the workflow thread may be at one task. The SDK takes it and does not declare it (`addDefaultWorkerOptions()` in
+ * @temporalio/worker/lib/worker-options.js, 1.24; its default is 5 s).
+ *
+ * After that Node cuts the code off in the middle, by the wall clock, also in a worker that stood still. Seen after stops of 11 to
+ * 13 s with the default: the worker refused histories (TMPRL1100) that fit in a fresh process, and Node once aborted with "async
+ * hook stack has become corrupted". That the cut leaves the thread in a wrong async context is our reading of it, not proven.
+ */
+export const WORKFLOW_THREAD: Partial<WorkerOptions> & { readonly isolateExecutionTimeout: string } = {
+  isolateExecutionTimeout: '10 minutes',
+}
+
 /** Of one of the process's workers. Why fixed numbers: docs/decisions/0029-workers.md. */
 export function workerSizes(worker: Integrations['config']['worker']): Partial<WorkerOptions> {
   return {
+    ...WORKFLOW_THREAD,
     maxConcurrentActivityTaskExecutions: worker.activity_slots,
     maxConcurrentLocalActivityExecutions: worker.local_activity_slots,
     maxConcurrentWorkflowTaskExecutions: worker.workflow_task_slots,

@@ -65,7 +65,7 @@ export interface RunningWorkers {
  * @throws InvalidConfiguration when the bundle of `workflowBundlePath` does not fit
  */
 export async function createWorkers(integrations: Integrations, options: WorkerOptions = {}): Promise<RunningWorkers> {
-  const { framework, temporal, client, needs } = partsOf(integrations)
+  const { framework, temporal, client, needs, reportModels } = partsOf(integrations)
   const { config, logger } = framework
   const where = temporalAddress(temporal)
   // Before anything is reached: what does not fit is a fault of the configuration.
@@ -81,9 +81,9 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     await ensureSchedules(client(), config, needs)
     await ensureSearchAttributes(client(), where, logger)
 
-    const workflowBundle = prebuilt ?? (await bundleWorkflows(options.workflowsPath))
+    const workflowBundle = prebuilt ?? (await bundleWorkflows(options.workflowsPath, logger))
     const activities = {
-      ...createActivities(framework, grace.isOver),
+      ...createActivities(framework, { stopping: grace.begins, graceIsOver: grace.isOver }),
       ...commandActivities(createCommandRunner(integrations)),
       ...databaseCheckActivities(() => integrations.ready()),
     }
@@ -108,6 +108,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       .catch(() => {})
     throw error
   }
+  await reportModels()
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')
 
   let isAskedToStop = false
@@ -190,15 +191,18 @@ async function untilFailed(worker: Worker, faultOf: () => unknown, onHang: () =>
   }
 }
 
-/** When the workers stop, Temporal cancels remote activities alone after their grace; local ones are told by this. */
+/** Temporal tells an activity that its worker stops when its grace is over; some hand over as soon as it begins. */
 function graceOf(seconds: number) {
+  const beginning = new AbortController()
   const controller = new AbortController()
-  // Each batch of a fast lane listens; Node takes more than ten for a leak.
-  setMaxListeners(0, controller.signal)
+  // Each activity listens; Node takes more than ten for a leak.
+  setMaxListeners(0, beginning.signal, controller.signal)
   let timer: NodeJS.Timeout | undefined
   return {
+    begins: beginning.signal,
     isOver: controller.signal,
     begin(): void {
+      beginning.abort(new Error('the worker stops'))
       timer ??= setTimeout(() => controller.abort(new Error('the worker stops')), seconds * MS_PER_SECOND)
     },
     release: (): void => clearTimeout(timer),
@@ -230,8 +234,8 @@ function prebuiltBundle(
 }
 
 /**
- * Puts the SDK's own warnings and errors into the same log, and the lines of workflows, which come by the SDK. Once per
- * process, before the first worker.
+ * Puts the SDK's own warnings and errors into the same log, those of its native part too, and the lines of workflows, which come
+ * by the SDK. Once per process, before the first worker.
  *
  * @param sdkMetrics `host:port` at which the SDK serves its own metrics to Prometheus; default: nowhere
  */
@@ -257,7 +261,11 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
       // A workflow has no rows, so it knows an integration by its id.
       void providerOf(integration).then((provider) => write(level, { ...line, provider }, said))
     }),
-    ...(sdkMetrics === undefined ? {} : { telemetryOptions: { metrics: { prometheus: prometheusAt(sdkMetrics) } } }),
+    telemetryOptions: {
+      // Without it the native part writes lines of its own to stdout.
+      logging: { forward: {} },
+      ...(sdkMetrics === undefined ? {} : { metrics: { prometheus: prometheusAt(sdkMetrics) } }),
+    },
   })
 }
 
@@ -269,8 +277,13 @@ function prometheusAt(bindAddress: string) {
   return { bindAddress, countersTotalSuffix: true, unitSuffix: true, useSecondsForDurations: true }
 }
 
+/** Of its native part: for its makers, and may quote an input. */
+const SPANS = 'spanContexts'
+
 function fields(meta: object | undefined): Record<string, unknown> {
-  const entries = Object.entries(meta ?? {}).map(([name, value]) => [name, shown(name, value)] as const)
+  const entries = Object.entries(meta ?? {})
+    .filter(([name]) => name !== SPANS)
+    .map(([name, value]) => [name, shown(name, value)] as const)
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
 }
 

@@ -1,5 +1,5 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
@@ -299,7 +299,7 @@ describe('the key ring', () => {
 
   function keyFile(content: string): string {
     const path = join(folder, 'keys')
-    writeFileSync(path, content)
+    writeFileSync(path, content, { mode: 0o600 })
     return path
   }
 
@@ -337,6 +337,14 @@ describe('the key ring', () => {
     const path = join(folder, 'no-such-file')
     expect(() => parseKeyRing({ environment: { INTEGRATIONS_ENCRYPTION_KEYS_FILE: path } })).toThrow(
       `The file ${path} (INTEGRATIONS_ENCRYPTION_KEYS_FILE) can't be read: ENOENT.`,
+    )
+  })
+
+  it.each([0o666, 0o620, 0o602])('is refused when others may change the file, whose mode is named (%i)', (mode) => {
+    const path = keyFile(K1)
+    chmodSync(path, mode)
+    expect(() => parseKeyRing({ environment: { INTEGRATIONS_ENCRYPTION_KEYS_FILE: path } })).toThrow(
+      `The file ${path} (INTEGRATIONS_ENCRYPTION_KEYS_FILE) has mode ${mode.toString(8)}, so that others may change it`,
     )
   })
 

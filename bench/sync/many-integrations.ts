@@ -32,7 +32,7 @@ export async function measureManyIntegrations(stage: Stage): Promise<ManyIntegra
   }
   await Promise.all(Array.from({ length: CREATED_AT_ONCE }, create))
   await sql`analyze integrations`
-  await sql`update integrations set is_active = true where provider = ${PROVIDER.scheduled}`
+  await sql`update integrations set is_active = true, switched_off_at = null where provider = ${PROVIDER.scheduled}`
 
   const startedAt = Date.now()
   await integrations.syncs.dispatch()

@@ -2,11 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import type { Contender, Figure } from '../frame.ts'
 import { inTurn } from '../frame.ts'
-import { workflowCost } from '../workflow-cost.ts'
 import type { StoredJob } from './graphile-jobs.ts'
 import { TASK } from './graphile-jobs.ts'
 import type { Stage } from './stage.ts'
-import { createIntegration, inboxId, wallClock } from './stage.ts'
+import { createIntegration, inboxCost, wallClock } from './stage.ts'
 
 /** Schemas of graphile-worker's jobs, one for each of its two processes. */
 export const SCHEMA = { asItComes: 'graphile_default', tuned: 'graphile_tuned' } as const
@@ -93,8 +92,9 @@ export async function measureBacklog(
     })
 
   stage.say(`backlog of ${lengths.backlog}: ${contenders.map(({ name }) => name).join(', ')}`)
+  const before = await inboxCost(stage)
   const medians = await inTurn(contenders, lengths.rounds)
-  const { actions } = await workflowCost(temporal, inboxId(integrations, integration.id))
+  const actions = (await inboxCost(stage)).actions - before.actions
   const figure = (name: string, contender: string): Figure => ({
     name: `process: ${name}`,
     value: medians.get(contender) as number,

@@ -3,6 +3,7 @@ import type { Client } from '@temporalio/client'
 import type { Integration, Integrations } from 'durable-integrations'
 import { workflowId } from '../../src/workflows/ids.ts'
 import type { Child } from '../child.ts'
+import { costOfAllRuns } from '../workflow-cost.ts'
 import { SECRET } from './delivery.ts'
 import { PROVIDER } from './ours.ts'
 import type { Sender } from './sender.ts'
@@ -37,7 +38,7 @@ export interface Lengths {
 /** Senders at once, in every closed loop. */
 export const CONNECTIONS = 50
 
-/** A new one of ours: each scenario has inboxes, and so histories, of its own. */
+/** A new one of ours. */
 export function createIntegration(integrations: Integrations, provider: string = PROVIDER.quick): Promise<Integration> {
   return integrations.create({ provider, name: provider, credentials: { webhook_secret: SECRET } })
 }
@@ -45,9 +46,9 @@ export function createIntegration(integrations: Integrations, provider: string =
 export const deliveryPath = ({ id, provider }: Pick<Integration, 'id' | 'provider'>): string =>
   `/integrations/${provider}/${id}/webhook`
 
-/** Of an integration's inbox, which no scenario lets end. */
-export const inboxId = ({ config }: Integrations, integrationId: number): string =>
-  workflowId.webhookInbox(config.cache_prefix, integrationId)
+/** What the inbox has cost so far. */
+export const inboxCost = ({ temporal, integrations: { config } }: Pick<Stage, 'temporal' | 'integrations'>) =>
+  costOfAllRuns(temporal, workflowId.webhookInbox(config.cache_prefix))
 
 /** Milliseconds since 1970 by this machine's clock, which is the database's, too. */
 export const wallClock = (): number => Date.now()

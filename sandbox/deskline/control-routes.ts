@@ -2,6 +2,7 @@ import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { z } from 'zod'
 import { faultSchema } from '../faults.ts'
+import { noPages } from '../no-pages.ts'
 import type { DesklineState } from './state.ts'
 import type { SentDelivery } from './webhook-sender.ts'
 import { sendWebhook } from './webhook-sender.ts'
@@ -22,6 +23,7 @@ const Faults = z.union([z.array(faultSchema), faultSchema.transform((fault) => [
 /** What no provider has: looking at the sandbox and making things happen in it. */
 export function controlRoutes(state: DesklineState): Hono {
   const app = new Hono()
+  app.use(noPages)
 
   app.get('/requests', (c) => c.json({ requests: state.requests }))
   app.delete('/requests', (c) => c.json({ cleared: state.requests.splice(0).length }))

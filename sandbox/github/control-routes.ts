@@ -2,6 +2,7 @@ import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { z } from 'zod'
 import { faultSchema } from '../faults.ts'
+import { noPages } from '../no-pages.ts'
 import { addIssues, recordOthers, touchOldest } from './edits.ts'
 import { MAX_DELIVERIES } from './hook-deliveries.ts'
 import { OTHER_EVENTS } from './other-event-kinds.ts'
@@ -35,6 +36,7 @@ const deliveriesSchema = z.strictObject({
 /** What no GitHub has: looking at the sandbox and making things happen in it. Needs no token, costs no quota. */
 export function controlRoutes(state: SandboxState): Hono {
   const app = new Hono()
+  app.use(noPages)
 
   app.get('/health', (c) => {
     const { owner, repository, issues, comments } = state.dataset

@@ -14,7 +14,7 @@ const SERVICES = ['frontend', 'history', 'matching', 'worker'] as const
 const LOOPBACK = '127.0.0.1'
 
 /** As the dev server of `npm start` has them (src/temporal/server.ts), so that the two can be compared. */
-const DYNAMIC_CONFIG: Readonly<Record<string, boolean | number>> = {
+const DYNAMIC_CONFIG: Readonly<Record<string, boolean | number | readonly string[]>> = {
   'matching.enableFairness': true,
   'matching.numTaskqueueReadPartitions': 1,
   'matching.numTaskqueueWritePartitions': 1,
@@ -26,6 +26,8 @@ const DYNAMIC_CONFIG: Readonly<Record<string, boolean | number>> = {
   'frontend.namespaceCount': 20_000,
   'worker.schedulerNamespaceStartWorkflowRPS': 1_000,
   'frontend.enableServerVersionCheck': false,
+  'frontend.httpAllowedHosts': ['nobody.invalid'],
+  'system.enableNexus': false,
 }
 
 export const DATABASES = { main: 'temporal', visibility: 'temporal_visibility' } as const

@@ -128,7 +128,7 @@ async function startProcess(server: string, configFolder: string, logFile: strin
     ['--root', '/', '--config', configFolder, '--env', ENVIRONMENT_NAME, '--allow-no-auth', 'start'],
     { detached: true, stdio: ['ignore', 'pipe', 'pipe'] },
   )
-  const lines = createWriteStream(logFile, { flags: 'a' })
+  const lines = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
   const tail: string[] = []
   for (const stream of [child.stdout, child.stderr])
     createInterface({ input: stream }).on('line', (line) => {

@@ -1,13 +1,13 @@
 /**
  * Runs the rows of one claim: so many at once, each on its own, settled set by set.
  *
- * Rule: docs/behaviour/webhooks.md, "Batches". Syncs use the same.
+ * Rule: docs/behaviour/sync-items.md, "Batches". Durable events use the same.
  */
 import type { Logger } from '../core/logger.ts'
 import { patiently } from '../operations/patiently.ts'
 
 /** Nothing new starts so long after the claim; what has not started goes back, so that no row ages in a slow batch. */
-const START_WINDOW_MS = 30_000
+export const START_WINDOW_MS = 30_000
 /** Outcomes are settled when so many are there, or so long after the first of them. */
 const SETTLE_ROWS = 50
 const SETTLE_AFTER_MS = 100
@@ -16,6 +16,8 @@ export interface Batch<Row, Prepared, Outcome> {
   readonly rows: readonly Row[]
   /** Rows that run at once. */
   readonly concurrency: number
+  /** By `performance.now()`. Nothing new starts from then on. */
+  readonly startBy: number
   /** Aborted when the worker stops or the run is cancelled: nothing new starts. */
   readonly signal: AbortSignal
   readonly logger: Logger
@@ -32,11 +34,10 @@ export interface Batch<Row, Prepared, Outcome> {
 
 /** @returns how many rows ran */
 export async function runBatch<Row, Prepared, Outcome>(batch: Batch<Row, Prepared, Outcome>): Promise<number> {
-  const deadline = performance.now() + START_WINDOW_MS
   const waiting = new Waiting(batch)
   const unstarted: Row[] = []
   const settler = new Settler(batch)
-  const mayStart = (): boolean => !batch.signal.aborted && performance.now() < deadline
+  const mayStart = (): boolean => !batch.signal.aborted && performance.now() < batch.startBy
   const lane = async (): Promise<void> => {
     while (mayStart()) {
       const next = waiting.take()

@@ -4,61 +4,88 @@
  * Fields that a schema does not know pass: a newer release's workflow may send one to a worker of this release.
  * Rule: docs/behaviour/commands-as-workflows.md.
  */
+
 import { z } from 'zod'
 import { isIntegrationsError } from '../core/errors.ts'
-import { asFailure, failureOf } from './failures.ts'
+import { lostDatabase } from '../core/lost-database.ts'
+import { Instant } from '../instant.ts'
+import { asRefusal, failureOf } from './failures.ts'
+import { isNotItsTurn } from './not-its-turn.ts'
+import type { Surroundings } from './surroundings.ts'
+import { temporalSurroundings } from './surroundings.ts'
 
 const WHOLE = 'a whole number of at least 1'
 const Count = z.int(WHOLE).positive(WHOLE)
 const Id = Count
 const Limit = Count.optional()
 const Flag = z.boolean('true or false').optional()
-const Instant = z.iso
-  .datetime({ offset: true, error: 'a moment in ISO 8601 with its offset, such as 2031-06-01T12:00:00Z,' })
-  .optional()
 const ModelName = z.string("a model's name").min(1, "a model's name")
 
 const SCHEMAS = {
   readWebhookState: z.looseObject({ webhookId: Id }),
   processOneWebhook: z.looseObject({ webhookId: Id, replay: Flag }),
-  processOneSyncItem: z.looseObject({ itemId: Id, tries: Count }),
+  processOneSyncItem: z.looseObject({ itemId: Id, tries: Count, force: Flag }),
   skipFailedItem: z.looseObject({ itemId: Id }),
-  listFailedSyncItems: z.looseObject({ integrationId: Id.optional(), since: Instant, limit: Limit }),
+  listFailedSyncItems: z.looseObject({
+    integrationId: Id.optional(),
+    since: Instant.optional(),
+    limit: Limit,
+    all: Flag,
+    waiting: Flag,
+  }),
   advanceSyncCursor: z.looseObject({ integrationId: Id, reclaimStale: Flag, limit: Limit }),
   refreshTokensNow: z.looseObject({ integrationId: Id.optional() }),
   findOrphanRows: z.looseObject({ model: ModelName, integrationId: Id.optional(), limit: Limit }),
-  listReconcilable: z.looseObject({ integrationId: Id.optional(), since: Instant, dryRun: Flag }),
+  listReconcilable: z.looseObject({ integrationId: Id.optional(), since: Instant.optional(), dryRun: Flag }),
 } as const
 
 type Step = keyof typeof SCHEMAS
 
-/** Refusals that are a person's answer: whoever asks again gets the same. */
-const REFUSALS: ReadonlySet<string> = new Set([
-  'invalid_argument',
-  'integration_not_found',
-  'sync_item_not_found',
-  'sync_item_not_failed',
-  'unknown_provider',
-  'unsupported_by_provider',
-])
+/** Errors of ours that another try may not meet. Each other one is an answer: another try gets the same. */
+const PASSING: ReadonlySet<string> = new Set(['backend_unreachable', 'lock_timeout', 'schema_behind'])
+/** For an error that another try may not meet, and for any that is not ours: some 30 s with the waits of a step. */
+const MAX_TRIES = 6
 
-/** The same activity. @throws ApplicationFailure `invalid_argument`, or with the code of a refusal; never tried again */
+/**
+ * The same activity. A refusal ends it at once, and no fault is tried without end: only a Postgres that is away is waited for,
+ * and a worker that stops leaves the work to another one.
+ *
+ * @throws ApplicationFailure with the code of a refusal, or with the class of what went on failing
+ */
+export function boundedStep<Input extends unknown[], Output>(
+  activity: (...input: Input) => Promise<Output>,
+  surroundings = temporalSurroundings,
+): (...input: Input) => Promise<Output> {
+  return async (...input) => {
+    try {
+      return await activity(...input)
+    } catch (error) {
+      if (isFinal(error, surroundings())) throw asRefusal(error)
+      throw error
+    }
+  }
+}
+
+/** The same activity for a person's input. @throws as {@link boundedStep}; ApplicationFailure `invalid_argument` */
 export function commandStep<Input, Output>(
   name: Step,
   activity: (input: Input) => Promise<Output>,
+  surroundings = temporalSurroundings,
 ): (input: Input) => Promise<Output> {
+  const bounded = boundedStep(activity, surroundings)
   return async (input) => {
     const parsed = SCHEMAS[name].safeParse(input)
     if (!parsed.success)
       throw failureOf({ message: problemsOf(parsed.error, input), type: 'invalid_argument', nonRetryable: true })
-    try {
-      return await activity(input)
-    } catch (error) {
-      if (isIntegrationsError(error) && REFUSALS.has(error.code))
-        throw asFailure(error, { secrets: [], nonRetryable: true })
-      throw error
-    }
+    return bounded(input)
   }
+}
+
+function isFinal(error: unknown, { cancellationSignal, graceIsOver, info }: Surroundings): boolean {
+  if (cancellationSignal.aborted || graceIsOver?.aborted || lostDatabase(error) !== null) return false
+  if (isIntegrationsError(error) && !PASSING.has(error.code)) return true
+  if (isNotItsTurn(error)) return false
+  return info.attempt >= MAX_TRIES
 }
 
 /** What is allowed, and of which kind that was which was given: a value may be anything. */

@@ -20,7 +20,7 @@ import { BatchSubjects } from '../operations/metric-subject.ts'
 import type { Told, ToldEvent } from '../operations/tell-event.ts'
 import { tellEvent } from '../operations/tell-event.ts'
 import type { Batch } from './batch.ts'
-import { runBatch } from './batch.ts'
+import { runBatch, START_WINDOW_MS } from './batch.ts'
 import { takenUpTogether } from './lost-rows.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
@@ -87,7 +87,7 @@ class EventRunner {
   readonly #framework: Framework
   readonly #claim: string
   readonly #subjects: BatchSubjects
-  readonly #batch: Omit<Batch<Started, IntegrationContext | null, ToldEvent>, 'rows'>
+  readonly #batch: Omit<Batch<Started, IntegrationContext | null, ToldEvent>, 'rows' | 'startBy'>
 
   constructor(framework: Framework, claim: string, signal: AbortSignal) {
     const { db, tables, logger } = framework
@@ -137,7 +137,8 @@ class EventRunner {
 
   async run(rows: readonly Claimed[]): Promise<void> {
     const takenAtMs = performance.now()
-    await runBatch({ ...this.#batch, rows: rows.map((row) => ({ ...row, takenAtMs })) })
+    const startBy = takenAtMs + START_WINDOW_MS
+    await runBatch({ ...this.#batch, startBy, rows: rows.map((row) => ({ ...row, takenAtMs })) })
   }
 
   #tell(

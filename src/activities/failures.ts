@@ -5,7 +5,7 @@
 import type { ApplicationFailure } from '@temporalio/activity'
 import { isIntegrationsError } from '../core/errors.ts'
 import { classifyFailure } from '../core/failure-class.ts'
-import { redactedErrorLine } from '../operations/redacted-error.ts'
+import { redactedErrorLine, redactedMessage } from '../operations/redacted-error.ts'
 import { sdk } from './sdk.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
@@ -26,15 +26,25 @@ export function isFinalFault(error: unknown, classOf?: (error: unknown) => strin
   return (classOf?.(error) ?? classifyFailure({ error, callerAborted: false })) === 'client'
 }
 
+/** A refusal in its own words: its code stands beside them. */
+export function asRefusal(error: unknown): ApplicationFailure {
+  return failureOf({ message: redactedMessage(error, [], MAX_MESSAGE_LENGTH), type: typeOf(error), nonRetryable: true })
+}
+
 export function asFailure(
   error: unknown,
   { secrets, nonRetryable }: { secrets: readonly string[]; nonRetryable: boolean },
 ): ApplicationFailure {
   return failureOf({
     message: redactedErrorLine(error, secrets, MAX_MESSAGE_LENGTH),
-    type: isIntegrationsError(error) ? error.code : error instanceof Error ? error.name : 'Error',
+    type: typeOf(error),
     nonRetryable,
   })
+}
+
+function typeOf(error: unknown): string {
+  if (isIntegrationsError(error)) return error.code
+  return error instanceof Error ? error.name : 'Error'
 }
 
 /** A failure in our own words, without a stack. */

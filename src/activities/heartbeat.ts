@@ -12,6 +12,8 @@ export function keptAlive<Input extends unknown[], Output>(
 ): (...input: Input) => Promise<Output> {
   return async (...input) => {
     const context = sdk().Context.current()
+    // A local one ends with its workflow task and has no heartbeat: the SDK would print an error for each.
+    if (context.info.isLocal) return activity(...input)
     const timer = setInterval(() => context.heartbeat(), HEARTBEAT_EVERY_MS)
     try {
       return await activity(...input)

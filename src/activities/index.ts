@@ -1,12 +1,13 @@
 import type { Framework } from '../framework.ts'
 import { anomalyActivities } from './anomalies.ts'
-import { commandStep } from './command-steps.ts'
+import { boundedStep, commandStep } from './command-steps.ts'
 import { tellingUntilEnd } from './ending-listeners.ts'
 import { eventActivities } from './events.ts'
 import { keptAlive } from './heartbeat.ts'
 import { incidentActivities } from './incidents.ts'
 import { orphanActivities } from './orphans.ts'
 import { pruningActivities } from './pruning.ts'
+import type { WorkerEnd } from './surroundings.ts'
 import { surroundingsUntil } from './surroundings.ts'
 import { syncBackfillActivities } from './sync-backfills.ts'
 import { syncDispatchActivities } from './sync-dispatch.ts'
@@ -22,13 +23,12 @@ import { webhookActivities } from './webhooks.ts'
 /**
  * All activities, bound to one framework. Workflows know them by this type only.
  *
- * @param graceIsOver aborted when the worker that runs them has used up its grace; default: Temporal's cancellations alone
+ * @param end of the worker that runs them; default: Temporal's cancellations alone
  */
-export function createActivities(framework: Framework, graceIsOver?: AbortSignal): Activities {
-  // Temporal tells no activity inside a workflow task that its worker stops.
-  const surroundings = graceIsOver && surroundingsUntil(graceIsOver)
+export function createActivities(framework: Framework, end?: WorkerEnd): Activities {
+  const surroundings = end && surroundingsUntil(end)
   const webhooks = webhookActivities(framework, surroundings)
-  const recovery = webhookRecoveryActivities(framework)
+  const recovery = webhookRecoveryActivities(framework, surroundings)
   const reconciliation = webhookReconciliationActivities(framework)
   const runs = syncRunActivities(framework)
   const dispatch = syncDispatchActivities(framework)
@@ -46,31 +46,37 @@ export function createActivities(framework: Framework, graceIsOver?: AbortSignal
   // Each says that it lives, and lets no listener of a framework event hold up its worker's end.
   const step = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
     keptAlive(tellingUntilEnd(activity, surroundings))
+  // A person's input reaches it, and a person waits for its end.
+  const command = <Input, Output>(
+    name: Parameters<typeof commandStep>[0],
+    activity: (input: Input) => Promise<Output>,
+  ) => commandStep(name, activity, surroundings)
   return {
-    processPendingWebhooks: step(webhooks.processPendingWebhooks),
-    recoverStuckWebhooks: step(recovery.recoverStuckWebhooks),
-    readWebhookState: step(commandStep('readWebhookState', recovery.readWebhookState)),
-    processOneWebhook: step(commandStep('processOneWebhook', recovery.processOneWebhook)),
-    listReconcilable: step(commandStep('listReconcilable', reconciliation.listReconcilable)),
+    // It says itself that it lives, and what it holds.
+    pumpWebhooks: tellingUntilEnd(webhooks.pumpWebhooks, surroundings),
+    recoverStuckWebhooks: step(boundedStep(recovery.recoverStuckWebhooks, surroundings)),
+    readWebhookState: step(command('readWebhookState', recovery.readWebhookState)),
+    processOneWebhook: step(command('processOneWebhook', recovery.processOneWebhook)),
+    listReconcilable: step(command('listReconcilable', reconciliation.listReconcilable)),
     reconcileIntegration: step(reconciliation.reconcileIntegration),
-    startDueSyncs: step(dispatch.startDueSyncs),
-    evaluateStaleness: step(dispatch.evaluateStaleness),
+    startDueSyncs: step(boundedStep(dispatch.startDueSyncs, surroundings)),
+    evaluateStaleness: step(boundedStep(dispatch.evaluateStaleness, surroundings)),
     openSyncRun: step(runs.openSyncRun),
     listSyncItems: step(runs.listSyncItems),
     takeOverSyncRun: step(runs.takeOverSyncRun),
     processSyncItems: step(items.processSyncItems),
-    processOneSyncItem: step(commandStep('processOneSyncItem', items.processOneSyncItem)),
+    processOneSyncItem: step(command('processOneSyncItem', items.processOneSyncItem)),
     failSyncRun: step(ends.failSyncRun),
     cancelSyncRun: step(ends.cancelSyncRun),
     finaliseSyncRun: step(ends.finaliseSyncRun),
     announceSyncRun: step(ends.announceSyncRun),
     openBackfillSlice: step(backfills.openBackfillSlice),
     handleMissingItems: step(backfills.handleMissingItems),
-    skipFailedItem: step(commandStep('skipFailedItem', operations.skipFailedItem)),
-    listFailedSyncItems: step(commandStep('listFailedSyncItems', operations.listFailedSyncItems)),
-    advanceSyncCursor: step(commandStep('advanceSyncCursor', operations.advanceSyncCursor)),
-    refreshTokensNow: step(commandStep('refreshTokensNow', tokens.refreshTokensNow)),
-    findOrphanRows: step(commandStep('findOrphanRows', orphans.findOrphanRows)),
+    skipFailedItem: step(command('skipFailedItem', operations.skipFailedItem)),
+    listFailedSyncItems: step(command('listFailedSyncItems', operations.listFailedSyncItems)),
+    advanceSyncCursor: step(command('advanceSyncCursor', operations.advanceSyncCursor)),
+    refreshTokensNow: step(command('refreshTokensNow', tokens.refreshTokensNow)),
+    findOrphanRows: step(command('findOrphanRows', orphans.findOrphanRows)),
     evaluateFailureRatesNow: step(anomalies.evaluateFailureRatesNow),
     pruneStep: step(pruning.pruneStep),
     readPrunedRows: step(pruning.readPrunedRows),

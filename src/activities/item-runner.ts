@@ -1,6 +1,7 @@
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { ItemTimedOut } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
+import type { LastFailure } from '../core/sync-jobs.ts'
 import type { GivenBack, ItemSettlement } from '../db/queries/sync-items.ts'
 import { handBackItems, itemsHeldBy, itemsSettledBefore, takeUpItem } from '../db/queries/sync-items.ts'
 import type { SyncItemRow } from '../db/schema/tables.ts'
@@ -13,9 +14,10 @@ import type { ItemRun, ItemWork } from '../operations/sync-items.ts'
 import { givenUp, itemRecord, runSyncItem } from '../operations/sync-items.ts'
 import { withTimeLimit } from '../operations/time-limit.ts'
 import type { Batch } from './batch.ts'
-import { runBatch } from './batch.ts'
+import { runBatch, START_WINDOW_MS } from './batch.ts'
 import { Ending } from './ending.ts'
 import { settleAndRecord } from './item-failures.ts'
+import { failedAttempt } from './item-warnings.ts'
 import { takenUpTogether } from './lost-rows.ts'
 
 export interface RunItems {
@@ -27,17 +29,22 @@ export interface RunItems {
   readonly givenBack: GivenBack
 }
 
+/** Of an error, in the progress of a run. */
+const MAX_TOLD_LENGTH = 300
+
 /** Runs and settles the items of one claim: of a run's batch, or the one of a retry. */
 export class ItemRunner {
   /** `handedBack`: no listener has seen them. `deferredSeconds`: the longest that was asked for. */
   readonly tally = { succeeded: 0, failed: 0, handedBack: 0, deferredSeconds: 0 }
   /** Items that run again. */
-  readonly waiting: { id: number; seconds: number; counted: boolean }[] = []
+  readonly waiting: { id: number; seconds: number; because: 'failed' | 'deferred' | 'not yet' | 'interrupted' }[] = []
+  /** The last attempt that did not succeed, if one did not. */
+  lastFailure: LastFailure | null = null
   readonly #framework: Framework
-  readonly #work: ItemWork
+  readonly #work: Omit<ItemWork, 'claimedAt'>
   readonly #claim: string
   readonly #subjects: BatchSubjects
-  readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows'>
+  readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows' | 'run' | 'startBy'>
   readonly #ending: Ending
   #told: Promise<void> = Promise.resolve()
 
@@ -54,13 +61,12 @@ export class ItemRunner {
       signal: cancelled,
       logger,
       prepare: (row) => this.#subjects.read(row.integrationId),
-      run: (row, integration) => runSyncItem(framework, row, integration, this.#work),
       settle: (runs) => this.#settle(runs),
       handBack: async (unstarted) => {
         const back = await handBackItems(db, tables, unstarted, givenBack)
         this.tally.handedBack += back.size
         if (givenBack.status === 'processing')
-          this.waiting.push(...[...back].map((id) => ({ id, seconds: 0, counted: false })))
+          this.waiting.push(...[...back].map((id) => ({ id, seconds: 0, because: 'interrupted' as const })))
       },
     }
   }
@@ -83,7 +89,7 @@ export class ItemRunner {
           await patiently('a settlement', () => this.#settle([taken.run]), this.#batch)
         }
       }
-      await runBatch({ ...this.#batch, rows: again })
+      await this.#runClaimed(again)
     }
     return heldRows.length
   }
@@ -95,13 +101,24 @@ export class ItemRunner {
       await this.#subjects.note(row.integrationId)
       this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
     }
-    await runBatch({ ...this.#batch, rows: rows.filter(({ status }) => status === 'processing') })
+    await this.#runClaimed(rows.filter(({ status }) => status === 'processing'))
   }
 
   /** Waits until listeners of `SyncItemFailed` have been told. */
   async end(): Promise<void> {
     await this.#told
     this.#ending.release()
+  }
+
+  /** @param rows claimed just now */
+  async #runClaimed(rows: readonly SyncItemRow[]): Promise<void> {
+    const work = { ...this.#work, claimedAt: this.#framework.clock.now() }
+    await runBatch({
+      ...this.#batch,
+      rows,
+      startBy: performance.now() + START_WINDOW_MS,
+      run: (row, integration) => runSyncItem(this.#framework, row, integration, work),
+    })
   }
 
   /** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
@@ -142,18 +159,24 @@ export class ItemRunner {
     }
   }
 
-  #report({ row, step, error }: ItemRun): void {
+  #report({ row, step, message, maxAttempts, error }: ItemRun): void {
     const { metrics } = this.#framework
     const of = this.#subjects.of(row.integrationId)
+    if (message !== null)
+      this.lastFailure = { itemId: row.id, attempt: row.attempts, error: message.slice(0, MAX_TOLD_LENGTH) }
     if (step.kind === 'succeed') {
       this.tally.succeeded += 1
       metrics.syncItemSettled(of, 'success')
     } else if (step.kind === 'fail') this.#failed(row, step.reason, error)
     else {
-      this.waiting.push({ id: row.id, seconds: step.seconds, counted: step.counted })
-      if (!step.counted) this.tally.deferredSeconds = Math.max(this.tally.deferredSeconds, step.seconds)
-      // An interruption has no wait: the worker stopped, and capacity was never asked for.
-      if (!step.counted && step.seconds > 0) metrics.syncItemDeferred(of)
+      const { because, seconds } = step
+      this.waiting.push({ id: row.id, seconds, because })
+      if (because === 'failed')
+        failedAttempt(this.#framework, { row, provider: of.provider, error: message ?? '', maxAttempts, seconds })
+      if (because === 'deferred') {
+        this.tally.deferredSeconds = Math.max(this.tally.deferredSeconds, seconds)
+        metrics.syncItemDeferred(of)
+      }
     }
   }
 

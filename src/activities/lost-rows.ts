@@ -1,4 +1,4 @@
-/** The order in which rows of a lost worker are taken up. Rule: docs/behaviour/webhooks.md, "Claims". Syncs use the same. */
+/** The order in which rows of a lost worker are taken up. Rule: docs/behaviour/sync-items.md, "Lost workers". */
 import { lossesOf } from '../core/claim.ts'
 
 /**

@@ -5,11 +5,11 @@ import type { RunSettings } from './sync-runs.ts'
 const END_EVENTS = ['SyncStalenessRecovered', 'IncidentClosed', 'SyncItemStuck', 'SyncCompleted'] as const
 
 /** As they are when a run opens; they travel with it, so that a replay sees what the run saw. */
-export function runSettings({ config, listeners }: Framework, provider: string): RunSettings {
+export function runSettings({ config, listeners }: Framework): RunSettings {
   return {
     listingTimeoutSeconds: config.sync.job_timeout,
     listingTotalSeconds: config.sync.lock_ttl,
-    itemTaskQueue: `${config.cache_prefix}-${config.sync.item_queue ?? config.sync.queues[provider] ?? config.sync.queue}`,
+    itemTaskQueue: `${config.cache_prefix}-${config.sync.item_queue ?? config.sync.queue}`,
     isListenedTo: END_EVENTS.some((name) => listeners.has(name)),
   }
 }

@@ -6,18 +6,31 @@ export interface Surroundings {
   readonly cancellationSignal: AbortSignal
   /** Aborted when the worker's grace is over; it outlives the activity. Without it there is no worker. */
   readonly graceIsOver?: AbortSignal
+  /** Aborted as soon as the worker begins to stop. */
+  readonly stopping?: AbortSignal
   /** `attempt` is counted from 1. */
   readonly info: { readonly attempt: number }
+  /** Says that the activity lives, and what it is doing. Left out where no Temporal runs it. */
+  heartbeat?(details: unknown): void
 }
 
 export function temporalSurroundings(): Surroundings {
   return sdk().Context.current()
 }
 
-/** Those of a worker that says itself when its grace is over, for activities that are run as local ones, too. */
-export function surroundingsUntil(graceIsOver: AbortSignal): () => Surroundings {
+/** A worker's own signals. */
+export interface WorkerEnd {
+  /** Aborted as soon as it begins to stop. */
+  readonly stopping: AbortSignal
+  /** Aborted when its grace is over. */
+  readonly graceIsOver: AbortSignal
+}
+
+/** Those of a worker that says itself when it stops and when its grace is over. */
+export function surroundingsUntil(end: WorkerEnd): () => Surroundings {
   return () => {
-    const { cancellationSignal, info } = sdk().Context.current()
-    return { cancellationSignal, info, graceIsOver }
+    const context = sdk().Context.current()
+    const { cancellationSignal, info } = context
+    return { cancellationSignal, info, heartbeat: (details) => context.heartbeat(details), ...end }
   }
 }

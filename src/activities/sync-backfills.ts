@@ -1,6 +1,8 @@
 /** Runs over a window of the past, and what full listings miss. Rule: docs/behaviour/sync-backfills.md. */
+
 import type { Json } from '../core/json.ts'
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
+import { switchedOffBy } from '../core/switched-off.ts'
 import { lockIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { insertLog } from '../db/queries/logs.ts'
@@ -43,11 +45,11 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
         // Two tries that overlap open one log.
         const row = await lockIntegration(tx, tables, integrationId)
         if (row === null) return nothingToDo(`there is no integration ${integrationId}`)
-        if (!row.isActive || row.healthStatus === 'disabled') return nothingToDo('the integration is switched off')
+        if (switchedOffBy(row) !== null) return nothingToDo('the integration is switched off')
         const provider = providers.find(row.provider)
         if (provider === null) return nothingToDo(`the provider "${row.provider}" is not registered`)
         if (!hasBackfill(provider)) return nothingToDo(`the provider "${row.provider}" has no syncWindow()`)
-        const settings = runSettings(framework, row.provider)
+        const settings = runSettings(framework)
         const existing = await findSliceLog(tx, tables, slice)
         if (existing !== null) return { kind: 'open' as const, syncLogId: existing.id, settings, ...found }
         const metadata: RunMetadata = {

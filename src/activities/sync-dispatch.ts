@@ -10,6 +10,7 @@ import { dueIntegrations } from '../db/queries/sync-due.ts'
 import type { Framework } from '../framework.ts'
 import { dueRule } from '../operations/due-rule.ts'
 import { evaluateStaleSyncs } from '../operations/sync-staleness.ts'
+import { warnOfUnregistered } from '../operations/unregistered-providers.ts'
 import { identityAttributes, inSpan } from '../tracing/spans.ts'
 import { asFailure } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
@@ -55,6 +56,7 @@ export function syncDispatchActivities(
     async startDueSyncs(): Promise<Pick<DispatchResult, 'due' | 'started' | 'alreadyRunning'>> {
       const { cancellationSignal } = surroundings()
       const counts = { due: 0, started: 0, alreadyRunning: 0 }
+      await warnOfUnregistered(framework)
       await paced(dueRows(), { pace, signal: cancellationSignal, atMost: MAX_STARTS }, async (row) => {
         counts.due += 1
         const answer = await startOf(row)

@@ -13,6 +13,11 @@ export type { RunIds } from '../operations/sync-run-ids.ts'
 export function syncEndActivities(framework: Framework) {
   const { logger } = framework
 
+  async function announce(run: RunIds): Promise<void> {
+    if ((await announceRun(framework, run)) === 'elsewhere')
+      throw new Error(`another process is announcing run ${run.syncLogId}; looked at again until that is noted`)
+  }
+
   return {
     /** The run is given up: its log says why, the cursor stays, the next run is planned. Once only, as finalisation. */
     async failSyncRun({ integrationId, syncLogId, reason }: RunIds & { reason: string }): Promise<void> {
@@ -31,8 +36,14 @@ export function syncEndActivities(framework: Framework) {
 
     /**
      * Ends the run once all its items have ended: status, counts, cursor and times. A second try finds it ended.
+     *
+     * @param announces announces the run, too, as `announceSyncRun` does
      */
-    async finaliseSyncRun({ integrationId, syncLogId }: RunIds): Promise<Finalisation> {
+    async finaliseSyncRun({
+      integrationId,
+      syncLogId,
+      announces = false,
+    }: RunIds & { readonly announces?: boolean }): Promise<Finalisation> {
       const { result, cursor, isFinalisedNow } = await finaliseRun(framework, { integrationId, syncLogId })
       if (isFinalisedNow && result.kind === 'finalised')
         logger.info(
@@ -49,6 +60,7 @@ export function syncEndActivities(framework: Framework) {
           },
           'sync run finished',
         )
+      if (announces && result.kind === 'finalised') await announce({ integrationId, syncLogId })
       return result
     },
 
@@ -57,8 +69,7 @@ export function syncEndActivities(framework: Framework) {
      * a listener has fails this try with why it ends, and another worker tells all of them again.
      */
     async announceSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
-      if ((await announceRun(framework, { integrationId, syncLogId })) === 'elsewhere')
-        throw new Error(`another process is announcing run ${syncLogId}; looked at again until that is noted`)
+      await announce({ integrationId, syncLogId })
     },
 
     /**

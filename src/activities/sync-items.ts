@@ -1,7 +1,14 @@
 import { whileWaiting } from '../core/claim.ts'
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
-import type { ProcessSyncItemResult } from '../core/sync-jobs.ts'
-import { claimItemForRetry, claimPendingItems, claimWaitingItems, findItem } from '../db/queries/sync-items.ts'
+import type { LastFailure, ProcessSyncItemResult } from '../core/sync-jobs.ts'
+import {
+  claimItemForRetry,
+  claimPendingItems,
+  claimWaitingItems,
+  endOutdatedRetry,
+  findItem,
+  outdatingItem,
+} from '../db/queries/sync-items.ts'
 import type { Framework } from '../framework.ts'
 import { itemResolved } from '../operations/sync-item-acts.ts'
 import { refusalsOf } from '../operations/sync-items.ts'
@@ -22,8 +29,10 @@ export interface ItemBatchResult {
   readonly claimed: number
   readonly succeeded: number
   readonly failed: number
-  /** Items that run again. */
-  readonly waiting: { readonly id: number; readonly seconds: number }[]
+  /** Items that run again; `isPutOff`: what they refer to was not there yet. */
+  readonly waiting: { readonly id: number; readonly seconds: number; readonly isPutOff?: boolean }[]
+  /** Not there: no attempt failed. */
+  readonly lastFailure?: LastFailure
   /** Seconds until the provider has capacity again; the run takes nothing new in before. 0: no limit was met. */
   readonly deferredSeconds: number
 }
@@ -37,6 +46,8 @@ export interface OneItem extends AsksLabels {
   readonly attempt: number
   /** Attempts that the retry has in all. */
   readonly tries: number
+  /** Also where a later run has a newer copy. Default false. */
+  readonly force?: boolean
 }
 
 export interface OneItemResult extends ProcessSyncItemResult, FoundBy {
@@ -48,6 +59,8 @@ export interface OneItemResult extends ProcessSyncItemResult, FoundBy {
 
 export function syncItemActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { tables } = framework
+  const isCrossed = async (itemId: number): Promise<boolean> =>
+    (await outdatingItem(framework.db, tables, itemId)) !== null
 
   return {
     /**
@@ -74,10 +87,15 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
         )
         await runner.run(rows)
         const { handedBack, ...tally } = runner.tally
-        const waiting = runner.waiting.map(({ id, seconds }) => ({ id, seconds }))
+        const waiting = runner.waiting.map(({ id, seconds, because }) => ({
+          id,
+          seconds,
+          ...(because === 'not yet' ? { isPutOff: true } : {}),
+        }))
+        const failure = runner.lastFailure === null ? {} : { lastFailure: runner.lastFailure }
         // Rows that are pending again: the lane must come for them.
         const claimed = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
-        return { ...tally, waiting, claimed }
+        return { ...tally, ...failure, waiting, claimed }
       } finally {
         await runner.end()
       }
@@ -89,7 +107,14 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
      * May be run twice: a second try under the same claim takes up its row if the first one still holds it. If the first
      * one had settled it, a success is told as one; a failure is tried once more.
      */
-    async processOneSyncItem({ itemId, claim, attempt, tries, ...asks }: OneItem): Promise<OneItemResult> {
+    async processOneSyncItem({
+      itemId,
+      claim,
+      attempt,
+      tries,
+      force = false,
+      ...asks
+    }: OneItem): Promise<OneItemResult> {
       const { cancellationSignal: cancelled, info } = surroundings()
       const runner = new ItemRunner(framework, {
         claim,
@@ -97,17 +122,20 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
         retry: { attempt, tries },
         givenBack: { status: 'processing', waitsFor: whileWaiting(claim) },
       })
+      const isFirst = attempt === 1
       let ran = false
+      let isOutdated = false
       try {
         ran = (await runner.takeUpHeld()) > 0
         if (!ran) {
           const claiming = { claim, refusals: refusalsOf(framework) }
           const rows = await claimAndRecord(framework, async (db) => {
-            const row = await claimItemForRetry(db, tables, { ...claiming, id: itemId, isFirst: attempt === 1 })
+            const row = await claimItemForRetry(db, tables, { ...claiming, id: itemId, isFirst, force })
             return row === null ? [] : [row]
           })
           ran = rows.length > 0
           await runner.run(rows)
+          if (!ran && !force) isOutdated = await endOutdatedRetry(framework.db, tables, { id: itemId, isFirst })
         }
       } finally {
         await runner.end()
@@ -117,7 +145,17 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
       const result = { itemId, status: row?.status ?? null, attempts: row?.attempts ?? null, ...labels }
       const [wait] = runner.waiting
       if (wait !== undefined)
-        return { ...result, outcome: 'failed', error: null, waitSeconds: wait.seconds, isCounted: wait.counted }
+        return {
+          ...result,
+          outcome: 'failed',
+          error: null,
+          waitSeconds: wait.seconds,
+          isCounted: wait.because === 'failed',
+        }
+      if (row !== null && (isOutdated || (!ran && row.status === 'failed' && !force && (await isCrossed(row.id))))) {
+        await itemResolved(framework, row)
+        return { ...result, outcome: 'outdated', error: row.error, waitSeconds: null, isCounted: false }
+      }
       // Another attempt of this retry had it before, or its own first try had settled it.
       const isOurs = ran || attempt > 1 || info.attempt > 1
       const status = row?.status

@@ -3,14 +3,17 @@
  *
  * Rule: docs/behaviour/sync-listing.md, "Tries of a listing".
  */
+
 import type { RateLimitExceededException } from '../core/errors.ts'
 import { isIntegrationsError, ListingSuperseded } from '../core/errors.ts'
 import { errorChain } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
+import { ListingBeginning } from '../core/listing-beginning.ts'
+import { LONGEST_DEFERRAL_SECONDS } from '../core/sync-item.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { findLog } from '../db/queries/logs.ts'
-import type { ListingNote, NewSyncItem } from '../db/queries/sync-listing.ts'
+import type { ListedItem, ListingNote } from '../db/queries/sync-listing.ts'
 import { beginListing, deleteUnstartedItems, listedKeys, storeListed } from '../db/queries/sync-listing.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -61,16 +64,20 @@ type StoredBookmark = {
   readonly duplicates: number
   readonly request_ids: readonly number[]
   readonly full_listing: { readonly internal_type: string | null } | null
+  /** ISO 8601: the beginning of the try that set it, or of the one before that it went on from. */
+  readonly began_at: string
 }
 
 export async function listItems(framework: Framework, input: ListingInput, context: Surroundings): Promise<Listing> {
   const { db, tables } = framework
   const row = await findIntegration(db, tables, input.integrationId)
-  const log = row === null ? null : await beginListing(db, tables, input)
-  if (row === null || log === null) return await listedBefore(framework, input, row)
+  const begun = row === null ? null : await beginListing(db, tables, input)
+  if (row === null || begun === null) return await listedBefore(framework, input, row)
+  const { log, startedAt } = begun
   const bookmark = ((log.metadata as RunMetadata).bookmark ?? null) as StoredBookmark | null
   if (input.attempt > 1) await deleteUnstartedItems(db, tables, log.id, bookmark?.item_id ?? 0)
-  return await new ListingTry(framework, row, log, input.attempt, bookmark, context).run()
+  const beginning = new ListingBeginning(startedAt, bookmark === null ? null : new Date(bookmark.began_at))
+  return await new ListingTry(framework, row, log, { attempt: input.attempt, bookmark, beginning }, context).run()
 }
 
 /** Why this try may not list: the listing is complete, or this is not the run's listing any more. */
@@ -92,6 +99,12 @@ async function listedBefore(
   throw asFailure(new ListingSuperseded(syncLogId), { secrets: [], nonRetryable: log.status !== 'processing' })
 }
 
+interface TryInput {
+  readonly attempt: number
+  readonly bookmark: StoredBookmark | null
+  readonly beginning: ListingBeginning
+}
+
 class ListingTry {
   readonly #framework: Framework
   readonly #row: IntegrationRow
@@ -102,16 +115,19 @@ class ListingTry {
   readonly #provider: IntegrationProvider | null
   readonly #session: StoringSession
   readonly #requestIds: number[]
+  readonly #beginning: ListingBeginning
+  readonly #endsAt: number
   #lastId: number
 
   constructor(
     framework: Framework,
     row: IntegrationRow,
     log: LogRow,
-    attempt: number,
-    bookmark: StoredBookmark | null,
+    { attempt, bookmark, beginning }: TryInput,
     context: Surroundings,
   ) {
+    const startedAt = performance.now()
+    this.#endsAt = startedAt + framework.config.sync.job_timeout * 1_000
     this.#framework = framework
     this.#row = row
     this.#log = log
@@ -120,12 +136,14 @@ class ListingTry {
     this.#context = context
     this.#provider = framework.providers.find(row.provider)
     this.#requestIds = [...(bookmark?.request_ids ?? [])]
+    this.#beginning = beginning
     this.#lastId = bookmark?.item_id ?? 0
     this.#session = new StoringSession({
       integration: integrationHandle(framework, row, {
         observe: (request) => {
           if (this.#requestIds.length < MAX_REQUEST_IDS) this.#requestIds.push(request.id)
         },
+        observeDate: (date) => beginning.heard(date, (performance.now() - startedAt) / 1_000),
       }),
       syncLogId: log.id,
       cursor: this.#metadata.cursor_before ?? null,
@@ -133,6 +151,7 @@ class ListingTry {
       signal: context.cancellationSignal,
       listeners: framework.listeners,
       logger: framework.logger,
+      reduce: (checkpoints) => (this.#provider as HasScheduledSync).reduceCheckpoints(checkpoints),
       softCap: framework.config.sync.max_items_per_batch,
       isWindow: log.operation === 'backfill',
       models: framework.models,
@@ -146,7 +165,7 @@ class ListingTry {
       await this.#knowKept()
       // Its session refuses whatever a provider's code hands in that goes on after its listing has ended.
       await untilAborted(
-        insideSync({ signal: session.signal }, async () => this.#ask()),
+        insideSync({ signal: session.signal, endsAt: this.#endsAt }, async () => this.#ask()),
         session.signal,
       )
       const rest = await session.close()
@@ -192,10 +211,10 @@ class ListingTry {
     const { db, tables } = this.#framework
     if (this.#lastId === 0) return
     for await (const page of listedKeys(db, tables, this.#log.id, KEYS_PAGE))
-      for (const { eventClass, externalId } of page) this.#session.know(eventClass, externalId)
+      for (const { eventClass, externalId, checkpoint } of page) this.#session.know(eventClass, externalId, checkpoint)
   }
 
-  async #store(items: readonly NewSyncItem[], note: ListingNote | null): Promise<void> {
+  async #store(items: readonly ListedItem[], note: ListingNote | null): Promise<void> {
     const run = {
       integrationId: this.#row.id,
       syncLogId: this.#log.id,
@@ -215,6 +234,7 @@ class ListingTry {
       duplicates,
       request_ids: [...this.#requestIds],
       full_listing: storedFullListing(fullListing),
+      began_at: this.#beginning.at.toISOString(),
     }
   }
 
@@ -222,6 +242,7 @@ class ListingTry {
     const { count, duplicatesDropped, fullListingOf } = this.#session
     return {
       enumerated: true,
+      listing_began_at: this.#beginning.at.toISOString(),
       listed: count,
       duplicates_dropped: duplicatesDropped,
       request_ids: this.#requestIds,
@@ -242,7 +263,7 @@ class ListingTry {
     if (limited !== undefined) {
       const { retryAfterSeconds: asked } = limited
       // One that says less, or nothing of use, would be asked again and again without a pause.
-      const retryAfterSeconds = Number.isFinite(asked) ? Math.max(asked, 1) : 1
+      const retryAfterSeconds = Number.isFinite(asked) ? Math.min(Math.max(asked, 1), LONGEST_DEFERRAL_SECONDS) : 1
       const { isBookmarked } = this.#session
       logger.info(
         { event: 'sync.listing_deferred', ...about, seconds: retryAfterSeconds, bookmarked: isBookmarked },

@@ -59,7 +59,7 @@ export function syncRunActivities(framework: Framework, surroundings = temporalS
       const start = await startRun(framework, row, run)
       const found = await foundBy(framework, integrationId, { labels })
       if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return { ...start, ...found }
-      return { ...start, settings: runSettings(framework, row.provider), ...found }
+      return { ...start, settings: runSettings(framework), ...found }
     },
 
     /** One try of the listing. What an earlier one stored after its last bookmark goes first. */

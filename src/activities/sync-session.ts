@@ -3,11 +3,13 @@
  *
  * Rule: docs/behaviour/sync-listing.md, "The session".
  */
+import { isNewerCopy } from '../core/checkpoint.ts'
 import { InvalidArgumentException, SyncSessionClosed } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { jsonEquals } from '../core/json.ts'
 import type { Logger } from '../core/logger.ts'
-import type { NewSyncItem } from '../db/queries/sync-listing.ts'
+
+import type { ListedItem, NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
 import { bookmarkPosition, listedExternalId, listedItem, listedModel } from '../operations/listed-item.ts'
 import { warnOfListing } from '../operations/listing-warning.ts'
@@ -43,6 +45,8 @@ export interface SessionOptions {
   readonly signal: AbortSignal
   readonly listeners: Listeners
   readonly logger: Logger
+  /** The provider's: of two copies of an item it says which one is newer. */
+  reduce(checkpoints: readonly Json[]): Json
   /** `sync.max_items_per_batch`: one warning beyond it, the run goes on. */
   readonly softCap: number
   /** A listing of a window is never a full one. */
@@ -50,8 +54,11 @@ export interface SessionOptions {
   /** Models that fullListing() may name; null: any. */
   readonly models: ReadonlyMap<string, unknown> | null
   /** Stores items, and then the bookmark that vouches for all up to them. A rejection ends the listing. */
-  store(items: readonly NewSyncItem[], bookmark: Bookmark | null): Promise<void>
+  store(items: readonly ListedItem[], bookmark: Bookmark | null): Promise<void>
 }
+
+/** As JSON text: what an item without a checkpoint has. */
+const NO_CHECKPOINT = 'null'
 
 export class StoringSession implements SyncSession {
   readonly integration: Integration
@@ -61,12 +68,15 @@ export class StoringSession implements SyncSession {
   readonly #abort = new AbortController()
   /** What nobody takes notice of ends the listing: an item of it would be missing, and nobody would know. */
   readonly #refusals = new Refusals((error) => this.#abort.abort(error))
-  #buffer: NewSyncItem[] = []
+  #buffer: ListedItem[] = []
   #bufferedCharacters = 0
-  /** External ids by class: one text is kept of each, the provider's own. */
-  readonly #seen = new Map<string, Set<string>>()
+  /** Places in the buffer by class and external id: a newer copy takes the place of an older one. */
+  readonly #bufferedAt = new Map<string, number>()
+  /** By class and external id the checkpoint of the copy that is kept, as JSON text. */
+  readonly #seen = new Map<string, Map<string, string>>()
   #count: number
   #dropped: number
+  #replaced = 0
   #fullListing: FullListing | null
   #isBookmarked = false
   #closed = false
@@ -98,6 +108,11 @@ export class StoringSession implements SyncSession {
     return this.#dropped
   }
 
+  /** How many of the duplicates were newer copies, which are kept in the place of the older ones. */
+  get duplicatesReplacing(): number {
+    return this.#replaced
+  }
+
   /** Whether this try has stored a bookmark beyond the one that it began with. */
   get isBookmarked(): boolean {
     return this.#isBookmarked
@@ -111,10 +126,10 @@ export class StoringSession implements SyncSession {
     return this.#options.resume?.position ?? null
   }
 
-  /** An item of an earlier try that is kept: a second one is dropped. */
-  know(eventClass: string, externalId: ExternalId | null): void {
+  /** An item of an earlier try that is kept. @param checkpoint as JSON text */
+  know(eventClass: string, externalId: ExternalId | null, checkpoint: string | null): void {
     const id = listedExternalId(externalId)
-    if (id !== null) this.#seenOf(eventClass).add(id)
+    if (id !== null) this.#seenOf(eventClass).set(id, checkpoint ?? NO_CHECKPOINT)
   }
 
   has({ type }: SyncItemEventClass, externalId: ExternalId): boolean {
@@ -135,7 +150,8 @@ export class StoringSession implements SyncSession {
     } catch (error) {
       return this.#refusals.refuse(error)
     }
-    if (this.#isRepeat(item)) return Promise.resolve()
+    const kept = this.#keptCheckpointOf(item)
+    if (kept !== null) return this.#repeated(item, kept)
     this.#count += 1
     if (this.#count === this.#options.softCap + 1)
       this.#options.logger.warn(
@@ -148,10 +164,7 @@ export class StoringSession implements SyncSession {
         },
         'the run has more items than sync.max_items_per_batch; it goes on',
       )
-    this.#buffer.push(item)
-    this.#bufferedCharacters += item.payload.length + item.checkpoint.length
-    if (this.#buffer.length >= CHUNK_ROWS || this.#bufferedCharacters >= CHUNK_CHARACTERS) return this.#flush(null)
-    return Promise.resolve()
+    return this.#take(item, { isRepeat: false })
   }
 
   bookmark(position: Json): Promise<void> {
@@ -190,10 +203,9 @@ export class StoringSession implements SyncSession {
    * @returns what is left to be stored
    * @throws what could not be stored, or was refused without anybody's notice
    */
-  async close(): Promise<readonly NewSyncItem[]> {
+  async close(): Promise<readonly ListedItem[]> {
     this.#closed = true
-    const rest = this.#buffer
-    this.#buffer = []
+    const rest = this.#emptied()
     await this.#writing
     this.#refusals.throwUnnoticed()
     return rest
@@ -206,7 +218,7 @@ export class StoringSession implements SyncSession {
    */
   async abandon(reason?: unknown): Promise<void> {
     this.#closed = true
-    this.#buffer = []
+    this.#emptied()
     if (reason !== undefined) this.#abort.abort(reason)
     await this.#writing.catch(() => {})
   }
@@ -234,9 +246,7 @@ export class StoringSession implements SyncSession {
   }
 
   #flush(bookmark: Bookmark | null): Promise<void> {
-    const chunk = this.#buffer
-    this.#buffer = []
-    this.#bufferedCharacters = 0
+    const chunk = this.#emptied()
     // One after the other, so that un-awaited calls keep their order too.
     this.#writing = this.#writing.then(async () => {
       await this.#options.store(chunk, bookmark)
@@ -247,33 +257,74 @@ export class StoringSession implements SyncSession {
     return this.#writing
   }
 
-  #seenOf(eventClass: string): Set<string> {
+  #emptied(): readonly ListedItem[] {
+    const chunk = this.#buffer
+    this.#buffer = []
+    this.#bufferedCharacters = 0
+    this.#bufferedAt.clear()
+    return chunk
+  }
+
+  #seenOf(eventClass: string): Map<string, string> {
     let seen = this.#seen.get(eventClass)
     if (seen === undefined) {
-      seen = new Set()
+      seen = new Map()
       this.#seen.set(eventClass, seen)
     }
     return seen
   }
 
-  #isRepeat(item: NewSyncItem): boolean {
-    if (item.externalId === null) return false
-    const seen = this.#seenOf(item.eventClass)
-    if (!seen.has(item.externalId)) {
-      seen.add(item.externalId)
-      return false
+  /** Null: the run has no item of this class and external id. */
+  #keptCheckpointOf({ eventClass, externalId }: NewSyncItem): string | null {
+    return externalId === null ? null : (this.#seen.get(eventClass)?.get(externalId) ?? null)
+  }
+
+  #take(item: NewSyncItem, { isRepeat }: { readonly isRepeat: boolean }): Promise<void> {
+    if (item.externalId !== null) {
+      this.#seenOf(item.eventClass).set(item.externalId, item.checkpoint)
+      this.#bufferedAt.set(keyOf(item), this.#buffer.length)
     }
+    this.#buffer.push({ ...item, isRepeat })
+    return this.#grown(charactersOf(item))
+  }
+
+  #repeated(item: NewSyncItem, keptCheckpoint: string): Promise<void> {
+    const { reduce, logger } = this.#options
+    const isNewer = isNewerCopy(JSON.parse(keptCheckpoint) as Json, JSON.parse(item.checkpoint) as Json, reduce)
     this.#dropped += 1
-    this.#options.logger.warn(
+    logger.warn(
       {
         event: 'sync.item_repeated',
         integration: this.integration.id,
         provider: this.integration.provider,
         sync_log: this.syncLogId,
         external_id: item.externalId,
+        kept: isNewer ? 'later' : 'earlier',
       },
-      'an item was listed twice in this run; the first one is kept',
+      'an item was listed twice in this run; the newer copy is kept',
     )
-    return true
+    if (!isNewer) return Promise.resolve()
+    this.#replaced += 1
+    const place = this.#bufferedAt.get(keyOf(item))
+    const older = place === undefined ? undefined : this.#buffer[place]
+    if (place === undefined || older === undefined) return this.#take(item, { isRepeat: true })
+    this.#seenOf(item.eventClass).set(item.externalId as string, item.checkpoint)
+    this.#buffer[place] = { ...item, isRepeat: older.isRepeat }
+    return this.#grown(charactersOf(item) - charactersOf(older))
   }
+
+  /** The item that fills a chunk waits until it is stored. */
+  #grown(characters: number): Promise<void> {
+    this.#bufferedCharacters += characters
+    const isFull = this.#buffer.length >= CHUNK_ROWS || this.#bufferedCharacters >= CHUNK_CHARACTERS
+    return isFull ? this.#flush(null) : Promise.resolve()
+  }
+}
+
+function keyOf({ eventClass, externalId }: NewSyncItem): string {
+  return `${eventClass}\u0000${externalId}`
+}
+
+function charactersOf({ payload, checkpoint }: NewSyncItem): number {
+  return payload.length + checkpoint.length
 }

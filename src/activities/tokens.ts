@@ -1,19 +1,20 @@
 /** Refreshing tokens that nobody asks for. Rule: docs/behaviour/oauth.md, "Keep-alive". */
 import { errorKind } from '../core/error-kind.ts'
-import { isIntegrationsError, UnsupportedByProvider } from '../core/errors.ts'
+import { UnsupportedByProvider } from '../core/errors.ts'
 import { tokensOf } from '../core/oauth-token.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from '../core/token-jobs.ts'
 import { NOTHING_KNOWN, refreshDueAt } from '../core/token-keep-alive.ts'
 import type { Framework, TokenHolder } from '../framework.ts'
 import { getIntegration, integrationHandle } from '../operations/integration.ts'
 import { integrationPages } from '../operations/integration-list.ts'
+import { doesWithoutAuthorization } from '../operations/oauth-provider.ts'
 import { reauthMark, reauthMarks } from '../operations/reauth.ts'
 import { keepAliveStates, tokenLifetimes } from '../operations/token-keep-alive.ts'
 import { refreshTokens } from '../operations/tokens.ts'
+import { warnOfUnregistered } from '../operations/unregistered-providers.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
 import { hasOAuth2 } from '../providers/provider.ts'
-import { asFailure, isFinalFault } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Refreshes of one provider under way at once: one that hangs holds up a fifth of its provider's, and nobody else's. */
@@ -31,6 +32,7 @@ export function tokenActivities(framework: Framework, surroundings = temporalSur
      */
     async refreshTokensNow({ integrationId }: RefreshTokensInput): Promise<RefreshTokensResult> {
       if (integrationId !== undefined) return refreshNamed(framework, integrationId)
+      await warnOfUnregistered(framework)
       const { cancellationSignal } = surroundings()
       const walks = framework.providers
         .entries()
@@ -43,19 +45,14 @@ export function tokenActivities(framework: Framework, surroundings = temporalSur
 }
 
 async function refreshNamed(framework: Framework, id: number): Promise<RefreshTokensResult> {
-  try {
-    const integration = await getIntegration(framework, id)
-    if (!hasOAuth2(framework.providers.get(integration.provider)))
-      throw new UnsupportedByProvider(integration.provider, 'HasOAuth2')
-    const { accessToken, refreshToken } = tokensOf(integration.credentialsArray())
-    if (accessToken === null && refreshToken === null) return NOTHING
-    // Without a refresh token there is nothing to force: an access token that does not end would be taken for one that is over.
-    return await refreshed(framework, integration, { force: refreshToken !== null })
-  } catch (error) {
-    // The look-up's own errors quote no credential.
-    const nonRetryable = isIntegrationsError(error, 'integration_not_found') || isFinalFault(error)
-    throw asFailure(error, { secrets: [], nonRetryable })
-  }
+  const integration = await getIntegration(framework, id)
+  const provider = framework.providers.get(integration.provider)
+  if (!hasOAuth2(provider)) throw new UnsupportedByProvider(integration.provider, 'HasOAuth2')
+  if (doesWithoutAuthorization(provider, integration)) return NOTHING
+  const { accessToken, refreshToken } = tokensOf(integration.credentialsArray())
+  if (accessToken === null && refreshToken === null) return NOTHING
+  // Without a refresh token there is nothing to force: an access token that does not end would be taken for one that is over.
+  return refreshed(framework, integration, { force: refreshToken !== null })
 }
 
 /** The active integrations of one provider, in order of their ids. */
@@ -91,7 +88,7 @@ async function* looks(
       yield async () => {
         try {
           const tokens = tokensOf(integration.credentialsArray())
-          if (tokens.refreshToken === null) return NOTHING
+          if (tokens.refreshToken === null || doesWithoutAuthorization(provider, integration)) return NOTHING
           if (marks.has(row.id)) return CHECKED
           const due = refreshDueAt(tokens, states.get(row.id) ?? NOTHING_KNOWN, tokenLifetimes(provider))
           if (due === null || due > framework.clock.now()) return CHECKED

@@ -29,7 +29,7 @@ export function webhookReconciliationActivities(framework: Framework, surroundin
   return {
     /** Only reads. Fails for good when the integration asked for is none that can be reconciled. */
     async listReconcilable(input: ReconcileWebhooksInput): Promise<{ integrationIds: number[] }> {
-      return { integrationIds: await orFinally(() => reconcilableIntegrations(framework, input)) }
+      return { integrationIds: await reconcilableIntegrations(framework, input) }
     },
 
     /**

@@ -1,14 +1,18 @@
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult, RecoverWebhooksResult } from '../core/webhook-jobs.ts'
+import { isServed } from '../db/queries/webhook-claims.ts'
 import { webhookState } from '../db/queries/webhook-recovery.ts'
 import type { ClaimableFrom } from '../db/queries/webhooks.ts'
-import { claimWebhook } from '../db/queries/webhooks.ts'
+import { claimWebhook, webhooksHeldBy } from '../db/queries/webhooks.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { recoverWebhooks } from '../operations/webhook-recovery.ts'
+import { Ending } from './ending.ts'
 import { foundBy } from './found-by.ts'
+import { notItsTurn } from './not-its-turn.ts'
+import { serving } from './serving.ts'
 import { temporalSurroundings } from './surroundings.ts'
-import { processRows } from './webhooks.ts'
+import { runOne, WebhookWork } from './webhooks.ts'
 
 export interface ProcessOneWebhook extends ProcessWebhookInput, AsksLabels {
   /** Made by the workflow, so that a second try of this very activity carries the same one. */
@@ -24,6 +28,7 @@ export interface WebhookState {
 
 export function webhookRecoveryActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { db, tables } = framework
+  const suspects = new Suspects()
 
   return {
     /** May be run twice: what the first try has taken up is not due any more, and the second goes on behind it. */
@@ -45,23 +50,29 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
      * @throws when the row went back to `pending` unhandled, since the worker stopped: to be tried by another one
      */
     async processOneWebhook(input: ProcessOneWebhook): Promise<ProcessWebhookResult & FoundBy> {
-      const { webhookId, claim } = input
-      const context = surroundings()
-      const isRetry = context.info.attempt > 1
-      const tally = await processRows(framework, context, {
-        claim,
-        async take(held) {
-          if (held > 0 || (isRetry && endedBefore(input, await webhookState(db, tables, webhookId)) !== null)) return []
-          const row =
-            (await claimWebhook(db, tables, { id: webhookId, claim, from: startOf(input) })) ??
-            // The first try gave it back.
-            (isRetry ? await claimWebhook(db, tables, { id: webhookId, claim, from: { status: 'pending' } }) : null)
-          return row === null ? [] : [row]
-        },
-      })
-      if (tally.handedBack > 0) throw new Error(`webhook ${webhookId} went back to pending before its handler ran`)
+      const { webhookId } = input
+      const { cancellationSignal, graceIsOver, info } = surroundings()
+      const isRetry = info.attempt > 1
+      const before = await webhookState(db, tables, webhookId)
+      const isHeld = isRetry && before?.status === 'processing'
+      const lease = { prefix: framework.config.cache_prefix, claim: input.claim }
+      // Temporal could not hear it; its handler runs all the same.
+      if (isHeld && (await isServed(db, tables, lease))) throw notItsTurn('an earlier try of it still runs', ASK_AGAIN)
+      const release = suspects.enter((before?.lostWorkers ?? 0) + (isHeld || input.stuckAttempts !== undefined ? 1 : 0))
+      const ending = new Ending(cancellationSignal, graceIsOver)
+      const work = new WebhookWork(framework, ending.begun)
+      const stopServing = serving(framework, lease)
+      try {
+        const row = await nextRow(work, input, isRetry, before)
+        if (row !== null) await runOne(framework, work, row, ending)
+      } finally {
+        ending.release()
+        release()
+        await stopServing()
+      }
+      if (work.tally.handedBack > 0) throw new Error(`webhook ${webhookId} went back to pending before its handler ran`)
       const state = await webhookState(db, tables, webhookId)
-      const ended = tally.processed > 0 ? 'processed' : tally.failed > 0 ? 'failed' : null
+      const ended = work.tally.processed > 0 ? 'processed' : work.tally.failed > 0 ? 'failed' : null
       return {
         webhookId,
         outcome: ended ?? (isRetry ? endedBefore(input, state) : null) ?? 'not claimed',
@@ -70,6 +81,43 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
         ...(state === null ? {} : await foundBy(framework, state.integrationId, input)),
       }
     },
+  }
+
+  /** The row to run; null: another one has it, it is settled, or it has lost too many workers. */
+  async function nextRow(
+    work: WebhookWork,
+    input: ProcessOneWebhook,
+    isRetry: boolean,
+    before: WebhookState | null,
+  ): Promise<WebhookRow | null> {
+    const { webhookId: id, claim } = input
+    const [held] = isRetry ? await webhooksHeldBy(db, tables, claim) : []
+    if (held !== undefined) return work.takeUp(held)
+    if (isRetry && endedBefore(input, before) !== null) return null
+    const row =
+      (await claimWebhook(db, tables, { id, claim, from: startOf(input) })) ??
+      // The first try gave it back.
+      (isRetry ? await claimWebhook(db, tables, { id, claim, from: { status: 'pending' } }) : null)
+    return row === null ? null : work.unlessLostTooOften(row)
+  }
+}
+
+/** A row that has lost this many workers may be what kills them. */
+const SUSPECT_LOSSES = 2
+const ASK_AGAIN = '2 seconds'
+
+/** Rows under suspicion run one at a time in a worker: what kills it takes none of the others with it, however many wait. */
+class Suspects {
+  #isBusy = false
+
+  /** @returns ends its turn @throws ApplicationFailure `not_its_turn` */
+  enter(losses: number): () => void {
+    if (losses < SUSPECT_LOSSES) return () => {}
+    if (this.#isBusy) throw notItsTurn('another webhook that has lost workers runs on this one', ASK_AGAIN)
+    this.#isBusy = true
+    return () => {
+      this.#isBusy = false
+    }
   }
 }
 

@@ -2,10 +2,13 @@
 import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
 import { metricsRoutes } from './metrics-routes.ts'
+import { devLogin } from './middleware.ts'
 import { oauthRoutes } from './oauth-routes.ts'
 import { operatorRoutes } from './operator-routes.ts'
 import { traced } from './tracing.ts'
 import { webhookRoutes } from './webhook-routes.ts'
+
+export { type NamedRoute, namedRoutes, type RouteName } from './named-routes.ts'
 
 /** `app.route('/', createApi(integrations))` */
 export function createApi(integrations: Integrations): Hono {
@@ -19,6 +22,8 @@ export function createApi(integrations: Integrations): Hono {
   api.route('/', oauth)
   api.route('/', operatorRoutes(integrations))
   api.route('/', metrics)
+  const login = devLogin(integrations)
+  if (login !== null) integrations.logger.info({ event: 'access.dev', login }, 'dev: this address signs a browser in')
   api.notFound((context) => context.json({ error: 'There is no such route.' }, 404))
   return api
 }

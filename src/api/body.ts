@@ -1,22 +1,33 @@
 /** Bodies and queries at the door: size, kind, shape. */
-import type { Context } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
+import type { Context, MiddlewareHandler } from 'hono'
 import type { z } from 'zod'
+import { lossInParsing } from '../core/json-scan.ts'
 import { mediaType } from './csrf.ts'
 import type { FieldProblem } from './problem.ts'
 import { ProblemError, problemResponse } from './problem.ts'
+import { BODY_TIMEOUT_MS, lingering, readBody } from './request-body.ts'
 
 const MAX_BODY_BYTES = 1_048_576
 
-export const limitBody = bodyLimit({
-  maxSize: MAX_BODY_BYTES,
-  onError: (context) => {
-    // The rest of the body stays unread, so the connection can't be used again.
-    context.header('Connection', 'close')
-    const detail = `The body is larger than ${MAX_BODY_BYTES} bytes.`
-    return problemResponse(context, { status: 413, code: 'body_too_large', detail })
-  },
-})
+/** Reads the body for the handlers behind it. It stands behind the middleware that identifies the caller: the body of an unknown caller is left unread. */
+export function boundBody(maxBytes = MAX_BODY_BYTES): MiddlewareHandler {
+  return async function boundBody(context, next) {
+    const { raw } = context.req
+    if (raw.body === null) return next()
+    // A client that hangs up in the middle reads no answer, and is no fault of ours.
+    const body = await readBody(context, maxBytes).catch(() => ({ kind: 'too slow' }) as const)
+    if (body.kind === 'too large') {
+      const detail = `The body is larger than ${maxBytes} bytes.`
+      return lingering(context, problemResponse(context, { status: 413, code: 'body_too_large', detail }))
+    }
+    if (body.kind === 'too slow') {
+      const detail = `The body did not come in within ${BODY_TIMEOUT_MS / 1_000} seconds.`
+      return problemResponse(context, { status: 408, code: 'body_too_slow', detail })
+    }
+    context.req.raw = new Request(raw, { body: body.bytes as Uint8Array<ArrayBuffer> })
+    return next()
+  }
+}
 
 /** @throws ProblemError 415, 400 or 422 */
 export async function jsonBody<Schema extends z.ZodType>(context: Context, schema: Schema): Promise<z.output<Schema>> {
@@ -24,13 +35,16 @@ export async function jsonBody<Schema extends z.ZodType>(context: Context, schem
     const detail = 'The body is to be JSON, with "Content-Type: application/json".'
     throw new ProblemError({ status: 415, code: 'unsupported_media_type', detail })
   }
+  const text = await context.req.text()
   let body: unknown
   try {
-    body = JSON.parse(await context.req.text())
+    body = JSON.parse(text)
   } catch {
     // The parser's message quotes the body, which may hold credentials.
     throw new ProblemError({ status: 400, code: 'invalid_json', detail: 'The body is no JSON.' })
   }
+  const loss = lossInParsing(text)
+  if (loss !== null) throw invalid(`The body can't be kept as it is: ${loss}. Send a long number as a text.`, [])
   return parsed(schema, body, 'The body has fields that do not fit.')
 }
 

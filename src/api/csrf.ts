@@ -8,8 +8,8 @@ export const CSRF_FIELD = 'csrf_token'
 const CSRF_HEADER = 'x-csrf-token'
 
 /**
- * A session's changes name its token, in a header or in a form's field. Tokens and `dev` have no session to misuse, and the
- * same-origin rule has been asked before.
+ * A session's changes name its token, in a header or in a form's field. A token has no session to misuse, and the same-origin
+ * rule has been asked before.
  */
 export function requireCsrfToken(): MiddlewareHandler<AccessEnvironment> {
   return async function requireCsrfToken(context, next) {

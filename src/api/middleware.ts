@@ -34,14 +34,15 @@ function builtIn(integrations: Integrations): Record<'web' | 'operator' | 'signe
   }
 }
 
-/** A signed link, or a session or token with `operate`; whatever changes something must come from a page of ours. */
+/**
+ * A signed link, or a session or token with `operate`. What changes something by the latter must come from a page of ours; a link
+ * is proof enough: no browser adds it by itself.
+ */
 function web(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
   return async function web(context, next) {
-    if (!opensByLink(integrations, context)) {
-      const refusal = await admit(integrations, context, 'operate')
-      if (refusal !== null) return refusal
-    }
-    return refuseForeignPage(integrations, context) ?? next()
+    if (opensByLink(integrations, context)) return next()
+    const refusal = await admit(integrations, context, 'operate')
+    return refusal ?? refuseForeignPage(integrations, context) ?? next()
   }
 }
 
@@ -107,16 +108,25 @@ function refuseForeignPage(integrations: Integrations, context: Context): Respon
   return problemResponse(context, { status: 403, code: 'cross_origin', detail })
 }
 
+/** A link to a change opens the page that asks for it, too. */
 export function opensByLink({ access }: Integrations, context: Context): boolean {
   const { pathname, searchParams } = new URL(context.req.url)
+  const { method } = context.req
+  const methods = isSafeMethod(method) ? [method, 'POST'] : [method]
   // A proxy before us may have taken the base URL's path off already, and what is left may begin as that path does.
   const paths = new Set([routePathOf(pathname, access.baseUrl), pathname])
-  return [...paths].some((path) => access.isLinkValid({ method: context.req.method, path }, searchParams))
+  return [...paths].some((path) => methods.some((each) => access.isLinkValid({ method: each, path }, searchParams)))
 }
 
-/** Operator routes beyond health exist for somebody who can be told apart, or at a developer's own machine. */
+/** Operator routes beyond health exist for somebody who can be told apart; in `dev` there is a token of its own. */
 export function hasLoginPage({ config, access }: Integrations): boolean {
   return config.operator.tokens.length > 0 || access.dev
+}
+
+/** In `dev`: the path that signs a browser in. Null elsewhere. */
+export function devLogin(integrations: Integrations): string | null {
+  const { devToken } = integrations.access
+  return devToken === null ? null : `${operatorRoot(integrations)}/login?token=${devToken}`
 }
 
 /** Where the operator's pages are, as a browser sees them. */

@@ -3,8 +3,9 @@ import type { Context, MiddlewareHandler } from 'hono'
 import { isIntegrationsError } from '../core/errors.ts'
 import { lostDatabase } from '../core/lost-database.ts'
 import type { Integrations } from '../integrations.ts'
-import { failurePage, OAUTH_PAGE_HEADERS } from './oauth-pages.ts'
-import { AWAY_RETRY_SECONDS, DATABASE_AWAY } from './problem.ts'
+import type { PageNeeds } from './oauth-pages.ts'
+import { failurePage, oauthPageHeaders } from './oauth-pages.ts'
+import { AWAY_RETRY_SECONDS, DATABASE_AWAY, failedRequest } from './problem.ts'
 
 interface Failure {
   readonly status: number
@@ -50,11 +51,7 @@ export function failureAnswer(
 ): Response {
   const failure = failureOf(error)
   if (failure !== null) return answer(context, failure, retryUrl)
-  const { name, stack } = error instanceof Error ? error : { name: 'unknown', stack: undefined }
-  logger.error(
-    { event: 'api.failed', method: context.req.method, path: context.req.path, error: name, stack },
-    'A request failed.',
-  )
+  logger.error({ event: 'api.failed', ...failedRequest(context, error) }, 'A request failed.')
   if (lostDatabase(error) !== null) {
     context.header('Retry-After', String(AWAY_RETRY_SECONDS))
     const away = { status: 503, code: 'backend_unreachable', message: DATABASE_AWAY, providerError: null }
@@ -89,8 +86,8 @@ export function isReadByPerson({ req }: Context): boolean {
   return (req.header('accept') ?? '').includes('text/html')
 }
 
-export function pageAnswer(context: Context, page: string, status = 200): Response {
-  return context.body(page, status as 200, { ...OAUTH_PAGE_HEADERS })
+export function pageAnswer(context: Context, page: string, status = 200, needs: PageNeeds = {}): Response {
+  return context.body(page, status as 200, oauthPageHeaders(needs))
 }
 
 /** Around everything else: no answer is kept or passed on, and a person is told in words why the middleware lets nobody in. */
@@ -99,7 +96,10 @@ export function forPeople(): MiddlewareHandler {
     await next()
     const refusal = await refusalIn(context)
     if (refusal !== null) context.res = answer(context, refusal, null)
-    for (const [name, value] of Object.entries(PRIVATE_HEADERS)) context.header(name, value)
+    const { 'Referrer-Policy': referrerPolicy, ...rest } = PRIVATE_HEADERS
+    for (const [name, value] of Object.entries(rest)) context.header(name, value)
+    // A page whose form must say where it stands has one of its own.
+    if (context.res.headers.get('Referrer-Policy') !== 'same-origin') context.header('Referrer-Policy', referrerPolicy)
   }
 }
 

@@ -13,7 +13,7 @@ const STYLE = `
 body { font: 1.0625rem/1.6 system-ui, sans-serif; max-width: 34rem; margin: 0 auto; padding: 3rem 1.25rem; overflow-wrap: anywhere }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 1rem }
 li { margin-bottom: .35rem }
-.go { display: inline-block; margin: .75rem 0; padding: .7rem 1.4rem; border-radius: .4rem; background: var(--go); color: var(--on-go); font-weight: 600; text-decoration: none }
+.go { display: inline-block; margin: .75rem 0; padding: .7rem 1.4rem; border: 0; border-radius: .4rem; cursor: pointer; font: inherit; background: var(--go); color: var(--on-go); font-weight: 600; text-decoration: none }
 .go:hover { text-decoration: underline }
 .go:focus-visible, summary:focus-visible { outline: 3px solid var(--go); outline-offset: 3px }
 .quiet, details { color: var(--quiet); font-size: .95rem }
@@ -21,23 +21,36 @@ details { margin-top: 2rem; border-top: 1px solid var(--line); padding-top: 1rem
 summary { cursor: pointer }
 `
 
+const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
+
+export interface PageNeeds {
+  /** Where a form of the page may lead; default: nowhere. */
+  readonly formAction?: string
+  readonly referrerPolicy?: 'no-referrer' | 'same-origin'
+}
+
 /**
- * What every answer with one of these pages carries. The one style by its hash, no form, in nobody's frame (CSP Level 3). The address
- * may hold a signature or a code, which no other site is to see and no cache to keep.
+ * What every answer with one of these pages carries. The one style by its hash, in no frame (CSP Level 3). The address may
+ * hold a signature or a code, which no other site is to see and no cache to keep.
  */
-export const OAUTH_PAGE_HEADERS: Readonly<Record<string, string>> = {
-  'Content-Security-Policy': [
-    "default-src 'none'",
-    `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
-    "form-action 'none'",
-    "base-uri 'none'",
-    "frame-ancestors 'none'",
-  ].join('; '),
-  'Content-Type': 'text/html; charset=UTF-8',
-  'Referrer-Policy': 'no-referrer',
-  'Cache-Control': 'no-store',
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
+export function oauthPageHeaders({
+  formAction = "'none'",
+  referrerPolicy = 'no-referrer',
+}: PageNeeds = {}): Record<string, string> {
+  return {
+    'Content-Security-Policy': [
+      "default-src 'none'",
+      `style-src 'sha256-${STYLE_HASH}'`,
+      `form-action ${formAction}`,
+      "base-uri 'none'",
+      "frame-ancestors 'none'",
+    ].join('; '),
+    'Content-Type': 'text/html; charset=UTF-8',
+    'Referrer-Policy': referrerPolicy,
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    'X-Frame-Options': 'DENY',
+  }
 }
 
 export interface ConnectPage {
@@ -61,6 +74,25 @@ export function connectPage({ name, provider, authorizeUrl }: ConnectPage): stri
 </ol>
 <p><a class="go" href="${authorizeUrl}">Continue to ${provider}</a></p>
 <p class="quiet">You need an account at ${provider} that may give this access. If you did not expect this page, close it: nothing happens then.</p>`,
+  )
+}
+
+export interface RevokePage {
+  /** The integration's. */
+  readonly name: string
+  /** The provider's label. */
+  readonly provider: string
+  readonly revokeUrl: string
+}
+
+/** Says what will be taken back, and asks once more. */
+export function revokePage({ name, provider, revokeUrl }: RevokePage): string {
+  const subject = name === provider ? html`` : html` for “${name}”`
+  return document(
+    `Disconnect ${provider}`,
+    html`<p>This takes back the access to the account at <strong>${provider}</strong>${subject}. What is stored of the access is deleted, and nothing is fetched from there any more.</p>
+<form method="post" action="${revokeUrl}"><button class="go" type="submit">Disconnect ${provider}</button></form>
+<p class="quiet">If you did not expect this page, close it: nothing happens then. The account can be connected again later.</p>`,
   )
 }
 

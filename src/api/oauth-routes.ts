@@ -6,8 +6,9 @@ import { basePathOf, routePathOf } from '../core/access.ts'
 import { InvalidArgumentException, isIntegrationsError, OAuthFailure } from '../core/errors.ts'
 import type { Integrations } from '../integrations.ts'
 import { externalPath, middlewareOf, opensByLink } from './middleware.ts'
+import { namedRoutes } from './named-routes.ts'
 import { failureAnswer, forPeople, isReadByPerson, pageAnswer } from './oauth-answers.ts'
-import { connectedPage, connectPage } from './oauth-pages.ts'
+import { connectedPage, connectPage, revokePage } from './oauth-pages.ts'
 
 /** A path that is ours, unless the host names one of its own or puts another of our pages there. */
 const CONNECTED_PATH = '/integrations'
@@ -24,21 +25,26 @@ export function oauthRoutes(integrations: Integrations): Hono {
   const routes = new Hono()
   routes.onError((error, context) => failureAnswer(integrations, context, error))
 
-  for (const action of ['connect', 'authorize', 'revoke'])
-    routes.use(`/${prefix}/:id/oauth/${action}`, forPeople(), ...middlewareOf(integrations, config.oauth.middleware))
+  const named = namedRoutes(config)
+  const { path: authorizePath } = named['integrations.oauth.authorize']
+  const { path: callbackPath } = named['integrations.oauth.callback']
+  const { path: revokePath } = named['integrations.oauth.revoke']
+  const connectPath = `/${prefix}/:id/oauth/connect`
+  for (const path of [connectPath, authorizePath, revokePath])
+    routes.use(path, forPeople(), ...middlewareOf(integrations, config.oauth.middleware))
   // Hono answers HEAD by the handler of GET, and these act: a state is made, or used up.
-  for (const path of [`/${prefix}/:id/oauth/authorize`, `/${prefix}/oauth/callback`])
+  for (const path of [authorizePath, callbackPath])
     routes.on(['GET'], path, async (context, next) =>
       context.req.raw.method === 'HEAD' ? notAllowed(context, 'GET') : next(),
     )
-  routes.get(`/${prefix}/:id/oauth/connect`, (context) => connect(integrations, context))
-  routes.get(`/${prefix}/:id/oauth/authorize`, (context) => authorize(integrations, context))
-  routes.post(`/${prefix}/:id/oauth/revoke`, (context) => revoke(integrations, context))
-  routes.all(`/${prefix}/:id/oauth/connect`, (context) => notAllowed(context, 'GET, HEAD'))
-  routes.all(`/${prefix}/:id/oauth/authorize`, (context) => notAllowed(context, 'GET'))
-  routes.all(`/${prefix}/:id/oauth/revoke`, (context) => notAllowed(context, 'POST'))
+  routes.get(connectPath, (context) => connect(integrations, context))
+  routes.get(authorizePath, (context) => authorize(integrations, context))
+  routes.get(revokePath, (context) => askToRevoke(integrations, context))
+  routes.post(revokePath, (context) => revoke(integrations, context))
+  routes.all(connectPath, (context) => notAllowed(context, 'GET, HEAD'))
+  routes.all(authorizePath, (context) => notAllowed(context, 'GET'))
+  routes.all(revokePath, (context) => notAllowed(context, 'GET, HEAD, POST'))
 
-  const callbackPath = `/${prefix}/oauth/callback`
   // Of us, `web` means the browser's cookie, which the callback itself asks for; a host's own of that name runs as any other.
   const callbackMiddleware = config.oauth.callback_middleware.filter(
     (name) => name !== 'web' || Object.hasOwn(access.middleware, 'web'),
@@ -58,15 +64,23 @@ export function oauthRoutes(integrations: Integrations): Hono {
 }
 
 async function connect(integrations: Integrations, context: Context): Promise<Response> {
+  const { id, isAuthorizationOptional, ...subject } = await subjectOf(integrations, context)
+  if (isAuthorizationOptional && !(await integrations.oauth.status(id)).needsAuthorization)
+    throw new OAuthFailure('oauth_unsupported', `Integration ${id} needs no authorization.`, null, id)
+  const path = `/${integrations.config.oauth.route_prefix}/${id}/oauth/authorize`
+  const signed = opensByLink(integrations, context) ? `?${signedLike(integrations, context, path)}` : ''
+  const authorizeUrl = externalPath(integrations, path) + signed
+  return pageAnswer(context, connectPage({ ...subject, authorizeUrl }))
+}
+
+/** The integration's name, and what there is to say of its provider. */
+async function subjectOf(integrations: Integrations, context: Context) {
   const id = idOf(context)
   const { name, provider: key } = await integrations.get(id)
   const provider = integrations.providers().find((each) => each.key === key)
   if (provider === undefined || !provider.contracts.includes('HasOAuth2'))
     throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: nobody authorizes it.`, null, id)
-  const path = `/${integrations.config.oauth.route_prefix}/${id}/oauth/authorize`
-  const signed = opensByLink(integrations, context) ? `?${signedLike(integrations, context, path)}` : ''
-  const authorizeUrl = externalPath(integrations, path) + signed
-  return pageAnswer(context, connectPage({ name, provider: provider.label, authorizeUrl }))
+  return { id, name, provider: provider.label, isAuthorizationOptional: provider.isAuthorizationOptional }
 }
 
 /** Good for as long as the link that opened this page. */
@@ -130,6 +144,21 @@ async function retryUrlOf(integrations: Integrations, context: Context, error: u
   }
 }
 
+/** What a signed link opens in a browser, and what an operator's leads to: nothing happens before the button is pressed. */
+async function askToRevoke(integrations: Integrations, context: Context): Promise<Response> {
+  const { id, ...subject } = await subjectOf(integrations, context)
+  const { success_redirect: location, route_prefix: prefix } = integrations.config.oauth
+  const opened = opensByLink(integrations, context)
+  const query = opened ? new URL(context.req.url).search : isForced(context) ? '?force=true' : ''
+  const revokeUrl = externalPath(integrations, `/${prefix}/${id}/oauth/revoke`) + query
+  return pageAnswer(context, revokePage({ ...subject, revokeUrl }), 200, {
+    // Chromium asks of where a form's answer leads on to, as well.
+    formAction: URL.canParse(location) ? `'self' ${new URL(location).origin}` : "'self'",
+    // Without a link the form must say whose page it is on; a link's signature goes nowhere.
+    referrerPolicy: opened ? 'no-referrer' : 'same-origin',
+  })
+}
+
 async function revoke(integrations: Integrations, context: Context): Promise<Response> {
   const id = idOf(context)
   const outcome = await integrations.oauth.revoke(id, { force: isForced(context) })
@@ -161,7 +190,7 @@ function successLocation({ config, access }: Integrations): string {
   return location === CONNECTED_PATH ? basePathOf(access.baseUrl) + location : location
 }
 
-/** Never by the Host header, which the caller writes; in `dev` the caller sits at this machine. */
+/** Never by the Host header, which the caller writes; in `dev` the caller has signed in at this very address. */
 function baseUrlOf({ access }: Integrations, { req }: Context): string | null {
   return access.baseUrl ?? (access.dev ? new URL(req.url).origin : null)
 }

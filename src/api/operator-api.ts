@@ -4,6 +4,7 @@ import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
 import { jsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
+import { externalPath } from './middleware.ts'
 import { changedIntegration, forceQuery, integrationsQuery, newIntegration } from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
@@ -20,7 +21,7 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
   routes.post('/', async (context) => {
     const created = await integrations.create(await jsonBody(context, newIntegration))
     await noteAct(integrations, context, created.id, 'create')
-    context.header('Location', `${context.req.path.replace(/\/$/, '')}/${created.id}`)
+    context.header('Location', `${externalPath(integrations, context.req.path.replace(/\/$/, ''))}/${created.id}`)
     return context.json(asColumns(await operator.detail(created.id)), 201)
   })
 

@@ -1,16 +1,16 @@
 /** Everything under `operator.prefix`. Rule: docs/behaviour/operator-api.md. */
 import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
-import { trimTrailingSlash } from 'hono/trailing-slash'
+import { isSafeMethod } from '../core/access.ts'
 import type { Integrations } from '../integrations.ts'
-import { limitBody } from './body.ts'
+import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { requireCsrfToken } from './csrf.ts'
 import { incidentPages } from './dashboard/incidents.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { overviewRoutes } from './dashboard/overview.ts'
 import { healthRoutes } from './health-routes.ts'
-import { hasLoginPage, operator } from './middleware.ts'
+import { externalPath, hasLoginPage, operator } from './middleware.ts'
 import { integrationRoutes } from './operator-api.ts'
 import { incidentRoutes, integrationHealthRoutes, statisticsRoutes } from './operator-incidents.ts'
 import { integrationOAuthRoutes } from './operator-oauth.ts'
@@ -25,9 +25,9 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   // With no token nobody could be let in, so nothing that reads or changes is there.
   if (!hasLoginPage(integrations)) return routes
 
-  routes.use('*', noStore, limitBody, trimTrailingSlash())
+  routes.use('*', noStore, withoutTrailingSlash(integrations))
   routes.route('/', loginRoutes(integrations))
-  routes.use('*', operator(integrations), requireCsrfToken())
+  routes.use('*', operator(integrations), boundBody(), requireCsrfToken())
   routes.route('/api/v1/integrations', integrationRoutes(integrations))
   routes.route('/api/v1/integrations', integrationWebhookRoutes(integrations))
   routes.route('/api/v1/integrations', integrationSyncRoutes(integrations))
@@ -50,4 +50,15 @@ const noStore: MiddlewareHandler = async function noStore(context, next) {
   await next()
   context.header('Cache-Control', 'no-store')
   context.header('X-Content-Type-Options', 'nosniff')
+}
+
+/** A path alone, so that scheme and host are those the caller used, whatever a proxy made of them; with the base URL's own path. */
+function withoutTrailingSlash(integrations: Integrations): MiddlewareHandler {
+  return async function withoutTrailingSlash(context, next) {
+    await next()
+    const { pathname, search } = new URL(context.req.url)
+    if (context.res.status !== 404 || !isSafeMethod(context.req.method) || !pathname.endsWith('/')) return
+    const location = externalPath(integrations, pathname.replace(/\/+$/, '')) + search
+    context.res = context.body(null, 301, { Location: location })
+  }
 }

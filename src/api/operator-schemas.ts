@@ -1,7 +1,9 @@
 /** What the operator API takes, by the names of the columns. Rule: docs/behaviour/operator-api.md. */
+
 import { z } from 'zod'
 import { MAX_LINK_SECONDS } from '../core/access.ts'
 import { HealthStatus } from '../core/health.ts'
+import { Instant } from '../instant.ts'
 
 const id = z.int().min(1)
 /** Postgres holds no U+0000 in a text. */
@@ -107,11 +109,7 @@ export const integrationsQuery = z.strictObject({
 /** Whether a living run is ended first. */
 export const forceQuery = z.strictObject({ force: flag.default(false) })
 
-const instant = z.iso
-  .datetime({ offset: true, error: 'a moment in ISO 8601 with its offset, such as 2031-06-01T12:00:00Z' })
-  .transform((moment) => new Date(moment))
-
-const stored = { event: text.optional(), since: instant.optional(), until: instant.optional() }
+const stored = { event: text.optional(), since: Instant.optional(), until: Instant.optional() }
 
 type Times = { readonly since?: Date | undefined; readonly until?: Date | undefined }
 const inOrder = ({ since, until }: Times): boolean => since === undefined || until === undefined || since < until
@@ -127,6 +125,7 @@ export const webhooksQuery = z
     provider: text.optional(),
     owner: ownerText.optional(),
     status: z.enum(['pending', 'processing', 'processed', 'failed']).optional(),
+    dismissed: flag.optional(),
   })
   .refine(inOrder, orderProblem)
 
@@ -141,8 +140,21 @@ export const webhooksToReplay = z
   .refine(inOrder, orderProblem)
   .transform(({ dry_run, ...filter }) => ({ dryRun: dry_run, filter }))
 
+export const webhooksToDismiss = z
+  .strictObject({
+    ...stored,
+    integration: id.optional(),
+    limit: id.optional(),
+    undo: z.boolean().default(false),
+    dry_run: z.boolean().default(false),
+  })
+  .refine(inOrder, orderProblem)
+  .transform(({ dry_run, undo, ...filter }) => ({ dryRun: dry_run, undo, filter }))
+
+export const dismissal = z.strictObject({ undo: z.boolean().default(false) })
+
 export const reconciliation = z
-  .strictObject({ since: instant.optional(), dry_run: z.boolean().default(false) })
+  .strictObject({ since: Instant.optional(), dry_run: z.boolean().default(false) })
   .transform(({ since, dry_run }) => ({ since, dryRun: dry_run }))
 
 export const newWebhookSecret = z.strictObject({ secret: z.string().min(1).optional() })
@@ -165,8 +177,8 @@ export const syncRunsQuery = z
     ...page,
     integration: idText.optional(),
     status: z.enum(RUN_STATUSES).optional(),
-    since: instant.optional(),
-    until: instant.optional(),
+    since: Instant.optional(),
+    until: Instant.optional(),
   })
   .refine(inOrder, orderProblem)
   .transform(({ integration, ...filter }) => ({ ...filter, integrationId: integration }))
@@ -178,6 +190,8 @@ export const syncItemsQuery = z
     integration: idText.optional(),
     run: idText.optional(),
     status: z.enum(ITEM_STATUSES).optional(),
+    waiting: flag.optional(),
+    made_up_for: flag.optional(),
     external_id: textUpTo(500).optional(),
   })
   .refine(inOrder, orderProblem)
@@ -185,17 +199,18 @@ export const syncItemsQuery = z
     path: ['external_id'],
     error: 'comes with integration or run',
   })
-  .transform(({ integration, run, event, external_id, ...filter }) => ({
+  .transform(({ integration, run, event, external_id, made_up_for, ...filter }) => ({
     ...filter,
     integrationId: integration,
     syncLogId: run,
+    madeUpFor: made_up_for,
     eventClass: event,
     externalId: external_id,
   }))
 
 export const itemRetry = z
-  .strictObject({ tries: z.int().min(1).max(1_000).optional() })
-  .transform(({ tries }) => (tries === undefined ? {} : { tries }))
+  .strictObject({ tries: z.int().min(1).max(1_000).optional(), force: z.boolean().default(false) })
+  .transform(({ tries, force }) => ({ force, ...(tries === undefined ? {} : { tries }) }))
 
 export const incidentsQuery = z
   .strictObject({
@@ -203,8 +218,8 @@ export const incidentsQuery = z
     integration: idText.optional(),
     status: z.enum(INCIDENT_STATUSES).optional(),
     source: z.enum(INCIDENT_SOURCES).optional(),
-    since: instant.optional(),
-    until: instant.optional(),
+    since: Instant.optional(),
+    until: Instant.optional(),
     owner: ownerText.optional(),
   })
   .refine(inOrder, orderProblem)
@@ -217,7 +232,7 @@ export const statisticsQuery = z.strictObject({
 
 /** Of the past, from inclusive, to exclusive. */
 export const syncWindow = z
-  .strictObject({ from: instant, to: instant })
+  .strictObject({ from: Instant, to: Instant })
   .refine(({ from, to }) => from < to, { path: ['to'], error: 'a moment after from', when: areMoments })
   .transform(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }))
 

@@ -5,6 +5,7 @@ import { lostDatabase } from '../core/lost-database.ts'
 import type { Integrations } from '../integrations.ts'
 import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
+import { externalPath } from './middleware.ts'
 import { asColumns, idOf, noteAct, pageOf } from './operator-api.ts'
 import {
   changedCursor,
@@ -17,6 +18,8 @@ import {
   syncWindow,
 } from './operator-schemas.ts'
 import { isKnownProblem, ProblemError } from './problem.ts'
+
+type SyncProgress = NonNullable<Awaited<ReturnType<Integrations['syncs']['progress']>>>
 
 /** Routes for somebody who has been let in: the middleware before them has asked. */
 export function syncRunRoutes(integrations: Integrations): Hono<AccessEnvironment> {
@@ -60,15 +63,20 @@ export function syncItemRoutes(integrations: Integrations): Hono<AccessEnvironme
       await optionalJsonBody(context, itemRetry),
     )
     await noteAct(integrations, context, integrationId, 'retry', `sync-item:${itemId}`)
-    context.header('Location', context.req.path.replace(/\/retry$/, ''))
+    context.header('Location', externalPath(integrations, context.req.path.replace(/\/retry$/, '')))
     return context.json({ item_id: itemId, workflow_id: workflowId }, 202)
   })
 
   routes.post('/:id/skip', async (context) => {
     const id = idOf(context, 'sync_item')
-    const { integrationId, cursorMoved } = await syncItems.skip(id)
+    const { integrationId, cursorMoved, reducerThrew } = await syncItems.skip(id)
     await noteAct(integrations, context, integrationId, 'skip', `sync-item:${id}`)
-    return context.json({ item_id: id, integration_id: integrationId, cursor_moved: cursorMoved })
+    return context.json({
+      item_id: id,
+      integration_id: integrationId,
+      cursor_moved: cursorMoved,
+      reducer_threw: reducerThrew,
+    })
   })
 
   return routes
@@ -82,7 +90,7 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
   routes.get('/:id/sync', async (context) => {
     const id = idOf(context)
     const progress = await syncs.progress(id)
-    return context.json({ integration_id: id, progress: progress === null ? null : asColumns(progress) })
+    return context.json({ integration_id: id, progress: progress === null ? null : progressColumns(progress) })
   })
 
   routes.post('/:id/sync', async (context) => {
@@ -116,7 +124,7 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
     if ((await syncs.backfill({ integrationId: id, ...window })) === 'already running')
       throw alreadyRunning('A backfill')
     await noteAct(integrations, context, id, `backfill ${window.from} to ${window.to}`)
-    context.header('Location', `${apiPath(context)}/sync-runs?integration=${id}`)
+    context.header('Location', `${apiPath(integrations, context)}/sync-runs?integration=${id}`)
     return context.json({ integration_id: id, ...window }, 202)
   })
 
@@ -170,6 +178,10 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
   return routes
 }
 
+function progressColumns({ lastFailure, ...progress }: SyncProgress): Record<string, unknown> {
+  return { ...asColumns(progress), last_failure: lastFailure === null ? null : asColumns(lastFailure) }
+}
+
 /** What was asked for goes on after the answer: where it can be looked at is said. */
 async function startedSync(
   integrations: Integrations,
@@ -178,12 +190,13 @@ async function startedSync(
   action: 'sync' | 'pause' | 'resume',
 ): Promise<Response> {
   await noteAct(integrations, context, id, action)
-  context.header('Location', `${apiPath(context)}/integrations/${id}/sync`)
+  context.header('Location', `${apiPath(integrations, context)}/integrations/${id}/sync`)
   return context.json({ integration_id: id }, 202)
 }
 
 /** As the caller reached it. */
-const apiPath = (context: Context): string => context.req.path.replace(/\/integrations\/\d+\/[a-z]+$/, '')
+const apiPath = (integrations: Integrations, context: Context): string =>
+  externalPath(integrations, context.req.path.replace(/\/integrations\/\d+\/[a-z]+$/, ''))
 
 function alreadyRunning(what: string): ProblemError {
   const detail = `${what} of this integration lives. Wait for its end, and ask again.`

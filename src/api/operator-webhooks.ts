@@ -3,8 +3,16 @@ import { Hono } from 'hono'
 import type { Integrations } from '../integrations.ts'
 import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
+import { externalPath } from './middleware.ts'
 import { asColumns, idOf, noteAct } from './operator-api.ts'
-import { newWebhookSecret, reconciliation, webhooksQuery, webhooksToReplay } from './operator-schemas.ts'
+import {
+  dismissal,
+  newWebhookSecret,
+  reconciliation,
+  webhooksQuery,
+  webhooksToDismiss,
+  webhooksToReplay,
+} from './operator-schemas.ts'
 import { ProblemError } from './problem.ts'
 
 /** Routes for somebody who has been let in: the middleware before them has asked. */
@@ -32,10 +40,31 @@ export function webhookRoutes(integrations: Integrations): Hono<AccessEnvironmen
     return context.json({ replayed, integrations: touched.length, more })
   })
 
+  routes.post('/dismiss', async (context) => {
+    const { dryRun, undo, filter } = await jsonBody(context, webhooksToDismiss)
+    if (dryRun) return context.json(await webhooks.previewDismissal(filter, { undo }))
+    const { dismissed, integrations: touched } = await webhooks.dismissMany(filter, { undo })
+    for (const { id, dismissed: of } of touched)
+      await noteAct(
+        integrations,
+        context,
+        id,
+        `${undo ? 'undo ' : ''}dismiss ${of === 1 ? '1 webhook' : `${of} webhooks`}`,
+      )
+    return context.json({ dismissed, integrations: touched.length })
+  })
+
+  routes.post('/:id/dismiss', async (context) => {
+    const { undo } = await optionalJsonBody(context, dismissal)
+    const { webhookId, integrationId, dismissedAt } = await webhooks.dismiss(idOf(context, 'webhook'), { undo })
+    await noteAct(integrations, context, integrationId, undo ? 'undo dismiss' : 'dismiss', `webhook:${webhookId}`)
+    return context.json({ webhook_id: webhookId, status: 'failed', dismissed_at: dismissedAt })
+  })
+
   routes.post('/:id/replay', async (context) => {
     const { webhookId, integrationId, workflowId } = await webhooks.startReplay(idOf(context, 'webhook'))
     await noteAct(integrations, context, integrationId, 'replay', `webhook:${webhookId}`)
-    context.header('Location', context.req.path.replace(/\/replay$/, ''))
+    context.header('Location', externalPath(integrations, context.req.path.replace(/\/replay$/, '')))
     return context.json({ webhook_id: webhookId, workflow_id: workflowId }, 202)
   })
 

@@ -3,6 +3,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Context, ErrorHandler } from 'hono'
 import { isIntegrationsError } from '../core/errors.ts'
 import { lostDatabase } from '../core/lost-database.ts'
+import { stackFrames, thrownTexts } from '../core/thrown.ts'
 import type { Integrations } from '../integrations.ts'
 
 /** What is wrong with one field of a body or a query. */
@@ -51,9 +52,11 @@ const STATUSES: Readonly<Record<string, number>> = {
   webhook_not_found: 404,
   incident_not_found: 404,
   webhook_not_replayable: 409,
+  webhook_not_failed: 409,
   sync_item_not_found: 404,
   sync_run_not_found: 404,
   sync_item_not_failed: 409,
+  sync_item_outdated: 409,
   checkpoints_not_reduced: 409,
   integration_busy: 409,
   integration_inactive: 409,
@@ -102,11 +105,7 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
         return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }) })
       }
     }
-    const cause = { error: error.name, ...('code' in error ? { code: String(error.code) } : {}), stack: error.stack }
-    logger.error(
-      { event: 'api.failed', method: context.req.method, path: context.req.path, ...cause },
-      'A request failed.',
-    )
+    logger.error({ event: 'api.failed', ...failedRequest(context, error) }, 'A request failed.')
     const away = awayDetail(error)
     if (away !== null)
       return problemResponse(context, {
@@ -120,6 +119,23 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
       code: 'internal',
       detail: 'Something went wrong here; the log says what.',
     })
+  }
+}
+
+/**
+ * The line `api.failed`. What our own errors say is shown: they quote no secret. Any other may quote one of whichever integration
+ * it is about, so its kind is told, and where it was thrown.
+ */
+export function failedRequest(context: Context, error: unknown): Record<string, unknown> {
+  const { name, code } = thrownTexts(error)
+  const said = isIntegrationsError(error) ? { message: error.message } : {}
+  return {
+    method: context.req.method,
+    path: context.req.path,
+    error: name ?? 'unknown',
+    ...(code === null ? {} : { code: String(code) }),
+    ...said,
+    stack: stackFrames(error).join('\n'),
   }
 }
 

@@ -8,6 +8,7 @@ import { rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { devLogin } from '../api/middleware.ts'
 import { createChecklist } from './dev/checklist.ts'
 import { runDemo, summaryTable } from './dev/demo.ts'
 import { acquireRunLock } from './dev/lock.ts'
@@ -23,6 +24,8 @@ const LAST_STEP_MS = 3_000
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { data: { type: 'string' } } })
 const demo = positionals[0] === 'demo'
 const folder = resolve(values.data ?? (demo ? join('.data', 'demo') : '.data'))
+/** In which `npm run cli` looks. */
+const isUsualFolder = folder === resolve('.data')
 const print = (line: string): void => console.log(line)
 
 process.exit(await main())
@@ -72,7 +75,7 @@ async function main(): Promise<number> {
       return stack
     }
     const urls = urlsOf(stack)
-    lock.setUrls(urls)
+    lock.setUp({ urls, environment: stack.environment })
     print('')
     printUrls(urls)
     print('')
@@ -112,9 +115,13 @@ async function finishDemo(stack: Stack): Promise<number> {
 function urlsOf(stack: Stack): Record<string, string> {
   return {
     API: stack.apiUrl,
-    Operator: `${stack.apiUrl}/${stack.integrations.config.operator.prefix}`,
+    Commands: `npm run cli -- ${isUsualFolder ? '' : `--data ${folder} `}list`,
+    Operator: `${stack.apiUrl}${devLogin(stack.integrations)}`,
     ...(stack.temporalUi === null ? {} : { 'Temporal UI': stack.temporalUi }),
     'Temporal server': stack.temporalAddress,
+    ...(stack.temporalBinary === null
+      ? {}
+      : { 'Temporal CLI': `${stack.temporalBinary} --address ${stack.temporalAddress}` }),
     Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,
     'Sandbox provider': stack.sandboxUrl,
     // Without the password, which would end up in logs and screenshots.

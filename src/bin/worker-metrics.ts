@@ -42,6 +42,7 @@ export async function startWorkerMetrics(
     isPolling: () => isPolling(),
     // Whoever is on this machine reads the process's memory figures anyway.
     isOpen: config.metrics.open || LOOPBACK.includes(hostname),
+    isOpenHereOnly: !config.metrics.open,
     more: async () => {
       try {
         const answer = await fetch(`http://${sdkMetrics}/metrics`, { signal: AbortSignal.timeout(SDK_ANSWER_MS) })

@@ -2,6 +2,8 @@ import { and, eq, inArray, isNull, or, sql } from 'drizzle-orm'
 import type { Json } from '../core/json.ts'
 import type { Clock } from '../core/logger.ts'
 import type { Database, Transaction } from '../db/client.ts'
+import { intervalOf } from '../db/queries/interval.ts'
+import { clockNow } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { CacheStore } from './store.ts'
 import { heldAsLock } from './store.ts'
@@ -17,10 +19,9 @@ import { heldAsLock } from './store.ts'
 export function postgresCache(db: Database | Transaction, tables: Tables, prefix: string, clock?: Clock): CacheStore {
   const { cache } = tables
   const full = (key: string): string => `${prefix}:${key}`
-  const now = () =>
-    clock === undefined ? sql`clock_timestamp()` : sql`${clock.now().toISOString()}::timestamp with time zone`
+  const now = () => (clock === undefined ? clockNow() : sql`${clock.now().toISOString()}::timestamp with time zone`)
   const inSeconds = (ttlSeconds: number | null) =>
-    ttlSeconds === null ? null : sql`${now()} + make_interval(secs => ${ttlSeconds}::double precision)`
+    ttlSeconds === null ? null : sql`${now()} + ${intervalOf(sql`${ttlSeconds}`)}`
   const isPresent = () => sql<boolean>`(${cache.expiresAt} is null or ${cache.expiresAt} > ${now()})`
   const isAbsent = () => sql`not ${isPresent()}`
   const isValue = isNull(cache.owner)

@@ -1,7 +1,10 @@
 /** What the words of a command line may be. Each parser says what is allowed and what was given. */
+
 import { InvalidArgumentError } from 'commander'
 import { z } from 'zod'
+import { lossInParsing } from '../core/json-scan.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../core/provider-identifier.ts'
+import { INSTANT, Instant } from '../instant.ts'
 import type { Integrations } from '../integrations.ts'
 import type { Part } from './scaffold/parts.ts'
 import { PARTS } from './scaffold/parts.ts'
@@ -63,21 +66,25 @@ const Tries = Id.refine((value) => value <= 1_000)
 
 /** Wrapped: commander takes a bare null for an option that was not given. */
 export const jsonValue = (text: string): { readonly json: Json } =>
-  parsed(JsonText, text, `JSON is allowed, a text in quotes of its own, such as '"2031-06-01T12:00:00Z"'`)
+  parsed(
+    JsonText,
+    text,
+    `JSON is allowed, a text in quotes of its own, such as '"2031-06-01T12:00:00Z"', and so a number of more than 15 digits; at most 500 levels`,
+  )
 
 const JsonText = z.string().transform((text, context) => {
   try {
-    return { json: JSON.parse(text) as Json }
+    const json = JSON.parse(text) as Json
+    if (lossInParsing(text) === null) return { json }
+    context.addIssue({ code: 'custom', message: 'not kept as it is' })
+    return z.NEVER
   } catch {
     context.addIssue({ code: 'custom', message: 'no JSON' })
     return z.NEVER
   }
 })
 
-const Instant = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
-
-export const instant = (text: string): Date =>
-  parsed(Instant, text, 'a moment in ISO 8601 with its offset is allowed, such as 2031-06-01T12:00:00Z')
+export const instant = (text: string): Date => parsed(Instant, text, `${INSTANT}, is allowed`)
 
 const Owner = z
   .string()

@@ -33,6 +33,14 @@ export interface Terminal {
   readonly columns: () => number
   /** Used only where `isInteractive`. */
   readonly prompts: Prompts
+  /** What a value may be read from instead of the command line. */
+  readonly sources: TextSources
+}
+
+export interface TextSources {
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** The text of a file. */
+  readonly file: (path: string) => string
   /** All of stdin. */
   readonly stdin: () => Promise<string>
 }

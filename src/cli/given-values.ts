@@ -3,16 +3,11 @@
  *
  * Rule: docs/commands.md, "Values".
  */
-import { readFileSync } from 'node:fs'
 import { Refused } from './failure.ts'
+import type { TextSources } from './frame.ts'
 import type { SchemaField } from './schema-fields.ts'
 
 export type ValueOption = '--credential' | '--metadata'
-
-export interface TextSources {
-  readonly environment: Readonly<Record<string, string | undefined>>
-  readonly stdin: () => Promise<string>
-}
 
 export interface ValueSources extends TextSources {
   /** Told of each value that stood on the command line itself. */
@@ -20,7 +15,7 @@ export interface ValueSources extends TextSources {
 }
 
 /** Reads `@file`, `env:NAME`, `-` for stdin, or the word itself. Stdin can be read once, whichever option asks for it. */
-export function textReader({ environment, stdin }: TextSources) {
+export function textReader({ environment, file, stdin }: TextSources) {
   let stdinReadBy: string | null = null
 
   return async (what: string, given: string, onLiteral: () => void): Promise<string> => {
@@ -30,7 +25,7 @@ export function textReader({ environment, stdin }: TextSources) {
       stdinReadBy = what
       return withoutLastLineBreak(await stdin())
     }
-    if (given.startsWith('@')) return withoutLastLineBreak(fileText(what, given.slice(1)))
+    if (given.startsWith('@')) return withoutLastLineBreak(fileText(what, () => file(given.slice(1))))
     if (given.startsWith('env:')) {
       const name = given.slice('env:'.length)
       const value = environment[name]
@@ -76,9 +71,9 @@ export function readValue(option: string, field: SchemaField | undefined, text: 
   }
 }
 
-function fileText(what: string, path: string): string {
+function fileText(what: string, read: () => string): string {
   try {
-    return readFileSync(path, 'utf8')
+    return read()
   } catch (error) {
     throw new Refused('usage', `${what}: the file can't be read: ${(error as Error).message}`)
   }

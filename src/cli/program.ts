@@ -9,6 +9,7 @@ import { completionCommand } from './commands/completion.ts'
 import { configCommand } from './commands/config.ts'
 import { deleteCommand } from './commands/delete.ts'
 import { disableCommand } from './commands/disable.ts'
+import { dismissWebhookCommand } from './commands/dismiss-webhook.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { enableCommand } from './commands/enable.ts'
 import { eraseCommand } from './commands/erase.ts'
@@ -102,6 +103,7 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   listWebhooksCommand,
   showWebhookCommand,
   replayWebhookCommand,
+  dismissWebhookCommand,
   recoverWebhooksCommand,
   reconcileWebhooksCommand,
   rotateWebhookSecretCommand,

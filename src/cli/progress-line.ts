@@ -10,7 +10,8 @@ const BAR_WIDTH = 20
 
 /** @param bar draws how much is done, too */
 export function progressText(progress: SyncProgress, { bar }: { readonly bar: boolean }): string {
-  const { phase, isPaused, listed, succeeded, failed, waiting, perSecond, secondsLeft, intakeFrom } = progress
+  const { phase, isPaused, listed, succeeded, failed, waiting, nextAttemptAt, perSecond, secondsLeft, intakeFrom } =
+    progress
   const done = succeeded + failed
   const isMoving = !isPaused && listed !== null && done < listed
   return [
@@ -18,13 +19,18 @@ export function progressText(progress: SyncProgress, { bar }: { readonly bar: bo
     listed === null ? BEFORE_THE_ITEMS[phase] : counted(done, listed, bar),
     phase === 'finalising' && 'finalising',
     failed > 0 && `${failed} failed`,
-    waiting > 0 && `${waiting} waiting`,
+    waiting > 0 && `${waiting} waiting${nextAttemptAt === null ? '' : `, next at ${nextAttemptAt.slice(11, 19)}Z`}`,
     isMoving && perSecond !== null && `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond)}/s`,
     isMoving && secondsLeft !== null && `${span(secondsLeft)} left`,
     intakeFrom !== null && `held back by the provider's limit until ${intakeFrom}`,
+    phase !== 'done' && progress.lastFailure !== null && `last: ${failureText(progress.lastFailure)}`,
   ]
     .filter((part) => part !== false)
     .join('  ')
+}
+
+export function failureText({ itemId, attempt, error }: NonNullable<SyncProgress['lastFailure']>): string {
+  return `item ${itemId}, attempt ${attempt}: ${error}`
 }
 
 const BEFORE_THE_ITEMS: Readonly<Record<SyncProgress['phase'], string>> = {
@@ -50,7 +56,8 @@ function span(seconds: number): string {
 }
 
 /** What is new in a line for those who read it later; the rate is so each time. */
-function figures({ phase, isPaused, listed, succeeded, failed, waiting, intakeFrom }: SyncProgress): string {
+function figures(progress: SyncProgress): string {
+  const { phase, isPaused, listed, succeeded, failed, waiting, intakeFrom } = progress
   return JSON.stringify([phase, isPaused, listed, succeeded, failed, waiting, intakeFrom])
 }
 

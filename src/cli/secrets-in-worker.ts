@@ -1,6 +1,7 @@
 /**
- * What a history must not hold. Its input is kept before anybody can look at it, so that a secret in it is refused with the
- * advice to rotate it.
+ * What a history must not hold, and what a workflow must not reach. A history keeps its input before anybody can look at it, so
+ * that a secret in it is refused with the advice to rotate it. And a caller that may start a workflow is not, for that, allowed to read
+ * the worker's machine: a credential can be sent to any server that a `base_url` names.
  *
  * Rule: docs/behaviour/commands-as-workflows.md, "Secrets".
  */
@@ -9,12 +10,18 @@ import { secretsOf } from '../core/redaction.ts'
 import { Refused } from './failure.ts'
 
 type Fields = Readonly<Record<string, unknown>>
+type Environment = Readonly<Record<string, string | undefined>>
 
 const ENVIRONMENT = 'env:'
 const REFERENCE = /^env:[^\s=]+$/
 
+/** The variables that the operator has named, and no others. */
+export function allowedVariables(names: readonly string[], environment: Environment): Environment {
+  return Object.assign(Object.create(null), Object.fromEntries(names.map((name) => [name, environment[name]])))
+}
+
 /** @throws Refused before the command has begun */
-export function refuseSecrets(command: string, fields: Fields): void {
+export function refuseSecrets(command: string, fields: Fields, environment: Environment): void {
   if (command === 'keys' && fields.action === 'generate')
     throw new Refused(
       'usage',
@@ -27,6 +34,13 @@ export function refuseSecrets(command: string, fields: Fields): void {
       'usage',
       `A workflow takes a credential only as ${ENVIRONMENT}NAME, out of the worker's environment: "credential": {"token": "${ENVIRONMENT}NAME"}. ` +
         "What was given stands in this workflow's history now: if it is the credential itself, have the provider replace it.",
+    )
+  if (pairsOf(fields.credential).some(([, value]) => !Object.hasOwn(environment, variableIn(value))))
+    // Without the name, which may be the secret itself; and the same whether the worker has such a variable or not.
+    throw new Refused(
+      'usage',
+      `A workflow may read only the variables that \`worker.command_environment\` of its worker names; ${ENVIRONMENT} was given with another one. ` +
+        'Name it there, or run `integrations install` where the credential is.',
     )
   for (const [key, value] of pairsOf(fields.metadata)) {
     if (key.includes('=')) throw new Refused('usage', 'metadata: a name has no "=", which ends it on the command line.')
@@ -47,10 +61,12 @@ function mayHoldSecret(credential: unknown): boolean {
 }
 
 /** The credentials that the command reads out of the environment: what it says must show none of them. */
-export function secretsNamedBy(command: string, fields: Fields, environment: NodeJS.ProcessEnv): readonly string[] {
+export function secretsNamedBy(command: string, fields: Fields, environment: Environment): readonly string[] {
   if (command !== 'install') return []
-  return secretsOf(pairsOf(fields.credential).map(([, value]) => environment[value.slice(ENVIRONMENT.length)]))
+  return secretsOf(pairsOf(fields.credential).map(([, value]) => environment[variableIn(value)]))
 }
+
+const variableIn = (reference: string): string => reference.slice(ENVIRONMENT.length)
 
 /** A link by which anybody could connect an account of theirs is for the terminal that asked. */
 export function withoutSecrets(

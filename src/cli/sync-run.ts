@@ -48,7 +48,7 @@ export function endText(run: RunDocument): string {
     ...(failed === null || failed === 0
       ? []
       : [
-          `The cursor stays until they are retried or skipped: \`integrations list-failed-items --integration ${of}\`.`,
+          `The cursor stays until a later run makes up for them, or they are skipped: mend what they failed of, and run it again. \`integrations list-failed-items --integration ${of}\` shows them.`,
         ]),
   ]
   return lines.join('\n')

@@ -1,7 +1,8 @@
 /** The terminal of a real process. */
+import { readFileSync } from 'node:fs'
 import { confirm, password, text } from '@clack/prompts'
 import { Interrupted } from './failure.ts'
-import type { Prompts, Terminal } from './frame.ts'
+import type { Prompts, Terminal, TextSources } from './frame.ts'
 
 /** Of a terminal that does not say. */
 const USUAL_COLUMNS = 80
@@ -16,12 +17,17 @@ export function processTerminal(out: (text: string) => void): Terminal {
     isInteractive: process.stdin.isTTY === true && process.stderr.isTTY === true && !isCi,
     columns: () => process.stderr.columns || USUAL_COLUMNS,
     prompts: clackPrompts(),
-    async stdin() {
+    sources: processSources(async () => {
       const chunks: Buffer[] = []
       for await (const chunk of process.stdin) chunks.push(chunk as Buffer)
       return Buffer.concat(chunks).toString('utf8')
-    },
+    }),
   }
+}
+
+/** What the user of this process may read. */
+export function processSources(stdin: () => Promise<string>): TextSources {
+  return { environment: process.env, file: (path) => readFileSync(path, 'utf8'), stdin }
 }
 
 function clackPrompts(): Prompts {

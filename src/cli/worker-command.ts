@@ -7,9 +7,9 @@ import { wordsOf } from './command-words.ts'
 import { createFrame } from './create-frame.ts'
 import type { FailureDocument } from './failure.ts'
 import { failureOf, Refused } from './failure.ts'
-import type { Prompts, Terminal } from './frame.ts'
+import type { Prompts, Terminal, TextSources } from './frame.ts'
 import { createProgram, runProgram } from './program.ts'
-import { refuseSecrets, secretsNamedBy, withoutSecrets } from './secrets-in-worker.ts'
+import { allowedVariables, refuseSecrets, secretsNamedBy, withoutSecrets } from './secrets-in-worker.ts'
 
 /**
  * What a command has under way when it is cancelled, or its worker stops, may take so long to end: as long as what else an
@@ -22,7 +22,8 @@ export async function runInWorker(
   integrations: Integrations,
   { command, input, by, signal }: CommandCall,
 ): Promise<CommandAnswer> {
-  const { terminal, printed } = captured()
+  const environment = allowedVariables(integrations.config.worker.command_environment, process.env)
+  const { terminal, printed } = captured(environment)
   const program = { load: async () => leftOpen(integrations), terminal, signal, by, endingMs: ENDING_MS }
   const startedAtMs = performance.now()
   const answer = await answered()
@@ -44,9 +45,9 @@ export async function runInWorker(
     try {
       const declared = declaredAs(command, createProgram(createFrame(program), terminal))
       const fields = fieldsOf(input)
-      refuseSecrets(command, fields)
+      refuseSecrets(command, fields, environment)
       words = wordsOf(declared, fields)
-      secrets = secretsNamedBy(command, fields, process.env)
+      secrets = secretsNamedBy(command, fields, environment)
     } catch (error) {
       const { exitCode, document } = failureOf(error)
       return { exitCode, document, notes: [] }
@@ -89,7 +90,7 @@ function isUnexpected(document: unknown): document is FailureDocument {
 /** Its class and its code. */
 function withoutWords({ code, message }: FailureDocument['error']): FailureDocument['error'] {
   const name = /^\w+(?=: )/.exec(message)?.[0] ?? 'Error'
-  return { code, message: `${name}, which is none of ours: the worker's log has it, under command.failed.` }
+  return { code, message: `${name}, which is not an error of ours: the worker's log has it, under command.failed.` }
 }
 
 /** The worker goes on with it. */
@@ -97,7 +98,7 @@ function leftOpen(integrations: Integrations): Integrations {
   return Object.assign(Object.create(integrations), { close: async () => {} }) as Integrations
 }
 
-function captured() {
+function captured(environment: TextSources['environment']) {
   const printed = { out: '', err: [] as string[] }
   const terminal: Terminal = {
     out: (text) => {
@@ -107,11 +108,14 @@ function captured() {
     isInteractive: false,
     columns: () => 80,
     prompts: NOBODY,
-    stdin: async () => '',
+    sources: { environment, file: noFile, stdin: async () => '' },
   }
   return { terminal, printed }
 }
 
+const noFile = (): never => {
+  throw new Error('a workflow reads no file of its worker.')
+}
 const nobody = async (): Promise<never> => {
   throw new Refused('confirmation_needed', 'Nobody is here to answer.')
 }

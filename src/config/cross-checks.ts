@@ -11,8 +11,6 @@ export const BUILT_IN_MIDDLEWARE: readonly string[] = ['web', 'operator', 'signe
 
 /** What is registered outside the configuration; undefined where it is not known yet, and then unchecked. */
 export interface Registered {
-  /** All provider identifiers. */
-  readonly providerKeys?: Iterable<string> | undefined
   /** Those of the top-level option `providers`: none may stand in `config.providers` too. */
   readonly optionProviderKeys?: Iterable<string> | undefined
   /** The host's middleware; the built-in ones are known. */
@@ -20,10 +18,8 @@ export interface Registered {
 }
 
 /** @param faulty keys that have a problem of their own: comparing them would only add noise */
-export function crossProblems(
-  { sync, health, webhook, oauth, operator, worker }: Config,
-  faulty: ReadonlySet<string>,
-): ConfigurationProblem[] {
+export function crossProblems(config: Config, faulty: ReadonlySet<string>): ConfigurationProblem[] {
+  const { sync, health, webhook, oauth, operator, worker } = config
   const unbounded = Number.POSITIVE_INFINITY
   const values = {
     'sync.lock_ttl': sync.lock_ttl,
@@ -64,7 +60,29 @@ export function crossProblems(
       expected: `a prefix of its own, not that of ${shared[0]}`,
       received: shown(operator.prefix),
     })
-  return problems
+  return [...problems, ...takenMetricsPath(config, faulty)]
+}
+
+/** The API mounts our other routes first: they would answer in place of the metrics, or ask for another kind of caller. */
+function takenMetricsPath(
+  { metrics: { path }, webhook, oauth, operator }: Config,
+  faulty: ReadonlySet<string>,
+): ConfigurationProblem[] {
+  if (path === null || faulty.has('metrics.path')) return []
+  const prefixes = {
+    'webhook.prefix': `/${webhook.prefix}`,
+    'oauth.route_prefix': `/${oauth.route_prefix}`,
+    'operator.prefix': `/${operator.prefix}`,
+  }
+  const [taken] = Object.entries(prefixes).filter(
+    ([key, prefix]) => !faulty.has(key) && (path === prefix || path.startsWith(`${prefix}/`)),
+  )
+  if (taken !== undefined) {
+    const [key, prefix] = taken
+    return [{ key: 'metrics.path', expected: `a path outside of ${key} (${prefix})`, received: shown(path) }]
+  }
+  if (path !== oauth.success_redirect || faulty.has('oauth.success_redirect')) return []
+  return [{ key: 'metrics.path', expected: 'another path than oauth.success_redirect', received: shown(path) }]
 }
 
 const RELATIONS = {
@@ -73,26 +91,24 @@ const RELATIONS = {
   'less than': (value: number, bound: number) => value < bound,
 }
 
-/** Names in `sync.queues` must be providers; a provider is named in one place. */
+/** A provider is named in one place. */
 export function providerProblems(
-  config: Config,
   configProviders: readonly string[],
-  { providerKeys, optionProviderKeys }: Registered,
+  { optionProviderKeys }: Registered,
 ): ConfigurationProblem[] {
-  const problems: ConfigurationProblem[] = []
   const optionProviders = new Set(optionProviderKeys)
-  for (const provider of configProviders.filter((name) => optionProviders.has(name))) {
-    const expected = 'one registration, under the option providers or under config.providers'
-    problems.push({ key: `providers.${provider}`, expected, received: 'both' })
-  }
-  if (providerKeys === undefined) return problems
+  const expected = 'one registration, under the option providers or under config.providers'
+  return configProviders
+    .filter((name) => optionProviders.has(name))
+    .map((provider) => ({ key: `providers.${provider}`, expected, received: 'both' }))
+}
 
-  const registered = new Set([...providerKeys, ...configProviders])
-  for (const provider of Object.keys(config.sync.queues).filter((name) => !registered.has(name))) {
-    const expected = `a registered provider (${[...registered].join(', ') || 'there is none'})`
-    problems.push({ key: `sync.queues.${provider}`, expected, received: shown(provider) })
-  }
-  return problems
+/** Names in `sync.queues` must be providers. Judged when a process is ready: until then some may be registered. */
+export function queueProblems({ sync }: Config, providerKeys: readonly string[]): ConfigurationProblem[] {
+  const expected = `a registered provider (${providerKeys.join(', ') || 'there is none'})`
+  return Object.keys(sync.queues)
+    .filter((name) => !providerKeys.includes(name))
+    .map((provider) => ({ key: `sync.queues.${provider}`, expected, received: shown(provider) }))
 }
 
 export function middlewareProblems(config: Config, { middlewareNames }: Registered): ConfigurationProblem[] {

@@ -66,7 +66,7 @@ export function collectConfig(options: LoadConfigOptions, problems: Configuratio
 
   problems.push(
     ...crossProblems(config, faulty),
-    ...providerProblems(config, providersOf(options.config), options),
+    ...providerProblems(providersOf(options.config), options),
     ...middlewareProblems(config, options),
   )
   return { config, sources, warnings: [...warnings, ...emptyMiddlewareWarnings(config)] }

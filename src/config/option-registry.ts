@@ -49,6 +49,11 @@ export const OPTIONS = {
     'seconds after which an unused connection is closed; 0 = never',
     { fallback: '60' },
   ),
+  'pool.statementSeconds': option(
+    int(0, MAX_IDLE_SECONDS),
+    'seconds after which a statement without an answer fails and its connection is closed; 0 = never',
+    { fallback: '60' },
+  ),
   'temporal.address': option(
     given('string', 'a host, or host:port such as localhost:7233', isHost),
     'where Temporal is',
@@ -85,11 +90,19 @@ export const OPTIONS = {
     'where the API is reached from outside, such as `https://api.example.com`; a slash at its end is trimmed',
     { variable: 'INTEGRATIONS_BASE_URL' },
   ),
-  dev: option(bool(), 'asks nobody on this very machine to sign in; refused where `NODE_ENV` is `production`', {
-    variable: 'INTEGRATIONS_DEV',
-    fallback: 'false',
-  }),
-  'egress.allow': option(egressRules(), 'what calls may reach though its address is not public', { fallback: '`[]`' }),
+  dev: option(
+    bool(),
+    'makes an operator token from the key ring and logs the address that signs a browser in with it; refused where `NODE_ENV` is `production`',
+    {
+      variable: 'INTEGRATIONS_DEV',
+      fallback: 'false',
+    },
+  ),
+  'egress.allow': option(
+    egressRules(),
+    'what calls may reach though its address is not public, or though it is asked by http',
+    { fallback: '`[]`' },
+  ),
   'egress.deny': option(egressRules(), 'what calls never reach; wins over `egress.allow`', { fallback: '`[]`' }),
   'egress.proxy': option(
     masked('string', 'an absolute http(s) URL', (value) => typeof value === 'string' && isHttpUrl(value)),
@@ -104,15 +117,9 @@ export const OPTIONS = {
     'providers by identifier; also under `config.providers`, but not both for one name',
     { fallback: '{}' },
   ),
-  models: option(
-    named(
-      'an object of names and models',
-      (model) => isModel(model),
-      `a model, with a type and ${MODEL_METHODS.join(', ')}`,
-    ),
-    "the host's models by the name stored in `internal_type`",
-    { fallback: '{}' },
-  ),
+  models: option(models(), "the host's models by the name stored in `internal_type`, which is their `type`", {
+    fallback: '{}',
+  }),
   middleware: option(
     named('an object of names and middleware', isFunction, 'a function (context, next) => …', MIDDLEWARE_NAME),
     'Hono middleware by name, for `webhook.middleware` and the like; adds to the built-in ones, or replaces one',
@@ -176,6 +183,22 @@ function named(
   return { ...given('object', allowed, isRecord), schema }
 }
 
+/** Each under its own type: rows hold that, and commands and listings look a model up by the name. */
+function models(): ValueKind<unknown> {
+  const kind = named('an object of names and models', isModel, `a model, with a type and ${MODEL_METHODS.join(', ')}`)
+  const schema = (kind.schema as z.ZodType<Record<string, unknown>>).superRefine((values, context) => {
+    for (const [name, model] of Object.entries(isRecord(values) ? values : {}))
+      if (isModel(model) && model.type !== name)
+        context.addIssue({
+          code: 'custom',
+          path: [name],
+          message: `the model under its own type, which is ${JSON.stringify(model.type)}`,
+          params: { received: name },
+        })
+  })
+  return { ...kind, schema }
+}
+
 function egressRules(): ValueKind<unknown> {
   const rule = z.string({ error: EGRESS_RULE }).refine((text) => parseEgressRule(text) !== null, { error: EGRESS_RULE })
   return { ...given('list', `a list, each ${EGRESS_RULE}`, Array.isArray), schema: z.array(rule) }
@@ -225,7 +248,7 @@ function isTls(value: unknown): boolean {
   )
 }
 
-function isModel(value: unknown): boolean {
+function isModel(value: unknown): value is { readonly type: string } {
   return hasMethods(value, MODEL_METHODS) && 'type' in value && isText(value.type)
 }
 

@@ -9,6 +9,7 @@ import {
   anyString,
   backoff,
   bool,
+  hostVariables,
   int,
   MAX_INT,
   matching,
@@ -42,6 +43,11 @@ const MAX_SLOTS = 100_000
 /** A supervisor that waits an hour for a process is none. */
 const MAX_GRACE_SECONDS = 3_600
 
+/** A minute's interval times this is a week: what waits longer should have a longer interval. */
+const MAX_MULTIPLIER = 10_000
+/** The activity that runs handlers takes a day at the most, and items of a lost worker run one after the other. */
+const MAX_HANDLER_SECONDS = 3_600
+
 const TABLE_PREFIX = /^[a-z_][a-z0-9_]{0,29}$/ // Postgres names hold 63 bytes; index names need the other 33
 const CACHE_PREFIX = /^[A-Za-z0-9_.-]{1,64}$/
 
@@ -53,6 +59,11 @@ const ROOT = {
 const WEBHOOK = {
   prefix: key(routePrefix(), 'integrations', 'route prefix'),
   queue: key(queueName(), 'default', 'queue for webhook jobs'),
+  generic_route: key(
+    bool(),
+    true,
+    'false: only the routes with the id of an integration are there, and those of a provider alone are 404',
+  ),
   max_payload_bytes: key(int(), 1_048_576, 'larger payloads are rejected (413)', 'bytes'),
   processing_timeout: key(int(60), 1800, 'time before a processing webhook is stale', 'seconds'),
   pending_timeout: key(int(), 3600, 'time before a pending webhook gets another job', 'seconds'),
@@ -64,9 +75,9 @@ const WEBHOOK = {
     'seconds',
   ),
   middleware: key(middlewareNames(), [], 'extra middleware of the webhook routes'),
-  concurrency: key(int(), 10, 'handlers that run at once in a lane'),
+  concurrency: key(int(), 10, 'handlers of one integration that run at once in a pump'),
   handler_timeout: key(
-    int(),
+    int(1, MAX_HANDLER_SECONDS),
     300,
     'time that one handler may take, less than webhook.processing_timeout; unless set, the smaller of 300 and half of it',
     'seconds',
@@ -74,7 +85,7 @@ const WEBHOOK = {
   replay_window: key(
     int(0),
     300,
-    'how long an equal body under another id is a duplicate, where the delivery id is unsigned; 0 = off',
+    'how long the same signed bytes under another id are a duplicate, where the delivery id is unsigned; 0 = off',
     'seconds',
   ),
   timestamp_tolerance: key(int(), 300, 'how far the time in a signature may be off, past or future', 'seconds'),
@@ -117,11 +128,16 @@ const SYNC = {
   item_retry_window: key(int(), 21_600, 'how long an item may keep retrying, deferrals included', 'seconds'),
   max_items_per_batch: key(int(), 10_000, 'soft cap; a larger run is still processed as one, with a warning'),
   item_reclaim_after: key(int(), 43_200, 'time in flight before an item is presumed abandoned', 'seconds'),
-  failure_backoff_max_multiplier: key(int(), 16, 'ceiling of the multiplier of next_sync_at'),
+  failure_backoff_max_multiplier: key(int(1, MAX_MULTIPLIER), 16, 'ceiling of the multiplier of next_sync_at'),
   stuck_item_after_runs: key(int(), 5, 'failed runs before SyncItemStuck'),
   stale_after_intervals: key(int(), 10, 'missed intervals before a sync is stale'),
   item_concurrency: key(int(), 10, 'items that run at once in a lane'),
-  item_timeout: key(int(), 300, "time that an item's listeners may take; counts as an exception", 'seconds'),
+  item_timeout: key(
+    int(1, MAX_HANDLER_SECONDS),
+    300,
+    "time that an item's listeners may take; counts as an exception",
+    'seconds',
+  ),
 }
 
 const RETRY = {
@@ -161,8 +177,8 @@ const HEALTH = {
   degraded_after: key(int(), 5, 'upstream failures in a row; at most health.failing_after'),
   failing_after: key(int(), 20, 'upstream failures in a row; at most health.disabled_after'),
   disabled_after: key(nullable(int()), 50, 'upstream failures in a row; null = never'),
-  degraded_backoff: key(int(), 2, 'multiplier of the sync interval'),
-  failing_backoff: key(int(), 10, 'multiplier of the sync interval'),
+  degraded_backoff: key(int(1, MAX_MULTIPLIER), 2, 'multiplier of the sync interval'),
+  failing_backoff: key(int(1, MAX_MULTIPLIER), 10, 'multiplier of the sync interval'),
 }
 
 const LOGGING = {
@@ -214,7 +230,7 @@ const WORKER = {
   local_activity_slots: key(
     int(1, MAX_SLOTS),
     100,
-    'activities inside workflow tasks that run at once: the fast lanes of inboxes and short steps',
+    'activities inside workflow tasks that run at once: those of your own workflows',
   ),
   workflow_task_slots: key(int(2, MAX_SLOTS), 40, 'workflow tasks that run at once; at most worker.cached_workflows'),
   activity_pollers: key(int(1, MAX_SLOTS), 10, 'most calls that wait for activities; at most worker.activity_slots'),
@@ -233,6 +249,11 @@ const WORKER = {
     10,
     'how long activities go on after SIGTERM; then they begin nothing new and give back what has not begun',
     'seconds',
+  ),
+  command_environment: key(
+    hostVariables(),
+    [],
+    "variables of the worker's environment that a command may read as a credential (env:NAME) when it runs as a workflow",
   ),
 }
 

@@ -3,8 +3,9 @@
  * starts. Rule: docs/behaviour/workers.md, "The connection to Temporal".
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import type { ConfigurationProblem } from '../core/errors.ts'
+import { keyFileFault } from '../core/key-file.ts'
 import { errorLine } from '../core/logger.ts'
 import { shown } from './received.ts'
 
@@ -86,6 +87,8 @@ function pemFile(variable: string, path: string, kind: PemKind, problems: Config
   }
   let pem: Buffer
   try {
+    const mode = kind === PRIVATE_KEY ? keyFileFault(statSync(path), process.getuid?.()) : null
+    if (mode !== null) return fault(`${shown(path)}, which ${mode}`)
     pem = readFileSync(path)
   } catch (error) {
     return fault(`${shown(path)}, which can't be read: ${errorLine(error, 200)}`)

@@ -115,14 +115,36 @@ export function middlewareNames(): ValueKind<readonly string[]> {
   }
 }
 
+const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
+/** Of the framework, its SDKs and its database driver; names are compared as Windows does it, without their case. */
+const FRAMEWORK_VARIABLE = /^(INTEGRATIONS_|TEMPORAL_|DATABASE_URL|PG|OTEL_|NODE_)/i
+
+/** Variables that hold what providers want. None of the framework's own: those hold what guards everything else. */
+export function hostVariables(): ValueKind<readonly string[]> {
+  const framework = 'INTEGRATIONS_…, TEMPORAL_…, DATABASE_URL…, PG…, OTEL_…, NODE_…'
+  const error = `the name of a variable that does not belong to the framework (${framework})`
+  return {
+    type: 'array',
+    allowed: `a list of names of variables, none of the framework (${framework})`,
+    schema: z.array(
+      z
+        .string({ error })
+        .regex(VARIABLE_NAME, { error })
+        .refine((name) => !FRAMEWORK_VARIABLE.test(name), { error }),
+    ),
+    fromText: (text) => readList(text, (entry) => entry),
+    secret: false,
+  }
+}
+
 /** Provider identifier → queue. Without a prototype, so that a provider named "constructor" has no queue by accident. */
 export function queuesByProvider(): ValueKind<Readonly<Record<string, string>>> {
   const queue = z.string({ error: queueName().allowed }).regex(QUEUE_NAME, { error: queueName().allowed })
   return {
     type: 'array',
-    allowed: 'an object of provider identifiers and queue names, such as {"github": "slow"}',
+    allowed: 'an object of provider identifiers and queue names, such as {"github": "slow"}; [] means the same as {}',
     schema: z
-      .record(z.string(), queue)
+      .preprocess((given) => (Array.isArray(given) && given.length === 0 ? {} : given), z.record(z.string(), queue))
       .transform((queues): Record<string, string> => Object.assign(Object.create(null), queues)),
     fromText: readJson,
     secret: false,

@@ -8,10 +8,10 @@ export type Scope = 'read' | 'operate'
 
 /** Who calls, once that is known. */
 export interface Principal {
-  /** The token's name; `dev` where no sign-in is asked. */
+  /** The token's name. */
   readonly name: string
   readonly scopes: readonly Scope[]
-  readonly via: 'token' | 'session' | 'dev'
+  readonly via: 'token' | 'session'
 }
 
 export function hasScope(scopes: readonly Scope[], needed: Scope): boolean {
@@ -83,25 +83,11 @@ export function routePathOf(path: string, baseUrl: string | null): string {
   return base !== '' && path.startsWith(`${base}/`) ? path.slice(base.length) : path
 }
 
-export interface CallOrigin {
-  /** The address at the other end of the connection; undefined where the server does not tell. */
-  readonly peer: string | undefined
-  readonly host: string | null | undefined
-  readonly headerNames: Iterable<string>
-}
-
-const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|::ffff:127(\.\d{1,3}){3})$/i
 const LOCAL_HOST = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i
-const FORWARDING = /^(forwarded|x-forwarded-.+|x-real-ip)$/i
 
-/**
- * Whether the caller sits at this very machine: a loopback peer, no proxy between us, and a Host that only this machine
- * has. The Host keeps out a web page whose name was re-pointed to 127.0.0.1 (DNS rebinding).
- */
-export function isFromThisMachine({ peer, host, headerNames }: CallOrigin): boolean {
-  if (peer === undefined || !LOOPBACK.test(peer)) return false
-  if (!host || !LOCAL_HOST.test(host)) return false
-  return ![...headerNames].some((name) => FORWARDING.test(name))
+/** Whether a `Host` is a name that only this machine has: a web page whose name was re-pointed to 127.0.0.1 (DNS rebinding) has another. */
+export function isLocalHost(host: string | null | undefined): boolean {
+  return typeof host === 'string' && LOCAL_HOST.test(host)
 }
 
 /** A link is open for seven days at most. */

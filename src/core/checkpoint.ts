@@ -32,6 +32,60 @@ export function nextCursor(
 }
 
 /**
+ * Whether the copy of an item that was listed later replaces the one that was listed before. The provider's own reducer says
+ * whose checkpoint is the greater: a list that is read backwards, or from a replica that lags, may give the older copy last.
+ * Without two checkpoints, or when the reducer prefers neither, the later copy counts.
+ */
+export function isNewerCopy(kept: Json, later: Json, reduce: (checkpoints: readonly Json[]) => Json): boolean {
+  if (kept === null || later === null || jsonEquals(kept, later)) return true
+  try {
+    // The later one stands first: of equals the reducer may keep the first.
+    const preferred = reduce([later, kept])
+    return jsonEquals(preferred, reduce([later])) || !jsonEquals(preferred, reduce([kept]))
+  } catch {
+    // The end of the run asks the reducer again, and says that it throws.
+    return true
+  }
+}
+
+/**
+ * A cursor without a time after the given one: each such time in it becomes `latest`, written in the same way (zone and
+ * number of decimals). What is no time stays.
+ */
+export function cursorNotAfter(cursor: Json, latest: Date): Json {
+  if (typeof cursor === 'string') {
+    const isAfter = isInstant(cursor) && orderOf(cursor) > orderOf(latest.toISOString())
+    return isAfter ? writtenAs(cursor, latest) : cursor
+  }
+  if (cursor === null || typeof cursor !== 'object') return cursor
+  if (Array.isArray(cursor)) return cursor.map((inner: Json) => cursorNotAfter(inner, latest))
+  return Object.fromEntries(Object.entries(cursor).map(([key, inner]) => [key, cursorNotAfter(inner, latest)]))
+}
+
+/** Whether a time stands in it: ISO 8601 with a zone. */
+export function hasInstant(cursor: Json): boolean {
+  if (typeof cursor === 'string') return isInstant(cursor)
+  return cursor !== null && typeof cursor === 'object' && Object.values(cursor).some((inner: Json) => hasInstant(inner))
+}
+
+function isInstant(text: string): boolean {
+  return INSTANT.test(text) && !Number.isNaN(Date.parse(text))
+}
+
+/** The moment in the form of another one, decimals that it has no room for cut off: so it is never later. */
+function writtenAs(form: string, moment: Date): string {
+  const [, withSeconds = '', fraction = '', zone = 'Z'] =
+    /T\d{2}:\d{2}(:\d{2})?(?:\.(\d+))?(Z|[+-].*)$/.exec(form) ?? []
+  const [, sign = '+', zoneHours = '0', zoneMinutes = '0'] = /^([+-])(\d{2}):?(\d{2})$/.exec(zone) ?? []
+  const offsetMinutes = (sign === '-' ? -1 : 1) * (Number(zoneHours) * 60 + Number(zoneMinutes))
+  const local = new Date(moment.getTime() + offsetMinutes * 60_000).toISOString()
+  const [seconds = '', milliseconds = ''] = local.slice(0, -1).split('.')
+  const upTo = withSeconds === '' ? seconds.slice(0, 'YYYY-MM-DDTHH:MM'.length) : seconds
+  const decimals = fraction === '' ? '' : `.${milliseconds.slice(0, fraction.length).padEnd(fraction.length, '0')}`
+  return `${upTo}${decimals}${zone}`
+}
+
+/**
  * The greatest checkpoint: by instant when both are ISO 8601 times with a zone (`Z` and `+00:00` are equal, fractions
  * count), else by code unit, an instant standing as its UTC text. Of equal instants the first stays. Null for none.
  */
@@ -50,8 +104,8 @@ export function reduceCheckpointsByMax(checkpoints: readonly Json[]): Json {
  * first: an instant as it is written can lie after a plain text that is after a later instant.
  */
 function orderOf(checkpoint: string): string {
-  const at = INSTANT.test(checkpoint) ? new Date(checkpoint) : null
-  if (at === null || Number.isNaN(at.getTime())) return checkpoint
+  if (!isInstant(checkpoint)) return checkpoint
+  const at = new Date(checkpoint)
   // Dates hold milliseconds only, so the fraction is taken from the text.
   const fraction = (/\.(\d+)/.exec(checkpoint)?.[1] ?? '').replace(/0+$/, '')
   // The end that no stored text has tells it from the same time without a zone.

@@ -2,12 +2,20 @@
  * Who holds a row: `<workflow run id>:<batch>`, and `:<losses>` once a worker died with it.
  *
  * The workflow makes the claim and passes it to the activity, so that a second try of the same activity carries the same
- * one and takes up its own rows first. Rule: docs/behaviour/webhooks.md, "Claims".
+ * one and takes up its own rows first. Rules: docs/behaviour/sync-items.md, "Batches"; docs/behaviour/webhooks.md, "Claims".
  */
 
 /** The claim of a batch; `part` tells batches of one run apart. */
 export function claimOf(runId: string, part: string | number): string {
   return `${runId}:${part}`
+}
+
+/**
+ * The claim of a pump, one for each of its tries: what an earlier one holds is not this one's to touch while it lives. Queries find
+ * pumps' claims by their beginning.
+ */
+export function pumpClaimOf(runId: string, pump: number): string {
+  return `pump:${runId}:${pump}`
 }
 
 /** How often a row of `claim` has lost its worker. */

@@ -401,6 +401,30 @@ export class RetryableError extends IntegrationsError {
   }
 }
 
+/** Thrown by an item's listener, or found among its causes: another attempt would end alike, so the item fails at once. */
+export class NonRetryable extends IntegrationsError {
+  override readonly code = 'non_retryable'
+}
+
+/**
+ * Thrown by an item's listener, or found among its causes: what the item refers to is not there yet. It is tried again soon,
+ * which counts as no failure, up to a limit.
+ */
+export class NotYet extends IntegrationsError {
+  override readonly code = 'not_yet'
+  /** At least 1. */
+  readonly retryAfterSeconds: number
+  constructor(
+    message: string,
+    { retryAfterSeconds = NOT_YET_SECONDS, ...options }: { retryAfterSeconds?: number; cause?: unknown } = {},
+  ) {
+    super(message, options)
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+const NOT_YET_SECONDS = 15
+
 /** A session was used after the provider's `sync()` had returned. Await every `dispatch()`. */
 export class SyncSessionClosed extends IntegrationsError {
   override readonly code = 'sync_session_closed'
@@ -446,6 +470,25 @@ export class SyncItemNotFailed extends IntegrationsError {
       isErased
         ? `Sync item ${id} has been erased: there is nothing left to retry. It can be skipped.`
         : `Sync item ${id} is ${status}; only one that is failed can be retried or skipped.`,
+    )
+  }
+}
+
+/**
+ * The retry of an item that has a newer copy in a later run: it would write older data over newer. `force` retries it all the
+ * same.
+ */
+export class SyncItemOutdated extends IntegrationsError {
+  override readonly code = 'sync_item_outdated'
+  constructor(
+    readonly id: number,
+    /** The later item. */
+    readonly by: number,
+    /** Its status. */
+    readonly byStatus: string,
+  ) {
+    super(
+      `Sync item ${id} is not retried: item ${by} of a later run has the same external id and is ${byStatus}, and a retry could write older data over newer. Nothing is to be done, or give it up with skip; force retries it all the same.`,
     )
   }
 }
@@ -530,6 +573,17 @@ export class IncidentNotFound extends IntegrationsError {
   }
 }
 
+/** Only what has failed can be dismissed, or its dismissal be taken back. */
+export class WebhookNotFailed extends IntegrationsError {
+  override readonly code = 'webhook_not_failed'
+  constructor(
+    readonly id: number,
+    readonly status: string,
+  ) {
+    super(`Webhook ${id} is ${status}; only one that is failed can be dismissed, and its dismissal be taken back.`)
+  }
+}
+
 /** Only what has been settled can be replayed, and only while its payload is there. */
 export class WebhookNotReplayable extends IntegrationsError {
   override readonly code = 'webhook_not_replayable'
@@ -581,5 +635,20 @@ export class BackendUnreachable extends IntegrationsError {
     options: { cause?: unknown; remedy: string },
   ) {
     super(`${backend} was not reached at ${address}. ${options.remedy}`, { cause: options.cause })
+  }
+}
+
+/** A workflow that was waited for has failed; with the code of what it failed of, where that is ours. */
+export class WorkflowFailed extends IntegrationsError {
+  override readonly code: string
+  constructor(
+    readonly workflowId: string,
+    /** Its failure's type, as Temporal has it. */
+    type: string | null,
+    words: string,
+    options: { cause?: unknown },
+  ) {
+    super(`The workflow ${workflowId} has no result: ${words}`, options)
+    this.code = type !== null && /^[a-z]+(_[a-z]+)+$/.test(type) ? type : 'workflow_failed'
   }
 }

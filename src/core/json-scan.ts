@@ -3,6 +3,8 @@
  * 2^53 and the provider's own formatting.
  */
 
+import { MAX_DEPTH } from './json.ts'
+
 export interface JsonScan<State> {
   /** What is known at a member or an element, from what is known around it; null: its value is taken whole. */
   readonly step: (around: State, key: string, inList: boolean) => State | null
@@ -93,4 +95,39 @@ function endOfContainer(text: string, start: number): number {
     else depth -= 1
     if (depth === 0) return at
   }
+}
+
+/**
+ * Why a JSON text does not come back as it was written, once it was parsed; null: it does.
+ *
+ * @param text must be valid JSON (RFC 8259)
+ */
+export function lossInParsing(text: string): 'it is nested too deep' | 'a number in it is not held exactly' | null {
+  let isTooDeep = false
+  let isInexact = false
+  scanJson(text, 0, {
+    step(around) {
+      isTooDeep ||= around + 1 > MAX_DEPTH
+      return around + 1
+    },
+    taken() {},
+    scalar(start, end) {
+      isInexact ||= /[-\d]/.test(text.charAt(start)) && !isHeldExactly(text.slice(start, end))
+    },
+  })
+  return isTooDeep ? 'it is nested too deep' : isInexact ? 'a number in it is not held exactly' : null
+}
+
+/** JSON's numbers have any number of digits, JavaScript's some 16. */
+function isHeldExactly(number: string): boolean {
+  const value = Number(number)
+  return Number.isFinite(value) && decimalOf(number) === decimalOf(String(value))
+}
+
+/** Digits and power of ten, the same for each way in which a number can be written. */
+function decimalOf(number: string): string {
+  const [, whole = '', fraction = '', power = '0'] = /^-?(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(number) ?? []
+  const written = `${whole}${fraction}`.replace(/^0+/, '')
+  const digits = written.replace(/0+$/, '')
+  return digits === '' ? '0' : `${digits}e${Number(power) - fraction.length + written.length - digits.length}`
 }

@@ -10,7 +10,16 @@ export function isJson(value: unknown): value is Json {
 }
 
 /** Deeper nesting is an attack on whoever walks it, or a mistake; every walker of ours is recursive. */
-const MAX_DEPTH = 500
+export const MAX_DEPTH = 500
+
+/** Whether Postgres keeps it unchanged: `jsonb` takes neither U+0000 nor half of a surrogate pair. */
+export function isStorableJson(value: Json): boolean {
+  // JSON.stringify() writes both as escapes, in lower case. A doubled backslash is matched first: the text `\\u0000` of six
+  // characters is not one of them.
+  return !JSON.stringify(value)
+    .replaceAll('\\\\', '')
+    .match(/\\(u0000|ud[89a-f])/)
+}
 
 function survivesJson(value: unknown, around: readonly object[]): boolean {
   switch (typeof value) {

@@ -1,12 +1,13 @@
 /** Whether Postgres went away under a statement. Rule: docs/commands.md, "Exit codes". */
 import { errorChain, isConnectionFault, isDatabaseError } from './failure-class.ts'
 
-/** postgres.js' own: https://github.com/porsager/postgres#error-handling */
+/** postgres.js' own (https://github.com/porsager/postgres#error-handling), and db/pool.ts' for a statement without an answer. */
 const DRIVER_CODES: ReadonlySet<string> = new Set([
   'CONNECTION_CLOSED',
   'CONNECTION_DESTROYED',
   'CONNECTION_ENDED',
   'CONNECT_TIMEOUT',
+  'STATEMENT_TIMEOUT',
 ])
 
 /**

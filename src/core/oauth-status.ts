@@ -2,6 +2,8 @@
 
 export interface OAuthStatus {
   readonly integrationId: number
+  /** False: its provider says that its credentials are enough without. */
+  readonly needsAuthorization: boolean
   /** Whether there is an access token. */
   readonly isConnected: boolean
   readonly expiresAt: Date | null
@@ -22,6 +24,7 @@ export interface OAuthStatus {
 export function oauthStatusColumns(status: OAuthStatus) {
   return {
     integration_id: status.integrationId,
+    needs_authorization: status.needsAuthorization,
     connected: status.isConnected,
     token_expires_at: text(status.expiresAt),
     has_refresh_token: status.hasRefreshToken,

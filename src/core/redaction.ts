@@ -4,42 +4,30 @@
  * Rule: docs/behaviour/requests.md, "Redaction".
  */
 
-import { scanJson } from './json-scan.ts'
+import type { RedactionPath } from './redactor.ts'
+import { createRedactor } from './redactor.ts'
 
 export const REDACTED = '[REDACTED]'
 
 /** Shorter values are too common as ordinary words to be replaced in a text. */
 export const MIN_SECRET_LENGTH = 8
 
-/** OAuth and OpenID Connect parameters that are secrets wherever they stand (RFC 6749, RFC 7636, RFC 7521). */
-const SECRET_KEYS: ReadonlySet<string> = new Set([
-  'access_token',
-  'refresh_token',
-  'id_token',
-  'client_secret',
-  'code_verifier',
-  'client_assertion',
-])
+export type { RedactionPath }
 
-/** Every string of at least 8 characters in the credentials, at any depth; longest first, so that no part stays. */
+export const REDACTOR = createRedactor()
+export const { redactText, redactBody, cutToBytes, storable } = REDACTOR
+
+/**
+ * Every string of at least 8 characters in the credentials, at any depth, in the ways in which it turns up again; longest first.
+ * Escapes and percent-encoding are read where the text is searched, so each needs one spelling here, if any.
+ */
 export function secretsOf(credentials: unknown): string[] {
   const found = new Set<string>()
   // A refused patch is redacted, too, and may contain itself.
   const seen = new Set<object>()
   const visit = (value: unknown): void => {
-    if (typeof value === 'string' && value.length >= MIN_SECRET_LENGTH) {
-      found.add(value)
-      const bytes = Buffer.from(value)
-      // encodeURIComponent throws on half a surrogate pair; UTF-8 has replaced it.
-      found.add(encodeURIComponent(bytes.toString()))
-      // As in a form: other characters are escaped, and a space is a plus.
-      found.add(new URLSearchParams([['', value]]).toString().slice(1))
-      found.add(bytes.toString('base64'))
-      found.add(bytes.toString('base64url'))
-      // As it stands inside a JSON text: a private key's line breaks are escaped there, and by some writers every slash.
-      const escaped = JSON.stringify(value).slice(1, -1)
-      found.add(escaped)
-      found.add(escaped.replaceAll('/', '\\/'))
+    if (typeof value === 'string') {
+      if (value.length >= MIN_SECRET_LENGTH) for (const written of writtenAs(value)) spell(written, found)
     } else if (typeof value === 'object' && value !== null && !seen.has(value)) {
       seen.add(value)
       for (const inner of Object.values(value)) visit(inner)
@@ -49,10 +37,65 @@ export function secretsOf(credentials: unknown): string[] {
   return [...found].sort((a, b) => b.length - a.length)
 }
 
-export function redactText(text: string, secrets: readonly string[]): string {
-  let redacted = text
-  for (const secret of secrets) redacted = redacted.replaceAll(secret, REDACTED)
-  return redacted
+/** A key in PEM is read without the space around it, and with line breaks of either kind (RFC 7468, section 2). */
+function writtenAs(value: string): Set<string> {
+  const written = new Set([value])
+  const trimmed = value.trim()
+  if (trimmed.length < MIN_SECRET_LENGTH) return written
+  written.add(trimmed)
+  if (!/[\r\n]/.test(value)) return written
+  for (const text of [value, trimmed])
+    for (const lineBreak of ['\n', '\r\n']) written.add(text.replace(/\r\n?|\n/g, lineBreak))
+  return written
+}
+
+function spell(secret: string, found: Set<string>): void {
+  const bytes = Buffer.from(secret)
+  // As in a form: other characters are escaped, and a space is a plus.
+  const form = new URLSearchParams([['', secret]]).toString().slice(1)
+  // As it stands inside a JSON text: a private key's line breaks are escaped there, and by some writers every slash.
+  const escaped = JSON.stringify(secret).slice(1, -1)
+  found.add(secret)
+  found.add(secret.replaceAll(' ', '+'))
+  // A character a byte: what percent-encoding says.
+  found.add(bytes.toString('latin1'))
+  // encodeURIComponent throws on half a surrogate pair; UTF-8 has replaced it.
+  found.add(encodeURIComponent(bytes.toString()))
+  found.add(form)
+  found.add(escaped)
+  found.add(escaped.replaceAll('/', '\\/'))
+  found.add(bytes.toString('base64'))
+  found.add(bytes.toString('base64url'))
+  for (const text of insideBase64(bytes)) found.add(text)
+  // Basic authentication with a client's secret: RFC 6749, section 2.3.1.
+  if (form !== secret) for (const text of insideBase64(Buffer.from(form))) found.add(text)
+}
+
+/**
+ * What base64 of a longer text says for these bytes alone, such as `Basic base64(user:secret)`: four of its characters stand for
+ * three bytes, so that there are three ways, by how many bytes stand before. Its first and last character may hold some bits of
+ * what is beside the bytes; those are left out.
+ */
+function insideBase64(bytes: Buffer): string[] {
+  return [0, 1, 2].flatMap((before) => {
+    const whole = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64')
+    const text = whole.slice(Math.ceil((before * 8) / 6), Math.floor(((before + bytes.length) * 8) / 6))
+    return [text, text.replaceAll('+', '-').replaceAll('/', '_')]
+  })
+}
+
+/** What of an error's text is read: it may quote a whole answer. */
+const MAX_READ = 65_536
+/** Characters that may spell one: `\u0041`. */
+const LONGEST_ESCAPE = 6
+
+/** The beginning of the redacted text: redacted before it is cut, since half a secret at the cut would not be known again. */
+export function redactStart(text: string, secrets: readonly string[], maxLength: number): string {
+  if (text.length <= MAX_READ) return redactText(text, secrets).slice(0, maxLength)
+  const redacted = redactText(text.slice(0, MAX_READ), secrets)
+  // The end of what was read may be the first half of one.
+  const unsure = Math.max(0, ...secrets.map(({ length }) => length)) * LONGEST_ESCAPE
+  return redacted.slice(0, Math.min(maxLength, Math.max(0, redacted.length - unsure)))
 }
 
 /**
@@ -71,112 +114,7 @@ export function redactLikely(text: string): string {
 const LIKELY_NAMED =
   /((?:token|secret|password|passwd|api[_-]?key|private[_-]?key|code_verifier|client_assertion|signature)\\?["']?\s*[:=]\s*\\?["']?)(?!\[REDACTED\])[^\s"'&,;)}\\]{8,}/gi
 
-/** What a JSON body loses besides credentials: segments of a dot path, `*` for any one key or element. */
-export type RedactionPath = readonly string[]
-
 /** `a.*.b\\.c` is `a`, any key or element, `b.c`. */
 export function parseRedactionPath(path: string): RedactionPath {
   return path.split(/(?<!\\)\./).map((segment) => segment.replaceAll('\\.', '.'))
-}
-
-/**
- * A JSON text or a form without secrets: values at the paths and under secret keys, and every credential wherever it occurs.
- * A JSON text stays one. All other bytes stay as they are.
- *
- * @param paths only a JSON text has such
- */
-export function redactBody(body: string, secrets: readonly string[], paths: readonly RedactionPath[] = []): string {
-  // Other escapes are spelled in one way only, which the secrets hold (RFC 8259, section 7).
-  const isEscaped = /\\[u/]/.test(body)
-  const mayHoldKey = isEscaped || [...SECRET_KEYS].some((key) => body.includes(key))
-  const mayHoldSecret = secrets.length > 0 && (isEscaped || secrets.some((secret) => body.includes(secret)))
-  if (paths.length === 0 && !mayHoldKey && !mayHoldSecret) return body
-  const withoutValues = isJson(body)
-    ? replaceSpans(body, spansToRedact(body, secrets, paths))
-    : body.replace(SECRET_FORM_FIELD, `$1=${REDACTED}`)
-  return redactText(withoutValues, secrets)
-}
-
-/** OAuth's token endpoint is asked, and by some providers answered, with a form (RFC 6749, section 4.1.3). */
-const SECRET_FORM_FIELD = new RegExp(`(?<=^|&)(${[...SECRET_KEYS].join('|')})=[^&]*`, 'g')
-
-interface Span {
-  readonly start: number
-  readonly end: number
-  readonly by: string
-}
-
-function spansToRedact(json: string, secrets: readonly string[], paths: readonly RedactionPath[]): Span[] {
-  const spans: Span[] = []
-  scanJson<readonly RedactionPath[]>(json, paths, {
-    step(around, key, inList) {
-      if (!inList && SECRET_KEYS.has(key)) return null
-      const here = around.filter(([wanted]) => wanted === '*' || wanted === key).map(([, ...rest]) => rest)
-      return here.some((rest) => rest.length === 0) ? null : here
-    },
-    taken: (start, end) => void spans.push({ start, end, by: `"${REDACTED}"` }),
-    scalar(start, end) {
-      const token = json.slice(start, end)
-      if (!token.startsWith('"')) {
-        // Half a number and the mark would be no JSON.
-        if (secrets.some((secret) => token.includes(secret))) spans.push({ start, end, by: `"${REDACTED}"` })
-      } else if (token.includes('\\')) spans.push(...secretsInString(token, start, secrets))
-    },
-  })
-  return spans
-}
-
-/** Where secrets stand in a string that spells some of its characters as escapes (RFC 8259, section 7). */
-function secretsInString(token: string, start: number, secrets: readonly string[]): Span[] {
-  const decoded = JSON.parse(token) as string
-  const found = secrets.filter((secret) => decoded.includes(secret))
-  if (found.length === 0) return []
-  // Where each character of the decoded string begins, and where the last one ends.
-  const offsets = [...token.slice(1, -1).matchAll(/\\u[0-9a-fA-F]{4}|\\.|[^\\]/gs)].map(
-    ({ index }) => start + 1 + index,
-  )
-  offsets.push(start + token.length - 1)
-  const spans: Span[] = []
-  for (const secret of found)
-    for (let at = decoded.indexOf(secret); at !== -1; at = decoded.indexOf(secret, at + secret.length)) {
-      const span = { start: offsets[at] as number, end: offsets[at + secret.length] as number, by: REDACTED }
-      if (!spans.some((other) => span.start < other.end && other.start < span.end)) spans.push(span)
-    }
-  return spans
-}
-
-function replaceSpans(text: string, spans: readonly Span[]): string {
-  const pieces: string[] = []
-  let at = 0
-  for (const { start, end, by } of [...spans].sort((a, b) => a.start - b.start)) {
-    pieces.push(text.slice(at, start), by)
-    at = end
-  }
-  return pieces.length === 0 ? text : [...pieces, text.slice(at)].join('')
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
-
-/**
- * The text cut to `maxBytes` of UTF-8 on a character boundary, the note about the cut included.
- *
- * @param maxBytes at least 64; null leaves the text whole
- */
-export function cutToBytes(text: string, maxBytes: number | null): string {
-  // A UTF-16 unit is at most 3 bytes of UTF-8.
-  if (maxBytes === null || text.length * 3 <= maxBytes) return text
-  const bytes = Buffer.from(text)
-  if (bytes.length <= maxBytes) return text
-  const note = ` ...[cut, ${bytes.length} bytes]`
-  // A continuation byte at the cut means that a character was split: step back to its first byte.
-  let end = maxBytes - note.length
-  while (end > 0 && (bytes[end] ?? 0) >> 6 === 0b10) end -= 1
-  return bytes.toString('utf8', 0, end) + note
 }

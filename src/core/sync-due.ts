@@ -44,10 +44,12 @@ function healthWaitEnd(
   if (health !== 'degraded' && health !== 'failing') return null
   const since = later(lastSyncedAt, lastRunEndedAt)
   if (since === null) return null
-  return new Date(since.getTime() + intervalMinutes * backoff[health] * 60_000)
+  return new Date(since.getTime() + Math.min(intervalMinutes * backoff[health] * 60_000, LONGEST_WAIT_MS))
 }
 
 const ALWAYS = new Date(0)
+/** A hundred years: a moment that a `Date` and Postgres can hold. */
+const LONGEST_WAIT_MS = 3_155_760_000_000
 
 function later(one: Date | null, other: Date | null): Date | null {
   if (one === null || other === null) return one ?? other

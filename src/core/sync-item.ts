@@ -5,11 +5,22 @@
  */
 import { delayAfter } from './backoff.ts'
 
+/** A year. A timer for longer than that is a mistake; some are no moment that a `Date` can hold. */
+export const LONGEST_DEFERRAL_SECONDS = 31_557_600
+
 export type ItemOutcome =
   | { readonly kind: 'succeeded' }
-  | { readonly kind: 'failed'; readonly message: string; readonly minimumWaitSeconds?: number }
+  | {
+      readonly kind: 'failed'
+      readonly message: string
+      readonly minimumWaitSeconds?: number
+      /** Another attempt would end alike. */
+      readonly isFinal?: boolean
+    }
   | { readonly kind: 'refused'; readonly message: string }
   | { readonly kind: 'deferred'; readonly message: string; readonly retryAfterSeconds: number }
+  /** What it refers to is not there yet. */
+  | { readonly kind: 'not yet'; readonly message: string; readonly retryAfterSeconds: number }
   /** The worker stopped, or the run was cancelled, and the listeners had not ended 30 s later. */
   | { readonly kind: 'interrupted' }
 
@@ -25,12 +36,19 @@ export interface ItemPolicy {
 export type ItemStep =
   | { readonly kind: 'succeed' }
   | { readonly kind: 'fail'; readonly reason: string }
-  | { readonly kind: 'wait'; readonly seconds: number; readonly counted: boolean }
+  | {
+      readonly kind: 'wait'
+      readonly seconds: number
+      readonly because: 'failed' | 'deferred' | 'not yet' | 'interrupted'
+    }
+
+/** An item is put off so often by `NotYet`; then each one counts as a failure. */
+const MAX_PUT_OFF = 20
 
 /**
  * What happens to a sync item after one attempt.
  *
- * A rate-limit deferral is not an attempt. The window runs from the row's creation, deferrals and pauses included; an
+ * A rate-limit deferral is not an attempt, nor is a `NotYet`, up to a limit. The window runs from the row's creation, deferrals and pauses included; an
  * item due exactly at its end still runs. A refusal (an event that can never be delivered) ends the item at once. An
  * interruption says nothing about the item: it runs again.
  *
@@ -40,17 +58,32 @@ export type ItemStep =
 export function nextStep(outcome: ItemOutcome, attempts: number, ageSeconds: number, policy: ItemPolicy): ItemStep {
   if (outcome.kind === 'succeeded') return { kind: 'succeed' }
   if (outcome.kind === 'refused') return { kind: 'fail', reason: outcome.message }
-  if (outcome.kind === 'interrupted') return { kind: 'wait', seconds: 0, counted: false }
-  const deferred = outcome.kind === 'deferred'
-  const wait = deferred
-    ? outcome.retryAfterSeconds
-    : Math.max(delayAfter(attempts, policy.backoffSeconds), outcome.minimumWaitSeconds ?? 0)
-  if (!deferred && attempts >= policy.tries) return { kind: 'fail', reason: outcome.message }
+  if (outcome.kind === 'interrupted') return { kind: 'wait', seconds: 0, because: outcome.kind }
+  const counts = outcome.kind === 'failed'
+  const wait = counts
+    ? Math.max(delayAfter(attempts, policy.backoffSeconds), outcome.minimumWaitSeconds ?? 0)
+    : outcome.retryAfterSeconds
+  if (counts && (outcome.isFinal || attempts >= policy.tries)) return { kind: 'fail', reason: outcome.message }
   if (ageSeconds + wait > policy.retryWindowSeconds) return { kind: 'fail', reason: outcome.message }
-  return { kind: 'wait', seconds: wait, counted: !deferred }
+  return { kind: 'wait', seconds: wait, because: outcome.kind }
+}
+
+/** What was put off too often has failed: what it waits for does not come. @param putOff times before this one */
+export function boundedOutcome(outcome: ItemOutcome, putOff: number): ItemOutcome {
+  if (outcome.kind !== 'not yet' || putOff < MAX_PUT_OFF) return outcome
+  return { kind: 'failed', message: outcome.message }
 }
 
 /** Whether a failure of this attempt would be the last: no tries are left, or the next one would be due after the window. */
 export function isLikelyFinal(attempts: number, ageSeconds: number, policy: ItemPolicy): boolean {
   return nextStep({ kind: 'failed', message: '' }, attempts, ageSeconds, policy).kind === 'fail'
+}
+
+/** What is left of the wait between two attempts. @param waitedSeconds since the last one */
+export function remainingWaitSeconds(
+  attempts: number,
+  waitedSeconds: number,
+  backoffSeconds: readonly number[],
+): number {
+  return Math.max(0, Math.ceil(delayAfter(Math.max(attempts, 1), backoffSeconds) - waitedSeconds))
 }

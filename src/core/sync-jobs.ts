@@ -24,12 +24,17 @@ export interface ProcessSyncItemInput {
   readonly itemId: number
   /** Attempts that it gets; default 1. No retry window holds for them. */
   readonly tries?: number
+  /** Also where a later run has a newer copy, over which it would write older data. Default false. */
+  readonly force?: boolean
 }
 
 export interface ProcessSyncItemResult {
   readonly itemId: number
-  /** `not failed`: the row is in a state that is not retried, or gone. */
-  readonly outcome: 'success' | 'failed' | 'not failed'
+  /**
+   * `not failed`: the row is in a state that is not retried, or gone. `outdated`: a later run has a newer copy, so it was not
+   * retried. `tried now`: it waited for another attempt, which its run, or the retry that has it, makes now.
+   */
+  readonly outcome: 'success' | 'failed' | 'not failed' | 'outdated' | 'tried now'
   /** As it is afterwards; null: the row is gone. */
   readonly status: string | null
   readonly attempts: number | null
@@ -46,6 +51,8 @@ export interface SkipSyncItemResult {
   readonly integrationId: number
   /** Whether the cursor moved by it. */
   readonly cursorMoved: boolean
+  /** What the provider's `reduceCheckpoints()` threw, so that the cursor stayed; null: it did not. */
+  readonly reducerThrew: string | null
 }
 
 export interface ListFailedItemsInput {
@@ -54,6 +61,10 @@ export interface ListFailedItemsInput {
   readonly since?: string
   /** Default 50. */
   readonly limit?: number
+  /** Also those that a later run made up for: a retry of one would write older data over newer. Default false. */
+  readonly all?: boolean
+  /** Those that wait for another attempt, in place of those that have failed. Default false. */
+  readonly waiting?: boolean
 }
 
 export interface FailedItem {
@@ -61,10 +72,25 @@ export interface FailedItem {
   readonly integrationId: number
   readonly eventClass: string
   readonly externalId: string | null
+  /** Of one that waits: what its last attempt ended with. */
   readonly error: string | null
   readonly attempts: number
   /** ISO 8601. */
   readonly createdAt: string
+  /** Whether the cursor stays because of it. */
+  readonly holdsCursor: boolean
+  /** The item of a later run that made up for it; null: none did. */
+  readonly madeUpForBy: number | null
+  /** ISO 8601; of one that waits: when it is tried again. */
+  readonly nextAttemptAt: string | null
+}
+
+/** The last attempt of an item that did not succeed. */
+export interface LastFailure {
+  readonly itemId: number
+  readonly attempt: number
+  /** Class and message, without secrets, 300 characters at most. */
+  readonly error: string
 }
 
 export interface AdvanceCursorInput {
@@ -113,9 +139,13 @@ export interface SyncProgress {
   readonly failed: number
   /** Items between two attempts. */
   readonly waiting: number
+  /** ISO 8601: when the first of them is tried again; null: none waits. */
+  readonly nextAttemptAt: string | null
+  /** Null: none yet. */
+  readonly lastFailure: LastFailure | null
   /** Items that ended in a second, over the processing so far; null before the first. */
   readonly perSecond: number | null
-  /** Seconds until the rest is done at that rate; null while it can't be told. */
+  /** Seconds until the rest is done at that rate, and not before what waits is tried again; null while it can't be told. */
   readonly secondsLeft: number | null
   /** ISO 8601; until then nothing new is taken in: the provider's limit was met. Null: no limit. */
   readonly intakeFrom: string | null

@@ -18,6 +18,16 @@ export function thrownTexts(thrown: unknown): ThrownTexts {
   }
 }
 
+/** Where it was thrown, a line each, without its text: that may quote a secret. */
+export function stackFrames(thrown: unknown): string[] {
+  const stack = isError(thrown) ? textOf(read(thrown, 'stack', '')) : ''
+  return stack
+    .replace(thrownTexts(thrown).message, '')
+    .split('\n')
+    .filter((line) => /^ {4}at .*:\d+:\d+\)?$/.test(line))
+    .map((line) => line.trim())
+}
+
 /** A proxy may refuse the question. */
 function isError(thrown: unknown): thrown is Error {
   try {
@@ -28,7 +38,7 @@ function isError(thrown: unknown): thrown is Error {
 }
 
 /** @param unreadable stands for a field whose getter throws */
-function read(error: Error, field: 'name' | 'message' | 'code', unreadable: string | null): unknown {
+function read(error: Error, field: 'name' | 'message' | 'code' | 'stack', unreadable: string | null): unknown {
   try {
     return Reflect.get(error, field)
   } catch {

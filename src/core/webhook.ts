@@ -3,8 +3,6 @@
  *
  * Rule: docs/behaviour/webhooks.md.
  */
-import { createHash } from 'node:crypto'
-
 /** Headers that authenticate the sender or its user; never stored. */
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie'])
 /** Columns `delivery_id` and `event_type` are varchar(255). */
@@ -53,6 +51,20 @@ export function storeDelivery(delivery: {
   return { payload: Buffer.from(delivery.rawBody).toString('base64'), headers: Object.fromEntries(headers) }
 }
 
+/**
+ * The headers and the query without secrets: some providers send theirs along as it is. Nobody looks at a signature again, so
+ * what is processed, or replayed, needs none of them.
+ */
+export function withoutSecrets(
+  headers: Readonly<Record<string, readonly string[]>>,
+  redact: (text: string) => string,
+): StoredDelivery['headers'] {
+  const ours: readonly string[] = [PSEUDO_HEADER.method, PSEUDO_HEADER.encoding, PSEUDO_HEADER.source]
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, values]) => [name, ours.includes(name) ? [...values] : values.map(redact)]),
+  )
+}
+
 /** The bytes that were delivered. */
 export function storedBody({ payload, headers }: StoredDelivery): Uint8Array {
   return new Uint8Array(Buffer.from(payload, headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'utf8'))
@@ -83,17 +95,6 @@ export function deliveryId(
   // As the column will hold it: half a surrogate pair is no UTF-8.
   const id = Buffer.from(fromProvider).toString()
   return [...id].length > MAX_ID_LENGTH || id.includes(NUL) ? sha256Hex(id) : id
-}
-
-/**
- * What is equal of two deliveries that are one delivery sent twice under two ids: type and body, the query in place of an
- * empty body. Lower-case hex SHA-256.
- */
-export function bodyDigest(type: string | null, delivery: { rawBody: Uint8Array; query: string }): string {
-  return createHash('sha256')
-    .update(`${type ?? ''}${NUL}`) // a type has no U+0000: `eventType`
-    .update(delivery.rawBody.length > 0 ? delivery.rawBody : delivery.query)
-    .digest('hex')
 }
 
 /** The event type as the column can hold it; null when the provider named none, or one too long to be a type. */

@@ -4,6 +4,7 @@ import type { Options, Sql } from 'postgres'
 import postgres from 'postgres'
 import { BackendUnreachable, InvalidConfiguration } from '../core/errors.ts'
 import { readDatabaseUrl } from './database-url.ts'
+import { Pool } from './pool.ts'
 
 export type Database = PostgresJsDatabase
 /** What `db.transaction()` hands to its callback. */
@@ -20,13 +21,18 @@ export interface ConnectOptions {
     max?: number
     /** An unused connection is closed after so long. Default 60. */
     idleSeconds?: number
+    /** A statement without an answer after this time fails. Default 60; 0: no limit. */
+    statementSeconds?: number
   }
 }
 
 export interface Connection {
   /** For queries built with Drizzle. Errors are Postgres' own (`error.code` is the SQLSTATE), see {@link withPlainErrors}. */
   readonly db: Database
-  /** For SQL written by hand. Speaks the same types: bigint as number, timestamptz as Date, jsonb as the parsed value. */
+  /**
+   * For SQL written by hand, over one connection of its own. Speaks the same types: bigint as number, timestamptz as Date, jsonb
+   * as the parsed value.
+   */
   readonly sql: Sql
   /** Host and port, no password. */
   readonly address: string
@@ -48,10 +54,10 @@ const CONNECT_SECONDS = 5
  * written by hand with parameters.
  */
 export function connect({ database, pool = {} }: ConnectOptions): Connection {
-  const { max = 10, idleSeconds = 60 } = pool
+  const { max = 10, idleSeconds = 60, statementSeconds = 60 } = pool
   const options: Options<Record<string, never>> = {
     prepare: false,
-    max,
+    max: 1,
     idle_timeout: idleSeconds,
     connect_timeout: CONNECT_SECONDS,
     // A connection's first query would ask for the array types; if the connection is cut meanwhile, the driver (3.4) lets the
@@ -62,9 +68,13 @@ export function connect({ database, pool = {} }: ConnectOptions): Connection {
   }
   const sql =
     typeof database === 'string' ? fromUrl(database, options) : postgres({ ...settingsOf(database), ...options })
-  const db = withPlainErrors(drizzle(sql))
+  const statements = new Pool(sql.options, { max, idleSeconds, statementSeconds })
+  const db = withPlainErrors(drizzle(statements as unknown as Sql))
   speakOurTypes(sql)
-  return { db, sql, address: addressOf(sql), close: () => sql.end({ timeout: 5 }) }
+  const close = async (): Promise<void> => {
+    await Promise.all([statements.close(), sql.end({ timeout: 5 })])
+  }
+  return { db, sql, address: addressOf(sql), close }
 }
 
 /**

@@ -1,6 +1,7 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
 import { InvalidConfiguration } from '../core/errors.ts'
+import { keyFileFault } from '../core/key-file.ts'
 
 export interface DatabaseUrl {
   /** Without the parameters that the driver does not know: it would send them on as server settings, and Postgres refuses. */
@@ -65,6 +66,7 @@ function tlsOf(
   mode: string | undefined,
   files: { ca?: string; cert?: string; key?: string },
 ): DatabaseUrl['options']['ssl'] {
+  if (files.key !== undefined) refuseOpenKey(files.key)
   const read = Object.entries(files).map(([part, path]) => [part, certificate(path)])
   const identity = Object.fromEntries(read) as { ca?: string; cert?: string; key?: string }
   const checked = { ...identity, rejectUnauthorized: true }
@@ -97,6 +99,15 @@ function tlsOf(
 
 /** The certificate must be signed by the authority; whose name it bears does not matter. */
 const ANY_HOST_NAME = { checkServerIdentity: () => undefined }
+
+function refuseOpenKey(path: string): void {
+  const file = statSync(path, { throwIfNoEntry: false })
+  const fault = file === undefined ? null : keyFileFault(file, process.getuid?.())
+  if (fault !== null)
+    throw new InvalidConfiguration([
+      { key: 'database (sslkey)', expected: 'a private key that is ours alone', received: `${path}, which ${fault}` },
+    ])
+}
 
 function certificate(path: string): string {
   try {

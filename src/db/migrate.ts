@@ -1,16 +1,24 @@
 import { readdir, readFile } from 'node:fs/promises'
-import type { Sql, TransactionSql } from 'postgres'
+import type { Sql } from 'postgres'
 import { InvalidArgumentException, SchemaBehind } from '../core/errors.ts'
+import type { Statements } from './pool.ts'
+import { Pool } from './pool.ts'
 import { PREFIX_TOKEN, SCHEMA_TOKEN } from './schema/columns.ts'
 
 /** The package's `drizzle/`: two folders up, from `src/db` and from `dist/db` alike. */
 const MIGRATIONS = new URL('../../drizzle/', import.meta.url)
 
+/** For the look at what is applied. A migration has no limit: it may have to write a large table again. */
+const LOOK_SECONDS = 60
+
 /** One lock for all prefixes of a database, since two of them may create the same schema. The bytes are arbitrary ("dint"). */
 const MIGRATION_LOCK = 0x64696e74
 
 export interface MigrationTarget {
-  /** Any postgres.js client of the database; its role may create tables in the schema. */
+  /**
+   * Any postgres.js client of the database; its role may create tables in the schema. Its settings are taken, not its
+   * connections.
+   */
   sql: Sql
   /** Config `table_prefix`. */
   tablePrefix: string
@@ -32,14 +40,15 @@ export async function migrate(target: MigrationTarget): Promise<{ applied: strin
   const applied: string[] = []
   for (const migration of await pendingMigrations(target)) {
     const statements = await statementsOf(migration, names)
-    const won = await target.sql.begin(async (transaction) => {
-      await transaction`select pg_advisory_xact_lock(${MIGRATION_LOCK})`
+    const apply = async (transaction: Statements): Promise<boolean> => {
+      await transaction.unsafe('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK])
       if ((await history(transaction, names)).has(migration)) return false
       await createSchema(transaction, names)
       for (const statement of statements) await transaction.unsafe(statement)
       await transaction.unsafe(`insert into ${names.history} (name) values ($1)`, [migration])
       return true
-    })
+    }
+    const won = await overOneConnection(target, 0, (pool) => pool.begin(apply))
     if (won) applied.push(migration)
   }
   return { applied }
@@ -47,8 +56,22 @@ export async function migrate(target: MigrationTarget): Promise<{ applied: strin
 
 /** What {@link migrate} would apply, in order. */
 export async function pendingMigrations(target: MigrationTarget): Promise<string[]> {
-  const applied = await history(target.sql, identifiers(target))
+  const names = identifiers(target)
+  const applied = await overOneConnection(target, LOOK_SECONDS, (pool) => history(pool, names))
   return (await knownMigrations()).filter((migration) => !applied.has(migration))
+}
+
+async function overOneConnection<T>(
+  { sql }: MigrationTarget,
+  statementSeconds: number,
+  work: (pool: Pool) => Promise<T>,
+): Promise<T> {
+  const pool = new Pool(sql.options, { max: 1, idleSeconds: 0, statementSeconds })
+  try {
+    return await work(pool)
+  } finally {
+    await pool.close()
+  }
 }
 
 /** Throws {@link SchemaBehind} unless every migration of this code is applied. Those of a newer release do no harm. */
@@ -79,19 +102,20 @@ async function statementsOf(migration: string, names: Identifiers): Promise<stri
  *
  * `to_regclass()` would be shorter, but it may answer from the backend's cache what was true before the wait for the lock.
  */
-async function history(sql: Sql | TransactionSql, names: Identifiers): Promise<Set<string>> {
-  const [table] = await sql`
-    select from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-    where nspname = ${names.schema} and relname = ${`${names.prefix}_migrations`}`
-  if (!table) return new Set()
-  const rows = await sql.unsafe<{ name: string }[]>(`select name from ${names.history}`)
+async function history(statements: Statements, names: Identifiers): Promise<Set<string>> {
+  const tables = (await statements.unsafe(
+    'select from pg_class join pg_namespace on pg_namespace.oid = relnamespace where nspname = $1 and relname = $2',
+    [names.schema, `${names.prefix}_migrations`],
+  )) as unknown[]
+  if (tables.length === 0) return new Set()
+  const rows = (await statements.unsafe(`select name from ${names.history}`)) as { name: string }[]
   return new Set(rows.map((row) => row.name))
 }
 
 /** Looks first: `if not exists` asks for the right to create a schema even when there is nothing to create. */
-async function createSchema(transaction: TransactionSql, { schema }: Identifiers): Promise<void> {
-  const [found] = await transaction`select from pg_namespace where nspname = ${schema}`
-  if (!found) await transaction.unsafe(`create schema "${escaped(schema)}"`)
+async function createSchema(transaction: Statements, { schema }: Identifiers): Promise<void> {
+  const found = (await transaction.unsafe('select from pg_namespace where nspname = $1', [schema])) as unknown[]
+  if (found.length === 0) await transaction.unsafe(`create schema "${escaped(schema)}"`)
 }
 
 interface Identifiers {

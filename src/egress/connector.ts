@@ -6,7 +6,7 @@
 import type { LookupAddress, LookupAllOptions, LookupOptions } from 'node:dns'
 import type { LookupFunction } from 'node:net'
 import type { buildConnector } from 'undici'
-import type { EgressRules } from './rules.ts'
+import type { EgressRules, Scheme } from './rules.ts'
 
 /** `dns.lookup` asked for all addresses. */
 export type LookupAll = (
@@ -15,24 +15,28 @@ export type LookupAll = (
   callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
 ) => void
 
-/** @param connect opens the connection, by way of {@link guardedLookup} */
-export function guardedConnector(rules: EgressRules, connect: buildConnector.connector): buildConnector.connector {
+/** @param connectBy opens the connection, by way of {@link guardedLookup} of that scheme */
+export function guardedConnector(
+  rules: EgressRules,
+  connectBy: Readonly<Record<Scheme, buildConnector.connector>>,
+): buildConnector.connector {
   return (options, callback) => {
+    const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
     try {
       // Node asks no lookup about an address.
-      rules.checkHost(options.hostname)
+      rules.checkHost(options.hostname, scheme)
     } catch (refusal) {
       callback(refusal as Error, null)
       return
     }
-    connect(options, callback)
+    connectBy[scheme](options, callback)
   }
 }
 
 /** Gives the checked addresses and no others, as many as the socket asks for. */
-export function guardedLookup(rules: EgressRules, lookup: LookupAll): LookupFunction {
+export function guardedLookup(rules: EgressRules, scheme: Scheme, lookup: LookupAll): LookupFunction {
   return (hostname, options: LookupOptions, callback) => {
-    resolve(rules, lookup, hostname, options).then(
+    resolve(rules, lookup, { hostname, scheme, options }).then(
       ([first, ...others]) => {
         if (options.all) callback(null, [first, ...others])
         else callback(null, first.address, first.family)
@@ -46,8 +50,11 @@ export function guardedLookup(rules: EgressRules, lookup: LookupAll): LookupFunc
 export async function resolve(
   rules: EgressRules,
   lookup: LookupAll,
-  hostname: string,
-  options: LookupOptions = {},
+  {
+    hostname,
+    scheme,
+    options = {},
+  }: { readonly hostname: string; readonly scheme: Scheme; readonly options?: LookupOptions },
 ): Promise<[LookupAddress, ...LookupAddress[]]> {
   const addresses = await new Promise<LookupAddress[]>((done, fail) => {
     lookup(hostname, { ...options, all: true }, (error, found) => (error === null ? done(found) : fail(error)))
@@ -58,6 +65,7 @@ export async function resolve(
   }
   rules.checkAddresses(
     hostname,
+    scheme,
     addresses.map(({ address }) => address),
   )
   return [first, ...others]

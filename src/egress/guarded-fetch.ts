@@ -4,6 +4,7 @@
 
 import { lookup as dnsLookup } from 'node:dns'
 import { EgressRefused, InvalidArgumentException } from '../core/errors.ts'
+import { redactText } from '../core/redaction.ts'
 import type { LookupAll } from './connector.ts'
 import { limitedBody } from './limited-body.ts'
 import type { Hop } from './redirects.ts'
@@ -13,7 +14,7 @@ import { openRoute } from './route.ts'
 import { EgressRules } from './rules.ts'
 
 export interface EgressPolicy {
-  /** Hosts and CIDR ranges that are reached though they are private. */
+  /** Hosts and CIDR ranges that are reached though they are private, or asked by http. */
   readonly allow?: readonly string[]
   /** Hosts and CIDR ranges that are never reached; wins over `allow`. */
   readonly deny?: readonly string[]
@@ -162,9 +163,9 @@ function withoutFragment(url: URL): string {
   return url.href.replace(/#.*$/, '')
 }
 
-/** Names of the headers in whose values one of these stands. */
+/** Names of the headers in whose values one of these stands, however it is spelled. */
 function holding(headers: Headers, secrets: readonly string[]): string[] {
-  return [...headers].filter(([, value]) => secrets.some((secret) => value.includes(secret))).map(([name]) => name)
+  return [...headers].filter(([, value]) => redactText(value, secrets) !== value).map(([name]) => name)
 }
 
 function lowerCase(names: readonly string[]): string[] {

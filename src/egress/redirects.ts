@@ -1,6 +1,6 @@
 /**
  * Where a redirect leads, and what goes along: the fetch standard, "HTTP-redirect fetch"
- * (https://fetch.spec.whatwg.org/#http-redirect-fetch), with our own limits.
+ * (https://fetch.spec.whatwg.org/#http-redirect-fetch), with our own limits: a body is for the origin that it was written for.
  * Rule: docs/behaviour/egress.md, "Redirects".
  */
 import { EgressRefused } from '../core/errors.ts'
@@ -43,8 +43,12 @@ export function nextHop(hop: Hop, status: number, location: string, secretHeader
     throw new EgressRefused(url.hostname, 'an https URL redirects to it without TLS')
   }
   const headers = new Headers(hop.headers)
-  if (url.origin !== hop.url.origin) for (const name of [...ORIGIN_HEADERS, ...secretHeaders]) headers.delete(name)
+  const isElsewhere = url.origin !== hop.url.origin
+  if (isElsewhere) for (const name of [...ORIGIN_HEADERS, ...secretHeaders]) headers.delete(name)
   if (!becomesGet(status, hop.method)) {
+    if (isElsewhere && hop.body !== null) {
+      throw new EgressRefused(url.hostname, 'a redirect asks for the body at another origin. Call that one itself')
+    }
     if (hop.body instanceof ReadableStream) {
       throw new EgressRefused(url.hostname, 'a redirect asks for the body again, and a stream is sent once only')
     }

@@ -7,7 +7,7 @@ import { parseAddress } from './addresses.ts'
 import type { LookupAll } from './connector.ts'
 import { guardedConnector, guardedLookup, resolve } from './connector.ts'
 import type { Hop } from './redirects.ts'
-import type { EgressRules } from './rules.ts'
+import type { EgressRules, Scheme } from './rules.ts'
 
 /** How deep `fetch failed` and the like hide what failed. */
 const MAX_CAUSES = 10
@@ -40,7 +40,10 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
     const dispatcher: Dispatcher =
       proxy === undefined
         ? new Agent({
-            connect: guardedConnector(rules, buildConnector({ timeout, lookup: guardedLookup(rules, lookup) })),
+            connect: guardedConnector(rules, {
+              'http:': buildConnector({ timeout, lookup: guardedLookup(rules, 'http:', lookup) }),
+              'https:': buildConnector({ timeout, lookup: guardedLookup(rules, 'https:', lookup) }),
+            }),
           })
         : new ProxyAgent({ uri: proxy, proxyTunnel: false, proxyTls: { timeout } })
     // So that a first call after the end fails as any later one does, and leaves nothing open.
@@ -50,10 +53,12 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
   let opened: ReturnType<typeof open> | undefined
 
   /** The proxy dials, and resolves the name again: all that can be done here is to ask first. */
-  const checkForProxy = async ({ hostname }: URL): Promise<void> => {
-    rules.checkHost(hostname)
+  const checkForProxy = async (url: URL): Promise<void> => {
+    const { hostname } = url
+    const scheme = schemeOf(url)
+    rules.checkHost(hostname, scheme)
     const isName = parseAddress(bareHost(hostname)) === null
-    if (isName && !rules.isTrusted(hostname)) await resolve(rules, lookup, hostname)
+    if (isName && !rules.isTrusted(hostname)) await resolve(rules, lookup, { hostname, scheme })
   }
 
   return {
@@ -80,6 +85,11 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
       await (await opened)?.dispatcher.destroy()
     },
   }
+}
+
+/** A hop's URL has one of the two: anything else is refused before. */
+export function schemeOf({ protocol }: URL): Scheme {
+  return protocol === 'https:' ? 'https:' : 'http:'
 }
 
 /** `fetch failed` says nothing: the refusal below it is what happened. */

@@ -5,7 +5,11 @@ import { bareHost, EGRESS_RULE, parseEgressRule } from '../core/egress-rule.ts'
 import { EgressRefused, InvalidArgumentException } from '../core/errors.ts'
 import { holds, parseAddress, whyNotPublic } from './addresses.ts'
 
+/** Whether a connection is encrypted: `http:` is not. */
+export type Scheme = 'http:' | 'https:'
+
 const REMEDY = 'To reach it on purpose: the option egress.allow; of a notification target, allow_private'
+const PLAIN = `http: would send credentials in the clear. Use https. ${REMEDY}`
 
 export class EgressRules {
   readonly #allow: readonly EgressRule[]
@@ -23,32 +27,35 @@ export class EgressRules {
   }
 
   /** What can be said without its addresses. @throws EgressRefused */
-  checkHost(hostname: string): void {
+  checkHost(hostname: string, scheme: Scheme): void {
     const host = bareHost(hostname)
     if (this.#deny.some((rule) => names(rule, host))) throw new EgressRefused(host, 'the option egress.deny names it')
-    if (parseAddress(host) !== null) this.checkAddresses(host, [host])
+    if (parseAddress(host) !== null) this.checkAddresses(host, scheme, [host])
+    else if (scheme === 'http:' && !this.isTrusted(host) && !this.#allow.some(({ kind }) => kind === 'range'))
+      throw new EgressRefused(host, `it is asked for without TLS, and ${PLAIN}`)
   }
 
   /** One that must not be reached refuses the host: nobody knows which of them is dialled. @throws EgressRefused */
-  checkAddresses(hostname: string, addresses: readonly string[]): void {
+  checkAddresses(hostname: string, scheme: Scheme, addresses: readonly string[]): void {
     const host = bareHost(hostname)
     const isTrusted = this.isTrusted(host)
     for (const text of addresses) {
-      const reason = this.#reason(text, isTrusted)
+      const reason = this.#reason(text, { isTrusted, scheme })
       if (reason !== null)
         throw new EgressRefused(host, text === host ? `it ${reason}` : `it resolves to ${text}, which ${reason}`)
     }
   }
 
   /** What is wrong with the address, as the end of a sentence. */
-  #reason(text: string, isTrusted: boolean): string | null {
+  #reason(text: string, { isTrusted, scheme }: { isTrusted: boolean; scheme: Scheme }): string | null {
     const address = parseAddress(text)
     if (address === null) return 'is no address'
     const isIn = (rule: EgressRule) => rule.kind === 'range' && holds(rule, address)
     if (this.#deny.some(isIn)) return 'is in a range of the option egress.deny'
     if (isTrusted || this.#allow.some(isIn)) return null
     const kind = whyNotPublic(address)
-    return kind === null ? null : `is ${kind}, not public. ${REMEDY}`
+    if (kind !== null) return `is ${kind}, not public. ${REMEDY}`
+    return scheme === 'http:' ? `is public, and ${PLAIN}` : null
   }
 }
 

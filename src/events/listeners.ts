@@ -9,7 +9,7 @@ import { InvalidArgumentException } from '../core/errors.ts'
 import { secretsKnownTo } from '../core/known-secrets.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
-import { redactText } from '../core/redaction.ts'
+import { redactStart } from '../core/redaction.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { EventName, IntegrationEvents } from './events.ts'
@@ -227,7 +227,7 @@ function redactedLine(error: unknown, integration: Integration): string {
   } catch {
     // Unreadable: nobody has them in clear.
   }
-  return redactText(errorLine(error, Number.MAX_SAFE_INTEGER), secrets).slice(0, MAX_ERROR_LENGTH)
+  return redactStart(errorLine(error, Number.MAX_SAFE_INTEGER), secrets, MAX_ERROR_LENGTH)
 }
 
 function isItemClass(key: EventKey): key is SyncItemEventClass {

@@ -26,6 +26,8 @@ export interface LinkTarget {
 }
 
 export interface Access {
+  /** In `dev`: a token with `operate`, the same for as long as the key ring has the same first key. Null elsewhere. */
+  readonly devToken: string | null
   /** Whose token it is; null when nobody's. Notes the time of its use. */
   byToken(token: string): Promise<Principal | null>
   /** A new session for a token's holder; null when the token is nobody's. */
@@ -52,9 +54,15 @@ const SESSION_ID = /^[\w-]{43}$/ // 32 bytes in base64url
 /** A token's last use is noted at most so often by a process. */
 const NOTE_EVERY_MS = 60_000
 const LINK_PURPOSE = 'link'
+const DEV_PURPOSE = 'dev'
 
-export function createAccess({ config, cache, clock, encryption, logger }: Framework): Access {
-  const { tokens } = config.operator
+export function createAccess({ config, cache, clock, encryption, logger }: Framework, dev: boolean): Access {
+  // Made from the key ring: every process of a developer's machine has the same one, and it need not be passed on.
+  const devToken = dev ? encryption.sign(DEV_PURPOSE, 'operator token') : null
+  const tokens: readonly OperatorToken[] =
+    devToken === null
+      ? config.operator.tokens
+      : [...config.operator.tokens, { name: 'dev', sha256: sha256Hex(devToken), scopes: ['operate'] }]
   const notedAtMs = new Map<string, number>()
 
   /** Compares with each of them, so that the time taken does not tell which one came close. */
@@ -92,6 +100,8 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
   }
 
   return {
+    devToken,
+
     async byToken(token) {
       const owner = ownerOf(token)
       if (owner === null) return null

@@ -18,14 +18,14 @@ const MAX_BYTES = 65_536
  * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so that of
  * many patches at the same moment all come in.
  *
- * @returns the keys that the patch names
+ * @returns the keys that the patch names, and what is stored now
  */
 export function patchCredentials(
   framework: Framework,
   integrationId: number,
   patch: Credentials,
   options: { replace?: boolean } = {},
-): Promise<string[]> {
+): Promise<{ keys: string[]; stored: Credentials }> {
   return framework.db.transaction(async (tx) => {
     const row = await lockIntegration(tx, framework.tables, integrationId)
     if (row === null) throw new IntegrationNotFound(integrationId)
@@ -33,7 +33,7 @@ export function patchCredentials(
     await updateIntegration(tx, framework.tables, integrationId, { credentials })
     const keys = keysOf(patch)
     await recordEvents(framework, tx, integrationId, [{ name: 'CredentialsUpdated', payload: { keys } }])
-    return keys
+    return { keys, stored: framework.encryption.decrypt(integrationId, credentials) }
   })
 }
 
@@ -42,7 +42,7 @@ export function keysOf(patch: Credentials): string[] {
   return Object.keys(patch).filter((key) => patch[key] !== undefined)
 }
 
-/** The encrypted text of a locked row's credentials with the patch in them. @throws as {@link checkCredentials} */
+/** The encrypted text of a locked row's credentials with the patch in them. @throws as {@link checkCredentials}, UnknownProvider */
 export function patchedCredentials(
   { encryption, providers }: Framework,
   row: IntegrationRow,
@@ -55,7 +55,7 @@ export function patchedCredentials(
   const merged = Object.fromEntries(
     Object.entries({ ...current, ...given.value }).filter(([, value]) => value !== null),
   )
-  return encryption.encrypt(row.id, checkCredentials(row.provider, providers.find(row.provider), merged))
+  return encryption.encrypt(row.id, checkCredentials(row.provider, providers.get(row.provider), merged))
 }
 
 /**
@@ -63,13 +63,13 @@ export function patchedCredentials(
  *
  * @throws InvalidCredentials naming paths, never values; InvalidArgumentException for what is no plain object of JSON values
  */
-export function checkCredentials(key: string, provider: IntegrationProvider | null, credentials: unknown): Credentials {
-  return checkAgainst(key, 'credentials', provider?.credentialsSchema, credentials)
+export function checkCredentials(key: string, provider: IntegrationProvider, credentials: unknown): Credentials {
+  return checkAgainst(key, 'credentials', provider.credentialsSchema, credentials)
 }
 
 /** The metadata as the provider's schema reads it. @throws as {@link checkCredentials} */
-export function checkMetadata(key: string, provider: IntegrationProvider | null, metadata: unknown): JsonObject {
-  return checkAgainst(key, 'metadata', provider?.metadataSchema, metadata)
+export function checkMetadata(key: string, provider: IntegrationProvider, metadata: unknown): JsonObject {
+  return checkAgainst(key, 'metadata', provider.metadataSchema, metadata)
 }
 
 type Field = 'credentials' | 'metadata'

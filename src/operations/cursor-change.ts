@@ -1,7 +1,7 @@
 /** Writes the cursor from outside a run. Rule: docs/behaviour/sync-cursor.md, "By hand". */
 import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
-import { isJson, withoutNul } from '../core/json.ts'
+import { isJson, isStorableJson, MAX_DEPTH } from '../core/json.ts'
 import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { Framework } from '../framework.ts'
@@ -9,6 +9,15 @@ import type { Framework } from '../framework.ts'
 export interface CursorChange {
   readonly from: Json
   readonly to: Json
+}
+
+/** A cursor comes back to its provider as it was set. @throws InvalidArgumentException */
+export function checkedCursor(cursor: Json): Json {
+  if (isJson(cursor) && isStorableJson(cursor)) return cursor
+  throw new InvalidArgumentException(
+    'cursor',
+    `a JSON value of at most ${MAX_DEPTH} levels is allowed, whose texts have neither U+0000 nor half of a surrogate pair; give dates as ISO 8601 text`,
+  )
 }
 
 /** `operator`: by hand. `code`: `updateSyncCursor()` of a provider or the host. */
@@ -26,8 +35,7 @@ export async function changeCursor(
   cursor: Json,
   by: CursorSetter,
 ): Promise<CursorChange> {
-  if (!isJson(cursor)) throw new InvalidArgumentException('cursor', 'a JSON value is allowed')
-  const to = withoutNul(cursor)
+  const to = checkedCursor(cursor)
   return db.transaction(async (tx) => {
     const before = await lockIntegration(tx, tables, integrationId)
     if (before === null) throw new IntegrationNotFound(integrationId)

@@ -13,9 +13,10 @@ import { eventsGivenUp, eventsWaiting } from './doctor/events.ts'
 import { incidentsUnseen } from './doctor/incidents.ts'
 import { circuitsOpen, integrationsDisabled, providersRegistered } from './doctor/integrations.ts'
 import { keysMatch, keysReadable, keysRotation } from './doctor/keys.ts'
+import { modelsTables } from './doctor/models.ts'
 import { pruningOverdue } from './doctor/pruning.ts'
 import { syncFailedItems, syncOverdue, syncPaused, syncStale, syncStuck } from './doctor/syncs.ts'
-import { temporalReachable, temporalSchedules, temporalWorkers } from './doctor/temporal.ts'
+import { temporalReachable, temporalSchedules, temporalWedged, temporalWorkers } from './doctor/temporal.ts'
 import { oauthReauthorization, oauthRefreshes } from './doctor/tokens.ts'
 import { webhooksFailed, webhooksPending, webhooksProcessing } from './doctor/webhooks.ts'
 import { withTimeLimit } from './time-limit.ts'
@@ -53,7 +54,9 @@ const CHECKS: readonly Check[] = [
   temporalReachable,
   temporalSchedules,
   temporalWorkers,
+  temporalWedged,
   providersRegistered,
+  modelsTables,
   integrationsDisabled,
   circuitsOpen,
   oauthReauthorization,

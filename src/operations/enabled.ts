@@ -1,7 +1,9 @@
 /** Switching an integration on and off. Rule: docs/behaviour/integrations.md, "On and off". */
 import { IntegrationNotFound } from '../core/errors.ts'
+import type { Transaction } from '../db/client.ts'
 import type { CallEvent } from '../db/queries/calls.ts'
-import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
+import { DUE_NOW, lockIntegration, switchedOff, updateIntegration } from '../db/queries/integrations.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
 import { hasScheduledSync } from '../providers/provider.ts'
@@ -16,33 +18,59 @@ import { announceChanges } from './request/events.ts'
  * @throws IntegrationNotFound
  */
 export async function enableIntegration(framework: Framework, integration: Integration): Promise<void> {
-  const { db, tables, providers, clock, workflows } = framework
+  const { db, tables } = framework
   const { id } = integration
-  const events = await db.transaction(async (tx): Promise<CallEvent[]> => {
+  const { events } = await db.transaction(async (tx) => {
     const row = await lockIntegration(tx, tables, id)
     if (row === null) throw new IntegrationNotFound(id)
-    const provider = providers.find(row.provider)
-    const isScheduled = provider !== null && hasScheduledSync(provider)
-    await updateIntegration(tx, tables, id, {
-      isActive: true,
-      healthStatus: 'healthy',
-      consecutiveFailures: 0,
-      ...(isScheduled ? { nextSyncAt: clock.now() } : {}),
-    })
-    const previousStatus = row.healthStatus
-    if (previousStatus === 'healthy') return []
-    await recordEvents(framework, tx, id, [
-      { name: 'IntegrationHealthChanged', payload: { previousStatus, newStatus: 'healthy' } },
-    ])
-    const closed = await closeIncidents(framework, tx, [row])
-    return [{ at: 0, kind: 'health', previous: previousStatus, new: 'healthy' }, ...(closed.get(id) ?? [])]
+    return enableLocked(framework, tx, row)
   })
+  await tellEnabled(framework, integration, events)
+}
+
+export interface Enabled {
+  readonly row: IntegrationRow
+  /** To be told once the transaction is committed. */
+  readonly events: readonly CallEvent[]
+}
+
+export async function enableLocked(framework: Framework, tx: Transaction, before: IntegrationRow): Promise<Enabled> {
+  const { tables, providers } = framework
+  const { id, healthStatus: previousStatus } = before
+  const provider = providers.find(before.provider)
+  const isScheduled = provider !== null && hasScheduledSync(provider)
+  const row = await updateIntegration(tx, tables, id, {
+    isActive: true,
+    switchedOffAt: null,
+    healthStatus: 'healthy',
+    consecutiveFailures: 0,
+    ...(isScheduled ? DUE_NOW : {}),
+  })
+  if (row === null) throw new IntegrationNotFound(id)
+  if (previousStatus === 'healthy') return { row, events: [] }
+  await recordEvents(framework, tx, id, [
+    { name: 'IntegrationHealthChanged', payload: { previousStatus, newStatus: 'healthy' } },
+  ])
+  const closed = await closeIncidents(framework, tx, [before])
+  const healed: CallEvent = { at: 0, kind: 'health', previous: previousStatus, new: 'healthy' }
+  return { row, events: [healed, ...(closed.get(id) ?? [])] }
+}
+
+export async function tellEnabled(
+  framework: Framework,
+  integration: Integration,
+  events: readonly CallEvent[],
+): Promise<void> {
   // Deliveries that came while its health had it switched off.
-  workflows.wakeInbox(id)
+  framework.workflows.wakeInbox()
   await announceChanges(framework, integration, events)
 }
 
-/** Nothing scheduled starts and no webhook is taken; what runs goes on. @throws IntegrationNotFound */
+/**
+ * Nothing scheduled starts and no webhook is taken, until a person says otherwise; what runs goes on. Health stays as it is.
+ *
+ * @throws IntegrationNotFound
+ */
 export async function disableIntegration({ db, tables }: Framework, id: number): Promise<void> {
-  if ((await updateIntegration(db, tables, id, { isActive: false })) === null) throw new IntegrationNotFound(id)
+  if ((await updateIntegration(db, tables, id, switchedOff(tables))) === null) throw new IntegrationNotFound(id)
 }

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import type { DurableEventName } from '../core/durable-event.ts'
 import { FailureClass } from '../core/failure-class.ts'
 import { HealthStatus } from '../core/health.ts'
-import { redactText } from '../core/redaction.ts'
+import { redactStart } from '../core/redaction.ts'
 import { thrownTexts } from '../core/thrown.ts'
 import type { IntegrationEvents } from '../events/events.ts'
 
@@ -114,7 +114,7 @@ export function decodeEvent<Name extends DurableEventName>(name: Name, stored: u
 }
 
 function storedError(error: unknown, secrets: readonly string[]): { name: string; message: string } {
-  const clean = (text: string): string => redactText(text, secrets).slice(0, MAX_ERROR_LENGTH)
+  const clean = (text: string): string => redactStart(text, secrets, MAX_ERROR_LENGTH)
   const { name, message } = thrownTexts(error)
   return { name: clean(name ?? 'Error'), message: clean(message) }
 }

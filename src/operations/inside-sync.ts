@@ -3,10 +3,16 @@
  * long is put off instead. Rule: docs/behaviour/requests.md, "Inside a sync".
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import type { Database } from '../db/client.ts'
+import type { CurrentSyncItem } from '../providers/current-sync-item.ts'
 
 export interface SyncWork {
   /** Aborted when the worker stops or the run is cancelled: nobody waits on. */
   readonly signal: AbortSignal
+  /** Of an item's listeners: which one, and in which database it is; a process may serve two. */
+  readonly item?: { readonly db: Database; readonly current: CurrentSyncItem }
+  /** When its time is over (`sync.item_timeout`, `sync.job_timeout`), as `performance.now()`. Not given: it has no end. */
+  readonly endsAt?: number
 }
 
 const work = new AsyncLocalStorage<SyncWork>()
@@ -14,6 +20,14 @@ const work = new AsyncLocalStorage<SyncWork>()
 /** Runs a listing, or the listeners of an item. */
 export function insideSync<T>(sync: SyncWork, run: () => Promise<T>): Promise<T> {
   return work.run(sync, run)
+}
+
+/**
+ * Milliseconds that a call may wait for capacity: half of what is left, so that the work after the wait has time, too. What would
+ * run out of time would count as its failure; a longer wait puts it off instead.
+ */
+export function longestWaitMs({ endsAt = Number.POSITIVE_INFINITY }: SyncWork): number {
+  return Math.max(0, (endsAt - performance.now()) / 2)
 }
 
 /** Null: outside. */

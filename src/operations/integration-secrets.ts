@@ -1,4 +1,6 @@
 import { secretsKnownTo } from '../core/known-secrets.ts'
+import { redactText } from '../core/redaction.ts'
+import { withoutSecrets } from '../core/webhook.ts'
 import type { Integration } from '../providers/integration.ts'
 
 /** What must not be stored or shown. Credentials that can't be read have told nobody a secret. */
@@ -8,4 +10,13 @@ export function secretsIn(integration: Integration): readonly string[] {
   } catch {
     return []
   }
+}
+
+/** A delivery's headers and query as they are stored. Rule: docs/behaviour/webhooks.md, "What is stored". */
+export function headersWithoutSecrets(
+  headers: Readonly<Record<string, readonly string[]>>,
+  integration: Integration,
+): Record<string, string[]> {
+  const secrets = secretsIn(integration)
+  return withoutSecrets(headers, (value) => redactText(value, secrets))
 }

@@ -1,5 +1,7 @@
 /** Integrations as an operator lists them. Rule: docs/behaviour/integrations.md, "The list". */
 import type { HealthStatus } from '../core/health.ts'
+import type { SyncStanding } from '../db/queries/sync-standings.ts'
+import { syncStandings } from '../db/queries/sync-standings.ts'
 import type { Traffic } from '../db/queries/traffic.ts'
 import { trafficOfLastDay } from '../db/queries/traffic.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
@@ -8,20 +10,23 @@ import type { CircuitView } from '../providers/integration.ts'
 import { circuitsOf } from './circuit.ts'
 import type { ListIntegrations } from './integration-list.ts'
 import { integrationPages } from './integration-list.ts'
-import { reauthMarks } from './reauth.ts'
+import { neededReauthMarks } from './reauth-list.ts'
 
-export interface IntegrationSummary {
+export interface IntegrationSummary extends SyncStanding {
   readonly id: number
   readonly name: string
   readonly provider: string
   /** Whether this process knows the provider. */
   readonly registered: boolean
   readonly healthStatus: HealthStatus
+  /** False where a person or its health has switched it off. */
   readonly isActive: boolean
+  /** When a person did; null: never. */
+  readonly switchedOffAt: Date | null
   /** The override in force, else the breaker's state. */
   readonly circuit: NonNullable<CircuitView['override']> | CircuitView['state']
   readonly stale: boolean
-  /** A person has to authorize it anew. */
+  /** A person has to authorize it again. */
   readonly reauthRequired: boolean
   readonly lastSyncedAt: Date | null
   readonly requests24h: number
@@ -55,11 +60,16 @@ export async function summariesOf(
   rows: readonly IntegrationRow[],
   traffic: ReadonlyMap<number, Traffic>,
 ): Promise<IntegrationSummary[]> {
-  const marks = await reauthMarks(
+  const marks = await neededReauthMarks(
     framework,
     rows.map((row) => row.id),
   )
   const circuits = await circuitsOf(framework, rows)
+  const standings = await syncStandings(
+    framework.db,
+    framework.tables,
+    rows.map((row) => row.id),
+  )
   return rows.map((row) => {
     const circuit = circuits.get(row.id)
     const { requests, failed } = traffic.get(row.id) ?? { requests: 0, failed: 0 }
@@ -70,15 +80,20 @@ export async function summariesOf(
       registered: framework.providers.find(row.provider) !== null,
       healthStatus: row.healthStatus,
       isActive: row.isActive,
+      switchedOffAt: row.switchedOffAt,
       circuit: circuit?.override ?? circuit?.state ?? 'closed',
       stale: row.syncStaleAlertedAt !== null,
       reauthRequired: marks.has(row.id),
       lastSyncedAt: row.lastSyncedAt,
+      ...(standings.get(row.id) ?? NEVER_SYNCED),
       requests24h: requests,
       errorRate24h: percentOf(failed, requests),
     }
   })
 }
+
+/** One that was made since the others were asked about. */
+const NEVER_SYNCED: SyncStanding = { failedItems: 0, waitingItems: 0, lastRun: null }
 
 /** To one decimal; null of nothing. */
 export function percentOf(part: number, whole: number): number | null {

@@ -1,6 +1,6 @@
 /** Makes the handle of a row. */
 import { isDeepStrictEqual } from 'node:util'
-import { IntegrationNotFound } from '../core/errors.ts'
+import { IntegrationNotFound, isIntegrationsError } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { registerSecrets } from '../core/known-secrets.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
@@ -42,9 +42,12 @@ export function integrationHandle(
   row: IntegrationRow,
   {
     observe,
+    observeDate,
     unstored,
   }: {
     observe?: (request: RequestRecord) => void
+    /** Told the `Date` of each answer, when its headers are there. */
+    observeDate?: (date: Date) => void
     /** Secrets that the work with this handle sends, and that are in no row: redacted as the stored ones are. */
     unstored?: Credentials
   } = {},
@@ -69,12 +72,19 @@ export function integrationHandle(
     if (given.length > MAX_REMEMBERED) given.shift()
     everKnown = undefined
   }
+  const adopt = (newest: Credentials): void => {
+    const before = known ?? readable(framework, row)
+    if (isDeepStrictEqual(before, newest)) return
+    known = newest
+    if (before !== null) remember(before)
+  }
 
   const handle: Integration = {
     ...identity,
     metadata: (row.metadata ?? {}) as Record<string, Json>,
     owner: row.ownerType === null || row.ownerId === null ? null : { type: row.ownerType, id: row.ownerId },
     isActive: row.isActive,
+    switchedOffAt: row.switchedOffAt,
     healthStatus: row.healthStatus,
     syncIntervalMinutes: row.syncIntervalMinutes,
     syncCursor: (row.syncCursor ?? null) as Json,
@@ -102,7 +112,8 @@ export function integrationHandle(
     async updateCredentials(patch, options) {
       // Before it is checked: whoever gave one that is refused may still send it, or quote it.
       remember(patch)
-      const keys = await patchCredentials(framework, row.id, patch, options)
+      const { keys, stored } = await patchCredentials(framework, row.id, patch, options)
+      adopt(stored)
       await forgetAuthenticatedUser(framework, row.id)
       await noteCredentialsGiven(framework, row.id, options?.replace === true ? [...keys, 'access_token'] : keys)
       await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
@@ -145,14 +156,19 @@ export function integrationHandle(
   const holder: TokenHolder = {
     integration: handle,
     credentials,
-    adopt(newest) {
-      const before = credentials()
-      if (isDeepStrictEqual(before, newest)) return
-      known = newest
-      remember(before)
-    },
+    adopt,
   }
   registerSecrets(handle, secrets)
-  const own = { integration: handle, credentials: secrets, observe, tokens: holder }
+  const own = { integration: handle, credentials: secrets, observe, observeDate, tokens: holder }
   return handle
+}
+
+/** Null: they can't be read, and a replacement has come for them. */
+function readable({ encryption }: Framework, row: IntegrationRow): Credentials | null {
+  try {
+    return encryption.decrypt(row.id, row.credentials)
+  } catch (error) {
+    if (isIntegrationsError(error, 'credentials_unreadable')) return null
+    throw error
+  }
 }

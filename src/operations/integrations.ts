@@ -5,14 +5,18 @@ import {
   insertIntegration,
   lockIntegration,
   nextIntegrationId,
+  switchedOff,
+  TOUCHED,
   updateIntegration,
 } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
 import { hasScheduledSync } from '../providers/provider.ts'
 import { forgetAuthenticatedUser } from './authenticated-user.ts'
 import { checkCredentials, checkMetadata, keysOf, patchedCredentials } from './credentials.ts'
 import { recordEvents } from './durable-events.ts'
+import { enableLocked, tellEnabled } from './enabled.ts'
 import { integrationHandle } from './integration.ts'
 import type { Owner } from './integration-owner.ts'
 import { checkOwner } from './integration-owner.ts'
@@ -46,7 +50,7 @@ export async function createIntegration(framework: Framework, given: CreateInteg
   const { db, tables, encryption, listeners, providers } = framework
   const provider = providers.get(given.provider)
   checkName(given.name)
-  checkInterval(given.provider, hasScheduledSync(provider), given.syncIntervalMinutes)
+  checkInterval(given.provider, () => hasScheduledSync(provider), given.syncIntervalMinutes)
   checkActive(given.isActive)
   const owner = checkOwner(given.owner)
   const credentials = checkCredentials(given.provider, provider, given.credentials)
@@ -63,7 +67,7 @@ export async function createIntegration(framework: Framework, given: CreateInteg
       ownerType: owner?.type ?? null,
       ownerId: owner?.id ?? null,
       syncIntervalMinutes: given.syncIntervalMinutes ?? null,
-      isActive: given.isActive ?? true,
+      ...(given.isActive === false ? { isActive: false, switchedOffAt: framework.clock.now() } : {}),
     })
     await recordEvents(framework, tx, id, [{ name: 'IntegrationCreated', payload: {} }])
     return stored
@@ -78,7 +82,12 @@ export async function findIntegrationById(framework: Framework, id: number): Pro
   return row === null ? null : integrationHandle(framework, row)
 }
 
-/** Changes what the patch names; credentials are merged. @throws as {@link createIntegration}, IntegrationNotFound */
+/**
+ * Changes what the patch names; credentials are merged. `isActive` is `enable()` where it is off, for whichever reason, and
+ * `disable()`.
+ *
+ * @throws as {@link createIntegration}, IntegrationNotFound
+ */
 export async function updateIntegrationRow(
   framework: Framework,
   id: number,
@@ -86,34 +95,39 @@ export async function updateIntegrationRow(
 ): Promise<Integration> {
   const { db, tables, listeners, providers } = framework
   // One transaction: of a patch that is refused nothing is stored.
-  const row = await db.transaction(async (tx) => {
+  const { row, events } = await db.transaction(async (tx) => {
     const before = await lockIntegration(tx, tables, id)
     if (before === null) throw new IntegrationNotFound(id)
-    const provider = providers.find(before.provider)
     if (patch.name !== undefined) checkName(patch.name)
     checkActive(patch.isActive)
     const owner = checkOwner(patch.owner)
-    checkInterval(before.provider, provider !== null && hasScheduledSync(provider), patch.syncIntervalMinutes)
-    const metadata = patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider, patch.metadata)
+    // A provider that is not registered can't be asked what fits it; name, owner and switch are ours.
+    const provider = (): IntegrationProvider => providers.get(before.provider)
+    checkInterval(before.provider, () => hasScheduledSync(provider()), patch.syncIntervalMinutes)
+    const metadata =
+      patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider(), patch.metadata)
     const after = await updateIntegration(tx, tables, id, {
       ...(patch.name === undefined ? {} : { name: patch.name }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(owner === undefined ? {} : { ownerType: owner?.type ?? null, ownerId: owner?.id ?? null }),
       ...(patch.syncIntervalMinutes === undefined ? {} : { syncIntervalMinutes: patch.syncIntervalMinutes }),
-      ...(patch.isActive === undefined ? {} : { isActive: patch.isActive }),
+      ...(patch.isActive === false ? switchedOff(tables) : {}),
       ...(patch.credentials === undefined
         ? {}
         : { credentials: patchedCredentials(framework, before, patch.credentials) }),
-      updatedAt: framework.clock.now(),
+      ...TOUCHED,
     })
     if (patch.credentials !== undefined)
       await recordEvents(framework, tx, id, [
         { name: 'CredentialsUpdated', payload: { keys: keysOf(patch.credentials) } },
       ])
-    return after
+    if (after === null) throw new IntegrationNotFound(id)
+    // What is on is as it was asked to be: its health is not touched.
+    if (patch.isActive !== true || before.isActive) return { row: after, events: null }
+    return enableLocked(framework, tx, after)
   })
-  if (row === null) throw new IntegrationNotFound(id)
   const integration = integrationHandle(framework, row)
+  if (events !== null) await tellEnabled(framework, integration, events)
   if (patch.credentials !== undefined) {
     await forgetAuthenticatedUser(framework, id)
     const keys = keysOf(patch.credentials)
@@ -130,9 +144,9 @@ function checkName(name: unknown): void {
     throw new InvalidArgumentException('name', `1 to ${MAX_NAME_LENGTH} characters are allowed, ${length} were given`)
 }
 
-function checkInterval(provider: string, isScheduled: boolean, minutes: number | null | undefined): void {
+function checkInterval(provider: string, isScheduled: () => boolean, minutes: number | null | undefined): void {
   if (minutes === undefined || minutes === null) return
-  if (!isScheduled) throw new UnsupportedByProvider(provider, 'HasScheduledSync')
+  if (!isScheduled()) throw new UnsupportedByProvider(provider, 'HasScheduledSync')
   if (!Number.isInteger(minutes) || minutes < 1 || minutes > MAX_INTERVAL_MINUTES)
     throw new InvalidArgumentException(
       'syncIntervalMinutes',

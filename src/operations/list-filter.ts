@@ -1,6 +1,8 @@
 /** What the filters of lists may be given, and how a list is read page by page. */
+
 import { InvalidArgumentException } from '../core/errors.ts'
 import { isId } from '../core/id.ts'
+import { isInstant } from '../instant.ts'
 
 const PAGE = 100
 
@@ -27,8 +29,11 @@ export function checkChoice(name: string, value: string | undefined, choices: re
 /** @throws InvalidArgumentException unless they are moments in this order, or not given */
 export function checkPeriod(since: Date | undefined, until: Date | undefined): void {
   for (const [name, value] of Object.entries({ since, until }))
-    if (value !== undefined && !(value instanceof Date && !Number.isNaN(value.getTime())))
-      throw new InvalidArgumentException(name, `a valid Date is allowed, ${String(value)} was given`)
+    if (value !== undefined && !isInstant(value))
+      throw new InvalidArgumentException(
+        name,
+        `a valid Date of the years 1 to 9999 is allowed, ${String(value)} was given`,
+      )
   if (since !== undefined && until !== undefined && since >= until)
     throw new InvalidArgumentException(
       'until',

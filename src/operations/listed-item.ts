@@ -5,7 +5,7 @@
  */
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
-import { isJson } from '../core/json.ts'
+import { isJson, isStorableJson } from '../core/json.ts'
 import type { NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
 import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
@@ -28,8 +28,12 @@ export function listedItem(
       'event',
       `${eventClass?.name ?? 'it'} is not registered: name it in the provider's syncItemEvents(), or listen to it with integrations.on()`,
     )
-  if (!isJson(checkpointValue))
-    throw new InvalidArgumentException('checkpointValue', 'a JSON value is allowed; give dates as ISO 8601 text')
+  // It becomes the cursor, which comes back to the provider as it was given.
+  if (!isJson(checkpointValue) || !isStorableJson(checkpointValue))
+    throw new InvalidArgumentException(
+      'checkpointValue',
+      'a JSON value without U+0000 and halves of surrogate pairs is allowed; give dates as ISO 8601 text',
+    )
   const data = payloadText(event.payload)
   const bytes = Buffer.byteLength(data)
   if (bytes > MAX_PAYLOAD_BYTES)
@@ -43,7 +47,7 @@ export function listedItem(
   return {
     eventClass: eventClass.type,
     externalId: listedExternalId(externalId),
-    checkpoint: storable(JSON.stringify(checkpointValue)),
+    checkpoint: JSON.stringify(checkpointValue),
     payload: `{"v":${eventClass.version},"data":${storable(data)}}`,
   }
 }
@@ -60,7 +64,7 @@ export function bookmarkPosition(position: Json): Json {
   const bytes = Buffer.byteLength(text)
   if (bytes > MAX_POSITION_BYTES)
     throw new InvalidArgumentException('position', `${allowed}; ${bytes} bytes were given`)
-  if (storable(text) !== text)
+  if (!isStorableJson(position))
     throw new InvalidArgumentException('position', `${allowed}; a text with U+0000 or half a surrogate pair was given`)
   return position
 }

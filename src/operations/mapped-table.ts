@@ -1,5 +1,5 @@
 /** Any Drizzle table of the host as a mapped model. */
-import { and, asc, eq, getTableName, gt, inArray, isNotNull } from 'drizzle-orm'
+import { and, asc, eq, getTableName, gt, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import { InvalidArgumentException } from '../core/errors.ts'
@@ -103,6 +103,7 @@ export function mappedTable<Table extends PgTable>(
         createdAt: momentOf((row as { createdAt?: unknown }).createdAt),
       }))
     },
+    problems: (tx) => missingParts(on(tx), anyTable),
     ...(options.db === undefined
       ? {}
       : {
@@ -111,6 +112,25 @@ export function mappedTable<Table extends PgTable>(
           },
         }),
   }
+}
+
+/** As the catalogue has it: rights to read or write are not looked at. */
+async function missingParts(db: Database, table: PgTable): Promise<string[]> {
+  const { name, schema, columns } = getTableConfig(table)
+  const shown = schema === undefined ? name : `${schema}.${name}`
+  const path = [...(schema === undefined ? [] : [schema]), name]
+    .map((part) => `"${part.replaceAll('"', '""')}"`)
+    .join('.')
+  const rows = await db.execute<{ found: boolean; columns: string[] | null }>(sql`
+    select to_regclass(${path}) is not null as found,
+           (select json_agg(a.attname) from pg_attribute a
+            where a.attrelid = to_regclass(${path}) and a.attnum > 0 and not a.attisdropped) as columns`)
+  const [row] = rows
+  if (row?.found !== true) return [`the table "${shown}" does not exist`]
+  const there = new Set(row.columns ?? [])
+  const missing = columns.map((column) => column.name).filter((column) => !there.has(column))
+  if (missing.length === 0) return []
+  return [`the table "${shown}" lacks the column${missing.length === 1 ? '' : 's'} ${missing.join(', ')}`]
 }
 
 /** What comes back as it was by `String(value)`. Those of `customType()` are the host's own. */

@@ -1,8 +1,10 @@
 /** A delivery that a provider's API lists, as its arrival would have stored it. */
+
 import { createHash } from 'node:crypto'
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { StoredDelivery } from '../core/webhook.ts'
 import { deliveryId, eventType, PSEUDO_HEADER, storeDelivery } from '../core/webhook.ts'
+import { isInstant } from '../instant.ts'
 import type { ListedWebhook, MissedWebhook } from '../providers/provider.ts'
 
 /** Of a delivery that has an id, nobody looks at the body for one. */
@@ -24,10 +26,10 @@ export type DeliveryContent =
 /** @throws InvalidArgumentException naming the member that a provider got wrong */
 export function foundDelivery(missed: MissedWebhook | ListedWebhook, maxBytes: number): FoundDelivery {
   const { occurredAt } = missed
-  if (!(occurredAt instanceof Date) || Number.isNaN(occurredAt.getTime()))
+  if (!isInstant(occurredAt))
     throw new InvalidArgumentException(
       'occurredAt of a missed webhook',
-      `a Date is needed, ${String(occurredAt)} was given`,
+      `a valid Date is needed, ${String(occurredAt)} was given`,
     )
   if (typeof missed.deliveryId !== 'string' || missed.deliveryId === '')
     throw new InvalidArgumentException(

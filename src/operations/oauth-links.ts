@@ -3,12 +3,13 @@ import { BaseUrlMissing, InvalidArgumentException } from '../core/errors.ts'
 import type { Framework } from '../framework.ts'
 import type { Access } from './access.ts'
 import { getIntegration } from './integration.ts'
+import { refuseNeedless } from './oauth-provider.ts'
 
 /** Each action's method. */
 const METHODS = { connect: 'GET', authorize: 'GET', revoke: 'POST' } as const
 
 export interface OAuthLink {
-  /** `connect`: a page that explains, then leads on. `authorize`: to the provider at once. `revoke`: by POST. */
+  /** `connect`: a page that explains, then leads on. `authorize`: to the provider at once. `revoke`: a page with one button, which ends it by POST. */
   readonly action: keyof typeof METHODS
   /** Seconds, 1 to 604,800 (7 days). Default 3600. */
   readonly expiresIn?: number
@@ -16,7 +17,7 @@ export interface OAuthLink {
   readonly baseUrl?: string
 }
 
-/** @throws BaseUrlMissing, IntegrationNotFound, InvalidArgumentException */
+/** @throws BaseUrlMissing, IntegrationNotFound, InvalidArgumentException, OAuthFailure where no authorization is needed */
 export async function oauthLink(
   framework: Framework,
   access: Pick<Access, 'signLink'> & { readonly baseUrl: string | null },
@@ -29,7 +30,9 @@ export async function oauthLink(
       `connect, authorize or revoke is allowed, ${JSON.stringify(action)} was given`,
     )
   if (baseUrl === undefined) throw new BaseUrlMissing()
-  await getIntegration(framework, id)
+  const integration = await getIntegration(framework, id)
+  const provider = framework.providers.find(integration.provider)
+  if (action !== 'revoke' && provider !== null) refuseNeedless(provider, integration)
   const path = `/${framework.config.oauth.route_prefix}/${id}/oauth/${action}`
   return `${baseUrl}${path}?${access.signLink({ method: METHODS[action], path }, expiresIn)}`
 }

@@ -6,6 +6,7 @@ import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
 import { providerErrorCode, providerErrorOf } from '../core/oauth-callback.ts'
 import { redactText } from '../core/redaction.ts'
+import { stackFrames } from '../core/thrown.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { IntegrationEvents } from '../events/events.ts'
@@ -54,7 +55,7 @@ export async function failedOAuth(
         code,
         provider_error: providerError,
         error,
-        at: framesOf(thrown),
+        at: stackFrames(thrown).slice(0, MAX_FRAMES),
       },
       'A step of an authorization failed.',
     )
@@ -105,15 +106,4 @@ function lineOf(thrown: unknown, integration: Integration): string {
   const secrets = secretsIn(integration)
   if (!isIntegrationsError(thrown)) return redactText(errorKind(thrown), secrets)
   return redactedErrorLine(thrown, secrets, MAX_ERROR_LENGTH)
-}
-
-/** Where it was thrown, without its text. */
-function framesOf(thrown: unknown): string[] {
-  if (!(thrown instanceof Error) || thrown.stack === undefined) return []
-  return thrown.stack
-    .replace(thrown.message, '')
-    .split('\n')
-    .filter((line) => /^ {4}at .*:\d+:\d+\)?$/.test(line))
-    .slice(0, MAX_FRAMES)
-    .map((line) => line.trim())
 }

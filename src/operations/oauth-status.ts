@@ -6,6 +6,7 @@ import { refreshDueAt } from '../core/token-keep-alive.ts'
 import type { Framework } from '../framework.ts'
 import { hasOAuth2 } from '../providers/provider.ts'
 import { getIntegration } from './integration.ts'
+import { doesWithoutAuthorization } from './oauth-provider.ts'
 import { reauthMark } from './reauth.ts'
 import { keepAliveState, tokenLifetimes } from './token-keep-alive.ts'
 
@@ -23,13 +24,16 @@ export async function oauthStatus(framework: Framework, id: number): Promise<OAu
   if (!hasOAuth2(provider)) throw new UnsupportedByProvider(integration.provider, 'HasOAuth2')
   const tokens = tokensOf(integration.credentialsArray())
   const [reauth, state] = await Promise.all([reauthMark(framework, id), keepAliveState(framework, id)])
-  const due = integration.isActive && reauth === null ? refreshDueAt(tokens, state, tokenLifetimes(provider)) : null
+  const isNeeded = !doesWithoutAuthorization(provider, integration)
+  const isKeptAlive = isNeeded && integration.isActive && reauth === null
+  const due = isKeptAlive ? refreshDueAt(tokens, state, tokenLifetimes(provider)) : null
   return {
     integrationId: id,
+    needsAuthorization: isNeeded,
     isConnected: tokens.accessToken !== null,
     expiresAt: tokens.expiresAt,
     hasRefreshToken: tokens.refreshToken !== null,
-    reauth,
+    reauth: isNeeded ? reauth : null,
     lastRefreshedAt: state.succeededAt,
     nextRefreshAt: due === null ? null : new Date(Math.max(due.getTime(), clock.now().getTime())),
     failures: state.failures,

@@ -24,7 +24,7 @@ import { forgetAuthenticatedUser } from './authenticated-user.ts'
 import { keysOf, patchedCredentials } from './credentials.ts'
 import { recordEvents } from './durable-events.ts'
 import { getIntegration, integrationHandle } from './integration.ts'
-import { oauthProviderOf } from './oauth-provider.ts'
+import { oauthProviderOf, refuseNeedless } from './oauth-provider.ts'
 import type { FailedStep } from './oauth-record.ts'
 import { failedOAuth, insertOAuthLog } from './oauth-record.ts'
 import type { NewState, TakenState } from './oauth-state.ts'
@@ -81,6 +81,7 @@ async function begin(
   const row = await findIntegration(framework.db, framework.tables, id)
   if (row === null) throw new IntegrationNotFound(id)
   const provider = oauthProviderOf(framework, row)
+  refuseNeedless(provider, integrationHandle(framework, row))
   if (baseUrl === null) throw new BaseUrlMissing()
   const redirectUri = `${baseUrl}/${framework.config.oauth.route_prefix}/oauth/callback`
   const begun = newState(framework, { hasVerifier: provider.pkce === 'S256', hasNonce })

@@ -3,19 +3,22 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { isJson } from '../core/json.ts'
-import { redactText } from '../core/redaction.ts'
+import { redactStart } from '../core/redaction.ts'
 import type { Database } from '../db/client.ts'
 import { endLog, insertLog } from '../db/queries/logs.ts'
+import { MAX_INTEGER } from '../db/schema/columns.ts'
 import { LOG_DIRECTIONS } from '../db/schema/logs.ts'
 import type { OperationRecord } from '../events/events.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration, Operation, OperationInput } from '../providers/integration.ts'
+import { currentSync } from './inside-sync.ts'
 import { secretsIn } from './integration-secrets.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import { storedJson } from './stored-json.ts'
 
 const MAX_TEXT_LENGTH = 255
 const MAX_ERROR_LENGTH = 1_000
+const MAX_SMALLINT = 32_767
 
 /**
  * The framework's own operations. Some are read again (a `cursor` row keeps a run from moving the cursor), and erasure
@@ -53,6 +56,8 @@ export async function startOperation(
   const secrets = secretsIn(integration)
   const status = checkInput(input)
   const parent = around.getStore()
+  const item = currentSync()?.item
+  const run = item?.db === db ? item.current : null
   let metadata = input.metadata ?? null
   let log: Omit<OperationRecord, 'id'> = {
     operation: input.operation,
@@ -62,12 +67,16 @@ export async function startOperation(
     externalId: input.externalId ?? null,
     error: null,
     durationMs: null,
-    parentId: parent?.db === db ? parent.id : null,
+    // The nearest: an operation, else the run whose item this is a part of.
+    parentId: parent?.db === db ? parent.id : (run?.syncLogId ?? null),
   }
+  const attemptIf = (failed: boolean): number | null => (run !== null && failed ? run.attempt : null)
   const startedAt = performance.now()
   const id = await insertLog(db, tables, {
     integrationId: integration.id,
     ...log,
+    attempt: attemptIf(status === 'failed'),
+    maxAttempts: run === null ? null : Math.min(run.maxAttempts, MAX_SMALLINT),
     metadata: metadata === null ? null : storedJson(metadata, secrets),
   })
   let ended = status === 'success' || status === 'failed'
@@ -87,7 +96,7 @@ export async function startOperation(
       status: ending.status,
       summary: ending.summary === undefined ? before.summary : shortened(ending.summary, secrets),
       error: ending.error ?? null,
-      durationMs: Math.round(performance.now() - startedAt),
+      durationMs: Math.min(Math.round(performance.now() - startedAt), MAX_INTEGER),
     }
     let isWritten: boolean
     try {
@@ -95,6 +104,7 @@ export async function startOperation(
         status: log.status,
         summary: log.summary,
         error: log.error,
+        attempt: attemptIf(log.status === 'failed'),
         durationMs: log.durationMs,
         metadata: merged === null ? null : storedJson(merged, secrets),
         resultData: ending.result === undefined || ending.result === null ? null : storedJson(ending.result, secrets),
@@ -166,9 +176,11 @@ function checkText(name: string, text: unknown): void {
     )
 }
 
-/** Redacted before it is cut: half a secret at the cut would not be known again. Postgres counts code points. */
+/** Postgres counts code points, of at most two characters each. */
 function shortened(text: string, secrets: readonly string[]): string {
-  return [...redactText(text.replaceAll('\u0000', ''), secrets)].slice(0, MAX_TEXT_LENGTH).join('')
+  return [...redactStart(text.replaceAll('\u0000', ''), secrets, 2 * MAX_TEXT_LENGTH)]
+    .slice(0, MAX_TEXT_LENGTH)
+    .join('')
 }
 
 /** Objects are merged, key by key; anything else takes the place of what was there. */

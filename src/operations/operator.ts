@@ -5,20 +5,23 @@ import { findIntegration } from '../db/queries/integrations.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { NewestIntegrations } from '../db/queries/operator.ts'
 import { newestIntegrations } from '../db/queries/operator.ts'
+import type { SyncStanding } from '../db/queries/sync-standings.ts'
+import { syncStandings } from '../db/queries/sync-standings.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
-import { reauthMarks } from './reauth.ts'
+import { neededReauthMarks } from './reauth-list.ts'
 import type { SyncItemDetail } from './sync-item-list.ts'
 import { showSyncItem } from './sync-item-list.ts'
 import type { WebhookDetail } from './webhook-list.ts'
 import { showWebhook } from './webhook-list.ts'
 
 /** Every column; of the credentials only the names of their keys, null when they can't be read. */
-export type IntegrationDetail = Omit<IntegrationRow, 'credentials'> & {
-  readonly credentials: readonly string[] | null
-  /** A person has to authorize it anew. */
-  readonly reauthRequired: boolean
-}
+export type IntegrationDetail = Omit<IntegrationRow, 'credentials'> &
+  SyncStanding & {
+    readonly credentials: readonly string[] | null
+    /** A person has to authorize it again. */
+    readonly reauthRequired: boolean
+  }
 
 export interface IntegrationPage {
   readonly data: readonly IntegrationDetail[]
@@ -92,14 +95,14 @@ export function operatorView(framework: Framework): OperatorView {
 }
 
 async function detailsOf(framework: Framework, rows: readonly IntegrationRow[]): Promise<IntegrationDetail[]> {
-  const marks = await reauthMarks(
-    framework,
-    rows.map((row) => row.id),
-  )
+  const ids = rows.map((row) => row.id)
+  const marks = await neededReauthMarks(framework, ids)
+  const standings = await syncStandings(framework.db, framework.tables, ids)
   return rows.map(({ credentials, ...row }) => ({
     ...row,
     credentials: keysOf(() => framework.encryption.decrypt(row.id, credentials)),
     reauthRequired: marks.has(row.id),
+    ...(standings.get(row.id) ?? { failedItems: 0, waitingItems: 0, lastRun: null }),
   }))
 }
 

@@ -1,12 +1,11 @@
 /** How long an override holds. Rule: docs/behaviour/requests.md, "Overrides". */
+
 import { InvalidArgumentException } from '../core/errors.ts'
 import { callStates } from '../db/queries/call-state.ts'
 import type { Framework } from '../framework.ts'
+import { isInstant } from '../instant.ts'
 import type { Integration } from '../providers/integration.ts'
 import { callTarget } from './request/call-target.ts'
-
-/** What Postgres and ISO 8601 write with four digits. */
-const LAST_MOMENT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
 /** In force while now is before its end; null is for ever. */
 export function isOver(until: Date | null, nowMs: number): boolean {
@@ -29,8 +28,7 @@ export async function checkUntil(
   if (until === undefined) return now
   if (override === null)
     throw new InvalidArgumentException('until', 'an end goes with an override; there is none to end')
-  const time = until instanceof Date ? until.getTime() : Number.NaN
-  if (Number.isNaN(time) || time <= now || time > LAST_MOMENT)
+  if (!isInstant(until) || until.getTime() <= now)
     throw new InvalidArgumentException(
       'until',
       `a moment after ${new Date(now).toISOString()} and before the year 10000 is allowed, ${shown(until)} was given`,

@@ -28,6 +28,8 @@ export interface ProviderDescription {
   readonly credentialsSchema?: z.ZodType
   readonly metadataSchema?: z.ZodType
   readonly hasHealthCheck: boolean
+  /** Whether some of its integrations may do without a person's authorization: it has OAuth, and `needsAuthorization()`. */
+  readonly isAuthorizationOptional: boolean
   /** Names of the contracts that it implements. */
   readonly contracts: readonly string[]
 }
@@ -60,6 +62,7 @@ export function describeProviders({ providers }: Framework): readonly ProviderDe
       ...(credentialsSchema === undefined ? {} : { credentialsSchema }),
       ...(metadataSchema === undefined ? {} : { metadataSchema }),
       hasHealthCheck: hasHealthCheck(provider),
+      isAuthorizationOptional: hasOAuth2(provider) && provider.needsAuthorization !== undefined,
       contracts: Object.keys(GUARDS).filter((contract) => GUARDS[contract]?.(provider)),
     }
   })

@@ -69,7 +69,7 @@ export async function countPrunableRows(framework: Framework): Promise<PruneCoun
   const counts: Partial<Record<PruningStep, number>> = {}
   for (const step of PRUNING_STEPS) {
     const before = limitOf(framework, step, nowMs)
-    counts[step] = before === null ? 0 : await countOf(framework, step, before)
+    counts[step] = before === null ? 0 : await countOf(framework, step, { before, nowMs })
   }
   return counts as PruneCounts
 }
@@ -83,14 +83,16 @@ export async function overdueLimits(
   return PRUNING_STEPS.map((step) => [step, limitOf(framework, step, nowMs)] as const)
 }
 
-function countOf(framework: Framework, step: PruningStep, before: string): Promise<number> {
-  const { db, tables } = framework
+function countOf(
+  framework: Framework,
+  step: PruningStep,
+  { before, nowMs }: { readonly before: string; readonly nowMs: number },
+): Promise<number> {
+  const { config, db, tables } = framework
   if (step !== 'incidents_closed') return countPrunable(db, tables, step, before)
-  return countClosable(db, tables, { before, breakerKey: breakerKey(framework) })
-}
-
-function breakerKey(framework: Framework): readonly [string, string] | null {
-  return framework.config.circuit_breaker.enabled ? aroundCallStateId(framework) : null
+  const { enabled, cooldown_seconds: cooldownSeconds } = config.circuit_breaker
+  const breaker = enabled ? { aroundId: aroundCallStateId(framework), cooldownSeconds } : null
+  return countClosable(db, tables, { before, nowMs, breaker })
 }
 
 async function now(framework: Framework): Promise<number> {

@@ -1,6 +1,6 @@
 /** Brings an integration to rest before its rows are taken away. Rule: docs/behaviour/integrations.md, "Deletion" and "Erasure". */
 import { IntegrationBusy, IntegrationNotFound } from '../core/errors.ts'
-import { findIntegration, updateIntegration } from '../db/queries/integrations.ts'
+import { findIntegration, switchedOff, updateIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 
@@ -18,14 +18,11 @@ export async function bringToRest(
   id: number,
   { force, more = () => ({}) }: { force: boolean; more?: () => Partial<Pick<IntegrationRow, 'credentials'>> },
 ): Promise<IntegrationRow> {
-  const before = await findIntegration(db, tables, id)
-  if (before === null) throw new IntegrationNotFound(id)
+  if ((await findIntegration(db, tables, id)) === null) throw new IntegrationNotFound(id)
   // Asked in any case: when Temporal is away, this must be known before anything changes.
   const isRunning = await workflows.isSyncRunning(id)
   if (isRunning && !force) throw new IntegrationBusy(id)
-  // One that its health disabled would go on taking deliveries.
-  const health = before.healthStatus === 'disabled' ? { healthStatus: 'failing' as const } : {}
-  const row = await updateIntegration(db, tables, id, { isActive: false, ...health, ...more() })
+  const row = await updateIntegration(db, tables, id, { ...switchedOff(tables), ...more() })
   if (row === null) throw new IntegrationNotFound(id)
   await workflows.cancelSync(id)
   return row

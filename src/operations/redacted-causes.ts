@@ -1,15 +1,17 @@
 import { errorChain } from '../core/failure-class.ts'
-import { redactLikely, redactText } from '../core/redaction.ts'
+import { redactLikely, redactStart } from '../core/redaction.ts'
 import { thrownTexts } from '../core/thrown.ts'
+
+/** Of what an error and its causes say. */
+const MAX_READ = 20_000
 
 /**
  * An error and its causes as one line without secrets, for whoever is told of it: `TypeError: fetch failed, by Error: connect
- * ECONNREFUSED 127.0.0.1:9`. Redacted before it is cut: half a secret at the cut would not be known again. Never throws, whatever
- * was thrown.
+ * ECONNREFUSED 127.0.0.1:9`. Redacted before it is cut. Never throws, whatever was thrown.
  */
 export function redactedCauses(error: unknown, secrets: readonly string[], maxLength: number): string {
   const line = [...new Set(chainOf(error).map(lineOf))].join(', by ')
-  return redactLikely(redactText(line, secrets))
+  return redactLikely(redactStart(line, secrets, MAX_READ))
     .replace(/\s*\n\s*/g, ' ')
     .slice(0, maxLength)
 }

@@ -1,8 +1,16 @@
 import { errorLine } from '../core/logger.ts'
-import { redactText } from '../core/redaction.ts'
+import { redactStart } from '../core/redaction.ts'
+import { thrownTexts } from '../core/thrown.ts'
 
-/** An error as one line without secrets. Redacted before it is cut: half a secret at the cut would not be known again. */
+/** What an error says, without its class and without secrets; its class where it says nothing. */
+export function redactedMessage(error: unknown, secrets: readonly string[], maxLength: number): string {
+  const { name, message } = thrownTexts(error)
+  const text = (message === '' ? (name ?? '') : message).replaceAll('\u0000', '')
+  return redactStart(text, secrets, maxLength)
+}
+
+/** An error as one line without secrets. */
 export function redactedErrorLine(error: unknown, secrets: readonly string[], maxLength: number): string {
   const line = errorLine(error, Number.MAX_SAFE_INTEGER).replaceAll('\u0000', '')
-  return redactText(line, secrets).slice(0, maxLength)
+  return redactStart(line, secrets, maxLength)
 }

@@ -2,6 +2,8 @@
 import type { Clock, Logger } from '../core/logger.ts'
 
 const EVERY_MS = 60_000
+/** Subjects that are remembered; the one that was told of longest ago is forgotten first. */
+const MAX_SUBJECTS = 1_000
 
 interface Told {
   at: number
@@ -28,6 +30,7 @@ export class RepeatedWarnings {
   warn(subject: string, fields: () => Record<string, unknown>, message: string): void {
     const now = this.#clock.now().getTime()
     const told = this.#told.get(subject) ?? { at: Number.NEGATIVE_INFINITY, total: 0, sinceLine: 0 }
+    if (!this.#told.has(subject) && this.#told.size >= MAX_SUBJECTS) this.#forgetOldest()
     this.#told.set(subject, told)
     told.total += 1
     told.sinceLine += 1
@@ -35,5 +38,13 @@ export class RepeatedWarnings {
     this.#logger.warn({ ...fields(), times: told.sinceLine, total: told.total }, message)
     told.at = now
     told.sinceLine = 0
+    // Last in the order, as the one told of last.
+    this.#told.delete(subject)
+    this.#told.set(subject, told)
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#told.keys()
+    if (oldest !== undefined) this.#told.delete(oldest)
   }
 }

@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/sync-backfills.md, "Samples".
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isNewerCopy } from '../core/checkpoint.ts'
 import { SyncSessionClosed } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import type { Logger } from '../core/logger.ts'
@@ -33,6 +34,8 @@ export interface SamplingOptions {
   readonly cursor: Json
   readonly listeners: Listeners
   readonly logger: Logger
+  /** The provider's: of two copies of an item it says which one is newer. */
+  reduce(checkpoints: readonly Json[]): Json
   readonly limit: number
   /** Models that fullListing() may name. */
   readonly models: ReadonlyMap<string, unknown>
@@ -46,7 +49,8 @@ export class SamplingSession implements SyncSession {
   readonly items: SampledItem[] = []
   readonly #options: SamplingOptions
   readonly #stop = new AbortController()
-  readonly #seen = new Set<string>()
+  /** Places in `items` by class and external id. */
+  readonly #seen = new Map<string, number>()
   readonly #refusals = new Refusals((error) => this.stop(error))
   #dropped = 0
   #closed = false
@@ -142,8 +146,13 @@ export class SamplingSession implements SyncSession {
   #take(item: NewSyncItem): void {
     const { eventClass, externalId } = item
     const key = externalId === null ? null : keyOf(eventClass, externalId)
-    if (key !== null && this.#seen.has(key)) {
+    const checkpointValue = JSON.parse(item.checkpoint) as Json
+    const sampled = { eventClass, externalId, checkpointValue, bytes: Buffer.byteLength(item.payload) }
+    const place = key === null ? undefined : this.#seen.get(key)
+    const kept = place === undefined ? undefined : this.items[place]
+    if (place !== undefined && kept !== undefined) {
       this.#dropped += 1
+      if (isNewerCopy(kept.checkpointValue, checkpointValue, this.#options.reduce)) this.items[place] = sampled
       return
     }
     // One more than asked for: the listing goes on.
@@ -151,9 +160,8 @@ export class SamplingSession implements SyncSession {
       this.stop()
       this.signal.throwIfAborted()
     }
-    if (key !== null) this.#seen.add(key)
-    const checkpointValue = JSON.parse(item.checkpoint) as Json
-    this.items.push({ eventClass, externalId, checkpointValue, bytes: Buffer.byteLength(item.payload) })
+    if (key !== null) this.#seen.set(key, this.items.length)
+    this.items.push(sampled)
     // A listing that has nothing more to say ends before the next turn of the event loop; one that goes to its provider
     // for more does not, and is stopped before the answer is there.
     if (this.items.length === this.#options.limit) setImmediate(() => this.#closed || this.stop())

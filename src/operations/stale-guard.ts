@@ -49,21 +49,29 @@ export function judged(
   return { integrationId, keyHash: createHash('sha256').update(key).digest('hex'), version }
 }
 
+/** A pump that lives for minutes forgets the key that it has known for longest. */
+const MAX_KNOWN = 10_000
+
 /**
- * The versions that one batch knows to be handled: what is below needs no lock and no statement to be known as stale.
+ * The versions that are known to be handled: what is below needs no lock and no statement to be known as stale.
  * A version handled stays handled, so this never grows old.
  */
 export class HandledVersions {
   readonly #highest = new Map<string, Version>()
 
-  isStale({ keyHash, version }: Guarded): boolean {
-    const highest = this.#highest.get(keyHash)
+  isStale({ integrationId, keyHash, version }: Guarded): boolean {
+    const highest = this.#highest.get(`${integrationId}:${keyHash}`)
     return highest !== undefined && compareVersions(version, highest) < 0
   }
 
-  note({ keyHash }: Guarded, version: Version): void {
-    const highest = this.#highest.get(keyHash)
-    if (highest === undefined || compareVersions(version, highest) > 0) this.#highest.set(keyHash, version)
+  note({ integrationId, keyHash }: Guarded, version: Version): void {
+    const key = `${integrationId}:${keyHash}`
+    const highest = this.#highest.get(key)
+    if (highest !== undefined && compareVersions(version, highest) <= 0) return
+    this.#highest.set(key, version)
+    if (this.#highest.size <= MAX_KNOWN) return
+    const [oldest = key] = this.#highest.keys()
+    this.#highest.delete(oldest)
   }
 }
 

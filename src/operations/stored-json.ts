@@ -7,10 +7,10 @@ const MAX_BYTES = 65_536
 
 /** The value without secrets; a marker of its size in place of one that is too large. */
 export function storedJson(value: Json, secrets: readonly string[]): Json {
-  const text = redactBody(JSON.stringify(value), [])
-  const redacted = withoutSecrets(JSON.parse(text) as Json, secrets)
-  const bytes = Buffer.byteLength(JSON.stringify(redacted))
-  return bytes > MAX_BYTES ? { note: `${bytes} bytes not stored` } : redacted
+  const text = JSON.stringify(value)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_BYTES) return { note: `${bytes} bytes not stored` }
+  return withoutSecrets(JSON.parse(redactBody(text, [])) as Json, secrets)
 }
 
 /** Value by value: a secret may be a number's digits, and its place in the text must stay JSON. */

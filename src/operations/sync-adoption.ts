@@ -3,13 +3,13 @@
  *
  * Rule: docs/behaviour/sync-listing.md, "What a dead run left behind".
  */
-import { delayAfter } from '../core/backoff.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { findLog } from '../db/queries/logs.ts'
 import { countItems, waitingItems } from '../db/queries/sync-ends.ts'
 import { giveBackHeldItems } from '../db/queries/sync-opening.ts'
 import type { Framework } from '../framework.ts'
 import { subjectOf } from './metric-subject.ts'
+import { remainingWait } from './sync-finalisation.ts'
 import type { RunIds } from './sync-run-ids.ts'
 import { itemsHeldByOwnWorkflow } from './sync-start.ts'
 
@@ -36,7 +36,7 @@ export async function takeOverRun(
   framework: Framework,
   { integrationId, syncLogId, olderThanSeconds }: RunIds & { readonly olderThanSeconds?: number },
 ): Promise<AdoptedRun> {
-  const { clock, config, db, logger, tables } = framework
+  const { db, logger, tables } = framework
   const log = await findLog(db, tables, syncLogId)
   const metadata = (log?.metadata ?? {}) as Partial<RunMetadata>
   const adopter = typeof metadata.adopted_by === 'string' ? metadata.adopted_by : null
@@ -61,15 +61,11 @@ export async function takeOverRun(
   }
   const counts = await countItems(db, tables, syncLogId)
   const waiting = await waitingItems(db, tables, syncLogId, MAX_WAITING)
-  const now = clock.now().getTime()
   return {
     listed: Number(metadata.listed ?? 0),
     succeeded: counts.success,
     failed: counts.failed + counts.skipped,
     pending: counts.pending,
-    waiting: waiting.map(({ id, attempts, updatedAt }) => {
-      const due = updatedAt.getTime() + delayAfter(Math.max(attempts, 1), config.sync.item_backoff) * 1_000
-      return { id, seconds: Math.max(0, Math.ceil((due - now) / 1_000)) }
-    }),
+    waiting: waiting.map((item) => ({ id: item.id, seconds: remainingWait(framework, item) })),
   }
 }

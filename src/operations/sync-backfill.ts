@@ -1,13 +1,13 @@
 /** Starting a backfill. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
-import { z } from 'zod'
+
 import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
 import type { BackfillInput } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
+import { INSTANT, Instant } from '../instant.ts'
 import { hasBackfill, requireContract } from '../providers/provider.ts'
 import { requireActive } from './active-integration.ts'
 
-const Moment = z.iso.datetime({ offset: true })
 const DAY_MS = 86_400_000
 /** Ten years, leap days included: a longer window is rather a slip of the pen than a wish. */
 const MAX_DAYS = 3_660
@@ -47,9 +47,7 @@ function checkedWindow(from: string, to: string): Pick<BackfillInput, 'from' | '
 }
 
 function momentOf(argument: string, text: unknown): Date {
-  if (Moment.safeParse(text).success) return new Date(text as string)
-  throw new InvalidArgumentException(
-    argument,
-    `a moment in ISO 8601 with its zone is allowed, such as 2031-06-01T00:00:00Z; ${JSON.stringify(text)} was given`,
-  )
+  const moment = Instant.safeParse(text)
+  if (moment.success) return moment.data
+  throw new InvalidArgumentException(argument, `${INSTANT}, is allowed; ${JSON.stringify(text)} was given`)
 }

@@ -1,13 +1,6 @@
 /** Setting the cursor by hand, and finalising late. Rule: docs/behaviour/sync-cursor.md, "By hand". */
-import {
-  CheckpointsNotReduced,
-  IntegrationBusy,
-  IntegrationNotFound,
-  InvalidArgumentException,
-  SyncRunNotFound,
-} from '../core/errors.ts'
+import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNotFound } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
-import { isJson } from '../core/json.ts'
 import type { AdvanceCursorInput, AdvanceCursorResult } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import { findLog, runsToAdvance } from '../db/queries/logs.ts'
@@ -15,7 +8,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { hasScheduledSync, requireContract } from '../providers/provider.ts'
 import type { CursorChange } from './cursor-change.ts'
-import { changeCursor } from './cursor-change.ts'
+import { changeCursor, checkedCursor } from './cursor-change.ts'
 import { endLivingRun } from './end-living-run.ts'
 import { announceRun } from './sync-announcement.ts'
 import { finaliseRun } from './sync-finalisation.ts'
@@ -39,7 +32,7 @@ export async function setSyncCursor(
   { force = false }: { readonly force?: boolean } = {},
 ): Promise<CursorChange> {
   // Judged first: a living run is not ended for what can't be stored.
-  if (!isJson(cursor)) throw new InvalidArgumentException('cursor', 'a JSON value is allowed')
+  checkedCursor(cursor)
   await rowOf(framework, id)
   if (await framework.workflows.isSyncRunning(id)) {
     if (!force) throw new IntegrationBusy(id)

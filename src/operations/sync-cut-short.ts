@@ -1,7 +1,7 @@
 /** Ends a run that does not come to its end: its listing failed, or it was cancelled. Rule: docs/behaviour/sync-cursor.md, "Cut short". */
 import type { Transaction } from '../db/client.ts'
 import { lockIntegration } from '../db/queries/integrations.ts'
-import { lockLog, mergeLogMetadata, updateLog } from '../db/queries/logs.ts'
+import { endRunLog, lockLog, mergeLogMetadata } from '../db/queries/logs.ts'
 import { deletePendingItems, failHeldItems } from '../db/queries/sync-ends.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -19,10 +19,9 @@ export async function failRun(framework: Framework, run: RunIds, reason: string)
     // Without its rows the run has not seen all that it listed: its cursor is never taken, late or not.
     const deleted = await deletePendingItems(tx, framework.tables, log.id)
     if (deleted > 0) await mergeLogMetadata(tx, framework.tables, log.id, { enumerated: false })
-    await updateLog(tx, framework.tables, log.id, {
+    await endRunLog(tx, framework.tables, log.id, {
       status: 'failed',
       error: reason.slice(0, MAX_ERROR_LENGTH),
-      durationMs: ageOf(framework, log),
     })
     if (log.operation === 'sync') await planNext(framework, tx, row, 'with failures')
     return { status: 'failed', failedItems: 0 }
@@ -37,9 +36,8 @@ export async function failRun(framework: Framework, run: RunIds, reason: string)
 export async function cancelRun(framework: Framework, run: RunIds): Promise<boolean> {
   return endOpenRun(framework, run, async (tx, row, log) => {
     const failed = await letGoOfItems(framework, tx, log, 'cancelled')
-    await updateLog(tx, framework.tables, log.id, {
+    await endRunLog(tx, framework.tables, log.id, {
       status: 'cancelled',
-      durationMs: ageOf(framework, log),
       summary: failed === 0 ? 'cancelled' : `cancelled, ${failed} items had begun`,
     })
     if (log.operation === 'sync') await planNext(framework, tx, row, 'cancelled')
@@ -61,10 +59,9 @@ export async function abandonSlice(
 ): Promise<boolean> {
   return endOpenRun(framework, run, async (tx, _, log) => {
     const failed = await letGoOfItems(framework, tx, log, 'abandoned', retried)
-    await updateLog(tx, framework.tables, log.id, {
+    await endRunLog(tx, framework.tables, log.id, {
       status: 'failed',
       error: reason.slice(0, MAX_ERROR_LENGTH),
-      durationMs: ageOf(framework, log),
     })
     return { status: 'failed', failedItems: failed }
   })
@@ -110,8 +107,4 @@ async function endOpenRun(
   metrics.syncRunEnded(ended.row, ended.status)
   if (ended.failedItems > 0) metrics.syncItemSettled(ended.row, 'failed', ended.failedItems)
   return true
-}
-
-function ageOf({ clock }: Framework, log: LogRow): number {
-  return Math.max(0, clock.now().getTime() - log.createdAt.getTime())
 }

@@ -4,21 +4,22 @@
  * Rule: docs/behaviour/sync-cursor.md, "Finalisation" and "The cursor".
  */
 import { sha256Hex } from '../core/access.ts'
-import { delayAfter } from '../core/backoff.ts'
-import { nextCursor } from '../core/checkpoint.ts'
+import { cursorNotAfter, hasInstant, nextCursor } from '../core/checkpoint.ts'
 import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
+import { remainingWaitSeconds } from '../core/sync-item.ts'
 import type { RunStatus } from '../core/sync-run.ts'
 import { runStatus } from '../core/sync-run.ts'
 import type { Transaction } from '../db/client.ts'
 import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { endRunLog, lockLog, mergeLogMetadata } from '../db/queries/logs.ts'
-import type { ItemCounts, StuckItem } from '../db/queries/sync-ends.ts'
+import type { ItemCounts, StuckItem, WaitingRow } from '../db/queries/sync-ends.ts'
 import { countItems, finishedCheckpoints, isCursorHeld, stuckItems, waitingItems } from '../db/queries/sync-ends.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { HasScheduledSync } from '../providers/provider.ts'
+import { checkedCursor } from './cursor-change.ts'
 import { endStaleness, recordRunEnd } from './sync-end-events.ts'
 import { planNext } from './sync-next-run.ts'
 import type { RunIds } from './sync-run-ids.ts'
@@ -121,7 +122,6 @@ async function finaliseOpen(
   const stalenessRecovered = isOrdinary && isClean && row.syncStaleAlertedAt !== null
   await endRunLog(tx, tables, log.id, {
     status,
-    durationMs: Math.max(0, framework.clock.now().getTime() - log.createdAt.getTime()),
     summary: `${counts.success} succeeded, ${counts.failed} failed, ${counts.skipped} skipped`,
     metadata: {
       success_count: counts.success,
@@ -181,7 +181,7 @@ async function finaliseLate(
 
 /** The cursor after this run; null when it stays. */
 async function advancedCursor(
-  { providers, tables }: Framework,
+  { providers, tables, logger }: Framework,
   tx: Transaction,
   row: IntegrationRow,
   log: LogRow,
@@ -192,7 +192,7 @@ async function advancedCursor(
   const provider = providers.get(row.provider) as HasScheduledSync
   const reduce = (checkpoints: readonly Json[]): Json => {
     try {
-      return provider.reduceCheckpoints(checkpoints)
+      return checkedCursor(provider.reduceCheckpoints(checkpoints))
     } catch (cause) {
       throw new ReducerThrew('reduceCheckpoints() threw', { cause })
     }
@@ -200,13 +200,23 @@ async function advancedCursor(
   let reduced: Json = null
   for await (const page of finishedCheckpoints(tx, tables, log.id, CHECKPOINT_PAGE))
     reduced = reduce(reduced === null ? page : [reduced, ...page])
-  const step = nextCursor(cursorOf(row), [reduced], reduce)
-  return step.kind === 'advance' ? { to: step.to } : null
+  const { listing_began_at: beganAt } = log.metadata as RunMetadata
+  const isBounded = provider.listsByCheckpoint !== true && typeof beganAt === 'string'
+  const candidate = isBounded ? cursorNotAfter(reduced, new Date(beganAt)) : reduced
+  const step = nextCursor(cursorOf(row), [candidate], reduce)
+  if (step.kind === 'keep') return null
+  if (isBounded && !hasInstant(candidate))
+    logger.warn(
+      { event: 'sync.cursor_without_time', integration: row.id, provider: row.provider, sync_log: log.id },
+      'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
+    )
+  return { to: step.to }
 }
 
-function remainingWait({ clock, config }: Framework, item: { attempts: number; updatedAt: Date }): number {
-  const waited = (clock.now().getTime() - item.updatedAt.getTime()) / 1_000
-  return Math.max(0, Math.ceil(delayAfter(Math.max(item.attempts, 1), config.sync.item_backoff) - waited))
+/** Seconds until the next attempt of an item that no batch holds. */
+export function remainingWait({ config }: Framework, { attempts, waitedSeconds, secondsLeft }: WaitingRow): number {
+  if (secondsLeft !== null) return Math.max(0, Math.ceil(secondsLeft))
+  return remainingWaitSeconds(attempts, waitedSeconds, config.sync.item_backoff)
 }
 
 function cursorOf(row: IntegrationRow): Json {

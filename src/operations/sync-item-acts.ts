@@ -6,12 +6,13 @@ import {
   isIntegrationsError,
   SyncItemNotFailed,
   SyncItemNotFound,
+  SyncItemOutdated,
 } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
-import { lockLog } from '../db/queries/logs.ts'
-import { findItem, skipFailedItem } from '../db/queries/sync-items.ts'
+import { findLog, lockLog } from '../db/queries/logs.ts'
+import { findItem, outdatingItem, skipFailedItem } from '../db/queries/sync-items.ts'
 import type { LogRow, SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { subjectOf } from './metric-subject.ts'
@@ -42,7 +43,7 @@ export async function skipSyncItem(
     const row = await findItem(db, tables, itemId)
     if (row === null) throw new SyncItemNotFound(itemId)
     if (!isTriedAgain || row.status !== 'skipped') throw new SyncItemNotFailed(itemId, row.status)
-    return { itemId, integrationId: row.integrationId, cursorMoved: await itemResolved(framework, row) }
+    return { itemId, integrationId: row.integrationId, ...(await itemResolved(framework, row)) }
   }
   const { integrationId } = skipped
   const subject = await subjectOf(framework, integrationId)
@@ -51,12 +52,14 @@ export async function skipSyncItem(
     { event: 'item.skipped', integration: integrationId, provider: subject.provider, sync_item: itemId },
     'a failed sync item was skipped',
   )
-  return { itemId, integrationId, cursorMoved: await itemResolved(framework, skipped) }
+  return { itemId, integrationId, ...(await itemResolved(framework, skipped)) }
 }
 
 export interface RetryItem {
   /** Attempts that it gets, 1 to 1,000; default 1. */
   readonly tries?: number
+  /** Also an item with a newer copy in a later run: the retry may write older data over newer. Default false. */
+  readonly force?: boolean
 }
 
 export interface StartedRetry {
@@ -65,19 +68,30 @@ export interface StartedRetry {
   readonly workflowId: string
 }
 
+/** What `startItemRetry()` names: the workflows that may come to have the item. */
+export interface RetryWorkflows {
+  readonly retry: string
+  readonly run: string
+  readonly backfill: string
+}
+
 /**
- * Runs the listeners of a failed item again on a worker and waits for the end.
+ * Runs the listeners of a failed item again on a worker and waits for the end. One that waits for another attempt is tried now
+ * by the run or retry that has it, and the caller does not wait for that.
  *
- * @throws SyncItemNotFound, SyncItemNotFailed, InvalidArgumentException, BackendUnreachable
+ * @throws SyncItemNotFound, SyncItemNotFailed, SyncItemOutdated, InvalidArgumentException, BackendUnreachable
  */
 export async function retrySyncItem(
   framework: Framework,
   itemId: number,
   options: RetryItem = {},
 ): Promise<ProcessSyncItemResult> {
-  const { input, provider } = await retryOf(framework, itemId, options)
+  const { input, provider, row } = await retryOf(framework, itemId, options)
+  if ((await triedNow(framework, row)) !== null)
+    return { itemId, outcome: 'tried now', status: row.status, attempts: row.attempts, error: null }
   const result = await framework.workflows.runProcessSyncItem(input, provider)
   if (result === 'already running') throw held(itemId)
+  if (result.outcome === 'outdated') await refuseOutdated(framework, itemId)
   if (result.outcome !== 'not failed') return result
   // It was moved on after we had looked at it.
   await retryableItem(framework, itemId)
@@ -87,18 +101,28 @@ export async function retrySyncItem(
 /**
  * Starts the same and does not wait.
  *
- * @param workflowId the id that the workflow has: it can be asked there how far it is
+ * @param ids those that the workflows have: what has the item can be asked there how far it is
  * @throws as {@link retrySyncItem}
  */
 export async function startItemRetry(
   framework: Framework,
   itemId: number,
-  workflowId: string,
+  ids: (integrationId: number) => RetryWorkflows,
   options: RetryItem = {},
 ): Promise<StartedRetry> {
-  const { input, provider, integrationId } = await retryOf(framework, itemId, options)
+  const { input, provider, row } = await retryOf(framework, itemId, options)
+  const { integrationId } = row
+  const waitsIn = await triedNow(framework, row)
+  if (waitsIn !== null) return { itemId, integrationId, workflowId: ids(integrationId)[waitsIn] }
   if ((await framework.workflows.startProcessSyncItem(input, provider)) === 'already running') throw held(itemId)
-  return { itemId, integrationId, workflowId }
+  return { itemId, integrationId, workflowId: ids(integrationId).retry }
+}
+
+/** What came of an item that is done with: its run's end, or its cursor. */
+export interface Resolution {
+  readonly cursorMoved: boolean
+  /** What the provider's `reduceCheckpoints()` threw, so that nothing was changed; null: it did not. */
+  readonly reducerThrew: string | null
 }
 
 /**
@@ -107,23 +131,24 @@ export async function startItemRetry(
  *
  * A run that lives is left to its own workflow, which alone finalises and announces it.
  *
- * @returns whether the cursor moved
  * @throws why a listener was given up that is told of the run: then the run is announced when this is done again
  */
 export async function itemResolved(
   framework: Framework,
   { integrationId, syncLogId }: Pick<SyncItemRow, 'integrationId' | 'syncLogId'>,
-): Promise<boolean> {
+): Promise<Resolution> {
   const { db, tables, logger } = framework
   // The log may have been pruned: then nothing is left to finalise.
   // Under its lock: a finalisation that is under way has counted the item as failed, and is waited for.
   const log = syncLogId === null ? null : await db.transaction((tx) => lockLog(tx, tables, syncLogId))
   let cursorMoved = false
+  let reducerThrew: string | null = null
   if (log !== null && !(await isLiving(framework, log, integrationId))) {
     const run = { integrationId, syncLogId: log.id }
     const end = await finaliseRun(framework, run)
     cursorMoved = end.cursorMoved
-    if (end.result.kind === 'reducer threw')
+    if (end.result.kind === 'reducer threw') {
+      reducerThrew = end.result.reason
       logger.error(
         {
           event: 'sync.not_finalised',
@@ -134,11 +159,12 @@ export async function itemResolved(
         },
         'reduceCheckpoints() threw, so this sync run was not finalised, and the cursor stays',
       )
+    }
     // Also what one before us had finalised and could not announce.
     if (end.result.kind === 'finalised') await announceRun(framework, run)
   }
   await nudge(framework, integrationId)
-  return cursorMoved
+  return { cursorMoved, reducerThrew }
 }
 
 /** Whether the workflow of this very run may still be at work: it has not finalised it, and a run of its integration lives. */
@@ -186,22 +212,49 @@ async function nudge(framework: Framework, integrationId: number): Promise<void>
 async function retryOf(
   framework: Framework,
   itemId: number,
-  { tries = 1 }: RetryItem,
-): Promise<{ input: ProcessSyncItemInput; provider: string; integrationId: number }> {
+  { tries = 1, force = false }: RetryItem,
+): Promise<{ input: ProcessSyncItemInput; provider: string; row: SyncItemRow }> {
   if (!Number.isInteger(tries) || tries < 1 || tries > MAX_TRIES)
     throw new InvalidArgumentException(
       'tries',
       `an integer from 1 to ${MAX_TRIES} is allowed, ${String(tries)} was given`,
     )
-  const { integrationId } = await retryableItem(framework, itemId)
-  const integration = await findIntegration(framework.db, framework.tables, integrationId)
-  if (integration === null) throw new IntegrationNotFound(integrationId)
-  return { input: { itemId, tries }, provider: integration.provider, integrationId }
+  const row = await retryableItem(framework, itemId)
+  const integration = await findIntegration(framework.db, framework.tables, row.integrationId)
+  if (integration === null) throw new IntegrationNotFound(row.integrationId)
+  // Of one that waits the next attempt comes anyway.
+  if (!force && !isWaiting(row)) await refuseOutdated(framework, itemId)
+  return { input: { itemId, tries, ...(force ? { force } : {}) }, provider: integration.provider, row }
+}
+
+/** Nothing may have come of it by the time that the item is claimed: that statement asks again. @throws SyncItemOutdated */
+async function refuseOutdated({ db, tables }: Framework, itemId: number): Promise<void> {
+  const newer = await outdatingItem(db, tables, itemId)
+  if (newer !== null) throw new SyncItemOutdated(itemId, newer.id, newer.status)
+}
+
+/** Between two attempts; what a dead retry has left behind does not wait. */
+const isWaiting = ({ status, claim, nextAttemptAt }: SyncItemRow): boolean =>
+  status === 'processing' && (claim === null || nextAttemptAt !== null)
+
+/** Null: the item does not wait, or the workflow in which it waits is gone. */
+async function triedNow(framework: Framework, row: SyncItemRow): Promise<keyof RetryWorkflows | null> {
+  if (!isWaiting(row)) return null
+  const { db, tables, workflows } = framework
+  const log = row.syncLogId === null ? null : await findLog(db, tables, row.syncLogId)
+  const waitsIn = row.claim !== null ? 'retry' : log?.operation === 'backfill' ? 'backfill' : 'run'
+  const item = { itemId: row.id, integrationId: row.integrationId }
+  if (await workflows.tryItemNow(item, waitsIn)) return waitsIn
+  // What a dead run has left waiting its next one takes up; what a dead retry has left another retry may have.
+  if (waitsIn !== 'retry') throw new SyncItemNotFailed(row.id, row.status)
+  await refuseOutdated(framework, row.id)
+  return null
 }
 
 async function retryableItem({ db, tables, workflows }: Framework, itemId: number): Promise<SyncItemRow> {
   const row = await findItem(db, tables, itemId)
   if (row === null) throw new SyncItemNotFound(itemId)
+  if (isWaiting(row)) return row
   // What a retry has left behind that was ended from outside is nobody's: another retry may have it.
   const isLeftBehind =
     row.status === 'processing' && isOfRetry(row.claim ?? '') && !(await workflows.isSyncItemRunning(itemId))

@@ -1,42 +1,64 @@
 /** Sync items as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
-import { z } from 'zod'
+
 import { InvalidArgumentException, SyncItemNotFound } from '../core/errors.ts'
 import { isId } from '../core/id.ts'
-import { REDACTED, redactBody, secretsOf } from '../core/redaction.ts'
+import { REDACTED, secretsOf } from '../core/redaction.ts'
 import type { FailedItem, ListFailedItemsInput } from '../core/sync-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
-import type { SyncItemFilter, SyncItemSummary } from '../db/queries/sync-lists.ts'
+import type { ItemStanding, SyncItemFilter, SyncItemSummary } from '../db/queries/sync-lists.ts'
 import { findSyncItem, pageOfSyncItems } from '../db/queries/sync-lists.ts'
 import { SYNC_ITEM_STATUSES } from '../db/schema/sync-items.ts'
 import type { SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
+import { INSTANT, Instant } from '../instant.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from './list-filter.ts'
+import { redacted } from './redaction-thread.ts'
 
 const DEFAULT_FAILED = 50
-const Since = z.iso.datetime({ offset: true }).transform((text) => new Date(text))
 
 export type { SyncItemSummary }
 
-/** Failed items, newest first. @throws InvalidArgumentException */
+/**
+ * Failed items that no later run made up for, newest first: those are what is left to do. Or, asked for, all failed ones, or those
+ * that wait for another attempt. @throws InvalidArgumentException
+ */
 export async function listFailedItems(
   framework: Framework,
-  { integrationId, since, limit = DEFAULT_FAILED }: ListFailedItemsInput,
+  { integrationId, since, limit = DEFAULT_FAILED, all = false, waiting = false }: ListFailedItemsInput,
 ): Promise<FailedItem[]> {
-  const rows = listSyncItems(framework, { integrationId, status: 'failed', since: momentOf(since), limit })
+  if (all && waiting)
+    throw new InvalidArgumentException(
+      'all',
+      'it is of failed items, and those that wait were asked for: give one of both',
+    )
+  const kind = waiting ? { waiting } : all ? { status: 'failed' as const } : { madeUpFor: false }
   const failed: FailedItem[] = []
-  for await (const { id, integrationId: of, eventClass, externalId, error, attempts, createdAt } of rows)
-    failed.push({ id, integrationId: of, eventClass, externalId, error, attempts, createdAt: createdAt.toISOString() })
+  for await (const row of listSyncItems(framework, { ...kind, integrationId, since: momentOf(since), limit })) {
+    const { id, integrationId: of, eventClass, externalId, attempts, holdsCursor, madeUpForBy } = row
+    const error = row.error ?? row.lastError
+    const createdAt = row.createdAt.toISOString()
+    const nextAttemptAt = row.nextAttemptAt?.toISOString() ?? null
+    failed.push({
+      id,
+      integrationId: of,
+      eventClass,
+      externalId,
+      error,
+      attempts,
+      createdAt,
+      holdsCursor,
+      madeUpForBy,
+      nextAttemptAt,
+    })
+  }
   return failed
 }
 
 function momentOf(since: string | undefined): Date | undefined {
   if (since === undefined) return undefined
-  const moment = Since.safeParse(since)
+  const moment = Instant.safeParse(since)
   if (moment.success) return moment.data
-  throw new InvalidArgumentException(
-    'since',
-    `a moment in ISO 8601 with its offset is allowed, such as 2031-06-01T12:00:00Z, ${String(since)} was given`,
-  )
+  throw new InvalidArgumentException('since', `${INSTANT}, is allowed; ${String(since)} was given`)
 }
 
 export interface ListSyncItems extends SyncItemFilter {
@@ -62,7 +84,7 @@ export function listSyncItems(framework: Framework, given: ListSyncItems = {}): 
 }
 
 /** With its payload as stored; null once it is erased. */
-export type SyncItemDetail = Omit<SyncItemRow, 'claim'>
+export type SyncItemDetail = Omit<SyncItemRow, 'claim'> & ItemStanding
 
 /** The row with what was listed: for code, and not for a screen. @throws SyncItemNotFound */
 export async function getSyncItem({ db, tables }: Framework, id: number): Promise<SyncItemDetail> {
@@ -82,11 +104,13 @@ export async function showSyncItem(framework: Framework, id: number): Promise<Sy
   const item = await getSyncItem(framework, id)
   const owner = await findIntegration(db, tables, item.integrationId)
   const secrets = owner === null ? null : knownSecrets(() => encryption.decrypt(owner.id, owner.credentials))
-  const shown = (value: unknown): unknown => {
+  const shown = async (value: unknown): Promise<unknown> => {
     if (value === null || value === undefined) return null
-    return secrets === null ? REDACTED : (JSON.parse(redactBody(JSON.stringify(value), secrets)) as unknown)
+    if (secrets === null) return REDACTED
+    const text = JSON.stringify(value)
+    return JSON.parse(await redacted(text, 'redactBody', text, secrets))
   }
-  return { ...item, payload: shown(item.payload), checkpointValue: shown(item.checkpointValue) }
+  return { ...item, payload: await shown(item.payload), checkpointValue: await shown(item.checkpointValue) }
 }
 
 function knownSecrets(decrypt: () => Record<string, unknown>): string[] | null {

@@ -4,7 +4,7 @@ import { errorChain } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
 import type { ItemOutcome, ItemPolicy, ItemStep } from '../core/sync-item.ts'
-import { isLikelyFinal, nextStep } from '../core/sync-item.ts'
+import { boundedOutcome, isLikelyFinal, LONGEST_DEFERRAL_SECONDS, nextStep } from '../core/sync-item.ts'
 import type { ItemRefusal, ItemSettlement } from '../db/queries/sync-items.ts'
 import type { SyncItemRow } from '../db/schema/tables.ts'
 import type { SyncItemRecord } from '../events/events.ts'
@@ -25,6 +25,10 @@ export interface ItemRun {
   readonly row: SyncItemRow
   readonly settlement: ItemSettlement
   readonly step: ItemStep
+  /** What the attempt ended with, without secrets; null on success, and where nothing is known. */
+  readonly message: string | null
+  /** As the listener was told. */
+  readonly maxAttempts: number
   /** What the listener threw; undefined on success. */
   readonly error: unknown
   /** What it may quote: all that the listener's handle has known. A handle that is read later does not know older tokens. */
@@ -41,6 +45,8 @@ export interface ItemWork {
   readonly retry: { readonly attempt: number; readonly tries: number } | null
   /** Who holds a row that waits for its next attempt; null: nobody. */
   readonly waitsFor: string | null
+  /** When the claim was answered, by this process' clock. */
+  readonly claimedAt: Date
 }
 
 /**
@@ -57,7 +63,11 @@ export async function runSyncItem(
 ): Promise<ItemRun> {
   const { sync } = framework.config
   const startedAt = performance.now()
-  const ageSeconds = (): number => (framework.clock.now().getTime() - row.createdAt.getTime()) / 1_000
+  const { clock } = framework
+  // Up to the claim by the database's clock, which dated both, then by this process': they may differ.
+  const ageSeconds = (): number =>
+    (row.updatedAt.getTime() - row.createdAt.getTime() + clock.now().getTime() - work.claimedAt.getTime()) / 1_000
+  const endsAt = startedAt + sync.item_timeout * 1_000
   const policy: ItemPolicy = {
     tries: work.retry?.tries ?? sync.item_tries,
     backoffSeconds: sync.item_backoff,
@@ -79,37 +89,40 @@ export async function runSyncItem(
     await withTimeLimit(
       sync.item_timeout,
       () => new ItemTimedOut(sync.item_timeout),
-      (signal) =>
-        withSyncItem(
-          {
-            attempt: row.attempts,
-            maxAttempts,
-            syncItemId: row.id,
-            integrationId: row.integrationId,
-            syncLogId: row.syncLogId,
-            externalId: row.externalId,
-            isLikelyFinalAttempt: isLikelyFinal(attempt, ageSeconds(), policy),
-            signal,
-          },
-          () => insideSync({ signal: work.cancelled }, () => framework.listeners.deliver(event)),
-        ),
+      (signal) => {
+        const current = {
+          attempt: row.attempts,
+          maxAttempts,
+          syncItemId: row.id,
+          integrationId: row.integrationId,
+          syncLogId: row.syncLogId,
+          externalId: row.externalId,
+          isLikelyFinalAttempt: isLikelyFinal(attempt, ageSeconds(), policy),
+          signal,
+        }
+        const inside = { signal: work.cancelled, item: { db: framework.db, current }, endsAt }
+        return withSyncItem(current, () => insideSync(inside, () => framework.listeners.deliver(event)))
+      },
       work.enough,
     )
   } catch (thrown) {
     error = thrown
     secrets = readSecrets()
     const isGivenUp = work.enough.aborted && thrown === work.enough.reason
-    outcome = isGivenUp ? { kind: 'interrupted' } : outcomeOf(thrown, secrets)
+    outcome = isGivenUp ? { kind: 'interrupted' } : boundedOutcome(outcomeOf(thrown, secrets), row.putOff)
   }
   const step = nextStep(outcome, attempt, ageSeconds(), policy)
   const durationMs = Math.round(performance.now() - startedAt)
+  const message = 'message' in outcome ? outcome.message : null
   return {
     row,
     step,
+    message,
+    maxAttempts,
     error,
     secrets,
     settlement: {
-      ...settlementOf(row, step, work.waitsFor),
+      ...settlementOf(row, step, work.waitsFor, message),
       uncounted: outcome.kind !== 'succeeded' && outcome.kind !== 'failed',
       failure: outcome.kind === 'failed' ? { message: outcome.message, maxAttempts, durationMs } : null,
     },
@@ -122,9 +135,11 @@ export function givenUp(row: SyncItemRow, reason: string): ItemRun {
   return {
     row,
     step,
+    message: reason,
+    maxAttempts: row.attempts,
     error: new Error(reason),
     secrets: [],
-    settlement: { ...settlementOf(row, step, null), uncounted: false, failure: null },
+    settlement: { ...settlementOf(row, step, null, reason), uncounted: false, failure: null },
   }
 }
 
@@ -132,6 +147,7 @@ function settlementOf(
   row: SyncItemRow,
   step: ItemStep,
   waitsFor: string | null,
+  message: string | null,
 ): Omit<ItemSettlement, 'uncounted' | 'failure'> {
   return {
     id: row.id,
@@ -140,6 +156,7 @@ function settlementOf(
     status: step.kind === 'succeed' ? 'success' : step.kind === 'fail' ? 'failed' : 'waiting',
     waitsFor: step.kind === 'wait' ? waitsFor : null,
     error: step.kind === 'fail' ? step.reason : null,
+    wait: step.kind === 'wait' ? { seconds: step.seconds, error: message, isPutOff: step.because === 'not yet' } : null,
   }
 }
 
@@ -210,12 +227,19 @@ function outcomeOf(error: unknown, secrets: readonly string[]): ItemOutcome {
   }
 }
 
+/** Codes of errors that say what becomes of the item. */
+const VERDICTS = ['rate_limit_exceeded', 'non_retryable', 'not_yet'] as const
+
 /** @throws what the error's own getters throw */
 function judged(error: unknown, message: string): ItemOutcome {
   const chain = errorChain(error)
-  const limited = chain.find((link) => isIntegrationsError(link, 'rate_limit_exceeded'))
-  if (limited !== undefined)
-    return { kind: 'deferred', message, retryAfterSeconds: Math.max(secondsOf(limited), LEAST_DEFERRAL_SECONDS) }
+  // The outermost says what is meant: it may have been thrown because of another.
+  const verdict = chain.find((link) => VERDICTS.some((code) => isIntegrationsError(link, code)))
+  if (verdict !== undefined) {
+    if (isIntegrationsError(verdict, 'non_retryable')) return { kind: 'failed', message, isFinal: true }
+    const retryAfterSeconds = Math.max(secondsOf(verdict), LEAST_DEFERRAL_SECONDS)
+    return { kind: isIntegrationsError(verdict, 'not_yet') ? 'not yet' : 'deferred', message, retryAfterSeconds }
+  }
   if (error instanceof PayloadMismatch || isIntegrationsError(error, 'sync_listener_must_not_be_queued'))
     return { kind: 'refused', message }
   // Before the cooldown is over the same call would meet the same open circuit.
@@ -226,5 +250,7 @@ function judged(error: unknown, message: string): ItemOutcome {
 /** Told apart by its code, so the field is not known by type; 0 when nobody knows how long. */
 function secondsOf(error: object): number {
   const seconds: unknown = Reflect.get(error, 'retryAfterSeconds')
-  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0 ? seconds : 0
+  return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0
+    ? Math.min(seconds, LONGEST_DEFERRAL_SECONDS)
+    : 0
 }

@@ -3,6 +3,7 @@ import type { Json } from '../core/json.ts'
 import { effectiveIntervalMinutes, intervalMultiplier } from '../core/sync-run.ts'
 import type { Transaction } from '../db/client.ts'
 import { recordRunTimes } from '../db/queries/integrations.ts'
+import { MAX_INTEGER } from '../db/schema/columns.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { defaultIntervals } from './due-rule.ts'
@@ -29,7 +30,9 @@ export async function planNext(
     defaultIntervals(framework).get(row.provider) ?? null,
   )
   const before = row.consecutiveSyncFailures
-  const consecutiveFailures = { clean: 0, 'with failures': before + 1, cancelled: before }[ending]
+  const consecutiveFailures = { clean: 0, 'with failures': Math.min(before + 1, MAX_INTEGER), cancelled: before }[
+    ending
+  ]
   const multiplier =
     ending === 'cancelled' ? 1 : intervalMultiplier(consecutiveFailures, config.sync.failure_backoff_max_multiplier)
   await recordRunTimes(tx, tables, row.id, {

@@ -2,7 +2,7 @@
 import { SyncRunNotFound } from '../core/errors.ts'
 import { isId } from '../core/id.ts'
 import type { SyncRunFilter, SyncRunSummary } from '../db/queries/sync-lists.ts'
-import { countRunItems, findSyncRun, pageOfSyncRuns } from '../db/queries/sync-lists.ts'
+import { countRunItems, findSyncRun, itemTroubles, pageOfSyncRuns } from '../db/queries/sync-lists.ts'
 import type { SyncItemRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from './list-filter.ts'
@@ -33,7 +33,15 @@ export function listSyncRuns(framework: Framework, given: ListSyncRuns = {}): As
 export interface SyncRunDetail extends SyncRunSummary {
   /** As they are now: a retry or a skip changes them after the end, too. */
   readonly items: Readonly<Record<SyncItemRow['status'], number>>
+  /** How many of them wait for another attempt, */
+  readonly waiting: number
+  /** and when the first of these is tried again. */
+  readonly nextAttemptAt: Date | null
+  /** What the failed and the waiting ones ended with: the three most frequent errors. */
+  readonly errors: readonly { readonly error: string; readonly items: number }[]
 }
+
+const MAX_ERRORS = 3
 
 /** @throws SyncRunNotFound */
 export async function getSyncRun({ db, tables }: Framework, id: number): Promise<SyncRunDetail> {
@@ -41,5 +49,5 @@ export async function getSyncRun({ db, tables }: Framework, id: number): Promise
   if (run === null) throw new SyncRunNotFound(id)
   const items = { pending: 0, processing: 0, success: 0, failed: 0, skipped: 0 }
   for (const { status, items: n } of await countRunItems(db, tables, id)) items[status] = n
-  return { ...run, items }
+  return { ...run, items, ...(await itemTroubles(db, tables, id, MAX_ERRORS)) }
 }

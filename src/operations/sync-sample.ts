@@ -63,6 +63,7 @@ export async function sampleSync(
     cursor: (row.syncCursor ?? null) as Json,
     listeners: framework.listeners,
     logger: framework.logger,
+    reduce: (checkpoints) => provider.reduceCheckpoints(checkpoints),
     limit,
     models: framework.models,
   })

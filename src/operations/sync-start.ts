@@ -3,7 +3,9 @@
  *
  * Rule: docs/behaviour/sync-listing.md, "Opening a run".
  */
+
 import type { Json } from '../core/json.ts'
+import { switchedOffBy } from '../core/switched-off.ts'
 import { lockIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { insertLog } from '../db/queries/logs.ts'
@@ -50,8 +52,9 @@ interface StartInput {
 export async function startRun(framework: Framework, row: IntegrationRow, input: StartInput): Promise<RunStart> {
   const { db, tables, providers } = framework
   const { runId } = input
-  if (row.healthStatus === 'disabled') return nothing('the integration is switched off: its health is disabled')
-  if (!row.isActive) return nothing('the integration is switched off')
+  const offBy = switchedOffBy(row)
+  if (offBy !== null)
+    return nothing(`the integration is switched off${offBy === 'its health' ? ': its health is disabled' : ''}`)
   const provider = providers.find(row.provider)
   if (provider === null) return nothing(`the provider "${row.provider}" is not registered`)
   if (!hasScheduledSync(provider)) return nothing(`the provider "${row.provider}" has no sync()`)
@@ -61,10 +64,11 @@ export async function startRun(framework: Framework, row: IntegrationRow, input:
   if (found !== null) return found
   const reclaimed = await reclaim(framework, row.id, runId)
   if (reclaimed.length > 0) return { kind: 'reclaimed', syncLogIds: reclaimed }
+  const wasDue = await isDue(db, tables, row.id)
   const left = await settleLeftovers(framework, row.id, runs, runId)
   if (left !== null && left.kind !== 'failed') return left
   // The plan that a run leaves when it is failed is not meant for the one that takes its place.
-  const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && wasDue(row, framework))
+  const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && wasDue)
   return open(framework, row, provider, { runId, onlyIfDue })
 }
 
@@ -114,11 +118,6 @@ async function reclaim(framework: Framework, integrationId: number, runId: strin
     )
   }
   return syncLogIds
-}
-
-/** As its row was read. */
-function wasDue({ nextSyncAt }: IntegrationRow, { clock }: Framework): boolean {
-  return nextSyncAt === null || nextSyncAt.getTime() <= clock.now().getTime()
 }
 
 /**

@@ -8,13 +8,13 @@ import { expiresSoon, tokensOf } from '../core/oauth-token.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework, TokenHolder } from '../framework.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'
-import { hasOAuth2 } from '../providers/provider.ts'
+import { oauthClientOf } from './oauth-provider.ts'
 import { RepeatedWarnings } from './repeated-warnings.ts'
 import { newestCredentials } from './token-refresh.ts'
 import { noteTokenUse } from './token-use.ts'
 import { isInsideTokenWork } from './token-work.ts'
 
-/** @returns the access token; null when there is none. @throws ReauthRequiredException, or what the refresh threw */
+/** @returns the access token; null when there is none. @throws UnknownProvider, ReauthRequiredException, or what the refresh threw */
 export async function accessToken(framework: Framework, holder: TokenHolder): Promise<string | null> {
   try {
     const token = await goodToken(framework, holder)
@@ -94,10 +94,9 @@ export async function replaceToken(framework: Framework, holder: TokenHolder, re
   return newest !== null && newest !== refused
 }
 
-/** Null: not registered, or it knows no OAuth; then the stored token is all there is. */
+/** Null: no OAuth for this integration; then the stored token is all there is. @throws UnknownProvider */
 function oauthProvider({ providers }: Framework, { integration }: TokenHolder): HasOAuth2 | null {
-  const provider = providers.find(integration.provider)
-  return provider !== null && hasOAuth2(provider) ? provider : null
+  return oauthClientOf(providers.get(integration.provider), integration)
 }
 
 function isSoon({ clock }: Framework, provider: HasOAuth2, tokens: Tokens): boolean {

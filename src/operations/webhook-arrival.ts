@@ -4,24 +4,29 @@
  *
  * Rule: docs/behaviour/webhooks.md, "Arrival".
  */
+import { createHash } from 'node:crypto'
+import { setImmediate as turn } from 'node:timers/promises'
 import { SpanKind } from '@opentelemetry/api'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
-import { bodyDigest, eventType, storeDelivery } from '../core/webhook.ts'
+import { eventType, storeDelivery } from '../core/webhook.ts'
 import { despiteDeadlocks } from '../db/deadlock.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from '../db/queries/webhook-arrivals.ts'
 import { ANY_VERSION, integrationsToWake, storeOwnedDeliveries } from '../db/queries/webhook-arrivals.ts'
+import { pumpClaims } from '../db/queries/webhook-claims.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { HandlesWebhooks } from '../providers/provider.ts'
+import type { HandlesWebhooks, Maybe } from '../providers/provider.ts'
 import { handlesWebhooks } from '../providers/provider.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import { identityAttributes, inSpan } from '../tracing/spans.ts'
 import { traceparentOf } from '../tracing/traceparent.ts'
+import { headersWithoutSecrets } from './integration-secrets.ts'
 import { JoiningQueue } from './joiner.ts'
 import { RepeatedWarnings } from './repeated-warnings.ts'
+import { VerificationCredit } from './verification-credit.ts'
 import type { WebhookOwner, WebhookOwners } from './webhook-owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './webhook-owners.ts'
 
@@ -62,6 +67,8 @@ const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application
 
 /** While one statement waits for the disk, the next one is prepared. */
 const STATEMENTS_AT_ONCE = 2
+/** Other requests have a turn whenever the search for an owner has taken so long. */
+const TURN_MS = 10
 /** How often a delivery whose owner changes while it is stored is verified anew. */
 const TRIES = 3
 
@@ -70,6 +77,7 @@ interface Desk {
   readonly owners: KnownOwners
   readonly rows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
   readonly warnings: RepeatedWarnings
+  readonly credit: VerificationCredit
 }
 
 export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
@@ -90,7 +98,7 @@ export async function receiveDelivery(framework: Framework, delivery: Delivery):
 
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
   const arrivedAt = performance.now()
-  const { owners, rows, warnings } = deskOf(framework)
+  const { owners, rows, warnings, credit } = deskOf(framework)
   const found = owners.find(delivery)
   // Nothing is awaited that is there already: under load the event loop's turns are what a delivery costs.
   let candidates = found instanceof Promise ? await found : found
@@ -102,6 +110,9 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       () => ({ event: 'webhook.many_candidates', provider: delivery.provider, asked: MAX_CANDIDATES }),
       'many integrations share the generic webhook route; use the route with the id',
     )
+
+  // The route with an id has one candidate, and costs what that one costs.
+  if (candidates.owners.length > 1 && credit.isSpent()) return busy(framework, delivery)
 
   const { max_payload_bytes: maxBytes, timestamp_tolerance: toleranceSeconds } = framework.config.webhook
   // Whoever hangs up in the middle reads no answer, and is no fault of ours.
@@ -133,13 +144,15 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
       if (candidates.owners.length === 0) return { kind: 'unknown integration' }
       if (!isSame(known, candidates)) verdict = await ownerAmong(framework, provider, candidates, request)
     }
+    if (verdict.kind === 'busy') return busy(framework, delivery)
     if (verdict.kind === 'bad signature') noteRefusal(framework, delivery)
     if (verdict.kind !== 'verified') return verdict
     const { integration, version } = verdict.owner
     row ??= rowOf(framework, provider, delivery, request)
     const owned: OwnedDelivery = {
       ...row,
-      ...bodyKeyOf(framework, provider, integration.id, row, request),
+      headers: headersWithoutSecrets(row.headers, integration),
+      ...signedKeyOf(framework, provider, integration.id, request),
       // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
       owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
     }
@@ -205,7 +218,7 @@ function arrived(
     })
   }
   // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
-  framework.workflows.wakeInbox(integration.id)
+  framework.workflows.wakeInbox()
   return stored === 'duplicate' ? { kind: 'duplicate' } : { kind: 'queued', webhookId: stored.id }
 }
 
@@ -215,11 +228,8 @@ function rowOf(
   delivery: Delivery,
   request: WebhookRequest,
 ): NewDelivery {
-  const type = eventType(lenient(framework, () => provider.resolveWebhookEvent?.(request)))
-  const deliveryId = deliveryIdOf(
-    request,
-    lenient(framework, () => provider.webhookDeliveryId?.(request)),
-  )
+  const type = eventType(textOrNull(lenient(framework, () => provider.resolveWebhookEvent?.(request))))
+  const deliveryId = deliveryIdOf(request, textOrNull(lenient(framework, () => provider.webhookDeliveryId?.(request))))
   const stored = storeDelivery({
     method: delivery.method,
     query: delivery.query,
@@ -229,18 +239,22 @@ function rowOf(
   return { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
 }
 
-/** By which an equal body under another id is known, where the id is none of what was signed. */
-function bodyKeyOf(
-  { config }: Framework,
+/** Cache key that detects the same signed bytes sent again under another, unsigned delivery id. */
+function signedKeyOf(
+  framework: Framework,
   provider: HandlesWebhooks,
   integrationId: number,
-  row: NewDelivery,
   request: WebhookRequest,
-): Pick<NewDelivery, 'bodyKey'> | null {
+): Pick<NewDelivery, 'signedKey'> | null {
+  const { config } = framework
   if (provider.deliveryIdSigned !== false || config.webhook.replay_window === 0) return null
-  const query = request.url.slice(request.url.indexOf('?') + 1)
-  const digest = bodyDigest(row.eventType, { rawBody: request.rawBody, query: request.url.includes('?') ? query : '' })
-  return { bodyKey: `${config.cache_prefix}:${integrationKey(integrationId, `webhook-body:${digest}`)}` }
+  // Nothing unsigned, such as the event type of a header, may be in it: whoever repeats a delivery could change that.
+  const signed = lenient(framework, () => provider.webhookSignedBytes?.(request))
+  const isBytes = typeof signed === 'string' || signed instanceof Uint8Array
+  const digest = createHash('sha256')
+    .update(isBytes ? signed : request.rawBody)
+    .digest('hex')
+  return { signedKey: `${config.cache_prefix}:${integrationKey(integrationId, `webhook-signed:${digest}`)}` }
 }
 
 async function answerChallenge(
@@ -265,20 +279,47 @@ type Verdict =
   | { readonly kind: 'verified'; readonly owner: WebhookOwner }
   | { readonly kind: 'bad signature' }
   | { readonly kind: 'unavailable' }
+  /** The time that a process has for asking many is spent: who owns the delivery is not known. */
+  | { readonly kind: 'busy' }
 
-/** The first candidate whose signature verifies owns the delivery. */
+/**
+ * The first candidate whose signature verifies owns the delivery. What it costs to ask further ones is paid from the
+ * process's credit, and given back for a delivery that is genuine.
+ */
 async function ownerAmong(
   framework: Framework,
   provider: HandlesWebhooks,
   { owners }: WebhookOwners,
   request: WebhookRequest,
 ): Promise<Verdict> {
+  const { credit } = deskOf(framework)
   let unreadable = 0
+  let spentMs = 0
+  const paid = (integration: Integration): Maybe<boolean> => {
+    const startedAt = performance.now()
+    try {
+      return provider.verifyWebhookSignature(integration, request)
+    } finally {
+      const tookMs = performance.now() - startedAt
+      spentMs += tookMs
+      credit.spend(tookMs)
+    }
+  }
+  let turnAt = performance.now()
   for (const owner of owners) {
     const { integration } = owner
+    const isFirst = owner === owners[0]
+    if (!isFirst && credit.isSpent()) return { kind: 'busy' }
+    if (performance.now() - turnAt >= TURN_MS) {
+      await turn()
+      turnAt = performance.now()
+    }
     try {
-      const verified = provider.verifyWebhookSignature(integration, request)
-      if ((typeof verified === 'boolean' ? verified : await verified) === true) return { kind: 'verified', owner }
+      const verified = isFirst ? provider.verifyWebhookSignature(integration, request) : paid(integration)
+      if ((typeof verified === 'boolean' ? verified : await verified) === true) {
+        credit.giveBack(spentMs)
+        return { kind: 'verified', owner }
+      }
     } catch (error) {
       // Credentials that can't be read are our trouble, not the sender's: it should try again.
       if (isIntegrationsError(error, 'credentials_unreadable')) unreadable += 1
@@ -299,6 +340,16 @@ async function ownerAmong(
   return unreadable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature' }
 }
 
+/** The sender tries again, when there is time again. */
+function busy(framework: Framework, { provider }: Delivery): Arrival {
+  deskOf(framework).warnings.warn(
+    `busy ${provider}`,
+    () => ({ event: 'webhook.generic_route_busy', provider }),
+    'forged deliveries keep the generic webhook routes busy; deliveries there are told to come again',
+  )
+  return { kind: 'unavailable' }
+}
+
 /** Says nothing of what was sent: whoever sent it is not who they say they are. */
 function noteRefusal(framework: Framework, { provider, integrationId }: Delivery): void {
   deskOf(framework).warnings.warn(
@@ -308,11 +359,10 @@ function noteRefusal(framework: Framework, { provider, integrationId }: Delivery
   )
 }
 
-/** A verified delivery is never lost to a provider's reading of its type or id: a throw counts as none. */
-function lenient(framework: Framework, read: () => string | null | undefined): string | null {
+/** A verified delivery is never lost to a provider's reading of it: a throw counts as none. */
+function lenient(framework: Framework, read: () => unknown): unknown {
   try {
-    const value = read()
-    return typeof value === 'string' ? value : null
+    return read()
   } catch (error) {
     // Its message may quote what was sent.
     deskOf(framework).warnings.warn(
@@ -324,18 +374,21 @@ function lenient(framework: Framework, read: () => string | null | undefined): s
   }
 }
 
+const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
 /**
- * Wakes the inboxes that have pending rows, those of integrations apart that their health disabled.
+ * Wakes the inbox if rows wait for it, those of integrations apart that their health disabled, or if the claim of some is not served.
  *
- * @param olderThanSeconds only where the first of them has waited for longer
- * @returns how many
+ * @param olderThanSeconds only where the first one of an integration has waited for longer
+ * @returns of how many integrations rows are pending
  */
-export async function wakePendingInboxes(
-  framework: Framework,
+export async function wakePendingInbox(
+  { db, tables, config, workflows }: Framework,
   { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
 ): Promise<number> {
-  const ids = await integrationsToWake(framework.db, framework.tables, { olderThanSeconds })
-  for (const id of ids) framework.workflows.wakeInbox(id)
+  const ids = await integrationsToWake(db, tables, { olderThanSeconds })
+  const isWoken = ids.length > 0 || (await pumpClaims(db, tables, config.cache_prefix)).some(({ served }) => !served)
+  if (isWoken) workflows.wakeInbox()
   return ids.length
 }
 
@@ -365,6 +418,7 @@ function deskOf(framework: Framework): Desk {
       { atOnce: STATEMENTS_AT_ONCE, gathers: true },
     ),
     warnings: new RepeatedWarnings(logger, clock),
+    credit: new VerificationCredit(),
   }
   DESKS.set(framework, desk)
   return desk

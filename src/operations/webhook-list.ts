@@ -1,7 +1,8 @@
 /** Webhooks as they are listed and shown. Rule: docs/behaviour/webhook-replay.md, "The list" and "One webhook". */
+
 import { InvalidArgumentException, WebhookNotFound } from '../core/errors.ts'
 import { isId } from '../core/id.ts'
-import { REDACTED, redactBody, redactText, secretsOf } from '../core/redaction.ts'
+import { REDACTED, redactBody, secretsOf } from '../core/redaction.ts'
 import { PSEUDO_HEADER } from '../core/webhook.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { WebhookFilter, WebhookSummary } from '../db/queries/webhook-list.ts'
@@ -9,6 +10,8 @@ import { findWebhook, pageOfWebhooks } from '../db/queries/webhook-list.ts'
 import { WEBHOOK_STATUSES } from '../db/schema/webhooks.ts'
 import type { Framework } from '../framework.ts'
 import { checkOwner } from './integration-owner.ts'
+import { checkPeriod } from './list-filter.ts'
+import { redacted } from './redaction-thread.ts'
 
 const PAGE = 100
 
@@ -36,8 +39,7 @@ export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): A
   const { after, limit } = filter
   if (after !== undefined && !isId(after))
     throw new InvalidArgumentException('after', `an id is allowed, ${String(after)} was given`)
-  if (limit !== undefined && !isId(limit))
-    throw new InvalidArgumentException('limit', `an integer of at least 1 is allowed, ${String(limit)} was given`)
+  if (limit !== undefined) checkLimit(limit)
   return rows(framework, filter)
 }
 
@@ -81,16 +83,15 @@ export async function showWebhook(framework: Framework, id: number): Promise<Web
   return {
     ...webhook,
     headers: Object.fromEntries(headers),
-    payload: secrets === null ? REDACTED : shownPayload(webhook, secrets),
+    payload: secrets === null ? REDACTED : await shownPayload(webhook, secrets),
   }
 }
 
-function shownPayload({ payload, encoding }: WebhookDetail, secrets: readonly string[]): string {
-  if (encoding === 'text') return redactBody(payload, secrets)
-  // A character a byte, so that all others stay as they are.
+async function shownPayload({ payload, encoding }: WebhookDetail, secrets: readonly string[]): Promise<string> {
+  if (encoding === 'text') return redacted(payload, 'redactBody', payload, secrets)
+  // A character a byte, so that all others stay as they are; the secrets are spelled so, too.
   const bytes = Buffer.from(payload, 'base64').toString('latin1')
-  const inBytes = secrets.map((secret) => Buffer.from(secret).toString('latin1'))
-  return Buffer.from(redactText(bytes, inBytes), 'latin1').toString('base64')
+  return Buffer.from(await redacted(bytes, 'redactText', bytes, secrets), 'latin1').toString('base64')
 }
 
 function knownSecrets(decrypt: () => Record<string, unknown>): string[] | null {
@@ -102,7 +103,14 @@ function knownSecrets(decrypt: () => Record<string, unknown>): string[] | null {
 }
 
 /** @throws InvalidArgumentException */
-export function checkFilter({ integration, provider, owner, status, event, since, until }: WebhookFilter): void {
+export function checkLimit(limit: number): void {
+  if (!isId(limit))
+    throw new InvalidArgumentException('limit', `an integer of at least 1 is allowed, ${String(limit)} was given`)
+}
+
+/** @throws InvalidArgumentException */
+export function checkFilter(filter: WebhookFilter): void {
+  const { integration, provider, owner, status, dismissed, event, since, until } = filter
   if (integration !== undefined && !isId(integration))
     throw new InvalidArgumentException('integration', `an id is allowed, ${String(integration)} was given`)
   for (const [name, value] of Object.entries({ provider, event }))
@@ -115,12 +123,7 @@ export function checkFilter({ integration, provider, owner, status, event, since
       'status',
       `${WEBHOOK_STATUSES.join(', ')} are allowed, ${String(status)} was given`,
     )
-  for (const [name, value] of Object.entries({ since, until }))
-    if (value !== undefined && !(value instanceof Date && !Number.isNaN(value.getTime())))
-      throw new InvalidArgumentException(name, `a valid Date is allowed, ${String(value)} was given`)
-  if (since !== undefined && until !== undefined && since >= until)
-    throw new InvalidArgumentException(
-      'until',
-      `a moment after since (${since.toISOString()}) is allowed, ${until.toISOString()} was given`,
-    )
+  if (dismissed !== undefined && typeof dismissed !== 'boolean')
+    throw new InvalidArgumentException('dismissed', `true and false are allowed, ${String(dismissed)} was given`)
+  checkPeriod(since, until)
 }

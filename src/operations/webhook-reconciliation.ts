@@ -3,13 +3,8 @@
  *
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
-import { z } from 'zod'
-import {
-  IntegrationInactive,
-  IntegrationNotFound,
-  InvalidArgumentException,
-  isIntegrationsError,
-} from '../core/errors.ts'
+
+import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import type { ReconciliationWindow } from '../core/reconciliation-window.ts'
 import { reconciliationWindow, settledBefore } from '../core/reconciliation-window.ts'
@@ -20,14 +15,17 @@ import { insertLog } from '../db/queries/logs.ts'
 import { storeDeliveries } from '../db/queries/webhook-arrivals.ts'
 import { activeIntegrationsOf, knownDeliveries, lastReconciledUntil } from '../db/queries/webhook-reconciliation.ts'
 import type { Framework } from '../framework.ts'
+import { INSTANT, Instant } from '../instant.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { ReconcilesWebhooks } from '../providers/provider.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/provider.ts'
+import { requireActive } from './active-integration.ts'
 import { integrationHandle } from './integration.ts'
-import { secretsIn } from './integration-secrets.ts'
+import { headersWithoutSecrets, secretsIn } from './integration-secrets.ts'
 import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
 import { foundDelivery } from './missed-webhook.ts'
 import { redactedErrorLine } from './redacted-error.ts'
+import { warnOfUnregistered } from './unregistered-providers.ts'
 import { listedUntilAborted, untilAborted } from './until-aborted.ts'
 
 /** Deliveries looked up, and stored, at once: so many, or so many bytes of payload. */
@@ -84,6 +82,7 @@ export async function reconcilableIntegrations(
     const { integration } = await reconcilable(framework, integrationId)
     return [integration.id]
   }
+  await warnOfUnregistered(framework)
   const able = framework.providers.entries().filter(([, provider]) => reconcilesWebhooks(provider))
   return activeIntegrationsOf(
     framework.db,
@@ -188,7 +187,8 @@ class Reconciliation {
       else if (!hasRoom) this.counts.capped = true
       else {
         this.#taken.add(deliveryId)
-        missing.push({ deliveryId, eventType, ...loaded.delivery })
+        const headers = headersWithoutSecrets(loaded.delivery.headers, this.integration)
+        missing.push({ deliveryId, eventType, ...loaded.delivery, headers })
         bytes += loaded.delivery.payload.length
       }
       if (bytes < PAGE_BYTES) continue
@@ -221,7 +221,7 @@ class Reconciliation {
     metrics.webhookReceived(this.integration, 'reconciled', queued.length)
     // Arrived by itself meanwhile.
     this.counts.known += missing.length - queued.length
-    if (queued.length > 0) workflows.wakeInbox(id)
+    if (queued.length > 0) workflows.wakeInbox()
     for (const {
       webhookId,
       delivery: { deliveryId, eventType },
@@ -292,17 +292,16 @@ export async function reconcilable(framework: Framework, id: number): Promise<Re
     reconcilesWebhooks,
     'ReconcilesWebhooks',
   )
-  if (!row.isActive) throw new IntegrationInactive(id, row.healthStatus === 'disabled' ? 'its health' : 'an operator')
+  requireActive(row)
   return { integration: integrationHandle(framework, row), provider }
 }
 
-const Moment = z.iso.datetime({ offset: true })
-
 function wantedBeginning(since: string, now: Date): Date {
   const end = settledBefore(now)
-  if (Moment.safeParse(since).success && new Date(since) < end) return new Date(since)
+  const moment = Instant.safeParse(since)
+  if (moment.success && moment.data < end) return moment.data
   throw new InvalidArgumentException(
     'since',
-    `a time before ${end.toISOString()} is allowed, as ISO 8601 with a zone: what is younger may still arrive by itself; ${JSON.stringify(since)} was given`,
+    `${INSTANT}, and before ${end.toISOString()} is allowed: what is younger may still arrive by itself; ${JSON.stringify(since)} was given`,
   )
 }

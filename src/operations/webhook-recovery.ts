@@ -37,6 +37,7 @@ export async function recoverWebhooks(framework: Framework, signal: AbortSignal)
     { status: 'pending', timeoutSeconds: pending_timeout },
     { status: 'failed', maxAttempts: max_attempts, backoffSeconds: retry_backoff },
   ]
+  await replaceWedged(framework)
   try {
     for (const due of passes) {
       const count = (rows: number): void => {
@@ -53,6 +54,18 @@ export async function recoverWebhooks(framework: Framework, signal: AbortSignal)
   return counts
 }
 
+/** What it ends may keep rows from being claimed. Rows are taken up all the same where Temporal can't list its workflows. */
+async function replaceWedged({ workflows, logger }: Framework): Promise<void> {
+  try {
+    await workflows.replaceWedged()
+  } catch (error) {
+    logger.warn(
+      { event: 'workflow.not_checked', error: errorLine(error, 300) },
+      'workflows whose task fails again and again could not be looked for',
+    )
+  }
+}
+
 /** @param count told of the rows of each page */
 async function wakeCrowded(
   { db, tables, workflows }: Framework,
@@ -65,7 +78,7 @@ async function wakeCrowded(
     for (let left = rows; left > 0; left -= CROWD_PAGE_ROWS) {
       signal.throwIfAborted()
       const taken = await takeUpDue(db, tables, due, { integrationId, limit: CROWD_PAGE_ROWS })
-      if (taken.length > 0) workflows.wakeInbox(integrationId)
+      if (taken.length > 0) workflows.wakeInbox()
       count(taken.length)
       if (taken.length < CROWD_PAGE_ROWS) break
     }

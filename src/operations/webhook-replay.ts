@@ -1,15 +1,13 @@
 /** Running settled webhooks again: one at once, or many through the queue. Rule: docs/behaviour/webhook-replay.md. */
 import { IntegrationNotFound, InvalidArgumentException, WebhookNotReplayable } from '../core/errors.ts'
-import { isId } from '../core/id.ts'
 import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
-import { ERASED } from '../db/queries/erasure.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { WebhookFilter } from '../db/queries/webhook-list.ts'
 import type { ReplayFilter, ReplayPreview } from '../db/queries/webhook-replay.ts'
 import { highestWebhookId, isMoreToReplay, previewReplay, replayChunk } from '../db/queries/webhook-replay.ts'
 import type { Framework } from '../framework.ts'
 import type { WebhookDetail } from './webhook-list.ts'
-import { checkFilter, getWebhook } from './webhook-list.ts'
+import { checkFilter, checkLimit, getWebhook } from './webhook-list.ts'
 
 const DEFAULT_LIMIT = 1_000
 const CHUNK_ROWS = 500
@@ -89,7 +87,7 @@ export async function replayWebhooks(framework: Framework, given: ReplayWebhooks
     const size = Math.min(CHUNK_ROWS, left)
     const rows = await replayChunk(db, tables, filter, { afterId, highestId, limit: size })
     for (const { integrationId } of rows) byIntegration.set(integrationId, (byIntegration.get(integrationId) ?? 0) + 1)
-    for (const id of new Set(rows.map((row) => row.integrationId))) workflows.wakeInbox(id)
+    if (rows.length > 0) workflows.wakeInbox()
     afterId = rows.at(-1)?.id ?? afterId
     left -= rows.length
     isOver = rows.length < size
@@ -103,9 +101,8 @@ export async function replayWebhooks(framework: Framework, given: ReplayWebhooks
 
 async function replayableWebhook(framework: Framework, id: number): Promise<WebhookDetail> {
   const webhook = await getWebhook(framework, id)
-  const { status, error, payload, headers } = webhook
-  if (error === ERASED || (payload === '' && Object.keys(headers).length === 0))
-    throw new WebhookNotReplayable(id, status, true)
+  const { status, payload, headers } = webhook
+  if (payload === '' && Object.keys(headers).length === 0) throw new WebhookNotReplayable(id, status, true)
   if (status !== 'processed' && status !== 'failed') throw new WebhookNotReplayable(id, status)
   return webhook
 }
@@ -119,8 +116,7 @@ async function checked(
 ): Promise<{ filter: ReplayFilter; limit: number }> {
   if (status !== 'failed' && status !== 'processed')
     throw new InvalidArgumentException('status', `processed and failed are allowed, ${String(status)} was given`)
-  if (!isId(limit))
-    throw new InvalidArgumentException('limit', `an integer of at least 1 is allowed, ${String(limit)} was given`)
+  checkLimit(limit)
   checkFilter(filter)
   const { integration } = filter
   if (integration !== undefined && (await findIntegration(db, tables, integration)) === null)

@@ -99,7 +99,7 @@ function rotatedCredentials(
 ): Credentials {
   const further = furtherWebhookSecrets(credentials, now).filter((entry) => ![secret, old, ''].includes(entry.secret))
   const ending = old === null ? [] : [{ secret: old, expires_at: overlapEnd.toISOString() }]
-  const checked = checkCredentials(provider, providers.find(provider), {
+  const checked = checkCredentials(provider, providers.get(provider), {
     ...credentials,
     webhook_secret: secret,
     webhook_secrets: [...ending, ...further].slice(0, MAX_WEBHOOK_SECRETS - 1),

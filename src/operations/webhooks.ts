@@ -1,4 +1,5 @@
 /** Runs the handler of one claimed webhook. The inbox, recovery and replay all come through here. */
+
 import { SpanKind } from '@opentelemetry/api'
 import { errorKind } from '../core/error-kind.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../core/errors.ts'
@@ -7,6 +8,7 @@ import { withoutNul } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
 import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
 import { redactBody } from '../core/redaction.ts'
+import { isSwitchedOffByPerson } from '../core/switched-off.ts'
 import { routeOf } from '../core/webhook.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
@@ -17,7 +19,7 @@ import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
 import { inSpan, markFailed } from '../tracing/spans.ts'
 import type { IntegrationContext } from './integration-context.ts'
-import { redactedErrorLine } from './redacted-error.ts'
+import { redactedErrorLine, redactedMessage } from './redacted-error.ts'
 import type { Guarded } from './stale-guard.ts'
 import { HandledVersions, judged, unlessStale } from './stale-guard.ts'
 import { withTimeLimit } from './time-limit.ts'
@@ -31,7 +33,7 @@ const MAX_RESULT_BYTES = 65_536
  *
  * @param row as claimed: the outcome carries its `attempts` and `claim`, by which the settlement is guarded
  * @param integration read after the claim, so that the webhook sees it as it is when it runs; null when it is gone
- * @param handled what the rows of the same batch have found out
+ * @param handled what other rows have found out
  * @param enough aborted when a handler that still runs is given up
  */
 export function runWebhook(
@@ -77,14 +79,16 @@ async function attemptOf(
 ): Promise<WebhookOutcome | null> {
   const startedAt = performance.now()
   const end = (
-    outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string },
+    outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string; loggedError?: string },
   ): WebhookOutcome => ({
     id: row.id,
+    integrationId: row.integrationId,
     attempts: row.attempts,
     claim: row.claim ?? '',
     durationMs: Math.round(performance.now() - startedAt),
     status: outcome.status,
     error: outcome.status === 'failed' ? outcome.error : null,
+    loggedError: outcome.status === 'failed' ? (outcome.loggedError ?? outcome.error) : null,
     result: outcome.status === 'processed' ? outcome.result : null,
   })
   let secrets: () => readonly string[] = () => []
@@ -118,12 +122,17 @@ async function attemptOf(
           attempt: row.attempts,
           why,
         },
-        'the worker stops or its workflow was cancelled, and the handler has not ended in time; the webhook goes back and its handler runs again',
+        'a handler that still runs is given up; its webhook goes back, or another worker has it by now, and its handler runs again',
       )
       return null
     }
     onError(errorKind(error))
-    return end({ status: 'failed', error: redactedErrorLine(error, secrets(), MAX_ERROR_LENGTH) })
+    const known = secrets()
+    return end({
+      status: 'failed',
+      error: redactedMessage(error, known, MAX_ERROR_LENGTH),
+      loggedError: redactedErrorLine(error, known, MAX_ERROR_LENGTH),
+    })
   }
 }
 
@@ -134,7 +143,7 @@ class HandlerNotReached extends Error {}
 function refusalOf(framework: Framework, integration: IntegrationRow | null): string | null {
   if (integration === null) return 'the integration is gone'
   // One that its health disabled after the claim goes on: only an operator's word turns a delivery away.
-  if (!integration.isActive && integration.healthStatus !== 'disabled') return 'the integration is switched off'
+  if (isSwitchedOffByPerson(integration)) return 'the integration is switched off'
   const provider = framework.providers.find(integration.provider)
   if (provider === null) return `the provider "${integration.provider}" is not registered`
   return handlesWebhooks(provider) ? null : `the provider "${integration.provider}" does not handle webhooks`

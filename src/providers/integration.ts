@@ -158,7 +158,10 @@ export interface Integration {
   readonly name: string
   readonly metadata: Readonly<Record<string, Json>>
   readonly owner: { readonly type: string; readonly id: number } | null
+  /** False where a person or its health has switched it off. */
   readonly isActive: boolean
+  /** When a person did; null: never. */
+  readonly switchedOffAt: Date | null
   readonly healthStatus: HealthStatus
   readonly syncIntervalMinutes: number | null
   readonly syncCursor: Json
@@ -202,8 +205,8 @@ export interface Integration {
   forgetIdempotencyKey(key: string): Promise<boolean>
 
   /**
-   * The decrypted credentials of this snapshot, with the tokens that came by way of this handle since: a call that is made
-   * again after a refresh finds the new ones. @throws CredentialsUnreadable
+   * The decrypted credentials of this snapshot, with what came by way of this handle since: after a refresh or
+   * `updateCredentials()` the next attempt finds the new ones. @throws CredentialsUnreadable
    */
   credentialsArray(): Credentials
   /**
@@ -239,7 +242,7 @@ export interface Integration {
   cachedSecret(name: string, obtain: () => Promise<{ value: string; expiresAt: Date }>): Promise<string>
   /** Drops it everywhere: the provider has refused it. */
   forgetCachedSecret(name: string): Promise<void>
-  /** Merges the patch into the stored credentials (null removes a key), or replaces them. */
+  /** Merges the patch into the stored credentials (null removes a key), or replaces them. This handle has the new ones at once. */
   updateCredentials(patch: Credentials, options?: { replace?: boolean }): Promise<void>
   /** Sets the cursor. A run that began before it never touches the cursor again. */
   updateSyncCursor(value: Json): Promise<void>

@@ -26,4 +26,6 @@ export interface MappedModel<Row = unknown, Attributes = unknown> {
   /** Records after `afterId` in key order, `limit` at most. */
   scan(tx: unknown, afterId: string | null, limit: number): Promise<{ id: string; createdAt: Date | null }[]>
   remove?(id: string): Promise<void>
+  /** What keeps the model from working, such as a column that its table lacks; none: empty. Asked by the doctor and at a worker's start. */
+  problems?(tx: unknown): Promise<readonly string[]>
 }

@@ -11,6 +11,8 @@ import { oauth2Library } from './oauth2-library.ts'
 /** A token that outlives this is one without an end. The years of ISO 8601 have four digits. */
 const LONGEST_LIFE_SECONDS = 100 * 365 * 86_400
 
+const LONGEST_FAILURE = 1_048_576
+
 /** What of an answer a request's row may show; all else may be a token, whatever the provider calls it. */
 const SHOWN: ReadonlySet<string> = new Set(['token_type', 'expires_in', 'scope'])
 
@@ -24,7 +26,7 @@ export type Correction = (answer: Record<string, unknown>) => Record<string, unk
  */
 export async function refuseFailure(answer: Response, sent: readonly unknown[]): Promise<void> {
   if (answer.status < 400) return
-  throw failureOf(answer.status, answer.headers, decoded(answer, redactBody(await answer.text(), secretsOf(sent))))
+  throw failureOf(answer.status, answer.headers, shown(answer, await answer.text(), sent))
 }
 
 /** A token endpoint's answer, for the client to judge. @throws HttpError for one that is an error */
@@ -40,7 +42,7 @@ export async function correctedAnswer(
   if (status !== 200 || !isObject(body)) return new Response(text === '' ? null : text, { status, headers })
   // The status that it should have (RFC 6749, 5.2): GitHub and Slack answer 200 to what they refuse.
   if (typeof body.error === 'string' && body.access_token === undefined)
-    throw failureOf(400, headers, decoded(answer, redactBody(text, secretsOf(sent))))
+    throw failureOf(400, headers, shown(answer, text, sent))
   // Who somebody is, is asked of the API. An id_token that nobody reads need not be valid.
   const { id_token: _unread, ...corrected } = correct(body)
   return new Response(JSON.stringify(corrected), { status, headers: { 'Content-Type': 'application/json' } })
@@ -87,6 +89,12 @@ export function outlineOf(answer: TokenEndpointResponse): Record<string, unknown
 
 function failureOf(status: number, headers: Headers, body: unknown): HttpError {
   return new HttpError(status, new Headers([...headers]), body)
+}
+
+/** What a failure shows of its answer. No error of RFC 6749, 5.2, is as long as what is left out. */
+function shown(answer: Response, text: string, sent: readonly unknown[]): unknown {
+  if (text.length > LONGEST_FAILURE) return `[not shown, ${Buffer.byteLength(text)} bytes]`
+  return decoded(answer, redactBody(text, secretsOf(sent)))
 }
 
 function decoded(answer: Response, text: string): unknown {

@@ -87,6 +87,9 @@ export abstract class OAuth2Provider implements HasOAuth2 {
     return null
   }
 
+  /** For a provider whose integrations have either an API key or an authorization. Without it each needs one. */
+  needsAuthorization?(integration: Integration): boolean
+
   async authorizationUrl(
     integration: Integration,
     redirectUri: string,

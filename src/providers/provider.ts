@@ -13,7 +13,7 @@ import type { Credentials, Integration } from './integration.ts'
 import type { SyncSession } from './sync-session.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
-type Maybe<T> = T | Promise<T>
+export type Maybe<T> = T | Promise<T>
 
 /** What every provider is. All members are optional: a bare object can be a provider. */
 export interface IntegrationProvider {
@@ -50,6 +50,11 @@ export interface HasOAuth2 extends IntegrationProvider {
   readonly issuer?: string
   /** Seconds that a refresh token may lie unused; null: for ever. */
   refreshTokenMaxIdle?(): number | null
+  /**
+   * Whether this integration needs a person's authorization; default: true. False where its credentials hold another way in,
+   * such as an API key. Asked often, so it looks at the integration alone. What throws counts as true.
+   */
+  needsAuthorization?(integration: Integration): boolean
 }
 
 /** Which attempt at which webhook a handler is called for. */
@@ -92,10 +97,16 @@ export interface HandlesWebhooks extends IntegrationProvider {
   /** The provider's own id of a delivery, by which repeats are known; null: the body's digest. */
   webhookDeliveryId?(request: WebhookRequest): string | null
   /**
-   * Whether the signature covers the delivery id; default: true. False (the id is in a header that nobody signs): an equal
-   * body under another id is a repeat for `webhook.replay_window` seconds, so that a delivery can't be replayed by renaming it.
+   * Whether the signature covers the delivery id; default: true. False (the id is in an unsigned header): the same
+   * signed bytes under another id are a repeat for `webhook.replay_window` seconds, so that a delivery can't be replayed by
+   * renaming it.
    */
   readonly deliveryIdSigned?: boolean
+  /**
+   * Exactly what the signature covers; default: the raw body. For a provider with `deliveryIdSigned = false` whose signature
+   * covers more than the body (a time, the query) or less. Asked once the signature has verified.
+   */
+  webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
   webhookHandlers?(): Record<string, WebhookHandler>
   /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
   answerWebhookChallenge?(
@@ -142,6 +153,12 @@ export interface HasScheduledSync extends DeclaresRateLimit {
   sync(integration: Integration, session: SyncSession): Promise<void>
   /** The next cursor out of finished items' checkpoints. Associative, idempotent, in any order. */
   reduceCheckpoints(checkpoints: readonly Json[]): Json
+  /**
+   * True: the API lists in the order of the checkpoints, and all of it in one list. So what changes meanwhile comes at the end or,
+   * read backwards, at the beginning, and the cursor may pass the moment at which the listing began. Default: it never does,
+   * where it is a time.
+   */
+  readonly listsByCheckpoint?: boolean
   /** Minutes between runs; null: only by hand. */
   defaultSyncInterval?(): number | null
   /** The event classes that `sync()` dispatches, so that another process can read stored items. */

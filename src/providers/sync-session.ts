@@ -15,7 +15,7 @@ export interface SyncSession {
    * Hands one item in. It is stored, and processed on its own once the listing is complete.
    *
    * @param checkpointValue the cursor that this item stands for; null takes no part in the next cursor
-   * @param externalId at most 500 characters; a second item of the same class and id in a run is dropped
+   * @param externalId at most 500 characters; of two items of the same class and id in a run the newer copy is kept
    * @throws InvalidArgumentException at once, for an unregistered event, a checkpoint or payload that is no JSON, or
    *   one too large; SyncSessionClosed after `sync()` returned
    */
@@ -51,5 +51,6 @@ export interface SyncSession {
   /** Items handed in so far, dropped duplicates not counted. */
   readonly count: number
   readonly isEmpty: boolean
+  /** Copies of items of this run that were not kept. */
   readonly duplicatesDropped: number
 }

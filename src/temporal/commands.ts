@@ -7,7 +7,7 @@ import type { FollowIncidentInput } from '../core/incident.ts'
 import { shellWord } from '../core/shell-word.ts'
 import type { TemporalCommands } from '../framework.ts'
 import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
-import type { InboxInput, OutboxInput } from '../workflows/messages.ts'
+import type { OutboxInput, WebhookInboxInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'
 
 const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/
@@ -42,15 +42,17 @@ export function temporalCommands(config: Config, { address, namespace }: Tempora
         ? `temporal server start-dev --port ${port} --namespace ${shellWord(namespace)} --db-filename temporal.db`
         : `temporal operator cluster health --address ${shellWord(address)}`
     },
-    wakeInbox: (integrationId) =>
+    wakeInbox: () =>
       signalWithStart({
-        id: workflowId.webhookInbox(prefix, integrationId),
+        id: workflowId.webhookInbox(prefix),
         type: WORKFLOW.webhookInbox,
         queue: config.webhook.queue,
-        input: { integrationId } satisfies InboxInput,
+        input: {} satisfies WebhookInboxInput,
         signal: SIGNAL.arrived,
       }),
-    askInbox: (integrationId) => askState(workflowId.webhookInbox(prefix, integrationId)),
+    askInbox: () => askState(workflowId.webhookInbox(prefix)),
+    terminate: (id) =>
+      `temporal workflow terminate ${at} --workflow-id ${shellWord(id)} --reason 'its task failed again and again'`,
     wakeOutbox: () =>
       signalWithStart({
         id: workflowId.eventOutbox(prefix),

@@ -1,10 +1,10 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import type { Client } from '@temporalio/client'
+import type { Client, GrpcRetryOptions } from '@temporalio/client'
 import type { TemporalTls } from '../config/temporal-tls.ts'
 import { temporalTlsOf } from '../config/temporal-tls.ts'
 import type { ConfigurationProblem } from '../core/errors.ts'
 import { BackendUnreachable } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
+import type { Sdk } from './sdk.ts'
 import { sdk } from './sdk.ts'
 import { startsInTrace } from './trace-headers.ts'
 
@@ -26,7 +26,7 @@ export interface TemporalAddress {
 }
 
 const CONNECT_TIMEOUT_MS = 5_000
-/** A process that ends waits for so long at most. */
+/** A process that ends waits for the SDK's timer of a retry. */
 const MAX_CALL_RETRY_MS = 1_000
 /**
  * A channel that failed to connect answers every call with that failure until its next try: by gRPC's default 2 minutes
@@ -86,41 +86,62 @@ export function lazyClient(options: TemporalOptions): Client {
   return new Client({ connection, namespace: temporalAddress(options).namespace, interceptors })
 }
 
-/** Closes the connection of a `lazyClient()`, once nothing waits to be tried again on it. */
+/** Closes the connection of a `lazyClient()`. A call that waits to be tried again fails as its last try did. */
 export async function closeClient({ connection }: Client): Promise<void> {
-  await RETRIES.get(connection)?.end()
+  RETRIES.get(connection)?.end()
   await connection.close()
 }
 
 const RETRIES = new WeakMap<object, CallRetries>()
 
+type Interceptor = ReturnType<Sdk['makeGrpcRetryInterceptor']>
+type NextCall = Parameters<Interceptor>[1]
+type CallStatus = Parameters<GrpcRetryOptions['retryableDecider']>[1]
+
 /**
  * The SDK's own retries of calls that failed for the moment. It has no way to call one off that waits, also where its call
- * was aborted: on a connection that is closed by then it throws where nobody catches, and ends the process.
+ * was aborted: its timer would make a call on a closed connection, which throws where nothing catches it, and ends the process.
+ * So a try that comes after the end gets a call that fails at once.
  */
 class CallRetries {
   #isEnding = false
-  #lastAt = 0
 
-  interceptor() {
+  interceptor(): Interceptor {
     const { defaultGrpcRetryOptions, makeGrpcRetryInterceptor } = sdk()
     const usual = defaultGrpcRetryOptions()
-    return makeGrpcRetryInterceptor({
-      retryableDecider: (attempt, status) => !this.#isEnding && usual.retryableDecider(attempt, status),
-      delayFunction: (attempt, status) => {
-        const delayMs = Math.min(usual.delayFunction(attempt, status), MAX_CALL_RETRY_MS)
-        this.#lastAt = Math.max(this.#lastAt, performance.now() + delayMs)
-        return delayMs
-      },
-    })
+    return (options, nextCall) => {
+      let lastFailure: CallStatus | undefined
+      const retried = makeGrpcRetryInterceptor({
+        retryableDecider: (attempt, status) => {
+          lastFailure = status
+          return !this.#isEnding && usual.retryableDecider(attempt, status)
+        },
+        delayFunction: (attempt, status) => Math.min(usual.delayFunction(attempt, status), MAX_CALL_RETRY_MS),
+      })
+      const next: NextCall = (again) =>
+        this.#isEnding && lastFailure !== undefined ? failedCall(lastFailure) : nextCall(again)
+      return retried(options, next)
+    }
   }
 
-  /** Nothing is tried again from here on; waits for what already waits. */
-  async end(): Promise<void> {
+  /** Nothing is tried again from here on. */
+  end(): void {
     this.#isEnding = true
-    const leftMs = this.#lastAt - performance.now()
-    // A timer may come up to a millisecond early.
-    if (leftMs > 0) await sleep(leftMs + 2)
+  }
+}
+
+/** A call that reaches no server. */
+function failedCall(status: CallStatus): ReturnType<NextCall> {
+  const nothing = (): void => {}
+  return {
+    start: (_metadata, listener) => listener?.onReceiveStatus?.(status),
+    cancelWithStatus: nothing,
+    getPeer: () => '',
+    sendMessageWithContext: nothing,
+    sendMessage: nothing,
+    startRead: nothing,
+    halfClose: nothing,
+    getAuthContext: () => null,
   }
 }
 

@@ -13,13 +13,14 @@ import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules }
 import { sdk } from './sdk.ts'
 import { applySearchAttributes, knownSearchAttributes, readSearchAttributes } from './search-attributes.ts'
 import { taskQueuesOf } from './task-queues.ts'
+import { wedgedWorkflows } from './wedged.ts'
 
 /**
  * How long each question may wait for Temporal's answer. A Schedule is described by a query, and one that the server puts to a
  * cache which has dropped the Schedule is answered only after 5 s (Go SDK, `StickyScheduleToStartTimeout`; seen: 5.01 s).
  */
 const ANSWER_TIMEOUT_MS = 15_000
-/** To describe and to change each of them, one after the other. */
+/** Of many questions, one after the other. */
 const APPLY_TIMEOUT_MS = 60_000
 /**
  * A worker's poll lasts a minute at most (the server's `matching.longPollExpirationInterval`), then it polls again; the rest
@@ -137,7 +138,8 @@ export function temporalInspection(
       }
       return queues
     },
-    isInboxRunning: (integrationId) => isRunning(workflowId.webhookInbox(prefix, integrationId)),
+    wedged: () => ask((asked) => wedgedWorkflows(asked, prefix), APPLY_TIMEOUT_MS),
+    isInboxRunning: () => isRunning(workflowId.webhookInbox(prefix)),
     isOutboxRunning: () => isRunning(workflowId.eventOutbox(prefix)),
     isIncidentFollowed: (integrationId) => isRunning(workflowId.incident(prefix, integrationId)),
   }

@@ -60,6 +60,13 @@ export async function inNewFolder(destination: string, make: (folder: string) =>
   }
 }
 
+/** Leaves a file, where there is one, to its owner alone. */
+export async function ownersOnly(file: string): Promise<void> {
+  await chmod(file, 0o600).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+  })
+}
+
 /** Runs `work` in one process of this machine at a time. A lock of a dead process is ignored. */
 export async function oneAtATime<T>(lockFile: string, log: Log, work: () => Promise<T>): Promise<T> {
   await mkdir(dirname(lockFile), { recursive: true })
@@ -95,15 +102,15 @@ function isAlive(pid: number): boolean {
 }
 
 /** A port of the loopback interface that nothing listens on: the preferred one if it is free. */
-export async function freePort(preferred = 0): Promise<number> {
+export async function freePort(preferred = 0, host = '127.0.0.1'): Promise<number> {
   const server = createServer()
   try {
     return await new Promise<number>((resolve, reject) => {
       server.once('error', reject)
-      server.listen(preferred, '127.0.0.1', () => resolve((server.address() as { port: number }).port))
+      server.listen(preferred, host, () => resolve((server.address() as { port: number }).port))
     })
   } catch (error) {
-    if (preferred !== 0) return await freePort()
+    if (preferred !== 0) return await freePort(0, host)
     throw error
   } finally {
     server.close()

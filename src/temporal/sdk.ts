@@ -4,7 +4,7 @@
  */
 import { createRequire } from 'node:module'
 
-type Sdk = typeof import('@temporalio/client')
+export type Sdk = typeof import('@temporalio/client')
 
 let loaded: Sdk | undefined
 

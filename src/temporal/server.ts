@@ -13,8 +13,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Connection } from '@temporalio/client'
 import { BackendUnreachable } from '../core/errors.ts'
 import { SEARCH_ATTRIBUTES } from '../core/search-attributes.ts'
-import { connectTo, endWithParent, freePort } from './local-process.ts'
+import { connectTo, endWithParent, freePort, ownersOnly } from './local-process.ts'
 import { findTemporalBinary } from './server-binary.ts'
+import type { UiGuard } from './ui-guard.ts'
+import { hiddenPlace, startUiGuard } from './ui-guard.ts'
 
 const DEFAULT_PORT = 7233
 const DEFAULT_UI_PORT = 8233
@@ -39,6 +41,10 @@ const DYNAMIC_CONFIG: Readonly<Record<string, string>> = {
   'frontend.namespaceCount': '20000', // 1200 long polls and queries at a time
   'worker.schedulerNamespaceStartWorkflowRPS': '1000', // 30
   'frontend.enableServerVersionCheck': 'false', // true asks a server on the internet for newer versions
+  // The HTTP API listens on a random port and can't be switched off. It asks for no content type and no origin, so that any web page
+  // could start workflows: it answers to a name only that no host can have (RFC 2606, 2). We speak gRPC, which no page can.
+  'frontend.httpAllowedHosts': '["nobody.invalid"]', // any
+  'system.enableNexus': 'false', // true; the HTTP API's other routes, which look at no Host
 }
 
 type Log = (line: string) => void
@@ -46,7 +52,9 @@ type Log = (line: string) => void
 export interface TemporalServer {
   /** host:port of the frontend. */
   readonly address: string
-  /** Null without a UI, and for a server that was there already. */
+  /** Path of the `temporal` that runs it. Null for a server that was there already. */
+  readonly binary: string | null
+  /** Of the guard in front of the UI. Null without a UI, and for a server that was there already. */
   readonly uiUrl: string | null
   /** Null for a server that was there already. */
   readonly pid: number | null
@@ -80,7 +88,7 @@ export async function findOrStartTemporalServer(
   const address = env.TEMPORAL_ADDRESS
   if (address !== undefined && address !== '') {
     await checkReachable(address)
-    return { address, uiUrl: null, pid: null, exited: new Promise(() => {}), stop: async () => {} }
+    return { address, binary: null, uiUrl: null, pid: null, exited: new Promise(() => {}), stop: async () => {} }
   }
   const { log } = options
   const binary = await findTemporalBinary({ env, ...(log && { log }) })
@@ -103,12 +111,18 @@ async function checkReachable(address: string): Promise<void> {
 export async function startTemporalServer(options: StartTemporalOptions): Promise<TemporalServer> {
   const log = options.log ?? (() => {})
   const namespace = options.namespace ?? 'default'
-  if (options.dataFile !== undefined) await mkdir(dirname(options.dataFile), { recursive: true })
+  const { dataFile } = options
+  if (dataFile !== undefined) {
+    await mkdir(dirname(dataFile), { recursive: true })
+    for (const file of [dataFile, `${dataFile}-shm`, `${dataFile}-wal`]) await ownersOnly(file)
+  }
   for (let attempt = 1; ; attempt++) {
     const port = await freePort(options.port ?? DEFAULT_PORT)
-    const uiPort = options.uiPort === null ? null : await freePort(options.uiPort ?? DEFAULT_UI_PORT)
+    const ui = options.uiPort === null ? null : await hiddenPlace()
     const tail: string[] = []
-    const child = spawn(options.binary, serverArguments(options, namespace, port, uiPort), {
+    // A history says who did what and when. The files that the server makes take the shell's mask.
+    const inShell = ['-c', 'umask 077; exec "$@"', 'sh', options.binary]
+    const child = spawn('/bin/sh', [...inShell, ...serverArguments(options, namespace, port, ui)], {
       env: withoutTemporalVariables(process.env),
       detached: true,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -132,12 +146,17 @@ export async function startTemporalServer(options: StartTemporalOptions): Promis
     const address = `127.0.0.1:${port}`
     const failure = await Promise.race([failed, answers(address, namespace, failed)])
     if (failure === null) {
+      const guard = ui === null ? null : await startGuard(ui, options.uiPort ?? DEFAULT_UI_PORT, child)
       return {
         address,
-        uiUrl: uiPort === null ? null : `http://127.0.0.1:${uiPort}`,
+        binary: options.binary,
+        uiUrl: guard === null ? null : `http://127.0.0.1:${guard.port}`,
         pid: child.pid as number,
         exited: failed.then(() => {}),
-        stop: () => end(child),
+        stop: async () => {
+          await guard?.close()
+          await end(child)
+        },
       }
     }
     await end(child)
@@ -151,14 +170,27 @@ export async function startTemporalServer(options: StartTemporalOptions): Promis
   }
 }
 
+async function startGuard(
+  ui: { host: string; port: number },
+  preferredPort: number,
+  child: ChildProcess,
+): Promise<UiGuard> {
+  try {
+    return await startUiGuard(ui, { host: '127.0.0.1', port: preferredPort, isPreferred: true })
+  } catch (error) {
+    await end(child)
+    throw error
+  }
+}
+
 function serverArguments(
   options: StartTemporalOptions,
   namespace: string,
   port: number,
-  uiPort: number | null,
+  ui: { host: string; port: number } | null,
 ): string[] {
   const args = ['server', 'start-dev', '--ip', '127.0.0.1', '--port', String(port), '--namespace', namespace]
-  args.push(...(uiPort === null ? ['--headless'] : ['--ui-port', String(uiPort)]))
+  args.push(...(ui === null ? ['--headless'] : ['--ui-ip', ui.host, '--ui-port', String(ui.port)]))
   if (options.dataFile !== undefined) args.push('--db-filename', options.dataFile)
   for (const [key, value] of Object.entries({ ...DYNAMIC_CONFIG, ...options.dynamicConfig })) {
     args.push('--dynamic-config-value', `${key}=${value}`)

@@ -19,11 +19,11 @@ function texts(staticSummary: string, ...details: readonly string[]): StartTexts
 const SEES = '*Current details* and the query `progress` say how far it is.'
 
 export const startTexts = {
-  webhookInbox: (integrationId: number) =>
+  webhookInbox: () =>
     texts(
-      `Webhooks of integration ${integrationId}`,
-      'Works off the stored webhooks of one integration, in batches. Ends 5 minutes after the last arrival; the next one starts it again.',
-      `It may be terminated: rows stay \`pending\`, and the sweep wakes it within a minute. Rows: \`integrations list-webhooks --integration ${integrationId}\`.`,
+      'Webhooks of all integrations',
+      'Works off the stored webhooks. Each pending activity is a pump; its heartbeat details say what it holds. Ends two seconds after the last arrival; the next one starts it again.',
+      'It may be terminated: rows stay, and the sweep wakes it within a minute. Rows: `integrations list-webhooks`.',
     ),
   eventOutbox: () =>
     texts(

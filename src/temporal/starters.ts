@@ -2,7 +2,7 @@
 import type { Client, Workflow, WorkflowHandle, WorkflowResultType, WorkflowStartOptions } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import type { EvaluateFailuresResult } from '../core/anomaly-jobs.ts'
-import { BackendUnreachable } from '../core/errors.ts'
+import { BackendUnreachable, WorkflowFailed } from '../core/errors.ts'
 import type { FollowIncidentInput } from '../core/incident.ts'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
@@ -21,7 +21,7 @@ import type {
 } from '../core/webhook-jobs.ts'
 import type { WorkflowStarters } from '../framework.ts'
 import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
-import type { InboxInput, OutboxInput, SyncInput } from '../workflows/messages.ts'
+import type { OutboxInput, SyncInput, WebhookInboxInput } from '../workflows/messages.ts'
 import { closeClient } from './connection.ts'
 import { sdk } from './sdk.ts'
 import type { StartLabels } from './search-attributes.ts'
@@ -29,6 +29,7 @@ import { withSearchAttributes } from './search-attributes.ts'
 import type { StartTexts } from './start-texts.ts'
 import { startTexts } from './start-texts.ts'
 import { WakeUps } from './wake-ups.ts'
+import { wedgedWorkflows } from './wedged.ts'
 
 /** How long a question may wait for Temporal's answer. */
 const ANSWER_TIMEOUT_MS = 5_000
@@ -49,9 +50,16 @@ interface Wakening {
   readonly texts: StartTexts
 }
 
+export interface StarterOptions {
+  readonly cancelTimeoutMs?: number
+  /** For log lines; never rejects. */
+  readonly providerOf?: (integrationId: number) => Promise<string>
+  /** Calls `wake` unless the inbox of webhooks has promised to look. Default: calls it. */
+  readonly promise?: { unless(wake: () => void): void }
+}
+
 /**
  * @param client made when first asked for: a process without Temporal (a CLI that only reads) never connects
- * @param providerOf for log lines; never rejects
  */
 export function temporalStarters(
   client: () => Client,
@@ -61,7 +69,8 @@ export function temporalStarters(
   {
     cancelTimeoutMs = CANCEL_TIMEOUT_MS,
     providerOf = async () => UNKNOWN_PROVIDER,
-  }: { cancelTimeoutMs?: number; providerOf?: (integrationId: number) => Promise<string> } = {},
+    promise = { unless: (wake) => wake() },
+  }: StarterOptions = {},
 ): WorkflowStarters {
   const prefix = config.cache_prefix
   const syncHandle = (integrationId: number) =>
@@ -89,28 +98,30 @@ export function temporalStarters(
       ),
     )
   }
-  const inboxes = new WakeUps({
-    send: (integrationId, aborted) =>
-      signalled(
-        aborted,
-        WORKFLOW.webhookInbox,
-        {
-          workflowId: workflowId.webhookInbox(prefix, integrationId),
-          taskQueue: webhookQueue,
-          input: { integrationId } satisfies InboxInput,
-          signal: SIGNAL.arrived,
-          texts: startTexts.webhookInbox(integrationId),
-        },
-        integrationId,
-      ),
-    onFailure(integrationId, error, waitMs) {
-      metrics.wakeUpFailed()
-      const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
-      void providerOf(integrationId).then((provider) =>
-        logger.warn(
-          { event: 'inbox.wake_failed', integration: integrationId, provider, ...fields },
-          'an inbox could not be woken; the rows are stored, it is tried again',
+  const inboxStart = {
+    workflowId: workflowId.webhookInbox(prefix),
+    taskQueue: webhookQueue,
+    args: [{} satisfies WebhookInboxInput],
+    ...startTexts.webhookInbox(),
+  }
+  const inbox = new WakeUps({
+    send: (_, aborted) => {
+      const asked = client()
+      return asked.withAbortSignal(aborted, () =>
+        inTime(asked, () =>
+          asked.workflow.signalWithStart(WORKFLOW.webhookInbox, {
+            ...inboxStart,
+            signal: SIGNAL.arrived,
+            signalArgs: [],
+          }),
         ),
+      )
+    },
+    onFailure(_, error, waitMs) {
+      metrics.wakeUpFailed()
+      logger.warn(
+        { event: 'inbox.wake_failed', retry_in_ms: waitMs, error: errorLine(error, 300) },
+        'the inbox could not be woken; the rows are stored, it is tried again',
       )
     },
   })
@@ -201,7 +212,18 @@ export function temporalStarters(
   }
 
   return {
-    wakeInbox: (integrationId) => inboxes.wake(integrationId),
+    wakeInbox: () => promise.unless(() => inbox.wake(0)),
+
+    async callPump(call) {
+      const asked = client()
+      await answered(asked, () =>
+        asked.workflow.signalWithStart(WORKFLOW.webhookInbox, {
+          ...inboxStart,
+          signal: SIGNAL.pumpCalls,
+          signalArgs: [call],
+        }),
+      )
+    },
 
     async startSync(integrationId, provider, { onlyIfDue = false } = {}) {
       const input: SyncInput = { integrationId, ...(onlyIfDue ? { onlyIfDue } : {}) }
@@ -236,6 +258,22 @@ export function temporalStarters(
     async runProcessWebhook(input) {
       const job = await startWebhookJob(input)
       return job === null ? 'already running' : resultOf(client(), job)
+    },
+
+    async replaceWedged() {
+      const asked = client()
+      const found = await answered(asked, () => wedgedWorkflows(asked, prefix))
+      for (const { id, attempts } of found) {
+        const reason = `its task failed ${attempts} times`
+        await unlessGone(answered(asked, () => asked.workflow.getHandle(id).terminate(reason)))
+        logger.error(
+          { event: 'workflow.replaced', workflow: id, attempts },
+          'the task of a workflow failed again and again; it was terminated, and another one goes on with its rows',
+        )
+      }
+      if (found.some(({ id }) => id === workflowId.webhookInbox(prefix))) inbox.wake(0)
+      if (found.some(({ id }) => id === workflowId.eventOutbox(prefix))) outbox.wake(0)
+      return found
     },
 
     runRecovery: () =>
@@ -336,6 +374,18 @@ export function temporalStarters(
       return job === null ? 'already running' : resultOf(client(), job)
     },
 
+    async tryItemNow({ itemId, integrationId }, waitsIn) {
+      const ids = {
+        run: workflowId.syncIntegration(prefix, integrationId),
+        backfill: workflowId.backfillSync(prefix, integrationId),
+        retry: workflowId.processSyncItem(prefix, itemId),
+      }
+      const signalled = answered(client(), () =>
+        client().workflow.getHandle(ids[waitsIn]).signal(SIGNAL.retryItem, { itemId }),
+      )
+      return (await unlessGone(signalled.then(() => true))) ?? false
+    },
+
     isSyncItemRunning: (itemId) =>
       isRunning(client(), client().workflow.getHandle(workflowId.processSyncItem(prefix, itemId))),
 
@@ -377,7 +427,7 @@ export function temporalStarters(
     async close() {
       // A command that ends right after its wake-up was asked for must not take it along.
       await Promise.all(
-        [inboxes, outbox, followers.escalate, followers.recovered].map((wakeUps) => wakeUps.stop(LAST_WAKE_MS)),
+        [inbox, outbox, followers.escalate, followers.recovered].map((wakeUps) => wakeUps.stop(LAST_WAKE_MS)),
       )
       await closeClient(client())
     },
@@ -437,7 +487,7 @@ async function resultOf<T extends Workflow>(client: Client, handle: WorkflowHand
     return await handle.result()
   } catch (error) {
     if (!(error instanceof sdk().WorkflowFailedError)) throw unreachable(client, error)
-    throw new Error(`The workflow ${handle.workflowId} has no result: ${wordsOf(error)}`, { cause: error })
+    throw new WorkflowFailed(handle.workflowId, typeOf(error), wordsOf(error), { cause: error })
   }
 }
 
@@ -445,6 +495,12 @@ async function resultOf<T extends Workflow>(client: Client, handle: WorkflowHand
 function wordsOf(error: Error): string {
   if (error instanceof sdk().ApplicationFailure) return error.message.slice(0, MAX_WORDS)
   return error.cause instanceof Error ? wordsOf(error.cause) : errorLine(error, MAX_WORDS)
+}
+
+/** Of the failure whose words are shown. */
+function typeOf(error: Error): string | null {
+  if (error instanceof sdk().ApplicationFailure) return error.type ?? null
+  return error.cause instanceof Error ? typeOf(error.cause) : null
 }
 
 /** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */

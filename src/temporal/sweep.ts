@@ -1,6 +1,6 @@
 /**
- * Wakes, every half minute, the inboxes whose rows have waited although somebody should have been told, and the outbox: the
- * process that stored them died before it could. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
+ * Wakes, every half minute, the inbox if rows have waited although it should have looked, and the outbox: the process that stored
+ * them died before it could tell. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
@@ -24,7 +24,7 @@ export function sweepPending({ webhooks, notifications, logger }: Sweeping): () 
     isSweeping = true
     try {
       const woken = await webhooks.wakePending({ olderThanSeconds: WAITS_SINCE_SECONDS })
-      if (woken > 0) logger.info({ event: 'webhook.swept', inboxes: woken }, 'woke inboxes whose rows have waited')
+      if (woken > 0) logger.info({ event: 'webhook.swept', integrations: woken }, 'woke the inbox: rows have waited')
       await notifications.wakePending()
     } catch (error) {
       logger.warn({ event: 'webhook.sweep_failed', error: errorLine(error, 300) }, 'could not look for rows that wait')

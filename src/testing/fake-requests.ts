@@ -95,7 +95,13 @@ export class FakeRequests {
   }
 
   /** @throws what the reply is or throws; UnexpectedRequest, RepliesUsedUp, SchemaDrift */
-  async answer({ integration, endpoint, method, options, schema }: OutboundCall<unknown>): Promise<unknown> {
+  async answer({
+    integration,
+    endpoint,
+    method,
+    options,
+    schema,
+  }: Pick<OutboundCall<unknown>, 'integration' | 'endpoint' | 'method' | 'options' | 'schema'>): Promise<unknown> {
     options.signal?.throwIfAborted()
     const call: FakedCall = { integration, method: method.toUpperCase(), endpoint, data: options.data, options }
     this.#calls.push(call)

@@ -6,6 +6,7 @@ import { AssertionError } from 'node:assert'
 import { isDeepStrictEqual } from 'node:util'
 import type { Bookmark } from '../activities/sync-session.ts'
 import { StoringSession } from '../activities/sync-session.ts'
+import { reduceCheckpointsByMax } from '../core/checkpoint.ts'
 import type { Json } from '../core/json.ts'
 import type { Logger } from '../core/logger.ts'
 import { Listeners } from '../events/listeners.ts'
@@ -25,6 +26,8 @@ export interface FakeSyncSessionOptions {
   readonly signal?: AbortSignal
   /** A bookmark that an earlier try left: what `resumeFrom()` gives. Default null. */
   readonly resumeFrom?: Json
+  /** The provider's: of two copies of an item it says which is newer. Default `reduceCheckpointsByMax`. */
+  readonly reduceCheckpoints?: (checkpoints: readonly Json[]) => Json
   readonly listeners?: Listeners
   readonly logger?: Logger
 }
@@ -42,17 +45,23 @@ interface Kept {
   readonly items: readonly DispatchedItem[]
 }
 
+/** By the options of the next try's session. */
+const KEPT = new WeakMap<FakeSyncSessionOptions, Kept>()
+
 export class FakeSyncSession extends StoringSession {
   readonly #items: DispatchedItem[] = []
+  readonly #dropped: DispatchedItem[] = []
   readonly #bookmarks: Bookmark[] = []
   readonly #options: FakeSyncSessionOptions
   readonly #kept: Kept | null
   readonly #listeners: Listeners
   #takesAnyClass: boolean
 
-  constructor(cursor: Json = null, options: FakeSyncSessionOptions = {}, kept: Kept | null = null) {
+  constructor(cursor: Json = null, options: FakeSyncSessionOptions = {}) {
+    const kept = KEPT.get(options) ?? null
     const { integration = detachedIntegration(), itemEvents, signal = new AbortController().signal } = options
     const { logger = SILENT, listeners = new Listeners(logger), resumeFrom = null } = options
+    const { reduceCheckpoints: reduce = reduceCheckpointsByMax } = options
     for (const eventClass of itemEvents ?? []) listeners.registerItemClass(eventClass)
     const given = { position: resumeFrom, count: 0, duplicates: 0, fullListing: null }
     super({
@@ -62,6 +71,7 @@ export class FakeSyncSession extends StoringSession {
       signal,
       listeners,
       logger,
+      reduce,
       resume: kept?.bookmark ?? (resumeFrom === null ? null : given),
       softCap: SOFT_CAP,
       isWindow: false,
@@ -76,7 +86,7 @@ export class FakeSyncSession extends StoringSession {
     this.#takesAnyClass = itemEvents === undefined && options.listeners === undefined
     for (const item of kept?.items ?? []) {
       this.#items.push(item)
-      this.know(typeOf(item), item.externalId)
+      this.know(typeOf(item), item.externalId, JSON.stringify(item.checkpointValue))
     }
   }
 
@@ -88,14 +98,21 @@ export class FakeSyncSession extends StoringSession {
     await this.abandon()
     const bookmark = this.#bookmarks.at(-1)
     const kept = bookmark === undefined ? this.#kept : { bookmark, items: this.#items.slice(0, bookmark.count) }
-    const next = new FakeSyncSession(this.cursor(), { ...this.#options, listeners: this.#listeners }, kept)
+    const options = { ...this.#options, listeners: this.#listeners }
+    if (kept !== null) KEPT.set(options, kept)
+    const next = new FakeSyncSession(this.cursor(), options)
     next.#takesAnyClass = this.#takesAnyClass
     return next
   }
 
-  /** What was handed in, in order, without the duplicates that the session dropped. */
+  /** What was handed in, in order; of an item that was handed in twice the newer copy. */
   get items(): readonly DispatchedItem[] {
     return this.#items
+  }
+
+  /** Copies of these items that were not kept. */
+  get dropped(): readonly DispatchedItem[] {
+    return this.#dropped
   }
 
   override dispatch(
@@ -104,11 +121,21 @@ export class FakeSyncSession extends StoringSession {
     externalId: ExternalId | null = null,
   ): Promise<void> {
     if (this.#takesAnyClass) this.#register(event)
-    const before = this.count
-    // It judges before it first waits, so that the count tells whether the item was taken.
+    const { count, duplicatesReplacing: replacing, duplicatesDropped: dropped } = this
+    // It judges before it first waits, so that the counts tell what has become of the item.
     const dispatched = super.dispatch(event, checkpointValue, externalId)
-    if (this.count > before) this.#items.push({ event, checkpointValue, externalId })
+    const item = { event, checkpointValue, externalId }
+    if (this.count > count) this.#items.push(item)
+    else if (this.duplicatesReplacing > replacing)
+      this.#dropped.push(...this.#items.splice(this.#placeOf(item), 1, item))
+    else if (this.duplicatesDropped > dropped) this.#dropped.push(item)
     return dispatched
+  }
+
+  #placeOf(item: DispatchedItem): number {
+    const isSame = (other: DispatchedItem) =>
+      typeOf(other) === typeOf(item) && String(other.externalId) === String(item.externalId)
+    return this.#items.findIndex(isSame)
   }
 
   /** What was given to `bookmark()`, in order. */

@@ -1,5 +1,8 @@
 /** `durable-integrations/testing`: what a host needs to test its provider, listeners and handlers without servers. */
 
+export type { FullListing } from '../activities/sync-session.ts'
+export type { ListedItem, NewSyncItem } from '../db/queries/sync-listing.ts'
+export type { HandlerInput } from '../framework.ts'
 export {
   type BackfillWindow,
   describeProvider,
@@ -9,6 +12,7 @@ export {
 } from './conformance.ts'
 export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './errors.ts'
 export type { DeliveredEvents } from './events-in-process.ts'
+export type { FakeSequence } from './fake-requests.ts'
 export { type FakedCall, type FakeReply, type FakeRequests, sequence } from './fake-requests.ts'
 export { type DispatchedItem, FakeSyncSession, type FakeSyncSessionOptions } from './fake-sync-session.ts'
 export { type Duration, ManualClock } from './manual-clock.ts'
@@ -21,6 +25,7 @@ export {
   type ScriptedTransport,
   scriptedTransport,
 } from './scripted-transport.ts'
+export type { DeliveryToSign } from './signed-webhook.ts'
 export {
   gitHubSigner,
   hmacSigner,

@@ -14,7 +14,7 @@ import type { ManualClock } from './manual-clock.ts'
 export async function retryItem(
   framework: Framework,
   clock: ManualClock,
-  { itemId, tries = 1 }: ProcessSyncItemInput,
+  { itemId, tries = 1, force = false }: ProcessSyncItemInput,
 ): Promise<ProcessSyncItemResult> {
   const cancellationSignal = new AbortController().signal
   const { processOneSyncItem } = syncItemActivities(framework, () => ({ cancellationSignal, info: { attempt: 1 } }))
@@ -22,7 +22,7 @@ export async function retryItem(
   let attempt = 1
   for (let call = 1; ; call += 1) {
     const claim = `retry-${claimOf(runId, call)}`
-    const { waitSeconds, isCounted, ...result } = await processOneSyncItem({ itemId, claim, attempt, tries })
+    const { waitSeconds, isCounted, ...result } = await processOneSyncItem({ itemId, claim, attempt, tries, force })
     if (waitSeconds === null) return result
     // A deferral is none of the tries.
     if (isCounted) attempt += 1

@@ -16,7 +16,7 @@ export interface SignedWebhookOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export interface Delivery {
+export interface DeliveryToSign {
   /** The raw body. */
   readonly body: string
   readonly secret: string
@@ -26,7 +26,7 @@ export interface Delivery {
 }
 
 /** How a provider signs: the headers of one delivery. Write one for a provider of your own. */
-export type WebhookSigner = (delivery: Delivery) => Record<string, string>
+export type WebhookSigner = (delivery: DeliveryToSign) => Record<string, string>
 
 /** @param body text as it is, anything else as JSON */
 export function signedWebhook(signer: WebhookSigner, body: unknown, options: SignedWebhookOptions): Request {

@@ -22,12 +22,16 @@ import type { Framework, RequestDoor } from '../framework.ts'
 import type { Integrations, IntegrationsOptions } from '../integrations.ts'
 import { createIntegrations, partsOf } from '../integrations.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { HasScheduledSync } from '../providers/provider.ts'
+import { hasScheduledSync } from '../providers/provider.ts'
 import { UnexpectedRequest } from './errors.ts'
 import type { DeliveredEvents } from './events-in-process.ts'
 import { deliverDueEvents } from './events-in-process.ts'
 import type { FakeReply } from './fake-requests.ts'
 import { FakeRequests } from './fake-requests.ts'
+import type { FakeSyncSessionOptions } from './fake-sync-session.ts'
 import { FakeSyncSession } from './fake-sync-session.ts'
+import { jobsInProcess } from './jobs-in-process.ts'
 import { ManualClock } from './manual-clock.ts'
 import type { InProcessPostgres } from './postgres/postgres.ts'
 import { startPostgres } from './postgres/postgres.ts'
@@ -84,7 +88,7 @@ export interface TestIntegrations {
   readonly started: Started
   /** Sends a delivery to the webhook route, given an integration to its own. */
   deliver(request: Request, to?: Integration): Promise<Response>
-  /** Runs the handlers of all webhooks that wait, once each. */
+  /** Runs the handlers of all webhooks that wait, once each, and the jobs of single ones that were started. */
   processWebhooks(): Promise<ProcessedWebhooks>
   /** Tells queued listeners, and notification targets over the `transport` or else the network, what waits for them. */
   deliverEvents(): Promise<DeliveredEvents>
@@ -134,12 +138,12 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
   })
   const database = await started
 
-  const starts: Started = { wokenInboxes: [], startedSyncs: [], startedWorkflows: [], startedWebhookJobs: [] }
+  const starts: Started = { wokenInbox: 0, startedSyncs: [], startedWorkflows: [], startedWebhookJobs: [] }
   const fakes = new FakeRequests()
   const real = framework.request
   Object.assign(framework, {
     cache: memoryCache(clock),
-    workflows: recordingStarters(starts, (input) => retryItem(framework, clock, input)),
+    workflows: recordingStarters(starts, jobsInProcess(framework), (input) => retryItem(framework, clock, input)),
     temporal: NO_TEMPORAL,
     egress:
       transport === undefined
@@ -163,7 +167,7 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
     async deliver(request, to) {
       return api.request(to === undefined ? request : await redirected(request, webhookUrl(integrations, to)))
     },
-    processWebhooks: () => processPending(framework),
+    processWebhooks: () => processPending(framework, starts.startedWebhookJobs),
     deliverEvents: () => deliverDueEvents(framework),
     async sync({ id }) {
       const syncLogId = await runSync(framework, clock, id)
@@ -178,8 +182,12 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
         items: await framework.db.select().from(syncItems).where(ofRun).orderBy(asc(syncItems.id)),
       }
     },
-    syncSession: (integration, cursor = integration.syncCursor) =>
-      new FakeSyncSession(cursor, { integration, listeners: framework.listeners, logger: framework.logger }),
+    syncSession(integration, cursor = integration.syncCursor) {
+      const provider = framework.providers.find(integration.provider)
+      const { listeners, logger } = framework
+      const reducing = provider !== null && hasScheduledSync(provider) ? reducerOf(provider) : {}
+      return new FakeSyncSession(cursor, { integration, listeners, logger, ...reducing })
+    },
     fakeRequests: (replies, scope) => fakes.add(replies, scope),
     async close() {
       await integrations.close()
@@ -187,6 +195,10 @@ export async function createTestIntegrations(options: TestIntegrationsOptions = 
       await database.close()
     },
   }
+}
+
+function reducerOf(provider: HasScheduledSync): Pick<FakeSyncSessionOptions, 'reduceCheckpoints'> {
+  return { reduceCheckpoints: (checkpoints) => provider.reduceCheckpoints(checkpoints) }
 }
 
 /** A client whose connections are streams in memory. */
@@ -221,6 +233,6 @@ function webhookUrl({ config }: Integrations, { provider, id }: Integration): st
 
 async function redirected(request: Request, url: string): Promise<Request> {
   const { method, headers } = request
-  const body = method === 'GET' ? null : await request.arrayBuffer()
+  const body = method === 'GET' || method === 'HEAD' ? null : await request.arrayBuffer()
   return new Request(url + new URL(request.url).search, { method, headers, body })
 }

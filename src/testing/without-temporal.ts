@@ -2,6 +2,7 @@
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../core/webhook-jobs.ts'
 import type { HandlerInput, TemporalInspection, WorkflowStarters } from '../framework.ts'
+import type { jobsInProcess } from './jobs-in-process.ts'
 
 export interface StartedWorkflow {
   readonly workflow: string
@@ -13,23 +14,32 @@ export interface StartedWorkflow {
 
 export interface Started {
   /** Integrations whose inbox was woken, once a wake. */
-  readonly wokenInboxes: number[]
+  wokenInbox: number
   /** Integrations of which a run was asked for: `syncs.start()`. */
   readonly startedSyncs: number[]
   /** Workflows of the host's own that handle a webhook. */
   readonly startedWorkflows: StartedWorkflow[]
-  /** Jobs of one webhook that recovery asked for. */
+  /** Jobs of one webhook that recovery or a replay asked for: `processWebhooks()` runs them. */
   readonly startedWebhookJobs: ProcessWebhookInput[]
 }
 
-/** @param retryItem runs the retry of one item to its end: who asks for it waits for its result */
+/**
+ * @param jobs run at once, to their end: the caller waits for the result
+ * @param retryItem runs the retry of one item to its end
+ */
 export function recordingStarters(
   started: Started,
+  jobs: ReturnType<typeof jobsInProcess>,
   retryItem: (input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>,
 ): WorkflowStarters {
   const handled = new Set<string>()
+  const countWake = (): void => {
+    started.wokenInbox += 1
+  }
   return {
-    wakeInbox: (integrationId) => void started.wokenInboxes.push(integrationId),
+    wakeInbox: countWake,
+    callPump: async () => {},
+    replaceWedged: async () => [],
     async startSync(integrationId) {
       // Until the test runs it, it lives: a second start is refused, as by a workflow's id.
       if (started.startedSyncs.includes(integrationId)) return 'already running'
@@ -46,21 +56,19 @@ export function recordingStarters(
       started.startedWebhookJobs.push(input)
       return 'started'
     },
-    runProcessWebhook: () => needsServer('the replay of one webhook'),
-    runRecovery: () => needsServer('recovery'),
-    runReconciliation: () => needsServer('reconciliation'),
-    runDispatch: () => needsServer('a dispatch'),
-    runTokenRefresh: () => needsServer('the refresh of tokens'),
+    ...jobs,
     wakeOutbox: () => {},
     followIncident: () => {},
-    runEvaluateFailures: () => needsServer('the evaluation of failure rates'),
-    runPrune: () => needsServer('pruning'),
     pauseSync: () => needsServer('a pause'),
     resumeSync: () => needsServer('the end of a pause'),
     syncProgress: async () => null,
     nudgeSync: async () => {},
-    startProcessSyncItem: () => needsServer('a retry that nobody waits for'),
+    async startProcessSyncItem(input) {
+      await retryItem(input)
+      return 'started'
+    },
     runProcessSyncItem: (input) => retryItem(input),
+    tryItemNow: async () => false,
     isSyncItemRunning: async () => false,
     startBackfill: () => needsServer('a backfill'),
     isSyncRunning: async (integrationId) => started.startedSyncs.includes(integrationId),
@@ -87,6 +95,7 @@ const ANSWERS: Partial<TemporalInspection> = {
   applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
   maySetSearchAttributes: () => false,
   pollers: async () => [],
+  wedged: async () => [],
   isInboxRunning: async () => false,
   isOutboxRunning: async () => false,
   isIncidentFollowed: async () => false,

@@ -1,5 +1,5 @@
 /** How long activities may take and how often they are tried, in one place. */
-import type { ActivityOptions, LocalActivityOptions } from '@temporalio/workflow'
+import type { ActivityOptions } from '@temporalio/workflow'
 import { ActivityCancellationType } from '@temporalio/workflow'
 
 /** A dead worker is known within this time; the next one takes its rows up at once. */
@@ -25,34 +25,12 @@ export const step: ActivityOptions = {
 }
 
 /**
- * Short statements inside the workflow's own task: cheaper than a task of their own. After a few tries in place the wait
- * for the database is a durable timer.
+ * A batch starts nothing after 30 s, and each handler has its own time limit, an hour at most; the rest is settlement. What a
+ * lost worker left is taken up group after group, so a batch may take many times as long as a handler. A lost worker is known
+ * by its heartbeat.
  */
-export const localStep: LocalActivityOptions = {
-  startToCloseTimeout: '1 minute',
-  localRetryThreshold: '10 seconds',
-  retry: RETRY,
-}
-
-/** What a person asked for: a refusal is the answer, and trying again would only repeat it. */
-export const command: ActivityOptions = {
-  ...step,
-  retry: {
-    ...RETRY,
-    nonRetryableErrorTypes: [
-      'InvalidArgumentException',
-      'IntegrationNotFound',
-      'SyncItemNotFound',
-      'SyncItemNotFailed',
-      'UnknownProvider',
-      'UnsupportedByProvider',
-    ],
-  },
-}
-
-/** A batch starts nothing after 30 s, and each handler has its own time limit; the rest is settlement. */
 export const batch: ActivityOptions = {
-  startToCloseTimeout: '2 hours',
+  startToCloseTimeout: '1 day',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
   retry: RETRY,
   cancellationType,
@@ -67,12 +45,8 @@ export const pass: ActivityOptions = {
   cancellationType,
 }
 
-/** The fast lane runs inside the workflow's task: few rows, tried in place while the database is away for a moment. */
-export const fastBatch: LocalActivityOptions = {
-  startToCloseTimeout: '2 hours',
-  localRetryThreshold: '10 seconds',
-  retry: RETRY,
-}
+/** Works for ten minutes, and then for as long as its last handlers take. A lost worker is known by its heartbeat. */
+export const pump: ActivityOptions = { ...batch }
 
 /**
  * One call of a listing. The workflow counts faults, lost workers and deferrals on its own, so Temporal tries it once.

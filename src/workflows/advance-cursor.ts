@@ -1,10 +1,10 @@
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { AdvanceCursorInput, AdvanceCursorResult } from '../core/sync-jobs.ts'
-import { command } from './activity-options.ts'
+import { step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 
-const { advanceSyncCursor } = proxyActivities<Activities>(command)
+const { advanceSyncCursor } = proxyActivities<Activities>(step)
 
 /**
  * The command `advance-cursor`: finalises again what earlier runs left behind.

@@ -21,7 +21,7 @@ import type { ListedRun, ListingState } from './listing-loop.ts'
 import { listWhole, NEW_LISTING } from './listing-loop.ts'
 import { hasLongHistory } from './long-history.ts'
 import type { BackfillProgress } from './messages.ts'
-import { backfillProgress } from './messages.ts'
+import { backfillProgress, retryItem } from './messages.ts'
 import { HELD_ELSEWHERE, HELD_ELSEWHERE_WAIT, ORPHANED_AFTER_SECONDS } from './run-end.ts'
 import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
@@ -71,6 +71,10 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     description: 'How far the backfill is: the slice at work, slices done, counts of items.',
   })
   const tell = (): void => showBackfill(integrationId, slice, progress())
+  let tryNow = (_itemId: number): boolean => false
+  setHandler(retryItem, ({ itemId }) => void tryNow(itemId), {
+    description: 'Tries an item that waits for another attempt now. Input: {"itemId": 5}.',
+  })
 
   const goOn = async (): Promise<never> => {
     if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The backfill was cancelled')
@@ -120,6 +124,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
         tell()
       },
     })
+    tryNow = (itemId) => items.tryNow(itemId)
     for (;;) {
       if ((await items.work()) === 'long history' || hasLongHistory()) await goOn()
       const result = await CancellationScope.nonCancellable(() => steps.finaliseSyncRun({ integrationId, syncLogId }))

@@ -2,7 +2,6 @@
  * The commands that have workflows of their own, as a person starts them: by the command's name, with an input that is
  * looked at first, and nothing is begun while the database is away. Code starts the same workflows by their own names.
  */
-import { patched } from '@temporalio/workflow'
 import type { DispatchResult } from '../core/sync-jobs.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
 import { advanceCursor } from './advance-cursor.ts'
@@ -24,7 +23,13 @@ import { skipSyncItem } from './skip-sync-item.ts'
 export const advanceCursorCommand = answering(onceReachable(advanceCursor), ['integrationId', 'reclaimStale', 'limit'])
 export const evaluateFailuresCommand = answeringNothing(onceReachable(evaluateFailures))
 export const findOrphansCommand = answering(onceReachable(findOrphans), ['model', 'integrationId', 'limit'])
-export const listFailedItemsCommand = answering(onceReachable(listFailedItems), ['integrationId', 'since', 'limit'])
+export const listFailedItemsCommand = answering(onceReachable(listFailedItems), [
+  'integrationId',
+  'since',
+  'limit',
+  'all',
+  'waiting',
+])
 export const pruneCommand = answeringNothing(onceReachable(prune))
 export const reconcileWebhooksCommand = answering(onceReachable(reconcileWebhooks), [
   'integrationId',
@@ -34,7 +39,7 @@ export const reconcileWebhooksCommand = answering(onceReachable(reconcileWebhook
 export const recoverWebhooksCommand = answeringNothing(onceReachable(recoverWebhooks))
 export const refreshTokensCommand = answering(onceReachable(refreshTokens), ['integrationId'])
 export const replayWebhookCommand = answering(onceReachable(replayWebhook), ['webhookId', 'replay'])
-export const retrySyncItemCommand = answering(onceReachable(processSyncItem), ['itemId', 'tries'])
+export const retrySyncItemCommand = answering(onceReachable(processSyncItem), ['itemId', 'tries', 'force'])
 export const skipSyncItemCommand = answering(onceReachable(skipSyncItem), ['itemId'])
 export const syncCommand = answering(sync, ['integrationId', 'dryRun', 'limit', 'from', 'to'])
 
@@ -48,8 +53,7 @@ interface SyncCommandInput {
 
 /** Without an input what is due; else, as the command line does it, a run of one integration, a look, or a backfill. */
 async function sync(input: SyncCommandInput): Promise<DispatchResult | unknown> {
-  // Releases before the patch took no input, and did what is due whatever it was.
-  if (Object.keys(input).length === 0 || !patched('sync-input')) return onceReachable(dispatchSyncs)()
+  if (Object.keys(input).length === 0) return onceReachable(dispatchSyncs)()
   const { integrationId, ...options } = input
   refuseUnlessCount('integrationId', integrationId)
   return runProgramCommand({ ...options, integration: integrationId })
@@ -57,7 +61,5 @@ async function sync(input: SyncCommandInput): Promise<DispatchResult | unknown> 
 
 /** By hand it is a replay, unless that is refused: then only a row that waits is taken. */
 async function replayWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult> {
-  // Releases before the patch took only rows that wait, unless they were told to replay.
-  if (input.replay !== undefined || !patched('replay-by-default')) return processWebhook(input)
-  return processWebhook({ ...input, replay: true })
+  return processWebhook({ replay: true, ...input })
 }

@@ -4,7 +4,6 @@
  *
  * Rule: docs/behaviour/commands-as-workflows.md.
  */
-import { patched } from '@temporalio/workflow'
 import { plainFailure } from './plain-failure.ts'
 
 /** A workflow that a person starts: without an input it gets `{}`. */
@@ -21,9 +20,7 @@ export function answering<Input, Carried extends unknown[], Result>(
   return async (input, ...carried) => {
     const given: unknown = input ?? {}
     const problem = problemOf(given, names)
-    // Releases before the patch took any input.
-    if (problem !== null && patched('refuse-unknown'))
-      throw plainFailure({ message: problem, type: 'invalid_argument', nonRetryable: true })
+    if (problem !== null) throw plainFailure({ message: problem, type: 'invalid_argument', nonRetryable: true })
     return workflow(given as Input, ...carried)
   }
 }

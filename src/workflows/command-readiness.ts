@@ -7,8 +7,7 @@
 import {
   ActivityFailure,
   ApplicationFailure,
-  patched,
-  proxyLocalActivities,
+  proxyActivities,
   TimeoutFailure,
   workflowInfo,
 } from '@temporalio/workflow'
@@ -19,13 +18,11 @@ import { SIX_TRIES } from './run-command.ts'
 const UNREACHABLE = 'backend_unreachable'
 
 /**
- * Local: one marker in the history, and never asked of a worker of a release that does not know it. A database that takes
- * connections and answers nothing is away as well: the time is that of all tries together.
+ * A database that takes connections and answers nothing is away as well: six tries of 5 s and the waits between them make
+ * 47 s. The time limit is that of one try, not of all: a busy worker may take up a try late.
  */
-const { checkDatabase } = proxyLocalActivities<DatabaseCheckActivities>({
-  scheduleToCloseTimeout: '45 seconds',
-  // Each wait is a durable timer: none holds up the worker.
-  localRetryThreshold: '100 milliseconds',
+const { checkDatabase } = proxyActivities<DatabaseCheckActivities>({
+  startToCloseTimeout: '10 seconds',
   retry: SIX_TRIES,
 })
 
@@ -35,8 +32,7 @@ export function onceReachable<Input extends unknown[], Result>(
 ): (...input: Input) => Promise<Result> {
   return async (...input) => {
     const { continuedFromExecutionRunId } = workflowInfo()
-    // Releases before the patch began at once, and waited until the database was back.
-    if (continuedFromExecutionRunId === undefined && patched('database-first')) await reach()
+    if (continuedFromExecutionRunId === undefined) await reach()
     return workflow(...input)
   }
 }
@@ -45,8 +41,7 @@ async function reach(): Promise<void> {
   try {
     await checkDatabase()
   } catch (error) {
-    // Of a local activity the failure may come as it is.
-    const why = reasonOf(error instanceof ActivityFailure ? error.cause : error)
+    const why = error instanceof ActivityFailure ? reasonOf(error.cause) : null
     if (why === null) throw error
     const message = `${why} Nothing has been begun: start it again once Postgres is back.`
     throw plainFailure({

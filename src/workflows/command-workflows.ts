@@ -84,6 +84,7 @@ export const COMMAND_WORKFLOWS: readonly (CommandWorkflow | NoWorkflow)[] = [
   program('list-webhooks'),
   none('show-webhook', 'a webhook holds what a provider sent, which must not be copied into a history'),
   own('replay-webhook', 'webhook:<webhookId>'),
+  program('dismiss-webhook', 'id'),
   own('recover-webhooks', 'recover-webhooks'),
   own('reconcile-webhooks', 'reconcile-webhooks'),
   none('rotate-webhook-secret', SECRET_RESULT),

@@ -1,4 +1,4 @@
-import { patched, proxyActivities } from '@temporalio/workflow'
+import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { DispatchResult } from '../core/sync-jobs.ts'
 import { step } from './activity-options.ts'
@@ -21,7 +21,7 @@ export async function dispatchSyncs(): Promise<DispatchResult> {
   return readably(async () => {
     const starts = await startDueSyncs()
     const edges = await evaluateStaleness()
-    if (patched('rewake-followers')) await rewakeFollowers()
+    await rewakeFollowers()
     return { ...starts, ...edges }
   })
 }

@@ -1,15 +1,15 @@
 import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { FindOrphansInput, FindOrphansResult } from '../core/orphan-jobs.ts'
-import { command } from './activity-options.ts'
+import { step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 
 /** A table of a host's has as many rows as it likes. */
 const { findOrphanRows } = proxyActivities<Activities>({
-  ...command,
+  ...step,
   startToCloseTimeout: '6 hours',
   // A host's model that always throws, each time after hours: somebody should hear of it.
-  retry: { ...command.retry, maximumAttempts: 3 },
+  retry: { ...step.retry, maximumAttempts: 3 },
   cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
 })
 

@@ -27,6 +27,7 @@ export const WORKFLOW = {
 /** messages.ts says what each takes. */
 export const SIGNAL = {
   arrived: 'arrived',
+  pumpCalls: 'pumpCalls',
   pause: 'pause',
   resume: 'resume',
   cancel: 'cancel',
@@ -42,7 +43,7 @@ export const QUERY = { state: 'state', progress: 'progress' } as const
 
 /** Ids begin with the deployment's `cache_prefix`, so that several can share a namespace. */
 export const workflowId = {
-  webhookInbox: (prefix: string, integrationId: number) => `${prefix}:webhook-inbox:${integrationId}`,
+  webhookInbox: (prefix: string) => `${prefix}:webhook-inbox`,
   dispatchSyncs: (prefix: string) => `${prefix}:dispatch-syncs`,
   syncIntegration: (prefix: string, integrationId: number) => `${prefix}:sync:${integrationId}`,
   processSyncItem: (prefix: string, itemId: number) => `${prefix}:sync-item:${itemId}`,

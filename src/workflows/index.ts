@@ -34,6 +34,7 @@ export {
   runProgramCommand as 'integrations:config',
   runProgramCommand as 'integrations:delete',
   runProgramCommand as 'integrations:disable',
+  runProgramCommand as 'integrations:dismiss-webhook',
   runProgramCommand as 'integrations:doctor',
   runProgramCommand as 'integrations:enable',
   runProgramCommand as 'integrations:erase',

@@ -3,6 +3,7 @@ import { condition, proxyActivities, sleep, workflowInfo } from '@temporalio/wor
 import type { Activities } from '../activities/index.ts'
 import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
 import { claimOf } from '../core/claim.ts'
+import type { LastFailure } from '../core/sync-jobs.ts'
 import { batch } from './activity-options.ts'
 import { hasLongHistory } from './long-history.ts'
 
@@ -10,6 +11,11 @@ const BATCH_ROWS = 200
 const MAX_LANES = 4
 /** Items that wait for another attempt; a full list stops the intake until some are done. */
 const MAX_WAITING = 1_000
+/**
+ * At most this number of them are items whose time had not come, for what they refer to is missing: it may be among those that are
+ * not taken in yet, which a full list would keep out. Others of that kind wait until the finalisation names them.
+ */
+const MAX_PUT_OFF = 500
 /** Items whose waits end within the same step of so long run in one batch, by one timer. */
 const WAKE_STEP_MS = 250
 
@@ -27,6 +33,10 @@ export interface ItemRunState {
   readonly succeeded: number
   readonly failed: number
   readonly waiting: readonly WaitingItem[]
+  /** That wait beyond those: the finalisation names them. Not there: none. */
+  readonly unlisted?: number
+  /** Not there: no attempt has failed yet. */
+  readonly lastFailure?: LastFailure
   /** Milliseconds since the epoch. Nothing new is taken in before: the provider's limit was met. */
   readonly intakeFrom: number
 }
@@ -86,6 +96,8 @@ export class ItemRun {
   /** The moments for which timers run. */
   readonly #timers = new Set<number>()
   #wakes = 0
+  /** Items that were to be tried at once while a batch was under way that may have had them. */
+  readonly #askedNow = new Set<number>()
 
   constructor(of: ItemsOf, state: ItemRunState, hooks: ItemRunHooks = {}) {
     this.#of = of
@@ -102,7 +114,19 @@ export class ItemRun {
 
   /** Rows that a lost batch left behind: the table knows them. */
   takeUp(pending: number, waiting: readonly { id: number; seconds: number }[]): void {
-    this.#change({ left: pending, waiting: waiting.map(dueFromNow) })
+    this.#change({ left: pending, waiting: waiting.map(dueFromNow), unlisted: 0 })
+  }
+
+  /** Lets the next attempt of an item begin now. False: it does not wait here. */
+  tryNow(itemId: number): boolean {
+    const { waiting } = this.#state
+    if (!waiting.some(({ id }) => id === itemId)) {
+      // It may be in a batch that has not ended, and has begun to wait there.
+      if (this.#running.size > 0) this.#askedNow.add(itemId)
+      return false
+    }
+    this.#change({ waiting: waiting.map((item) => (item.id === itemId ? { id: itemId, dueAt: Date.now() } : item)) })
+    return true
   }
 
   /** @returns once nothing runs and nothing is left to do here, or once the history is long */
@@ -207,18 +231,27 @@ export class ItemRun {
       .then(() => {
         if (take.kind === 'pending') this.#asked -= take.limit
         this.#running.delete(running)
+        if (this.#running.size === 0) this.#askedNow.clear()
       })
     this.#running.add(running)
   }
 
   #note(take: ItemBatch['take'], result: ItemBatchResult): void {
-    const { left, succeeded, failed, waiting, intakeFrom } = this.#state
+    const { left, succeeded, failed, waiting, intakeFrom, unlisted = 0 } = this.#state
     const had = result.succeeded + result.failed + result.waiting.length
+    let room = MAX_PUT_OFF - waiting.length
+    const listed = result.waiting.filter(({ isPutOff = false }) => !isPutOff || room-- > 0)
+    const more = result.waiting.length - listed.length
     this.#change({
       ...(take.kind === 'pending' ? { left: result.claimed < take.limit ? 0 : Math.max(0, left - had) } : {}),
       succeeded: succeeded + result.succeeded,
       failed: failed + result.failed,
-      waiting: [...waiting, ...result.waiting.map(dueFromNow)],
+      waiting: [
+        ...waiting,
+        ...listed.map((item) => dueFromNow(this.#askedNow.has(item.id) ? { ...item, seconds: 0 } : item)),
+      ],
+      ...(more > 0 ? { unlisted: unlisted + more } : {}),
+      ...(result.lastFailure === undefined ? {} : { lastFailure: result.lastFailure }),
       ...(result.deferredSeconds > 0
         ? { intakeFrom: Math.max(intakeFrom, Date.now() + result.deferredSeconds * 1_000) }
         : {}),

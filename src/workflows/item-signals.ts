@@ -10,11 +10,11 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
-import { command } from './activity-options.ts'
+import { step } from './activity-options.ts'
 import { WORKFLOW, workflowId } from './ids.ts'
 import { retryItem, skipItem } from './messages.ts'
 
-const { skipFailedItem } = proxyActivities<Activities>(command)
+const { skipFailedItem } = proxyActivities<Activities>(step)
 
 /**
  * Retry and skip of one item, asked of the run. Both outlive a cancelled run: they change failed rows, which the run
@@ -22,11 +22,19 @@ const { skipFailedItem } = proxyActivities<Activities>(command)
  *
  * @param integrationId of the run, for log lines
  * @param onChange the row has changed: the run looks again
+ * @param tryNow for an item that waits for another attempt in this very run; false: it does not wait here
  */
-export function handleItemSignals(integrationId: number, onChange: () => void): void {
-  setHandler(retryItem, (input) => CancellationScope.nonCancellable(() => retry(integrationId, input, onChange)), {
+export function handleItemSignals(
+  integrationId: number,
+  onChange: () => void,
+  tryNow: (itemId: number) => boolean,
+): void {
+  const retryOrTryNow = async (input: ProcessSyncItemInput): Promise<void> => {
+    if (!tryNow(input.itemId)) await CancellationScope.nonCancellable(() => retry(integrationId, input, onChange))
+  }
+  setHandler(retryItem, retryOrTryNow, {
     description:
-      'Tries one failed item again, in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default.',
+      'Tries an item that waits for another attempt now, or a failed one again in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default. With "force": true also one of which a later run has a newer copy.',
   })
   setHandler(skipItem, (input) => CancellationScope.nonCancellable(() => skip(integrationId, input, onChange)), {
     description: 'Gives one failed item up for good. Input: {"itemId": 5}.',
@@ -51,7 +59,7 @@ async function skip(integration: number, { itemId }: { itemId: number }, onChang
 
 async function retry(
   integration: number,
-  { itemId, tries }: ProcessSyncItemInput,
+  { itemId, tries, force }: ProcessSyncItemInput,
   onChange: () => void,
 ): Promise<void> {
   const prefix = prefixOf(workflowInfo().workflowId)
@@ -68,14 +76,22 @@ async function retry(
       WORKFLOW.processSyncItem,
       {
         workflowId: workflowId.processSyncItem(prefix, itemId),
-        args: [{ itemId, ...(tries === undefined ? {} : { tries }) }],
+        args: [{ itemId, ...(tries === undefined ? {} : { tries }), ...(force === undefined ? {} : { force }) }],
         parentClosePolicy: ParentClosePolicy.ABANDON,
         // It works for the same integration; empty where the run has none.
         typedSearchAttributes: workflowInfo().typedSearchAttributes,
         staticSummary: `Retry of sync item ${itemId}`,
       },
     )
-    child.result().then(onChange, onChange)
+    child.result().then((result) => {
+      if (result.outcome === 'outdated')
+        log.warn('an item was not retried: a later run has a newer copy of it', {
+          event: 'item.not_retried',
+          integration,
+          sync_item: itemId,
+        })
+      onChange()
+    }, onChange)
   } catch (error) {
     // By its name: workflow code imports `@temporalio/workflow` alone, which does not export the class.
     if (!(error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError')) throw error

@@ -5,22 +5,40 @@
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
 import type { IncidentSight } from '../core/incident.ts'
-import type { SyncProgress } from '../core/sync-jobs.ts'
-import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
+import type { ProcessSyncItemInput, SyncProgress } from '../core/sync-jobs.ts'
+import type { ProcessWebhookResult, PumpCall } from '../core/webhook-jobs.ts'
 import { QUERY, SIGNAL } from './ids.ts'
 
-/** Rows wait for the inbox, or for the outbox. */
+/** Rows wait for the inbox of webhooks, or for the outbox of events. */
 export const arrived = defineSignal(SIGNAL.arrived)
 
-export interface InboxInput {
-  readonly integrationId: number
+/** A pump asks for another one. */
+export const pumpCalls = defineSignal<[PumpCall]>(SIGNAL.pumpCalls)
+
+export interface WebhookInboxInput {
   /** Carried over when a long life goes on in a new run. */
-  readonly carried?: InboxState
+  readonly carried?: WebhookInboxState
 }
 
-export interface InboxState {
-  /** `waiting` for a signal, in the `fast` lane, or in `batches`. */
-  readonly phase: 'waiting' | 'fast' | 'batches'
+export interface WebhookInboxState {
+  readonly pumps: readonly {
+    readonly claim: string
+    /** ISO 8601. */
+    readonly startedAt: string
+    /** It claims nothing any more: a successor does. */
+    readonly isLeaving: boolean
+  }[]
+  /** Pumps that have ended. */
+  readonly ended: number
+  readonly processed: number
+  readonly failed: number
+}
+
+export const webhookInboxState = defineQuery<WebhookInboxState>(QUERY.state)
+
+export interface OutboxState {
+  /** `waiting` for a signal, or at work in `batches`. */
+  readonly phase: 'waiting' | 'batches'
   readonly lanes: number
   readonly batches: number
   readonly processed: number
@@ -32,10 +50,10 @@ export interface InboxState {
 
 export interface OutboxInput {
   /** Carried over when a long life goes on in a new run. */
-  readonly carried?: InboxState
+  readonly carried?: OutboxState
 }
 
-export const inboxState = defineQuery<InboxState>(QUERY.state)
+export const outboxState = defineQuery<OutboxState>(QUERY.state)
 
 export interface ProcessWebhookState {
   readonly phase: 'claiming' | 'done'
@@ -58,8 +76,8 @@ export const pause = defineSignal(SIGNAL.pause)
 export const resume = defineSignal(SIGNAL.resume)
 /** Ends the run, as Temporal's own cancellation does. */
 export const cancel = defineSignal(SIGNAL.cancel)
-/** Tries one failed item again, by a workflow of its own. */
-export const retryItem = defineSignal<[{ itemId: number; tries?: number }]>(SIGNAL.retryItem)
+/** Tries one item again: at once if it waits for that, by a workflow of its own if it has failed. */
+export const retryItem = defineSignal<[ProcessSyncItemInput]>(SIGNAL.retryItem)
 /** Gives one failed item up for good. */
 export const skipItem = defineSignal<[{ itemId: number }]>(SIGNAL.skipItem)
 /** An item of the run was changed from outside: look again. */

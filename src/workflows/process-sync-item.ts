@@ -1,4 +1,4 @@
-import { continueAsNew, proxyActivities, setHandler, sleep, workflowInfo } from '@temporalio/workflow'
+import { condition, continueAsNew, proxyActivities, setHandler, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../core/claim.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
@@ -7,7 +7,7 @@ import { batch } from './activity-options.ts'
 import { moment, showing } from './current-details.ts'
 import { hasLongHistory } from './long-history.ts'
 import type { ProcessSyncItemState } from './messages.ts'
-import { processSyncItemState } from './messages.ts'
+import { processSyncItemState, retryItem } from './messages.ts'
 import { readably } from './readable-failure.ts'
 import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
@@ -29,11 +29,18 @@ export async function processSyncItem(
   attemptsBefore = 0,
   deferralsBefore = 0,
 ): Promise<ProcessSyncItemResult> {
-  const { itemId, tries = 1 } = input
+  const { itemId, tries = 1, force } = input
   let uncounted = deferralsBefore
   let state: ProcessSyncItemState = { phase: 'running', attempts: attemptsBefore }
   setHandler(processSyncItemState, () => state, {
     description: 'Whether it runs, waits for its next attempt or is done, and its attempts so far.',
+  })
+  let isAskedNow = false
+  const askNow = (): void => {
+    isAskedNow = true
+  }
+  setHandler(retryItem, askNow, {
+    description: 'Makes the next attempt now, if it waits for one. No input is looked at.',
   })
 
   for (;;) {
@@ -41,7 +48,14 @@ export async function processSyncItem(
     const attempt = state.attempts + 1
     state = { phase: 'running', attempts: attempt }
     const claim = `retry-${claimOf(workflowInfo().runId, attempt)}`
-    const one = { itemId, claim, attempt, tries: tries + uncounted, ...askingLabels() }
+    const one = {
+      itemId,
+      claim,
+      attempt,
+      tries: tries + uncounted,
+      ...(force === undefined ? {} : { force }),
+      ...askingLabels(),
+    }
     showing(`Attempt ${attempt} of item ${itemId}`, { Tries: tries, 'Put off by a limit': uncounted })
     const answer: OneItemAnswer = await readably(() =>
       processOneSyncItem.executeWithOptions({ ...batch, summary: `attempt ${attempt} of item ${itemId}` }, [one]),
@@ -56,6 +70,7 @@ export async function processSyncItem(
     if (!isCounted) uncounted += 1
     state = { phase: 'waiting', attempts: attempt }
     showing(`Waiting for attempt ${attempt + 1} of item ${itemId}`, { Due: moment(Date.now() + waitSeconds * 1_000) })
-    await sleep(waitSeconds * 1_000, { summary: `attempt ${attempt + 1} of item ${itemId}` })
+    isAskedNow = false
+    await condition(() => isAskedNow, waitSeconds * 1_000, { summary: `attempt ${attempt + 1} of item ${itemId}` })
   }
 }

@@ -17,6 +17,7 @@ export class RunControls {
   #pausedMs: number
   #changes = 0
   #onChange: () => void = () => {}
+  #tryNow: (itemId: number) => boolean = () => false
 
   constructor(state: ControlState = { pausedAt: null, pausedMs: 0 }) {
     this.#pausedAt = state.pausedAt
@@ -46,6 +47,16 @@ export class RunControls {
   /** @param listener told of a pause and of its end */
   onChange(listener: () => void): void {
     this.#onChange = listener
+  }
+
+  /** @param tryNow of the items at work: lets the next attempt of one that waits begin now */
+  onTryNow(tryNow: (itemId: number) => boolean): void {
+    this.#tryNow = tryNow
+  }
+
+  /** False: no such item waits here. */
+  tryNow(itemId: number): boolean {
+    return this.#tryNow(itemId)
   }
 
   get isPaused(): boolean {

@@ -1,5 +1,5 @@
 import type { SyncProgress } from '../core/sync-jobs.ts'
-import { showing } from './current-details.ts'
+import { moment, showing } from './current-details.ts'
 
 /** In words. */
 const PHASES: Readonly<Record<SyncProgress['phase'], string>> = {
@@ -13,7 +13,8 @@ const PHASES: Readonly<Record<SyncProgress['phase'], string>> = {
 
 /** What the Temporal UI shows of a run, and how it is steered. */
 export function showRun(integrationId: number, progress: SyncProgress): void {
-  const { phase, isPaused, syncLogId, listed, succeeded, failed, waiting, perSecond, intakeFrom } = progress
+  const { phase, isPaused, syncLogId, listed, succeeded, failed, waiting, nextAttemptAt, perSecond, intakeFrom } =
+    progress
   showing(
     `Sync of integration ${integrationId}: ${isPaused && phase !== 'held' ? `paused while ${PHASES[phase]}` : PHASES[phase]}`,
     {
@@ -22,13 +23,14 @@ export function showRun(integrationId: number, progress: SyncProgress): void {
       Succeeded: succeeded,
       Failed: failed,
       'Waiting for another attempt': waiting,
+      'The next of them': nextAttemptAt === null ? null : moment(Date.parse(nextAttemptAt)),
       'Items a second': perSecond,
       "Nothing new before (the provider's limit)": intakeFrom,
     },
     ...(phase === 'done' ? [] : [isPaused ? 'Signal `resume`: it goes on.' : STEERING]),
     syncLogId === null
       ? `\`integrations list-sync-runs --integration ${integrationId}\` has earlier runs.`
-      : `\`integrations show-sync-run ${syncLogId}\` has the log${failed > 0 ? `, \`integrations list-failed-items --integration ${integrationId}\` what failed` : ''}.`,
+      : `\`integrations show-sync-run ${syncLogId}\` has the log${failed > 0 ? `, \`integrations list-failed-items --integration ${integrationId}\` what failed` : ''}${waiting > 0 ? `, \`integrations list-failed-items --integration ${integrationId} --waiting\` why items wait` : ''}.`,
   )
 }
 

@@ -6,22 +6,19 @@ import {
   isCancellation,
   log,
   proxyActivities,
-  proxyLocalActivities,
   sleep,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { Finalisation } from '../activities/sync-ends.ts'
 import { delayAfter } from '../core/backoff.ts'
 import type { SyncOutcome } from '../core/sync-jobs.ts'
-import { localStep, repeatable, step } from './activity-options.ts'
+import { repeatable, step } from './activity-options.ts'
 import { ItemRun } from './item-run.ts'
 import { hasLongHistory } from './long-history.ts'
 import type { RunControls } from './run-controls.ts'
 import type { RunProgress } from './run-progress.ts'
 import type { OpenRun, RunStage, StageEnd } from './run-stages.ts'
 
-/** Above this a finalisation takes too long for the workflow's own task. */
-const MAX_LOCAL_ITEMS = 2_000
 /** A reducer that throws is a fault of the provider's code: a new release may mend it meanwhile, else the run is given up. */
 const REDUCER_TRIES = 10
 const REDUCER_WAITS_SECONDS = [10, 30, 120, 300]
@@ -32,7 +29,6 @@ export const HELD_ELSEWHERE = { summary: 'items are held by a retry by hand; loo
 export const ORPHANED_AFTER_SECONDS = 60
 
 const steps = proxyActivities<Activities>(step)
-const local = proxyLocalActivities<Activities>(localStep)
 const { handleMissingItems } = proxyActivities<Activities>(repeatable)
 
 /** Items, finalisation, announcement: until no row is left unfinished. */
@@ -48,7 +44,9 @@ export async function processRun(
     isPaused: () => controls.isPaused,
     onState: (state) => progress.noteItems(state),
   })
-  const ends = (progress.state.listed ?? 0) > MAX_LOCAL_ITEMS ? steps : local
+  controls.onTryNow((itemId) => items.tryNow(itemId))
+  // Saves each run an activity. Listeners take as long as they like, so they get an activity of their own.
+  const announces = !run.settings.isListenedTo
   let { reducerTries } = stage
   const longHistory = (): StageEnd => ({
     kind: 'long history',
@@ -60,9 +58,10 @@ export async function processRun(
     if ((await items.work()) === 'long history' || hasLongHistory()) return longHistory()
     progress.note({ phase: 'finalising' })
     const changes = controls.changes
-    const result = await CancellationScope.nonCancellable(() => ends.finaliseSyncRun({ integrationId, syncLogId }))
-    if (result.kind === 'finalised')
-      return { kind: 'over', outcome: await announced(run, result, run.settings.isListenedTo ? steps : ends) }
+    const result = await CancellationScope.nonCancellable(() =>
+      steps.finaliseSyncRun({ integrationId, syncLogId, announces }),
+    )
+    if (result.kind === 'finalised') return { kind: 'over', outcome: await announced(run, result) }
     if (result.kind === 'not this time') return { kind: 'over', outcome: result }
     if (result.kind === 'unfinished') {
       items.takeUp(result.pending, result.waiting)
@@ -92,11 +91,11 @@ export async function processRun(
 
 /** The run is over: a cancellation comes too late for it, and its listeners are told in any case. */
 async function announced(
-  { integrationId, syncLogId }: OpenRun,
+  { integrationId, syncLogId, settings }: OpenRun,
   result: Extract<Finalisation, { kind: 'finalised' }>,
-  ends: Pick<Activities, 'announceSyncRun'>,
 ): Promise<SyncOutcome> {
-  await CancellationScope.nonCancellable(() => ends.announceSyncRun({ integrationId, syncLogId }))
+  if (settings.isListenedTo)
+    await CancellationScope.nonCancellable(() => steps.announceSyncRun({ integrationId, syncLogId }))
   if (result.fullListing) {
     try {
       await handleMissingItems({ integrationId, syncLogId })

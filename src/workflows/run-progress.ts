@@ -1,5 +1,5 @@
-import type { SyncProgress } from '../core/sync-jobs.ts'
-import type { ItemRunState } from './item-run.ts'
+import type { LastFailure, SyncProgress } from '../core/sync-jobs.ts'
+import type { ItemRunState, WaitingItem } from './item-run.ts'
 import type { RunControls } from './run-controls.ts'
 
 /** What the query `progress` is made of; a run that goes on in a new history takes it along. */
@@ -10,6 +10,9 @@ export interface ProgressState {
   readonly succeeded: number
   readonly failed: number
   readonly waiting: number
+  /** When the first and the last of them are tried again; null: none waits. Milliseconds since the epoch. */
+  readonly waits: { readonly from: number; readonly to: number } | null
+  readonly lastFailure: LastFailure | null
   /** Milliseconds since the epoch. */
   readonly intakeFrom: number
   /** ISO 8601. */
@@ -30,17 +33,21 @@ export class RunProgress {
   constructor(controls: RunControls, carried: ProgressState | undefined, onChange: (progress: SyncProgress) => void) {
     this.#controls = controls
     this.#onChange = onChange
-    this.#state = carried ?? {
+    this.#state = {
       phase: 'opening',
       syncLogId: null,
       listed: null,
       succeeded: 0,
       failed: 0,
       waiting: 0,
+      waits: null,
+      lastFailure: null,
       intakeFrom: 0,
       startedAt: new Date().toISOString(),
       processing: null,
       perSecond: null,
+      // What an earlier history did not carry is as at the start.
+      ...carried,
     }
     controls.onChange(() => this.#changed())
     this.#changed()
@@ -50,16 +57,26 @@ export class RunProgress {
     return this.#state
   }
 
-  note(change: Partial<Omit<ProgressState, 'processing' | 'perSecond' | 'startedAt'>>): void {
+  note(change: Partial<Pick<ProgressState, 'phase' | 'syncLogId' | 'listed' | 'intakeFrom'>>): void {
     this.#state = { ...this.#state, ...change }
     this.#changed()
   }
 
-  noteItems({ succeeded, failed, waiting, intakeFrom }: ItemRunState): void {
+  noteItems({ succeeded, failed, waiting, unlisted = 0, intakeFrom, lastFailure }: ItemRunState): void {
     const before = this.#state.succeeded + this.#state.failed
     const ended = succeeded + failed
     const perSecond = ended === before ? this.#state.perSecond : this.#rate(ended)
-    this.#state = { ...this.#state, succeeded, failed, waiting: waiting.length, intakeFrom, perSecond }
+    const waits = waiting.length === 0 ? null : spanOf(waiting)
+    const items = {
+      succeeded,
+      failed,
+      waiting: waiting.length + unlisted,
+      waits,
+      intakeFrom,
+      perSecond,
+      lastFailure: lastFailure ?? null,
+    }
+    this.#state = { ...this.#state, ...items }
     this.#changed()
   }
 
@@ -72,18 +89,31 @@ export class RunProgress {
   }
 
   read(): SyncProgress {
-    const { intakeFrom, processing: _, ...told } = this.#state
-    const { perSecond } = told
+    const { intakeFrom, waits, processing: _, ...told } = this.#state
     const isOver = told.phase === 'done'
-    const left = told.listed === null ? null : Math.max(0, told.listed - told.succeeded - told.failed)
-    const secondsLeft =
-      isOver || this.#controls.isPaused || perSecond === null || left === null ? null : Math.ceil(left / perSecond)
     return {
       ...told,
       isPaused: this.#controls.isPaused,
-      secondsLeft,
+      nextAttemptAt: isOver || waits === null ? null : new Date(waits.from).toISOString(),
+      secondsLeft: isOver || this.#controls.isPaused ? null : this.#secondsLeft(),
       intakeFrom: !isOver && intakeFrom > Date.now() ? new Date(intakeFrom).toISOString() : null,
     }
+  }
+
+  /** What waits may fail again: no sooner than this. */
+  #secondsLeft(): number | null {
+    const { perSecond, listed, succeeded, failed, waiting, waits, intakeFrom } = this.#state
+    if (perSecond === null || listed === null) return null
+    const left = Math.max(0, listed - succeeded - failed)
+    const notBegun = Math.max(0, left - waiting)
+    const until = (moment: number): number => Math.max(0, moment - Date.now()) / 1_000
+    return Math.ceil(
+      Math.max(
+        left / perSecond,
+        waits === null ? 0 : until(waits.to),
+        notBegun === 0 ? 0 : until(intakeFrom) + notBegun / perSecond,
+      ),
+    )
   }
 
   #changed(): void {
@@ -98,4 +128,14 @@ export class RunProgress {
     const ms = Date.now() - processing.since - (this.#controls.pausedMs - processing.pausedMs)
     return ended <= 0 || ms <= 0 ? perSecond : Number(((ended * 1_000) / ms).toPrecision(3))
   }
+}
+
+function spanOf(waiting: readonly WaitingItem[]): { from: number; to: number } {
+  let from = Number.POSITIVE_INFINITY
+  let to = 0
+  for (const { dueAt } of waiting) {
+    from = Math.min(from, dueAt)
+    to = Math.max(to, dueAt)
+  }
+  return { from, to }
 }

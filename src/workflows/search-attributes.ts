@@ -1,4 +1,4 @@
-import { patched, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow'
+import { upsertSearchAttributes, workflowInfo } from '@temporalio/workflow'
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 
 const INTEGRATION_ID = { name: 'IntegrationId', type: 'INT' } as const
@@ -9,14 +9,9 @@ export function askingLabels(): AsksLabels {
   return lacksSome() ? { labels: true } : {}
 }
 
-/**
- * Sets the search attributes that an activity's answer brings, once in a workflow's life.
- *
- * Behind a patch: while releases run beside each other a worker of the one before, which sets none, may be the one that reads
- * the answer and goes on. Rule: docs/behaviour/workflows.md, "Search attributes".
- */
+/** Sets the search attributes that an activity's answer brings, once in a workflow's life. Rule: docs/behaviour/workflows.md, "Search attributes". */
 export function setSearchAttributes({ foundBy: wanted }: FoundBy): void {
-  if (wanted === undefined || !lacksSome() || !patched('found-by')) return
+  if (wanted === undefined || !lacksSome()) return
   upsertSearchAttributes([
     { key: INTEGRATION_ID, value: wanted.integrationId },
     { key: PROVIDER, value: wanted.provider },

@@ -1,10 +1,10 @@
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { SkipSyncItemInput, SkipSyncItemResult } from '../core/sync-jobs.ts'
-import { command } from './activity-options.ts'
+import { step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 
-const { skipFailedItem } = proxyActivities<Activities>(command)
+const { skipFailedItem } = proxyActivities<Activities>(step)
 
 /**
  * The command `skip-sync-item`: gives one failed item up for good.

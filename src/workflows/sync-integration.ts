@@ -6,7 +6,6 @@ import {
   continueAsNew,
   isCancellation,
   proxyActivities,
-  proxyLocalActivities,
   setHandler,
   sleep,
   workflowInfo,
@@ -15,7 +14,7 @@ import type { Activities } from '../activities/index.ts'
 import type { OpenedRun } from '../activities/sync-runs.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import type { SyncOutcome } from '../core/sync-jobs.ts'
-import { localStep, step } from './activity-options.ts'
+import { step } from './activity-options.ts'
 import { untilCancelled } from './cancellation.ts'
 import { itemsToDo } from './item-run.ts'
 import { handleItemSignals } from './item-signals.ts'
@@ -32,7 +31,6 @@ import type { OpenRun, RunStage, RunState, StageEnd } from './run-stages.ts'
 import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
 const steps = proxyActivities<Activities>(step)
-const local = proxyLocalActivities<Activities>(localStep)
 
 /**
  * One sync run of one integration: open, list, process the items, finalise, announce.
@@ -44,7 +42,11 @@ const local = proxyLocalActivities<Activities>(localStep)
 export async function syncIntegration(input: SyncInput, carried?: RunState): Promise<SyncOutcome> {
   const { integrationId, onlyIfDue } = input
   const controls = new RunControls(carried?.controls)
-  handleItemSignals(integrationId, () => controls.lookAgain())
+  handleItemSignals(
+    integrationId,
+    () => controls.lookAgain(),
+    (itemId) => controls.tryNow(itemId),
+  )
   const progress = new RunProgress(controls, carried?.progress, (now) => showRun(integrationId, now))
   setHandler(syncProgress, () => progress.read(), {
     description: 'How far the run is: its phase, counts of items, rate, and whether it is paused.',
@@ -99,7 +101,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   const open = async (): Promise<StageEnd> => {
     const runId = workflowInfo().firstExecutionRunId
     const opened: OpenedRun & FoundBy = await CancellationScope.nonCancellable(() =>
-      local.openSyncRun({ integrationId, runId, ...(onlyIfDue === undefined ? {} : { onlyIfDue }), ...askingLabels() }),
+      steps.openSyncRun({ integrationId, runId, ...(onlyIfDue === undefined ? {} : { onlyIfDue }), ...askingLabels() }),
     )
     setSearchAttributes(opened)
     if (opened.kind === 'nothing to do')

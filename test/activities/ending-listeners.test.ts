@@ -28,7 +28,7 @@ afterEach(async () => {
 
 function integrationOf(id: number): Integration {
   const credentials = test.framework.encryption.encrypt(id, CREDENTIALS)
-  const row = { id, provider: 'acme', isActive: true, healthStatus: 'healthy', credentials }
+  const row = { id, provider: 'acme', isActive: true, switchedOffAt: null, healthStatus: 'healthy', credentials }
   return integrationContext(test.framework, row as unknown as IntegrationRow).handle
 }
 

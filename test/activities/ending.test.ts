@@ -69,7 +69,14 @@ describe('what runs when a worker stops', () => {
     try {
       const { framework } = test
       const credentials = framework.encryption.encrypt(1, CREDENTIALS)
-      const integration = { id: 1, provider: 'acme', isActive: true, healthStatus: 'healthy', credentials }
+      const integration = {
+        id: 1,
+        provider: 'acme',
+        isActive: true,
+        switchedOffAt: null,
+        healthStatus: 'healthy',
+        credentials,
+      }
       const row = { id: 1, integrationId: 1, eventType: null, payload: '{}', headers: {}, attempts: 1, claim: 'a:1' }
       const enough = new AbortController()
       const outcome = runWebhook(

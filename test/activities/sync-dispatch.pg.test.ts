@@ -112,6 +112,19 @@ describe('an integration is due', () => {
     expect(test.starts.syncs).toEqual(isDue ? [id] : [])
   })
 
+  it('never of an unregistered provider: that is one warning in a process for each, however often it is dispatched', async () => {
+    const made = [await makeIntegration(test, 'acme'), await makeIntegration(test, 'acme')]
+    for (const { id } of made) await setIntegration(test, id, { provider: 'lost' })
+    const off = await makeIntegration(test, 'acme')
+    await setIntegration(test, off.id, { provider: 'switched-off', isActive: false })
+    await startDue()
+    await startDue()
+    const warned = test.lines.filter(({ fields }) => fields.event === 'providers.unregistered')
+    expect(warned.map(({ level, fields }) => [level, fields.provider, fields.integrations])).toEqual([
+      ['warn', 'lost', 2],
+    ])
+  })
+
   it('first when it was never planned, then the longest overdue', async () => {
     const made: number[] = []
     for (const nextSyncAt of [minutesAgo(5), minutesAgo(50), null, minutesAgo(20), null]) {
@@ -205,6 +218,28 @@ describe('waiting for health', () => {
     await integrationThat({ healthStatus: 'degraded' }, closed(19))
     const due = await integrationThat({ healthStatus: 'degraded' }, closed(21))
     expect(await ids()).toEqual([due])
+  })
+
+  it('counts from the last change of a run that took longer than its log can say', async () => {
+    const long = (at: number) => ({
+      status: 'failed',
+      createdAt: minutesAgo(400 * 24 * 60),
+      updatedAt: minutesAgo(at),
+      durationMs: 2_147_483_647,
+    })
+    await integrationThat({ healthStatus: 'degraded' }, long(19))
+    const due = await integrationThat({ healthStatus: 'degraded' }, long(21))
+    expect(await ids()).toEqual([due])
+  })
+
+  it('of the longest interval by the largest factor is no reason to start nobody', async () => {
+    const syncIntervalMinutes = 2_147_483_647
+    await integrationThat({ healthStatus: 'failing', lastSyncedAt: minutesAgo(500), syncIntervalMinutes }, ended(500))
+    const due = await integrationThat({})
+    const { db, tables } = test.framework
+    const rule = { ...dueRule(test.framework), backoff: { degraded: 2_147_483_647, failing: 2_147_483_647 } }
+    expect((await dueIntegrations(db, tables, rule, 10)).map(({ id }) => id)).toEqual([due])
+    expect(await overdueIntegrations(db, tables, rule, { seconds: 1, limit: 10 })).toMatchObject([{ id: due }])
   })
 
   it('is none before the first run', async () => {

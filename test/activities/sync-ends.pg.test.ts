@@ -1,9 +1,11 @@
 /** How a run ends: finalised, late, told, given up, cancelled. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { reduceCheckpointsByMax } from '../../src/core/checkpoint.ts'
 import type { Json } from '../../src/core/json.ts'
 import { handBackItems } from '../../src/db/queries/sync-items.ts'
 import type { SyncItemRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
+import { abandonSlice } from '../../src/operations/sync-cut-short.ts'
 import { finaliseRun } from '../../src/operations/sync-finalisation.ts'
 import { skipSyncItem } from '../../src/operations/sync-item-acts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -32,6 +34,7 @@ beforeAll(async () => {
         defaultSyncInterval: () => INTERVAL_MINUTES,
         reduceCheckpoints: (checkpoints) => reduce(checkpoints),
       }),
+      ordered: syncProvider(() => {}, { listsByCheckpoint: true }),
     },
     config: { sync: { stuck_item_after_runs: 3 } },
   })
@@ -47,7 +50,72 @@ beforeEach(async () => {
   reduce = (checkpoints) => Math.max(...checkpoints.map(Number))
 })
 
+describe('the beginning of the listing', () => {
+  const BEGAN = '2026-03-01T12:00:00.000Z'
+  const [BEFORE, AFTER] = ['2026-03-01T11:59:00Z', '2026-03-01T12:00:07Z']
+  const cursorAfter = async (...checkpoints: [eventClass: string, checkpoint: Json][]) => {
+    const run = await makeRun(test, integration.id, { listing_began_at: BEGAN })
+    for (const [eventClass, checkpointValue] of checkpoints)
+      await makeItem(test, run, { status: 'success', checkpointValue, eventClass })
+    await finalise(run)
+    return (await timesOf()).cursor
+  }
+
+  beforeEach(() => {
+    reduce = reduceCheckpointsByMax
+  })
+
+  it('is as far as the cursor goes: an item of another list may have changed since', async () => {
+    expect(await cursorAfter(['test.thing', BEFORE], ['test.other', AFTER])).toBe('2026-03-01T12:00:00Z')
+  })
+
+  it('leaves an earlier cursor as it is', async () => {
+    expect(await cursorAfter(['test.thing', BEFORE])).toBe(BEFORE)
+  })
+
+  it('bounds each time in the cursor of a reducer of its own', async () => {
+    reduce = (given) => Object.assign({}, ...given)
+    const cursor = await cursorAfter(['test.thing', { things: BEFORE }], ['test.other', { others: AFTER }])
+    expect(cursor).toEqual({ things: BEFORE, others: '2026-03-01T12:00:00Z' })
+  })
+
+  it('holds nothing where the provider lists by that very field', async () => {
+    integration = await makeIntegration(test, 'ordered')
+    expect(await cursorAfter(['test.thing', AFTER])).toBe(AFTER)
+  })
+
+  it('can hold no cursor that is no time: a warning says so, and none does where the provider lists by it', async () => {
+    const warnings = () => test.lines.filter(({ fields }) => fields.event === 'sync.cursor_without_time')
+    expect(await cursorAfter(['test.thing', 'evt_9'])).toBe('evt_9')
+    expect(warnings()).toMatchObject([{ fields: { integration: integration.id } }])
+    integration = await makeIntegration(test, 'ordered')
+    expect(await cursorAfter(['test.thing', 'evt_9'])).toBe('evt_9')
+    expect(warnings()).toHaveLength(1)
+  })
+
+  it('is that of its own run also when the cursor moves late', async () => {
+    const run = await makeRun(test, integration.id, { listing_began_at: BEGAN })
+    await makeItem(test, run, { status: 'success', checkpointValue: AFTER })
+    await makeItem(test, run, { status: 'failed', checkpointValue: AFTER, externalId: 'failed' })
+    await finalise(run)
+    expect((await timesOf()).cursor).toBeNull()
+    await setItem(run, 2, { status: 'skipped' })
+    await late(run)
+    expect((await timesOf()).cursor).toBe('2026-03-01T12:00:00Z')
+  })
+})
+
 describe('the end of a run', () => {
+  it.each<[string, unknown]>([
+    ['what Postgres can not keep', 'a\ud83d'],
+    ['what is no JSON', new Date(0)],
+  ])('takes a reducer that gives %s for one that throws: nothing is changed', async (_, given) => {
+    reduce = () => given as Json
+    const result = await finalise(await runOf(['success', 1]))
+    expect(result).toMatchObject({ kind: 'reducer threw', reason: expect.stringContaining('cursor') })
+    expect((await timesOf()).cursor).toBeNull()
+  })
+
   it('the cursor advances only once every item succeeded: the checkpoints are reduced, and it never goes back', async () => {
     const run = await runOf(['success', 1], ['success', 2], ['failed', 3])
     await finalise(run)
@@ -83,6 +151,17 @@ describe('the end of a run', () => {
       waits.push(Math.round(((await timesOf()).nextInMinutes ?? 0) / INTERVAL_MINUTES))
     }
     expect(waits).toEqual([1, 2, 4, 8, 16, 16, 16])
+  })
+
+  it('plans the next run within a hundred years, whatever interval is multiplied by what', async () => {
+    await setIntegration(test, integration.id, {
+      syncIntervalMinutes: 2_147_483_647,
+      consecutiveSyncFailures: 2_147_483_647,
+    })
+    await finalise(await runOf(['failed', 1]))
+    const { failures, nextInMinutes } = await timesOf()
+    expect(failures).toBe(2_147_483_647)
+    expect((nextInMinutes ?? 0) / 60 / 24 / 365.25).toBeCloseTo(100, 1)
   })
 
   it('sync_stale_alerted_at is cleared by a clean run, which is told with its end; one with failures leaves it', async () => {
@@ -326,6 +405,74 @@ describe('more items than one run tells of, that became stuck together', () => {
       for (const { external_id: id } of rows) told.add(id)
     }
     expect(told.size).toBe(many)
+  })
+})
+
+describe('a run that is older than its log can say', () => {
+  const GREATEST = 2_147_483_647
+
+  it.each([25, 400])('ends all the same, however it ends: %i days', async (days) => {
+    const old = (metadata = {}, values = {}) =>
+      makeRun(test, integration.id, metadata, { createdAt: new Date(Date.now() - days * 86_400_000), ...values })
+    const ended = async (run: Run, status: string) =>
+      expect(await logOf(test, run.id)).toMatchObject({ status, durationMs: GREATEST })
+
+    const finalised = await old()
+    await makeItem(test, finalised, { status: 'success', checkpointValue: 1 })
+    expect(await finalise(finalised)).toMatchObject({ kind: 'finalised', status: 'success' })
+    await ended(finalised, 'success')
+
+    const failed = await old({ enumerated: false })
+    await fail(failed)
+    await ended(failed, 'failed')
+
+    const cancelled = await old()
+    await cancel(cancelled)
+    await ended(cancelled, 'cancelled')
+
+    const slice = await old({}, { operation: 'backfill' })
+    expect(await abandonSlice(test.framework, ids(slice), 'its workflow is gone', [])).toBe(true)
+    await ended(slice, 'failed')
+
+    const left = await old()
+    await makeItem(test, left, { status: 'success', checkpointValue: 2 })
+    const opened = await test.activities.openSyncRun({ integrationId: integration.id, runId: `adopts-${days}` })
+    expect(opened).toMatchObject({ kind: 'adopted', syncLogId: left.id })
+    await test.activities.takeOverSyncRun(ids(left))
+    expect(await finalise(left)).toMatchObject({ kind: 'finalised', status: 'success' })
+    await ended(left, 'success')
+  })
+})
+
+describe('a process whose clock is two hours ahead of the database', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * 3_600_000 })
+    return () => vi.useRealTimers()
+  })
+
+  it('ends a run with the duration that it had, and says what is left of an item’s wait', async () => {
+    const run = await runOf(['success', 1])
+    await makeItem(test, run, { status: 'processing', attempts: 1 })
+    expect(await finalise(run)).toMatchObject({ kind: 'unfinished', waiting: [{ seconds: 10 }] })
+    expect(await test.activities.takeOverSyncRun(ids(run))).toMatchObject({ waiting: [{ seconds: 10 }] })
+    await setItem(run, 2, { status: 'success' })
+    await finalise(run)
+    expect((await logOf(test, run.id)).durationMs).toBeLessThan(600_000)
+  })
+
+  it('makes an integration that it enables due at once', async () => {
+    await integration.enable()
+    const [row] =
+      await test.sql`select next_sync_at <= clock_timestamp() as due from integrations where id = ${integration.id}`
+    expect(row).toEqual({ due: true })
+  })
+
+  it('opens no run that is not due in the place of one that died', async () => {
+    await test.sql`
+      update integrations set next_sync_at = clock_timestamp() + interval '1 hour' where id = ${integration.id}`
+    await makeRun(test, integration.id, { enumerated: false })
+    const input = { integrationId: integration.id, runId: 'not-due', onlyIfDue: true }
+    expect(await test.activities.openSyncRun(input)).toMatchObject({ kind: 'nothing to do' })
   })
 })
 

@@ -87,6 +87,32 @@ describe('a failed item', () => {
     ])
   })
 
+  it('is not run when a later run has made up for it by the time that it is claimed, unless forced', async () => {
+    const heard = vi.fn()
+    listen(test, ThingSynced, heard)
+    const row = await failed({ externalId: 'a' })
+    await makeItem(test, await makeRun(test, integration.id), { status: 'success', externalId: 'a' })
+    expect(await attempt(row)).toMatchObject({ outcome: 'outdated', status: 'failed', attempts: 3, waitSeconds: null })
+    expect(await itemOf(test, row.id)).toEqual(row)
+    expect(heard).not.toHaveBeenCalled()
+    expect(await attempt(row, { force: true })).toMatchObject({ outcome: 'success' })
+  })
+
+  it('does not go on when a later run makes up for it between two tries: it has failed again, of what it last failed of', async () => {
+    listen(test, ThingSynced, throwing(new TypeError('still bad')))
+    const row = await failed({ externalId: 'a' })
+    expect(await attempt(row, { attempt: 1, tries: 3 })).toMatchObject({ waitSeconds: 10 })
+    await makeItem(test, await makeRun(test, integration.id), { status: 'success', externalId: 'a' })
+    expect(await attempt(row, { attempt: 2, tries: 3 })).toMatchObject({ outcome: 'outdated', status: 'failed' })
+    expect(await itemOf(test, row.id)).toMatchObject({
+      status: 'failed',
+      attempts: 4,
+      claim: null,
+      error: 'TypeError: still bad',
+      nextAttemptAt: null,
+    })
+  })
+
   it("with more tries waits by the backoff of its own attempts, past the window too, and is nobody else's meanwhile", async () => {
     const told = vi.fn()
     listen(test, 'SyncItemFailed', told)

@@ -1,10 +1,11 @@
 /** One batch of a run's items as a worker runs it: claim, listeners, settlement. */
 
 import { sql } from 'drizzle-orm'
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { drizzle } from 'drizzle-orm/postgres-js'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import type { ItemBatch, ItemBatchResult } from '../../src/activities/sync-items.ts'
-import { CircuitOpenException, RateLimitExceededException } from '../../src/core/errors.ts'
+import { CircuitOpenException, NonRetryable, NotYet, RateLimitExceededException } from '../../src/core/errors.ts'
 import { connect } from '../../src/db/client.ts'
 import { claimPendingItems, handBackItems, settleItems } from '../../src/db/queries/sync-items.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
@@ -22,6 +23,7 @@ import { OtherSynced, syncProvider, ThingSynced, TOKEN } from '../support/provid
 import { itemOf, logsOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 
+const limit = (seconds: number) => new RateLimitExceededException({ id: 1, provider: 'acme', name: 'x' }, seconds, null)
 const TRIES = 3
 const BACKOFF = [10, 30]
 const WINDOW_SECONDS = 1_000
@@ -106,6 +108,25 @@ describe('a claim', () => {
     const results = await Promise.all([batch(take), batch(take), batch(take)])
     expect(results.reduce((sum, { claimed }) => sum + claimed, 0)).toBe(40)
     expect(heard).toHaveBeenCalledTimes(40)
+  })
+
+  it('reads no more than it takes of a large listing, of which statistics know nothing', async () => {
+    await test.sql`
+      insert into integration_sync_items (integration_id, sync_log_id, event_class, payload)
+      select ${integration.id}, ${run.id}, 'test.thing', '{}' from generate_series(1, 12000)`
+    // As deep as with 100,000 of them: from there on other indexes look cheaper.
+    await test.sql`alter index integration_sync_items_pending_idx set (fillfactor = 10)`
+    await test.sql`reindex index integration_sync_items_pending_idx`
+    const asked: { text: string; parameters: unknown[] }[] = []
+    const logQuery = (text: string, parameters: unknown[]): void => void asked.push({ text, parameters })
+    const { tables } = test.framework
+    const claiming = { syncLogId: run.id, claim: 'plan:1', limit: 200, refusals: [] }
+    await claimPendingItems(drizzle(test.sql, { logger: { logQuery } }) as never, tables, claiming)
+    const [query] = asked
+    const plan = await test.sql.unsafe(`explain (analyze, costs off) ${query?.text}`, query?.parameters as never[])
+    const lines = plan.map((row) => String(row['QUERY PLAN'])).join('\n')
+    expect(lines).toMatch(/Index Scan using integration_sync_items_pending_idx .*rows=200/)
+    expect(lines).not.toContain('Sort')
   })
 
   it('takes no more than its limit whatever plan Postgres chooses', async () => {
@@ -302,6 +323,23 @@ describe('an outcome', () => {
     expect(told).toEqual(isFailed ? [row.id] : [])
   })
 
+  it('of an item within the window waits, also where the clock of the process is ahead of the database', async () => {
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * WINDOW_SECONDS * 1_000 })
+    onTestFinished(() => void vi.useRealTimers())
+    listen(test, ThingSynced, throwing(new Error('bad')))
+    const row = await item()
+    await batch()
+    expect(await statusOf(row)).toBe('processing')
+  })
+
+  it('counts as one of more than the column of the log can say', async () => {
+    listen(test, ThingSynced, throwing(new Error('bad')))
+    const row = await item({ attempts: 32_767, status: 'failed' })
+    const retry = { itemId: row.id, claim: 'retry-many:1', attempt: 1, tries: 1_000 }
+    expect(await runActivity(test.activities.processOneSyncItem, retry)).toMatchObject({ outcome: 'failed' })
+    expect(await logsOf(test, integration.id, 'sync_item')).toMatchObject([{ attempt: 32_767, maxAttempts: 32_767 }])
+  })
+
   it('past the window: the first attempt runs all the same', async () => {
     const row = await item({ createdAt: new Date(Date.now() - 2 * WINDOW_SECONDS * 1_000) })
     await batch()
@@ -318,6 +356,99 @@ describe('an outcome', () => {
     expect(await batch()).toMatchObject({ failed: 0, waiting: [{ id: row.id, seconds: 77 }], deferredSeconds: 77 })
     expect(await itemOf(test, row.id)).toMatchObject({ status: 'processing', attempts: 0, error: null, claim: null })
     expect(await logsOf(test, integration.id, 'sync_item')).toEqual([])
+  })
+
+  it('is what its row says while it waits: the error, the attempt, the next one; and one line for many of a kind', async () => {
+    listen(test, ThingSynced, ({ payload }: ThingSynced) => {
+      throw new TypeError(`relation "things" does not exist (row ${payload.n})`)
+    })
+    const rows = []
+    for (const n of [1, 2, 3]) rows.push(await item({ payload: { v: 1, data: { n } } }))
+    const before = test.lines.length
+    const result = await batch()
+    const last = rows[2]
+    expect(result.lastFailure).toMatchObject({ attempt: 1, error: expect.stringContaining('"things" does not exist') })
+    const waits = await itemOf(test, last?.id ?? 0)
+    expect(waits).toMatchObject({
+      status: 'processing',
+      attempts: 1,
+      error: null,
+      lastError: 'TypeError: relation "things" does not exist (row 3)',
+    })
+    expect((waits.nextAttemptAt?.getTime() ?? 0) - waits.updatedAt.getTime()).toBeCloseTo(10_000, -2)
+    const told = test.lines.slice(before).filter(({ fields }) => fields.event === 'item.attempt_failed')
+    expect(told).toMatchObject([
+      {
+        level: 'warn',
+        fields: { integration: integration.id, attempt: 1, max_attempts: TRIES, retry_after_seconds: 10, times: 1 },
+      },
+    ])
+    await test.sql`update integration_sync_items set attempts = ${TRIES - 1} where id = ${waits.id}`
+    await batch({ kind: 'due', ids: [waits.id] })
+    expect(await itemOf(test, waits.id)).toMatchObject({ status: 'failed', lastError: null, nextAttemptAt: null })
+  })
+
+  it.each([
+    ['thrown', (error: Error) => error],
+    ['as a cause', (error: Error) => new Error('outer', { cause: error })],
+    ['because of a limit', () => new NonRetryable('never', { cause: limit(5) })],
+  ])('of NonRetryable %s fails the item at once, and counts', async (_, wrap) => {
+    const thrown = wrap(new NonRetryable('never'))
+    listen(test, ThingSynced, throwing(thrown))
+    const row = await item()
+    expect(await batch()).toMatchObject({ failed: 1, waiting: [], deferredSeconds: 0 })
+    expect(await itemOf(test, row.id)).toMatchObject({
+      status: 'failed',
+      attempts: 1,
+      error: expect.stringMatching(new RegExp(`^${thrown.name}: ${thrown.message}`)),
+    })
+    expect(await logsOf(test, integration.id, 'sync_item')).toHaveLength(1)
+  })
+
+  it('of NotYet puts the item off: no attempt, no log line, and nothing else waits for it; 20 times', async () => {
+    listen(
+      test,
+      ThingSynced,
+      throwing(new Error('outer', { cause: new NotYet('no customer yet', { retryAfterSeconds: 7 }) })),
+    )
+    const row = await item()
+    expect(await batch()).toMatchObject({
+      failed: 0,
+      waiting: [{ id: row.id, seconds: 7, isPutOff: true }],
+      deferredSeconds: 0,
+    })
+    expect(await itemOf(test, row.id)).toMatchObject({
+      status: 'processing',
+      attempts: 0,
+      putOff: 1,
+      error: null,
+      lastError: 'Error: outer',
+      nextAttemptAt: expect.any(Date),
+    })
+    expect(await logsOf(test, integration.id, 'sync_item')).toEqual([])
+    await test.sql`update integration_sync_items set put_off = 20 where id = ${row.id}`
+    expect(await batch({ kind: 'due', ids: [row.id] })).toMatchObject({ waiting: [{ id: row.id, seconds: 10 }] })
+    expect(await itemOf(test, row.id)).toMatchObject({ attempts: 1, putOff: 20 })
+  })
+
+  it('names its run and its attempt in what its listener logs', async () => {
+    listen(test, ThingSynced, async ({ integration: own }: ThingSynced) => {
+      const outer = await own.startOperation({ operation: 'import', direction: 'inbound' })
+      const inner = await outer.run(() => own.startOperation({ operation: 'part', direction: 'inbound' }))
+      await inner.succeed()
+      await outer.fail(new Error('no'))
+    })
+    await item({ attempts: 1 })
+    await batch()
+    const common = { attempt: null, maxAttempts: TRIES }
+    const [outer] = await logsOf(test, integration.id, 'import')
+    expect(outer).toMatchObject({ ...common, attempt: 2, parentId: run.id })
+    expect(await logsOf(test, integration.id, 'part')).toMatchObject([{ ...common, parentId: outer?.id }])
+    const outside = await integration.startOperation({ operation: 'outside', direction: 'inbound' })
+    await outside.fail(new Error('no'))
+    expect(await logsOf(test, integration.id, 'outside')).toMatchObject([
+      { attempt: null, maxAttempts: null, parentId: null },
+    ])
   })
 
   it.each([0, -5, Number.NaN, Number.POSITIVE_INFINITY])(
@@ -567,6 +698,7 @@ describe('a settlement', () => {
         status: 'failed',
         waitsFor: null,
         uncounted: false,
+        wait: null,
         error: 'late',
         failure: { message: 'late', maxAttempts: 3, durationMs: 1 },
       },
@@ -616,6 +748,7 @@ describe('a settlement of a batch', () => {
     }
     expect(test.lines.slice(before).map(({ message }) => message)).toEqual([
       'a settlement failed; it is tried again',
+      'an attempt of a sync item failed, and it is tried again',
       'sync item failed',
     ])
   })

@@ -261,6 +261,46 @@ describe('a try after one that failed', () => {
     expect(await idsOf(run)).toEqual(['1', 'half a pair \ufffd', null, '2', '1', null])
   })
 
+  it('keeps the newer copy of what an earlier try named before its bookmark', async () => {
+    const run = await unlisted()
+    const item = (session: SyncSession, n: number, second: number, id: string) =>
+      session.dispatch(new ThingSynced(session.integration, { n }), `2026-01-01T00:00:0${second}Z`, id)
+    lists = async (session) => {
+      await item(session, 1, 1, 'edited')
+      await item(session, 1, 5, 'read backwards')
+      await session.bookmark(1)
+      throw lost()
+    }
+    await expect(list(run)).rejects.toThrow()
+    lists = async (session) => {
+      await item(session, 2, 9, 'edited')
+      await item(session, 2, 4, 'read backwards')
+    }
+    expect(await list(run, 2)).toEqual({ kind: 'listed', listed: 2, duplicatesDropped: 2 })
+    expect(await itemsOf(test, run.id)).toMatchObject([
+      { externalId: 'edited', checkpointValue: '2026-01-01T00:00:09Z', payload: { data: { n: 2 } } },
+      { externalId: 'read backwards', checkpointValue: '2026-01-01T00:00:05Z', payload: { data: { n: 1 } } },
+    ])
+  })
+
+  it('began when the try began that set the first bookmark, and without one when the last try did', async () => {
+    const beganAt = async (isBookmarked: boolean) => {
+      const run = await unlisted()
+      lists = async (session) => {
+        if (isBookmarked) await session.bookmark(1)
+        throw lost()
+      }
+      await expect(list(run)).rejects.toThrow()
+      const [between] = await test.sql<{ at: Date }[]>`select clock_timestamp() - interval '5 minutes' as at`
+      lists = (session) => things(session, 1)
+      await list(run, 2)
+      const { metadata } = await logOf(test, run.id)
+      return Date.parse((metadata as { listing_began_at: string }).listing_began_at) - (between?.at.getTime() ?? 0)
+    }
+    expect(await beganAt(true)).toBeLessThanOrEqual(0)
+    expect(await beganAt(false)).toBeGreaterThanOrEqual(0)
+  })
+
   it('says what an earlier try handed in before its bookmark, and no more', async () => {
     const run = await unlisted()
     const odd = 'half a pair \ud83d'
@@ -380,7 +420,7 @@ describe('of two tries that overlap', () => {
 
   it('the later one waits for what the earlier one is storing, and goes on behind its bookmark', async () => {
     const run = await unlisted()
-    const [stuck, release] = [occasion(), occasion()]
+    const [stuck, release, begun] = [occasion(), occasion(), occasion()]
     lists = async (session) => {
       await things(session, 1)
       const holder = test.sql.begin(async (tx) => {
@@ -391,12 +431,17 @@ describe('of two tries that overlap', () => {
       })
       await stuck.happened
       await session.bookmark('first').finally(() => holder)
+      // Else it may end its listing first: the statement that waits does not queue for the row's new version.
+      await begun.happened
     }
     const earlier = list(run)
     await stuck.happened
     // It stands at the row of the integration, and has that of the log.
     await waiting(1)
-    lists = (session) => things(session, 2)
+    lists = (session) => {
+      begun.happen()
+      return things(session, 2)
+    }
     const input = { integrationId: integration.id, syncLogId: run.id, attempt: 2 }
     const later = runActivity(other.activities.listSyncItems, input)
     await waiting(2)

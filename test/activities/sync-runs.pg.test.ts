@@ -137,9 +137,9 @@ describe('opening a run', () => {
     expect(await ask('a-run')).toEqual(first)
   })
 
-  it('names the provider‘s own queue, and says when the listing will be incremental', async () => {
+  it('names the queue of items, and says when the listing will be incremental', async () => {
     const byHand = await makeIntegration(test, 'by-hand')
-    expect(await open('a-run', byHand)).toMatchObject({ settings: { itemTaskQueue: 'integrations-slow' } })
+    expect(await open('a-run', byHand)).toMatchObject({ settings: { itemTaskQueue: 'integrations-default' } })
     const incremental = await makeIntegration(test, 'incremental')
     await open('a-run', incremental)
     expect((await logsOf(test, incremental.id, 'sync'))[0]?.metadata).toMatchObject({ incremental: true })
@@ -373,6 +373,7 @@ describe('taking over a run whose workflow is gone', () => {
       claim: 'dead:1',
       status: 'success',
       uncounted: false,
+      wait: null,
       waitsFor: null,
     } as const
     const settled = await settleItems(test.framework.db, test.framework.tables, [

@@ -75,6 +75,8 @@ describe('dispatch', () => {
     ['a checkpoint that is a Date', () => [thing(), new Date()], 'checkpointValue'],
     ['a checkpoint that is NaN', () => [thing(), Number.NaN], 'checkpointValue'],
     ['a checkpoint with undefined in it', () => [thing(), { at: undefined }], 'checkpointValue'],
+    ['a checkpoint with half of a surrogate pair', () => [thing(), 'a\ud83d'], 'checkpointValue'],
+    ['a checkpoint with U+0000', () => [thing(), { at: 'a\0b' }], 'checkpointValue'],
     ['a checkpoint that is a function', () => [thing(), () => 1], 'checkpointValue'],
     ['a payload that does not fit its schema', () => [new ThingSynced(integration, { n: 'one' } as never)], 'payload'],
     ['no payload', () => [new OtherSynced(integration, undefined as never)], 'payload'],
@@ -178,7 +180,7 @@ describe('dispatch', () => {
     expect(await itemsOf(test, runId)).toHaveLength(1_001)
   })
 
-  it('keeps the first of the same class and external id, counts and warns of the others', async () => {
+  it('keeps the later of two of the same class and external id without checkpoints, counts and warns of the others', async () => {
     const linesBefore = test.lines.length
     const { runId, listing } = await list(async (session) => {
       await session.dispatch(thing(1), null, 'a')
@@ -192,10 +194,56 @@ describe('dispatch', () => {
     })
     expect(listing).toEqual({ kind: 'listed', listed: 5, duplicatesDropped: 2 })
     const data = (await itemsOf(test, runId)).map((row) => (row.payload as { data: unknown }).data)
-    expect(data).toEqual([{ n: 1 }, 3, { n: 4 }, { n: 5 }, { n: 6 }])
+    expect(data).toEqual([{ n: 7 }, 3, { n: 4 }, { n: 5 }, { n: 6 }])
     expect((await logOf(test, runId)).metadata).toMatchObject({ duplicates_dropped: 2, listed: 5, enumerated: true })
     const warnings = test.lines.slice(linesBefore).filter(({ message }) => message.includes('listed twice'))
     expect(warnings).toHaveLength(2)
+  })
+
+  const CHUNK = 500
+  it.each([
+    ['in the same chunk', 0],
+    ['in a chunk that is stored already', CHUNK],
+  ])('keeps payload and checkpoint of the newer copy of an item that was listed again, %s', async (_, between) => {
+    const [old, newer] = ['2026-01-01T00:00:00Z', '2026-01-01T00:00:09Z']
+    const { runId, listing } = await list(async (session) => {
+      await session.dispatch(thing(1), old, 'edited')
+      await session.dispatch(thing(1), newer, 'read backwards')
+      await session.dispatch(thing(1), old, 'unchanged')
+      await session.dispatch(thing(1), old, 'three times')
+      for (let n = 0; n < between; n += 1) await session.dispatch(thing(0))
+      await session.dispatch(thing(2), newer, 'edited')
+      await session.dispatch(thing(2), old, 'read backwards')
+      await session.dispatch(thing(2), '2026-01-01T01:00:00+01:00', 'unchanged')
+      await session.dispatch(thing(2), newer, 'three times')
+      await session.dispatch(thing(3), '2026-01-01T00:00:10Z', 'three times')
+      await session.dispatch(thing(4), newer, 'three times')
+    })
+    expect(listing).toMatchObject({ listed: 4 + between, duplicatesDropped: 6 })
+    const kept = (await itemsOf(test, runId)).filter(({ externalId }) => externalId !== null)
+    expect(
+      kept.map(({ externalId, checkpointValue, payload }) => [
+        externalId,
+        checkpointValue,
+        (payload as { data: { n: number } }).data.n,
+      ]),
+    ).toEqual([
+      ['edited', newer, 2],
+      ['read backwards', newer, 1],
+      ['unchanged', '2026-01-01T01:00:00+01:00', 2],
+      ['three times', '2026-01-01T00:00:10Z', 3],
+    ])
+  })
+
+  it('fails where the row of a newer copy has begun: the cursor must not pass what is not in the row', async () => {
+    await expect(
+      list(async (session) => {
+        await session.dispatch(thing(1), 'c1', 'begun')
+        for (let n = 1; n < CHUNK; n += 1) await session.dispatch(thing(0))
+        await test.sql`update integration_sync_items set status = 'processing', attempts = 1 where sync_log_id = ${session.syncLogId} and external_id = 'begun'`
+        await session.dispatch(thing(2), 'c2', 'begun')
+      }),
+    ).rejects.toThrow('has begun before its listing was complete')
   })
 
   it('warns once from item max_items_per_batch + 1 on; the run goes on', async () => {

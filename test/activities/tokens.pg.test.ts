@@ -282,16 +282,10 @@ describe('one integration', () => {
     expect(await pass({ integrationId: id })).toEqual({ checked: 0, refreshed: 0, failed: 0, reauthRequired: 0 })
   })
 
-  it('fails for good where there is none, or its provider knows no OAuth', async () => {
+  it('refuses one that is not there, and one whose provider knows no OAuth', async () => {
     const { id } = await makeIntegration(test, 'plain')
-    await expect(pass({ integrationId: id })).rejects.toMatchObject({
-      type: 'unsupported_by_provider',
-      nonRetryable: true,
-    })
-    await expect(pass({ integrationId: id + 1 })).rejects.toMatchObject({
-      type: 'integration_not_found',
-      nonRetryable: true,
-    })
+    await expect(pass({ integrationId: id })).rejects.toMatchObject({ code: 'unsupported_by_provider' })
+    await expect(pass({ integrationId: id + 1 })).rejects.toMatchObject({ code: 'integration_not_found' })
   })
 })
 
@@ -300,6 +294,7 @@ describe('the status', () => {
     const { id } = await connected()
     expect(await oauthStatus(test.framework, id)).toEqual({
       integrationId: id,
+      needsAuthorization: true,
       isConnected: true,
       expiresAt: new Date(NOON + 10 * HOUR_MS),
       hasRefreshToken: true,

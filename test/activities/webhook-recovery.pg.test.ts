@@ -1,16 +1,19 @@
 /** One webhook on its own, as a worker handles it: for recovery, and for a replay by hand. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { commandStep } from '../../src/activities/command-steps.ts'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
-import { claimPendingWebhooks, claimWebhook } from '../../src/db/queries/webhooks.ts'
+import { claimNextWebhooks, keepClaim } from '../../src/db/queries/webhook-claims.ts'
+import { claimWebhook } from '../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { HandlesWebhooks } from '../../src/providers/provider.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -36,6 +39,8 @@ afterAll(async () => {
 beforeEach(async () => {
   handle.mockReset()
   handle.mockReturnValue({ done: true })
+  // A pump is of all integrations.
+  await test.sql`delete from integration_webhooks`
   integration = await makeIntegration(test, 'acme')
 })
 
@@ -91,10 +96,10 @@ describe('a job of a pending row', () => {
     const { db, tables } = second.framework
     const [outcomes, claimed] = await Promise.all([
       Promise.all(rows.map(({ id }) => run(id))),
-      claimPendingWebhooks(db, tables, { integrationId: integration.id, claim: 'inbox:1', limit: 10 }),
+      claimNextWebhooks(db, tables, 'pump:inbox:1', { after: 0, integrations: 10, rows: 10, room: 10, rooms: {} }),
     ])
     const handled = outcomes.filter(({ outcome }) => outcome === 'processed').map(({ webhookId }) => webhookId)
-    expect([...handled, ...claimed.map(({ id }) => id)].sort((a, b) => a - b)).toEqual(
+    expect([...handled, ...claimed.rows.map(({ id }) => id)].sort((a, b) => a - b)).toEqual(
       rows.map(({ id }) => id).sort((a, b) => a - b),
     )
   })
@@ -103,8 +108,11 @@ describe('a job of a pending row', () => {
 describe('a job of a stuck row', () => {
   const stuck = () => pending({ status: 'processing', attempts: 3, claim: 'dead:1' })
 
-  it('takes it from its dead worker', async () => {
+  it('takes it from its dead worker, and counts the loss', async () => {
     const { id } = await stuck()
+    handle.mockImplementation(async () => {
+      expect(await webhookOf(test, id)).toMatchObject({ attempts: 4, lostWorkers: 1 })
+    })
     expect(await run(id, { stuckAttempts: 3 })).toEqual({
       webhookId: id,
       outcome: 'processed',
@@ -158,6 +166,43 @@ describe('a second try', () => {
     expect(handle).toHaveBeenCalledTimes(1)
   })
 
+  it.each([
+    [0, 'processed'],
+    [3, 'processed'],
+    [4, 'failed'],
+  ])('of a row that has lost %i workers before: %s', async (lostWorkers, status) => {
+    const { id } = await pending({ status: 'processing', attempts: 7, claim: 'lost:2', lostWorkers })
+    const losses: number[] = []
+    handle.mockImplementation(async () => void losses.push((await webhookOf(test, id)).lostWorkers))
+    expect(await run(id, { claim: 'lost:2', attempt: 2 })).toMatchObject({ outcome: status, attempts: 8 })
+    expect(losses).toEqual(status === 'failed' ? [] : [lostWorkers + 1])
+    expect(await webhookOf(test, id)).toMatchObject({
+      status,
+      claim: null,
+      lostWorkers: 0,
+      error: status === 'failed' ? 'worker lost 5 times' : null,
+    })
+    expect(await logsOf(test, integration.id, 'webhook')).toHaveLength(1)
+  })
+
+  it('leaves a first one alone that still runs, and comes again', async () => {
+    const { id } = await pending()
+    const [began, end] = [occasion(), occasion()]
+    handle.mockImplementation(async () => {
+      began.happen()
+      await end.happened
+    })
+    const first = run(id, { claim: 'alive:1' })
+    await began.happened
+    await expect(run(id, { claim: 'alive:1', attempt: 2, by: second })).rejects.toMatchObject({ type: 'not_its_turn' })
+    end.happen()
+    expect(await first).toMatchObject({ outcome: 'processed', attempts: 1 })
+    expect(handle).toHaveBeenCalledTimes(1)
+    // Its claim is served no more: the next try is told at once.
+    expect(await run(id, { claim: 'alive:1', attempt: 3, attemptsBefore: 0 })).toMatchObject({ outcome: 'processed' })
+    expect(handle).toHaveBeenCalledTimes(1)
+  })
+
   it('does not run again what the first one has settled', async () => {
     const { id } = await settled()
     await run(id, { claim: 'settled:1', replay: true, attemptsBefore: 1 })
@@ -192,6 +237,65 @@ describe('a second try', () => {
   })
 })
 
+describe('a row that was set apart', () => {
+  const apart = (lostWorkers: number) => pending({ attempts: lostWorkers, lostWorkers })
+
+  it.each([
+    [1, 'processed', null],
+    [4, 'processed', null],
+    [5, 'failed', 'worker lost 5 times'],
+    [7, 'failed', 'worker lost 7 times'],
+  ])('with %i losses is %s', async (lostWorkers, status, error) => {
+    const { id } = await apart(lostWorkers)
+    expect(await run(id)).toMatchObject({ outcome: status })
+    expect(await webhookOf(test, id)).toMatchObject({ status, error, claim: null, lostWorkers: 0 })
+    expect(handle).toHaveBeenCalledTimes(status === 'failed' ? 0 : 1)
+  })
+
+  it('forgets its losses once it is settled, as failed too', async () => {
+    const { id } = await apart(2)
+    handle.mockRejectedValue(new Error('boom'))
+    expect(await run(id)).toMatchObject({ outcome: 'failed' })
+    expect(await webhookOf(test, id)).toMatchObject({ error: 'boom', lostWorkers: 0 })
+  })
+
+  it('runs beside others after one loss, and one at a time in a worker after two', async () => {
+    const { processOneWebhook } = webhookRecoveryActivities(test.framework)
+    const runIt = (webhookId: number) =>
+      runActivity(processOneWebhook, { webhookId, claim: `apart-${webhookId}:1` }, { attempt: 1 })
+    const rows = { once: [await apart(1), await apart(1)], twice: [await apart(2), await apart(3)] }
+    const [all, end] = [occasion(), occasion()]
+    let running = 0
+    handle.mockImplementation(async () => {
+      running += 1
+      if (running === 3) all.happen()
+      await end.happened
+    })
+    const [suspect, other] = rows.twice.map(({ id }) => id) as [number, number]
+    const first = runIt(suspect)
+    await vi.waitFor(() => expect(running).toBe(1), SOON)
+    const once = rows.once.map(({ id }) => runIt(id))
+    await all.happened
+    await expect(runIt(other)).rejects.toMatchObject({ type: 'not_its_turn', nextRetryDelay: '2 seconds' })
+    expect(await webhookOf(test, other)).toMatchObject({ status: 'pending', attempts: 3 })
+    end.happen()
+    await Promise.all([first, ...once])
+    expect(await runIt(other)).toMatchObject({ outcome: 'processed' })
+  })
+
+  it('is none that only waits its turn: however often, it is no fault', async () => {
+    const { processOneWebhook } = webhookRecoveryActivities(test.framework)
+    const { id } = await pending({ status: 'processing', attempts: 1, claim: 'alive:2' })
+    const lease = { prefix: test.framework.config.cache_prefix, claim: 'alive:2' }
+    await keepClaim(test.framework.db, test.framework.tables, lease, 60)
+    const step = commandStep('processOneWebhook', processOneWebhook)
+    await expect(runActivity(step, { webhookId: id, claim: 'alive:2' }, { attempt: 50 })).rejects.toMatchObject({
+      type: 'not_its_turn',
+      nonRetryable: false,
+    })
+  })
+})
+
 describe('recovery', () => {
   it('is an activity that gives back its counts', async () => {
     const { id } = await pending({ updatedAt: new Date(Date.now() - 3_700_000) })
@@ -203,6 +307,7 @@ describe('recovery', () => {
       integrationId: integration.id,
       status: 'pending',
       attempts: 0,
+      lostWorkers: 0,
     })
     expect(await readWebhookState({ webhookId: 999_999 })).toBeNull()
   })

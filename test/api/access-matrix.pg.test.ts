@@ -16,76 +16,78 @@ import { oauthScript } from './oauth-visit.ts'
 
 /**
  * Ways of calling: nobody, tokens (read, operate, wrong), sessions (read, operate, operate without a CSRF token, operate from a
- * foreign page), signed links (right, expired, of another id, of another action), in `dev` (here, through a proxy, from the
- * network, from a foreign page), and nobody where no token is configured.
+ * foreign page), signed links (right, expired, of another id, of another action), in `dev` (a browser that has opened the address it logs, what looks
+ * like this machine but may be a proxy, its token, that browser on a foreign page), and nobody where no token is configured.
  */
 const MATRIX = `
-  route              nobody read operate wrong  s-read s-operate s-no-csrf s-foreign  link old id action  dev proxied network foreign  no-tokens
+  route              nobody read operate wrong  s-read s-operate s-no-csrf s-foreign  link old id action  dev proxied d-token d-foreign  no-tokens
   POST webhook        200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
   GET healthz         200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
   GET readyz          200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
   GET login           200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      404
   POST login          403    303   303    303    303     303       303       403       303 303 303 303    401   401    401     403      404
   POST logout         403    303   303    303    303     303       403       403       303 303 303 303    303   303    303     403      404
-  GET logout          401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
-  GET page            401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  POST page/enable    401    403   303    401    403     303       403       403       401 401 401 401    303   401    401     403      404
-  POST page/disable   401    403   303    401    403     303       403       403       401 401 401 401    303   401    401     403      404
-  GET api             401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  POST api            401    403   201    401    403     201       403       403       401 401 401 401    201   401    401     403      404
-  GET api/id          401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  HEAD api/id         401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  PATCH api/id        401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  DELETE api/id       401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  POST api/enable     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  POST api/disable    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  POST api/reconcile  401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  POST api/rotate     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  GET api/oauth       401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  POST api/link       401    403   200    401    403     200       403       403       401 401 401 401    500   401    401     403      404
-  POST api/revoke     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  POST api/refresh    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  GET api/webhooks    401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET api/webhook     401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  POST api/replay     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  POST api/replay/id  401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
-  POST api/sync       401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
-  GET api/sync        401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  POST api/pause      401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
-  POST api/resume     401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
-  POST api/cancel     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  POST api/backfill   401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
-  POST api/sample     401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  PUT api/cursor      401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  DELETE api/cursor   401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  PUT api/interval    401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  DELETE api/interval 401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  GET api/sync-runs   401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET api/sync-run    401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  POST api/finalise   401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  GET api/sync-items  401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET api/sync-item   401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  POST api/retry      401    403   202    401    403     202       403       403       401 401 401 401    202   401    401     403      404
-  POST api/skip       401    403   200    401    403     200       403       403       401 401 401 401    200   401    401     403      404
-  GET api/incidents   401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET api/incident    401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET api/health      401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET api/stats       401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET incidents       401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      404
-  GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    401     404      404
-  GET connect         401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
-  GET authorize       401    403   302    401    403     302       302       302       302 401 401 401    302   401    401     302      401
-  POST revoke         401    403   200    401    403     200       200       403       200 401 401 401    200   401    401     403      401
+  GET logout          401    404   404    401    404     404       404       404       401 401 401 401    404   401    404     404      404
+  GET page            401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST page/enable    401    403   303    401    403     303       403       403       401 401 401 401    303   401    303     403      404
+  POST page/disable   401    403   303    401    403     303       403       403       401 401 401 401    303   401    303     403      404
+  GET api             401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api            401    403   201    401    403     201       403       403       401 401 401 401    201   401    201     403      404
+  GET api/id          401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  HEAD api/id         401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  PATCH api/id        401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  DELETE api/id       401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/enable     401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/disable    401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/reconcile  401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/rotate     401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  GET api/oauth       401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api/link       401    403   200    401    403     200       403       403       401 401 401 401    500   401    500     403      404
+  POST api/revoke     401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/refresh    401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  GET api/webhooks    401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/webhook     401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api/replay     401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/replay/id  401    403   202    401    403     202       403       403       401 401 401 401    202   401    202     403      404
+  POST api/sync       401    403   202    401    403     202       403       403       401 401 401 401    202   401    202     403      404
+  GET api/sync        401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api/pause      401    403   202    401    403     202       403       403       401 401 401 401    202   401    202     403      404
+  POST api/resume     401    403   202    401    403     202       403       403       401 401 401 401    202   401    202     403      404
+  POST api/cancel     401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/backfill   401    403   202    401    403     202       403       403       401 401 401 401    202   401    202     403      404
+  POST api/sample     401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  PUT api/cursor      401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  DELETE api/cursor   401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  PUT api/interval    401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  DELETE api/interval 401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  GET api/sync-runs   401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/sync-run    401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api/finalise   401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  GET api/sync-items  401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/sync-item   401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api/retry      401    403   202    401    403     202       403       403       401 401 401 401    202   401    202     403      404
+  POST api/skip       401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  GET api/incidents   401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/incident    401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/health      401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/stats       401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET incidents       401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    404     404      404
+  GET connect         401    403   200    401    403     200       200       200       200 401 401 401    200   401    200     200      401
+  GET authorize       401    403   302    401    403     302       302       302       302 401 401 401    302   401    302     302      401
+  GET revoke          401    403   200    401    403     200       200       200       200 401 401 401    200   401    200     200      401
+  POST revoke         401    403   200    401    403     200       200       403       200 401 401 401    200   401    200     403      401
+  GET metrics         401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
   GET callback        400    400   400    400    400     400       400       400       400 400 400 400    400   400    400     400      400
   GET connected       200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
-  GET web             401    403   200    401    403     200       200       200       200 401 401 401    200   401    401     200      401
-  POST web            401    403   200    401    403     200       200       403       200 401 401 401    200   401    401     403      401
+  GET web             401    403   200    401    403     200       200       200       200 401 401 401    200   401    200     200      401
+  POST web            401    403   200    401    403     200       200       403       200 401 401 401    200   401    200     403      401
   GET signed          403    403   403    403    403     403       403       403       200 403 403 403    403   403    403     403      403
   POST signed         403    403   403    403    403     403       403       403       200 403 403 403    403   403    403     403      403
   GET same-origin     200    200   200    200    200     200       200       200       200 200 200 200    200   200    200     200      200
   POST same-origin    403    200   200    200    200     200       200       403       200 200 200 200    200   200    200     403      403
-  GET operator        401    200   200    401    200     200       200       200       401 401 401 401    200   401    401     200      401
-  POST operator       401    403   200    401    403     200       200       403       401 401 401 401    200   401    401     403      401
+  GET operator        401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      401
+  POST operator       401    403   200    401    403     200       200       403       401 401 401 401    200   401    200     403      401
 `
 
 const [HEAD = '', ...LINES] = MATRIX.trim().split('\n')
@@ -202,18 +204,19 @@ async function bring(caller: string, method: string, name: string): Promise<Call
   }
   const own = OAUTH_ROUTES.includes(name) ? oauthId : id
   const [action, otherAction] =
-    method === 'POST'
+    method === 'POST' || name === 'revoke'
       ? (['revoke', 'authorize'] as const)
       : ([name === 'connect' ? 'connect' : 'authorize', 'revoke'] as const)
   const link = async (of: number, to: 'connect' | 'authorize' | 'revoke'): Promise<Call> => {
     const url = new URL(await integrations.oauth.link(of, { action: to, expiresIn: 60 }))
     return { ...outside, headers: { origin: BASE_URL }, query: url.search }
   }
-  const dev = (headers: Record<string, string>, peer = '127.0.0.1'): Call => ({
-    kind: 'dev',
-    peer,
-    headers: { host: 'localhost:3000', ...headers },
-  })
+  const here = { kind: 'dev' as const, peer: '127.0.0.1' }
+  const dev = async (origin: string): Promise<Call> => {
+    const { cookie, csrfToken } = await signIn(places.dev.test.integrations, devToken())
+    const [, plain = ''] = cookie.split('=')
+    return { ...here, headers: { host: 'localhost:3000', origin, cookie: `integrations_operator=${plain}` }, csrfToken }
+  }
   switch (caller) {
     case 'nobody':
       return { ...outside, headers: {} }
@@ -243,19 +246,21 @@ async function bring(caller: string, method: string, name: string): Promise<Call
     case 'action':
       return link(own, otherAction)
     case 'dev':
-      return dev({ origin: LOCAL })
+      return dev(LOCAL)
     case 'proxied':
-      return dev({ origin: LOCAL, 'x-forwarded-for': '127.0.0.1' })
-    case 'network':
-      return dev({ origin: LOCAL }, '192.168.1.7')
-    case 'foreign':
-      return dev({ origin: FOREIGN })
+      return { ...here, headers: { host: 'localhost:3000', origin: LOCAL } }
+    case 'd-token':
+      return { ...here, headers: { authorization: `Bearer ${devToken()}` } }
+    case 'd-foreign':
+      return dev(FOREIGN)
     case 'no-tokens':
       return { kind: 'none', peer: '127.0.0.1', headers: { host: 'localhost:3000' } }
     default:
       throw new Error(`no such caller: ${caller}`)
   }
 }
+
+const devToken = (): string => places.dev.test.integrations.access.devToken ?? ''
 
 const API = '/operator/api/v1'
 /** Those that a signed link opens. */
@@ -332,6 +337,7 @@ async function statusOf(route: string, caller: string): Promise<number> {
     'api/health': { path: `${API}/integrations/${id}/health` },
     'api/stats': { path: `${API}/stats` },
     incidents: { path: '/operator/incidents' },
+    metrics: { path: '/metrics' },
     callback: { path: '/integrations/oauth/callback' },
     connected: { path: '/integrations' },
     'api/unknown': { path: `${API}/nothing` },

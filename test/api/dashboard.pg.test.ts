@@ -11,9 +11,9 @@ import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
-import { BASE_URL, COOKIE, from, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
+import { BASE_URL, COOKIE, OPERATE_TOKEN, READ_TOKEN, signIn, TOKENS, WRONG_TOKEN } from '../support/operators.ts'
 import { webhookProvider } from '../support/providers.ts'
-import { logsOf, makeIntegration } from '../support/rows.ts'
+import { logsOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 
 const HTML = { accept: 'text/html,application/xhtml+xml' }
 const encryptionKeys = encryptionKey('shared')
@@ -163,6 +163,18 @@ it('a session ends with its token', async () => {
 })
 
 describe('the page', () => {
+  it('shows of what failed how the last run ended, and what failed and waits', async () => {
+    const { id } = await makeIntegration(test, 'acme', { name: 'Nothing stored' })
+    const run = await makeRun(test, id, { success_count: 0, failure_count: 2 }, { status: 'failed' })
+    for (const externalId of ['a', 'b']) await makeItem(test, run, { status: 'failed', externalId })
+    await makeItem(test, run, { status: 'processing', nextAttemptAt: new Date() })
+    const { cookie } = await signIn(test.integrations, READ_TOKEN)
+    const page = await (await api.request('/operator', { headers: { cookie } })).text()
+    expect(page).toMatch(
+      /Nothing stored<.*<td>healthy<.*failed: 0 succeeded, 2 failed<\/span><\/td><td><span class="problem">2<\/span><\/td><td>1<\/td>/,
+    )
+  })
+
   it('shows each integration, newest first, with a form that works', async () => {
     const { id } = await makeIntegration(test, 'acme', { name: 'Switch me' })
     const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
@@ -257,31 +269,47 @@ it('every page allows one style and no script, and is neither framed, kept nor t
   }
 })
 
-it('in `dev` shows the page at once to this machine, with forms that need no session', async () => {
+it('in `dev` lets in who has opened the address that it logs, and nobody by looking like this machine', async () => {
   const dev = testIntegrations(database.url, { encryptionKeys, providers: { acme: webhookProvider() }, dev: true })
   const { id } = await makeIntegration(dev, 'acme')
-  const app = createApi(dev.integrations)
-  const host = '127.0.0.1:3000'
-  const local = from('127.0.0.1')
-  const page = await app.request('http://127.0.0.1:3000/operator', { headers: { host, ...HTML } }, local)
-  expect([page.status, await page.text()]).toEqual([
-    200,
-    expect.stringContaining(`/operator/integrations/${id}/disable`),
-  ])
-  const init = { method: 'POST', headers: { host, origin: 'http://127.0.0.1:3000' } }
-  const answer = await app.request(`http://127.0.0.1:3000/operator/integrations/${id}/disable`, init, local)
-  expect([answer.status, (await dev.integrations.get(id)).isActive]).toEqual([303, false])
-  await dev.close()
-})
-
-it('in `dev` knows this machine by the connection itself', async () => {
-  const dev = testIntegrations(database.url, { encryptionKeys, dev: true })
   const server = serve({ fetch: createApi(dev.integrations).fetch, port: 0, hostname: '127.0.0.1' }) as Server
   if (!server.listening) await new Promise((listening) => server.once('listening', listening))
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/operator`
-  expect((await fetch(url)).status).toBe(200)
-  expect((await fetch(url, { headers: { 'x-forwarded-for': '203.0.113.7' } })).status).toBe(401)
-  server.closeAllConnections()
-  server.close()
-  await dev.close()
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const open = (path: string, init: RequestInit = {}) => fetch(`${origin}${path}`, { redirect: 'manual', ...init })
+  try {
+    // As Vite's development proxy and nginx ask: from this machine, under its name, with no header of a proxy's.
+    expect((await open('/operator')).status).toBe(401)
+    expect((await open(`/operator/integrations/${id}/disable`, { method: 'POST', headers: { origin } })).status).toBe(
+      401,
+    )
+
+    const login = String(dev.lines.find(({ fields }) => fields.event === 'access.dev')?.fields.login)
+    expect((await open(`${login}x`)).status).toBe(401)
+    const entered = await open(`${login}&next=/operator/incidents`)
+    expect([entered.status, entered.headers.get('location')]).toEqual([303, '/operator/incidents'])
+    expect(Object.fromEntries(entered.headers)).toMatchObject({
+      'cache-control': 'no-store',
+      'referrer-policy': 'no-referrer',
+    })
+    const setCookie = entered.headers.get('set-cookie') ?? ''
+    expect(setCookie).toMatch(/; HttpOnly; SameSite=Strict$/)
+    const [cookie = ''] = setCookie.split(';')
+    const page = await (await open('/operator', { headers: { cookie } })).text()
+    const csrf_token = /name="csrf_token" value="([^"]+)"/.exec(page)?.[1] ?? ''
+    const disable = await open(`/operator/integrations/${id}/disable`, {
+      method: 'POST',
+      headers: { cookie, origin },
+      body: new URLSearchParams({ csrf_token }),
+    })
+    expect([disable.status, (await dev.integrations.get(id)).isActive]).toEqual([303, false])
+  } finally {
+    server.closeAllConnections()
+    server.close()
+    await dev.close()
+  }
+})
+
+it('takes no token in an address outside of `dev`', async () => {
+  const answer = await api.request(`/operator/login?token=${OPERATE_TOKEN}`)
+  expect([answer.status, answer.headers.get('set-cookie')]).toEqual([200, null])
 })

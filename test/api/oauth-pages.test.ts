@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { connectedPage, connectPage, failurePage, OAUTH_PAGE_HEADERS } from '../../src/api/oauth-pages.ts'
+import { connectedPage, connectPage, failurePage, oauthPageHeaders } from '../../src/api/oauth-pages.ts'
 
 const HOSTILE = `"><script>alert('1')</script>&`
 const ESCAPED = '&quot;&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;'
@@ -55,7 +55,7 @@ describe.each(pages)('%s', (_, page) => {
     const hash = createHash('sha256')
       .update(styles[0] ?? '')
       .digest('base64')
-    expect(OAUTH_PAGE_HEADERS['Content-Security-Policy']).toContain(`style-src 'sha256-${hash}';`)
+    expect(oauthPageHeaders()['Content-Security-Policy']).toContain(`style-src 'sha256-${hash}';`)
     expect(page).not.toMatch(/<script|<form|<img|<link|<iframe|\bstyle=|\bon\w+=|javascript:/i)
   })
 
@@ -84,13 +84,13 @@ describe('foreign text', () => {
 
 describe('the headers of the pages', () => {
   it('keep the address from other sites, from caches and from frames', () => {
-    expect(OAUTH_PAGE_HEADERS).toMatchObject({
+    expect(oauthPageHeaders()).toMatchObject({
       'Referrer-Policy': 'no-referrer',
       'Cache-Control': 'no-store',
       'X-Content-Type-Options': 'nosniff',
       'X-Frame-Options': 'DENY',
     })
-    expect(OAUTH_PAGE_HEADERS['Content-Security-Policy']).toMatch(
+    expect(oauthPageHeaders()['Content-Security-Policy']).toMatch(
       /^default-src 'none'; .*form-action 'none'; base-uri 'none'; frame-ancestors 'none'$/,
     )
   })

@@ -598,18 +598,39 @@ describe('revoke', () => {
     expect(events).toEqual(['CredentialsUpdated access_token,refresh_token,token_expires_at', 'OAuthRevoked'])
   })
 
-  it('leads a person on', async () => {
+  /** What the one button of a page sends, and its headers: under `no-referrer` a browser names no origin (Fetch, 3.2). */
+  const pressed = async (browser: Browser, page: Awaited<ReturnType<Browser['open']>>, headers = {}) => {
+    const action = /<form method="post" action="([^"]+)"><button/.exec(page.text)?.[1]?.replaceAll('&amp;', '&') ?? ''
+    const origin = page.headers.get('referrer-policy') === 'no-referrer' ? 'null' : BASE_URL
+    return browser.open(action, { method: 'POST', asPerson: true, headers: { ...headers, origin } })
+  }
+
+  it('by a link shows a person a page with one button, which does it and leads on', async () => {
     const { id } = await withTokens()
+    const before = await stored(id)
     const link = new URL(await test.integrations.oauth.link(id, { action: 'revoke' }))
-    const headers = { origin: BASE_URL }
-    const { status, location } = await new Browser(test).open(link.pathname + link.search, {
-      method: 'POST',
-      asPerson: true,
-      headers,
-    })
-    expect([status, location?.pathname]).toEqual([302, '/integrations'])
-    const page = await new Browser(test).open(`${location?.pathname}${location?.search}`, { asPerson: true })
-    expect(page.text).toContain('Disconnected')
+    const browser = new Browser(test)
+    const page = await browser.open(link.pathname + link.search, { asPerson: true })
+    expect(page.status).toBe(200)
+    expect(page.text).toContain('<h1>Disconnect')
+    expect(page.text.match(/<(button|a|input)/g)).toEqual(['<button'])
+    expect(page.headers.get('content-security-policy')).toContain("form-action 'self';")
+    expect([script.revocations, await stored(id)]).toEqual([[], before])
+
+    const { status, location } = await pressed(browser, page)
+    expect([status, location?.pathname, script.revocations]).toEqual([302, '/integrations', ['access-1234']])
+    const after = await browser.open(`${location?.pathname}${location?.search}`, { asPerson: true })
+    expect(after.text).toContain('Disconnected')
+  })
+
+  it('shows an operator the same page, whose button says where it stands', async () => {
+    const { id } = await withTokens()
+    const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)
+    const browser = new Browser(test)
+    const page = await browser.open(path(id), { asPerson: true, headers: { cookie } })
+    expect([page.status, page.text]).toEqual([200, expect.stringContaining(`action="${path(id)}"`)])
+    const { status } = await pressed(browser, page, { cookie })
+    expect([status, script.revocations]).toEqual([302, ['access-1234']])
   })
 
   it('is done without a call where there is no token', async () => {
@@ -649,7 +670,8 @@ describe('revoke', () => {
   it.each<[string, string, Record<string, string>, number]>([
     ['from a page of another site', 'POST', { origin: 'https://evil.example' }, 403],
     ['without an origin', 'POST', {}, 403],
-    ['by GET', 'GET', {}, 405],
+    ['by GET', 'GET', {}, 200],
+    ['by PUT', 'PUT', { origin: BASE_URL }, 405],
   ])('%s changes nothing', async (_, method, headers, status) => {
     const { id } = await withTokens()
     const { cookie } = await signIn(test.integrations, OPERATE_TOKEN)

@@ -1,13 +1,13 @@
 /** The operator API's answers: lists, bodies, refusals, and what each change leaves behind. */
-import type { Hono } from 'hono'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Hono } from 'hono'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import { createApi } from '../../src/api/app.ts'
 import { RateLimit } from '../../src/core/rate-limit.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, OPERATE_TOKEN, READ_TOKEN, TOKENS } from '../support/operators.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, setIntegration } from '../support/rows.ts'
@@ -128,19 +128,26 @@ describe('a new integration', () => {
       last_synced_at: null,
     })
     const columns = await test.sql`select * from integrations where id = ${made.id}`
-    expect(Object.keys(made).sort()).toEqual([...Object.keys(columns[0] ?? {}), 'reauth_required'].sort())
+    const more = ['failed_items', 'last_run', 'reauth_required', 'waiting_items']
+    expect(Object.keys(made).sort()).toEqual([...Object.keys(columns[0] ?? {}), ...more].sort())
     expect((await test.integrations.get(made.id)).credentialsArray()).toEqual(body.credentials)
+  })
+
+  it('with metadata of 30,000 levels is a 422 that says why, and stores nothing', async () => {
+    const before = await count()
+    const deep = `${'['.repeat(30_000)}${']'.repeat(30_000)}`
+    const given = `{"provider":"acme","name":"n","credentials":{},"metadata":{"deep":${deep}}}`
+    expect(await problemOf(await send('POST', PATH, given))).toMatchObject({
+      status: 422,
+      detail: expect.stringContaining('nested too deep'),
+    })
+    expect(await count()).toBe(before)
   })
 
   it.each([
     ['without a name', { ...body, name: undefined }, 'name'],
     ['without credentials', { ...body, credentials: undefined }, 'credentials'],
     ['with credentials that are a list', { ...body, credentials: [CANARY] }, 'credentials'],
-    [
-      'with metadata of 30,000 levels',
-      `{"provider":"acme","name":"n","credentials":{},"metadata":{"deep":${'['.repeat(30_000)}${']'.repeat(30_000)}}}`,
-      'metadata',
-    ],
     ['with half an owner', { ...body, owner_type: 'team' }, 'owner_id'],
     ['with an owner id of 0', { ...body, owner_type: 'team', owner_id: 0 }, 'owner_id'],
     ['with a property instead of a column', { ...body, isActive: true }, 'isActive'],
@@ -189,6 +196,55 @@ describe('a new integration', () => {
     } as RequestInit)
     expect(response.status).toBe(413)
   })
+
+  it('from a body of an unknown caller is refused unread', async () => {
+    const pulled = vi.fn()
+    const response = await sendStream(new ReadableStream({ pull: pulled }, { highWaterMark: 0 }), 'unknown')
+    expect(response.status).toBe(401)
+    expect(pulled).not.toHaveBeenCalled()
+  })
+
+  it('from a body that has not come in after 15 seconds is refused', async () => {
+    const reading = occasion()
+    const body = new ReadableStream({ pull: () => reading.happen() }, { highWaterMark: 0 })
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const answer = sendStream(body)
+    await reading.happened
+    vi.advanceTimersByTime(15_000)
+    expect(await problemOf(await answer)).toMatchObject({ status: 408, code: 'body_too_slow' })
+  })
+
+  it('from a client that hangs up in the middle is no error line', async () => {
+    const aborted = new ReadableStream({
+      start: (controller) => controller.enqueue(Buffer.from('{')),
+      pull: (controller) => controller.error(new Error('aborted')),
+    })
+    const before = test.lines.length
+    expect((await sendStream(aborted)).status).toBe(408)
+    expect(test.lines.slice(before).filter(({ level }) => level === 'error')).toEqual([])
+  })
+
+  it('of a sign-in is read up to 16 KiB', async () => {
+    const login = (token: string) =>
+      api.request('/operator/login', {
+        method: 'POST',
+        headers: { origin: BASE_URL, 'content-type': 'application/x-www-form-urlencoded' },
+        body: new URLSearchParams({ token }),
+      })
+    expect((await login('x'.repeat(16_384 - 'token='.length))).status).toBe(401)
+    expect((await login('x'.repeat(16_385 - 'token='.length))).status).toBe(413)
+  })
+
+  const sendStream = (body: ReadableStream, token = OPERATE_TOKEN): Promise<Response> =>
+    Promise.resolve(
+      api.request(PATH, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body,
+        duplex: 'half',
+      } as RequestInit),
+    )
 })
 
 describe('a change', () => {
@@ -254,6 +310,31 @@ describe('a change', () => {
     await send('PATCH', `${PATH}/${id}`, { name: '' })
     await request('POST', `${PATH}/${id}/disable`, { authorization: `Bearer ${READ_TOKEN}` })
     expect(await logsOf(test, id, 'operator')).toEqual([])
+  })
+})
+
+describe('an address', () => {
+  it.each([
+    ['behind a proxy that ends TLS', BASE_URL, '', ''],
+    ['below a path that a proxy takes off', `${BASE_URL}/hub`, '', '/hub'],
+    ['below a path that a proxy leaves', `${BASE_URL}/hub`, '/hub', '/hub'],
+  ])('that an answer leads to is where the caller found us, %s', async (_, baseUrl, left, base) => {
+    const below = testIntegrations(database.url, {
+      encryptionKeys,
+      providers: { acme: webhookProvider() },
+      baseUrl,
+      config: { operator: { tokens: TOKENS } },
+    })
+    const app = new Hono().route(left === '' ? '/' : left, createApi(below.integrations))
+    const headers = { authorization: `Bearer ${OPERATE_TOKEN}`, 'content-type': 'application/json' }
+    const ask = (method: string, path: string, body?: object) =>
+      app.request(`http://evil.example${left}${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) })
+
+    for (const path of [PATH, '/operator'])
+      expect((await ask('GET', `${path}/?limit=1`)).headers.get('location')).toBe(`${base}${path}?limit=1`)
+    const created = await ask('POST', PATH, { provider: 'acme', name: 'n', credentials: { token: CANARY } })
+    expect(created.headers.get('location')).toMatch(new RegExp(`^${base}${PATH}/\\d+$`))
+    await below.close()
   })
 })
 
@@ -338,8 +419,13 @@ it('a fault of ours is a 500 that tells the log and not the caller', async () =>
   })
   expect(await response.clone().text()).not.toContain('recipe')
   expect(await problemOf(response)).toMatchObject({ status: 500, code: 'internal' })
+  // Which integration's secrets it may quote, nobody knows.
+  expect(JSON.stringify(broken.lines)).not.toContain('recipe')
   expect(broken.lines).toMatchObject([
-    { level: 'error', fields: { path: PATH, stack: expect.stringContaining('recipe') } },
+    {
+      level: 'error',
+      fields: { path: PATH, error: 'TypeError', stack: expect.stringContaining('operator-api.pg.test') },
+    },
     { level: 'debug', fields: { event: 'api.request', status: 500 } },
   ])
   await broken.close()

@@ -78,6 +78,7 @@ describe('the status', () => {
       200,
       {
         integration_id: id,
+        needs_authorization: true,
         connected: true,
         token_expires_at: '2031-06-01T12:00:00.000Z',
         has_refresh_token: true,

@@ -146,13 +146,17 @@ describe('the items', () => {
     const shown = (await columnsOf('integration_sync_items')).filter(
       (column) => !['payload', 'checkpoint_value', 'claim'].includes(column),
     )
-    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual(shown.sort())
+    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...shown, 'holds_cursor', 'made_up_for_by'].sort())
     const second = await json(await get(`/sync-items?run=${run.id}&limit=1&after=${first.next}`))
     expect([ids(second), second.next]).toEqual([[rows[0]?.id], null])
   })
 
   it.each<[string, readonly number[]]>([
     ['status=failed', [2, 0]],
+    ['made_up_for=true', []],
+    ['made_up_for=false', [2, 0]],
+    ['waiting=true', []],
+    ['waiting=false', [2, 1, 0]],
     ['event=test.other', [1]],
     ['external_id=a', [0]],
     ['since=2031-06-01T12:00:00Z', [2, 1]],
@@ -178,7 +182,7 @@ describe('the items', () => {
       attempts: 3,
     })
     const columns = (await columnsOf('integration_sync_items')).filter((column) => column !== 'claim')
-    expect(Object.keys(shown).sort()).toEqual(columns.sort())
+    expect(Object.keys(shown).sort()).toEqual([...columns, 'holds_cursor', 'made_up_for_by'].sort())
   })
 
   it('are retried, which is started, not waited for, and written down', async () => {
@@ -200,7 +204,7 @@ describe('the items', () => {
     const response = await post(`/sync-items/${row.id}/skip`)
     expect([response.status, await response.json()]).toEqual([
       200,
-      { item_id: row.id, integration_id: id, cursor_moved: true },
+      { item_id: row.id, integration_id: id, cursor_moved: true, reducer_threw: null },
     ])
     expect(await itemOf(test, row.id)).toMatchObject({ status: 'skipped', error: 'Error: no' })
     expect(await acts()).toEqual([act('skip', `sync-item:${row.id}`)])
@@ -325,10 +329,16 @@ describe('a run', () => {
     ])
     expect(test.starts.syncs).toContain(id)
     expect(await acts()).toEqual([act('sync')])
-    progress.mockResolvedValueOnce({ phase: 'listing', isPaused: false, syncLogId: 7, secondsLeft: null })
+    progress.mockResolvedValueOnce({
+      phase: 'listing',
+      isPaused: false,
+      syncLogId: 7,
+      secondsLeft: null,
+      lastFailure: null,
+    })
     expect(await (await get(path('sync'))).json()).toEqual({
       integration_id: id,
-      progress: { phase: 'listing', is_paused: false, sync_log_id: 7, seconds_left: null },
+      progress: { phase: 'listing', is_paused: false, sync_log_id: 7, seconds_left: null, last_failure: null },
     })
     progress.mockResolvedValueOnce(null)
     expect(await (await get(path('sync'))).json()).toEqual({ integration_id: id, progress: null })
@@ -476,6 +486,24 @@ describe('the cursor', () => {
     expect(await acts()).toEqual([act('cursor set'), act('cursor reset'), act('cursor reset')])
   })
 
+  it.each([
+    ['a whole number above 2^53', '{"cursor": 12345678901234567890}'],
+    ['a fraction of too many digits', '{"cursor": {"at": 0.1234567890123456789}}'],
+    ['a number beyond all', '{"cursor": [1e400]}'],
+    ['too many levels', `{"cursor": ${'['.repeat(100_000)}${']'.repeat(100_000)}}`],
+    ['half of a surrogate pair', '{"cursor": "\\ud83d"}'],
+    ['U+0000', '{"cursor": "\\u0000"}'],
+  ])('is refused with %s', async (_, body) => {
+    const response = await send('PUT', path(), raw(body))
+    expect(response.status).toBe(422)
+    expect((await test.integrations.get(id)).syncCursor).toBeNull()
+  })
+
+  it.each(['12345678901234567000', '1.50e3', '-0.0', '0.1'])('is kept with the number %s', async (number) => {
+    expect((await send('PUT', path(), raw(`{"cursor": ${number}}`))).status).toBe(200)
+    expect((await test.integrations.get(id)).syncCursor).toBe(JSON.parse(JSON.stringify(Number(number))))
+  })
+
   it('is a 409 while a run lives, unless forced', async () => {
     test.starts.running.add(id)
     for (const response of [await send('PUT', path(), { cursor: 'a' }), await send('DELETE', path())])
@@ -579,9 +607,16 @@ async function send(method: string, path: string, body?: unknown, token = OPERAT
     `${API}${path}`,
     body === undefined
       ? { method, headers: { authorization } }
-      : { method, headers: { authorization, 'content-type': 'application/json' }, body: JSON.stringify(body) },
+      : { method, headers: { authorization, 'content-type': 'application/json' }, body: textOf(body) },
   )
 }
+
+/** A body that is sent as it is written. */
+const raw = (text: string) => ({ text, isRaw: true })
+const textOf = (body: unknown) =>
+  (body as Partial<ReturnType<typeof raw>> | null)?.isRaw === true
+    ? (body as ReturnType<typeof raw>).text
+    : JSON.stringify(body)
 
 async function problemOf(response: Response): Promise<Record<string, unknown>> {
   expect(response.headers.get('content-type')).toBe('application/problem+json')

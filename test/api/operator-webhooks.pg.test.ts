@@ -146,7 +146,7 @@ describe('a replay of one', () => {
   it.each<[string, Parameters<typeof makeWebhook>[2], string]>([
     ['pending', {}, 'is pending'],
     ['processing', { status: 'processing', claim: 'x:1' }, 'is processing'],
-    ['erased', { status: 'failed', error: 'erased', payload: '' }, 'has been erased'],
+    ['erased', { status: 'failed', error: 'erased', payload: '', headers: {} }, 'has been erased'],
   ])('of what is %s is a 409', async (_, values, detail) => {
     const { id } = await makeWebhook(test, integration.id, values)
     expect(await problemOf(await post(`/webhooks/${id}/replay`))).toMatchObject({
@@ -185,11 +185,53 @@ describe('a replay of one', () => {
         fields: expect.objectContaining({
           event: 'api.failed',
           code: 'backend_unreachable',
-          stack: expect.stringContaining('127.0.0.1:1'),
+          message: expect.stringContaining('127.0.0.1:1'),
         }),
       }),
     )
     expect(await acts()).toEqual([])
+  })
+})
+
+describe('a dismissal', () => {
+  it('hides a failed webhook from the list until it is undone, and is written down', async () => {
+    const { id } = await failed()
+    const list = async (query = '') => {
+      const response = await get(`/webhooks?integration=${integration.id}${query}`)
+      return ((await response.json()) as { data: { id: number }[] }).data.map((row) => row.id)
+    }
+    const response = await post(`/webhooks/${id}/dismiss`)
+    expect([response.status, await response.json()]).toEqual([
+      200,
+      { webhook_id: id, status: 'failed', dismissed_at: expect.any(String) },
+    ])
+    expect([await list(), await list('&dismissed=true')]).toEqual([[], [id]])
+    expect(await (await post(`/webhooks/${id}/dismiss`, { undo: true })).json()).toMatchObject({ dismissed_at: null })
+    expect(await list()).toEqual([id])
+    expect(await acts()).toEqual([act('dismiss', `webhook:${id}`), act('undo dismiss', `webhook:${id}`)])
+  })
+
+  it('of what has not failed is a 409', async () => {
+    const { id } = await makeWebhook(test, integration.id)
+    expect(await problemOf(await post(`/webhooks/${id}/dismiss`))).toMatchObject({
+      status: 409,
+      code: 'webhook_not_failed',
+    })
+  })
+
+  it('of many counts first when it is asked to', async () => {
+    const rows = [await failed(), await failed()]
+    const filter = { integration: integration.id }
+    expect(await (await post('/webhooks/dismiss', { ...filter, dry_run: true })).json()).toEqual({
+      count: 2,
+      ids: rows.map(({ id }) => id),
+      more: false,
+    })
+    expect(await (await post('/webhooks/dismiss', filter)).json()).toEqual({ dismissed: 2, integrations: 1 })
+    expect(await (await post('/webhooks/dismiss', { ...filter, undo: true, limit: 1 })).json()).toMatchObject({
+      dismissed: 1,
+    })
+    expect(await acts()).toMatchObject([{ action: 'dismiss 2 webhooks' }, { action: 'undo dismiss 1 webhook' }])
   })
 })
 
@@ -216,7 +258,7 @@ describe('a replay of many', () => {
     expect([response.status, await response.json()]).toEqual([200, { replayed: 1, integrations: 1, more: false }])
     const statuses = await Promise.all(rows.map(async ({ id }) => (await webhookOf(test, id)).status))
     expect(statuses).toEqual(['pending', 'failed', 'failed'])
-    expect(test.starts.wakes).toEqual([integration.id])
+    expect(test.starts.wakes).toEqual(['arrived'])
     expect(await acts()).toEqual([act('replay 1 webhook')])
   })
 

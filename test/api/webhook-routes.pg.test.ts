@@ -1,12 +1,15 @@
 /** The answers of the webhook routes, and what each leaves behind. Real rows, and a real HTTP server for raw bytes. */
 import { createHash, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import type { IncomingMessage, Server } from 'node:http'
 import { request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { serve } from '@hono/node-server'
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import { keepClaim } from '../../src/db/queries/webhook-claims.ts'
 import type { WebhookRow } from '../../src/db/schema/tables.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { HandlesWebhooks } from '../../src/providers/provider.ts'
@@ -16,6 +19,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, SECRET, sign, webhookProvider } from '../support/providers.ts'
+import { makeWebhook } from '../support/rows.ts'
 
 const MAX_BYTES = 1_000
 const config = { webhook: { max_payload_bytes: MAX_BYTES } }
@@ -68,7 +72,7 @@ describe('an answer', () => {
       processed_at: null,
       claim: null,
     })
-    expect(test.starts.wakes.slice(wakesBefore)).toEqual([integration.id])
+    expect(test.starts.wakes.slice(wakesBefore)).toEqual(['arrived'])
   })
 
   it('to a delivery id seen before is 200 duplicate: the first copy stays, the inbox is woken again', async () => {
@@ -78,7 +82,7 @@ describe('an answer', () => {
     const response = await deliver({ delivery, body: 'second' })
     expect([response.status, await response.json()]).toEqual([200, { status: 'duplicate' }])
     expect((await rowOf(delivery)).payload).toBe('first')
-    expect(test.starts.wakes.slice(wakesBefore)).toEqual([integration.id])
+    expect(test.starts.wakes.slice(wakesBefore)).toEqual(['arrived'])
   })
 
   it('takes the same delivery id of two integrations for two deliveries', async () => {
@@ -269,16 +273,31 @@ describe('the size of a body', () => {
   it.each([
     ['declared', { 'content-length': String(MAX_BYTES + 1) }],
     ['declared, unsigned', { 'content-length': String(MAX_BYTES + 1), 'x-signature': '' }],
-  ])('that is %s as too large is 413, unread', async (_, headers) => {
-    const pulled = vi.fn()
+  ])('that is %s as too large is 413 before a byte of it comes in', async (_, headers) => {
     const response = await api.request(`/integrations/acme/${integration.id}/webhook`, {
       method: 'POST',
       headers,
-      body: new ReadableStream({ pull: pulled }, { highWaterMark: 0 }),
+      body: new ReadableStream({}, { highWaterMark: 0 }),
       duplex: 'half',
     } as RequestInit)
     expect(response.status).toBe(413)
-    expect(pulled).not.toHaveBeenCalled()
+    await response.body?.cancel()
+  })
+
+  it.each(['declared', 'streamed'])(
+    'that is too large and %s is read on, so that a client gets the 413 that looks for it only once it has sent all',
+    async (how) => {
+      await storesNothing(async () => {
+        const answer = await sentFirst(5_000_000, how === 'declared')
+        expect(answer).toMatch(/^HTTP\/1\.1 413 .*connection: close.*larger than/is)
+      })
+    },
+  )
+
+  it('is read on for 16 MiB at most', async () => {
+    await expect(sentFirst(64_000_000, true)).rejects.toMatchObject({
+      code: expect.stringMatching(/^(EPIPE|ECONNRESET)$/),
+    })
   })
 
   it('is counted while it streams in: the first byte too many is 413, and the connection ends', async () => {
@@ -405,6 +424,23 @@ describe('what is stored', () => {
     expect(headers.cookie).toEqual(['[REDACTED]'])
     expect(headers[':method']).toBeUndefined()
     expect(JSON.stringify(headers)).not.toContain('abc')
+  })
+
+  it('holds no secret of the integration in a header or in the query', async () => {
+    const delivery = randomUUID()
+    const encoded = Buffer.from(`user:${SECRET}`).toString('base64')
+    const response = await overHttp({
+      path: `${route()}?kind=push&token=${encodeURIComponent(SECRET)}`,
+      headers: { ...signed('{}'), 'x-delivery': delivery, 'x-token': SECRET, 'x-basic': encoded },
+      body: '{}',
+    })
+    expect(response.text).toBe('{"status":"queued"}')
+    const { headers, ...row } = await rowOf(delivery)
+    expect(headers).toMatchObject({ 'x-token': ['[REDACTED]'], ':query': ['kind=push&token=[REDACTED]'] })
+    expect(headers['x-basic']?.[0]).toContain('[REDACTED]')
+    // What handles it, or replays it, finds everything else where it was.
+    const request = storedWebhookRequest({ ...row, headers, ...TIME })
+    expect([request.query.get('kind'), request.query.get('token')]).toEqual(['push', '[REDACTED]'])
   })
 
   it.each([
@@ -566,15 +602,38 @@ describe('WebhookReceived', () => {
   })
 })
 
-it('wakes every integration with pending rows once at a start', async () => {
-  const to = await create('acme')
-  await deliver({ to })
-  await deliver({ to })
-  const before = test.starts.wakes.length
-  const woken = await test.integrations.webhooks.wakePending()
-  const wakes = test.starts.wakes.slice(before)
-  expect(wakes).toHaveLength(woken)
-  expect(wakes.filter((id) => id === to.id)).toHaveLength(1)
+describe('a start', () => {
+  const wakesOf = async (start: () => Promise<unknown>): Promise<unknown[]> => {
+    const before = test.starts.wakes.length
+    await start()
+    return test.starts.wakes.slice(before)
+  }
+  const wakePending = () => test.integrations.webhooks.wakePending()
+
+  it('wakes the inbox once, whatever it has promised, and says of how many integrations rows wait', async () => {
+    await test.sql`delete from integration_webhooks`
+    for (const to of [await create('acme'), await create('acme')]) {
+      await deliver({ to })
+      await deliver({ to })
+    }
+    let waiting = 0
+    expect(
+      await wakesOf(async () => {
+        waiting = await wakePending()
+      }),
+    ).toEqual(['arrived'])
+    expect(waiting).toBe(2)
+  })
+
+  it('wakes it for rows that a pump holds which nobody serves, and not for those of a living one', async () => {
+    await test.sql`delete from integration_webhooks`
+    expect(await wakesOf(wakePending)).toEqual([])
+    const { db, tables, config } = test.framework
+    await makeWebhook(test, integration.id, { status: 'processing', attempts: 1, claim: 'pump:a-run:1:1' })
+    expect(await wakesOf(wakePending)).toEqual(['arrived'])
+    await keepClaim(db, tables, { prefix: config.cache_prefix, claim: 'pump:a-run:1:1' }, 60)
+    expect(await wakesOf(wakePending)).toEqual([])
+  })
 })
 
 let providers = 0
@@ -658,6 +717,32 @@ async function overHttp({
     else request.end(body)
   })
 }
+
+/** Looks at the answer once all is sent. Sooner or later a connection that the server closes meanwhile is reset. */
+async function sentFirst(bytes: number, isDeclared: boolean): Promise<string> {
+  const socket = connect({ port: (server.address() as AddressInfo).port, host: '127.0.0.1' })
+  const failed = once(socket, 'error').then(([error]) => Promise.reject(error))
+  const sent = async (): Promise<string> => {
+    const length = isDeclared ? `Content-Length: ${bytes}` : 'Transfer-Encoding: chunked'
+    const chunk = Buffer.alloc(50_000, 'x')
+    const piece = isDeclared ? chunk : Buffer.concat([Buffer.from(`${chunk.length.toString(16)}\r\n`), chunk, CRLF])
+    socket.pause()
+    socket.write(`POST ${route()} HTTP/1.1\r\nHost: localhost\r\n${length}\r\n\r\n`)
+    for (let left = bytes; left > 0; left -= chunk.length) if (!socket.write(piece)) await once(socket, 'drain')
+    if (!isDeclared) socket.write('0\r\n\r\n')
+    let answer = ''
+    for await (const part of socket) answer += String(part)
+    return answer
+  }
+  try {
+    return await Promise.race([sent(), failed])
+  } finally {
+    failed.catch(() => {})
+    socket.destroy()
+  }
+}
+
+const CRLF = Buffer.from('\r\n')
 
 async function rowOf(delivery: string) {
   const [row] = await test.sql`select * from integration_webhooks where delivery_id = ${delivery}`

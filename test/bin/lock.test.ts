@@ -39,7 +39,7 @@ async function endedProcess(): Promise<ProcessIdentity> {
 
 /** Writes `running.json` as a supervisor that is not this process has left it. */
 async function leave(state: Partial<RunningState> & { supervisor: ProcessIdentity }): Promise<void> {
-  await writeFile(join(folder, 'running.json'), JSON.stringify({ children: [], urls: {}, ...state }))
+  await writeFile(join(folder, 'running.json'), JSON.stringify({ children: [], urls: {}, environment: {}, ...state }))
 }
 
 async function readState(): Promise<RunningState> {
@@ -53,7 +53,7 @@ function lockOf(outcome: LockOutcome): RunLock {
 
 describe('one npm start for a data folder', () => {
   it('tells a second start the URLs of the running one', async () => {
-    lockOf(await acquireRunLock({ folder })).setUrls({ api: 'http://127.0.0.1:3000' })
+    lockOf(await acquireRunLock({ folder })).setUp({ urls: { api: 'http://127.0.0.1:3000' }, environment: {} })
     expect(await acquireRunLock({ folder })).toEqual({
       kind: 'running',
       pid: process.pid,
@@ -72,8 +72,11 @@ describe('one npm start for a data folder', () => {
     expect((await acquireRunLock({ folder })).kind).toBe('acquired')
   })
 
-  it('keeps the file from other users: its URLs may hold a password', async () => {
-    lockOf(await acquireRunLock({ folder })).setUrls({ postgres: 'postgres://postgres:secret@127.0.0.1/durable' })
+  it('keeps the file from other users: the environment holds one', async () => {
+    lockOf(await acquireRunLock({ folder })).setUp({
+      urls: {},
+      environment: { DATABASE_URL: 'postgres://postgres:secret@127.0.0.1/durable' },
+    })
     expect((await stat(join(folder, 'running.json'))).mode & 0o777).toBe(0o600)
   })
 

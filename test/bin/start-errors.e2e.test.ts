@@ -198,7 +198,7 @@ describe('the configuration', () => {
   it('is reported with every fault at once, of the host and of the environment', async () => {
     const TEST_CONFIG = JSON.stringify({
       webhook: { max_attempts: '3', max_payload_byte: 1 },
-      sync: { job_timeout: 600, lock_ttl: 60, queues: { nobody: 'q' } },
+      sync: { job_timeout: 600, lock_ttl: 60 },
       table_prefix: 'Upper Case',
     })
     const { code, err } = await ends('api', {
@@ -215,7 +215,6 @@ describe('the configuration', () => {
       'webhook.max_attempts',
       'webhook.max_payload_byte',
       'sync.lock_ttl',
-      'sync.queues.nobody',
       'table_prefix',
       'sync.item_tries',
       'INTEGRATIONS__WEBHOK__QUEUE',

@@ -50,6 +50,30 @@ describe("the database's clock", () => {
     expect(await store.add('ending', 'next', 60)).toBe(true)
   })
 
+  it('says so also where the end was rounded up, into the half of a millisecond to come', async () => {
+    const still = await createTestDatabase()
+    const setup = connect({ database: still.url, pool: { max: 1 } })
+    await setup.sql`create schema frozen`
+    await setup.sql`create function frozen.clock_timestamp() returns timestamptz language sql
+      as $$ select timestamptz '2026-06-01T12:00:00.0007Z' $$`
+    const [row] = await setup.sql<{ name: string }[]>`select current_database() as name`
+    // Found before Postgres' own clock by every connection from here on.
+    await setup.sql.unsafe(`alter database ${row?.name} set search_path = frozen, pg_catalog, public`)
+    await setup.close()
+    const connection = connect({ database: still.url })
+    try {
+      const frozen = storeOn(connection, 'deployment')
+      await frozen.set('ending', 'here', 60)
+      await connection.sql`update integration_cache set expires_at = clock_timestamp()`
+      expect(await frozen.get('ending')).toBeUndefined()
+      expect(await frozen.add('ending', 'next', 60)).toBe(true)
+      expect(await frozen.get('ending')).toBe('next')
+    } finally {
+      await connection.close()
+      await still.drop()
+    }
+  })
+
   it('says when a lock is over', async () => {
     await store.acquire('dead', 'a', 60)
     await endIn('dead', 30)

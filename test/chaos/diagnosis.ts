@@ -8,7 +8,7 @@ const ROWS = 5
 const EVENTS = 25
 const LINES = 40
 const ANSWER_MS = 5_000
-/** A claim begins with the id of the workflow run that made it, the one of a single item's job after a word. */
+/** A claim begins with the id of the workflow run that made it, those of pumps and of a single item's job after a word. */
 const RUN_ID = /[0-9a-f]{8}-[0-9a-f-]{27}/
 
 /** Which rows, and whose work they are. */

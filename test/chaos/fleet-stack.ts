@@ -7,7 +7,7 @@ import type { FleetProvider } from './fleet-provider.ts'
 import { startFleetProvider } from './fleet-provider.ts'
 import type { KeptProcess } from './kept-process.ts'
 
-/** Each has an inbox of its own, which stays with a worker: with so many no worker goes without. */
+/** Each with a queue of its own in a pump. */
 const HOOK_INTEGRATIONS = 40
 
 export interface FleetStack extends ChaosStack {

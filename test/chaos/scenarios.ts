@@ -16,7 +16,7 @@ const MAX_WORK_MS = 200
 const SENT_BEFORE_SECONDS = 2
 /** So many that some are left when the signal arrives. */
 const ROWS_IN_HAND = 6
-/** A dead worker's batch is given to the next one after 20 s. */
+/** A dead pump's rows are set apart after 20 s of silence, and some seconds to be certain. */
 const AT_WORK_SECONDS = 60
 const POLL_MS = 20
 

@@ -12,7 +12,7 @@ const terminal: Terminal = {
   isInteractive: false,
   columns: () => 80,
   prompts: {} as never,
-  stdin: async () => '',
+  sources: { environment: {}, file: () => '', stdin: async () => '' },
 }
 const load = async () => {
   throw new Error('nothing is loaded for the words')

@@ -13,7 +13,7 @@ const terminal: Terminal = {
   isInteractive: false,
   columns: () => 80,
   prompts: {} as never,
-  stdin: async () => '',
+  sources: { environment: {}, file: () => '', stdin: async () => '' },
 }
 const load = async () => expect.unreachable('no host is needed')
 const { commands } = createProgram(createFrame({ load, terminal }), terminal)

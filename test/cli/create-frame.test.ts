@@ -45,7 +45,7 @@ async function act({ work = async () => DONE, words = [], isInteractive = false,
       isInteractive,
       columns: () => 80,
       prompts: {} as never,
-      stdin: async () => '',
+      sources: { environment: {}, file: () => '', stdin: async () => '' },
     },
     ...(signal === undefined ? {} : { signal }),
     onExitCode: (code) => {

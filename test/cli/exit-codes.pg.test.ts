@@ -1,8 +1,9 @@
 /** Every command where something is missing: its exit code, and its one document with --json. */
 import { randomBytes } from 'node:crypto'
-import type { Sql } from 'postgres'
+import { sql } from 'drizzle-orm'
 import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import type { Database } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
 import { createIntegrations } from '../../src/integrations.ts'
@@ -77,6 +78,8 @@ const ON_TABLES = [
   ['show-webhook', '1'],
   ['replay-webhook', '1'],
   ['replay-webhook', '--dry-run'],
+  ['dismiss-webhook', '1'],
+  ['dismiss-webhook', '--dry-run'],
   ['recover-webhooks'],
   ['reconcile-webhooks'],
   ['rotate-webhook-secret', '1'],
@@ -121,20 +124,20 @@ describe('without Postgres', () => {
 })
 
 describe('when Postgres is lost while the command runs', () => {
-  it.each<[string, (sql: Sql) => Promise<unknown>]>([
-    ['57P01', (sql) => sql`do $$ begin raise exception 'going away' using errcode = '57P01'; end $$`],
+  it.each<[string, (db: Database) => Promise<unknown>]>([
+    ['57P01', (db) => db.execute(sql`do $$ begin raise exception 'going away' using errcode = '57P01'; end $$`)],
     [
       'CONNECTION_CLOSED',
-      (sql) =>
-        sql.begin(async (tx) => {
-          const [row] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`
-          await sql`select pg_terminate_backend(${row?.pid ?? 0}, 5000)`
-          await tx`select 1`
+      (db) =>
+        db.transaction(async (tx) => {
+          const [row] = await tx.execute<{ pid: number }>(sql`select pg_backend_pid() as pid`)
+          await db.execute(sql`select pg_terminate_backend(${row?.pid ?? 0}, 5000)`)
+          await tx.execute(sql`select 1`)
         }),
     ],
   ])('it ends with 2: %s', async (code, work) => {
-    const { sql, close } = connect({ database: inject('postgresUrl') })
-    const host = { ready: async () => {}, close, stats: () => work(sql) } as never
+    const { db, close } = connect({ database: inject('postgresUrl') })
+    const host = { ready: async () => {}, close, stats: () => work(db) } as never
     const ran = await runCommand(async () => host, ['stats', '--json'])
     expect(ran.exitCode).toBe(2)
     expect(ran.json()).toEqual({

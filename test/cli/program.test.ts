@@ -43,6 +43,7 @@ const COMMANDS = [
   'list-webhooks',
   'show-webhook',
   'replay-webhook',
+  'dismiss-webhook',
   'recover-webhooks',
   'reconcile-webhooks',
   'rotate-webhook-secret',
@@ -146,6 +147,11 @@ describe('bad input', () => {
     ['too many tries', ['retry-sync-item', '1', '--tries', '1001'], '"1001" was given'],
     ['two items to skip', ['skip-sync-item', '1', '2'], 'too many arguments'],
     ['a cursor that is no JSON', ['advance-cursor', '7', '--to', '2031-06-01'], 'a text in quotes of its own'],
+    [
+      'a cursor with a long number',
+      ['advance-cursor', '7', '--to', '{"id":12345678901234567890}'],
+      'of more than 15 digits',
+    ],
     ['a cursor and a reset', ['advance-cursor', '7', '--to', '1', '--reset'], 'Give --to or --reset, not both'],
     ['force for nothing', ['advance-cursor', '7', '--force'], '--force goes with --to or --reset'],
     [
@@ -183,6 +189,16 @@ describe('bad input', () => {
     ['a dry run of what changes nothing', ['keys', 'generate', '--dry-run'], '--dry-run goes with `keys rotate`'],
     ['neither a webhook nor a choice', ['replay-webhook', '--yes'], 'Give the id of a webhook, or choose many by'],
     ['a webhook and a choice', ['replay-webhook', '7', '--status', 'failed'], 'not both: 7 and --status were given'],
+    [
+      'neither a webhook nor a choice to dismiss',
+      ['dismiss-webhook', '--undo'],
+      'Give the id of a webhook, or choose many by',
+    ],
+    [
+      'a webhook and a choice to dismiss',
+      ['dismiss-webhook', '7', '--limit', '1'],
+      'not both: 7 and --limit were given',
+    ],
     ['a webhook and a dry run', ['replay-webhook', '7', '--dry-run'], 'not both: 7 and --dry-run were given'],
     ['a status that is not settled', ['replay-webhook', '--status', 'pending'], 'choices are failed, processed'],
     ['another status', ['list-webhooks', '--status', 'lost'], 'pending, processing, processed, failed'],

@@ -10,6 +10,8 @@ const at = (values: Partial<SyncProgress> = {}): SyncProgress => ({
   succeeded: 6_200,
   failed: 0,
   waiting: 0,
+  nextAttemptAt: null,
+  lastFailure: null,
   perSecond: null,
   secondsLeft: null,
   intakeFrom: null,
@@ -72,7 +74,7 @@ describe('the line', () => {
       isInteractive,
       columns: () => columns,
       prompts: {} as never,
-      stdin: async () => '',
+      sources: { environment: {}, file: () => '', stdin: async () => '' },
     })
     for (const values of shown) line.show(at(values))
     line.clear()

@@ -2,6 +2,7 @@
 
 import type { Prompts, Terminal } from '../../src/cli/frame.ts'
 import { runProgram } from '../../src/cli/program.ts'
+import { processSources } from '../../src/cli/terminal.ts'
 import type { Integrations } from '../../src/integrations.ts'
 
 export interface Ran {
@@ -39,7 +40,7 @@ export async function runCommand(
     isInteractive: options.answers !== undefined,
     columns: () => 80,
     prompts: scripted(options),
-    stdin: async () => options.stdin ?? '',
+    sources: processSources(async () => options.stdin ?? ''),
   }
   const load = typeof integrations === 'function' ? integrations : async () => leftOpen(integrations)
   const exitCode = await runProgram(words, {

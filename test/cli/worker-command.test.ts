@@ -16,7 +16,11 @@ function worker(parts: Partial<Integrations>) {
   const logger = { debug: keep, info: keep, warn: keep, error: keep }
   const acts: unknown[] = []
   const operator = { note: async (id: number, act: object) => void acts.push({ id, ...act }) }
-  const run = createCommandRunner({ ready: async () => {}, close: closed, logger, operator, ...parts } as Integrations)
+  const config = { worker: { command_environment: ['TOKEN_OF_THIS_TEST'] } }
+  const run = createCommandRunner({
+    ...{ ready: async () => {}, close: closed, logger, operator, config },
+    ...parts,
+  } as Integrations)
   return {
     acts,
     lines,
@@ -45,7 +49,7 @@ describe('a command inside a worker', () => {
       document: {
         error: {
           code: 'unexpected_error',
-          message: "RangeError, which is none of ours: the worker's log has it, under command.failed.",
+          message: "RangeError, which is not an error of ours: the worker's log has it, under command.failed.",
         },
       },
       notes: [],
@@ -163,6 +167,34 @@ describe('a command inside a worker', () => {
     const text = JSON.stringify(answer)
     expect(text).toContain('have the provider replace it')
     expect(text).not.toMatch(/sk_live|5123/)
+  })
+
+  it.each(['TOKEN_OF_ANOTHER', 'NO_SUCH_VARIABLE', 'DATABASE_URL', 'INTEGRATIONS_ENCRYPTION_KEYS', '__proto__'])(
+    'reads no variable %s, which the operator has not named, and does not say whether it is there',
+    async (name) => {
+      vi.stubEnv('TOKEN_OF_ANOTHER', 'a-very-secret-token')
+      const providers = vi.fn(() => [])
+      const answer = await worker({ providers }).run('install', {
+        provider: 'demo',
+        credential: { token: 'env:TOKEN_OF_THIS_TEST', other: `env:${name}` },
+      })
+      expect(answer).toMatchObject({ exitCode: 1, notes: [] })
+      expect(answer.document).toEqual({
+        error: { code: 'usage', message: expect.stringContaining('`worker.command_environment`') },
+      })
+      expect(JSON.stringify(answer)).not.toContain(name)
+      expect(providers).not.toHaveBeenCalled()
+    },
+  )
+
+  it('has no way to a file or a variable of the worker, whatever the command does with its input', async () => {
+    vi.stubEnv('TOKEN_OF_ANOTHER', 'a-very-secret-token')
+    const { run } = worker({})
+    for (const secret of ['@package.json', 'env:TOKEN_OF_ANOTHER']) {
+      const answer = await run('rotate-webhook-secret', { id: 7, secret })
+      expect(answer).toMatchObject({ exitCode: 1, document: { error: { code: 'usage' } } })
+      expect(JSON.stringify(answer)).toMatch(/a workflow reads no file|has no variable/)
+    }
   })
 
   it.each([{ 'home=env:HOME': '' }, { 'host=@/etc/hostname': '' }, { 'a=-': 1 }])(

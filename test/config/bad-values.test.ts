@@ -19,6 +19,8 @@ const KEY_RING = expect.stringMatching(/^"kid:base64\[,kid:base64\.\.\.\]", 32 b
 const DATABASE_URL = expect.stringContaining('a URL such as postgres://user:password@host:5432/name')
 const API_KEY = 'visible ASCII characters, such as those of a token'
 const HTTP_URL = 'an absolute http(s) URL'
+const none = () => null
+const MODEL = { type: 'issues', of: none, find: none, findMany: none, create: none, update: none, scan: none }
 const PROVIDER = 'a provider that can be registered'
 
 /** The problems of an object made so, on a machine whose own variables do not count. */
@@ -79,12 +81,6 @@ describe('values that do not go together', () => {
       '1800',
     ],
     [
-      { sync: { queues: { github: 'slow' } } },
-      'sync.queues.github',
-      'a registered provider (there is none)',
-      '"github"',
-    ],
-    [
       { oauth: { middleware: ['nobody'] } },
       'oauth.middleware.0',
       'a registered middleware (web, operator, signed, same-origin)',
@@ -121,11 +117,17 @@ describe('a bad option', () => {
       'an unknown option',
     ],
     [{ table_prefix: 'x' }, 'table_prefix', 'it under config, as { config: { table_prefix: … } }', 'an unknown option'],
-    [{ pool: { size: 3 } }, 'pool.size', 'one of pool.max, pool.idleSeconds', 'an unknown option'],
-    [{ pool: 3 }, 'pool', 'an object with pool.max, pool.idleSeconds', 'a number (masked)'],
+    [
+      { pool: { size: 3 } },
+      'pool.size',
+      'one of pool.max, pool.idleSeconds, pool.statementSeconds',
+      'an unknown option',
+    ],
+    [{ pool: 3 }, 'pool', 'an object with pool.max, pool.idleSeconds, pool.statementSeconds', 'a number (masked)'],
     [{ pool: { max: 0 } }, 'pool.max', 'an integer from 1 to 262143', '0'],
     [{ pool: { max: '3' } }, 'pool.max', 'an integer from 1 to 262143', '"3"'],
     [{ pool: { idleSeconds: -1 } }, 'pool.idleSeconds', 'an integer from 0 to 2147483', '-1'],
+    [{ pool: { statementSeconds: 0.5 } }, 'pool.statementSeconds', 'an integer from 0 to 2147483', '0.5'],
     [{ schema: '' }, 'schema', 'a name of 1 to 63 bytes', '""'],
     [{ schema: 'é'.repeat(32) }, 'schema', 'a name of 1 to 63 bytes', `"${'é'.repeat(32)}"`],
     [{ database: null }, 'database', DATABASE_URL, 'null'],
@@ -243,6 +245,7 @@ describe('a bad option', () => {
       'a model, with a type and of, find, findMany, create, update, scan',
       'an object',
     ],
+    [{ models: { issue: MODEL } }, 'models.issue', 'the model under its own type, which is "issues"', '"issue"'],
     [{ middleware: 'web' }, 'middleware', record, '"web"'],
     [{ middleware: { audit: 'audit' } }, 'middleware.audit', 'a function (context, next) => …', '"audit"'],
     [

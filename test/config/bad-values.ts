@@ -10,7 +10,9 @@ const QUEUE = 'a string that matches ^[A-Za-z0-9_.-]{1,64}$'
 const PATH = 'path segments of letters, digits, "_" and "-", such as "integrations" or "api/integrations"'
 const REDIRECT = 'a path with exactly one leading "/" and no backslash, or an absolute http(s) URL'
 const BACKOFF = 'a list of 1 to 100 integers from 0 to 2147483647'
-const QUEUES = 'an object of provider identifiers and queue names, such as {"github": "slow"}'
+const QUEUES = 'an object of provider identifiers and queue names, such as {"github": "slow"}; [] means the same as {}'
+const HOST_VARIABLE =
+  'the name of a variable that does not belong to the framework (INTEGRATIONS_…, TEMPORAL_…, DATABASE_URL…, PG…, OTEL_…, NODE_…)'
 const DIGEST = 'the SHA-256 of the token, 64 hex digits'
 const SIGNING_SECRET = '"whsec_" and the base64 of 24 to 64 bytes'
 
@@ -49,6 +51,8 @@ export const BAD_VALUES: readonly BadValue[] = [
   bad('webhook.max_payload_bytes', ANY_INT, [3.5, '3.5'], '3.5'),
   bad('webhook.pending_timeout', ANY_INT, [2 ** 31, '2147483648'], '2147483648'),
   bad('webhook.processing_timeout', 'an integer from 60 to 2147483647', [59, '59'], '59'),
+  bad('webhook.handler_timeout', 'an integer from 1 to 3600', [3601, '3601'], '7200'),
+  bad('health.failing_backoff', 'an integer from 1 to 10000', [10_001, '10001'], '2147483647'),
   bad('webhook.max_attempts', 'an integer from 1 to 1000', ['3', '"3"'], 'many'),
   bad('sync.item_tries', 'an integer from 1 to 1000', [1001, '1001'], '0'),
   bad('webhook.retry_backoff', BACKOFF, ['60,300', '"60,300"'], '[]'),
@@ -70,7 +74,7 @@ export const BAD_VALUES: readonly BadValue[] = [
   bad('webhook.replay_window', 'an integer from 0 to 2147483647', [-1, '-1'], '-1'),
   bad('oauth.success_redirect', REDIRECT, ['//evil.example', '"//evil.example"'], '/\\evil.example'),
   bad('mappings.collation', 'a string, or null', [3, '3'], null),
-  bad('sync.queues', QUEUES, [[], 'a list of 0'], 'github=slow'),
+  bad('sync.queues', QUEUES, [['slow'], 'a list of 1'], 'github=slow'),
   bad('sync.item_queue', `${QUEUE}, or null`, [false, 'false'], 'a b'),
   bad('circuit_breaker.enabled', 'true or false', ['true', '"true"'], 'yes'),
   bad('circuit_breaker.strategy', '"rate" or "count"', ['ratio', '"ratio"'], 'Rate'),
@@ -94,6 +98,21 @@ export const BAD_VALUES: readonly BadValue[] = [
   bad('worker.local_activity_slots', 'an integer from 1 to 100000', [0, '0'], '0'),
   bad('worker.workflow_task_slots', 'an integer from 2 to 100000', [1, '1'], '1'),
   bad('worker.cached_workflows', 'an integer from 2 to 100000, or null', [1, '1'], '1'),
+  {
+    key: 'worker.command_environment',
+    code: {
+      value: ['GITHUB_TOKEN', 'DATABASE_URL'],
+      at: 'worker.command_environment.1',
+      expected: HOST_VARIABLE,
+      received: '"DATABASE_URL"',
+    },
+    text: {
+      value: 'Integrations_Encryption_Keys, GITHUB_TOKEN',
+      at: 'worker.command_environment.0',
+      expected: HOST_VARIABLE,
+      received: '"Integrations_Encryption_Keys"',
+    },
+  },
   bad('worker.shutdown_grace', 'an integer from 0 to 3600', [-1, '-1'], '-1'),
   {
     key: 'operator.tokens',

@@ -60,13 +60,13 @@ describe('names', () => {
 })
 
 describe('task queues', () => {
-  effect('webhook.queue', 'takes the inboxes', async () => {
+  effect('webhook.queue', 'takes the inbox', async () => {
     for (const queue of ['default', 'hooks'])
       await withConfig({ webhook: { queue } }, listsNothing, async (host) => {
         const { id } = await makeIntegration(host, 'acme')
         const sent = { method: 'POST', headers: { 'x-signature': sign('{}') }, body: '{}' }
         await createApi(host.integrations).request(`/integrations/acme/${id}/webhook`, sent)
-        const inbox = client.workflow.getHandle(workflowId.webhookInbox(host.prefix, id))
+        const inbox = client.workflow.getHandle(workflowId.webhookInbox(host.prefix))
         await vi.waitFor(async () => expect(await queueOf(inbox)).toBe(`${host.prefix}-${queue}`), SOON)
       })
   })

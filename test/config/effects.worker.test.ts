@@ -3,20 +3,38 @@ import { noopMetricMeter } from '@temporalio/common'
 import { DefaultLogger } from '@temporalio/worker'
 import { compileWorkerOptions } from '@temporalio/worker/lib/worker-options.js'
 import { describe, expect } from 'vitest'
+import { createCommandRunner } from '../../src/cli/in-worker.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
 import { createIntegrations } from '../../src/index.ts'
+import type { Integrations } from '../../src/integrations.ts'
 import { workerSizes } from '../../src/worker-sizes.ts'
 import { effect } from './effects-table.ts'
 
-/** The SDK's own reading: what it would hand to its native core. */
-function compiled(worker: ConfigInput['worker'] = {}) {
-  const { config } = createIntegrations({
+const integrationsOf = (config: ConfigInput) =>
+  createIntegrations({
     database: 'postgres://nobody@127.0.0.1:1/none',
     encryptionKeys: `k1:${Buffer.alloc(32).toString('base64')}`,
-    config: { worker },
+    config,
   })
+
+/** The SDK's own reading: what it would hand to its native core. */
+function compiled(worker: ConfigInput['worker'] = {}) {
+  const { config } = integrationsOf({ worker })
   const options = { taskQueue: 'any', ...workerSizes(config.worker) }
   return compileWorkerOptions(options, new DefaultLogger('ERROR'), noopMetricMeter)
+}
+
+/** What installing says in a worker that may read these. */
+async function installed(command_environment: readonly string[]): Promise<string> {
+  const config = { worker: { command_environment } }
+  const integrations = Object.assign(Object.create(integrationsOf(config)), { ready: async () => {} }) as Integrations
+  const { document } = await createCommandRunner(integrations)({
+    command: 'install',
+    input: { provider: 'none', credential: { token: 'env:GITHUB_TOKEN' } },
+    by: 'workflow:me',
+    signal: new AbortController().signal,
+  })
+  return JSON.stringify(document)
 }
 
 const slots = (count: number) => ({ type: 'fixed-size', numSlots: count })
@@ -56,5 +74,10 @@ describe('a worker', () => {
   effect('worker.shutdown_grace', 'is how long activities go on after SIGTERM', async () => {
     expect(compiled().shutdownGraceTimeMs).toBe(10_000)
     expect(compiled({ shutdown_grace: 0 }).shutdownGraceTimeMs).toBe(0)
+  })
+
+  effect('worker.command_environment', 'names the variables that a workflow may take a credential from', async () => {
+    expect(await installed([])).toContain('may read only the variables')
+    expect(await installed(['GITHUB_TOKEN'])).toContain('No provider is registered')
   })
 })

@@ -5,6 +5,8 @@ import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import { CONFIG_KEYS, environmentName } from '../../src/config/schema.ts'
 import type { ConfigurationProblem, InvalidConfiguration } from '../../src/core/errors.ts'
 import { isIntegrationsError } from '../../src/core/errors.ts'
+import { createIntegrations } from '../../src/integrations.ts'
+import { encryptionKey } from '../support/integrations.ts'
 
 const MAX_INT = 2_147_483_647
 const SHA256 = 'a'.repeat(64)
@@ -135,6 +137,7 @@ describe('text of a variable', () => {
     ['webhook.middleware', 'web,audit', ['web', 'audit']],
     ['oauth.middleware', '[]', []],
     ['sync.queues', '{"github": "slow"}', { github: 'slow' }],
+    ['sync.queues', '[]', {}],
     ['webhook.prefix', '/hooks/in/', 'hooks/in'],
     [
       'notifications.targets',
@@ -164,7 +167,6 @@ describe('text of a variable', () => {
     ['table_prefix', 'null'],
     ['webhook.retry_backoff', '[]'],
     ['sync.queues', 'github=slow'],
-    ['sync.queues', '[]'],
     ['operator.tokens', '{}'],
   ])('%s=%s is a problem', (key, text) => {
     const [problem, ...others] = problemsOf(() => loadText(key, text))
@@ -203,7 +205,6 @@ describe('a value in code', () => {
     ['webhook.retry_backoff', 60],
     ['webhook.retry_backoff', '60,300'],
     ['webhook.middleware', 'web'],
-    ['sync.queues', []],
     ['sync.item_queue', false],
     // Out of range.
     ['webhook.max_attempts', 0],
@@ -218,6 +219,10 @@ describe('a value in code', () => {
     ['webhook.replay_window', -1],
     ['webhook.concurrency', 0],
     ['webhook.handler_timeout', 0],
+    ['webhook.handler_timeout', 3_601],
+    ['sync.item_timeout', 3_601],
+    ['sync.failure_backoff_max_multiplier', 10_001],
+    ['health.degraded_backoff', 10_001],
     ['oauth.state_ttl', 0],
     ['oauth.refresh_lock_ttl', 0],
     ['oauth.refresh_lock_wait', -1],
@@ -305,6 +310,10 @@ describe('a value in code', () => {
     expect(readKey(config, key)).toEqual(value)
     expect(sources[key]).toBe('options')
     expect(warnings).toEqual([])
+  })
+
+  it('takes the empty list of the specification for no queues of providers', () => {
+    expect(loadCode('sync.queues', []).config.sync.queues).toEqual({})
   })
 
   it('finds no queue for a provider whose name every object has', () => {
@@ -423,6 +432,36 @@ describe('keys that depend on each other', () => {
       'less than webhook.processing_timeout (120)',
       '300',
     ],
+    [
+      { metrics: { path: '/operator' } },
+      'metrics.path',
+      'a path outside of operator.prefix (/operator)',
+      '"/operator"',
+    ],
+    [
+      { metrics: { path: '/ops/api/v1/healthz' }, operator: { prefix: 'ops' } },
+      'metrics.path',
+      'a path outside of operator.prefix (/ops)',
+      '"/ops/api/v1/healthz"',
+    ],
+    [
+      { metrics: { path: '/hooks/github/7/webhook' }, webhook: { prefix: '/hooks/' } },
+      'metrics.path',
+      'a path outside of webhook.prefix (/hooks)',
+      '"/hooks/github/7/webhook"',
+    ],
+    [
+      { metrics: { path: '/auth/oauth/callback' }, oauth: { route_prefix: 'auth' } },
+      'metrics.path',
+      'a path outside of oauth.route_prefix (/auth)',
+      '"/auth/oauth/callback"',
+    ],
+    [
+      { metrics: { path: '/done' }, oauth: { success_redirect: '/done' } },
+      'metrics.path',
+      'another path than oauth.success_redirect',
+      '"/done"',
+    ],
   ])('%j is a problem', (config, key, expected, received) => {
     expect(problemsOf(() => load({ config }))).toEqual([{ key, expected, received }])
   })
@@ -433,6 +472,9 @@ describe('keys that depend on each other', () => {
     [{ health: { degraded_after: 50, failing_after: 50 } }],
     [{ health: { failing_after: 1000, disabled_after: null } }],
     [{ webhook: { handler_timeout: 1799 } }],
+    [{ metrics: { path: '/operators' } }],
+    [{ metrics: { path: '/api' }, operator: { prefix: 'api/operator' } }],
+    [{ metrics: { path: null }, oauth: { success_redirect: '/metrics-are-nowhere' } }],
   ])('%j is sound', (config) => {
     expect(() => load({ config })).not.toThrow()
   })
@@ -456,18 +498,22 @@ describe('keys that depend on each other', () => {
 })
 
 describe('names that must be registered', () => {
-  it('are the providers of sync.queues', () => {
-    const config: ConfigInput = { sync: { queues: { github: 'slow', githb: 'slow' } } }
-    expect(problemsOf(() => load({ config, providerKeys: ['github', 'stripe'] }))).toEqual([
-      { key: 'sync.queues.githb', expected: 'a registered provider (github, stripe)', received: '"githb"' },
-    ])
-    expect(keysOf(() => load({ config, providerKeys: [] }))).toEqual(['sync.queues.github', 'sync.queues.githb'])
-    expect(() => load({ config })).not.toThrow()
-  })
-
-  it('may be registered under config.providers', () => {
-    const config: ConfigInput = { providers: { github: {} }, sync: { queues: { github: 'slow' } } }
-    expect(() => load({ config, providerKeys: [] })).not.toThrow()
+  it('are the providers of sync.queues, once a process is ready: they may be registered after the configuration is read', async () => {
+    const integrations = createIntegrations({
+      database: 'postgres://nobody@localhost/none',
+      encryptionKeys: encryptionKey('test'),
+      providers: { stripe: {} },
+      config: { sync: { queues: { stripe: 'fast', github: 'slow', githb: 'slow' } }, providers: { acme: {} } },
+    })
+    integrations.register('github', {})
+    const refused = await integrations.ready().catch((error: unknown) => error)
+    await integrations.close()
+    expect(refused).toMatchObject({
+      code: 'invalid_configuration',
+      problems: [
+        { key: 'sync.queues.githb', expected: 'a registered provider (acme, stripe, github)', received: '"githb"' },
+      ],
+    })
   })
 
   it('may not be registered under the option and config.providers', () => {
@@ -594,7 +640,7 @@ describe('operator.tokens and notifications.targets', () => {
 describe('the problems of a configuration', () => {
   it('are all there at once, of both layers and between keys', () => {
     const config = {
-      webhook: { max_attempts: '3', no_such: 1, handler_timeout: 4000 },
+      webhook: { max_attempts: '3', no_such: 1, handler_timeout: 3000 },
       sync: { lock_ttl: 5 },
       oauth: { middleware: ['nobody'] },
     } as unknown as ConfigInput

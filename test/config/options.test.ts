@@ -24,7 +24,7 @@ describe('sound options', () => {
     [{ database: undefined, schema: undefined, pool: undefined, temporal: undefined }],
     [{ database: Object.assign(() => {}, { options: {} }) }],
     [{ schema: 'é'.repeat(31), pool: { max: 1, idleSeconds: 0 } }],
-    [{ pool: { max: 262_143, idleSeconds: 2_147_483 } }],
+    [{ pool: { max: 262_143, idleSeconds: 2_147_483, statementSeconds: 0 } }],
     [{ temporal: { address: '[::1]:7233', namespace: 'a', apiKey: 'k', tls: true } }],
     [{ temporal: { address: 'temporal', tls: { clientCertPair: { crt: Buffer.of(1), key: Buffer.of(2) } } } }],
     [{ encryptionKeys: ['k1:x'], config: { webhook: {} }, providers: { a: {} } }],

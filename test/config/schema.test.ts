@@ -24,6 +24,7 @@ function limitsTable(): TableRow[] {
 const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['webhook.concurrency', 'int', 10],
   ['webhook.handler_timeout', 'int', 300],
+  ['webhook.generic_route', 'bool', true],
   ['webhook.replay_window', 'int', 300],
   ['webhook.timestamp_tolerance', 'int', 300],
   ['webhook.secret_overlap', 'int', 86400],
@@ -45,6 +46,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['worker.workflow_task_pollers', 'int', 10],
   ['worker.cached_workflows', '?int', null],
   ['worker.shutdown_grace', 'int', 10],
+  ['worker.command_environment', 'array', []],
 ]
 
 describe('the registry of configuration keys', () => {

@@ -3,7 +3,7 @@ import type { Scope } from '../../src/core/access.ts'
 import {
   basePathOf,
   hasScope,
-  isFromThisMachine,
+  isLocalHost,
   isSameOrigin,
   isSameSecret,
   linkProofOf,
@@ -113,33 +113,20 @@ it.each([
   expect([basePathOf(baseUrl), routePathOf(path, baseUrl)]).toEqual([base, route])
 })
 
-describe('a call from this machine', () => {
-  const local = { peer: '127.0.0.1', host: 'localhost:3000', headerNames: ['host', 'accept'] }
-  it.each([
-    ['loopback and localhost', {}, true],
-    ['another address of 127/8', { peer: '127.0.1.1' }, true],
-    ['::1', { peer: '::1' }, true],
-    ['loopback as seen by a dual-stack socket', { peer: '::ffff:127.0.0.1' }, true],
-    ['a peer in the network', { peer: '192.168.1.7' }, false],
-    ['a mapped peer in the network', { peer: '::ffff:192.168.1.7' }, false],
-    ['a peer that only begins like loopback', { peer: '127.0.0.1.example.com' }, false],
-    ['an unknown peer', { peer: undefined }, false],
-    ['an empty peer', { peer: '' }, false],
-    ['the host 127.0.0.1', { host: '127.0.0.1:3000' }, true],
-    ['the host [::1]', { host: '[::1]:3000' }, true],
-    ['a host without a port', { host: 'LOCALHOST' }, true],
-    ['a re-pointed name', { host: 'evil.example:3000' }, false],
-    ['a name that ends in ours', { host: 'evil.localhost' }, false],
-    ['a name that begins with ours', { host: 'localhost.evil.example' }, false],
-    ['user info before the host', { host: 'localhost:3000@evil.example' }, false],
-    ['no host', { host: null }, false],
-    ['Forwarded', { headerNames: ['forwarded'] }, false],
-    ['X-Forwarded-For', { headerNames: ['X-Forwarded-For'] }, false],
-    ['X-Forwarded-Host', { headerNames: ['x-forwarded-host'] }, false],
-    ['X-Real-IP', { headerNames: ['X-Real-IP'] }, false],
-  ])('%s', (_, call, isLocal) => {
-    expect(isFromThisMachine({ ...local, ...call })).toBe(isLocal)
-  })
+it.each([
+  ['localhost:3000', true],
+  ['127.0.0.1:3000', true],
+  ['[::1]:3000', true],
+  ['LOCALHOST', true],
+  ['evil.example:3000', false],
+  ['evil.localhost', false],
+  ['localhost.evil.example', false],
+  ['localhost:3000@evil.example', false],
+  ['127.0.0.2', false],
+  ['', false],
+  [undefined, false],
+])('the Host %j is a name of this machine alone: %s', (host, isLocal) => {
+  expect(isLocalHost(host)).toBe(isLocal)
 })
 
 it('signs method, path and moment, each on a line of its own', () => {

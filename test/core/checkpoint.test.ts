@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { nextCursor, reduceCheckpointsByMax } from '../../src/core/checkpoint.ts'
+import { cursorNotAfter, isNewerCopy, nextCursor, reduceCheckpointsByMax } from '../../src/core/checkpoint.ts'
 import type { Json } from '../../src/core/json.ts'
 
 const ZONES = ['Z', '+00:00', '-00:00', '+02:00', '+0530', '-11:30']
@@ -164,5 +164,64 @@ describe('the cursor after a clean run', () => {
       }),
       { numRuns: 1_000 },
     )
+  })
+})
+
+describe('a cursor that is not after the beginning of its listing', () => {
+  const began = new Date('2026-03-01T12:00:00.750Z')
+
+  it.each<[string, Json, Json]>([
+    ['an earlier time', '2026-03-01T12:00:00.749Z', '2026-03-01T12:00:00.749Z'],
+    ['the very time', '2026-03-01T12:00:00.750000Z', '2026-03-01T12:00:00.750000Z'],
+    ['a later time, as it is written', '2026-03-01T12:00:00.751Z', '2026-03-01T12:00:00.750Z'],
+    ['later by less than a millisecond', '2026-03-01T12:00:00.7500001Z', '2026-03-01T12:00:00.7500000Z'],
+    ['whole seconds: the second before', '2026-03-01T13:00:00Z', '2026-03-01T12:00:00Z'],
+    ['whole minutes', '2026-03-01T13:00Z', '2026-03-01T12:00Z'],
+    ['a zone of its own', '2026-03-02T01:00:00.0+05:30', '2026-03-01T17:30:00.7+05:30'],
+    ['a zone without a colon, behind UTC', '2026-03-02T01:00:00-0800', '2026-03-01T04:00:00-0800'],
+    [
+      'an object',
+      { a: '2027-01-01T00:00:00Z', b: ['2020-01-01T00:00:00Z', 7, null] },
+      { a: '2026-03-01T12:00:00Z', b: ['2020-01-01T00:00:00Z', 7, null] },
+    ],
+    ['an id', 'evt_9', 'evt_9'],
+    ['a number', 1_772_366_400, 1_772_366_400],
+    ['a time without a zone', '2027-01-01T00:00:00', '2027-01-01T00:00:00'],
+    ['no day', '2027-99-01T00:00:00Z', '2027-99-01T00:00:00Z'],
+  ])('of %s', (_, cursor, expected) => {
+    expect(cursorNotAfter(cursor, began)).toEqual(expected)
+  })
+
+  it('is never later, and in the form that it had', () => {
+    fc.assert(
+      fc.property(instant, moment, (text, at) => {
+        const cut = cursorNotAfter(text, new Date(at)) as string
+        expect(Date.parse(cut)).toBeLessThanOrEqual(Math.max(at, Math.min(at, Date.parse(text))))
+        expect(cut.replace(/\d/g, '0')).toBe(text.replace(/\d(?=.*[Z+-])/g, '0').replace(/\d/g, '0'))
+      }),
+    )
+  })
+})
+
+describe('of two copies of an item', () => {
+  it.each<[string, Json, Json, boolean]>([
+    ['the later one, with a greater checkpoint', 'a', 'b', true],
+    ['the earlier one, with a greater checkpoint', 'b', 'a', false],
+    ['the later one, with the same checkpoint', 'a', 'a', true],
+    ['the later one, of the same moment', '2026-01-01T00:00:00Z', '2026-01-01T01:00:00+01:00', true],
+    ['the earlier one, later by its instant', '2026-01-01T00:30:00Z', '2026-01-01T01:00:00+01:00', false],
+    ['the later one, where neither has a checkpoint', null, null, true],
+    ['the later one, where only the earlier one has one', 'b', null, true],
+    ['the later one, where only it has one', null, 'a', true],
+  ])('the newer is %s', (_, kept, later, isNewer) => {
+    expect(isNewerCopy(kept, later, reduceCheckpointsByMax)).toBe(isNewer)
+  })
+
+  it('the newer is the later one, where the reducer prefers neither or throws', () => {
+    expect(isNewerCopy({ a: 2 }, { b: 1 }, () => ({ a: 2, b: 1 }))).toBe(true)
+    const broken = () => {
+      throw new Error('of the reducer')
+    }
+    expect(isNewerCopy('b', 'a', broken)).toBe(true)
   })
 })

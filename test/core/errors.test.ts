@@ -1,7 +1,10 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { describe, expect, it, vi } from 'vitest'
 import * as exported from '../../src/core/errors.ts'
 
+const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const { IntegrationsError, isIntegrationsError } = exported
 const integration = { id: 7, provider: 'github', name: 'ours' }
 
@@ -126,6 +129,21 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'sync_item_not_failed',
     says: ['42', 'is success', 'failed can be retried or skipped'],
   },
+  SyncItemOutdated: {
+    error: new exported.SyncItemOutdated(42, 43, 'success'),
+    code: 'sync_item_outdated',
+    says: ['42', 'item 43', 'is success', 'older data over newer', 'force'],
+  },
+  NonRetryable: {
+    error: new exported.NonRetryable('no such currency'),
+    code: 'non_retryable',
+    says: ['no such currency'],
+  },
+  NotYet: {
+    error: new exported.NotYet('the customer is not there yet'),
+    code: 'not_yet',
+    says: ['the customer is not there yet'],
+  },
   CheckpointsNotReduced: {
     error: new exported.CheckpointsNotReduced(31, 'Error: no'),
     code: 'checkpoints_not_reduced',
@@ -164,10 +182,20 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'incident_not_found',
     says: ['no incident', '42'],
   },
+  WebhookNotFailed: {
+    error: new exported.WebhookNotFailed(42, 'processed'),
+    code: 'webhook_not_failed',
+    says: ['42', 'is processed', 'failed'],
+  },
   WebhookNotReplayable: {
     error: new exported.WebhookNotReplayable(42, 'pending'),
     code: 'webhook_not_replayable',
     says: ['42', 'is pending', 'processed or failed'],
+  },
+  WorkflowFailed: {
+    error: new exported.WorkflowFailed('integrations:prune', 'RangeError', 'RangeError: bad', {}),
+    code: 'workflow_failed',
+    says: ['integrations:prune', 'has no result', 'RangeError: bad'],
   },
   LockTimeoutException: {
     error: new exported.LockTimeoutException('oauth:7', 10),
@@ -231,6 +259,18 @@ const classes = Object.entries(exported).filter(
 describe('the errors of the framework', () => {
   it('are all known to these tests', () => {
     expect(Object.keys(EXAMPLES).sort()).toEqual(classes.map(([name]) => name).sort())
+  })
+
+  it('stand in the page of the errors, those of adapters and of the testing kit too', () => {
+    const page = readFileSync(`${ROOT}docs/behaviour/errors.md`, 'utf8')
+    const sources = readdirSync(`${ROOT}src`, { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.ts'))
+      .map((path) => readFileSync(`${ROOT}src/${path}`, 'utf8'))
+      .join('\n')
+    const union = /type OAuthFailureCode =([\s\S]*?)\n\n/.exec(sources)?.[1] ?? ''
+    const codes = [...sources.matchAll(/\bcode = '(\w+)'/g), ...union.matchAll(/'(\w+)'/g)].map(([, code]) => code)
+    expect(codes.length).toBeGreaterThan(60)
+    expect(codes.filter((code) => !page.includes(`\`${code}\``))).toEqual([])
   })
 
   it.each(Object.entries(EXAMPLES))(

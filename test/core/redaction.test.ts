@@ -6,6 +6,7 @@ import {
   REDACTED,
   redactBody,
   redactLikely,
+  redactStart,
   redactText,
   secretsOf,
 } from '../../src/core/redaction.ts'
@@ -47,6 +48,9 @@ describe('the secrets of credentials', () => {
 const FORMS: Record<string, (secret: string) => string> = {
   'as it is': (secret) => secret,
   'URL-encoded': (secret) => encodeURIComponent(secret),
+  'URL-encoded in lower case': (secret) => encodeURIComponent(secret).replace(/%../g, (byte) => byte.toLowerCase()),
+  'by a quoter that keeps slashes': (secret) => encodeURIComponent(secret).replaceAll('%2F', '/'),
+  'by a quoter that encodes every byte': (secret) => Buffer.from(secret).toString('hex').replace(/../g, '%$&'),
   'in a form': (secret) => new URLSearchParams({ '': secret }).toString().slice(1),
   'as base64': (secret) => Buffer.from(secret).toString('base64'),
   'as base64url': (secret) => Buffer.from(secret).toString('base64url'),
@@ -65,6 +69,47 @@ describe('a text', () => {
   it('loses a private key, whose line breaks JSON escapes', () => {
     const key = '-----BEGIN KEY-----\nMIIE+/==\n-----END KEY-----\n'
     expect(redactText(JSON.stringify({ key }), secretsOf({ key }))).toBe(`{"key":"${REDACTED}"}`)
+  })
+
+  it.each(['u:', 'us:', 'use:'])('loses a secret inside Basic authentication, for %s', (user) => {
+    const secret = 'hunter22-öpen+sesame'
+    for (const written of [secret, new URLSearchParams({ '': secret }).toString().slice(1)])
+      for (const encoding of ['base64', 'base64url'] as const) {
+        const sent = Buffer.from(`${user}${written}:more`).toString(encoding)
+        const [before = '', after = ''] = redactText(sent, secretsOf({ secret })).split(REDACTED)
+        // No more is left than what was beside it, and the two characters that hold bits of both.
+        expect(sent.startsWith(before) && sent.endsWith(after)).toBe(true)
+        expect(before.length + after.length).toBeLessThanOrEqual(Math.ceil((user.length + ':more'.length) / 0.75) + 3)
+      }
+  })
+
+  it('loses a private key that was trimmed, has the other line breaks, or both', () => {
+    const key = '-----BEGIN KEY-----\nMIIE+/==\n-----END KEY-----\n'
+    const secrets = secretsOf({ key })
+    const others = secretsOf({ key: key.replaceAll('\n', '\r\n') })
+    for (const written of [key.trim(), key.replaceAll('\n', '\r\n'), key.trim().replaceAll('\n', '\r\n')])
+      for (const known of [secrets, others]) {
+        expect(redactText(`<${written}>`, known)).toBe(`<${REDACTED}>`)
+        expect(redactText(`<${encodeURIComponent(written)}>`, known)).toBe(`<${REDACTED}>`)
+        expect(redactBody(JSON.stringify({ written }), known)).toBe(`{"written":"${REDACTED}"}`)
+      }
+  })
+
+  it('loses overlapping secrets whole', () => {
+    expect(redactText('<abcabcabcabca>', secretsOf({ a: 'abcabcabca', b: 'cabcabca' }))).toBe(`<${REDACTED}>`)
+  })
+
+  it('loses the same whether it is short or long', () => {
+    const piece = fc.constantFrom('abcabcabc', 'bcabcabcd', 'abc', 'd', '%61', '\\u0062', '\\n', 'é', '%c3%a9', '"')
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 30 }), (pieces) => {
+        const text = `${pieces.join('')}|`
+        const secrets = secretsOf(['abcabcabc', 'bcabcabcd', 'cdéabcab', 'nabcabca'])
+        const filler = '.'.repeat(5_000)
+        expect(redactText(text + filler, secrets)).toBe(redactText(text, secrets) + filler)
+      }),
+      { numRuns: 300 },
+    )
   })
 
   // Not the mark itself, nor a part of it: what stands in its place would be found again.
@@ -184,6 +229,46 @@ describe('a body', () => {
         })
       }),
     )
+  })
+})
+
+describe('a body of the worst kind', () => {
+  const LENGTH = 800_000
+  const short = '1234567X'
+  const long = `${'a'.repeat(4_000)}X`
+  const escaped = (text: string) => text.replace(/./g, (sign) => `\\u00${sign.charCodeAt(0).toString(16)}`)
+
+  it.each([
+    ['a token again and again', JSON.stringify(short.repeat(LENGTH / 8))],
+    ['a token again and again, beside an escape', `"\\u0041${short.repeat(LENGTH / 8)}"`],
+    ['a token again and again, escaped', `"${escaped(short).repeat(LENGTH / 48)}"`],
+    ['a token again and again, percent-encoded', `"\\u0041${encodeURIComponent('é').repeat(LENGTH / 6)}${short}"`],
+    ['what is nearly a token again and again', JSON.stringify('a'.repeat(LENGTH))],
+  ])('takes no more time than others: %s', (_, body) => {
+    const secrets = secretsOf([short, long, 'é'.repeat(500)])
+    const startedAt = performance.now()
+    redactBody(body, secrets)
+    // Some 0.05 s; what is quadratic takes a minute.
+    expect(performance.now() - startedAt).toBeLessThan(5_000)
+  })
+
+  it('loses more finds than a call has arguments', () => {
+    const body = `"\\u0041${'12345678'.repeat(130_000)}"`
+    expect(redactBody(body, secretsOf(['12345678']))).toBe(`"\\u0041${REDACTED.repeat(130_000)}"`)
+  })
+})
+
+describe('the beginning of a long text', () => {
+  it('holds no half of a secret that stands where reading ends', () => {
+    const secret = 'open-sesame-open-sesame'
+    for (let before = 65_536 - 30; before < 65_536; before += 1) {
+      const said = redactStart(
+        `${'12345678'.repeat(before / 8)}${'.'.repeat(before % 8)}${secret} and more`,
+        secretsOf(['12345678', secret]),
+        100_000,
+      )
+      expect(said.replaceAll(REDACTED, '')).not.toContain('open')
+    }
   })
 })
 
@@ -330,6 +415,14 @@ describe('redaction of JSON', () => {
       }),
       { numRuns: 1_000 },
     )
+  })
+
+  it.each([
+    ['a secret that follows on a backslash', '"\\n12345678"', 'n12345678', `"${REDACTED}"`],
+    ['a secret that ends in one', '"12345678\\\\n"', '12345678\\', `"${REDACTED}n"`],
+    ['a credential that is JSON itself', '{"a":{"key":"12345678"}}', '{"key":"12345678"}', `{"a":"${REDACTED}"}`],
+  ])('stays JSON with %s', (_, body, secret, redacted) => {
+    expect(redactBody(body, secretsOf([secret]))).toBe(redacted)
   })
 
   it('stays JSON when digits of a number are a credential', () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ItemOutcome, ItemPolicy, ItemStep } from '../../src/core/sync-item.ts'
-import { isLikelyFinal, nextStep } from '../../src/core/sync-item.ts'
+import { boundedOutcome, isLikelyFinal, nextStep } from '../../src/core/sync-item.ts'
 
 const policy: ItemPolicy = { tries: 3, backoffSeconds: [60, 300], retryWindowSeconds: 3_600 }
 const succeeded: ItemOutcome = { kind: 'succeeded' }
@@ -9,8 +9,11 @@ const failed: ItemOutcome = { kind: 'failed', message: 'boom' }
 const refused: ItemOutcome = { kind: 'refused', message: 'queued listener' }
 const circuitOpen: ItemOutcome = { kind: 'failed', message: 'open', minimumWaitSeconds: 200 }
 const deferred = (retryAfterSeconds: number): ItemOutcome => ({ kind: 'deferred', message: 'limit', retryAfterSeconds })
+const final: ItemOutcome = { kind: 'failed', message: 'never', isFinal: true }
+const notYet: ItemOutcome = { kind: 'not yet', message: 'no parent', retryAfterSeconds: 15 }
 const fails = (reason: string): ItemStep => ({ kind: 'fail', reason })
-const waits = (seconds: number, counted = true): ItemStep => ({ kind: 'wait', seconds, counted })
+type Waits = Extract<ItemStep, { kind: 'wait' }>
+const waits = (seconds: number, because: Waits['because'] = 'failed'): ItemStep => ({ kind: 'wait', seconds, because })
 
 describe('an item after an attempt', () => {
   it.each<[string, ItemOutcome, number, number, ItemStep]>([
@@ -24,13 +27,16 @@ describe('an item after an attempt', () => {
     ['fails when it would be due one second later', failed, 1, 3_541, fails('boom')],
     ['waits out a cooldown that is longer than the backoff', circuitOpen, 1, 0, waits(200)],
     ['waits the backoff that is longer than the cooldown', circuitOpen, 2, 0, waits(300)],
-    ['is deferred by exactly what was asked, uncounted', deferred(17), 1, 0, waits(17, false)],
-    ['is deferred also with its tries used up', deferred(17), 3, 0, waits(17, false)],
-    ['is deferred to the very end of the window', deferred(3_600), 1, 0, waits(3_600, false)],
+    ['is deferred by exactly what was asked, uncounted', deferred(17), 1, 0, waits(17, 'deferred')],
+    ['is deferred also with its tries used up', deferred(17), 3, 0, waits(17, 'deferred')],
+    ['is deferred to the very end of the window', deferred(3_600), 1, 0, waits(3_600, 'deferred')],
     ['fails at once when the deferral ends after the window', deferred(3_601), 1, 0, fails('limit')],
+    ['fails at its first try when another one would end alike', final, 1, 0, fails('never')],
+    ['is put off, uncounted, also with its tries used up', notYet, 3, 0, waits(15, 'not yet')],
+    ['fails when it would be put off past the window', notYet, 1, 3_590, fails('no parent')],
     ['fails at once when it can never be delivered', refused, 0, 0, fails('queued listener')],
-    ['runs again at once, uncounted, when it was interrupted', { kind: 'interrupted' }, 1, 0, waits(0, false)],
-    ['so also past the window', { kind: 'interrupted' }, 3, 9_999_999, waits(0, false)],
+    ['runs again at once, uncounted, when it was interrupted', { kind: 'interrupted' }, 1, 0, waits(0, 'interrupted')],
+    ['so also past the window', { kind: 'interrupted' }, 3, 9_999_999, waits(0, 'interrupted')],
   ])('%s', (_, outcome, attempts, ageSeconds, step) => {
     expect(nextStep(outcome, attempts, ageSeconds, policy)).toEqual(step)
   })
@@ -41,6 +47,12 @@ describe('an item after an attempt', () => {
     ['has its last try', 3, 0, true],
   ])('that %s: whether it is likely final', (_, attempts, ageSeconds, isFinal) => {
     expect(isLikelyFinal(attempts, ageSeconds, policy)).toBe(isFinal)
+  })
+
+  it('is put off 20 times, and then has failed', () => {
+    expect(boundedOutcome(notYet, 19)).toEqual(notYet)
+    expect(boundedOutcome(notYet, 20)).toEqual({ kind: 'failed', message: 'no parent' })
+    expect(boundedOutcome(deferred(5), 20)).toEqual(deferred(5))
   })
 
   it('reuses the last backoff', () => {
@@ -72,7 +84,7 @@ describe('an item after an attempt', () => {
           last = nextStep(outcome, attempts + 1, age, limits)
           if (outcome.kind === 'failed') attempts += 1
           if (last.kind !== 'wait') break
-          expect(last.counted).toBe(outcome.kind === 'failed')
+          expect(last.because).toBe(outcome.kind)
           age += last.seconds
           expect(age).toBeLessThanOrEqual(limits.retryWindowSeconds)
         }

@@ -1,15 +1,7 @@
 import { createHash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import {
-  bodyDigest,
-  decodeUtf8,
-  deliveryId,
-  eventType,
-  routeOf,
-  storeDelivery,
-  storedBody,
-} from '../../src/core/webhook.ts'
+import { decodeUtf8, deliveryId, eventType, routeOf, storeDelivery, storedBody } from '../../src/core/webhook.ts'
 
 const sha256Hex = (data: Uint8Array | string): string => createHash('sha256').update(data).digest('hex')
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
@@ -139,23 +131,6 @@ describe('the delivery id', () => {
         expect(id).not.toContain(NUL)
       }),
     )
-  })
-})
-
-describe('the digest of type and body', () => {
-  const body = { rawBody: bytes('{"a":1}'), query: '' }
-
-  it('is the SHA-256 of both, told apart', () => {
-    expect(bodyDigest('made', body)).toBe(sha256Hex(`made${NUL}{"a":1}`))
-    expect(bodyDigest(null, body)).toBe(sha256Hex(`${NUL}{"a":1}`))
-    expect(bodyDigest('ab', { rawBody: bytes('c'), query: '' })).not.toBe(
-      bodyDigest('a', { rawBody: bytes('bc'), query: '' }),
-    )
-  })
-
-  it('takes the query in place of an empty body, else leaves it out', () => {
-    expect(bodyDigest('made', { ...body, query: 'a=1' })).toBe(bodyDigest('made', body))
-    expect(bodyDigest('made', { rawBody: bytes(''), query: 'a=1' })).toBe(sha256Hex(`made${NUL}a=1`))
   })
 })
 

@@ -119,13 +119,22 @@ const SPECIFIED: Record<string, Record<string, string>> = {
 }
 
 const ADDED: typeof SPECIFIED = {
+  s: { switched_off_at: 'timestamp, nullable' },
   _requests: { expires_at: 'timestamp, nullable', request_hash: 'string(64), nullable' },
-  _sync_items: { payload: 'json, nullable', claim: 'string(120), nullable' },
+  _sync_items: {
+    payload: 'json, nullable',
+    claim: 'string(120), nullable',
+    last_error: 'text, nullable',
+    next_attempt_at: 'timestamp, nullable',
+    put_off: 'smallint, default 0',
+  },
   _incidents: { followed_at: 'timestamp, nullable' },
   _webhooks: {
     claim: 'string(120), nullable',
     replay_attempt: 'smallint, nullable',
+    dismissed_at: 'timestamp, nullable',
     traceparent: 'string(55), nullable',
+    lost_workers: 'smallint, default 0',
   },
   _cache: {
     key: 'text',
@@ -185,7 +194,8 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   _mappings: ['internal_type, internal_id, integration_id'],
   _idempotency_keys: ['created_at'],
   _sync_items: [
-    "sync_log_id, id where status = 'pending'",
+    "(sync_log_id + 0), id where status = 'pending'",
+    'id where next_attempt_at is not null',
     "id where status = 'failed'",
     "claim where status = 'processing'",
     'integration_id, external_id, id where external_id is not null',
@@ -193,8 +203,9 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   ],
   _webhooks: [
     "integration_id, id where status = 'pending'",
+    "id where status = 'pending' and lost_workers > 0",
     "claim where status = 'processing'",
-    "attempts, processed_at where status = 'failed'",
+    "attempts, processed_at where status = 'failed' and dismissed_at is null",
   ],
   _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],
   _cache: ['expires_at where expires_at is not null'],
@@ -322,7 +333,7 @@ interface Catalog {
   indexes: Record<string, string[]>
   foreignKeys: Record<string, string[]>
   checks: Record<string, Record<string, string[]>>
-  /** Of tables, sequences, indexes and constraints. */
+  /** Of tables, sequences, indexes, constraints and functions. */
   names: string[]
 }
 
@@ -363,7 +374,9 @@ async function readCatalog(sql: Sql, prefix: string): Promise<Catalog> {
   const names = await sql<{ name: string }[]>`
     select relname as name from pg_class where relkind in ('r', 'i', 'S') and ${ours}
     union
-    select conname from pg_class join pg_constraint on conrelid = pg_class.oid where contype <> 'n' and ${ours}`
+    select conname from pg_class join pg_constraint on conrelid = pg_class.oid where contype <> 'n' and ${ours}
+    union
+    select proname from pg_proc where pronamespace = 'public'::regnamespace and starts_with(proname, ${prefix})`
 
   const byTable = <Row extends { relname: string }, Value>(rows: readonly Row[], of: (rows: Row[]) => Value) =>
     Object.fromEntries(

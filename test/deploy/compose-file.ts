@@ -21,6 +21,8 @@ const service = z.object({
   healthcheck: z.object({ test: z.array(z.string()) }).optional(),
   ports: z.array(z.object({ host_ip: z.string().optional(), published: z.string(), target: z.number() })).default([]),
   secrets: z.array(z.object({ source: z.string(), target: z.string() })).default([]),
+  configs: z.array(z.object({ source: z.string(), target: z.string() })).default([]),
+  network_mode: z.string().optional(),
   stop_grace_period: z.string().optional(),
   read_only: z.boolean().default(false),
   restart: z.string().optional(),

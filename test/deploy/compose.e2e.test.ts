@@ -17,6 +17,8 @@ import { graceSecondsOf, resolveCompose, serviceOf } from './compose-file.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const EXAMPLE = readFileSync(join(ROOT, '.env.example'), 'utf8')
 const OURS = ['migrate', 'host-tables', 'api', 'worker']
+/** Of our image, but no process of the host's: it gets no key, no database and no configuration. */
+const GUARD = 'temporal-ui-guard'
 
 /** What stands behind `node` in a command of ours must be in the image: compiled from a source, or copied as it is. */
 function isInImage(path: string): boolean {
@@ -45,7 +47,7 @@ describe('docker-compose.yml', () => {
 
   it('resolves with what .env.example says', () => {
     expect(Object.keys(file.services).sort()).toEqual(
-      ['postgres', 'temporal', 'temporal-namespace', 'temporal-schema', 'temporal-ui', ...OURS].sort(),
+      ['postgres', 'temporal', 'temporal-namespace', 'temporal-schema', 'temporal-ui', GUARD, ...OURS].sort(),
     )
     expect(file.secrets['encryption-keys']?.file).toMatch(/\/\.data\/encryption-keys$/)
   })
@@ -62,7 +64,7 @@ describe('docker-compose.yml', () => {
 
   it('pins every image to a whole version, or it is ours', () => {
     for (const [name, { image }] of Object.entries(file.services))
-      if (OURS.includes(name)) expect(image, name).toBe('durable-integrations:local')
+      if ([...OURS, GUARD].includes(name)) expect(image, name).toBe('durable-integrations:local')
       else expect(image, name).toMatch(/^[\w/-]+:\d+\.\d+(\.\d+)?$/)
     const bases = parseDockerfile(readFileSync(join(ROOT, 'Dockerfile'), 'utf8')).map(({ from }) => from)
     for (const base of bases) expect(base).toMatch(/^node:\d+\.\d+\.\d+-bookworm-slim$/)
@@ -71,9 +73,9 @@ describe('docker-compose.yml', () => {
   it('builds our image once, before all that it runs, and asks no registry for it', () => {
     const builders = Object.entries(file.services).filter(([, { build }]) => build !== undefined)
     expect(builders.map(([name, { build }]) => [name, build?.dockerfile])).toEqual([['migrate', 'Dockerfile']])
-    for (const name of OURS) expect(serviceOf(file, name).pull_policy, name).toBe('never')
+    for (const name of [...OURS, GUARD]) expect(serviceOf(file, name).pull_policy, name).toBe('never')
     // `docker compose up worker` builds what the worker depends on.
-    for (const name of OURS) expect([name, ...neededBy(name)], name).toContain('migrate')
+    for (const name of [...OURS, GUARD]) expect([name, ...neededBy(name)], name).toContain('migrate')
     function neededBy(name: string): string[] {
       return Object.keys(serviceOf(file, name).depends_on).flatMap((on) => [on, ...neededBy(on)])
     }
@@ -107,10 +109,15 @@ describe('docker-compose.yml', () => {
   })
 
   it('names only programs and a host that are in the image', () => {
-    const scripts = OURS.flatMap((name) => serviceOf(file, name).command ?? []).filter((word) =>
-      /\.(js|ts)$/.test(word),
-    )
-    expect(scripts).toEqual(['dist/bin/integrations.js', 'dist/bin/api.js', 'dist/bin/worker.js'])
+    const scripts = [...OURS, GUARD]
+      .flatMap((name) => serviceOf(file, name).command ?? [])
+      .filter((word) => /\.(js|ts)$/.test(word))
+    expect(scripts).toEqual([
+      'dist/bin/integrations.js',
+      'dist/bin/api.js',
+      'dist/bin/worker.js',
+      'dist/bin/temporal-ui-guard.js',
+    ])
     const hosts = OURS.map((name) => serviceOf(file, name).environment.INTEGRATIONS_CONFIG)
     for (const path of [...scripts, ...hosts]) expect(isInImage(String(path)), String(path)).toBe(true)
     expect(isInImage('dist/bin/nobody.js')).toBe(false)
@@ -143,6 +150,8 @@ describe('docker-compose.yml', () => {
     for (const { depends_on } of Object.values(file.services))
       for (const [on, { condition }] of Object.entries(depends_on)) {
         if (condition === 'service_healthy') expect(serviceOf(file, on).healthcheck, on).toBeDefined()
+        // The network that the UI is in: its guard must be there, no more.
+        else if (condition === 'service_started') expect(on).toBe(GUARD)
         else expect(serviceOf(file, on).restart, on).toBe('on-failure:5')
       }
   })
@@ -166,7 +175,7 @@ describe('docker-compose.yml', () => {
   })
 
   it('lets nothing of ours write to the image, and waits longer for its end than it takes', () => {
-    for (const name of OURS) expect(serviceOf(file, name).read_only, name).toBe(true)
+    for (const name of [...OURS, GUARD]) expect(serviceOf(file, name).read_only, name).toBe(true)
     const { config } = loadConfig({ environment: {} })
     // docs/behaviour/workers.md, "The end of a worker" and "The end of an API process".
     expect(graceSecondsOf(file, 'worker')).toBe(config.worker.shutdown_grace + 50)
@@ -175,7 +184,25 @@ describe('docker-compose.yml', () => {
     expect(graceSecondsOf(file, 'api')).toBeGreaterThanOrEqual(drainSeconds + 15)
   })
 
-  it('turns fairness on in a file as the server reads it', () => {
+  it("opens Temporal's UI through its guard only, which gets nothing of the host's", () => {
+    const [ui, guard] = [serviceOf(file, 'temporal-ui'), serviceOf(file, GUARD)]
+    expect([ui.network_mode, ui.ports]).toEqual([`service:${GUARD}`, []])
+    expect(guard.ports).toMatchObject([{ host_ip: '127.0.0.1', published: '8233', target: 8080 }])
+    expect(guard.command?.slice(2)).toEqual(['--ui', '127.0.0.1:8081', '--at', '0.0.0.0:8080'])
+    expect([guard.environment, guard.secrets]).toEqual([{}, []])
+    // Where the image's own template lies, whose place it takes: docker/start-ui-server.sh and server/config/config.go of ui-server.
+    expect(ui.configs).toMatchObject([{ source: 'temporal-ui', target: '/home/ui-server/config/docker.yaml' }])
+    expect(parse(file.configs['temporal-ui']?.content ?? '')).toEqual({
+      temporalGrpcAddress: 'temporal:7233',
+      host: '127.0.0.1',
+      port: 8081,
+      enableUi: true,
+      defaultNamespace: 'default',
+      cors: { cookieInsecure: true },
+    })
+  })
+
+  it('turns fairness on and the HTTP API off, in a file as the server reads it', () => {
     const environment = serviceOf(file, 'temporal').environment
     expect(environment.DYNAMIC_CONFIG_FILE_PATH).toMatch(/^\/etc\/temporal\/config\/dynamicconfig\/.*\.yaml$/)
     // A list of values for each key, each with its constraints, if any: common/dynamicconfig/file_based_client.go.
@@ -183,6 +210,8 @@ describe('docker-compose.yml', () => {
     expect(dynamic).toEqual({
       'matching.useNewMatcher': [{ value: true }],
       'matching.enableFairness': [{ value: true }],
+      'frontend.httpAllowedHosts': [{ value: ['nobody.invalid'] }],
+      'system.enableNexus': [{ value: false }],
     })
   })
 })

@@ -27,6 +27,7 @@ import { connectSandbox, sendWebhookThrough } from './host-at-work.ts'
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 const BUILT_FROM = [
   'src',
+  'docs',
   'drizzle',
   'scripts/temporal',
   'scripts/prometheus',
@@ -86,7 +87,7 @@ describe('the tarball', () => {
       .map(({ path }) => path)
       .filter(
         (path) =>
-          !/^(dist|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/alerts\.yml$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
+          !/^(dist|docs|drizzle|scripts\/temporal)\/|^scripts\/prometheus\/alerts\.yml$|^(README|CHANGELOG)\.md$|^LICENSE$|^package\.json$/.test(
             path,
           ),
       )
@@ -97,6 +98,7 @@ describe('the tarball', () => {
       'dist/bin/api.js',
       'dist/bin/worker.js',
       'dist/workflow-bundle.js',
+      'docs/writing-a-provider.md',
       'drizzle/meta/_journal.json',
       'scripts/prometheus/alerts.yml',
     ])

@@ -76,6 +76,7 @@ export async function openScene(): Promise<Scene> {
     INTEGRATIONS_ENCRYPTION_KEYS_FILE: undefined,
     INTEGRATIONS_CONFIG: undefined,
     DEMO_TOKEN: 'token-of-the-tests',
+    INTEGRATIONS__WORKER__COMMAND_ENVIRONMENT: 'DEMO_TOKEN',
     NODE_OPTIONS: undefined,
     CI: undefined,
   }

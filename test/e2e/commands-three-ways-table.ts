@@ -356,6 +356,22 @@ export const TABLE: readonly Row[] = [
     expected: { webhookId: '(subject)', outcome: 'processed', attempts: 2 },
   },
   {
+    command: 'dismiss-webhook',
+    subject: async (scene) =>
+      (await makeWebhook(scene.test, await integration(scene), { status: 'failed', attempts: 1, error: 'no' })).id,
+    words: (id) => [id],
+    input: byId,
+    facts: ({ dismissed_at, ...rest }: { dismissed_at: string | null }) => ({
+      ...rest,
+      isDismissed: dismissed_at !== null,
+    }),
+    resultFacts: ({ dismissed_at, ...rest }: { dismissed_at: string | null }) => ({
+      ...rest,
+      isDismissed: dismissed_at !== null,
+    }),
+    expected: { webhook_id: '(subject)', status: 'failed', isDismissed: true },
+  },
+  {
     command: 'recover-webhooks',
     isAlone: true,
     subject: async (scene) => (await makeWebhook(scene.test, await integration(scene), { updatedAt: AGO })).id,

@@ -15,8 +15,8 @@ const DIFFERENT = 150
 const SAME = 50
 /**
  * Settled, once, within a minute of the successor's readiness: when that comes is the supervisor's and the machine's business. Of it
- * Temporal takes up to 20 s to miss the dead worker, 10 s in a workflow's own task, and a second to try again; the rest is work.
- * Rule: docs/behaviour/workflows.md, "Activities".
+ * up to 20 s pass until a dead worker is missed, and some seconds until it is certain or a try is made again; the rest is work.
+ * Rules: docs/behaviour/workflows.md, "Activities"; docs/behaviour/webhooks.md, "Claims".
  */
 const MINUTE = 60
 
@@ -176,7 +176,7 @@ describe('kill -9 of the API', () => {
 })
 
 describe('kill -9 of the worker at every step at once', () => {
-  it('goes on from a fast lane, a batch, a listing, an opening and a finalisation within a minute', async () => {
+  it('goes on from a pump, a batch, a listing, an opening and a finalisation within a minute', async () => {
     const runsBefore = await count(`from integration_logs where operation = 'sync'`)
     const known = await stack.integrations.get(stack.integrationId)
     const make = async (name: string): Promise<number> => {

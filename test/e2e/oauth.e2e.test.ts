@@ -314,14 +314,14 @@ describe('connecting an integration', () => {
     expect(await heading()).toBe('Connected')
   })
 
-  it('is not ended by a page of another site, even with a signed link', async () => {
+  it('is ended by whoever has a signed link, which is the proof, from wherever it is opened', async () => {
     const { id, link } = await install()
     await page.goto(link)
     await leadOn()
     await follow('Allow')
     await page.goto(consent.foreignForm(await test.integrations.oauth.link(id, { action: 'revoke' })))
     await follow('Win', 'button')
-    expect(await heading()).toBe('This came from another site')
-    expect([revocations, 'access_token' in (await credentialsOf(id))]).toEqual([0, true])
+    expect(await heading()).toBe('Disconnected')
+    expect([revocations, 'access_token' in (await credentialsOf(id))]).toEqual([1, false])
   })
 })

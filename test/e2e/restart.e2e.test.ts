@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,6 +16,7 @@ import { until } from './own-stack.ts'
 
 const IS_UP = /Ctrl-C stops it/
 const MINUTE = 60
+const QUIET = { encoding: 'utf8' as const, stdio: 'pipe' as const }
 /** tsx's own command kills what does not take up a signal within 60 ms: `npm start` does without it. */
 const HELD_UP_MS = 1_000
 /** Five are kept: Postgres, Temporal, the sandbox, the API, the worker. */
@@ -86,9 +88,14 @@ async function allSettled(folder: string): Promise<boolean> {
 describe('npm start', () => {
   it('says that it runs, comes back with its data after a kill -9 of everything, and goes on', async (context) => {
     const { folder, start } = await newPlace(context)
-    const first = start()
+    const first = start({ A_SECRET_OF_THE_SHELL: 'for nobody else' })
     await first.said(IS_UP)
     const { urls } = runningState(folder)
+    if (process.platform === 'linux')
+      for (const { name, pid } of runningState(folder).children.filter(({ name }) =>
+        ['api', 'worker', 'sandbox'].includes(name),
+      ))
+        expect(readFileSync(`/proc/${pid}/environ`, 'utf8'), name).not.toContain('A_SECRET_OF_THE_SHELL')
 
     const second = start()
     expect(await second.exited).toEqual({ code: 0, signal: null })
@@ -134,6 +141,19 @@ describe('npm start', () => {
         (await numberOf(folder, `from integration_webhooks where id > ${before?.last} and status = 'processed'`)) > 0
       )
     })
+
+    // As printed, with the address and the key of this start; the `temporal` that runs is named, to be asked by hand.
+    const { urls: shown } = runningState(folder)
+    expect(shown.Commands).toBe(`npm run cli -- --data ${folder} list`)
+    const listed = JSON.parse(
+      execFileSync('npm', ['run', '--silent', 'cli', '--', '--data', folder, 'list', '--json'], QUIET),
+    )
+    expect(JSON.stringify(listed)).toContain('Sandbox repository')
+    const [temporal = '', ...address] = (shown['Temporal CLI'] ?? '').split(' ')
+    expect(execFileSync(temporal, ['operator', 'cluster', 'health', ...address], QUIET)).toContain('SERVING')
+    // A page or proxy of this machine is nobody to it; the printed address lets its reader in.
+    expect((await fetch(`${shown.API}/operator`)).status).toBe(401)
+    expect((await fetch(shown.Operator ?? '', { redirect: 'manual' })).status).toBe(303)
 
     expect(await interrupt(again)).toEqual({ code: 0, signal: null })
   })

@@ -42,8 +42,10 @@ const NOT_FOUND = '5'
 
 interface Line {
   readonly event?: string
-  readonly level?: string
+  readonly level?: string | number
+  readonly sdkComponent?: string
   readonly error?: string
+  readonly msg?: string
 }
 
 let shared: Awaited<ReturnType<typeof sharePostgres>>
@@ -87,7 +89,7 @@ async function refuseAt(address: string, { onTestFinished }: TestContext): Promi
 async function startWorker(server: TemporalServer, { onTestFinished }: TestContext) {
   const metricsPort = String(await freePort(somePort()))
   const lines: Line[] = []
-  const sdkLines: string[] = []
+  const rawLines: string[] = []
   const child = await startProcess({
     name: 'worker',
     command: process.execPath,
@@ -103,14 +105,23 @@ async function startWorker(server: TemporalServer, { onTestFinished }: TestConte
     },
     onLine: (line) => {
       if (process.env.TEST_SERVER_LOGS) process.stderr.write(`worker ${line}\n`)
-      if (line.startsWith('{')) lines.push(JSON.parse(line) as Line)
-      else sdkLines.push(line)
+      if (isObject(line)) lines.push(JSON.parse(line) as Line)
+      else rawLines.push(line)
     },
   })
   onTestFinished(() => child.stop())
   const events = () => lines.map(({ event }) => event)
   await until('the worker is ready', async () => events().includes('worker.ready'), READY_SECONDS)
-  return { ...child, lines, sdkLines, events, isHealthy: () => isHealthy(metricsPort) }
+  return { ...child, lines, rawLines, events, isHealthy: () => isHealthy(metricsPort) }
+}
+
+function isObject(line: string): boolean {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null
+  } catch {
+    return false
+  }
 }
 
 /** Those of the process's own end, in order; beside them the SDK may have something to say. */
@@ -140,6 +151,7 @@ describe.concurrent('a worker', () => {
         expect.objectContaining({ error: expect.stringContaining(server.address) }),
       ])
       expect(await worker.isHealthy()).toBe(false)
+      expect(worker.rawLines).toEqual([])
     },
     (READY_SECONDS + ENDED_SECONDS + NOTICED_SECONDS + ENDED_SECONDS) * 1_000,
   )
@@ -150,7 +162,7 @@ describe.concurrent('a worker', () => {
     await server.stop()
     await until(
       'the SDK has no answer',
-      async () => worker.sdkLines.some((line) => line.includes('retried')),
+      async () => worker.lines.some(({ event, msg }) => event === 'temporal.sdk' && msg?.includes('retried')),
       ENDED_SECONDS,
     )
     expect(endOf(worker.events())).toEqual([])
@@ -158,5 +170,9 @@ describe.concurrent('a worker', () => {
     await until('it has ended', async () => worker.events().includes('worker.stopped'), ENDED_SECONDS)
     expect(await worker.exited).toEqual({ code: 0, signal: null })
     expect(endOf(worker.events())).toEqual(['worker.stopping', 'host.closed', 'worker.stopped'])
+    expect(worker.rawLines).toEqual([])
+    const ofNativePart = worker.lines.filter(({ sdkComponent }) => sdkComponent === 'core')
+    expect(ofNativePart.length).toBeGreaterThan(0)
+    expect(ofNativePart.filter(({ level, event }) => level === undefined || event !== 'temporal.sdk')).toEqual([])
   })
 })

@@ -6,6 +6,8 @@ import { gzipSync } from 'node:zlib'
 import { EnvHttpProxyAgent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { classifyFailure } from '../../src/core/failure-class.ts'
+import { secretsOf } from '../../src/core/redaction.ts'
+import { EgressRules } from '../../src/egress/rules.ts'
 import { egress, resolver, serve } from './servers.ts'
 
 const LOOPBACK = { allow: ['127.0.0.1'] }
@@ -32,7 +34,7 @@ describe('what is reached', () => {
     for (const host of ['[::1]', '[::ffff:127.0.0.1]', '[64:ff9b::7f00:1]', '[2002:7f00:1::]', '[::]']) {
       await expect(fetch(`http://${host}:${port}/`), host).rejects.toMatchObject({ code: 'egress_refused' })
     }
-    await expect(fetch(`http://localhost:${port}/`)).rejects.toEqual(
+    await expect(fetch(`https://localhost:${port}/`)).rejects.toEqual(
       refused('localhost', expect.stringMatching(/^it resolves to (127\.0\.0\.1|::1), which is loopback/)),
     )
     const lookup = resolver({ 'localhost.': [['127.0.0.1']] })
@@ -62,7 +64,7 @@ describe('what is reached', () => {
     'is no private address that %j does not allow',
     async (allow) => {
       const fetch = egress({ allow }, { lookup: resolver({ 'api.example.com': [['127.0.0.1']] }) }).fetch()
-      await expect(fetch('http://api.example.com:8080/')).rejects.toEqual(
+      await expect(fetch('https://api.example.com:8080/')).rejects.toEqual(
         refused('api.example.com', expect.stringMatching(/^it resolves to 127\.0\.0\.1, which is loopback/)),
       )
     },
@@ -84,6 +86,29 @@ describe('what is reached', () => {
     )
     expect(server.seen).toEqual([])
   })
+
+  it.each<[string, readonly string[], readonly string[]]>([
+    ['a name', ['http://api.example.com'], []],
+    ['a name, where other addresses are allowed', ['http://api.example.com'], ['127.0.0.0/8', 'other.example.com']],
+    ['an address', ['http://93.184.216.34', 'http://[2606:4700::1]'], ['127.0.0.0/8']],
+  ])('is nothing public without TLS: %s', async (_, urls, allow) => {
+    const lookup = resolver({ 'api.example.com': [['93.184.216.34']] })
+    const fetch = egress({ allow }, { lookup }).fetch()
+    for (const url of urls)
+      await expect(fetch(`${url}:8080/`, { headers: { authorization: 'Bearer t' } }), url).rejects.toMatchObject({
+        code: 'egress_refused',
+        reason: expect.stringContaining('http: would send credentials in the clear'),
+      })
+  })
+
+  it.each([[['api.example.com']], [['*.example.com']], [['93.184.216.34']], [['93.184.216.0/24']]])(
+    'is public without TLS where %j allows it',
+    (allow) => {
+      const rules = new EgressRules({ allow })
+      rules.checkHost('api.example.com', 'http:')
+      expect(() => rules.checkAddresses('api.example.com', 'http:', ['93.184.216.34'])).not.toThrow()
+    },
+  )
 
   it('is no host of which one address is private', async () => {
     const addresses = ['127.0.0.1', '10.0.0.1']
@@ -252,6 +277,25 @@ describe('redirects', () => {
     expect(JSON.stringify(other.seen)).not.toContain('canary')
   })
 
+  it('to another origin take no header along in which a secret is encoded', async () => {
+    const other = await serve((_request, response) => response.end('other'))
+    const server = await serve((_request, response) => response.writeHead(302, { location: other.url }).end())
+    const secret = 'canary/in+the mine'
+    const headers = {
+      'x-auth': `Basic ${Buffer.from(`user:${secret}`).toString('base64')}`,
+      'x-key': encodeURIComponent(secret).toLowerCase(),
+      'x-note': 'kept',
+    }
+    await egress(LOOPBACK).fetch({ secrets: () => secretsOf({ secret }) })(server.url, { headers })
+    expect(server.seen).toMatchObject([{ headers }])
+    const [seen] = other.seen
+    expect([seen?.headers['x-auth'], seen?.headers['x-key'], seen?.headers['x-note']]).toEqual([
+      undefined,
+      undefined,
+      'kept',
+    ])
+  })
+
   it('in a circle end after 5', async () => {
     const server = await serve((_request, response) => response.writeHead(302, { location: '/' }).end())
     await expect(egress(LOOPBACK).fetch()(server.url)).rejects.toEqual(
@@ -357,7 +401,9 @@ describe('time', () => {
 
   it('for a connection is short: a name that is not resolved', async () => {
     const fetch = egress({}, { connectTimeoutMs: 50, lookup: () => {} }).fetch()
-    await expect(fetch('http://api.example.com/')).rejects.toMatchObject({ cause: { code: 'UND_ERR_CONNECT_TIMEOUT' } })
+    await expect(fetch('https://api.example.com/')).rejects.toMatchObject({
+      cause: { code: 'UND_ERR_CONNECT_TIMEOUT' },
+    })
   })
 
   it.each<[name: string, (signal: AbortSignal) => [object, RequestInit]]>([
@@ -397,7 +443,8 @@ describe('a proxy', () => {
   it('gets what was checked before', async () => {
     const proxy = await serve((_request, response) => response.end('by proxy'))
     const lookup = resolver({ 'api.example.com': [['93.184.216.34']], 'internal.example.com': [['10.0.0.1']] })
-    const fetch = egress({ proxy: proxy.url, deny: ['denied.example.com'] }, { lookup }).fetch()
+    const allow = ['93.184.216.34']
+    const fetch = egress({ proxy: proxy.url, allow, deny: ['denied.example.com'] }, { lookup }).fetch()
     expect(await (await fetch('http://api.example.com/a')).text()).toBe('by proxy')
     expect(proxy.seen).toMatchObject([{ method: 'GET', url: 'http://api.example.com/a' }])
     for (const host of ['internal.example.com', '10.0.0.1', 'denied.example.com']) {
@@ -410,7 +457,7 @@ describe('a proxy', () => {
     const proxy = await serve((_request, response) => response.end('by proxy'))
     const url = proxy.url.replace('//', '//user:p%40ss@')
     const lookup = resolver({ 'api.example.com': [['93.184.216.34']] })
-    const fetch = egress({ proxy: url }, { lookup }).fetch()
+    const fetch = egress({ proxy: url, allow: ['api.example.com'] }, { lookup }).fetch()
     await fetch('http://api.example.com/', { headers: { authorization: 'Bearer t' } })
     const basic = `Basic ${Buffer.from('user:p@ss').toString('base64')}`
     expect(proxy.seen).toMatchObject([{ headers: { 'proxy-authorization': basic, authorization: 'Bearer t' } }])
@@ -427,6 +474,15 @@ describe('a proxy', () => {
     expect(await (await fetch('http://wiki.internal/')).text()).toBe('by proxy')
     expect(await (await fetch('http://10.0.0.5/')).text()).toBe('by proxy')
     expect(lookup.asked).toEqual([])
+  })
+
+  it('is asked for nothing public without TLS', async () => {
+    const proxy = await serve((_request, response) => response.end('by proxy'))
+    const lookup = resolver({ 'api.example.com': [['93.184.216.34']] })
+    const fetch = egress({ proxy: proxy.url, allow: ['10.0.0.0/8'] }, { lookup }).fetch()
+    for (const host of ['api.example.com', '93.184.216.34'])
+      await expect(fetch(`http://${host}/`), host).rejects.toEqual(refused(host, expect.stringContaining('http:')))
+    expect(proxy.seen).toEqual([])
   })
 
   it('is asked for a tunnel to an https URL', async () => {
@@ -450,7 +506,7 @@ describe('a proxy', () => {
     const abort = new AbortController()
     const reason = new Error('enough')
     const fetch = egress({ proxy: 'http://127.0.0.1:1' }, { lookup: () => abort.abort(reason) }).fetch()
-    await expect(fetch('http://api.example.com/', { signal: abort.signal })).rejects.toBe(reason)
+    await expect(fetch('https://api.example.com/', { signal: abort.signal })).rejects.toBe(reason)
   })
 })
 

@@ -54,6 +54,12 @@ describe('a redirect', () => {
     expect(namesOf(nextHop(hop('GET'), 302, location, ['x-api-key']))).toEqual(['accept'])
   })
 
+  it.each([307, 308, 301])('of %i that asks for the body at another origin is refused', (status) => {
+    const method = status === 301 ? 'PUT' : 'POST'
+    expect(() => nextHop(hop(method, BODY), status, 'https://other.example.com/', [])).toThrow(EgressRefused)
+    expect(nextHop(hop(method), status, 'https://other.example.com/', []).method).toBe(method)
+  })
+
   it('from http to https of the same host is to another origin', () => {
     const following = nextHop(hop('GET', null, 'http://api.example.com/'), 302, 'https://api.example.com/', [])
     expect(following.headers.has('authorization')).toBe(false)

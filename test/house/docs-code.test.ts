@@ -1,10 +1,15 @@
-/** Every block of TypeScript in the pages compiles, by the rules of this repository, against the package as it is. */
+/**
+ * Every block of TypeScript in the pages compiles, by the rules of this repository, against the package as it is; and what the
+ * package's signatures name can be imported. One file: compiling the entries takes longer than looking at them.
+ */
 import { fileURLToPath } from 'node:url'
 import ts from 'typescript'
 import { beforeAll, describe, expect, it } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
 import type { BlockFile } from './docs-code.ts'
 import { blocksOf, filesOf, pagesOf } from './docs-code.ts'
+import type { PublicTypes } from './public-types.ts'
+import { publicTypes } from './public-types.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 /** What a host or a provider's author has around the lines of a page. */
@@ -41,8 +46,16 @@ function sharedHost(): ts.CompilerHost {
   return host
 }
 
-/** By the name that an entry of the package exports. Of two entries the first counts. */
-function entriesByName(): Map<string, string> {
+/** Types of a workflow's input and state are between it and its worker: a host only bundles them. */
+const NOT_CALLED = 'durable-integrations/workflows'
+
+interface Entries {
+  /** By the name that an entry of the package exports. Of two entries the first counts. */
+  readonly byName: ReadonlyMap<string, string>
+  readonly types: PublicTypes
+}
+
+function entriesOfPackage(): Entries {
   const entries = Object.entries(packageJson.exports).flatMap(([name, target]) =>
     typeof target === 'string'
       ? []
@@ -61,7 +74,8 @@ function entriesByName(): Map<string, string> {
     for (const { name } of symbol === undefined ? [] : checker.getExportsOfModule(symbol))
       if (!byName.has(name)) byName.set(name, entry)
   }
-  return byName
+  const called = entries.filter(({ entry }) => entry !== NOT_CALLED).map(({ file }) => file)
+  return { byName, types: publicTypes(program, called, ROOT) }
 }
 
 /** Each fault as `page:line message`. */
@@ -101,8 +115,11 @@ describe("the pages' code", () => {
   let blocks: number
   let faults: readonly string[]
 
+  let types: PublicTypes
+
   beforeAll(() => {
-    const entryOf = entriesByName()
+    const { byName: entryOf, types: found } = entriesOfPackage()
+    types = found
     const files = pagesOf(ROOT).flatMap((page) => filesOf(blocksOf(ROOT, page), entryOf))
     blocks = files.length
     faults = faultsOf([...files, ...filesOf(WRONG, entryOf)])
@@ -111,6 +128,11 @@ describe("the pages' code", () => {
   it('compiles', () => {
     expect(blocks).toBeGreaterThan(30)
     expect(faults.filter((fault) => !fault.startsWith(MADE_UP))).toEqual([])
+  })
+
+  it('can name each type of a public signature: an entry exports it', () => {
+    expect(types.reached).toEqual(expect.arrayContaining(['CircuitView', 'HealthReport', 'OAuthLink', 'CreateRefund']))
+    expect(types.unnamed).toEqual([])
   })
 
   it.each([

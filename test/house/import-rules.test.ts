@@ -70,6 +70,10 @@ const plants: Plant[] = [
   breaks('src/cache', 'postgres', 'cache-imports-packages'),
 
   breaks('src/encryption.ts', 'src/db/client.ts', 'encryption-imports-ours'),
+  holds('src/instant.ts', 'zod'),
+  breaks('src/instant.ts', 'src/core/errors.ts', 'instant-imports-ours'),
+  breaks('src/instant.ts', 'pino', 'instant-imports-packages'),
+
   breaks('src/encryption.ts', 'zod', 'encryption-imports-packages'),
 
   holdsAsType('src/framework.ts', 'src/db/migrate.ts'),
@@ -151,6 +155,7 @@ const plants: Plant[] = [
   breaks('src/api', 'src/core/backoff.ts', 'api-imports-ours'),
   breaks('src/api', 'src/db/client.ts', 'api-imports-ours'),
   breaks('src/api', 'src/operations/webhooks.ts', 'api-imports-ours'),
+  breaks('src/api', 'src/config/schema.ts', 'api-imports-types-only'),
   breaks('src/api', 'src/providers/provider.ts', 'api-imports-ours'),
   breaks('src/api', '@temporalio/client', 'api-imports-packages'),
 
@@ -175,7 +180,8 @@ const plants: Plant[] = [
   holds('src/index.ts', 'src/integrations.ts'),
   breaks('src/index.ts', 'src/operations/webhooks.ts', 'index-imports-types-only'),
   holds('src/index.ts', 'src/operations/mapped-table.ts'),
-  breaks('src/index.ts', 'src/db/client.ts', 'index-imports-ours'),
+  breaks('src/index.ts', 'src/db/client.ts', 'index-imports-types-only'),
+  breaks('src/index.ts', 'src/api/app.ts', 'index-imports-ours'),
   breaks('src/index.ts', 'src/framework.ts', 'index-imports-types-only'),
   breaks('src/index.ts', 'zod', 'index-imports-packages'),
   holds('src/provider.ts', 'src/providers/provider.ts'),

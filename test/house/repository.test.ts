@@ -19,8 +19,8 @@ interface TextFile {
 interface LockedPackage {
   resolved?: string
   integrity?: string
-  optional?: boolean
-  os?: string[]
+  hasInstallScript?: boolean
+  dev?: boolean
   optionalDependencies?: Record<string, string>
 }
 
@@ -89,8 +89,7 @@ describe('the repository', () => {
     const { packages } = JSON.parse(file('package-lock.json')) as { packages: Record<string, LockedPackage> }
     const installed = Object.entries(packages).filter(([path]) => path !== '')
     const fetchedFrom = installed.filter(([, locked]) => locked.resolved !== undefined)
-    // A binary for another platform may not be to be had where the lock is written: then only its version is known.
-    const unsealed = installed.filter(([, { integrity, optional, os }]) => integrity === undefined && !(optional && os))
+    const unsealed = installed.filter(([, { integrity }]) => integrity === undefined)
     expect(fetchedFrom.map(([path]) => path)).toEqual([])
     expect(unsealed.map(([path]) => path)).toEqual([])
   })
@@ -102,6 +101,15 @@ describe('the repository', () => {
       Object.keys(optionalDependencies ?? {}),
     )
     expect(wanted.filter((name) => !locked.has(name))).toEqual([])
+  })
+
+  it('decides for each package whether it may run a script when it is installed, and no package of production may', () => {
+    const { packages } = JSON.parse(file('package-lock.json')) as { packages: Record<string, LockedPackage> }
+    const { allowScripts } = JSON.parse(file('package.json')) as { allowScripts: Record<string, boolean> }
+    const scripted = Object.entries(packages).filter(([, locked]) => locked.hasInstallScript === true)
+    const named = scripted.map(([path, { dev }]) => [path.replace(/^.*node_modules[/]/, ''), dev === true] as const)
+    expect(named.map(([name]) => name).sort()).toEqual(Object.keys(allowScripts).sort())
+    expect(named.filter(([name, isDev]) => allowScripts[name] === true && !isDev)).toEqual([])
   })
 
   it('runs every test it has', () => {
@@ -118,6 +126,16 @@ describe('the repository', () => {
       expect(file(source.replace('./', '')), `${name} -> ${source}`).not.toBe('')
       expect(entry, name).toEqual({ 'durable-source': source, types: `${compiled}.d.ts`, default: `${compiled}.js` })
     }
+  })
+
+  it('ships the pages that its commands refer to', () => {
+    const commands = files.filter(({ path }) => path.startsWith('src/cli/'))
+    const pages = commands.flatMap(({ text }) =>
+      [...text.matchAll(/: (docs\/[\w/-]+\.md)/g)].map(([, page]) => page ?? ''),
+    )
+    expect(pages.length).toBeGreaterThan(1)
+    expect(pages.filter((page) => file(page) === '')).toEqual([])
+    expect((JSON.parse(file('package.json')) as { files: string[] }).files).toContain('docs')
   })
 
   it('names a file for its concept, never for being of help', () => {

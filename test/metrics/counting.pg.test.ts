@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { syncItemActivities } from '../../src/activities/sync-items.ts'
 import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
-import { webhookActivities } from '../../src/activities/webhooks.ts'
+import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { createApi } from '../../src/api/app.ts'
 import { MAX_LOST_WORKERS } from '../../src/core/claim.ts'
 import { RateLimit } from '../../src/core/rate-limit.ts'
@@ -14,6 +14,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { sign, syncProvider, ThingSynced, webhookProvider } from '../support/providers.ts'
 import { makeIntegration, makeItem, makeRun, makeWebhook } from '../support/rows.ts'
+import { workOff } from '../support/work-off.ts'
 import { readMetrics, sumsBy } from './prometheus-text.ts'
 
 let database: TestDatabase
@@ -58,11 +59,7 @@ describe('webhooks that are settled', () => {
     const { id } = await makeIntegration(test, 'acme')
     for (let n = 0; n < 5; n += 1) await makeWebhook(test, id)
     handle.mockRejectedValueOnce(new Error('no')).mockResolvedValue(null)
-    await webhookActivities(test.framework, surroundings()).processPendingWebhooks({
-      integrationId: id,
-      claim: 'a',
-      limit: 50,
-    })
+    await workOff(test.framework)
     expect(await sums('webhooks_processed_total', 'status')).toEqual({ processed: 4, failed: 1 })
     expect(await sums('webhook_duration_seconds_count')).toEqual({ '': 5 })
   })
@@ -73,35 +70,31 @@ describe('webhooks that are settled', () => {
     handle.mockImplementation(async () => {
       await test.sql`update integration_webhooks set attempts = attempts + 1 where integration_id = ${id}`
     })
-    await webhookActivities(test.framework, surroundings()).processPendingWebhooks({
-      integrationId: id,
-      claim: 'b',
-      limit: 50,
-    })
+    await workOff(test.framework)
     expect(handle).toHaveBeenCalledOnce()
     expect(await sums('webhooks_processed_total')).toEqual({})
   })
 
   it('do not count where they went back', async () => {
     const { id } = await makeIntegration(test, 'acme')
-    await makeWebhook(test, id)
-    const stopped = AbortSignal.abort()
-    await webhookActivities(test.framework, surroundings(stopped)).processPendingWebhooks({
-      integrationId: id,
-      claim: 'c',
-      limit: 50,
+    for (let n = 0; n < 60; n += 1) await makeWebhook(test, id)
+    const stop = new AbortController()
+    // More are claimed than run at once, once the first handlers have been quick.
+    handle.mockImplementation(() => {
+      if (handle.mock.calls.length === 15) stop.abort()
     })
-    expect(await sums('webhooks_processed_total')).toEqual({})
+    expect(await workOff(test.framework, { signal: stop.signal })).toMatchObject({ end: 'stopped' })
+    const ran = handle.mock.calls.length
+    expect(ran).toBeLessThan(60)
+    expect(await sums('webhooks_processed_total', 'status')).toEqual({ processed: ran })
   })
 
   it('count as failed, without a duration, where their workers were lost too often', async () => {
     const { id } = await makeIntegration(test, 'acme')
-    await makeWebhook(test, id, { status: 'processing', attempts: 2, claim: `d:${MAX_LOST_WORKERS - 1}` })
-    await webhookActivities(test.framework, surroundings()).processPendingWebhooks({
-      integrationId: id,
-      claim: 'd',
-      limit: 50,
-    })
+    const lost = { status: 'processing', attempts: 4, claim: 'd', lostWorkers: MAX_LOST_WORKERS - 1 } as const
+    const { id: webhookId } = await makeWebhook(test, id, lost)
+    const { processOneWebhook } = webhookRecoveryActivities(test.framework, surroundings(undefined, 2))
+    expect(await processOneWebhook({ webhookId, claim: 'd' })).toMatchObject({ outcome: 'failed' })
     const [row] = await test.sql`select status, error from integration_webhooks where integration_id = ${id}`
     expect(row).toEqual({ status: 'failed', error: expect.stringContaining('worker lost') })
     expect(await sums('webhooks_processed_total', 'provider')).toEqual({ acme: 1 })
@@ -222,7 +215,7 @@ describe('wake-ups', () => {
       providers: { acme: webhookProvider() },
     })
     try {
-      lonely.framework.workflows.wakeInbox(1)
+      lonely.framework.workflows.wakeInbox()
       await vi.waitFor(() => expect(lonely.lines.map(({ fields }) => fields.event)).toContain('inbox.wake_failed'), {
         timeout: 20_000,
         interval: 20,

@@ -49,10 +49,11 @@ async function samples(of = test): Promise<Sample[]> {
 const sums = async (name: string, label = '') => sumsBy(await samples(), name, label)
 
 describe('the gauges', () => {
-  it('count webhooks and items that are not done', async () => {
+  it('count webhooks and items that are not done, dismissed ones apart', async () => {
     const { id } = await makeIntegration(test, 'acme')
     for (const status of ['pending', 'pending', 'processing', 'processed', 'failed'] as const)
       await makeWebhook(test, id, { status })
+    await makeWebhook(test, id, { status: 'failed', dismissedAt: new Date() })
     const run = await makeRun(test, id)
     for (const status of ['pending', 'processing', 'processing', 'success', 'failed', 'skipped'] as const)
       await makeItem(test, run, { status })
@@ -214,6 +215,13 @@ describe('who may read /metrics', () => {
     const app = createWorkerApp(of.integrations, { isPolling: () => isPolling, more: async () => 'temporal_x 1\n' })
     expect((await app.request('/metrics')).status).toBe(401)
     expect(await (await app.request('/metrics', { headers: bearer(READ_TOKEN) })).text()).toContain('\ntemporal_x 1\n')
+    // Open because it listens on loopback: a page whose name was re-pointed to this machine has another Host.
+    const here = createWorkerApp(of.integrations, { isPolling: () => isPolling, isOpen: true, isOpenHereOnly: true })
+    for (const [host, status] of [
+      ['127.0.0.1:9464', 200],
+      ['attacker.example:9464', 403],
+    ] as const)
+      expect((await here.request('/metrics', { headers: { host } })).status).toBe(status)
     expect((await app.request('/healthz')).status).toBe(503)
     isPolling = true
     expect((await app.request('/healthz')).status).toBe(200)

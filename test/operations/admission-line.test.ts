@@ -23,7 +23,11 @@ function lines(units: readonly number[], { budgetMs = 1_000, waitMs = 10 } = {})
     asked.push(owners)
     return owners.map((_owner, index) => (index < free ? ADMITTED : limited(waitMs)))
   }, budgetMs)
-  return { asked, enter: (owner: string, signal?: AbortSignal) => line.enter(INTEGRATION, owner, signal) }
+  return {
+    asked,
+    enter: (owner: string, signal?: AbortSignal) =>
+      line.enter(INTEGRATION, owner, signal === undefined ? {} : { signal }),
+  }
 }
 
 describe('a line', () => {

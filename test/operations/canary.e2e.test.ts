@@ -135,7 +135,7 @@ describe('a secret of the credentials', () => {
       expect.arrayContaining([
         workflowId.syncIntegration(PREFIX, bad.id),
         workflowId.syncIntegration(PREFIX, good.id),
-        workflowId.webhookInbox(PREFIX, good.id),
+        workflowId.webhookInbox(PREFIX),
       ]),
     )
     expect(texts.filter(hasTrace)).toEqual([])

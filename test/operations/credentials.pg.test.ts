@@ -80,6 +80,34 @@ describe('a patch', () => {
     expect((await integration.refresh()).credentialsArray()).toEqual(after)
   })
 
+  it('is what the same handle goes on with: its next call, its next attempt, and listeners', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    const heard: unknown[] = []
+    const hear = (event: { integration: Integration }) => heard.push(event.integration.credentialsArray().token)
+    listen(test, 'CredentialsUpdated', hear)
+    const send = (sent: unknown[]) => () => {
+      sent.push(integration.credentialsArray().token)
+      return new Response('{}')
+    }
+    const sent: unknown[] = []
+    await integration.request('users', 'GET', send(sent))
+    await integration.updateCredentials({ token: 'a-second-token' })
+    await integration.request('users', 'GET', send(sent))
+    await integration.updateCredentials({ token: 'a-third-token' }, { replace: true })
+    await integration.request('users', 'GET', send(sent))
+    expect(sent).toEqual([TOKEN, 'a-second-token', 'a-third-token'])
+    expect(heard.slice(-2)).toEqual(['a-second-token', 'a-third-token'])
+    expect(integration.credentialsArray()).toEqual({ token: 'a-third-token' })
+  })
+
+  it('that is refused leaves the handle as it was', async () => {
+    const integration = await makeIntegration(test, 'strict')
+    await expect(integration.updateCredentials({ token: 'short' })).rejects.toMatchObject({
+      code: 'invalid_credentials',
+    })
+    expect(integration.credentialsArray()).toEqual(CREDENTIALS)
+  })
+
   it('leaves a key alone whose value is undefined', async () => {
     const integration = await makeIntegration(test, 'plain')
     await integration.updateCredentials({ token: undefined, added: 1 })
@@ -127,7 +155,9 @@ describe('a patch', () => {
     const integration = await makeIntegration(test, 'plain')
     await setIntegration(test, integration.id, { credentials: 'plain text' })
     await expect(integration.updateCredentials({ a: 1 })).rejects.toMatchObject({ code: 'credentials_unreadable' })
-    await integration.updateCredentials({ token: 'fresh' }, { replace: true })
+    const unreadable = await integration.refresh()
+    await unreadable.updateCredentials({ token: 'fresh' }, { replace: true })
+    expect(unreadable.credentialsArray()).toEqual({ token: 'fresh' })
     expect((await integration.refresh()).credentialsArray()).toEqual({ token: 'fresh' })
   })
 

@@ -1,13 +1,17 @@
+import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import { BackendUnreachable } from '../../src/core/errors.ts'
 import type { SyncProgress } from '../../src/core/sync-jobs.ts'
-import type { Framework, ScheduleState, TemporalInspection } from '../../src/framework.ts'
+import type { Framework, ScheduleState, TemporalInspection, WedgedWorkflow } from '../../src/framework.ts'
 import type { DoctorProbes, Finding } from '../../src/operations/doctor.ts'
 import { runDoctor } from '../../src/operations/doctor.ts'
+import { mappedTable } from '../../src/operations/mapped-table.ts'
+import { reportUnfitModels } from '../../src/operations/model-tables.ts'
 import { markReauthRequired } from '../../src/operations/reauth.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from '../../src/operations/token-keep-alive.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import type { MappedModel } from '../../src/providers/mapped-model.ts'
 import type { HasOAuth2 } from '../../src/providers/provider.ts'
 import { temporalCommands } from '../../src/temporal/commands.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -37,7 +41,8 @@ let test: TestIntegrations
 let temporal: {
   schedules: ScheduleState[]
   workers: number
-  inboxes: Set<number>
+  wedged: readonly WedgedWorkflow[]
+  inbox: boolean
   outbox: boolean
   followed: Set<number>
   unreachable: Error | null
@@ -66,7 +71,8 @@ beforeEach(async () => {
   temporal = {
     schedules: [IN_STEP],
     workers: 1,
-    inboxes: new Set(),
+    wedged: [],
+    inbox: false,
     outbox: false,
     followed: new Set(),
     unreachable: null,
@@ -78,7 +84,7 @@ beforeEach(async () => {
 
 function scriptedTemporal(): TemporalInspection {
   const where = { address: 'temporal.example:7233', namespace: 'default' }
-  const { config } = loadConfig({ config: {}, providerKeys: [], optionProviderKeys: [], middlewareNames: [] })
+  const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] })
   return {
     ...where,
     commands: temporalCommands(config, where),
@@ -91,7 +97,8 @@ function scriptedTemporal(): TemporalInspection {
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
     maySetSearchAttributes: () => false,
     pollers: async () => [{ taskQueue: 'integrations-default', workers: temporal.workers }],
-    isInboxRunning: async (id) => temporal.inboxes.has(id),
+    wedged: async () => temporal.wedged,
+    isInboxRunning: async () => temporal.inbox,
     isOutboxRunning: async () => temporal.outbox,
     isIncidentFollowed: async (id) => temporal.followed.has(id),
   }
@@ -114,23 +121,65 @@ it('finds nothing on healthy rows, and looks at everything', async () => {
   await makeItem(test, run, { status: 'success', externalId: 'a' })
   const findings = await runDoctor(test.framework, probes)
   expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
-  expect(findings.length).toBe(28)
+  expect(findings.length).toBe(30)
+})
+
+describe('models of the host', () => {
+  const issues = pgTable('doctor_issues', { id: integer().primaryKey(), title: text(), state: text() })
+
+  it('whose table is missing, or lacks columns, are a fault each', async () => {
+    const unreadable = {
+      ...mappedTable(issues),
+      problems: undefined,
+      scan: () => Promise.reject(new Error('no route')),
+    }
+    const models = new Map<string, MappedModel>([
+      ['issue', mappedTable(issues) as MappedModel],
+      ['other', unreadable as unknown as MappedModel],
+    ])
+    const before = test.framework.models
+    Object.assign(test.framework, { models })
+    const messages = async () => (await wrong()).map(({ check, status, message }) => [check, status, message])
+    try {
+      expect(await messages()).toEqual([
+        ['models.tables', 'fault', expect.stringContaining('the table "doctor_issues" does not exist')],
+        [
+          'models.tables',
+          'fault',
+          expect.stringContaining('"other" does not fit its table: it can\'t be read: Error: no route'),
+        ],
+      ])
+      await test.sql`create table doctor_issues (id int primary key)`
+      expect((await messages())[0]?.[2]).toContain('"doctor_issues" lacks the columns title, state')
+      const logged = test.lines.length
+      await reportUnfitModels(test.framework)
+      expect(test.lines.slice(logged)).toMatchObject([
+        { level: 'error', fields: { event: 'worker.model_unfit', model: 'issue' } },
+        { level: 'error', fields: { event: 'worker.model_unfit', model: 'other' } },
+      ])
+      models.delete('other')
+      await test.sql`alter table doctor_issues add title text, add state text`
+      expect(await messages()).toEqual([])
+    } finally {
+      Object.assign(test.framework, { models: before })
+    }
+  })
 })
 
 describe('pending webhooks', () => {
-  it('are no fault before two minutes have passed, nor while an inbox lives', async () => {
+  it('are no fault before two minutes have passed, nor while the inbox lives', async () => {
     const { id } = await makeIntegration(test, 'hooks')
     await makeWebhook(test, id, { updatedAt: ago(60_000) })
     expect(await wrong()).toEqual([])
     await makeWebhook(test, id, { updatedAt: ago(130_000) })
     expect(await wrong()).toMatchObject([{ check: 'webhooks.pending', status: 'fault' }])
-    temporal.inboxes.add(id)
+    temporal.inbox = true
     expect(await wrong()).toEqual([])
   })
 
   it('are a warning when a living inbox has not got to them for webhook.pending_timeout', async () => {
     const { id } = await makeIntegration(test, 'hooks')
-    temporal.inboxes.add(id)
+    temporal.inbox = true
     await makeWebhook(test, id, { updatedAt: ago(HOUR_MS + 10_000) })
     expect(await wrong()).toMatchObject([
       { check: 'webhooks.pending', status: 'warning', remedy: expect.stringContaining('workflow query') },
@@ -217,7 +266,7 @@ describe('processing webhooks', () => {
 
   it('that a living inbox may hold are not to be put back by hand', async () => {
     const { id } = await makeIntegration(test, 'hooks')
-    temporal.inboxes.add(id)
+    temporal.inbox = true
     await makeWebhook(test, id, { status: 'processing', claim: 'slow:1', updatedAt: ago(HOUR_MS) })
     const [found] = await wrong()
     expect(found).toMatchObject({ check: 'webhooks.processing', status: 'warning' })
@@ -286,6 +335,8 @@ describe('runs', () => {
       succeeded: 0,
       failed: 0,
       waiting: 0,
+      nextAttemptAt: null,
+      lastFailure: null,
       perSecond: null,
       secondsLeft: null,
       intakeFrom: null,
@@ -323,6 +374,18 @@ describe('runs', () => {
         remedy: `integrations list-sync-runs --integration ${clean.id}`,
       },
       { check: 'sync.stale', message: expect.stringContaining('never') },
+    ])
+  })
+
+  it('of ours whose task fails again and again are a fault each, with the line that ends it', async () => {
+    temporal.wedged = [{ id: 'integrations:webhook-inbox', attempts: 7 }]
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'temporal.wedged',
+        status: 'fault',
+        message: expect.stringContaining('integrations:webhook-inbox has been tried 7 times'),
+        remedy: expect.stringContaining('temporal workflow terminate'),
+      },
     ])
   })
 

@@ -501,7 +501,8 @@ describe('writing down', () => {
     const { id } = await makeIntegration(test, 'acme')
     toldLater('OAuthRevoked')
     await recordEvents(test.framework, test.framework.db, id, [{ name: 'OAuthRevoked', payload: {} }])
-    const [row] = await test.sql`select *, due_at <= clock_timestamp() as is_due from integration_events`
+    const [row] =
+      await test.sql`select *, due_at <= clock_timestamp()::timestamptz(3) as is_due from integration_events`
     expect(row).toMatchObject({ claim: null, attempts: 0, outcomes: {}, delivered_at: null, is_due: true })
   })
 })

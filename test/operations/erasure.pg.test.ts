@@ -173,7 +173,7 @@ describe('erase', () => {
     expect(await everything()).not.toContain(PERSONAL)
   })
 
-  it('keeps one that its health disabled from taking deliveries', async () => {
+  it('keeps one that its health disabled from taking deliveries, and leaves its health as it is', async () => {
     const { id } = await makeIntegration(test, 'plain')
     await setIntegration(test, id, { isActive: false, healthStatus: 'disabled' })
     await test.integrations.erase(id)
@@ -187,6 +187,7 @@ describe('erase', () => {
       readBody: async () => ({ kind: 'read', bytes: new Uint8Array() }),
     })
     expect(arrival).toEqual({ kind: 'unknown integration' })
+    expect(await test.integrations.get(id)).toMatchObject({ healthStatus: 'disabled', switchedOffAt: expect.any(Date) })
   })
 
   it('works on credentials that can not be read', async () => {

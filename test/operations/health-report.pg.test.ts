@@ -38,7 +38,8 @@ beforeEach(async () => {
 interface Calls {
   readonly count: number
   readonly failed?: string
-  readonly error?: string
+  /** Default: one for what has failed, null for the rest. */
+  readonly error?: string | null
   readonly ms?: number
   readonly hits?: number
   readonly hoursAgo?: number
@@ -46,11 +47,11 @@ interface Calls {
 
 async function calls(
   id: number,
-  { count, failed, error = 'Error: away', ms, hits = 0, hoursAgo = 1 }: Calls,
+  { count, failed, error = failed === undefined ? null : 'Error: away', ms, hits = 0, hoursAgo = 1 }: Calls,
 ): Promise<void> {
   await test.sql`
     insert into integration_requests (integration_id, endpoint, method, failure_class, error, duration_ms, cache_hits, created_at)
-    select ${id}, 'users', 'GET', ${failed ?? null}, ${failed === undefined ? null : error}, ${ms ?? null}::int, ${hits}::int,
+    select ${id}, 'users', 'GET', ${failed ?? null}, ${error}, ${ms ?? null}::int, ${hits}::int,
            clock_timestamp() - make_interval(secs => ${hoursAgo * 3_600}::float8)
     from generate_series(1, ${count}::int)`
 }
@@ -65,11 +66,15 @@ describe('a report', () => {
       registered: true,
       healthStatus: 'healthy',
       isActive: true,
+      switchedOffAt: null,
       circuit: 'closed',
       stale: false,
       reauthRequired: false,
       lastSyncedAt: null,
       requests24h: 0,
+      failedItems: 0,
+      waitingItems: 0,
+      lastRun: null,
       errorRate24h: null,
       consecutiveFailures: 0,
       consecutiveSyncFailures: 0,
@@ -157,6 +162,24 @@ describe('a report', () => {
     await setIntegration(test, id, { provider: 'gone' })
     expect(await healthReport(test.framework, id)).toMatchObject({ registered: false, identity: null })
   })
+})
+
+it('a row with an error and no class is a failure of class unknown, in a report and in statistics', async () => {
+  const { id } = await makeIntegration(test, 'plain')
+  await calls(id, { count: 6 })
+  await calls(id, { count: 1, failed: 'unknown' })
+  await calls(id, { count: 3, error: 'Error: written by hand' })
+  expect(await healthReport(test.framework, id)).toMatchObject({
+    requests24h: 10,
+    errorRate24h: 40,
+    failures24h: { upstream: 0, throttle: 0, client: 0, unknown: 4 },
+    topErrors24h: [
+      { error: 'Error: written by hand', requests: 3 },
+      { error: 'Error: away', requests: 1 },
+    ],
+  })
+  for (const of of [{}, { provider: 'plain' }])
+    expect(await statistics(test.framework, of)).toMatchObject({ requests: 10, errorRate: 40 })
 })
 
 describe('the identity in a report', () => {

@@ -310,7 +310,7 @@ describe('the ledger itself', () => {
         event: 'idempotency.key_kept',
         integration: integration.id,
         provider: 'plain',
-        key: 'key',
+        idempotency_key_id: expect.any(Number),
         error: expect.stringContaining('the ledger is away'),
       },
       message: expect.stringContaining('stays spent'),
@@ -321,7 +321,7 @@ describe('the ledger itself', () => {
     await expect(
       write(async () => {
         await integration.forgetIdempotencyKey('key')
-        await reserve(test.framework, integration, null, { idempotencyKey: 'key', timeoutMs: 1_000 })
+        await reserve(test.framework, integration, {}, { idempotencyKey: 'key', timeoutMs: 1_000 })
         return new Response(null, { status: 422 })
       }),
     ).rejects.toMatchObject({ status: 422 })

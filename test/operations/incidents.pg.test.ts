@@ -68,8 +68,12 @@ const LONG_AGO = new Date(Date.now() - 1_000_000_000)
 const becomeLate = (id = integration.id) => setIntegration(test, id, { lastSyncedAt: LONG_AGO })
 const syncClean = (id = integration.id) => setIntegration(test, id, { lastSyncedAt: new Date() })
 
-function setBreaker(state: 'open' | 'half_open' | 'closed', id = integration.id): Promise<unknown> {
-  const value = { breaker: { ...CLOSED_BREAKER, state, openedAt: START.getTime() } }
+function setBreaker(
+  state: 'open' | 'half_open' | 'closed',
+  id = integration.id,
+  openedAtMs = START.getTime(),
+): Promise<unknown> {
+  const value = { breaker: { ...CLOSED_BREAKER, state, openedAt: openedAtMs } }
   return test.sql`
     insert into integration_cache (key, value) values (${`integrations:integration:${id}:calls`}, ${test.sql.json(value)})
     on conflict (key) do update set value = excluded.value`
@@ -237,7 +241,7 @@ describe('closing by itself', () => {
     ['a day old', DAY_SECONDS, {}, null, false],
     ['old, of a degraded integration', 2 * WEEK_SECONDS, { healthStatus: 'degraded' }, null, false],
     ['old, of a stale one', 2 * WEEK_SECONDS, { syncStaleAlertedAt: START }, null, false],
-    ['old, of one whose breaker is open', 2 * WEEK_SECONDS, {}, 'open', false],
+    ['old, of one whose breaker is open, its cooldown over', 2 * WEEK_SECONDS, {}, 'open', true],
     ['old, of one whose breaker is half open', 2 * WEEK_SECONDS, {}, 'half_open', false],
     ['old, of one that is switched off', 2 * WEEK_SECONDS, { isActive: false }, 'closed', true],
   ] as const)('an incident that is %s', async (_, age, values, breaker, closes) => {
@@ -248,6 +252,17 @@ describe('closing by itself', () => {
     expect(await autoCloseIncident(test.framework, integration.id)).toBe(closes)
     expect(await incidents()).toMatchObject([{ status: closes ? 'closed' : 'open' }])
     expect(told).toEqual(closes ? ['IncidentClosed'] : [])
+  })
+
+  it.each([
+    ['before', 59_999, false],
+    ['at', 60_000, true],
+  ])('an old incident %s the end of the cooldown of its breaker', async (_, openForMs, closes) => {
+    await makeIncident(test, integration.id, { openedAt: START })
+    const now = START.getTime() + 2 * WEEK_SECONDS * 1_000
+    await setBreaker('open', integration.id, now - openForMs)
+    clock.set(new Date(now))
+    expect(await autoCloseIncident(test.framework, integration.id)).toBe(closes)
   })
 
   it.each([

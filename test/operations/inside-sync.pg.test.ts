@@ -2,18 +2,22 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { HttpError } from '../../src/core/errors.ts'
 import { currentSync } from '../../src/operations/inside-sync.ts'
+import type { Integration } from '../../src/providers/integration.ts'
 import type { CustomizesRetry, HasScheduledSync } from '../../src/providers/provider.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { listen, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, listen, testIntegrations } from '../support/integrations.ts'
 import { syncProvider, ThingSynced } from '../support/providers.ts'
 import { itemOf, makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
+
+/** Calls may wait for longer than their item, or their listing, has time. */
+let patient: TestIntegrations
 
 let ask: (session: SyncSession) => Promise<unknown>
 let waitSeconds = 0
@@ -40,10 +44,17 @@ beforeAll(async () => {
   const headers = syncProvider(async (session) => {
     await ask(session)
   })
-  test = testIntegrations(database.url, { providers: { acme: provider, impatient, headers } })
+  const encryptionKeys = encryptionKey('test')
+  test = testIntegrations(database.url, { encryptionKeys, providers: { acme: provider, impatient, headers } })
+  const config = {
+    rate_limiting: { max_wait_seconds: 7_200 },
+    sync: { item_timeout: 5, job_timeout: 5 },
+  }
+  patient = testIntegrations(database.url, { encryptionKeys, providers: { acme: provider }, config })
 })
 
 afterAll(async () => {
+  await patient.close()
   await test.close()
   await database.drop()
 })
@@ -60,6 +71,37 @@ it('an item that meets a long throttle is deferred by it: no attempt is counted'
   })
   expect(result).toMatchObject({ deferredSeconds: 90, waiting: [{ id: item.id, seconds: 90 }] })
   expect(await itemOf(test, item.id)).toMatchObject({ attempts: 0, error: null })
+})
+
+it.each<[string, (own: Integration) => Promise<unknown>]>([
+  ['a throttle', (own) => own.request('things', 'GET', throttled)],
+  [
+    'its provider in need of quiet',
+    async (own) => {
+      await own.request('things', 'POST', throttled).catch(() => {})
+      await own.request('things', 'GET', () => 1)
+    },
+  ],
+])(
+  'an item is deferred by %s that lasts longer than the item has time, however long calls may wait',
+  async (_, ask) => {
+    const integration = await makeIntegration(patient, 'acme')
+    const run = await makeRun(patient, integration.id)
+    const item = await makeItem(patient, run)
+    listen(patient, ThingSynced, ({ integration: own }: ThingSynced) => ask(own))
+    const input = { syncLogId: run.id, claim: 'claim-1', take: { kind: 'pending', limit: 10 } } as const
+    const { waiting } = await runActivity(patient.activities.processSyncItems, input)
+    expect(waiting).toEqual([{ id: item.id, seconds: expect.toSatisfy((seconds: number) => seconds > 60) }])
+    expect(await itemOf(patient, item.id)).toMatchObject({ attempts: 0, error: null })
+  },
+)
+
+it('a listing is put off by a throttle that lasts longer than it has time, however long calls may wait', async () => {
+  const integration = await makeIntegration(patient, 'acme')
+  const run = await makeRun(patient, integration.id, { enumerated: false })
+  const input = { integrationId: integration.id, syncLogId: run.id, attempt: 1 }
+  const answer = { kind: 'deferred', retryAfterSeconds: 90, isBookmarked: false }
+  expect(await runActivity(patient.activities.listSyncItems, input)).toEqual(answer)
 })
 
 it('a listing that meets a long throttle is put off by it at once, instead of sleeping', async () => {

@@ -52,10 +52,14 @@ describe('a summary', () => {
         registered: true,
         healthStatus: 'degraded',
         isActive: true,
+        switchedOffAt: null,
         circuit: 'closed',
         stale: true,
         reauthRequired: false,
         lastSyncedAt,
+        failedItems: 0,
+        waitingItems: 0,
+        lastRun: null,
         requests24h: 9,
         errorRate24h: 44.4,
       },
@@ -77,6 +81,14 @@ describe('a summary', () => {
       requests24h: good + bad,
       errorRate24h: rate,
     })
+  })
+
+  it('counts a row with an error and no class as a failure', async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    await calls(id, 3, null)
+    await test.sql`
+      insert into integration_requests (integration_id, endpoint, method, error) values (${id}, 'users', 'GET', 'Error: written by hand')`
+    expect((await summaries({ after: id - 1, limit: 1 }))[0]).toMatchObject({ requests24h: 4, errorRate24h: 25 })
   })
 
   it('is there for a row of an unregistered provider whose credentials can not be read', async () => {
@@ -103,7 +115,7 @@ describe('a summary', () => {
     const statements = vi.spyOn(test.framework.db, 'execute')
     const marks = vi.spyOn(test.framework.cache, 'getMany')
     const found = await summaries({ provider: 'many' })
-    expect(statements).toHaveBeenCalledTimes(4)
+    expect(statements).toHaveBeenCalledTimes(6)
     expect(marks.mock.calls.map(([keys]) => keys.length)).toEqual([100, 1])
     expect(found.map(({ id }) => id)).toEqual(ids)
     expect(found[100]).toMatchObject({ requests24h: 2, errorRate24h: 0, circuit: 'forced_open' })

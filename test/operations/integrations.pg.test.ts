@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
 import type { UpdateIntegration } from '../../src/operations/integrations.ts'
+import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -14,6 +15,7 @@ const strict = {
   metadataSchema: z.object({ region: z.enum(['eu', 'us']) }),
 }
 
+const called = vi.fn(() => ({}))
 let database: TestDatabase
 let test: TestIntegrations
 
@@ -261,7 +263,7 @@ describe('a handle', () => {
     const [row] =
       await test.sql`select is_active, health_status, consecutive_failures, coalesce(next_sync_at, now()) <= now() as due from integrations where id = ${integration.id}`
     expect(row).toEqual({ is_active: true, health_status: 'healthy', consecutive_failures: 0, due: true })
-    expect(test.starts.wakes.slice(wakes)).toEqual([integration.id])
+    expect(test.starts.wakes.slice(wakes)).toEqual(['arrived'])
   })
 
   it('stays as it is when it is enabled again, but for being due', async () => {
@@ -320,5 +322,52 @@ describe('starting a sync by hand', () => {
     const starts = test.starts.syncs.length
     await expect(test.integrations.syncs.start(await make())).rejects.toMatchObject({ code })
     expect(test.starts.syncs).toHaveLength(starts)
+  })
+})
+
+describe('a provider that is not registered', () => {
+  const unregistered = async () => {
+    const { id } = await makeIntegration(test, 'plain')
+    await setIntegration(test, id, { provider: 'gone' })
+    return test.integrations.get(id)
+  }
+
+  it.each<[string, (integration: Integration) => unknown]>([
+    ['a call', (one) => one.request('things', 'GET', called)],
+    ['a call with a schema', (one) => one.requestAs(z.unknown(), 'things', 'GET', called)],
+    ['a call by the builder', (one) => one.at('things').get('http://127.0.0.1:1/')],
+    ['a token', (one) => one.getAccessToken()],
+    ['whether a token expires', (one) => one.tokenExpiresSoon()],
+    ['a refresh', (one) => one.refreshTokenIfNeeded()],
+    ['its identity', (one) => one.authenticatedUser()],
+    ['credentials', (one) => one.updateCredentials({ token: 'unchecked' })],
+    ['metadata', ({ id }) => test.integrations.update(id, { metadata: { region: 'mars' } })],
+    ['an interval', ({ id }) => test.integrations.update(id, { syncIntervalMinutes: 5 })],
+  ])('refuses %s', async (_, use) => {
+    const integration = await unregistered()
+    called.mockClear()
+    await expect(Promise.resolve().then(() => use(integration))).rejects.toMatchObject({
+      code: 'unknown_provider',
+      provider: 'gone',
+    })
+    expect(called).not.toHaveBeenCalled()
+    const after = await test.integrations.get(integration.id)
+    expect([after.credentialsArray(), after.metadata]).toEqual([integration.credentialsArray(), integration.metadata])
+  })
+
+  it('leaves what concerns our own rows: they load, list, are renamed, switched and deleted', async () => {
+    const integration = await unregistered()
+    await integration.disable()
+    await integration.enable()
+    await integration.recordFailure('upstream')
+    expect(await integration.circuit()).toMatchObject({ state: 'closed' })
+    expect(await integration.rateLimit()).toMatchObject({ source: 'none' })
+    expect(integration.supportsAuthenticatedUser()).toBe(false)
+    expect(await test.integrations.update(integration.id, { name: 'renamed', isActive: false })).toMatchObject({
+      name: 'renamed',
+      isActive: false,
+    })
+    await test.integrations.delete(integration.id)
+    expect(await test.integrations.find(integration.id)).toBeNull()
   })
 })

@@ -1,5 +1,5 @@
 /** Operations as a host logs them. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { OperationRecord } from '../../src/events/events.ts'
 import type { Integration, Operation, OperationInput } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -84,6 +84,14 @@ describe('an operation', () => {
       ['OperationStarted', log],
       ['OperationCompleted', { ...log, status: 'success', durationMs: row?.duration_ms }],
     ])
+  })
+
+  it('ends also when it took longer than its log can say', async () => {
+    const operation = await integration.startOperation(IMPORT)
+    const now = performance.now()
+    vi.spyOn(performance, 'now').mockImplementation(() => now + 25 * 86_400_000)
+    await operation.succeed()
+    expect(await rowOf(operation)).toMatchObject({ status: 'success', duration_ms: 2_147_483_647 })
   })
 
   it('fails with its error in one line', async () => {

@@ -507,14 +507,14 @@ describe('what the living runs ask', () => {
 })
 
 describe('incidents that stay open', () => {
-  async function open(days: number, state: object = {}, breaker: string | null = null): Promise<number> {
+  async function open(days: number, state: object = {}, breaker: object | null = null): Promise<number> {
     const { db, tables, config } = test.framework
     integration = await makeIntegration(test, 'acme')
     await setIntegration(test, integration.id, { healthStatus: 'healthy', ...state })
     if (breaker !== null)
       await db.insert(tables.cache).values({
         key: `${config.cache_prefix}:integration:${integration.id}:calls`,
-        value: { breaker: { state: breaker } },
+        value: { breaker },
       })
     const [id] = await insert(
       'incidents',
@@ -527,15 +527,17 @@ describe('incidents that stay open', () => {
     const told: number[] = []
     listen(test, 'IncidentClosed', ({ incident: { id } }: { incident: { id: number } }) => told.push(id))
     const closed = await open(8)
-    const half = await open(8, {}, 'closed')
+    const half = await open(8, {}, { state: 'closed' })
+    const idle = await open(8, {}, { state: 'open', openedAt: NOW_MS - 61_000 })
     const kept = [
       await open(7),
       await open(8, { healthStatus: 'degraded' }),
       await open(8, { syncStaleAlertedAt: daysAgo(1) }),
-      await open(8, {}, 'open'),
+      await open(8, {}, { state: 'open', openedAt: NOW_MS - 59_000 }),
+      await open(8, {}, { state: 'half_open', openedAt: NOW_MS - 61_000 }),
     ]
-    expect(await countPrunableRows(test.framework)).toEqual({ ...NOTHING, incidents_closed: 2 })
-    expect(await prune()).toEqual({ ...NOTHING, incidents_closed: 2 })
+    expect(await countPrunableRows(test.framework)).toEqual({ ...NOTHING, incidents_closed: 3 })
+    expect(await prune()).toEqual({ ...NOTHING, incidents_closed: 3 })
     const { db, tables } = test.framework
     const rows = await db
       .select({ id: tables.incidents.id, status: tables.incidents.status })
@@ -544,13 +546,14 @@ describe('incidents that stay open', () => {
     expect(rows).toEqual([
       { id: closed, status: 'closed' },
       { id: half, status: 'closed' },
+      { id: idle, status: 'closed' },
       ...kept.map((id) => ({ id, status: 'open' })),
     ])
-    expect(told.sort()).toEqual([closed, half].sort())
+    expect(told.sort()).toEqual([closed, half, idle].sort())
   })
 
   it('with the breakers off ask nothing of them', async () => {
-    await open(8, {}, 'open')
+    await open(8, {}, { state: 'open' })
     const unbroken = deployment({ circuit_breaker: { enabled: false } })
     expect(await countPrunableRows(unbroken.framework)).toEqual({ ...NOTHING, incidents_closed: 1 })
     expect(await prune(unbroken)).toEqual({ ...NOTHING, incidents_closed: 1 })

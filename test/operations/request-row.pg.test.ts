@@ -1,7 +1,8 @@
 /** What is stored of a call: redacted by the provider's paths, cut, or noted; and what its answer asks of the calls after it. */
 import { createHash } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
+import { REDACTOR } from '../../src/core/redaction.ts'
 import type { Call, Integration, RequestOptions } from '../../src/providers/integration.ts'
 import type { IntegrationProvider } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -190,6 +191,48 @@ describe('a body', () => {
   })
 })
 
+describe('a large answer', () => {
+  const large = JSON.stringify({ client: 'c', echoed: Array.from({ length: 60_000 }, () => TOKEN) }, null, 1)
+
+  it('is redacted as any other, and stored as a decoded one is', async () => {
+    integration = await makeIntegration(test, 'redacting')
+    await made(() => json(large), { idempotencyKey: 'large' })
+    const marks = Array.from({ length: 60_000 }, () => '[REDACTED]')
+    expect((await row()).response_data === JSON.stringify({ client: '[REDACTED]', echoed: marks })).toBe(true)
+  })
+
+  it('is cached when nothing in it is redacted', async () => {
+    const clean = large.replaceAll(TOKEN, 'some other text')
+    await made(() => json(clean), { cacheFor: 60 })
+    expect((await row()).response_data === JSON.stringify(JSON.parse(clean))).toBe(true)
+    const again = await integration.request('x', 'POST', () => json('{}'), { cacheFor: 60 })
+    expect(again).toEqual(JSON.parse(clean))
+  })
+
+  it.each(['$', "'", '\\', '$t', '"'])('is stored as it is, whatever it ends in: %s', async (end) => {
+    const body = `${'a\'b\\c$$d"e$t$\u0001é'.repeat(80_000)}${end}`
+    await made(() => body, { idempotencyKey: `ends in ${end}` })
+    expect((await row()).response_data === body).toBe(true)
+  })
+
+  it('that can not be redacted has its row all the same, with its size, and counts as any other', async () => {
+    vi.spyOn(REDACTOR, 'redactStored').mockImplementation(() => {
+      throw new RangeError(`no memory for ${TOKEN}`)
+    })
+    await failed(() => json('{"a":"é"}', { status: 500 }))
+    expect(await row()).toMatchObject({ response_data: '[not redacted, 10 bytes]', failure_class: 'upstream' })
+    const [{ failures }] = await test.sql<[{ failures: number }]>`
+      select consecutive_failures as failures from integrations where id = ${integration.id}`
+    expect(failures).toBe(1)
+    expect(test.lines).toContainEqual(
+      expect.objectContaining({
+        level: 'error',
+        fields: expect.objectContaining({ event: 'request.body_not_redacted', error: 'RangeError' }),
+      }),
+    )
+  })
+})
+
 describe('the other columns', () => {
   it('hold what fits: names cut, statuses that are some, secrets redacted', async () => {
     await integration.request(
@@ -241,7 +284,8 @@ describe('the other columns', () => {
     await made(() => ({ a: 1 }), { cacheFor: 60 })
     expect(await row()).toMatchObject({
       expires_at: new Date(NOW + 60_000),
-      request_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      // Signed by the ring.
+      request_hash: expect.stringMatching(/^[\w-]{43}$/),
     })
   })
 

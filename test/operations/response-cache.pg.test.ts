@@ -1,13 +1,14 @@
 /** Answers served from the request log: when, how often, and which ones never. The clock is the test's. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { z } from 'zod'
 import type { Integration, RequestOptions } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
-import { occasion, testIntegrations } from '../support/integrations.ts'
+import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
 
+const KEY = encryptionKey('test')
 let database: TestDatabase
 let test: TestIntegrations
 let integration: Integration
@@ -19,6 +20,7 @@ let asked: number
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
+    encryptionKeys: KEY,
     providers: { plain: {} },
     clock: { now: () => new Date(nowMs) },
     config: { rate_limiting: { max_wait_seconds: 0 } },
@@ -64,6 +66,14 @@ describe('a call that asks for the cache', () => {
     expect(await call({ cacheFor: 60 })).toEqual({ n: 2 })
   })
 
+  it('may be kept for longer than Postgres has moments, and counts no further than its column', async () => {
+    await call({ cacheFor: 2 ** 52 })
+    await test.sql`
+      update integration_requests set cache_hits = 2147483647 where integration_id = ${integration.id}`
+    expect(await call({ cacheFor: 60 })).toEqual({ n: 1 })
+    expect(await rows()).toEqual([expect.objectContaining({ cache_hits: 2_147_483_647 })])
+  })
+
   it('gets the newest answer that still holds', async () => {
     // Neither is answered before the other has asked.
     const both = occasion()
@@ -88,6 +98,18 @@ describe('a call that asks for the cache', () => {
   ])('asks the provider for %s', async (_, options, method, endpoint) => {
     await call({ cacheFor: 60, data: { a: 1, b: [1, 2] } })
     expect(await call({ cacheFor: 60, ...options }, method, endpoint)).toEqual({ n: 2 })
+  })
+
+  it('is found by a hash under a key of the ring: with another key the same call has another hash', async () => {
+    const encryptionKeys = [encryptionKey('new'), KEY]
+    const later = testIntegrations(database.url, { providers: { plain: {} }, encryptionKeys })
+    onTestFinished(() => later.close())
+    for (const { integrations } of [test, later]) {
+      const handle = await integrations.get(integration.id)
+      await handle.request('things', 'GET', () => ({ n: 1 }), { cacheFor: 60, data: { card: '4111111111111111' } })
+    }
+    const rows = await test.sql`select request_hash from integration_requests where integration_id = ${integration.id}`
+    expect(new Set(rows.map((row) => row.request_hash)).size).toBe(2)
   })
 
   it('asks the provider for another integration', async () => {

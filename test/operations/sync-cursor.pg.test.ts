@@ -57,6 +57,34 @@ describe('setting the cursor', () => {
     expect(await cursorOf()).toBe(1)
   })
 
+  const nested = (levels: number): Json => Array.from({ length: levels }).reduce<Json>((inner) => [inner], 1)
+
+  it.each<[string, Json]>([
+    ['the greatest numbers', [2 ** 53 + 2, -(2 ** 63), 1.7976931348623157e308, 5e-324, 0.1]],
+    ['texts of every kind', 'a\\u0000 \\ud83d 😀 \ufffd "'],
+    ['500 levels', nested(500)],
+  ])('stores %s as they were given', async (_, cursor) => {
+    await setSyncCursor(test.framework, integration.id, cursor)
+    expect(await cursorOf()).toEqual(cursor)
+    await (await test.integrations.get(integration.id)).updateSyncCursor(cursor)
+    expect(await cursorOf()).toEqual(cursor)
+  })
+
+  it.each<[string, unknown]>([
+    ['half of a surrogate pair', 'a\ud83d'],
+    ['the other half, in a key', { '\ude00': 1 }],
+    ['U+0000', { page: ['a\0b'] }],
+    ['501 levels', nested(501)],
+    ['a bigint', 2n ** 64n],
+  ])('refuses %s, by an operator and by code', async (_, cursor) => {
+    await setSyncCursor(test.framework, integration.id, 'before')
+    const refused = { code: 'invalid_argument', argument: 'cursor' }
+    await expect(setSyncCursor(test.framework, integration.id, cursor as Json)).rejects.toMatchObject(refused)
+    const handle = await test.integrations.get(integration.id)
+    await expect(handle.updateSyncCursor(cursor as Json)).rejects.toMatchObject(refused)
+    expect(await cursorOf()).toBe('before')
+  })
+
   it('refuses what is no JSON, and an integration that is not there', async () => {
     await expect(setSyncCursor(test.framework, integration.id, undefined as never)).rejects.toMatchObject({
       code: 'invalid_argument',

@@ -40,6 +40,7 @@ describe('skipping', () => {
       itemId: row.id,
       integrationId: integration.id,
       cursorMoved: false,
+      reducerThrew: null,
     })
     const skipped = await itemOf(test, row.id)
     expect(skipped).toMatchObject({ status: 'skipped', attempts: 3, error: 'Error: bad' })
@@ -95,6 +96,24 @@ describe('skipping', () => {
     expect(await skipSyncItem(test.framework, row.id)).toMatchObject({ cursorMoved: true })
     expect((await logOf(test, run.id)).status).toBe('success')
     expect(completed).toHaveBeenCalledTimes(1)
+  })
+
+  it('says what reduceCheckpoints() threw, so that the cursor stays', async () => {
+    const throwing = testIntegrations(database.url, {
+      providers: {
+        acme: syncProvider(() => {}, {
+          reduceCheckpoints: () => {
+            throw new Error('bad cursor')
+          },
+        }),
+      },
+    })
+    const row = await failed({ checkpointValue: '2026-01-02' })
+    expect(await skipSyncItem(throwing.framework, row.id)).toMatchObject({
+      cursorMoved: false,
+      reducerThrew: 'Error: bad cursor',
+    })
+    await throwing.close()
   })
 
   it('leaves a living run to itself, and wakes it', async () => {
@@ -191,10 +210,10 @@ describe('retrying', () => {
 
   it('is started without waiting: one try unless more are asked for', async () => {
     const row = await failed()
-    expect(await startItemRetry(test.framework, row.id, 'sync-item:1')).toEqual({
+    expect(await startItemRetry(test.framework, row.id, names)).toEqual({
       itemId: row.id,
       integrationId: integration.id,
-      workflowId: 'sync-item:1',
+      workflowId: 'retry',
     })
     expect(test.starts.itemJobs.at(-1)).toEqual({ itemId: row.id, tries: 1 })
   })
@@ -216,7 +235,7 @@ describe('retrying', () => {
 
   it.each([0, -1, 1.5, 1_001, Number.NaN])('refuses %d tries', async (tries) => {
     const row = await failed()
-    await expect(startItemRetry(test.framework, row.id, 'w', { tries })).rejects.toMatchObject({
+    await expect(startItemRetry(test.framework, row.id, names, { tries })).rejects.toMatchObject({
       code: 'invalid_argument',
       argument: 'tries',
     })
@@ -228,6 +247,43 @@ describe('retrying', () => {
     await expect(start1(row)).rejects.toMatchObject({ code: 'sync_item_not_failed', status: 'processing' })
     const already = { runProcessSyncItem: async () => 'already running' as const }
     await expect(withWorkflows(already, () => retry1(row))).rejects.toMatchObject({ status: 'processing' })
+  })
+
+  it.each(['success', 'skipped', 'pending', 'processing'] as const)(
+    'refuses what a later run has a newer copy of that is %s, unless forced',
+    async (status) => {
+      const row = await failed({ externalId: 'a' })
+      const newer = await makeItem(test, run, { status, externalId: 'a' })
+      for (const retry of [retry1, start1])
+        await expect(retry(row)).rejects.toMatchObject({ code: 'sync_item_outdated', by: newer.id, byStatus: status })
+      await startItemRetry(test.framework, row.id, names, { force: true })
+      expect(test.starts.itemJobs.at(-1)).toEqual({ itemId: row.id, tries: 1, force: true })
+    },
+  )
+
+  it.each([
+    ['has failed, too', { status: 'failed' as const, externalId: 'a' }],
+    ['is of another class', { status: 'success' as const, externalId: 'a', eventClass: 'test.other' }],
+    ['has another external id', { status: 'success' as const, externalId: 'b' }],
+  ])('takes what a later item is of that %s', async (_, values) => {
+    const row = await failed({ externalId: 'a' })
+    await makeItem(test, run, values)
+    expect(await start1(row)).toMatchObject({ itemId: row.id })
+  })
+
+  it('has what waits tried now, by whoever has it', async () => {
+    const waits = { status: 'processing', error: null, nextAttemptAt: new Date(), lastError: 'Error: bad' }
+    const ofRun = await failed(waits)
+    test.starts.running.add(integration.id)
+    expect(await start1(ofRun)).toMatchObject({ itemId: ofRun.id, workflowId: 'run' })
+    expect(await retry1(ofRun)).toMatchObject({ outcome: 'tried now', status: 'processing' })
+    run = await makeRun(test, integration.id, {}, { operation: 'backfill' })
+    const ofBackfill = await failed(waits)
+    expect(await start1(ofBackfill)).toMatchObject({ workflowId: 'backfill' })
+    test.starts.running.delete(integration.id)
+    const ofRetry = await failed({ ...waits, claim: 'retry-x:waiting' })
+    test.starts.runningItems.add(ofRetry.id)
+    expect(await start1(ofRetry)).toMatchObject({ workflowId: 'retry' })
   })
 
   it('says what the item is when it was moved on meanwhile', async () => {
@@ -248,8 +304,10 @@ describe('retrying', () => {
   })
 
   const retry1 = ({ id }: { id: number }) => retrySyncItem(test.framework, id)
-  const start1 = ({ id }: { id: number }) => startItemRetry(test.framework, id, 'w')
+  const start1 = ({ id }: { id: number }) => startItemRetry(test.framework, id, names)
 })
+
+const names = () => ({ retry: 'retry', run: 'run', backfill: 'backfill' })
 
 function failed(values = {}): Promise<SyncItemRow> {
   return makeItem(test, run, { status: 'failed', attempts: 3, error: 'Error: bad', ...values })

@@ -117,8 +117,56 @@ describe('the failed items', () => {
       error: 'Error: 50',
       attempts: 2,
       createdAt: AT.toISOString(),
+      holdsCursor: true,
+      madeUpForBy: null,
+      nextAttemptAt: null,
     })
     expect(await test.integrations.syncItems.failed({ integrationId: integration.id, limit: 60 })).toHaveLength(51)
+  })
+
+  it('leave out what a later run made up for, unless all are asked for, and say what holds the cursor', async () => {
+    const made = (externalId: string | null, values = {}) =>
+      makeItem(test, run, { status: 'failed', externalId, ...values })
+    const [madeUp, held, nameless] = [await made('a'), await made('b'), await made(null)]
+    const [ofOtherClass, skipped] = [await made('d', { eventClass: 'test.other' }), await made('e')]
+    const backfill = await makeRun(test, integration.id, {}, { operation: 'backfill' })
+    const ofBackfill = await makeItem(test, backfill, { status: 'failed', externalId: 'f' })
+    const later = await makeRun(test, integration.id)
+    const success = await makeItem(test, later, { status: 'success', externalId: 'a' })
+    await makeItem(test, later, { status: 'pending', externalId: 'b' })
+    await makeItem(test, later, { status: 'success', externalId: 'd' })
+    const letGo = await makeItem(test, later, { status: 'skipped', externalId: 'e' })
+    const { failed } = test.integrations.syncItems
+    const shown = await failed({ integrationId: integration.id })
+    expect(shown.map(({ id, holdsCursor }) => [id, holdsCursor])).toEqual([
+      [ofBackfill.id, false],
+      [ofOtherClass.id, true],
+      [nameless.id, true],
+      [held.id, true],
+    ])
+    const all = await failed({ integrationId: integration.id, all: true })
+    expect(all.filter(({ madeUpForBy }) => madeUpForBy !== null)).toMatchObject([
+      { id: skipped.id, madeUpForBy: letGo.id, holdsCursor: false },
+      { id: madeUp.id, madeUpForBy: success.id, holdsCursor: false },
+    ])
+  })
+
+  it('that wait are listed when they are asked for, with what they failed of and when they are tried again', async () => {
+    const waits = await makeItem(test, run, {
+      status: 'processing',
+      attempts: 2,
+      lastError: 'TypeError: no table',
+      nextAttemptAt: AT,
+    })
+    await makeItem(test, run, { status: 'processing', claim: 'x:1' })
+    expect(await test.integrations.syncItems.failed({ integrationId: integration.id, waiting: true })).toMatchObject([
+      { id: waits.id, error: 'TypeError: no table', attempts: 2, nextAttemptAt: AT.toISOString(), holdsCursor: true },
+    ])
+    expect(await test.integrations.syncs.run(run.id)).toMatchObject({
+      waiting: 1,
+      nextAttemptAt: AT,
+      errors: [{ error: 'TypeError: no table', items: 1 }],
+    })
   })
 
   it('since a moment, which counts', async () => {

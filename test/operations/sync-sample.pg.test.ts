@@ -93,7 +93,7 @@ describe('a sample', () => {
     expect(await sample({ limit: 10 })).toMatchObject({ more: true })
   })
 
-  it('counts repeats and does not show them', async () => {
+  it('counts repeats and shows the newer copy', async () => {
     lists = async (session) => {
       await thing(session, 1)
       await thing(session, 2, 'thing-1')
@@ -102,7 +102,11 @@ describe('a sample', () => {
       expect([session.count, session.duplicatesDropped, session.isEmpty]).toEqual([3, 1, false])
     }
     const { items, duplicatesDropped } = await sample()
-    expect(items.map(({ externalId }) => externalId)).toEqual(['thing-1', null, null])
+    expect(items.map(({ externalId, checkpointValue }) => [externalId, checkpointValue])).toEqual([
+      ['thing-1', 'c2'],
+      [null, 'c3'],
+      [null, 'c4'],
+    ])
     expect(duplicatesDropped).toBe(1)
   })
 

@@ -6,13 +6,13 @@ import { createApi } from '../../src/api/app.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { HandlesWebhooks } from '../../src/providers/provider.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
-import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, testIntegrations } from '../support/integrations.ts'
 import { CREDENTIALS, SECRET, sign, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, setIntegration } from '../support/rows.ts'
+import { workOff } from '../support/work-off.ts'
 
 const OTHER_SECRET = 'another secret of the tests'
 /** So many candidates are asked on a generic route. */
@@ -197,6 +197,79 @@ describe('a refusal', () => {
       .filter(({ event, provider: of }) => event === 'webhook.refused' && of === provider)
 })
 
+describe('forged deliveries on a generic route', () => {
+  it('cost a process a tenth of its time beyond three seconds; more are told to come again, unread', async () => {
+    const { addresses, advance, asked, through, genuine } = await crowd({ of: 10, eachTakesMs: 100 })
+    const statuses: number[] = []
+    for (let times = 0; times < 20; times += 1)
+      statuses.push(await statusOf(deliver({ ...addresses.generic, secret: OTHER_SECRET, through })))
+    expect(statuses.slice(0, 3)).toEqual([403, 403, 403])
+    expect(new Set(statuses.slice(5))).toEqual(new Set([503]))
+    // The first integration of each delivery is free: it would be asked on a route of its own, too.
+    expect(asked()).toBeLessThan(45)
+    const pulled = vi.fn()
+    const body = new ReadableStream({ pull: pulled }, { highWaterMark: 0 })
+    const unread = await through.request(addresses.generic.path, {
+      method: 'POST',
+      body,
+      duplex: 'half',
+    } as RequestInit)
+    expect([unread.status, unread.headers.get('retry-after')]).toEqual([503, '30'])
+    expect(pulled).not.toHaveBeenCalled()
+    expect(await statusOf(deliver({ to: genuine, through }))).toBe(200)
+    advance(60_000)
+    expect(await statusOf(deliver({ ...addresses.generic, through }))).toBe(200)
+  })
+
+  it('cost a genuine one nothing', async () => {
+    const { addresses, through } = await crowd({ of: 10, eachTakesMs: 100 })
+    for (let times = 0; times < 20; times += 1)
+      expect(await statusOf(deliver({ ...addresses.generic, through }))).toBe(200)
+  })
+
+  it('let other requests have a turn every 10 ms', async () => {
+    const { addresses, asked, through } = await crowd({ of: 10, eachTakesMs: 5 })
+    const askedAtTurn = new Set<number>()
+    const lookOn = () => {
+      askedAtTurn.add(asked())
+      if (asked() < 10) setImmediate(lookOn)
+    }
+    setImmediate(lookOn)
+    expect(await statusOf(deliver({ ...addresses.generic, secret: OTHER_SECRET, through }))).toBe(403)
+    // After every second one.
+    expect([...askedAtTurn]).toEqual(expect.arrayContaining([2, 4, 6, 8]))
+  })
+
+  /** Integrations of one provider, of which the last one's secret is the right one, and a clock that only their verifier moves. */
+  async function crowd({ of, eachTakesMs }: { of: number; eachTakesMs: number }) {
+    let passedMs = 0
+    let asked = 0
+    const { now } = performance
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now.call(performance) + passedMs)
+    onTestFinished(() => clock.mockRestore())
+    const usual = webhookProvider().verifyWebhookSignature
+    const verifyWebhookSignature: typeof usual = (integration, request) => {
+      passedMs += eachTakesMs
+      asked += 1
+      return usual(integration, request)
+    }
+    const own = testIntegrations(database.url, { providers: { crowded: webhookProvider({ verifyWebhookSignature }) } })
+    onTestFinished(own.close)
+    await own.sql`delete from integrations where provider = 'crowded'`
+    const others = { credentials: { ...CREDENTIALS, webhook_secret: 'of another one, whatever is sent' } }
+    for (let n = 1; n < of; n += 1) await makeIntegration(own, 'crowded', others)
+    return {
+      genuine: await makeIntegration(own, 'crowded'),
+      addresses: { generic: { path: '/integrations/crowded/webhook' } },
+      asked: () => asked,
+      advance: (ms: number) => {
+        passedMs += ms
+      },
+      through: createApi(own.integrations),
+    }
+  }
+})
+
 it('warns at most once a minute of a generic route with too many integrations', async () => {
   const { db, tables } = test.framework
   const credentials = await test.sql`select credentials from integrations where id = ${integration.id}`
@@ -267,16 +340,15 @@ it('handles fifty copies at once one time: one row, one run, fifty answers', asy
   )
   expect(answers.map(([status]) => status)).toEqual(Array.from({ length: 50 }, () => 200))
   expect(answers.filter(([, status]) => status === 'queued')).toHaveLength(1)
-  const batch = { integrationId: to.id, claim: 'fifty:1', limit: 200 }
-  expect(await runActivity(test.activities.processPendingWebhooks, batch)).toMatchObject({ claimed: 1, processed: 1 })
+  await workOff(test.framework)
   expect(handleWebhook).toHaveBeenCalledTimes(1)
   expect(await logsOf(test, to.id, 'webhook')).toHaveLength(1)
 })
 
-describe('an equal body under another id', () => {
+describe('the same signed bytes under another id', () => {
   const unsigned = (overrides: Partial<HandlesWebhooks> = {}) => register({ deliveryIdSigned: false, ...overrides })
 
-  it('is a duplicate where the id is not signed, a delivery where it is', async () => {
+  it('are a duplicate where the id is not signed, a delivery where it is', async () => {
     const to = await makeIntegration(test, unsigned())
     expect(await answerTo({ to, id: 'a' })).toBe('queued')
     expect(await answerTo({ to, id: 'b' })).toBe('duplicate')
@@ -284,28 +356,54 @@ describe('an equal body under another id', () => {
     expect(await answerTo({ id: 'b' })).toBe('queued')
   })
 
-  it('is another delivery with another type, body or integration, or once the window is over', async () => {
+  it('are one delivery, whatever its unsigned type, query and path say', async () => {
+    const to = await makeIntegration(test, unsigned())
+    const [generic, own] = [`/integrations/${to.provider}/webhook`, `/integrations/${to.provider}/${to.id}/webhook`]
+    const answers = await Promise.all(
+      Array.from({ length: 150 }, (_, n) =>
+        answerTo({ to, id: randomUUID(), type: `type.${n}`, path: `${n % 2 === 0 ? generic : own}?n=${n}` }),
+      ),
+    )
+    expect(answers.filter((answer) => answer === 'queued')).toHaveLength(1)
+    expect(answers.filter((answer) => answer === 'duplicate')).toHaveLength(149)
+  })
+
+  it('are another delivery with another body or integration, or once the window is over', async () => {
     const to = await makeIntegration(test, unsigned())
     expect(await answerTo({ to, id: 'a' })).toBe('queued')
-    expect(await answerTo({ to, id: 'b', type: 'thing.gone' })).toBe('queued')
     expect(await answerTo({ to, id: 'c', body: '{"n":2}' })).toBe('queued')
     expect(await answerTo({ to: await makeIntegration(test, to.provider), id: 'a' })).toBe('queued')
     await test.sql`update integration_cache set expires_at = clock_timestamp() where expires_at is not null`
     expect(await answerTo({ to, id: 'd' })).toBe('queued')
   })
 
-  it('without a body is told by its query', async () => {
-    const to = await makeIntegration(test, unsigned({ verifyWebhookSignature: () => true }))
+  it('are those that webhookSignedBytes() names: a repeat has another body and is one, another one has the same body', async () => {
+    const to = await makeIntegration(
+      test,
+      unsigned({ verifyWebhookSignature: () => true, webhookSignedBytes: ({ query }) => query.get('n') ?? '' }),
+    )
     const get = async (query: string, id: string) => {
       const path = `/integrations/${to.provider}/${to.id}/webhook?${query}`
       return (await (await api.request(path, { headers: { 'x-delivery': id } })).json()) as { status: string }
     }
     expect(await get('n=1', 'a')).toEqual({ status: 'queued' })
     expect(await get('n=2', 'b')).toEqual({ status: 'queued' })
-    expect(await get('n=1', 'c')).toEqual({ status: 'duplicate' })
+    expect(await get('n=1&unsigned=1', 'c')).toEqual({ status: 'duplicate' })
   })
 
-  it('is a delivery when the window is 0', async () => {
+  it('are the body where webhookSignedBytes() throws or names nothing: the delivery is not lost', async () => {
+    const fails = () => {
+      throw new Error('no such header')
+    }
+    for (const webhookSignedBytes of [fails, () => null as never]) {
+      const to = await makeIntegration(test, unsigned({ webhookSignedBytes }))
+      expect(await answerTo({ to, id: 'a' })).toBe('queued')
+      expect(await answerTo({ to, id: 'b' })).toBe('duplicate')
+      expect(await answerTo({ to, id: 'c', body: '{"n":2}' })).toBe('queued')
+    }
+  })
+
+  it('are a delivery when the window is 0', async () => {
     const off = testIntegrations(database.url, {
       providers: { off: webhookProvider({ deliveryIdSigned: false }) },
       config: { webhook: { replay_window: 0 } },
@@ -317,11 +415,11 @@ describe('an equal body under another id', () => {
     expect(await answerTo({ to, id: 'b', through })).toBe('queued')
   })
 
-  it('goes from the cache with its integration', async () => {
+  it('go from the cache with their integration', async () => {
     const to = await makeIntegration(test, unsigned())
     await deliver({ to })
     const kept = () =>
-      test.sql`select 1 from integration_cache where key like ${`%integration:${to.id}:webhook-body:%`}`
+      test.sql`select 1 from integration_cache where key like ${`%integration:${to.id}:webhook-signed:%`}`
     expect(await kept()).toHaveLength(1)
     await test.integrations.delete(to.id)
     expect(await kept()).toHaveLength(0)

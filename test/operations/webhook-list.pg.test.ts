@@ -157,6 +157,14 @@ describe('one webhook', () => {
     )
   })
 
+  it('is shown when it is as large as it may be, and holds a secret again and again', async () => {
+    // Beside an escape, each of 125,000 finds was once compared with all others, and then was too many.
+    const short = await makeIntegration(test, integration.provider, { credentials: { token: '1234567X' } })
+    const { id } = await makeWebhook(test, short.id, { payload: `"\\u0041${'1234567X'.repeat(130_000)}"` })
+    const { payload } = await test.integrations.operator.webhook(id)
+    expect(payload === `"\\u0041${'[REDACTED]'.repeat(130_000)}"`).toBe(true)
+  })
+
   it('of an integration whose credentials can not be read shows nothing that was delivered', async () => {
     const { id } = await makeWebhook(test, integration.id, { payload: SECRET, headers: { 'x-a': [SECRET, 'b'] } })
     await setIntegration(test, integration.id, { credentials: 'plain' })

@@ -1,5 +1,7 @@
 /** Reconciliation of one integration: what is asked, what is stored, what the log says, and what the next run asks. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { commandStep } from '../../src/activities/command-steps.ts'
 import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
 import { FailureClass } from '../../src/core/failure-class.ts'
 import type { ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
@@ -16,6 +18,7 @@ import { listen, occasion, testIntegrations } from '../support/integrations.ts'
 import { TOKEN, webhookProvider } from '../support/providers.ts'
 import { logsOf, makeIntegration, makeWebhook, setIntegration } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
+import { workOff } from '../support/work-off.ts'
 
 const DAY_SECONDS = 86_400
 const LOOKBACK_SECONDS = 3 * DAY_SECONDS
@@ -123,14 +126,13 @@ describe('a delivery that never arrived', () => {
         status: 'pending',
       }),
     ])
-    expect(test.starts.wakes).toEqual([integration.id])
+    expect(test.starts.wakes).toEqual(['arrived'])
   })
 
   it('is handled as one that arrived', async () => {
     lists = listing([missed('d-1', { payload: { a: 1 } })])
     await reconcile()
-    const batch = { integrationId: integration.id, claim: `run-${integration.id}:1`, limit: 10 }
-    await runActivity(test.activities.processPendingWebhooks, batch)
+    await workOff(test.framework)
     expect(await logsOf(test, integration.id, 'webhook')).toEqual([
       expect.objectContaining({ status: 'success', externalId: 'd-1', resultData: { a: 1 } }),
     ])
@@ -458,7 +460,8 @@ describe('who is reconciled', () => {
     await test.sql`delete from integrations`
   })
 
-  const list = (input: ReconcileWebhooksInput = {}) => runActivity(activities.listReconcilable, input)
+  const list = (input: ReconcileWebhooksInput = {}) =>
+    runActivity(commandStep('listReconcilable', activities.listReconcilable), input)
 
   it('is every active integration whose provider can, by ascending id', async () => {
     const ids: number[] = []
@@ -502,7 +505,7 @@ describe('who is reconciled', () => {
       await expect(list({ since })).rejects.toMatchObject({
         type: 'invalid_argument',
         nonRetryable: true,
-        message: expect.stringContaining(ago(300).toISOString()),
+        message: expect.stringContaining('a moment in ISO 8601'),
       })
     },
   )
@@ -598,7 +601,7 @@ describe('a delivery whose content costs a call of its own', () => {
       metadata: { seen: 3, known: 0, inserted: 1, mark: null },
     })
     expect((await rows()).map(({ delivery_id: id, payload }) => [id, payload])).toEqual([['a', 'of a']])
-    expect(test.starts.wakes).toEqual([integration.id])
+    expect(test.starts.wakes).toEqual(['arrived'])
 
     expect(await reconcile()).toEqual({ ...NOTHING, seen: 3, known: 1, inserted: 2 })
     expect(loads.mock.calls.flat()).toEqual(['a', 'b', 'b', 'c'])

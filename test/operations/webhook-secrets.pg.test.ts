@@ -7,13 +7,13 @@ import { createApi } from '../../src/api/app.ts'
 import { rotateWebhookSecret } from '../../src/operations/webhook-secrets.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
-import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { listen, testIntegrations } from '../support/integrations.ts'
 import { SECRET, sign, TOKEN, webhookProvider } from '../support/providers.ts'
 import { makeIntegration, webhookOf } from '../support/rows.ts'
+import { workOff } from '../support/work-off.ts'
 
 const OVERLAP_SECONDS = 86_400
 
@@ -162,8 +162,7 @@ describe('a rotated secret', () => {
     })
     await rotate(integration.id, 'new')
     clock.advance(OVERLAP_SECONDS)
-    const batch = { integrationId: integration.id, claim: 'a-run:1', limit: 10 }
-    await runActivity(test.activities.processPendingWebhooks, batch)
+    await workOff(test.framework)
     const [row] = await test.sql`select id from integration_webhooks where delivery_id = ${delivery}`
     expect(await webhookOf(test, Number(row?.id))).toMatchObject({ status: 'processed' })
   })

@@ -1,12 +1,18 @@
-import type { Integration } from 'durable-integrations/provider'
+import type { Integration, OAuth2Client } from 'durable-integrations/provider'
 import { OAuth2Provider, ReauthRequiredException } from 'durable-integrations/provider'
 
 export class AcmeProvider extends OAuth2Provider {
   override readonly issuer = 'https://login.acme.example'
   protected override readonly scopes = ['tickets:read', 'offline_access']
+  readonly #client: OAuth2Client
+
+  constructor(client: OAuth2Client) {
+    super()
+    this.#client = client
+  }
 
   protected override client() {
-    return { id: process.env.ACME_CLIENT_ID ?? '', secret: process.env.ACME_CLIENT_SECRET }
+    return this.#client
   }
 
   async healthCheck(integration: Integration) {

@@ -171,7 +171,7 @@ describe.each(SCHEMES.map((scheme) => [scheme.provider, scheme] as const))('a de
     const [row] = await test.sql`select id, payload from integration_webhooks order by id desc limit 1`
     expect(row?.payload).toBe(body)
     expect(told.mock.calls).toEqual([[expect.objectContaining({ webhookId: Number(row?.id) })]])
-    expect(test.starts.wakes).toEqual([integrationFor(scheme).id])
+    expect(test.starts.wakes).toEqual(['arrived'])
   })
 
   const bad: [string, () => Headers][] = [

@@ -9,7 +9,7 @@ it('shows a provider that compiles, and is one with OAuth', async () => {
   const section = page.split('\n## OAuth 2.0\n')[1] ?? ''
   const [, example] = /```ts\n(.*?)```/s.exec(section) ?? []
   expect(example).toBe(await readFile(new URL('acme-oauth-provider.ts', import.meta.url), 'utf8'))
-  const provider = new AcmeProvider()
+  const provider = new AcmeProvider({ id: 'acme', secret: 'the secret of acme' })
   expect(hasOAuth2(provider)).toBe(true)
   expect(incompleteContracts(provider)).toEqual([])
   expect(provider).toMatchObject({ pkce: 'S256', issuer: 'https://login.acme.example' })

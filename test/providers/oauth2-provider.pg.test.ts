@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import type { MutableResponse } from 'oauth2-mock-server'
 import { OAuth2Server as MockServer } from 'oauth2-mock-server'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { HttpError } from '../../src/core/errors.ts'
 import { RateLimit } from '../../src/core/rate-limit.ts'
 import { insideTokenWork } from '../../src/operations/token-work.ts'
@@ -22,6 +22,8 @@ const REDIRECT_URI = 'https://host.example/integrations/oauth/callback'
 const VERIFIER = 'v'.repeat(43)
 /** Every character that the two encodings of RFC 6749, 2.3.1, treat differently. */
 const CLIENT = { id: 'acme-client:1/é', secret: 'p@ss w+ord%&=~-_.:secret' }
+
+const ACME = { id: 'acme', secret: 'the secret of acme' }
 
 const KEYS = encryptionKey('test')
 let database: TestDatabase
@@ -65,7 +67,7 @@ beforeAll(async () => {
     baseUrl: 'https://host.example',
     egress: { allow: ['127.0.0.1', 'localhost'] },
     config: { rate_limiting: { max_wait_seconds: 0 } },
-    providers: { acme: new LocalAcme(), strict: new Strict(), limited: new Limited() },
+    providers: { acme: new LocalAcme(ACME), strict: new Strict(), limited: new Limited() },
   })
 })
 
@@ -135,11 +137,8 @@ function allOf(error: unknown): string {
 
 describe('a short provider at a server of others’ making', () => {
   it('is authorized with discovery and PKCE, refreshed and revoked, each call in a row without a token', async () => {
-    vi.stubEnv('ACME_CLIENT_ID', 'acme')
-    vi.stubEnv('ACME_CLIENT_SECRET', 'the secret of acme')
-    onTestFinished(() => void vi.unstubAllEnvs())
     integration = await makeIntegration(test, 'acme', { credentials: {} })
-    const provider = new LocalAcme()
+    const provider = new LocalAcme(ACME)
     const pkce = { codeChallenge: challengeOf(VERIFIER), codeChallengeMethod: 'S256' as const }
     const consent = await fetch(await provider.authorizationUrl(integration, REDIRECT_URI, 'state-1', pkce), {
       redirect: 'manual',
@@ -177,15 +176,12 @@ describe('a short provider at a server of others’ making', () => {
   })
 
   it('has a server error of the token endpoint as that', async () => {
-    vi.stubEnv('ACME_CLIENT_ID', 'acme')
-    vi.stubEnv('ACME_CLIENT_SECRET', 'the secret of acme')
-    onTestFinished(() => void vi.unstubAllEnvs())
     integration = await makeIntegration(test, 'acme', { credentials: { refresh_token: 'refresh-of-a-test' } })
     mock.service.once('beforeResponse', (response: MutableResponse) => {
       response.statusCode = 503
       response.body = {}
     })
-    const error = await failure(() => new LocalAcme().refreshToken(integration))
+    const error = await failure(() => new LocalAcme(ACME).refreshToken(integration))
     expect(error).toMatchObject({ code: 'http_error', status: 503 })
     expect((await rows()).at(-1)).toMatchObject({ status_code: 503, failure_class: 'upstream' })
   })
@@ -435,7 +431,7 @@ describe('a refresh that is refused for good', () => {
   it('asks for a person: a used refresh token, without a secret in the error', async () => {
     const provider = new Strict()
     await connect(provider)
-    const stale = integration
+    const stale = await integration.refresh()
     await refresh(provider)
     const error = await failure(() => provider.refreshToken(stale))
     expect(error).toMatchObject({ code: 'reauth_required', integrationId: integration.id, reason: 'invalid_grant' })

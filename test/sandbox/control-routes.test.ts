@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
+import { createDesklineSandbox } from '../../sandbox/deskline/server.ts'
 import type { LoggedRequest } from '../../sandbox/github/request-log.ts'
 import type { RunningSandbox } from '../../sandbox/github/server.ts'
-import { SANDBOX_TOKEN, startGithubSandbox } from '../../sandbox/github/server.ts'
+import { createGithubSandbox, SANDBOX_TOKEN, startGithubSandbox } from '../../sandbox/github/server.ts'
 import type { IssueAnswer, SandboxClient } from './sandbox-client.ts'
 import { openSandbox, read, WIDGETS } from './sandbox-client.ts'
 
@@ -30,6 +31,19 @@ describe('the request log', () => {
     const sandbox = openSandbox()
     const response = await sandbox.get('/user')
     expect((await logged(sandbox))[0]?.requestId).toBe(response.headers.get('x-github-request-id'))
+  })
+})
+
+describe('the control endpoints', () => {
+  it.each([
+    ['the GitHub sandbox', createGithubSandbox()],
+    ['Deskline', createDesklineSandbox()],
+  ])('of %s take nothing from a web page, which could have them post to any address', async (_, app) => {
+    const body = '{"url":"http://127.0.0.1:1/","secret":"s"}'
+    const headers = { origin: 'http://attacker.example', 'content-type': 'text/plain' }
+    expect((await app.request('/_sandbox/webhooks', { method: 'POST', headers, body })).status).toBe(403)
+    expect((await app.request('/_sandbox/requests', { method: 'DELETE', headers })).status).toBe(403)
+    expect((await app.request('/_sandbox/requests', { method: 'DELETE' })).status).toBe(200)
   })
 })
 

@@ -39,6 +39,6 @@ describe('the configuration of the full Temporal server', () => {
     const wanted = [...table.matchAll(/^ {2}'([^']+)': '([^']+)'/gm)].map(([, key, value]) => [key, String(value)])
     const has = Object.entries(JSON.parse(dynamicConfiguration()) as Record<string, { value: unknown }[]>)
     expect(wanted.length).toBeGreaterThan(5)
-    expect(has.map(([key, [entry]]) => [key, String(entry?.value)])).toEqual(wanted)
+    expect(has.map(([key, [entry]]) => [key, JSON.stringify(entry?.value)])).toEqual(wanted)
   })
 })

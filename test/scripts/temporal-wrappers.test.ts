@@ -32,7 +32,7 @@ const terminal: Terminal = {
   isInteractive: false,
   columns: () => 80,
   prompts: {} as never,
-  stdin: async () => '',
+  sources: { environment: {}, file: () => '', stdin: async () => '' },
 }
 const load = async () => expect.unreachable('no host is needed')
 const program = createProgram(createFrame({ load, terminal }), terminal)

@@ -24,7 +24,7 @@ import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery
 import { webhookActivities } from '../../src/activities/webhooks.ts'
 import type { Logger } from '../../src/core/logger.ts'
 import type { BackfillInput, ProcessSyncItemInput } from '../../src/core/sync-jobs.ts'
-import type { ProcessWebhookInput } from '../../src/core/webhook-jobs.ts'
+import type { ProcessWebhookInput, PumpCall } from '../../src/core/webhook-jobs.ts'
 import type { EventKey, ListenerOptions } from '../../src/events/listeners.ts'
 import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
@@ -38,7 +38,9 @@ export interface LogLine {
 
 /** What was asked of Temporal, in order. */
 export interface RecordedStarts {
-  readonly wakes: number[]
+  /** Of the inbox: unless it has promised to look, or whatever it has promised. */
+  readonly wakes: 'arrived'[]
+  readonly pumpCalls: PumpCall[]
   readonly syncs: number[]
   readonly handlers: {
     readonly workflow: string
@@ -58,6 +60,8 @@ export interface RecordedStarts {
   readonly signals: { readonly signal: 'pause' | 'resume' | 'itemsChanged'; readonly integrationId: number }[]
   /** Retries of one item, started or run. */
   readonly itemJobs: ProcessSyncItemInput[]
+  /** Items that were to be tried at once, and where they wait. */
+  readonly triedNow: { itemId: number; integrationId: number; waitsIn: string }[]
   /** Items whose retry lives already: another start is refused. */
   readonly runningItems: Set<number>
   readonly backfills: BackfillInput[]
@@ -89,6 +93,7 @@ export function testIntegrations(
   const lines: LogLine[] = []
   const starts: RecordedStarts = {
     wakes: [],
+    pumpCalls: [],
     syncs: [],
     handlers: [],
     webhookJobs: [],
@@ -96,6 +101,7 @@ export function testIntegrations(
     running: new Set(),
     signals: [],
     itemJobs: [],
+    triedNow: [],
     runningItems: new Set(),
     backfills: [],
     cancelled: [],
@@ -151,7 +157,9 @@ function recordingLogger(lines: LogLine[]): Logger {
 
 function recordingStarters(starts: RecordedStarts): WorkflowStarters {
   return {
-    wakeInbox: (integrationId) => void starts.wakes.push(integrationId),
+    wakeInbox: () => void starts.wakes.push('arrived'),
+    callPump: async (call) => void starts.pumpCalls.push(call),
+    replaceWedged: async () => [],
     async startSync(integrationId, _provider) {
       starts.syncs.push(integrationId)
       return starts.running.has(integrationId) ? 'already running' : 'started'
@@ -190,6 +198,10 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
       return starts.runningItems.has(input.itemId) ? 'already running' : 'started'
     },
     runProcessSyncItem: () => onlyRecorded('the retry of one item'),
+    async tryItemNow({ itemId, integrationId }, waitsIn) {
+      starts.triedNow.push({ itemId, integrationId, waitsIn })
+      return waitsIn === 'retry' ? starts.runningItems.has(itemId) : starts.running.has(integrationId)
+    },
     isSyncItemRunning: async (itemId) => starts.runningItems.has(itemId),
     async startBackfill(input) {
       starts.backfills.push(input)

@@ -7,7 +7,7 @@ import { temporalStarters } from '../../src/temporal/starters.ts'
 const GRPC_DEADLINE_EXCEEDED = 4 // https://grpc.io/docs/guides/status-codes/
 
 it('a run that is terminated is told of once its provider is known, and whoever cancels does not wait for that', async () => {
-  const { config } = loadConfig({ config: {}, providerKeys: [], optionProviderKeys: [], middlewareNames: [] }) as {
+  const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] }) as {
     config: Config
   }
   // A run that no worker takes: it lives, and does not end until it is terminated.

@@ -4,8 +4,8 @@ import type { Config } from '../../src/config/schema.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
 
 /** Rule: docs/behaviour/metrics.md, "Counters". */
-it('a wake-up that fails is counted, be it of an inbox, of the outbox or of who follows an incident', async () => {
-  const { config } = loadConfig({ config: {}, providerKeys: [], optionProviderKeys: [], middlewareNames: [] }) as {
+it('a wake-up that fails is counted, be it of the inbox, of the outbox or of who follows an incident', async () => {
+  const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] }) as {
     config: Config
   }
   const events: unknown[] = []
@@ -22,7 +22,7 @@ it('a wake-up that fails is counted, be it of an inbox, of the outbox or of who 
       },
     },
   )
-  starters.wakeInbox(1)
+  starters.wakeInbox()
   starters.wakeOutbox()
   starters.followIncident(1, 'escalate')
   starters.followIncident(1, 'recovered')

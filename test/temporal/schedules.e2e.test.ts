@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ScheduleClient } from '@temporalio/client'
 import { Client, Connection } from '@temporalio/client'
+import { integer, pgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
-import { createIntegrations } from '../../src/index.ts'
+import { createIntegrations, mappedTable } from '../../src/index.ts'
 import { partsOf } from '../../src/integrations.ts'
 import type { ReconcilesWebhooks } from '../../src/providers/provider.ts'
 import { temporalInspection } from '../../src/temporal/inspection.ts'
@@ -34,7 +35,7 @@ afterAll(async () => {
 function deployment(config: ConfigInput = {}): { prefix: string; config: Config; input: ConfigInput } {
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const input = { ...config, cache_prefix: prefix }
-  const loaded = loadConfig({ config: input, providerKeys: [], optionProviderKeys: [], middlewareNames: [] })
+  const loaded = loadConfig({ config: input, optionProviderKeys: [], middlewareNames: [] })
   return { prefix, config: loaded.config, input }
 }
 
@@ -283,16 +284,19 @@ describe('the Schedules', () => {
   it('are made by a worker, and start what the worker runs', async () => {
     const { prefix, input } = deployment()
     const database = await createTestDatabase()
+    const errors: object[] = []
     const integrations = createIntegrations({
       database: database.url,
       temporal: { address: server.address },
       encryptionKeys: `test:${Buffer.alloc(32, 1).toString('base64')}`,
       config: input,
-      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      models: { not_migrated: mappedTable(pgTable('not_migrated', { id: integer().primaryKey() })) },
+      logger: { debug() {}, info() {}, warn() {}, error: (fields) => void errors.push(fields) },
     })
     const workers = await createWorkers(integrations, {
       workflowBundlePath: installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE,
     })
+    expect(errors).toMatchObject([{ event: 'worker.model_unfit', model: 'not_migrated' }])
     const running = workers.run()
     try {
       await dispatchOf(prefix).trigger()

@@ -3,7 +3,6 @@ import type { WorkflowHandle } from '@temporalio/client'
 import { Client, Connection, defaultPayloadConverter } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { WebhookBatch } from '../../src/activities/webhooks.ts'
 import { readBundle } from '../../src/bundled-workflows.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Logger } from '../../src/core/logger.ts'
@@ -20,11 +19,9 @@ import { startTemporalServer } from '../../src/temporal/server.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
 import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
-import { inboxState } from '../../src/workflows/messages.ts'
 import { installedBundle } from '../support/installed-script.ts'
 import { ScriptedSync } from '../workflows/scripted-sync.ts'
-import { ScriptedWebhooks } from '../workflows/scripted-webhooks.ts'
-import { handleOf, SHUTDOWN_FORCE_TIME, seen, silenceTemporal, wakeInbox } from '../workflows/stage.ts'
+import { handleOf, SHUTDOWN_FORCE_TIME, seen, silenceTemporal } from '../workflows/stage.ts'
 
 /** A server whose namespace knows none of our attributes at first; the tests go on from there, in order. */
 let server: TemporalServer
@@ -53,7 +50,6 @@ function newProcess(): { prefix: string; starters: WorkflowStarters; own: Client
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const { config } = loadConfig({
     config: { cache_prefix: prefix },
-    providerKeys: [],
     optionProviderKeys: [],
     middlewareNames: [],
   })
@@ -147,9 +143,10 @@ describe('search attributes', () => {
       .toContain(sync.workflowId)
     expect(await idsOf('IntegrationId = 9')).toEqual([])
 
-    starters.wakeInbox(8)
-    const inbox = client.workflow.getHandle(workflowId.webhookInbox(prefix, 8))
-    await expect.poll(() => labelsOf(inbox).catch(() => null)).toEqual({ id: 8, provider: undefined })
+    // A wake-up knows the integration, and not its provider.
+    starters.followIncident(8, 'escalate')
+    const incident = client.workflow.getHandle(workflowId.incident(prefix, 8))
+    await expect.poll(() => labelsOf(incident).catch(() => null)).toEqual({ id: 8, provider: undefined })
   })
 
   it('are set by the workflow itself where it was started by hand, once', async () => {
@@ -197,43 +194,6 @@ describe('search attributes', () => {
         'next attempt of 1 item',
       ])
       await run.terminate()
-    })
-  })
-
-  it('are asked for by an inbox until it has them, and an answer that nobody asked for sets none', async () => {
-    const taskQueue = `asking-${randomBytes(4).toString('hex')}`
-    const connection = await NativeConnection.connect({ address: server.address })
-    cleanups.push(() => connection.close())
-    const webhooks = new ScriptedWebhooks(450)
-    const worker = await Worker.create({
-      connection,
-      taskQueue,
-      workflowBundle: readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
-      activities: {
-        processPendingWebhooks: async (batch: WebhookBatch) => ({
-          ...(await webhooks.processPendingWebhooks(batch)),
-          foundBy: { integrationId: 7, provider: webhooks.claims.length === 1 ? 'stripe' : 'github' },
-        }),
-      },
-      shutdownForceTime: SHUTDOWN_FORCE_TIME,
-    })
-    const scene = {
-      client: client.workflow,
-      taskQueue,
-      workflowId: `${taskQueue}:inbox:7`,
-      now: async () => Date.now(),
-    }
-    await worker.runUntil(async () => {
-      const inbox = await wakeInbox(scene)
-      await expect.poll(async () => (await inbox.query(inboxState)).phase, { timeout: 20_000 }).toBe('waiting')
-      expect(webhooks.claims.length).toBeGreaterThan(2)
-      expect(webhooks.claims.map(({ labels = false }) => labels)).toEqual(
-        webhooks.claims.map((_, index) => index === 0),
-      )
-      expect(await labelsOf(inbox)).toEqual({ id: 7, provider: 'stripe' })
-      const { events } = await inbox.fetchHistory()
-      expect(labelsSetIn(events)).toBe(1)
-      await inbox.terminate()
     })
   })
 

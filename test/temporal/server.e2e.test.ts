@@ -1,10 +1,13 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { get } from 'node:http'
 import type { Server } from 'node:net'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Connection } from '@temporalio/client'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { commandLineOf } from '../../src/bin/dev/processes.ts'
+import { freePort } from '../../src/temporal/local-process.ts'
 import type { TemporalServer } from '../../src/temporal/server.ts'
 import { findOrStartTemporalServer, startTemporalServer } from '../../src/temporal/server.ts'
 import { findTemporalBinary, presentTemporalBinary } from '../../src/temporal/server-binary.ts'
@@ -44,6 +47,13 @@ async function temporaryFolder(): Promise<string> {
   return folder
 }
 
+/** fetch() does not let its caller write the Host. */
+async function statusOf(url: string, headers: Record<string, string>): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    get(url, { headers }, (response) => resolve(response.resume().statusCode)).once('error', reject)
+  })
+}
+
 describe('the Temporal dev server', () => {
   it('answers on the loopback interface with its namespace and search attributes once it is started', async () => {
     const server = stopLater(
@@ -66,6 +76,31 @@ describe('the Temporal dev server', () => {
     expect((await fetch(server.uiUrl as string)).status).toBe(200)
   })
 
+  it('is no server for web pages: its HTTP API is closed, its UI answers to this machine and to its own pages only', async () => {
+    const httpPort = await freePort()
+    const script = join(await temporaryFolder(), 'temporal')
+    await writeFile(script, `#!/bin/sh\nexec '${binary}' "$@" --http-port ${httpPort}\n`, { mode: 0o755 })
+    const server = stopLater(await startTemporalServer({ binary: script, port: 0, uiPort: 0 }))
+
+    // As a page sends it: a simple request, which no browser asks leave for. Nexus has routes of its own beside it.
+    const body = '{"workflowType":{"name":"any"},"taskQueue":{"name":"nobody-polls-it"}}'
+    const workflow = `http://127.0.0.1:${httpPort}/api/v1/namespaces/default/workflows/by-a-page`
+    expect((await fetch(workflow, { method: 'POST', body })).status).toBe(403)
+    const nexus = `http://127.0.0.1:${httpPort}/namespaces/default/task-queues/any/nexus-services/any/any`
+    expect((await fetch(nexus, { method: 'POST', body })).status).toBe(404)
+
+    const ui = server.uiUrl as string
+    const namespaces = `${ui}/api/v1/namespaces`
+    // The UI asks the server, which is up before it.
+    await expect.poll(async () => (await fetch(namespaces)).status, { timeout: 20_000 }).toBe(200)
+    expect(await statusOf(namespaces, { host: `attacker.example:${new URL(ui).port}` })).toBe(403)
+    expect((await fetch(`${ui}/api/v1/namespaces/default/workflows/x`, { method: 'POST', body })).status).toBe(403)
+    // What it guards is not to be found beside it.
+    const listensAt = / --ui-ip (\S+) /.exec(commandLineOf(server.pid as number))?.[1]
+    expect(listensAt).toMatch(/^127\./)
+    if (process.platform === 'linux') expect(listensAt).not.toBe('127.0.0.1')
+  })
+
   it('accepts its dynamic configuration: queues are fair', async () => {
     const lines: string[] = []
     stopLater(await startTemporalServer({ binary: await loudBinary(), uiPort: null, log: (line) => lines.push(line) }))
@@ -73,7 +108,7 @@ describe('the Temporal dev server', () => {
     expect(lines.filter((line) => /dynamic ?config.*(unregistered|unknown|invalid|fail)/i.test(line))).toEqual([])
   })
 
-  it('finds its workflows again in the data file, also after a kill -9', async () => {
+  it('finds its workflows again in the data file, which nobody else may read, also after a kill -9', async () => {
     const dataFile = join(await temporaryFolder(), 'temporal.db')
     const first = stopLater(await startTemporalServer({ binary, uiPort: null, dataFile }))
     const before = await connect(first.address)
@@ -84,6 +119,14 @@ describe('the Temporal dev server', () => {
       taskQueue: { name: 'nobody-polls-it' },
       requestId: 'one',
     })
+    const files = (await readdir(dirname(dataFile))).filter(
+      // A journal comes and goes with each transaction.
+      (name) => name.startsWith('temporal.db') && !name.endsWith('-journal'),
+    )
+    for (const name of files) {
+      const { mode } = await stat(join(dirname(dataFile), name))
+      expect(`${name} ${(mode & 0o777).toString(8)}`).toBe(`${name} 600`)
+    }
     process.kill(first.pid as number, 'SIGKILL')
     await first.exited
 

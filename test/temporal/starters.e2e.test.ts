@@ -13,6 +13,7 @@ import type { Config } from '../../src/config/schema.ts'
 import type { Logger } from '../../src/core/logger.ts'
 import type { WorkflowStarters } from '../../src/framework.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
+import type { StarterOptions } from '../../src/temporal/starters.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
 import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { shareDevServer } from '../support/dev-server.ts'
@@ -52,11 +53,10 @@ interface Deployment {
   readonly sends: () => number
 }
 
-function deployment(address = server.address, options: { cancelTimeoutMs?: number } = {}): Deployment {
+function deployment(address = server.address, options: StarterOptions = {}): Deployment {
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const { config } = loadConfig({
     config: { cache_prefix: prefix },
-    providerKeys: [],
     optionProviderKeys: [],
     middlewareNames: [],
   }) as { config: Config }
@@ -83,50 +83,72 @@ function deployment(address = server.address, options: { cancelTimeoutMs?: numbe
   return { prefix, starters, warnings, sends: () => sends }
 }
 
-/** `arrived` signals in the history of an integration's inbox; 0 when there is none. */
+/** `arrived` signals in the history of the inbox; 0 when there is none. */
 async function signals(prefix: string): Promise<number> {
-  const handle = client.workflow.getHandle(workflowId.webhookInbox(prefix, INTEGRATION))
+  const handle = client.workflow.getHandle(workflowId.webhookInbox(prefix))
   const history = await handle.fetchHistory().catch(() => ({ events: [] }))
   return (history.events ?? []).filter(
     (event) => event.workflowExecutionSignaledEventAttributes?.signalName === 'arrived',
   ).length
 }
 
-describe('waking an inbox', () => {
+describe('waking the inbox', () => {
   it('sends one signal at a time; all that came meanwhile are one more', async () => {
     const { prefix, starters, warnings, sends } = deployment()
-    for (let n = 0; n < 100; n++) starters.wakeInbox(INTEGRATION)
+    for (let n = 0; n < 100; n++) starters.wakeInbox()
     expect(sends()).toBe(1)
     await expect.poll(() => signals(prefix)).toBe(2)
     // The third answers one more call, so no further one came of the hundred.
-    starters.wakeInbox(INTEGRATION)
+    starters.wakeInbox()
     await expect.poll(() => signals(prefix)).toBe(3)
     expect(sends()).toBe(3)
     expect(warnings).toEqual([])
   })
 
-  it('wakes each integration on its own', async () => {
-    const { prefix, starters, sends } = deployment()
-    starters.wakeInbox(INTEGRATION)
-    starters.wakeInbox(INTEGRATION + 1)
-    expect(sends()).toBe(2)
-    const other = client.workflow.getHandle(workflowId.webhookInbox(prefix, INTEGRATION + 1))
+  it('sends nothing while the inbox has promised to look', async () => {
+    const wakes: (() => void)[] = []
+    const { prefix, starters, sends } = deployment(server.address, {
+      promise: { unless: (wake) => void wakes.push(wake) },
+    })
+    starters.wakeInbox()
+    expect(sends()).toBe(0)
+    // The promise is over.
+    for (const wake of wakes.splice(0)) wake()
+    expect(sends()).toBe(1)
+    const inbox = client.workflow.getHandle(workflowId.webhookInbox(prefix))
     await expect
-      .poll(() => other.describe().catch(() => null))
-      .toMatchObject({
-        type: WORKFLOW.webhookInbox,
-        taskQueue: `${prefix}-default`,
-      })
-    await expect.poll(() => signals(prefix)).toBe(1)
+      .poll(() => inbox.describe().catch(() => null))
+      .toMatchObject({ type: WORKFLOW.webhookInbox, taskQueue: `${prefix}-default` })
+  })
+
+  it('is what a pump does that asks for another one: with its call, also where the inbox has ended', async () => {
+    const { prefix, starters } = deployment()
+    const call = { claim: 'pump:a-run:1', needs: 'successor' } as const
+    await starters.callPump(call)
+    await starters.callPump(call)
+    const { events } = await client.workflow.getHandle(workflowId.webhookInbox(prefix)).fetchHistory()
+    const calls = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal ?? [])
+    expect(calls.map(({ signalName }) => signalName)).toEqual(['pumpCalls', 'pumpCalls'])
+    expect(calls.map(({ input }) => JSON.parse(Buffer.from(input?.payloads?.[0]?.data ?? []).toString()))).toEqual([
+      call,
+      call,
+    ])
+  })
+
+  it('fails for a pump while Temporal is away, which goes on without another one then', async () => {
+    const { starters } = deployment(NOBODY)
+    await expect(starters.callPump({ claim: 'pump:a-run:1', needs: 'help' })).rejects.toMatchObject({
+      code: 'backend_unreachable',
+    })
   })
 
   it('never throws while Temporal is away, and tries again until it is back', async () => {
     const temporal = await absentAtFirst(server.address)
     const { prefix, starters, warnings } = deployment(temporal.address)
-    expect(() => starters.wakeInbox(INTEGRATION)).not.toThrow()
+    expect(() => starters.wakeInbox()).not.toThrow()
     await expect.poll(() => warnings.length, { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
     expect(new Set(warnings)).toEqual(new Set(['inbox.wake_failed']))
-    starters.wakeInbox(INTEGRATION)
+    starters.wakeInbox()
 
     temporal.comeBack()
     await expect.poll(() => signals(prefix), { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
@@ -134,7 +156,7 @@ describe('waking an inbox', () => {
 
   it('throws nothing when no client can be made', async () => {
     const warnings: string[] = []
-    const { config } = loadConfig({ config: {}, providerKeys: [], optionProviderKeys: [], middlewareNames: [] })
+    const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] })
     const warned = new Promise<void>((resolve) => {
       const starters = temporalStarters(
         () => {
@@ -152,7 +174,7 @@ describe('waking an inbox', () => {
         },
         { wakeUpFailed() {} },
       )
-      starters.wakeInbox(INTEGRATION)
+      starters.wakeInbox()
     })
     await warned
     expect(warnings).toEqual(['inbox.wake_failed Error: no address'])

@@ -18,10 +18,6 @@ const ask = (endpoint: string, method = 'GET', options: RequestOptions = {}, int
     endpoint,
     method,
     options,
-    call: () => {
-      throw new Error('the provider was called')
-    },
-    credentials: () => ({}),
     ...(schema === undefined ? {} : { schema }),
   })
 

@@ -21,14 +21,24 @@ async function listed(): Promise<FakeSyncSession> {
 }
 
 describe('a fake session', () => {
-  it('notes what it took, repeats left out', async () => {
+  it('notes what it took, of a repeat the newer copy', async () => {
     const session = await listed()
     expect(session.items.map(({ event, externalId }) => [event.payload, externalId])).toEqual([
-      [{ n: 1 }, 'a'],
+      [{ n: 3 }, 'a'],
       [{ n: 2 }, 'b'],
       ['other', null],
     ])
     expect([session.count, session.duplicatesDropped, session.isEmpty]).toEqual([3, 1, false])
+    await session.dispatch(thing(session, 4), '2025-01-01T01', 'a')
+    expect(session.items[0]?.event.payload).toEqual({ n: 3 })
+    expect(session.dropped.map(({ event }) => event.payload)).toEqual([{ n: 1 }, { n: 4 }])
+  })
+
+  it("asks the provider's own reducer which of two copies is newer", async () => {
+    const session = new FakeSyncSession(null, { reduceCheckpoints: (given) => Math.max(...given.map(Number)) })
+    await session.dispatch(thing(session, 1), 10, 'a')
+    await session.dispatch(thing(session, 2), 9, 'a')
+    session.assertCheckpoints([10])
   })
 
   it.each([
@@ -96,7 +106,7 @@ describe('assertions', () => {
     session.assertDispatched(ThingSynced, ({ payload }, { externalId }) => payload.n === 2 && externalId === 'b')
     session.assertDispatchedCount(3)
     session.assertDispatchedCount(2, ThingSynced)
-    session.assertCheckpoints(['2026-01-01T01', '2026-01-01T02', null])
+    session.assertCheckpoints(['2026-01-01T03', '2026-01-01T02', null])
     new FakeSyncSession().assertNothingDispatched()
   })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { batch, command, listing, pass, repeatable, step } from '../../src/workflows/activity-options.ts'
+import { batch, listing, pass, repeatable, step } from '../../src/workflows/activity-options.ts'
 
 describe('an eager start, which hands an activity to the worker that has its workflow', () => {
   it.each(Object.entries({ batch, listing: listing(60, 60_000) }))(
@@ -9,7 +9,7 @@ describe('an eager start, which hands an activity to the worker that has its wor
     },
   )
 
-  it.each(Object.entries({ step, command, pass, repeatable }))(
+  it.each(Object.entries({ step, pass, repeatable }))(
     'is left to the server by what runs one at a time: %s',
     (_name, options) => {
       expect(options.allowEagerDispatch).toBeUndefined()

@@ -12,9 +12,9 @@ import type {
 import type { RefreshTokensInput } from '../../src/core/token-jobs.ts'
 import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
-import type { InboxInput, OutboxInput, SyncInput } from '../../src/workflows/messages.ts'
+import type { OutboxInput, SyncInput, WebhookInboxInput } from '../../src/workflows/messages.ts'
 
-export async function webhookInbox(input: InboxInput) {
+export async function webhookInbox(input?: WebhookInboxInput) {
   await somethingElse()
   return real.webhookInbox(input)
 }

@@ -15,7 +15,7 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { syncProvider, ThingSynced } from '../support/providers.ts'
-import { makeIntegration } from '../support/rows.ts'
+import { makeIntegration, makeItem, makeRun } from '../support/rows.ts'
 import type { Stage } from './stage.ts'
 import { openStage } from './stage.ts'
 
@@ -51,7 +51,7 @@ beforeAll(async () => {
     recordStarts: false,
     temporal: { address: stage.env.address },
     providers: { demo },
-    config: { cache_prefix: prefix },
+    config: { cache_prefix: prefix, worker: { command_environment: ['TOKEN_OF_THIS_TEST'] } },
   })
   test.integrations.on(ThingSynced, () => {})
   real = createCommandRunner(test.integrations)
@@ -402,6 +402,23 @@ describe('a command with a workflow of its own', () => {
   it('says by its code what forbids it', async () => {
     expect(await refused('skip-sync-item', { itemId: 987654 })).toMatchObject({ type: 'sync_item_not_found' })
     expect(await refused('advance-cursor', { integrationId: 987654 })).toMatchObject({ type: 'integration_not_found' })
+  })
+
+  it('ends by its code where the provider’s own code refuses, too', async () => {
+    const broken = syncProvider(() => {}, {
+      defaultSyncInterval: () => null,
+      reduceCheckpoints: () => {
+        throw new RangeError('no such checkpoint')
+      },
+    })
+    test.integrations.register('broken', broken, { replace: true })
+    const { id: integrationId } = await makeIntegration(test, 'broken')
+    const run = await makeRun(test, integrationId)
+    await makeItem(test, run, { status: 'success', checkpointValue: '2031-06-01T00:00:00Z', completedAt: new Date() })
+    expect(await refused('advance-cursor', { integrationId })).toMatchObject({
+      type: 'checkpoints_not_reduced',
+      nonRetryable: true,
+    })
   })
 
   it('sync starts what is due, or a run of one integration', async () => {

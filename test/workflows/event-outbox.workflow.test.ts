@@ -4,7 +4,7 @@ import type { EventBatch } from '../../src/activities/events.ts'
 import { claimEvents } from '../../src/db/queries/events.ts'
 import { recordEvents } from '../../src/operations/durable-events.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
-import { inboxState } from '../../src/workflows/messages.ts'
+import { outboxState } from '../../src/workflows/messages.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -78,7 +78,7 @@ describe('an outbox', () => {
           await wakeOutbox(scene)
         }
         // The last signal finds no free lane, and is not lost.
-        expect(await handleOf(scene).query(inboxState)).toMatchObject({ lanes: 4, batches: 0 })
+        expect(await handleOf(scene).query(outboxState)).toMatchObject({ lanes: 4, batches: 0 })
         expect(events.limits).toEqual([200, 20, 20, 20])
       } finally {
         release.happen()
@@ -100,7 +100,7 @@ describe('an outbox', () => {
       async (number) => {
         if (number !== 1) return
         await wakeOutbox(scene as Scene)
-        await expect.poll(() => handleOf(scene as Scene).query(inboxState), SOON).toMatchObject({ batches: 1 })
+        await expect.poll(() => handleOf(scene as Scene).query(outboxState), SOON).toMatchObject({ batches: 1 })
         // With signs of life in between: silent for 20 s it counts as lost.
         for (let slept = 0; slept < 15; slept += 5) {
           await stage.env.sleep('5 seconds')
@@ -135,7 +135,7 @@ describe('an outbox', () => {
     await stage.play(events, async (scene) => {
       events.scene = scene
       const outbox = await wakeOutbox(scene)
-      await expect.poll(() => handleOf(scene).query(inboxState), SOON).toMatchObject({ batches: 1, phase: 'waiting' })
+      await expect.poll(() => handleOf(scene).query(outboxState), SOON).toMatchObject({ batches: 1, phase: 'waiting' })
       const again = await wakeOutbox(scene)
       expect(again.signaledRunId).toBe(outbox.signaledRunId)
       await again.result()

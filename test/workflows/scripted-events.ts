@@ -1,7 +1,7 @@
 import type { WorkflowHandleWithSignaledRunId } from '@temporalio/client'
 import type { EventBatch, EventBatchResult } from '../../src/activities/events.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
-import type { InboxState, OutboxInput } from '../../src/workflows/messages.ts'
+import type { OutboxInput, OutboxState } from '../../src/workflows/messages.ts'
 import { arrived } from '../../src/workflows/messages.ts'
 import type { Scene } from './stage.ts'
 
@@ -44,7 +44,7 @@ export class ScriptedEvents {
 export function wakeOutbox(
   { client, taskQueue, workflowId }: Scene,
   input: OutboxInput = {},
-): Promise<WorkflowHandleWithSignaledRunId<(input: OutboxInput) => Promise<InboxState>>> {
+): Promise<WorkflowHandleWithSignaledRunId<(input: OutboxInput) => Promise<OutboxState>>> {
   return client.signalWithStart(WORKFLOW.eventOutbox, {
     workflowId,
     taskQueue,

@@ -4,7 +4,12 @@ import type { ItemBatch, ItemBatchResult } from '../../src/activities/sync-items
 import type { AdoptedRun, Listing, OpenedRun, RunSettings } from '../../src/activities/sync-runs.ts'
 import type { Scene } from './stage.ts'
 
-export type Outcome = 'succeeds' | 'fails' | { readonly retryAfter: number } | { readonly deferredBy: number }
+export type Outcome =
+  | 'succeeds'
+  | 'fails'
+  | { readonly retryAfter: number }
+  | { readonly deferredBy: number }
+  | { readonly putOffFor: number }
 
 export interface Attempt {
   /** Milliseconds, the test server's time. */
@@ -111,7 +116,7 @@ export class ScriptedSync implements Partial<Activities> {
       this.running -= 1
     }
     const result = { claimed: ids.length, succeeded: 0, failed: 0, deferredSeconds: 0 }
-    const waiting: { id: number; seconds: number }[] = []
+    const waiting: { id: number; seconds: number; isPutOff?: boolean }[] = []
     for (const id of ids) {
       this.attempts.set(id, [...this.attemptsOf(id), { at }])
       const outcome = this.#attempt(id, this.attemptsOf(id).length)
@@ -120,6 +125,9 @@ export class ScriptedSync implements Partial<Activities> {
         result[ended] += 1
         if (this.ended.has(id)) throw new Error(`item ${id} ended twice`)
         this.ended.set(id, ended)
+      } else if ('putOffFor' in outcome) {
+        waiting.push({ id, seconds: outcome.putOffFor, isPutOff: true })
+        this.waiting.add(id)
       } else {
         const seconds = 'retryAfter' in outcome ? outcome.retryAfter : outcome.deferredBy
         if ('deferredBy' in outcome) result.deferredSeconds = Math.max(result.deferredSeconds, seconds)
@@ -131,7 +139,7 @@ export class ScriptedSync implements Partial<Activities> {
     return { ...result, waiting }
   }
 
-  readonly finaliseSyncRun = async (): Promise<Finalisation> => {
+  readonly finaliseSyncRun = async ({ announces = !this.isListenedTo } = {}): Promise<Finalisation> => {
     this.calls.push('finalise')
     if (this.pending + this.waiting.size > 0)
       return { kind: 'unfinished', pending: this.pending, waiting: [...this.waiting].map((id) => ({ id, seconds: 0 })) }
@@ -139,6 +147,7 @@ export class ScriptedSync implements Partial<Activities> {
     const failed = outcomes.filter((outcome) => outcome === 'failed').length
     const succeeded = outcomes.length - failed
     const status = failed === 0 ? 'success' : 'partial'
+    if (announces) await this.announceSyncRun()
     return { kind: 'finalised', status, succeeded, failed, skipped: 0, fullListing: this.fullListing }
   }
 

@@ -16,7 +16,7 @@ import type { Activities } from '../../src/activities/index.ts'
 import type { SyncOutcome, SyncProgress } from '../../src/core/sync-jobs.ts'
 import { bundleWorkflows } from '../../src/worker.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
-import type { InboxInput, InboxState, SyncInput } from '../../src/workflows/messages.ts'
+import type { SyncInput, WebhookInboxInput, WebhookInboxState } from '../../src/workflows/messages.ts'
 import { arrived, syncProgress } from '../../src/workflows/messages.ts'
 import { SOON } from '../support/soon.ts'
 import { createTimeSkippingEnvironment } from '../support/time-skipping.ts'
@@ -111,15 +111,14 @@ export async function openStage(
   }
 }
 
+type Inbox = (input?: WebhookInboxInput) => Promise<WebhookInboxState>
+
 /** As the API does it once a row is stored. */
-export function wakeInbox(
-  { client, taskQueue, workflowId }: Scene,
-  input: InboxInput = { integrationId: 7 },
-): Promise<WorkflowHandleWithSignaledRunId<(input: InboxInput) => Promise<InboxState>>> {
-  return client.signalWithStart(WORKFLOW.webhookInbox, {
+export function wakeInbox({ client, taskQueue, workflowId }: Scene): Promise<WorkflowHandleWithSignaledRunId<Inbox>> {
+  return client.signalWithStart<Inbox>(WORKFLOW.webhookInbox, {
     workflowId,
     taskQueue,
-    args: [input],
+    args: [{}],
     signal: arrived,
     signalArgs: [],
   })
@@ -132,7 +131,7 @@ export function startSync(
   return client.start(WORKFLOW.syncIntegration, { workflowId, taskQueue, args: [input] })
 }
 
-export function handleOf(scene: Scene, runId?: string): WorkflowHandle<(input: InboxInput) => Promise<InboxState>> {
+export function handleOf(scene: Scene, runId?: string): WorkflowHandle {
   return scene.client.getHandle(scene.workflowId, runId, { followRuns: runId === undefined })
 }
 

@@ -35,7 +35,7 @@ function withRun<Result>(
 }
 
 describe('the order of a run', () => {
-  it('opens, lists, processes, finalises and announces, with two activities and three workflow tasks for a small run', async () => {
+  it('opens, lists, processes, finalises and announces, with four activities and five workflow tasks for a small run', async () => {
     const sync = new ScriptedSync(BATCH - 1)
     await withRun(sync, async (handle) => {
       expect(await handle.result()).toEqual({
@@ -45,9 +45,9 @@ describe('the order of a run', () => {
         failed: 0,
         skipped: 0,
       })
-      // Opening, finalising and announcing are local: they run in the workflow's own task.
-      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(2)
-      expect(await countEvents(handle, 'workflowTaskCompletedEventAttributes')).toBe(3)
+      // Opening, listing, the batch, and finalising, which announces the run, too.
+      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(4)
+      expect(await countEvents(handle, 'workflowTaskCompletedEventAttributes')).toBe(5)
       const batch = sync.batches[0]?.batch
       expect(batch).toEqual({
         syncLogId: 70,
@@ -63,7 +63,7 @@ describe('the order of a run', () => {
     sync.isListenedTo = true
     await withRun(sync, async (handle) => {
       expect(await handle.result()).toMatchObject({ kind: 'finalised' })
-      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(3)
+      expect(await countEvents(handle, 'activityTaskScheduledEventAttributes')).toBe(5)
     })
     expect(sync.calls).toEqual(['open', 'list', 'pending', 'finalise', 'announce'])
   })
@@ -165,8 +165,10 @@ describe('the order of a run', () => {
       const { events } = await handle.fetchHistory()
       const queues = (events ?? []).flatMap((event) => event.activityTaskScheduledEventAttributes ?? [])
       expect(queues.map((task) => [task.activityType?.name, task.taskQueue?.name])).toEqual([
+        ['openSyncRun', scene.taskQueue],
         ['listSyncItems', scene.taskQueue],
         ['processSyncItems', scene.taskQueue],
+        ['finaliseSyncRun', scene.taskQueue],
       ])
     })
 
@@ -234,7 +236,10 @@ describe('the order of a run', () => {
       { listSyncItems, announceSyncRun },
     )
     const startedAt = expect.stringMatching(/^\d{4}-.*Z$/)
-    const base = { syncLogId: 70, failed: 0, startedAt, isPaused: false, intakeFrom: null }
+    const base = {
+      ...{ syncLogId: 70, failed: 0, startedAt, isPaused: false },
+      ...{ intakeFrom: null, nextAttemptAt: null, lastFailure: null },
+    }
     const untold = { perSecond: null, secondsLeft: null }
     // It has three digits: 2 / 3,600 is rounded up.
     const twoInAnHour = expect.toSatisfy((rate: number) => rate <= 0.000556 && rate > 2 / 3_900)
@@ -338,6 +343,14 @@ describe('items that run again', () => {
     expect(sync.calls).toEqual(['open', 'list', 'pending', 'due', 'due', 'finalise', 'announce'])
   })
 
+  it('takes in what others wait for, however many of these are put off', async () => {
+    const total = 1_600
+    const sync: ScriptedSync = new ScriptedSync(total, {
+      attempt: (id) => (id === total || sync.ended.has(total) ? 'succeeds' : { putOffFor: 15 }),
+    })
+    expect(await run(sync)).toMatchObject({ status: 'success', succeeded: total })
+  })
+
   it('counts an item that failed for good, and ends as partial', async () => {
     const sync = new ScriptedSync(2, { attempt: (id) => (id === 1 ? 'fails' : 'succeeds') })
     expect(await run(sync)).toMatchObject({ status: 'partial', succeeded: 1, failed: 1 })
@@ -406,7 +419,7 @@ describe('a finalisation that finds rows unfinished', () => {
     const finaliseSyncRun = async (): Promise<Finalisation> => {
       lookedAt.push(await (sync.scene as Scene).now())
       const looked = sync.calls.filter((call) => call === 'finalise').length
-      const result = await sync.finaliseSyncRun()
+      const result = await sync.finaliseSyncRun({ announces: looked >= looks })
       return looked < looks ? { kind: 'unfinished', pending: 0, waiting: [] } : result
     }
     await withRun(

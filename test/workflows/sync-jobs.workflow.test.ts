@@ -116,12 +116,12 @@ describe('the commands', () => {
       let tries = 0
       const skipFailedItem: Activities['skipFailedItem'] = async ({ itemId }) => {
         tries += 1
-        if (itemId === 6) throw ApplicationFailure.create({ type: 'SyncItemNotFailed', message: 'it is success' })
-        return { itemId, integrationId: 7, cursorMoved: true }
+        if (itemId === 6) throw ApplicationFailure.nonRetryable('it is success', 'sync_item_not_failed')
+        return { itemId, integrationId: 7, cursorMoved: true, reducerThrew: null }
       }
       await stage.play({ skipFailedItem }, async (scene) => {
         const done = await start(scene, name, { itemId: 5 })
-        expect(await done.result()).toEqual({ itemId: 5, integrationId: 7, cursorMoved: true })
+        expect(await done.result()).toEqual({ itemId: 5, integrationId: 7, cursorMoved: true, reducerThrew: null })
         const refused = await start(scene, name, { itemId: 6 })
         const error = await refused.result().catch((thrown: unknown) => thrown)
         expect((error as WorkflowFailedError).cause?.cause).toMatchObject({ message: 'it is success' })
@@ -151,7 +151,7 @@ describe('the commands', () => {
       const findOrphanRows: Activities['findOrphanRows'] = async (input) => {
         asked.push(input)
         if (input.model === 'note') return found
-        throw ApplicationFailure.create({ type: 'InvalidArgumentException', message: 'no such model' })
+        throw ApplicationFailure.nonRetryable('no such model', 'invalid_argument')
       }
       await stage.play({ findOrphanRows }, async (scene) => {
         expect(await (await start(scene, name, { model: 'note', limit: 1 })).result()).toEqual(found)

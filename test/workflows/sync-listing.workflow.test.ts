@@ -253,8 +253,8 @@ describe('a run that has ended its listing', () => {
   it('has one activity for each call', async () => {
     const played = await play((call) => (call === 1 ? later(60, true) : listed), {
       after: async (scene) => {
-        // Two calls and one batch.
-        expect(await countEvents(handleOf(scene), 'activityTaskScheduledEventAttributes')).toBe(3)
+        // Opening, two calls, one batch, finalising.
+        expect(await countEvents(handleOf(scene), 'activityTaskScheduledEventAttributes')).toBe(5)
       },
     })
     expect(played.calls).toHaveLength(2)

@@ -232,6 +232,7 @@ describe.each([
 describe('a cancellation', () => {
   it('that comes after the finalisation changes nothing: the run is announced', async () => {
     const sync = new ScriptedSync(2_001)
+    sync.isListenedTo = true
     const announceSyncRun = async () => {
       await handleOf(sync.scene as Scene).signal(cancel)
       return sync.announceSyncRun()
@@ -311,6 +312,21 @@ describe('signals about one item', () => {
     expect(asked).toMatchObject([{ itemId: 5, attempt: 1, tries: 3, claim: 'retry-' }])
   })
 
+  it('try an item that waits for another attempt now, and not after its hour', async () => {
+    const attempt = (id: number, n: number) => (id === 1 && n === 1 ? { retryAfter: 3_600 } : 'succeeds')
+    const sync = new ScriptedSync(2, { attempt })
+    await withRun(sync, async (run, scene) => {
+      expect(await seen(scene, ({ waiting }) => waiting === 1)).toMatchObject({
+        nextAttemptAt: expect.stringMatching(/Z$/),
+        secondsLeft: expect.toSatisfy((seconds: number) => seconds > 3_000),
+      })
+      await run.signal(retryItem, { itemId: 1 })
+      expect(await run.result()).toMatchObject({ kind: 'finalised', succeeded: 2 })
+      expect(await countEvents(run, 'startChildWorkflowExecutionInitiatedEventAttributes')).toBe(0)
+    })
+    expect(sync.gapsOf(1)[0]).toBeLessThan(600)
+  })
+
   it('skip it, and a refusal harms nobody', async () => {
     const skipped: number[] = []
     const listed = occasion()
@@ -322,8 +338,9 @@ describe('signals about one item', () => {
       },
       async skipFailedItem({ itemId }) {
         skipped.push(itemId)
-        if (itemId === 6) throw ApplicationFailure.create({ type: 'SyncItemNotFailed', message: 'it is success' })
-        return { itemId, integrationId: 7, cursorMoved: false }
+        // As the activity itself refuses.
+        if (itemId === 6) throw ApplicationFailure.nonRetryable('it is success', 'sync_item_not_failed')
+        return { itemId, integrationId: 7, cursorMoved: false, reducerThrew: null }
       },
     }
     await withRun(
@@ -353,7 +370,7 @@ describe('signals about one item', () => {
         skipped.happen()
         await mayEnd.happened
         sync.calls.push('skip')
-        return { itemId, integrationId: 7, cursorMoved: false }
+        return { itemId, integrationId: 7, cursorMoved: false, reducerThrew: null }
       },
     }
     await withRun(

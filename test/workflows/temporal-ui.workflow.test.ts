@@ -2,11 +2,12 @@ import { ApplicationFailure } from '@temporalio/activity'
 import { WorkflowFailedError } from '@temporalio/client'
 import { workflowMetadataQuery } from '@temporalio/workflow'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { asRefusal } from '../../src/activities/failures.ts'
 import { IntegrationInactive, SyncItemNotFailed } from '../../src/core/errors.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
 import { cancel, pause, resume } from '../../src/workflows/messages.ts'
+import { ScriptedPumps } from './scripted-pumps.ts'
 import { ScriptedSync } from './scripted-sync.ts'
-import { ScriptedWebhooks } from './scripted-webhooks.ts'
 import type { Scene, Stage } from './stage.ts'
 import { handleOf, openStage, seen, startSync, wakeInbox } from './stage.ts'
 
@@ -61,15 +62,23 @@ describe('the current details', () => {
     })
   })
 
-  it('of an inbox count what it has worked off', async () => {
-    const webhooks = new ScriptedWebhooks(3)
-    await stage.play(webhooks, async (scene) => {
-      const inbox = await wakeInbox(scene)
+  it('of the inbox say how many pumps are at work, and what those that have ended did', async () => {
+    const atWork: string[] = []
+    let scene: Scene | undefined
+    const pumps = new ScriptedPumps(3, async () => {
+      atWork.push(await currentDetails(scene as Scene))
+      return 'empty'
+    })
+    await stage.play(pumps, async (played) => {
+      scene = played
+      const inbox = await wakeInbox(played)
       await inbox.result()
-      const details = await currentDetails(scene)
-      expect(details).toContain('**Webhooks of integration 7: waiting for the next one**')
+      expect(atWork).toEqual([expect.stringContaining('**Webhooks: 1 pump at work**')])
+      const details = await currentDetails(played)
+      expect(details).toContain('**Webhooks: 0 pumps at work**')
       expect(details).toContain('| Processed | 3 |')
-      expect(details).toContain('`integrations list-webhooks --integration 7`')
+      expect(details).toContain('| Pumps that have ended | 1 |')
+      expect(details).toContain('`integrations list-webhooks`')
     })
   })
 })
@@ -97,14 +106,17 @@ describe('signals and queries', () => {
     })
   })
 
-  it('of an inbox do, too', async () => {
-    await stage.play(new ScriptedWebhooks(0), async (scene) => {
+  it('of the inbox do, too', async () => {
+    await stage.play(new ScriptedPumps(0), async (scene) => {
       const inbox = await wakeInbox(scene)
       await inbox.result()
       const { definition } = await handleOf(scene).query(workflowMetadataQuery)
-      expect(definition?.signalDefinitions).toMatchObject([{ name: 'arrived', description: expect.any(String) }])
+      expect(definition?.signalDefinitions).toMatchObject([
+        { name: 'arrived', description: expect.any(String) },
+        { name: 'pumpCalls', description: expect.stringContaining('Sent by pumps') },
+      ])
       expect(definition?.queryDefinitions).toContainEqual(
-        expect.objectContaining({ name: 'state', description: expect.stringContaining('worked off') }),
+        expect.objectContaining({ name: 'state', description: expect.stringContaining('Its pumps') }),
       )
     })
   })
@@ -113,7 +125,8 @@ describe('signals and queries', () => {
 describe('a failed workflow', () => {
   it("has the activity's words, its code and the command that mends it at the top", async () => {
     const skipFailedItem = async () => {
-      throw new SyncItemNotFailed(5, 'success')
+      // As commandStep() throws it.
+      throw asRefusal(new SyncItemNotFailed(5, 'success'))
     }
     await stage.play({ skipFailedItem }, async ({ client, ...options }) => {
       const run = await client.start(WORKFLOW.skipSyncItem, { ...options, args: [{ itemId: 5 }] })

@@ -1,15 +1,16 @@
+import { Context } from '@temporalio/activity'
+import { ApplicationFailure } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { inboxState } from '../../src/workflows/messages.ts'
+import type { PumpCall } from '../../src/core/webhook-jobs.ts'
+import { arrived, pumpCalls, webhookInboxState } from '../../src/workflows/messages.ts'
+import { occasion } from '../support/integrations.ts'
 import { SOON } from '../support/soon.ts'
-import { ScriptedWebhooks } from './scripted-webhooks.ts'
+import { ScriptedPumps } from './scripted-pumps.ts'
 import type { Scene, Stage } from './stage.ts'
-import { countEvents, handleOf, lifetimeMs, mostActivitiesAtOnce, openStage, wakeInbox } from './stage.ts'
+import { countEvents, handleOf, mostActivitiesAtOnce, openStage, wakeInbox } from './stage.ts'
 
-const FAST = 20
-const BATCH = 200
-const IDLE_MS = 5 * 60_000
-/** Time goes on by itself meanwhile: it has to be more than a busy machine needs for a signal. */
-const MOMENT_MS = 10_000
+const PROMISED_AFTER_MS = 1_500
+const MANY_PUMPS = 100
 
 let stage: Stage
 beforeAll(async () => {
@@ -17,221 +18,231 @@ beforeAll(async () => {
 })
 afterAll(() => stage.close())
 
-describe('the lanes of an inbox', () => {
-  it('takes few rows in the fast lane alone, which is a local activity', async () => {
-    const webhooks = new ScriptedWebhooks(FAST - 1)
-    await stage.play(webhooks, async (scene) => {
+describe('an inbox', () => {
+  it('opens one pump for a first signal, and ends with it', async () => {
+    const pumps = new ScriptedPumps(3)
+    await stage.play(pumps, async (scene) => {
       const inbox = await wakeInbox(scene)
-      expect(await inbox.result()).toMatchObject({ processed: FAST - 1, failed: 0, lanes: 0, phase: 'waiting' })
-      expect(new Set(webhooks.limits)).toEqual(new Set([FAST]))
-      expect(await countEvents(inbox, 'activityTaskScheduledEventAttributes')).toBe(0)
+      expect(await inbox.result()).toEqual({ pumps: [], ended: 1, processed: 3, failed: 0 })
+      expect(pumps.claims).toEqual([`pump:${inbox.signaledRunId}:1`])
+      // What a worker that stands still can't bring out of order: no work in its own task, and no timer.
+      expect(await countEvents(inbox, 'markerRecordedEventAttributes')).toBe(0)
+      expect(await countEvents(inbox, 'timerStartedEventAttributes')).toBe(0)
     })
   })
 
-  it('opens a lane of 200 after a full fast batch', async () => {
-    const webhooks = new ScriptedWebhooks(FAST + 5)
-    await stage.play(webhooks, async (scene) => {
-      expect(await (await wakeInbox(scene)).result()).toMatchObject({ processed: FAST + 5 })
-    })
-    expect(webhooks.limits.slice(0, 2)).toEqual([FAST, BATCH])
-    expect(webhooks.mostRunning).toBe(1)
-  })
-
-  it('opens four lanes and no more while batches come back full', async () => {
-    let reachFour = (): void => {}
-    const four = new Promise<void>((resolve) => {
-      reachFour = resolve
-    })
-    const webhooks = new ScriptedWebhooks(FAST + 12 * BATCH + 3, (_batch, number) => {
-      // The fast batch, one of 200, then two at once; those after them stay until four run at once.
-      if (number < 5) return
-      if (webhooks.running === 4) reachFour()
-      return four
-    })
-    await stage.play(webhooks, async (scene) => {
-      const inbox = await wakeInbox(scene)
-      await four
-      expect(await inbox.result()).toMatchObject({ processed: FAST + 12 * BATCH + 3, lanes: 0 })
-      expect(await mostActivitiesAtOnce(inbox)).toBe(4)
-    })
-    expect(webhooks.mostRunning).toBe(4)
-    expect(webhooks.pending).toBe(0)
-  })
-
-  it('says in the query `state` what it is doing', async () => {
-    const webhooks = new ScriptedWebhooks(FAST + 5, async (batch, number) => {
-      if (number === 2) seen.push(await handleOf(scene as Scene).query(inboxState))
-      expect(batch.integrationId).toBe(7)
-    })
-    const seen: unknown[] = []
+  it('has another pump look for what arrives while the last one ends', async () => {
     let scene: Scene | undefined
-    await stage.play(webhooks, async (played) => {
+    const pumps = new ScriptedPumps(1, async (pump) => {
+      if (pump === 1) await wakeInbox(scene as Scene)
+      return 'empty'
+    })
+    await stage.play(pumps, async (played) => {
       scene = played
       const inbox = await wakeInbox(played)
-      await inbox.result()
-      expect(await inbox.query(inboxState)).toMatchObject({ phase: 'waiting', processed: FAST + 5, lanes: 0 })
+      expect(await inbox.result()).toMatchObject({ ended: 2, processed: 1 })
     })
-    expect(seen).toMatchObject([{ phase: 'batches', lanes: 1, batches: 1, processed: FAST, slowestMs: 3 }])
+  })
+
+  it('begins a new life with the next signal', async () => {
+    const pumps = new ScriptedPumps(1)
+    await stage.play(pumps, async (scene) => {
+      const first = await wakeInbox(scene)
+      await first.result()
+      const second = await wakeInbox(scene)
+      expect(second.signaledRunId).not.toBe(first.signaledRunId)
+      expect(await second.result()).toMatchObject({ ended: 1, processed: 0 })
+    })
+  })
+
+  it('says in the query `state` which pumps it has', async () => {
+    const held = new HeldPumps()
+    await stage.play(held.pumps, async (scene) => {
+      const inbox = await wakeInbox(scene)
+      await held.untilRunning(1)
+      expect(await inbox.query(webhookInboxState)).toEqual({
+        pumps: [{ claim: held.pumps.claims[0], startedAt: expect.stringMatching(/^\d{4}-.*Z$/), isLeaving: false }],
+        ended: 0,
+        processed: 0,
+        failed: 0,
+      })
+      held.release()
+      await inbox.result()
+      expect(await inbox.query(webhookInboxState)).toMatchObject({ pumps: [], ended: 1 })
+    })
   })
 })
 
-describe('slow handlers', () => {
-  it('keeps rows out of the fast lane after a handler of a second, until one is quick again', async () => {
-    const webhooks = new ScriptedWebhooks(1)
-    webhooks.slowestMs = 1_000
-    await stage.play(webhooks, async (scene) => {
+describe('more pumps than one', () => {
+  it('are opened for signals beside a pump that has had 1.5 s to promise, and not before', async () => {
+    const held = new HeldPumps()
+    await stage.play(held.pumps, async (scene) => {
       const inbox = await wakeInbox(scene)
-      await state(scene, { batches: 1 })
-      await deliver(webhooks, scene, 1) // slow again
-      await state(scene, { processed: 2, phase: 'waiting' })
-      expect(webhooks.limits.filter((limit) => limit === FAST)).toHaveLength(1)
-      expect(webhooks.limits.at(-1)).toBe(BATCH)
+      await expect
+        .poll(async () => {
+          await handleOf(scene).signal(arrived)
+          return held.pumps.running
+        }, SOON)
+        .toBe(3)
+      const { pumps } = await inbox.query(webhookInboxState)
+      const opened = pumps.map(({ startedAt }) => Date.parse(startedAt))
+      for (const [index, at] of opened.slice(1, 3).entries())
+        expect(at - (opened[index] as number)).toBeGreaterThan(PROMISED_AFTER_MS)
+      held.release()
+      await inbox.result()
+    })
+  })
 
-      await deliver(webhooks, scene, 0) // an empty batch tells nothing of the handlers
-      await state(scene, { batches: webhooks.limits.length + 1, phase: 'waiting' })
-      webhooks.slowestMs = 999
-      await deliver(webhooks, scene, 1)
-      await state(scene, { processed: 3, phase: 'waiting' })
-      expect(webhooks.limits.filter((limit) => limit === FAST)).toHaveLength(1)
+  it('are opened when a pump asks for help, four at most', async () => {
+    const held = new HeldPumps()
+    await stage.play(held.pumps, async (scene) => {
+      const inbox = await wakeInbox(scene)
+      for (const running of [1, 2, 3, 4]) {
+        await held.untilRunning(running)
+        await call(scene, { claim: held.pumps.claims[0] as string, needs: 'help' })
+      }
+      expect((await inbox.query(webhookInboxState)).pumps).toHaveLength(4)
+      held.release()
+      // The last call found no free place: a fifth pump looks once the four have ended.
+      expect(await inbox.result()).toMatchObject({ ended: 5 })
+      expect(await mostActivitiesAtOnce(inbox)).toBe(4)
+    })
+  })
 
-      await deliver(webhooks, scene, 1)
-      await state(scene, { processed: 4, phase: 'waiting' })
-      expect(webhooks.limits.at(-1)).toBe(FAST)
-      expect(await inbox.result()).toMatchObject({ processed: 4 })
+  it('are opened in place of those that leave, which take no place', async () => {
+    const held = new HeldPumps()
+    await stage.play(held.pumps, async (scene) => {
+      const inbox = await wakeInbox(scene)
+      await held.untilRunning(1)
+      await call(scene, { claim: held.pumps.claims[0] as string, needs: 'successor' })
+      await held.untilRunning(2)
+      const { pumps } = await inbox.query(webhookInboxState)
+      expect(pumps.map(({ isLeaving }) => isLeaving)).toEqual([true, false])
+      for (const running of [3, 4, 5]) {
+        await call(scene, { claim: held.pumps.claims[1] as string, needs: 'help' })
+        await held.untilRunning(running)
+      }
+      held.release()
+      expect(await inbox.result()).toMatchObject({ ended: 5 })
+    })
+  })
+
+  it('follow one that gave rows back, however it ended: the others may have looked before', async () => {
+    const pumps: ScriptedPumps = new ScriptedPumps(0, async (pump) => {
+      pumps.handedBack = pump === 1 ? 1 : 0
+      return pump === 1 ? 'relieved' : 'empty'
+    })
+    await stage.play(pumps, async (scene) => {
+      const inbox = await wakeInbox(scene)
+      expect(await inbox.result()).toMatchObject({ ended: 2 })
+    })
+  })
+
+  it('follow one whose worker stopped, unless a successor came before its end', async () => {
+    let scene: Scene | undefined
+    const pumps = new ScriptedPumps(0, async (pump, claim) => {
+      if (pump === 2) {
+        await call(scene as Scene, { claim, needs: 'successor' })
+        await expect.poll(() => pumps.claims, SOON).toHaveLength(3)
+      }
+      return pump <= 2 ? 'stopped' : 'empty'
+    })
+    await stage.play(pumps, async (played) => {
+      scene = played
+      expect(await (await wakeInbox(played)).result()).toMatchObject({ ended: 3 })
+    })
+  })
+})
+
+describe('the history of an inbox', () => {
+  it('goes on in a new run after 100 pumps, once none runs, with its totals', async () => {
+    const more = 5
+    const pumps = new ScriptedPumps(0, async (pump) => {
+      pumps.pending += 1
+      return pump < MANY_PUMPS + more ? 'stopped' : 'empty'
+    })
+    await stage.play(pumps, async (scene) => {
+      const inbox = await wakeInbox(scene)
+      const total = MANY_PUMPS + more
+      expect(await inbox.result()).toEqual({ pumps: [], ended: total, processed: total, failed: 0 })
+      const { events } = await handleOf(scene, inbox.signaledRunId).fetchHistory()
+      const next = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
+      // None twice: each run counts its pumps from 1.
+      expect(pumps.claims).toEqual([
+        ...Array.from({ length: MANY_PUMPS }, (_, index) => `pump:${inbox.signaledRunId}:${index + 1}`),
+        ...Array.from({ length: more }, (_, index) => `pump:${next}:${index + 1}`),
+      ])
     })
   })
 })
 
 describe('the end of an inbox', () => {
-  it('ends after five idle minutes', async () => {
-    const webhooks = new ScriptedWebhooks(0)
-    await stage.play(webhooks, async (scene) => {
+  it('waits for its pumps when it is cancelled', async () => {
+    const told = occasion()
+    const release = occasion()
+    const pumps = new ScriptedPumps(1, async () => {
+      // A cancellation comes with the answer to a heartbeat.
+      const context = Context.current()
+      const beat = setInterval(() => context.heartbeat(), 100)
+      await context.cancelled.catch(() => {})
+      clearInterval(beat)
+      told.happen()
+      await release.happened
+      return 'stopped'
+    })
+    await stage.play(pumps, async (scene) => {
       const inbox = await wakeInbox(scene)
-      await inbox.result()
-      const lived = await lifetimeMs(inbox)
-      expect(lived).toBeGreaterThanOrEqual(IDLE_MS)
-      expect(lived).toBeLessThan(2 * IDLE_MS)
+      await expect.poll(() => pumps.running, SOON).toBe(1)
+      await inbox.cancel()
+      await told.happened
+      expect((await inbox.describe()).status.name).toBe('RUNNING')
+      release.happen()
+      await expect(inbox.result()).rejects.toMatchObject({ cause: { name: 'CancelledFailure' } })
+      expect(pumps.claims).toHaveLength(1)
     })
   })
 
-  it('looks once more before it ends when its last claim was not empty', async () => {
-    const webhooks = new ScriptedWebhooks(3)
-    const claimed: number[] = []
-    await stage.play(
-      {
-        processPendingWebhooks: async (batch) => {
-          const result = await webhooks.processPendingWebhooks(batch)
-          claimed.push(result.claimed)
-          return result
-        },
-      },
-      async (scene) => {
-        await (await wakeInbox(scene)).result()
-      },
-    )
-    expect(claimed[0]).toBe(3)
-    expect(claimed.at(-1)).toBe(0)
-  })
-
-  it('claims again for a row that arrived during a batch, in the fast lane and in a lane of 200', async () => {
-    let scene: Scene | undefined
-    const webhooks = new ScriptedWebhooks(FAST + 1, async (_batch, number) => {
-      // Both came too late for the claim of the batch that is running.
-      if (number === 1 || number === 2) await deliver(webhooks, scene as Scene, 1)
+  it('comes with a pump that fails for good: no other is opened, and those that work are waited for', async () => {
+    const release = occasion()
+    const pumps = new ScriptedPumps(0, async (pump) => {
+      if (pump === 2) throw ApplicationFailure.nonRetryable('no such table')
+      await release.happened
+      return 'stopped'
     })
-    await stage.play(webhooks, async (played) => {
-      scene = played
-      const inbox = await wakeInbox(played)
-      await state(played, { processed: FAST + 3 })
-      await inbox.result()
-      // None of them waited for the inbox's last look.
-      expect(webhooks.limits.slice(0, 4)).toEqual([FAST, BATCH, FAST, FAST])
-    })
-    expect(webhooks.pending).toBe(0)
-  })
-
-  it('does not end on an arrival that came during its last, empty claim', async () => {
-    let scene: Scene | undefined
-    let delivered = false
-    const webhooks = new ScriptedWebhooks(1, async (_batch, number) => {
-      if (number === 1 || webhooks.pending > 0 || delivered) return
-      delivered = true
-      await deliver(webhooks, scene as Scene, 1)
-    })
-    await stage.play(webhooks, async (played) => {
-      scene = played
-      const inbox = await wakeInbox(played)
-      await inbox.result()
-      expect(webhooks.pending).toBe(0)
-      expect(await inbox.query(inboxState)).toMatchObject({ processed: 2 })
-    })
-  })
-
-  it('takes an arrival a moment before its end itself, and one a moment after in a new life', async () => {
-    const webhooks = new ScriptedWebhooks(0)
-    await stage.play(webhooks, async (scene) => {
-      // The server's own promise covers the moment between: a signal that came while the last task ran refuses its end.
+    await stage.play(pumps, async (scene) => {
       const inbox = await wakeInbox(scene)
-      await state(scene, { phase: 'waiting' })
-      await stage.env.sleep(IDLE_MS - MOMENT_MS)
-      const before = await deliver(webhooks, scene, 1)
-      expect(before.signaledRunId).toBe(inbox.signaledRunId)
-      await before.result()
-
-      const after = await deliver(webhooks, scene, 1)
-      expect(after.signaledRunId).not.toBe(inbox.signaledRunId)
-      expect(await after.result()).toMatchObject({ processed: 1 })
-      expect(webhooks.pending).toBe(0)
+      await expect.poll(() => pumps.running, SOON).toBe(1)
+      const [claim = ''] = pumps.claims
+      await call(scene, { claim, needs: 'help' })
+      await expect.poll(async () => (await inbox.query(webhookInboxState)).pumps, SOON).toHaveLength(1)
+      expect(pumps.claims).toHaveLength(2)
+      await call(scene, { claim, needs: 'help' })
+      expect((await inbox.query(webhookInboxState)).pumps).toHaveLength(1)
+      release.happen()
+      await expect(inbox.result()).rejects.toMatchObject({ cause: { cause: { message: 'no such table' } } })
+      expect(pumps.claims).toHaveLength(2)
     })
   })
 })
 
-describe('claims and runs', () => {
-  it('is not started a second time by signal-with-start while it runs', async () => {
-    const webhooks = new ScriptedWebhooks(1)
-    await stage.play(webhooks, async (scene) => {
-      const first = await wakeInbox(scene)
-      const second = await deliver(webhooks, scene, 1)
-      expect(second.signaledRunId).toBe(first.signaledRunId)
-      expect(await first.result()).toMatchObject({ processed: 2 })
-    })
+/** Pumps that stay until they are released. */
+class HeldPumps {
+  readonly #released = occasion()
+  readonly pumps = new ScriptedPumps(0, async () => {
+    await this.#released.happened
+    return 'empty'
   })
 
-  it('goes on in a new run after 400 batches, with its totals, and claims again', async () => {
-    const total = FAST + 410 * BATCH + 7
-    const webhooks = new ScriptedWebhooks(total)
-    await stage.play(webhooks, async (scene) => {
-      const inbox = await wakeInbox(scene)
-      const first = handleOf(scene, inbox.signaledRunId)
-      expect(await inbox.result()).toMatchObject({ processed: total, batches: webhooks.claims.length })
+  untilRunning(pumps: number): Promise<void> {
+    return expect.poll(() => this.pumps.running, SOON).toBe(pumps)
+  }
 
-      const { events } = await first.fetchHistory()
-      const last = events?.at(-1)
-      expect(last?.workflowExecutionContinuedAsNewEventAttributes).toBeTruthy()
-      expect(events?.length).toBeLessThan(5_000)
-
-      // `<run id>:<n>`, counted from 1 in each run, none twice.
-      const runs = [inbox.signaledRunId, last?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId]
-      const claims = webhooks.claims.map((batch) => batch.claim)
-      expect(new Set(claims).size).toBe(claims.length)
-      const ofFirst = claims.filter((claim) => claim.startsWith(`${runs[0]}:`))
-      const ofSecond = claims.filter((claim) => claim.startsWith(`${runs[1]}:`))
-      expect(ofFirst.length + ofSecond.length).toBe(claims.length)
-      expect(ofFirst.length).toBeGreaterThanOrEqual(400)
-      expect(ofFirst.length).toBeLessThan(400 + 4)
-      expect(new Set(ofSecond)).toEqual(new Set(ofSecond.map((_, n) => `${runs[1]}:${n + 1}`)))
-    })
-    expect(webhooks.pending).toBe(0)
-  })
-})
-
-/** Stores rows and wakes the inbox, in this order. */
-function deliver(webhooks: ScriptedWebhooks, scene: Scene, rows: number) {
-  webhooks.pending += rows
-  return wakeInbox(scene)
+  release(): void {
+    this.#released.happen()
+  }
 }
 
-/** Waits until the inbox says so. */
-async function state(scene: Scene, expected: object): Promise<void> {
-  await expect.poll(() => handleOf(scene).query(inboxState), SOON).toMatchObject(expected)
+/** As a pump does it. */
+function call(scene: Scene, asked: PumpCall): Promise<void> {
+  return handleOf(scene).signal(pumpCalls, asked)
 }

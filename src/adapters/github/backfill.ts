@@ -47,7 +47,9 @@ export async function syncWindow(
       if (at !== null && at >= to) return
       // One without a readable time may be in the window: listed for nothing is better than lost.
       const isEarlier = at !== null && at < from
-      const isRepeat = session.has(GitHubIssueSynced, issue.number)
+      // With a later time it is a newer copy, which takes the place of the one before.
+      const isNewer = at !== null && instantText('updated_at', at) > since
+      const isRepeat = !isNewer && session.has(GitHubIssueSynced, issue.number)
       if (!isEarlier && !isRepeat && issue.pull_request === undefined) await dispatchIssue(session, issue)
     }
     if (data.length < PAGE_SIZE) return

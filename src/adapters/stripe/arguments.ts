@@ -6,9 +6,12 @@ type Given<T> = T | null | undefined
 /** Their length: https://docs.stripe.com/upgrades#what-changes-does-stripe-consider-to-be-backwards-compatible */
 const OBJECT_ID = /^[\x21-\x7e]{1,255}$/
 
-/** What is neither null nor undefined: nothing else is sent. */
+/**
+ * What is sent: neither null nor undefined, nor an object without keys, which a form can't hold. Stripe merges metadata, so `{}`
+ * changes nothing there; an empty text clears it (https://docs.stripe.com/api/metadata).
+ */
 export function given<T extends object>(params: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  const entries = Object.entries(params).filter(([, value]) => value !== null && value !== undefined)
+  const entries = Object.entries(params).filter(([, value]) => isGiven(value) && !isKeyless(value))
   return Object.fromEntries(entries) as { [K in keyof T]?: NonNullable<T[K]> }
 }
 
@@ -58,6 +61,10 @@ export function refused(argument: string, allowed: string, value: unknown): Inva
 
 export function isGiven<T>(value: T): value is NonNullable<T> {
   return value !== null && value !== undefined
+}
+
+function isKeyless(value: unknown): boolean {
+  return typeof value === 'object' && !Array.isArray(value) && Object.keys(Object(value)).length === 0
 }
 
 function described(value: unknown): string {

@@ -19,13 +19,13 @@ export const StripeCredentials = z
     publishable_key: z
       .string()
       .regex(/^pk_(live|test)_./, 'a publishable key that begins with pk_live_ or pk_test_ is allowed')
-      .optional(),
+      .nullish(),
     /** Signing secret of the webhook endpoint; without one no webhook verifies. */
-    webhook_secret: WebhookSecret.optional(),
+    webhook_secret: WebhookSecret.nullish(),
     /** Signing secrets of a rotation, beside the one above. */
-    webhook_secrets: z.array(z.looseObject({ secret: WebhookSecret, expires_at: z.string().nullish() })).optional(),
+    webhook_secrets: z.array(z.looseObject({ secret: WebhookSecret, expires_at: z.string().nullish() })).nullish(),
   })
-  .refine((keys) => keys.publishable_key === undefined || modeOf(keys.publishable_key) === modeOf(keys.api_key), {
+  .refine((keys) => !keys.publishable_key || modeOf(keys.publishable_key) === modeOf(keys.api_key), {
     path: ['publishable_key'],
     message: 'a key of the same mode as api_key is allowed: both live or both test',
   })

@@ -2,8 +2,9 @@
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { html } from 'hono/html'
-import { safeNextPath } from '../../core/access.ts'
+import { isSameSecret, safeNextPath } from '../../core/access.ts'
 import type { Integrations } from '../../integrations.ts'
+import { boundBody } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import { callerOf } from '../caller.ts'
 import { formField, requireCsrfToken } from '../csrf.ts'
@@ -11,19 +12,34 @@ import { operatorRoot, sameOrigin } from '../middleware.ts'
 import { clearSessionCookie, writeSessionCookie } from '../session-cookie.ts'
 import { page } from './layout.ts'
 
+/** A token and a path. The caller is not known yet, so no more is read. */
+const MAX_LOGIN_BYTES = 16_384
+const UNKNOWN = 'This token is not known here.'
+
 export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const { access } = integrations
   const root = operatorRoot(integrations)
   const routes = new Hono<AccessEnvironment>()
 
-  routes.get('/login', (context) => loginPage(context, root, safeNextPath(context.req.query('next'), root)))
-
-  routes.post('/login', sameOrigin(integrations), async (context) => {
-    const next = safeNextPath(await formField(context, 'next'), root)
-    const session = await access.signIn((await formField(context, 'token')) ?? '')
-    if (session === null) return loginPage(context, root, next, 'This token is not known here.')
+  async function enter(context: Context, token: string, next: string): Promise<Response> {
+    const session = await access.signIn(token)
+    if (session === null) return loginPage(context, root, next, UNKNOWN)
     writeSessionCookie(integrations, context, session)
     return context.redirect(next, 303)
+  }
+
+  routes.get('/login', async (context) => {
+    const { next, token } = context.req.query()
+    const to = safeNextPath(next, root)
+    // The address that `dev` prints. Any other token stays out of addresses, which are kept in histories and logs.
+    if (token === undefined || access.devToken === null) return loginPage(context, root, to)
+    context.header('Referrer-Policy', 'no-referrer')
+    return isSameSecret(token, access.devToken) ? enter(context, token, to) : loginPage(context, root, to, UNKNOWN)
+  })
+
+  routes.post('/login', sameOrigin(integrations), boundBody(MAX_LOGIN_BYTES), async (context) => {
+    const next = safeNextPath(await formField(context, 'next'), root)
+    return enter(context, (await formField(context, 'token')) ?? '', next)
   })
 
   routes.post(
@@ -36,6 +52,7 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
       context.set('caller', caller)
       return next()
     },
+    boundBody(MAX_LOGIN_BYTES),
     requireCsrfToken(),
     async (context) => {
       const { session } = context.var.caller

@@ -3,6 +3,7 @@ import { Hono } from 'hono'
 import { html } from 'hono/html'
 import { z } from 'zod'
 import { basePathOf, hasScope } from '../../core/access.ts'
+import { activeText, switchedOffBy } from '../../core/switched-off.ts'
 import type { Integrations } from '../../integrations.ts'
 import { queryOf } from '../body.ts'
 import type { AccessEnvironment, Caller } from '../caller.ts'
@@ -48,13 +49,25 @@ function table(integrations: Integrations, caller: Caller, rows: readonly Row[])
   const mayOperate = hasScope(caller.principal.scopes, 'operate')
   return html`<div class="wide"><table>
 <caption>Newest first. Times are UTC.</caption>
-<thead><tr><th scope="col">Name</th><th scope="col">Provider</th><th scope="col">Health</th><th scope="col">Active</th><th scope="col">Authorization</th><th scope="col">Last sync</th>${mayOperate ? html`<th scope="col">Actions</th>` : ''}</tr></thead>
+<thead><tr><th scope="col">Name</th><th scope="col">Provider</th><th scope="col">Health</th><th scope="col">Active</th><th scope="col">Authorization</th><th scope="col">Last clean sync</th><th scope="col">Last run</th><th scope="col">Failed items</th><th scope="col">Waiting items</th>${mayOperate ? html`<th scope="col">Actions</th>` : ''}</tr></thead>
 <tbody>${rows.map(
     (row) => html`
-<tr><th scope="row">${row.name}</th><td>${row.provider}</td><td>${row.healthStatus}</td><td>${row.isActive ? 'yes' : 'no'}</td><td>${row.reauthRequired ? reauthorize(integrations, row, mayOperate) : ''}</td><td>${row.lastSyncedAt === null ? 'never' : time(row.lastSyncedAt)}</td>${mayOperate ? html`<td>${switchForm(root, caller, row)}</td>` : ''}</tr>`,
+<tr><th scope="row">${row.name}</th><td>${row.provider}</td><td>${row.healthStatus}</td><td>${activeText(row)}</td><td>${row.reauthRequired ? reauthorize(integrations, row, mayOperate) : ''}</td><td>${row.lastSyncedAt === null ? 'never' : time(row.lastSyncedAt)}</td><td>${lastRun(row)}</td><td>${problemIf(row.failedItems)}</td><td>${row.waitingItems}</td>${mayOperate ? html`<td>${switchForms(root, caller, row)}</td>` : ''}</tr>`,
   )}
 </tbody>
 </table></div>`
+}
+
+function lastRun({ lastRun: run }: Row): Markup {
+  if (run === null) return html`none`
+  const text = `${run.status}: ${run.succeeded} succeeded, ${run.failed} failed`
+  return run.status === 'failed' || run.status === 'partial'
+    ? html`<span class="problem">${text}</span>`
+    : html`${text}`
+}
+
+function problemIf(count: number): Markup {
+  return count === 0 ? html`0` : html`<span class="problem">${count}</span>`
 }
 
 /** For who may, the way to the page that begins it: somebody who is signed in needs no signed link. */
@@ -64,9 +77,13 @@ function reauthorize({ access, config }: Integrations, { id, name }: Row, mayOpe
   return html`<a class="problem" href="${href}" aria-label="Authorize ${name} again">needed again</a>`
 }
 
-/** Enabling also heals, so one that its health has disabled is offered it as well. */
-function switchForm(root: string, { session }: Caller, { id, name, isActive }: Row): Markup {
-  const action = isActive ? 'disable' : 'enable'
-  const label = isActive ? 'Disable' : 'Enable'
+/** One that its health has disabled can be healed, and can be switched off. */
+function switchForms(root: string, caller: Caller, row: Row): Markup {
+  const offBy = switchedOffBy(row)
+  return html`${offBy === null ? '' : switchForm(root, caller, row, 'enable')}${offBy === 'an operator' ? '' : switchForm(root, caller, row, 'disable')}`
+}
+
+function switchForm(root: string, { session }: Caller, { id, name }: Row, action: 'enable' | 'disable'): Markup {
+  const label = action === 'enable' ? 'Enable' : 'Disable'
   return html`<form method="post" action="${root}/integrations/${id}/${action}">${session === null ? '' : csrfField(session.csrfToken)}<button type="submit" aria-label="${label} ${name}">${label}</button></form>`
 }

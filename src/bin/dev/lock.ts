@@ -10,7 +10,7 @@ import type { ProcessIdentity } from './processes.ts'
 import { endProcess, identifyProcess, isRunning } from './processes.ts'
 
 const FILE = 'running.json'
-const MODE = 0o600 // URLs may carry a password
+const MODE = 0o600 // the database's URL carries a password
 
 export interface RecordedChild extends ProcessIdentity {
   readonly name: string
@@ -23,13 +23,15 @@ export interface RunningState {
   readonly children: readonly RecordedChild[]
   /** Empty while it is still starting. */
   readonly urls: Readonly<Record<string, string>>
+  /** What a command needs to work on the same tables and server: src/bin/dev/cli.ts. Empty while it is still starting. */
+  readonly environment: Readonly<Record<string, string>>
 }
 
 export interface RunLock {
   /** Recorded as soon as it runs: what is not recorded can't be ended after a `kill -9`. */
   addChild(child: { name: string; pid: number; stopSignal?: NodeJS.Signals }): void
   removeChild(pid: number): void
-  setUrls(urls: Readonly<Record<string, string>>): void
+  setUp(up: Pick<RunningState, 'urls' | 'environment'>): void
   release(): void
 }
 
@@ -45,7 +47,7 @@ export async function acquireRunLock(options: { folder: string; log?: (line: str
   const self = identifyProcess(process.pid)
   if (self === null) throw new Error('The start time of this process can not be read (/proc or ps is needed).')
 
-  let state: RunningState = { supervisor: self, children: [], urls: {} }
+  let state: RunningState = { supervisor: self, children: [], urls: {}, environment: {} }
   const ended: string[] = []
   while (!createExclusively(path, state)) {
     const found = read(path)
@@ -82,7 +84,7 @@ export async function acquireRunLock(options: { folder: string; log?: (line: str
         if (identity !== null) update({ children: [...state.children, { ...child, ...identity }] })
       },
       removeChild: (pid) => update({ children: state.children.filter((child) => child.pid !== pid) }),
-      setUrls: (urls) => update({ urls }),
+      setUp: update,
       release() {
         const holder = read(path)?.state?.supervisor
         if (holder?.pid === self.pid && holder.startedAt === self.startedAt) rmSync(path, { force: true })
@@ -122,6 +124,12 @@ function removeIfStill(path: string, text: string): void {
     }
   }
   rmSync(aside, { force: true })
+}
+
+/** What runs on the folder; null when nothing does. */
+export function runningOn(folder: string): RunningState | null {
+  const state = read(join(folder, FILE))?.state ?? null
+  return state !== null && isRunning(state.supervisor) ? state : null
 }
 
 /** Null when there is no file. A damaged one has no state: it is taken over. */

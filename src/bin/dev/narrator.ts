@@ -39,6 +39,8 @@ export function createNarrator(print: (line: string) => void): Narrator {
     'item.failed': (f) => say('item', `#${f.sync_item} (${f.external_id}) FAILED: ${f.error}`),
     'item.worker_lost': (f) => say('item', `#${f.sync_item} lost its worker; taken up again`),
     'inbox.wake_failed': (f) => say('inbox', `could not be woken (${f.error}); trying again in ${f.retry_in_ms} ms`),
+    'inbox.pump_lost': (f) =>
+      say('inbox', `a worker died with ${f.webhooks} webhooks in hand; each is handled by a workflow of its own`),
     'worker.ready': (f) => say('worker', `ready, pid ${f.pid}`),
     'api.ready': (f) => say('api', `ready at ${f.url}, pid ${f.pid}`),
   }

@@ -8,10 +8,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Integrations } from '../../integrations.ts'
-import { freePort } from '../../temporal/local-process.ts'
+import { freePort, ownersOnly } from '../../temporal/local-process.ts'
 import { findOrStartTemporalServer } from '../../temporal/server.ts'
 import { loadHost } from '../host.ts'
 import type { Checklist } from './checklist.ts'
+import { withheld } from './environment.ts'
 import type { RunLock } from './lock.ts'
 import { startLocalPostgres } from './postgres.ts'
 import type { ManagedProcess, Supervisor } from './processes.ts'
@@ -51,10 +52,14 @@ export interface Stack {
   readonly databaseUrl: string
   readonly temporalAddress: string
   readonly temporalUi: string | null
+  /** Path of the `temporal` that runs; null where a server was there already. */
+  readonly temporalBinary: string | null
   readonly apiUrl: string
   readonly sandboxUrl: string
   readonly api: Restarting
   readonly worker: Restarting
+  /** In which a command works on the same tables and server. */
+  readonly environment: Readonly<Record<string, string>>
 }
 
 /** A process that is kept up. */
@@ -97,7 +102,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     return server
   })
   const temporal = await checklist.step('Temporal', async (progress) => {
-    const log = createWriteStream(join(folder, 'temporal.log'), { flags: 'a' })
+    const logFile = join(folder, 'temporal.log')
+    await ownersOnly(logFile)
+    const log = createWriteStream(logFile, { flags: 'a', mode: 0o600 })
     let isUp = false
     const server = await findOrStartTemporalServer({
       port: port(PREFERRED_PORTS.temporal),
@@ -122,6 +129,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     TEMPORAL_NAMESPACE: 'default',
     INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile(folder),
     INTEGRATIONS_CONFIG: HOST_CONFIG,
+    INTEGRATIONS_DEV: '1',
     // The published examples hold five bodies twice, and the traffic comes back to them: each is a delivery of its own here.
     [REPLAY_WINDOW]: process.env[REPLAY_WINDOW] ?? '0',
     ...options.env,
@@ -156,8 +164,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
 
   const startApi = async (preferred: number): Promise<{ url: string; process: Restarting }> => {
     const apiPort = await freePort(preferred)
-    // Only this machine reaches it, so nobody is asked to sign in.
-    const env = { PORT: String(apiPort), HOST: '127.0.0.1', INTEGRATIONS_DEV: '1' }
+    const env = { PORT: String(apiPort), HOST: '127.0.0.1' }
     try {
       const started = await run.keptUp('api', ['src/bin/api.ts'], env, (line) => line.includes('"api.ready"'))
       return { url: `http://127.0.0.1:${apiPort}`, process: started }
@@ -170,7 +177,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   const [api, worker] = await checklist.step('API and worker', () =>
     Promise.all([
       startApi(port(PREFERRED_PORTS.api)),
-      run.keptUp('worker', ['src/bin/worker.ts'], { INTEGRATIONS_DEV: '1' }, (line) => line.includes('"worker.ready"')),
+      run.keptUp('worker', ['src/bin/worker.ts'], {}, (line) => line.includes('"worker.ready"')),
     ]),
   )
   return {
@@ -179,10 +186,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     databaseUrl: postgres.url,
     temporalAddress: temporal.address,
     temporalUi: temporal.uiUrl,
+    temporalBinary: temporal.binary,
     apiUrl: api.url,
     sandboxUrl,
     api: api.process,
     worker,
+    environment: { ...environment, PORT: new URL(api.url).port },
   }
 }
 
@@ -234,7 +243,7 @@ function processStarter({ supervisor, lock, onLine }: StackOptions, environment:
       command: process.execPath,
       args: [...NODE_ARGUMENTS, ...args],
       cwd: ROOT,
-      env: { ...environment, ...env },
+      env: { ...withheld(process.env), ...environment, ...env },
       onLine: (line) => {
         tail.push(line)
         tail.splice(0, tail.length - 20)

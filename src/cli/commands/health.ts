@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { Argument, InvalidArgumentError, Option } from 'commander'
+import { switchedOffBy } from '../../core/switched-off.ts'
 import type { Integrations } from '../../integrations.ts'
 import { integrationId } from '../arguments.ts'
 import { Refused } from '../failure.ts'
@@ -8,7 +9,7 @@ import { table } from '../frame.ts'
 import { switchOff } from './disable.ts'
 import { switchOn } from './enable.ts'
 import { rowOf as incidentColumns } from './incidents.ts'
-import { rowOf as summaryColumns } from './list.ts'
+import { activeWord, rowOf as summaryColumns } from './list.ts'
 
 const ACTIONS = ['report', 'enable', 'disable'] as const
 const FAILURES = ['degraded', 'failing', 'disabled', 'stale'] as const
@@ -20,7 +21,7 @@ const SHOWN_ERROR_LENGTH = 100
 
 type FailOn = (typeof FAILURES)[number]
 type Report = Awaited<ReturnType<Integrations['health']>>
-type Standing = Pick<Report, 'healthStatus' | 'isActive' | 'stale'>
+type Standing = Pick<Report, 'healthStatus' | 'isActive' | 'switchedOffAt' | 'stale'>
 
 interface Options {
   readonly failOn?: readonly FailOn[]
@@ -69,34 +70,56 @@ function failure(word: string, before: readonly FailOn[] = []): readonly FailOn[
 async function overview({ integrations }: CommandContext, failOn: readonly FailOn[] | undefined): Promise<Outcome> {
   const byHealth = { healthy: 0, degraded: 0, failing: 0, disabled: 0 }
   let stale = 0
+  let withFailed = 0
+  let withWaiting = 0
   let failed = false
   const notWell: ReturnType<typeof summaryColumns>[] = []
   for await (const summary of integrations.summaries()) {
     byHealth[summary.healthStatus] += 1
     if (summary.stale) stale += 1
+    if (summary.failedItems > 0) withFailed += 1
+    if (summary.waitingItems > 0) withWaiting += 1
     failed ||= isFailure(summary, failOn)
     const isWell =
-      summary.healthStatus === 'healthy' && !summary.stale && !summary.reauthRequired && summary.circuit === 'closed'
+      summary.healthStatus === 'healthy' &&
+      !summary.stale &&
+      !summary.reauthRequired &&
+      summary.circuit === 'closed' &&
+      summary.failedItems + summary.waitingItems === 0 &&
+      summary.lastRun?.status !== 'failed'
     if (!isWell) notWell.push(summaryColumns(summary))
   }
   const total = Object.values(byHealth).reduce((sum, count) => sum + count, 0)
   const counts = `${total} in all: ${Object.entries(byHealth)
     .map(([status, count]) => `${count} ${status}`)
-    .join(', ')}; ${stale} stale.`
+    .join(', ')}; ${stale} stale, ${withFailed} with failed items, ${withWaiting} with items that wait.`
   const rows = notWell.map((row) => [
     row.id,
     row.name,
     row.provider,
     row.health_status,
-    row.is_active,
+    activeWord(row),
     row.circuit,
     row.stale,
     row.reauth_required,
+    row.failed_items,
+    row.waiting_items,
+    row.last_run?.status,
     row.error_rate_24h,
   ])
-  const columns = ['ID', 'Name', 'Provider', 'Health', 'Active', 'Circuit', 'Stale', 'Reauthorize', 'Errors %']
+  const columns = [
+    ...['ID', 'Name', 'Provider', 'Health', 'Active', 'Circuit', 'Stale', 'Reauthorize'],
+    ...['Failed items', 'Waiting', 'Last run', 'Errors %'],
+  ]
   return {
-    document: { integrations: total, by_health: byHealth, stale, not_well: notWell },
+    document: {
+      integrations: total,
+      by_health: byHealth,
+      stale,
+      with_failed_items: withFailed,
+      with_waiting_items: withWaiting,
+      not_well: notWell,
+    },
     text: rows.length === 0 ? counts : `${table(columns, rows)}\n${counts}`,
     exitCode: failed ? 1 : 0,
   }
@@ -117,8 +140,9 @@ async function report(
 }
 
 /** One that an operator has switched off is nobody's alarm; one that its health switched off is. */
-function isFailure({ healthStatus, isActive, stale }: Standing, failOn: readonly FailOn[] = []): boolean {
-  if (!isActive && healthStatus !== 'disabled') return false
+function isFailure(standing: Standing, failOn: readonly FailOn[] = []): boolean {
+  const { healthStatus, stale } = standing
+  if (switchedOffBy(standing) === 'an operator') return false
   return failOn.some((each) => (each === 'stale' ? stale : SEVERITY.indexOf(healthStatus) >= SEVERITY.indexOf(each)))
 }
 

@@ -68,10 +68,10 @@ async function install(context: CommandContext, key: string, options: Options): 
     existing === null && terminal.isInteractive
       ? await askMissing(terminal, provider, given, isOAuth ? TOKEN_KEYS : [])
       : given
-  const connects = isOAuth && (await needsPerson(integrations, existing, credentials))
-  // Known to be possible before anything is stored.
-  if (connects) linkBase(integrations)
-  const checks = provider.hasHealthCheck && !options.skipCheck && !connects
+  const mayConnect = isOAuth && (await needsPerson(integrations, existing, credentials))
+  // Known to be possible before anything is stored. A provider that may do without is asked about the stored integration.
+  if (mayConnect && !provider.isAuthorizationOptional) linkBase(integrations)
+  const mayCheck = provider.hasHealthCheck && !options.skipCheck
   const values = {
     name,
     ...(options.owner === undefined ? {} : { owner: options.owner }),
@@ -85,7 +85,7 @@ async function install(context: CommandContext, key: string, options: Options): 
           ...values,
           credentials,
           metadata,
-          isActive: !checks && (!connects || options.skipCheck),
+          isActive: !mayCheck && (!mayConnect || options.skipCheck),
         })
       : await integrations.update(existing.id, {
           ...values,
@@ -96,13 +96,16 @@ async function install(context: CommandContext, key: string, options: Options): 
     integrations.operator.note(integration.id, { token: context.by, action, target: `integration:${integration.id}` })
   // Of one that is taken back again the row goes along.
   await note(existing === null ? 'create' : 'update')
-  const check = checks ? await checked(context, integration, existing === null) : null
+  const connects = mayConnect && (!provider.isAuthorizationOptional || (await isNeeded(integrations, integration)))
+  if (connects && existing === null) await takeBackWithoutLink(context, integration)
+  const check = mayCheck && !connects ? await checked(context, integration, existing === null) : null
   if (check !== null && !check.ok) await keepOrTakeBack(context, integration, check, options.force)
   if (signal.aborted) {
     if (existing === null) await integrations.delete(integration.id, { force: true, by: context.by })
     throw new Interrupted()
   }
-  if (existing === null && checks) await integrations.update(integration.id, { isActive: true })
+  if (existing === null && !connects && !integration.isActive)
+    await integrations.update(integration.id, { isActive: true })
   if (!isOAuth) return outcome(integration, existing === null, check)
   const link = connects ? await makeConnectLink(integrations, integration, LINK_HOURS) : null
   if (link !== null) await note('oauth-link connect')
@@ -149,6 +152,20 @@ async function needsPerson(
   return !isConnected || reauth !== null
 }
 
+async function isNeeded({ oauth }: Integrations, { id }: Integration): Promise<boolean> {
+  return (await oauth.status(id)).needsAuthorization
+}
+
+/** Without an address a new one that needs a link is removed again. @throws BaseUrlMissing */
+async function takeBackWithoutLink({ integrations, by }: CommandContext, { id }: Integration): Promise<void> {
+  try {
+    linkBase(integrations)
+  } catch (error) {
+    await integrations.delete(id, { force: true, by })
+    throw error
+  }
+}
+
 /** Adds the link, and what comes after it. */
 function withLink(
   { document, text }: Outcome,
@@ -183,8 +200,7 @@ function findProvider(integrations: Integrations, key: string): Provider {
 
 async function givenValues({ terminal, warn }: CommandContext, provider: Provider, options: Options): Promise<Values> {
   const read = valueReader({
-    environment: process.env,
-    stdin: terminal.stdin,
+    ...terminal.sources,
     onLiteral: (option, name) => {
       if (option === '--credential')
         warn(

@@ -14,6 +14,7 @@ interface Filters {
   readonly integration?: number
   readonly provider?: string
   readonly status?: (typeof STATUSES)[number]
+  readonly dismissed: boolean
   readonly event?: string
   readonly since?: Date
   readonly until?: Date
@@ -31,6 +32,7 @@ export function listWebhooksCommand(frame: Frame): Command {
     .option('--integration <id>', 'only of this integration', integrationId)
     .option('--provider <key>', 'only of this provider')
     .addOption(new Option('--status <status>', 'only of this status').choices(STATUSES))
+    .option('--dismissed', 'failed ones that were dismissed, which are left out otherwise', false)
     .option('--event <type>', 'only of this event type')
     .option('--since <instant>', 'only those stored then or later', instant)
     .option('--until <instant>', 'only those stored before', instant)
@@ -66,6 +68,7 @@ function rowOf(webhook: Webhook) {
     error: webhook.error,
     created_at: webhook.createdAt.toISOString(),
     processed_at: webhook.processedAt?.toISOString() ?? null,
+    dismissed_at: webhook.dismissedAt?.toISOString() ?? null,
   }
 }
 

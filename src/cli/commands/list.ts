@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
+import { activeText } from '../../core/switched-off.ts'
 import { limit, owner } from '../arguments.ts'
 import type { Frame } from '../frame.ts'
 import { table } from '../frame.ts'
@@ -64,10 +65,14 @@ export function rowOf(summary: Summary) {
     registered: summary.registered,
     health_status: summary.healthStatus,
     is_active: summary.isActive,
+    switched_off_at: summary.switchedOffAt?.toISOString() ?? null,
     circuit: summary.circuit,
     stale: summary.stale,
     reauth_required: summary.reauthRequired,
     last_synced_at: summary.lastSyncedAt?.toISOString() ?? null,
+    failed_items: summary.failedItems,
+    waiting_items: summary.waitingItems,
+    last_run: summary.lastRun,
     requests_24h: summary.requests24h,
     error_rate_24h: summary.errorRate24h,
   }
@@ -86,9 +91,19 @@ function textOf(rows: readonly Row[]): string {
       'Stale',
       'Reauthorize',
       'Last synced',
+      'Failed items',
+      'Waiting',
+      'Last run',
       'Requests 24 h',
       'Errors %',
     ],
-    rows.map((row) => Object.values(row)),
+    rows.map((row) => {
+      // Said in the column "Active".
+      const { switched_off_at: _, ...shown } = row
+      return Object.values({ ...shown, is_active: activeWord(row), last_run: row.last_run?.status ?? null })
+    }),
   )
 }
+
+export const activeWord = ({ is_active, health_status, switched_off_at }: Row): string =>
+  activeText({ isActive: is_active, healthStatus: health_status, switchedOffAt: switched_off_at })

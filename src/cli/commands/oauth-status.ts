@@ -16,10 +16,10 @@ export function oauthStatusCommand(frame: Frame): Command {
       frame.action(async ({ integrations }, id: number) => {
         const status = await integrations.oauth.status(id)
         const document = oauthStatusColumns(status)
-        const todo =
-          status.isConnected && status.reauth === null
-            ? ''
-            : `\nA person has to connect it: integrations oauth-link ${id} prints a link for that.`
+        const isInOrder = !status.needsAuthorization || (status.isConnected && status.reauth === null)
+        const todo = isInOrder
+          ? ''
+          : `\nA person has to connect it: integrations oauth-link ${id} prints a link for that.`
         return { document, text: `${table(['Field', 'Value'], Object.entries(document))}${todo}` }
       }),
     )

@@ -15,6 +15,8 @@ export function refreshTokensCommand(frame: Frame): Command {
     .action(
       frame.action(async (context, id: number | undefined) => {
         const { integrations, by, warn } = context
+        // No worker is needed to say that there is none.
+        if (id !== undefined) await integrations.get(id)
         const asked = id === undefined ? {} : { integrationId: id }
         const { checked, refreshed, failed, reauthRequired } = await byWorker(
           context,

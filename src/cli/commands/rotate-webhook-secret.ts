@@ -18,7 +18,7 @@ export function rotateWebhookSecretCommand(frame: Frame): Command {
     .option('--secret <source>', 'the new one, as @file, env:NAME, or - for stdin; default a random one, printed once')
     .action(
       frame.action(async ({ integrations, terminal, by, warn }, id: number, options: { secret?: string }) => {
-        const read = textReader({ environment: process.env, stdin: terminal.stdin })
+        const read = textReader(terminal.sources)
         const given =
           options.secret === undefined
             ? undefined

@@ -4,6 +4,9 @@ import type { Frame } from '../frame.ts'
 import { table } from '../frame.ts'
 import { runDocument } from '../sync-run.ts'
 
+/** A line of a screen; `--json` has the whole. */
+const SHOWN_ERROR_LENGTH = 200
+
 /** `integrations show-sync-run <id>`: one run, and its items by status. */
 export function showSyncRunCommand(frame: Frame): Command {
   return frame
@@ -15,11 +18,24 @@ export function showSyncRunCommand(frame: Frame): Command {
     .action(
       frame.action(async ({ integrations }, id: number) => {
         const run = await integrations.syncs.run(id)
-        const document = { ...runDocument(run), items: run.items, metadata: run.metadata }
-        const { items, metadata, ...fields } = document
+        const document = {
+          ...runDocument(run),
+          items: run.items,
+          waiting: run.waiting,
+          next_attempt_at: run.nextAttemptAt?.toISOString() ?? null,
+          errors: run.errors,
+          metadata: run.metadata,
+        }
+        const { items, waiting, next_attempt_at: next, errors, metadata, ...fields } = document
         const rows = [
           ...Object.entries(fields),
           ...Object.entries(items).map(([status, n]) => [`items ${status}`, n]),
+          ['items waiting for another attempt', waiting],
+          ['the next of them', next],
+          ...errors.map(({ error, items: n }, at) => [
+            `error ${at + 1}`,
+            `${n} x ${error.slice(0, SHOWN_ERROR_LENGTH)}`,
+          ]),
           ['metadata', metadata],
         ]
         return { document, text: table(['Field', 'Value'], rows) }

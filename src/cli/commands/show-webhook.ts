@@ -26,6 +26,7 @@ export function showWebhookCommand(frame: Frame): Command {
           created_at: webhook.createdAt.toISOString(),
           updated_at: webhook.updatedAt.toISOString(),
           processed_at: webhook.processedAt?.toISOString() ?? null,
+          dismissed_at: webhook.dismissedAt?.toISOString() ?? null,
           claim: webhook.claim,
           replay_attempt: webhook.replayAttempt,
           headers: webhook.headers,

@@ -29,6 +29,7 @@ export function showCommand(frame: Frame): Command {
           contracts: provider?.contracts ?? [],
           owner: integration.owner === null ? null : `${integration.owner.type}:${integration.owner.id}`,
           is_active: integration.isActive,
+          switched_off_at: integration.switchedOffAt?.toISOString() ?? null,
           health_status: integration.healthStatus,
           reauth_required: oauth?.reauth_required ?? false,
           oauth,

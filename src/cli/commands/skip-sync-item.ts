@@ -11,12 +11,23 @@ export function skipSyncItemCommand(frame: Frame): Command {
     .argument('<id>', 'id of the item, as `list-failed-items` has it', syncItemId)
     .action(
       frame.action(async ({ integrations, by }, id: number) => {
-        const { integrationId, cursorMoved } = await integrations.syncItems.skip(id)
+        const { integrationId, cursorMoved, reducerThrew } = await integrations.syncItems.skip(id)
         await integrations.operator.note(integrationId, { token: by, action: 'skip', target: `sync-item:${id}` })
         return {
-          document: { item_id: id, integration_id: integrationId, cursor_moved: cursorMoved },
-          text: `Skipped sync item ${id}; the cursor ${cursorMoved ? 'has moved' : 'stays: others hold it, or there is nothing to move it to'}.`,
+          document: {
+            item_id: id,
+            integration_id: integrationId,
+            cursor_moved: cursorMoved,
+            reducer_threw: reducerThrew,
+          },
+          text: `Skipped sync item ${id}; ${cursorText(integrationId, cursorMoved, reducerThrew)}`,
         }
       }),
     )
+}
+
+function cursorText(integrationId: number, moved: boolean, reducerThrew: string | null): string {
+  if (moved) return 'the cursor has moved.'
+  if (reducerThrew === null) return 'the cursor stays: others hold it, or there is nothing to move it to.'
+  return `the cursor stays, since the provider's reduceCheckpoints() threw: ${reducerThrew}. Mend the provider, then \`integrations advance-cursor ${integrationId}\`.`
 }

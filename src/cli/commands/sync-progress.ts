@@ -2,6 +2,8 @@ import type { Command } from 'commander'
 import { integrationId } from '../arguments.ts'
 import type { CommandContext, Frame, Outcome } from '../frame.ts'
 import { table } from '../frame.ts'
+import type { SyncProgress } from '../progress-line.ts'
+import { failureText } from '../progress-line.ts'
 import { endText } from '../sync-run.ts'
 import { watchSync } from '../watch-sync.ts'
 
@@ -34,6 +36,8 @@ async function lookOnce({ integrations }: CommandContext, id: number): Promise<O
     succeeded: progress.succeeded,
     failed: progress.failed,
     waiting: progress.waiting,
+    next_attempt_at: progress.nextAttemptAt,
+    last_failure: failureColumns(progress.lastFailure),
     per_second: progress.perSecond,
     seconds_left: progress.secondsLeft,
     intake_from: progress.intakeFrom,
@@ -41,8 +45,16 @@ async function lookOnce({ integrations }: CommandContext, id: number): Promise<O
   }
   return {
     document: { integration_id: id, progress: document },
-    text: table(['Field', 'Value'], Object.entries(document)),
+    text: table(
+      ['Field', 'Value'],
+      Object.entries({ ...document, last_failure: progress.lastFailure && failureText(progress.lastFailure) }),
+    ),
   }
+}
+
+function failureColumns(failure: SyncProgress['lastFailure']) {
+  if (failure === null) return null
+  return { item_id: failure.itemId, attempt: failure.attempt, error: failure.error }
 }
 
 async function watchToItsEnd(context: CommandContext, id: number): Promise<Outcome> {

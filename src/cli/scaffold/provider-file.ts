@@ -202,6 +202,7 @@ const sync = ({ prefix }: ProviderNames): string => `  readonly reduceCheckpoint
     await this.#list(integration, session, {})
   }
 
+  /** In whatever order the API lists: the cursor never passes the moment at which a listing began. */
   async syncIncremental(integration: Integration, session: SyncSession): Promise<void> {
     const cursor = session.cursor()
     await this.#list(integration, session, cursor === null ? {} : { updated_since: String(cursor) })

@@ -10,6 +10,7 @@ import type { ObservedRequests } from '../../core/anomaly.ts'
 import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
+import { CLASS_OF_REQUEST } from './traffic.ts'
 
 export interface ObservedIntegration extends ObservedRequests {
   readonly id: number
@@ -31,7 +32,6 @@ export async function observeWindow(
   { windowMinutes, minimumRequests, nowMs }: { windowMinutes: number; minimumRequests: number; nowMs: number | null },
 ): Promise<ObservedWindow> {
   const end = nowMs === null ? sql`now()` : sql`to_timestamp(${nowMs}::double precision / 1000)`
-  // A row with an error and without a class is none of ours; whoever wrote it did not say whose fault it was.
   const rows = await db.execute<{
     active: number
     id: string | null
@@ -47,7 +47,7 @@ export async function observeWindow(
              count(*) filter (where failure_class = 'upstream')::int as upstream,
              count(*) filter (where failure_class = 'throttle')::int as throttle,
              count(*) filter (where failure_class = 'client')::int as client,
-             count(*) filter (where failure_class = 'unknown' or failure_class is null and error is not null)::int as unknown
+             count(*) filter (where ${CLASS_OF_REQUEST} = 'unknown')::int as unknown
       from ${requests}
       where created_at >= ${end} - make_interval(mins => ${windowMinutes}::int)
       group by integration_id

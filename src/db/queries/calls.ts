@@ -1,4 +1,5 @@
 /** Admission and settlement of outbound calls: an integration's own statements, which hold the whole rule (drizzle/0002). */
+import { randomBytes } from 'node:crypto'
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
@@ -109,7 +110,7 @@ export function admitCalls(
   target: CallTarget,
   owners: readonly string[],
 ): Promise<Admissions | null> {
-  return answerOf<Admissions>(db, tables, 'admit_calls', target, JSON.stringify(owners))
+  return answerOf<Admissions>(db, tables, 'admit_calls', target, jsonLiteral(owners))
 }
 
 /** Writes all rows and what follows from them, in order. Null when the integration is gone. */
@@ -120,14 +121,26 @@ export function settleCalls(
   outcomes: readonly CallOutcome[],
 ): Promise<Settlements | null> {
   const { eventNames } = target
-  if (eventNames === null) return answerOf<Settlements>(db, tables, 'settle_calls', target, jsonText(outcomes))
-  return answerOf<Settlements>(
-    db,
-    tables,
-    'settle_calls_recorded',
-    target,
-    jsonText(outcomes),
-    JSON.stringify(eventNames),
+  const list = outcomeList(outcomes)
+  if (eventNames === null) return answerOf<Settlements>(db, tables, 'settle_calls', target, list)
+  return answerOf<Settlements>(db, tables, 'settle_calls_recorded', target, list, jsonLiteral(eventNames))
+}
+
+/** Of characters. To escape a longer text, as JSON and as a literal, would hold up the process. */
+const LONG_TEXT = 1_048_576
+
+/** As SQL. A long answer stands beside the list, as it is; it holds what Postgres can hold. */
+function outcomeList(outcomes: readonly CallOutcome[]): string {
+  const apart: { readonly at: number; readonly text: string }[] = []
+  const others = outcomes.map((outcome, at) => {
+    const text = outcome.row?.response_data ?? ''
+    if (outcome.row === null || text.length <= LONG_TEXT) return outcome
+    apart.push({ at, text })
+    return { ...outcome, row: { ...outcome.row, response_data: null } }
+  })
+  return apart.reduce(
+    (list, { at, text }) => `jsonb_set(${list}, '{${at},row,response_data}', to_jsonb(${literal(text)}::text))`,
+    jsonLiteral(others),
   )
 }
 
@@ -146,10 +159,10 @@ async function answerOf<Answer>(
   const given = [
     Number(integrationId),
     literal(key),
-    `${literal(JSON.stringify(rules))}::jsonb`,
-    `${literal(list)}::jsonb`,
+    jsonLiteral(rules),
+    list,
     nowMs === null ? 'null' : Number(nowMs),
-    ...(names === undefined ? [] : [`${literal(names)}::jsonb`]),
+    ...(names === undefined ? [] : [names]),
   ]
   const [row] = await db.execute<{ answer: Answer | null }>(
     sql.raw(`select ${functionName(tables, name)}(${given.join(', ')}) as answer`),
@@ -157,9 +170,18 @@ async function answerOf<Answer>(
   return row?.answer ?? null
 }
 
-/** An escape string reads the same whatever `standard_conforming_strings` says: PostgreSQL manual, 4.1.2.2. */
-export function literal(text: string): string {
+/**
+ * An escape string reads the same whatever `standard_conforming_strings` says: PostgreSQL manual, 4.1.2.2. A long text stands
+ * between tags that it does not hold: 4.1.2.4.
+ */
+function literal(text: string): string {
+  const tag = text.length > LONG_TEXT ? `$t${randomBytes(16).toString('hex')}$` : ''
+  if (tag !== '' && !text.includes(tag)) return `${tag}${text}${tag}`
   return `E'${text.replaceAll('\\', '\\\\').replaceAll("'", "''")}'`
+}
+
+export function jsonLiteral(value: unknown): string {
+  return `${literal(jsonText(value))}::jsonb`
 }
 
 /** A function of the migrations, by its name without the prefix. */

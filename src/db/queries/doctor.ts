@@ -2,10 +2,12 @@
  * What the doctor counts. Statements look only; ages are by the database's clock, and each goes by an index, since the doctor
  * also comes to large tables.
  */
+
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, gt, inArray, isNotNull, lt, min, or, sql } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNotNull, isNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import type { IntegrationRow, Tables } from '../schema/tables.ts'
+import { acceptsWebhooks } from './integrations.ts'
 
 const secondsAgo = (seconds: number): SQL =>
   sql`clock_timestamp() - make_interval(secs => ${seconds}::double precision)`
@@ -100,7 +102,7 @@ export async function lingeringWebhooks(
   return rows as WebhookGroup[]
 }
 
-/** Webhooks that failed within the last so many seconds, by integration, the most first. */
+/** Webhooks that failed within the last `seconds` and are not dismissed, by integration, the most first. */
 export async function lateFailedWebhooks(
   db: Database,
   { webhooks }: Tables,
@@ -110,7 +112,9 @@ export async function lateFailedWebhooks(
   const rows = await db
     .select({ integrationId: webhooks.integrationId, webhooks: count, since: min(webhooks.updatedAt) })
     .from(webhooks)
-    .where(and(eq(webhooks.status, 'failed'), gt(webhooks.updatedAt, secondsAgo(seconds))))
+    .where(
+      and(eq(webhooks.status, 'failed'), isNull(webhooks.dismissedAt), gt(webhooks.updatedAt, secondsAgo(seconds))),
+    )
     .groupBy(webhooks.integrationId)
     .orderBy(sql`${count} desc`)
     .limit(limit)
@@ -226,7 +230,7 @@ export interface DisabledIntegration {
   readonly pendingWebhooks: number
 }
 
-/** Switched off by their health. */
+/** Switched off by their health, and not by a person: what a person switched off is meant to be off. */
 export async function disabledIntegrations(
   db: Database,
   { integrations, webhooks }: Tables,
@@ -242,26 +246,25 @@ export async function disabledIntegrations(
         select count(*)::int from ${webhooks} w where w.integration_id = ${integrations}.id and w.status = 'pending')`,
     })
     .from(integrations)
-    .where(eq(integrations.healthStatus, 'disabled'))
+    .where(and(eq(integrations.healthStatus, 'disabled'), isNull(integrations.switchedOffAt)))
     .orderBy(asc(integrations.id))
     .limit(limit)
 }
 
-/** One page by ascending id: those of these providers that are switched on, or were switched off by their health. */
+/** One page by ascending id: those of these providers that no person has switched off. */
 export async function pageOfAuthorized(
   db: Database,
-  { integrations }: Tables,
+  tables: Tables,
   providers: readonly string[],
   afterId: number,
   limit: number,
 ): Promise<{ id: number }[]> {
-  const { id, provider, isActive, healthStatus } = integrations
+  const { integrations } = tables
+  const { id, provider } = integrations
   return db
     .select({ id })
     .from(integrations)
-    .where(
-      and(inArray(provider, [...providers]), or(eq(isActive, true), eq(healthStatus, 'disabled')), gt(id, afterId)),
-    )
+    .where(and(inArray(provider, [...providers]), acceptsWebhooks(tables), gt(id, afterId)))
     .orderBy(asc(id))
     .limit(limit)
 }

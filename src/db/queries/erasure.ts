@@ -53,7 +53,7 @@ const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
   },
   // An item that had not ended stays in the way of the cursor: it was never handled.
   syncItems: {
-    set: sql`payload = null, claim = null,
+    set: sql`payload = null, claim = null, last_error = null, next_attempt_at = null,
              status = case when t.status in ('pending', 'processing') then 'failed' else t.status end,
              error = case when t.status in ('pending', 'processing') or t.error is not null then ${ERASED} end,
              completed_at = coalesce(t.completed_at, clock_timestamp())`,

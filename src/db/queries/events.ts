@@ -228,9 +228,12 @@ const retriesOf = (limit: number): number => Math.max(1, Math.floor(limit / 4))
 
 const oneMore = (events: Tables['events']): SQL => sql`least(${events.attempts} + 1, ${sql.raw(String(MAX_ATTEMPTS))})`
 
-/** Not clock_timestamp(): only what stays the same for a statement can bound its walk of the index. */
+/**
+ * Not clock_timestamp(): only what stays the same for a statement can bound its walk of the index. Rounded as `due_at` is when it is
+ * stored, so that what was due before is.
+ */
 export function momentOf(nowMs: number | null): SQL {
-  return nowMs === null ? sql`now()` : sql`to_timestamp(${nowMs}::double precision / 1000)`
+  return nowMs === null ? sql`now()::timestamptz(3)` : sql`to_timestamp(${nowMs}::double precision / 1000)`
 }
 
 /** Since 1970, or since another moment. */

@@ -54,7 +54,8 @@ export async function openStaleIncidents(
  * Closes the open incident of each of these where all is well: judged under the lock of the integration's row, which it takes.
  * The events by integration.
  *
- * @param olderThanSeconds only those that are strictly older; null: of any age
+ * @param olderThanSeconds only those that are strictly older, where a breaker may be open whose cooldown is over; null: of any
+ *   age
  */
 export async function closeIncidentsIfWell(
   db: Database | Transaction,
@@ -66,13 +67,15 @@ export async function closeIncidentsIfWell(
     id: integrationId,
     key,
     breaker: rules.breaker.enabled,
+    cooldown: rules.breaker.cooldownSeconds,
     now: nowMs,
   }))
   return byIntegration(
     await db.execute<Answer>(sql`
       select given.id, ${functionNamed(tables, 'close_incident_if_well')}(
-        given.id, given.key, given.breaker, ${olderThanSeconds}::bigint, given.now) as events
-      from jsonb_to_recordset(${jsonText(given)}::jsonb) as given (id bigint, key text, breaker boolean, now bigint)
+        given.id, given.key, given.breaker, given.cooldown, ${olderThanSeconds}::bigint, given.now) as events
+      from jsonb_to_recordset(${jsonText(given)}::jsonb)
+        as given (id bigint, key text, breaker boolean, cooldown bigint, now bigint)
       order by given.id`),
   )
 }

@@ -5,6 +5,7 @@ import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
 import type { IntegrationRow, Tables } from '../schema/tables.ts'
+import { intervalOf } from './interval.ts'
 
 /** Postgres would refuse a fraction or a text with an error of its own, and a number beyond 2^53 may be another row's. */
 export function canBeId(id: number): boolean {
@@ -53,6 +54,20 @@ export async function integrationsById(
   return new Map(rows.map((row) => [row.id, row]))
 }
 
+/** The same, each with its `xmin`: every update gives a row another one, whoever makes it. */
+export async function integrationsWithVersion(
+  db: Database,
+  { integrations }: Tables,
+  ids: readonly number[],
+): Promise<Map<number, { row: IntegrationRow; version: string }>> {
+  if (ids.length === 0) return new Map()
+  const rows = await db
+    .select({ row: integrations, version: sql<string>`${integrations}.xmin::text` })
+    .from(integrations)
+    .where(inArray(integrations.id, [...ids]))
+  return new Map(rows.map((found) => [found.row.id, found]))
+}
+
 /** Draws the id of a new row: its credentials are bound to the id, so it must be known before they are encrypted. */
 export async function nextIntegrationId(db: Database, { integrations }: Tables): Promise<number> {
   const { schema = 'public', name: table } = getTableConfig(integrations)
@@ -81,6 +96,12 @@ export async function updateIntegration(
   const [row] = await db.update(integrations).set(patch).where(eq(integrations.id, id)).returning()
   return row ?? null
 }
+
+/** Moves `updated_at`, also where nothing else is changed. */
+export const TOUCHED = { updatedAt: sql`clock_timestamp()` as never }
+
+/** Makes the next run due at once, by the clock that says what is due: the database's. */
+export const DUE_NOW = { nextSyncAt: sql`clock_timestamp()` as never }
 
 export interface IntegrationFilter {
   readonly provider?: string
@@ -115,12 +136,20 @@ export async function pageOfIntegrations(
 }
 
 /**
- * Switched on, or switched off by its health: one that health disabled goes on accepting, so that nothing is lost until
- * an operator enables it again.
+ * Not switched off by a person. One that its health disabled goes on accepting, so that nothing is lost until an operator
+ * enables it again.
+ *
+ * The function `isSwitchedOffByPerson()` of core/switched-off.ts holds the same rule.
  */
 export function acceptsWebhooks({ integrations }: Tables): SQL {
-  return sql`(${integrations.isActive} or ${integrations.healthStatus} = 'disabled')`
+  return sql`(${integrations.switchedOffAt} is null and (${integrations.isActive} or ${integrations.healthStatus} = 'disabled'))`
 }
+
+/** What a person's switch writes. The first moment stays. */
+export const switchedOff = ({ integrations }: Tables) => ({
+  isActive: false,
+  switchedOffAt: sql`coalesce(${integrations.switchedOffAt}, clock_timestamp())` as never,
+})
 
 /** Columns that end a clean or unclean run. */
 export interface RunTimes {
@@ -138,9 +167,7 @@ export async function recordRunTimes(
   times: RunTimes,
 ): Promise<void> {
   const next =
-    times.intervalMinutes === null
-      ? null
-      : sql`clock_timestamp() + make_interval(secs => ${times.intervalMinutes * 60}::double precision)`
+    times.intervalMinutes === null ? null : sql`clock_timestamp() + ${intervalOf(sql`${times.intervalMinutes * 60}`)}`
   await tx
     .update(integrations)
     .set({

@@ -2,10 +2,9 @@
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
-import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
 import type { CallOutcome, CallTarget, RequestValues } from './calls.ts'
-import { functionName, literal } from './calls.ts'
+import { functionName, jsonLiteral } from './calls.ts'
 
 /** Callers of one integration that ask for admission. */
 export interface Asked {
@@ -64,7 +63,7 @@ export function joinable(target: CallTarget, outcomes: readonly CallOutcome[]): 
 /** For each, what all its callers are given; null: undecided. Without a wait for the disk. */
 export async function admitJoined(db: Database, tables: Tables, asked: readonly Asked[]): Promise<(Joined | null)[]> {
   const [row] = await db.execute<{ answer: readonly (readonly [number, number, number] | null)[] }>(
-    call(tables, 'admit_joined', json(asked.map(askedOf)), clock(asked)),
+    call(tables, 'admit_joined', jsonLiteral(asked.map(askedOf)), clock(asked)),
   )
   return (row?.answer ?? []).map((decided) => {
     if (decided === null) return null
@@ -83,7 +82,7 @@ export async function settleJoined(
     rows.map((row) => ({ of: at + 1, integration_id: target.integrationId, ...row })),
   )
   const [row] = await db.execute<{ answer: { decided: readonly boolean[]; ids: readonly number[] } }>(
-    call(tables, 'settle_joined', json(ended.map(endedOf)), json(rows), clock(ended)),
+    call(tables, 'settle_joined', jsonLiteral(ended.map(endedOf)), jsonLiteral(rows), clock(ended)),
   )
   let taken = 0
   return ended.map(({ rows: { length } }, at) => {
@@ -131,8 +130,4 @@ function endedOf({ target: { integrationId, key, rules }, generation, succeeded,
     // A window has 60 slices at most (docs/behaviour/requests.md, "Circuit breaker").
     slice: Math.ceil(windowSeconds / 60) * 1_000,
   }
-}
-
-function json(value: unknown): string {
-  return `${literal(jsonText(value))}::jsonb`
 }

@@ -2,7 +2,7 @@
 import { and, desc, eq, inArray, sql } from 'drizzle-orm'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
-import { jsonText } from '../schema/columns.ts'
+import { jsonText, MAX_INTEGER } from '../schema/columns.ts'
 import type { LogRow, Tables } from '../schema/tables.ts'
 
 export async function insertLog(
@@ -47,15 +47,6 @@ export async function mergeLogMetadata(
     .where(eq(logs.id, id))
 }
 
-export async function updateLog(
-  db: Database | Transaction,
-  { logs }: Tables,
-  id: number,
-  patch: Partial<typeof logs.$inferInsert>,
-): Promise<void> {
-  await db.update(logs).set(patch).where(eq(logs.id, id))
-}
-
 /** Ends an operation that has this status still. False: its row is gone, or was ended by somebody else. */
 export async function endLog(
   db: Database,
@@ -72,21 +63,32 @@ export async function endLog(
   return rows.length > 0
 }
 
-/** Ends a run's log: what is given of the metadata is added to it. */
+/**
+ * Ends a run's log: what is given of the metadata is added to it. The duration is the run's age by the database's clock, at
+ * most what the column holds: a run of 25 days or more must end, too.
+ */
 export async function endRunLog(
   tx: Transaction,
   { logs }: Tables,
   id: number,
-  end: {
+  {
+    metadata = {},
+    ...end
+  }: {
     readonly status: string
-    readonly durationMs: number
-    readonly summary: string
-    readonly metadata: Record<string, Json>
+    readonly summary?: string
+    readonly error?: string
+    readonly metadata?: Record<string, Json>
   },
 ): Promise<void> {
+  const ageMs = sql`round(extract(epoch from clock_timestamp() - ${logs.createdAt}) * 1000)`
   await tx
     .update(logs)
-    .set({ ...end, metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${jsonText(end.metadata)}::jsonb` })
+    .set({
+      ...end,
+      durationMs: sql`greatest(0, least(${ageMs}, ${sql.raw(String(MAX_INTEGER))}))`,
+      metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${jsonText(metadata)}::jsonb`,
+    })
     .where(eq(logs.id, id))
 }
 

@@ -70,7 +70,7 @@ function statement(tables: Tables, rules: StandingRules): SQL {
   return sql`
     with recursive ${waitingInboxes(tables, waitsSince)}
     select jsonb_build_object(
-      'webhooks', ${countsOf(webhooks)},
+      'webhooks', ${countsOf(webhooks, { failed: sql`and dismissed_at is null` })},
       'oldestPendingSeconds', (
         select coalesce(greatest(extract(epoch from clock_timestamp() - min(waiting.since)), 0), 0)
         from waiting join ${integrations} i on i.id = waiting.integration_id
@@ -95,11 +95,12 @@ function statement(tables: Tables, rules: StandingRules): SQL {
 }
 
 /** By the partial indexes, which have no other rows. */
-function countsOf(table: PgTable): SQL {
+function countsOf(table: PgTable, further: { readonly failed?: SQL } = {}): SQL {
   const counts = COUNTED.map((status) => {
+    const condition = status === 'failed' ? (further.failed ?? sql``) : sql``
     // Written out: a planner that knows the status can tell that the partial index has all of them.
     const of = sql.raw(`'${status}'`)
-    return sql`${of}, (select count(*) from (select from ${table} where status = ${of} limit ${sql.raw(String(MOST_COUNTED))}) counted)`
+    return sql`${of}, (select count(*) from (select from ${table} where status = ${of} ${condition} limit ${sql.raw(String(MOST_COUNTED))}) counted)`
   })
   return sql`jsonb_build_object(${sql.join(counts, sql`, `)})`
 }

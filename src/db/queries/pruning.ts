@@ -10,6 +10,7 @@ import type { PruningStep } from '../../core/pruning.ts'
 import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
+import { functionNamed } from './calls.ts'
 
 /** A step that deletes rows. */
 export type DeletingStep = Exclude<PruningStep, 'incidents_closed'>
@@ -344,26 +345,35 @@ export async function incidentsOpenSince(
   return rows.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
 }
 
+/** Where the breakers of all integrations are, and when one that is open keeps no incident from being closed by its age. */
+export interface BreakerRead {
+  /** The keys of the integrations' shared state, before and after the id. */
+  readonly aroundId: readonly [string, string]
+  readonly cooldownSeconds: number
+}
+
 /**
  * How many open incidents would be closed now: those of integrations with which all is well.
  *
- * @param breakerKey what the keys of the integrations' shared state look like, before and after the id; null: breakers are off
+ * @param breaker null: breakers are off
  */
 export async function countClosable(
   db: Database,
-  { incidents, integrations, cache }: Tables,
-  { before, breakerKey }: { readonly before: string; readonly breakerKey: readonly [string, string] | null },
+  tables: Tables,
+  { before, nowMs, breaker }: { readonly before: string; readonly nowMs: number; readonly breaker: BreakerRead | null },
 ): Promise<number> {
-  const isBreakerClosed =
-    breakerKey === null
+  const { incidents, integrations, cache } = tables
+  const isBreakerWell =
+    breaker === null
       ? EVERY
-      : sql`coalesce((
-          select c.value #>> '{breaker,state}' from ${cache} c
-          where c.key = ${breakerKey[0]}::text || i.id || ${breakerKey[1]}::text), 'closed') = 'closed'`
+      : sql`${functionNamed(tables, 'is_breaker_well')}((
+          select c.value -> 'breaker' from ${cache} c
+          where c.key = ${breaker.aroundId[0]}::text || i.id || ${breaker.aroundId[1]}::text),
+          ${breaker.cooldownSeconds}::bigint, ${Math.floor(nowMs)}::bigint)`
   const [row] = await db.execute<{ rows: string }>(sql`
     select count(*)::text as rows from ${incidents} o join ${integrations} i on i.id = o.integration_id
     where o.status = 'open' and o.opened_at < ${before}::timestamptz
-      and i.health_status = 'healthy' and i.sync_stale_alerted_at is null and ${isBreakerClosed}`)
+      and i.health_status = 'healthy' and i.sync_stale_alerted_at is null and ${isBreakerWell}`)
   return Number(row?.rows)
 }
 

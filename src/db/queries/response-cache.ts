@@ -1,7 +1,8 @@
 /** Answers in the request log that may be served again. */
-import type { SQL } from 'drizzle-orm'
+import type { AnyColumn, SQL } from 'drizzle-orm'
 import { and, desc, eq, isNotNull, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
+import { clockNow, MAX_INTEGER } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
 
 export interface CachedCall {
@@ -30,7 +31,7 @@ export async function serveAnswer(
   serving: Serving,
   now: Date | null,
 ): Promise<CachedAnswer | null> {
-  const moment = now === null ? sql`clock_timestamp()` : sql`${now.toISOString()}::timestamptz`
+  const moment = now === null ? clockNow() : sql`${now.toISOString()}::timestamptz`
   const newest = db
     .select({ id: requests.id })
     .from(requests)
@@ -62,7 +63,7 @@ export async function uncountServing(db: Database, { requests }: Tables, id: num
 }
 
 function hits(requests: Tables['requests'], serving: Serving, by: 1 | -1): Record<string, SQL> {
-  return serving === 'fresh'
-    ? { cacheHits: sql`${requests.cacheHits} + ${by}` }
-    : { staleHits: sql`${requests.staleHits} + ${by}` }
+  const counted = (hitsSoFar: AnyColumn): SQL =>
+    sql`least(${hitsSoFar}::bigint + ${by}::int, ${sql.raw(String(MAX_INTEGER))})`
+  return serving === 'fresh' ? { cacheHits: counted(requests.cacheHits) } : { staleHits: counted(requests.staleHits) }
 }

@@ -8,8 +8,9 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { HealthBackoff } from '../../core/sync-due.ts'
 import type { Database } from '../client.ts'
-import { jsonText } from '../schema/columns.ts'
+import { clockNow, jsonText, MAX_INTEGER } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
+import { intervalOf } from './interval.ts'
 
 export interface DueRule {
   /** Providers that can sync, each with the minutes of its default interval; null: it has none. */
@@ -34,7 +35,7 @@ export async function dueIntegrations(
 ): Promise<DueIntegration[]> {
   const { integrations } = tables
   if (rule.intervals.size === 0) return []
-  const now = sql`clock_timestamp()`
+  const now = clockNow()
   return db
     .select({ id: integrations.id, provider: integrations.provider, nextSyncAt: integrations.nextSyncAt })
     .from(integrations)
@@ -103,8 +104,8 @@ function waitEnd(tables: Tables, rule: DueRule): SQL {
 }
 
 function healthWait(integrations: Tables['integrations'], { intervals, backoff }: DueRule): SQL {
-  return sql`make_interval(secs => 60 * ${intervalMinutes(integrations, { intervals })} * case ${integrations.healthStatus}
-    when 'degraded' then ${backoff.degraded}::double precision else ${backoff.failing}::double precision end)`
+  return intervalOf(sql`60 * ${intervalMinutes(integrations, { intervals })} * case ${integrations.healthStatus}
+    when 'degraded' then ${backoff.degraded}::double precision else ${backoff.failing}::double precision end`)
 }
 
 /** A provider's default interval is code, so it travels into the statement as JSON. */
@@ -114,10 +115,14 @@ function intervalMinutes(integrations: Tables['integrations'], { intervals }: Pi
     (${defaults}::jsonb ->> ${integrations.provider})::double precision)`
 }
 
-/** Of the newest run that was finalised. One whose log was closed by hand has no duration: then its last change counts. */
+/**
+ * Of the newest run that was finalised. One whose log was closed by hand has no duration, and one that took longer than the
+ * column can say has the greatest: then its last change counts.
+ */
 function lastRunEnd({ integrations, logs }: Tables): SQL {
   return sql`(
-    select coalesce(l.created_at + make_interval(secs => l.duration_ms / 1000.0), l.updated_at)
+    select case when l.duration_ms < ${sql.raw(String(MAX_INTEGER))}
+      then l.created_at + make_interval(secs => l.duration_ms / 1000.0) else l.updated_at end
     from ${logs} l
     where l.integration_id = ${integrations}.id and l.operation = 'sync' and l.status in ('success', 'partial', 'failed')
     order by l.id desc limit 1)`

@@ -29,13 +29,30 @@ export async function waitingItems(
   { syncItems }: Tables,
   syncLogId: number,
   limit: number,
-): Promise<{ id: number; attempts: number; updatedAt: Date }[]> {
-  return db
-    .select({ id: syncItems.id, attempts: syncItems.attempts, updatedAt: syncItems.updatedAt })
-    .from(syncItems)
-    .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
-    .orderBy(asc(syncItems.id))
-    .limit(limit)
+): Promise<WaitingRow[]> {
+  return (
+    db
+      .select({
+        id: syncItems.id,
+        attempts: syncItems.attempts,
+        waitedSeconds: sql<number>`extract(epoch from clock_timestamp() - ${syncItems.updatedAt})::float8`,
+        secondsLeft: sql<number | null>`extract(epoch from ${syncItems.nextAttemptAt} - clock_timestamp())::float8`,
+      })
+      .from(syncItems)
+      .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
+      // Those that are due first: beyond the limit none must be named again and again in place of the others.
+      .orderBy(sql`${syncItems.nextAttemptAt} nulls first`, asc(syncItems.id))
+      .limit(limit)
+  )
+}
+
+export interface WaitingRow {
+  readonly id: number
+  readonly attempts: number
+  /** Since its last attempt. */
+  readonly waitedSeconds: number
+  /** Until its next attempt; null: its batch was lost before it could say. */
+  readonly secondsLeft: number | null
 }
 
 /**
@@ -183,7 +200,7 @@ export async function failHeldItems(
   const [row] = await tx.execute<{ count: string }>(sql`
     with failed as (
       update ${syncItems}
-      set status = 'failed', error = ${error}, claim = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
+      set status = 'failed', error = ${error}, claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
       where sync_log_id = ${syncLogId} and status = 'processing'
         and id not in (select value::bigint from jsonb_array_elements_text(${jsonText(but)}::jsonb)) returning 1
     )
@@ -235,7 +252,7 @@ export async function failAbandonedItems(
   if (items.length === 0) return []
   const rows = await db.execute<{ id: string }>(sql`
     update ${syncItems} s
-    set status = 'failed', error = 'abandoned', claim = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
+    set status = 'failed', error = 'abandoned', claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
     from jsonb_to_recordset(${jsonText(items)}::jsonb) as seen (id bigint, attempts integer, claim text)
     where s.id = seen.id and s.status = 'processing' and s.attempts = seen.attempts
       and s.claim is not distinct from seen.claim

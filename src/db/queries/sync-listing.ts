@@ -1,5 +1,5 @@
 /** Statements over the rows of a run that is being listed. A later try of the listing shuts the earlier ones out. */
-import { and, asc, eq, gt, sql } from 'drizzle-orm'
+import { and, asc, eq, getTableColumns, gt, sql } from 'drizzle-orm'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
@@ -11,6 +11,12 @@ export interface NewSyncItem {
   /** As JSON text that `jsonb` takes: it is written once, when the item is handed in. */
   readonly checkpoint: string
   readonly payload: string
+}
+
+/** An item of a chunk. */
+export interface ListedItem extends NewSyncItem {
+  /** Of an item that an earlier chunk has stored: the newer copy takes its place. */
+  readonly isRepeat: boolean
 }
 
 /** The try of a listing that stores: of two that overlap, only the later one may. */
@@ -34,13 +40,13 @@ export type ListingNote =
  * Makes this try the one that stores. It waits for a chunk of an earlier try that is being stored at this moment; the next one
  * is refused.
  *
- * @returns the run's log; null when a later try has begun, the listing is complete, or the run is over
+ * @returns the run's log, and the moment by the database's clock; null when a later try has begun, the listing is complete, or the run is over
  */
 export async function beginListing(
   db: Database,
   { logs }: Tables,
   { syncLogId, attempt }: { syncLogId: number; attempt: number },
-): Promise<LogRow | null> {
+): Promise<{ readonly log: LogRow; readonly startedAt: Date } | null> {
   const [row] = await db
     .update(logs)
     .set({
@@ -54,8 +60,13 @@ export async function beginListing(
         sql`coalesce((${logs.metadata} ->> 'listing_attempt')::int, 0) < ${attempt}`,
       ),
     )
-    .returning()
-  return row ?? null
+    .returning({
+      ...getTableColumns(logs),
+      startedAt: sql<string>`extract(epoch from clock_timestamp()) * 1000`.mapWith(Number),
+    })
+  if (row === undefined) return null
+  const { startedAt, ...log } = row
+  return { log, startedAt: new Date(Number(startedAt)) }
 }
 
 /**
@@ -64,16 +75,20 @@ export async function beginListing(
  * The log's row is locked first. So a try that was superseded, or whose run was ended, while it waited stores nothing: the
  * lock is given with the row as it is then.
  *
+ * A repeat takes the place of its row, which has not begun: items start only after a whole listing.
+ *
  * @param lastId of the last row that the listing has stored before; 0: none
  * @returns the id of the last row that the listing has stored; null: this try may not store any more
+ * @throws when the row of a repeat is gone or has begun: with the older copy in it the run must not move the cursor
  */
 export async function storeListed(
   db: Database,
   { syncItems, logs }: Tables,
   run: ListingTry,
-  { items, note, lastId }: { items: readonly NewSyncItem[]; note: ListingNote | null; lastId: number },
+  { items, note, lastId }: { items: readonly ListedItem[]; note: ListingNote | null; lastId: number },
 ): Promise<number | null> {
-  const [row] = await db.execute<{ may: boolean; last: string | null }>(sql`
+  const repeats = items.filter(({ isRepeat }) => isRepeat)
+  const [row] = await db.execute<{ may: boolean; last: string | null; replaced: string }>(sql`
     with run as (
       select l.id from ${logs} l
       where l.id = ${run.syncLogId} and l.status = 'processing'
@@ -84,15 +99,28 @@ export async function storeListed(
       insert into ${syncItems} (integration_id, sync_log_id, batch_id, event_class, external_id, checkpoint_value, payload)
       select ${run.integrationId}::bigint, run.id, ${run.batchId}, item.e, item.x, item.c, item.p
       from run cross join
-           rows from (json_to_recordset(${chunkText(items)}::json) as (e text, x text, c jsonb, p jsonb))
+           rows from (json_to_recordset(${chunkText(items.filter(({ isRepeat }) => !isRepeat))}::json) as (e text, x text, c jsonb, p jsonb))
              with ordinality as item (e, x, c, p, position)
       order by item.position
       returning id
     ), last as (
       select greatest(max(id), ${lastId}::bigint) as id from stored
-    )${noted(logs, note)}
-    select exists (select 1 from run) as may, (select id from last) as last`)
-  return row?.may === true ? Number(row.last) : null
+    ), replaced as (${repeats.length === 0 ? sql`select 1` : replacing(syncItems, run, repeats)})${noted(logs, note)}
+    select exists (select 1 from run) as may, (select id from last) as last, (select count(*) from replaced) as replaced`)
+  if (row?.may !== true) return null
+  if (repeats.length > 0 && Number(row.replaced) < repeats.length)
+    throw new Error('an item that was listed twice is gone, or has begun before its listing was complete')
+  return Number(row.last)
+}
+
+function replacing(syncItems: Tables['syncItems'], { integrationId }: ListingTry, repeats: readonly ListedItem[]) {
+  return sql`
+      update ${syncItems} s set checkpoint_value = item.c, payload = item.p, updated_at = clock_timestamp()
+      from run cross join json_to_recordset(${chunkText(repeats)}::json) as item (e text, x text, c jsonb, p jsonb)
+      where s.integration_id = ${integrationId} and s.external_id = item.x and s.event_class = item.e
+        and s.sync_log_id = run.id and s.status = 'pending' and s.attempts = 0
+      returning s.id
+    `
 }
 
 function noted(logs: Tables['logs'], note: ListingNote | null) {
@@ -140,17 +168,22 @@ export async function deleteUnstartedItems(
   return rows.length
 }
 
-/** By which the kept rows of a listing are known again, page by page. */
+/** Keys that identify the kept rows of a listing, page by page. The checkpoint is JSON text; null: there is none. */
 export async function* listedKeys(
   db: Database,
   { syncItems }: Tables,
   syncLogId: number,
   pageSize: number,
-): AsyncGenerator<{ eventClass: string; externalId: string | null }[]> {
+): AsyncGenerator<{ id: number; eventClass: string; externalId: string | null; checkpoint: string | null }[]> {
   let after = 0
   for (;;) {
     const rows = await db
-      .select({ id: syncItems.id, eventClass: syncItems.eventClass, externalId: syncItems.externalId })
+      .select({
+        id: syncItems.id,
+        eventClass: syncItems.eventClass,
+        externalId: syncItems.externalId,
+        checkpoint: sql<string | null>`${syncItems.checkpointValue}::text`,
+      })
       .from(syncItems)
       .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'pending'), gt(syncItems.id, after)))
       .orderBy(asc(syncItems.id))

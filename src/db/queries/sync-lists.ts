@@ -1,8 +1,9 @@
 /** What is read of sync runs and their items for people: pages without payloads, and counts. */
 import type { SQL } from 'drizzle-orm'
-import { and, count, desc, eq, getTableColumns, gte, lt, sql } from 'drizzle-orm'
+import { and, count, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import type { LogRow, SyncItemRow, Tables } from '../schema/tables.ts'
+import { madeUpForBy } from './sync-items.ts'
 
 /** Which rows are meant; what is given adds up. */
 export interface SyncItemFilter {
@@ -10,6 +11,10 @@ export interface SyncItemFilter {
   /** The log of the run. */
   readonly syncLogId?: number | undefined
   readonly status?: SyncItemRow['status'] | undefined
+  /** Those that wait for another attempt. */
+  readonly waiting?: boolean | undefined
+  /** Of failed ones: whether a later run made up for them. */
+  readonly madeUpFor?: boolean | undefined
   /** The event's type, as stored. */
   readonly eventClass?: string | undefined
   readonly externalId?: string | undefined
@@ -20,7 +25,14 @@ export interface SyncItemFilter {
 }
 
 /** Without what may hold a credential: the payload and the checkpoint. */
-export type SyncItemSummary = Omit<SyncItemRow, 'payload' | 'checkpointValue' | 'claim'>
+export type SyncItemSummary = Omit<SyncItemRow, 'payload' | 'checkpointValue' | 'claim'> & ItemStanding
+
+export interface ItemStanding {
+  /** Of a failed item: the one of a later run that made up for it. Null: none did, or it has not failed. */
+  readonly madeUpForBy: number | null
+  /** Whether its integration's cursor stays because of it: it has not ended well, and nothing made up for it. */
+  readonly holdsCursor: boolean
+}
 
 interface Page {
   /** Only ids below this one. */
@@ -29,17 +41,26 @@ interface Page {
 }
 
 /** Newest id first. */
-export function pageOfSyncItems(db: Database, { syncItems }: Tables, filter: SyncItemFilter, { below, limit }: Page) {
+export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFilter, { below, limit }: Page) {
+  const { syncItems } = tables
   const { payload: _payload, checkpointValue: _checkpointValue, claim: _claim, ...columns } = getTableColumns(syncItems)
-  const { integrationId, syncLogId, status, eventClass, externalId, since, until } = filter
+  const { integrationId, syncLogId, status, waiting, madeUpFor, eventClass, externalId, since, until } = filter
   return db
-    .select(columns)
+    .select({ ...columns, ...standing(tables) })
     .from(syncItems)
     .where(
       and(
         integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
         syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
         status === undefined ? undefined : eq(syncItems.status, status),
+        waiting === undefined
+          ? undefined
+          : waiting
+            ? isNotNull(syncItems.nextAttemptAt)
+            : isNull(syncItems.nextAttemptAt),
+        madeUpFor === undefined
+          ? undefined
+          : sql`${syncItems.status} = 'failed' and ${madeUpForBy(syncItems)} is ${sql.raw(madeUpFor ? 'not null' : 'null')}`,
         eventClass === undefined ? undefined : eq(syncItems.eventClass, eventClass),
         externalId === undefined ? undefined : eq(syncItems.externalId, externalId),
         since === undefined ? undefined : gte(syncItems.createdAt, since),
@@ -53,12 +74,52 @@ export function pageOfSyncItems(db: Database, { syncItems }: Tables, filter: Syn
 
 export async function findSyncItem(
   db: Database,
-  { syncItems }: Tables,
+  tables: Tables,
   id: number,
-): Promise<Omit<SyncItemRow, 'claim'> | null> {
+): Promise<(Omit<SyncItemRow, 'claim'> & ItemStanding) | null> {
+  const { syncItems } = tables
   const { claim: _claim, ...columns } = getTableColumns(syncItems)
-  const [row] = await db.select(columns).from(syncItems).where(eq(syncItems.id, id))
+  const [row] = await db
+    .select({ ...columns, ...standing(tables) })
+    .from(syncItems)
+    .where(eq(syncItems.id, id))
   return row ?? null
+}
+
+/** Rule: docs/behaviour/sync-cursor.md, "The cursor". Asked of failed rows alone: the others have nothing to make up for. */
+function standing({ syncItems, logs }: Tables) {
+  const by = madeUpForBy(syncItems)
+  return {
+    madeUpForBy: sql<number | null>`case when ${syncItems}.status = 'failed' then ${by} end`.mapWith((id: unknown) =>
+      id === null ? null : Number(id),
+    ),
+    // Scalars, so that each is asked by its index for the rows of the page alone.
+    holdsCursor: sql<boolean>`(${syncItems}.status in ('pending', 'processing', 'failed') and ${by} is null
+      and coalesce((select run.operation from ${logs} run where run.id = ${syncItems}.sync_log_id), '') <> 'backfill')`,
+  }
+}
+
+/** What the failed and waiting items of a run ended with, the most frequent first, and when the next of them is tried. */
+export async function itemTroubles(
+  db: Database,
+  { syncItems }: Tables,
+  syncLogId: number,
+  limit: number,
+): Promise<{ waiting: number; nextAttemptAt: Date | null; errors: { error: string; items: number }[] }> {
+  const ofRun = and(eq(syncItems.syncLogId, syncLogId), sql`${syncItems.status} in ('processing', 'failed')`)
+  const error = sql<string>`coalesce(${syncItems.error}, ${syncItems.lastError})`
+  const [waiting] = await db
+    .select({ items: count(), nextAttemptAt: min(syncItems.nextAttemptAt) })
+    .from(syncItems)
+    .where(and(ofRun, isNotNull(syncItems.nextAttemptAt)))
+  const errors = await db
+    .select({ error, items: count() })
+    .from(syncItems)
+    .where(and(ofRun, sql`${error} is not null`))
+    .groupBy(error)
+    .orderBy(desc(count()), error)
+    .limit(limit)
+  return { waiting: waiting?.items ?? 0, nextAttemptAt: waiting?.nextAttemptAt ?? null, errors }
 }
 
 /** What a run's row in the operation logs may be of. */

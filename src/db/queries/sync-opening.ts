@@ -2,7 +2,7 @@
 import { and, desc, eq, isNotNull, sql } from 'drizzle-orm'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
-import { jsonText } from '../schema/columns.ts'
+import { clockNow, jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
 
 /** By it a claim of one item's own workflow is told from one of a run. */
@@ -44,9 +44,13 @@ export async function recentRuns(
 }
 
 /** Whether the integration's next run is due, by the database's clock. */
-export async function isDue(tx: Transaction, { integrations }: Tables, integrationId: number): Promise<boolean> {
-  const [row] = await tx
-    .select({ isDue: sql<boolean>`coalesce(${integrations.nextSyncAt} <= clock_timestamp(), true)` })
+export async function isDue(
+  db: Database | Transaction,
+  { integrations }: Tables,
+  integrationId: number,
+): Promise<boolean> {
+  const [row] = await db
+    .select({ isDue: sql<boolean>`coalesce(${integrations.nextSyncAt} <= ${clockNow()}, true)` })
     .from(integrations)
     .where(eq(integrations.id, integrationId))
   return row?.isDue === true

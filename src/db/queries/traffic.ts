@@ -5,6 +5,12 @@ import type { FailureClass } from '../../core/failure-class.ts'
 import type { Database } from '../client.ts'
 import type { Tables } from '../schema/tables.ts'
 
+/**
+ * Class of a row's failure; null: it succeeded. A row with an error and no class (the framework writes none, a host may)
+ * is `unknown`. Every figure over the log counts by it.
+ */
+export const CLASS_OF_REQUEST = sql`coalesce(failure_class, case when error is not null then 'unknown' end)`
+
 export interface Traffic {
   readonly requests: number
   readonly failed: number
@@ -25,7 +31,7 @@ export async function trafficOfLastDay(
     sql`, `,
   )
   const rows = await db.execute<{ integration_id: string; requests: number; failed: number }>(sql`
-    select integration_id, count(*)::int as requests, count(failure_class)::int as failed
+    select integration_id, count(*)::int as requests, count(${CLASS_OF_REQUEST})::int as failed
     from ${requests}
     where integration_id in (${ids}) and created_at > now() - interval '24 hours'
     group by integration_id`)
@@ -102,15 +108,14 @@ export async function trafficFigures(
 /** The errors that its failed requests had most often, the most frequent first. */
 export async function mostFrequentErrors(
   db: Database,
-  { requests }: Tables,
+  tables: Tables,
   integrationId: number,
   { limit, ...period }: Period & { readonly limit: number },
 ): Promise<{ error: string; requests: number }[]> {
   return db.execute<{ error: string; requests: number }>(sql`
     select error, count(*)::int as requests
-    from ${requests}
-    where integration_id = ${integrationId} and failure_class in ('upstream', 'throttle', 'client', 'unknown')
-      and created_at > ${beginningOf(period)} and error is not null
+    from (${requestsOf(tables, { integrationId }, period)}) r
+    where error is not null
     group by error order by count(*) desc, error limit ${limit}`)
 }
 
@@ -149,10 +154,13 @@ export async function webhooksByStatus(
   return new Map(rows.map((row) => [row.status, row.webhooks]))
 }
 
-/** Of one integration by its index, which begins with the class: so each of the two parts is a range of it. */
+/**
+ * Of one integration by its index, whose second column is the stored class: so the conditions name that one, and each of the
+ * two parts is a range of the index.
+ */
 function requestsOf(tables: Tables, of: TrafficOf, period: Period): SQL {
   const since = sql`created_at > ${beginningOf(period)}`
-  const chosen = sql`select duration_ms, failure_class, cache_hits from ${tables.requests} where ${since}`
+  const chosen = sql`select duration_ms, ${CLASS_OF_REQUEST} as failure_class, cache_hits, error from ${tables.requests} where ${since}`
   if (of === 'all') return chosen
   if ('provider' in of) return sql`${chosen} ${ofProvider(tables, of.provider)}`
   return sql`

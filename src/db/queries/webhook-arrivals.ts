@@ -4,7 +4,7 @@ import { and, asc, eq, sql } from 'drizzle-orm'
 import type { PreparedQueryConfig } from 'drizzle-orm/pg-core'
 import { PgDialect } from 'drizzle-orm/pg-core'
 import type { Database } from '../client.ts'
-import { jsonText } from '../schema/columns.ts'
+import { clockNow, jsonText } from '../schema/columns.ts'
 import type { IntegrationRow, Tables } from '../schema/tables.ts'
 import { acceptsWebhooks, canBeId } from './integrations.ts'
 import { waitingInboxes } from './waiting-inboxes.ts'
@@ -31,8 +31,8 @@ export interface NewDelivery {
   readonly eventType: string | null
   readonly payload: string
   readonly headers: Readonly<Record<string, readonly string[]>>
-  /** Cache key of its body, where the delivery id is not signed: while that is reserved, the delivery is a duplicate. */
-  readonly bodyKey?: string
+  /** Cache key of its signed bytes, where the delivery id is none of them: while that is reserved, the delivery is a duplicate. */
+  readonly signedKey?: string
   /** Of the span in which it is stored; none: nobody traces it. */
   readonly traceparent?: string
 }
@@ -106,7 +106,7 @@ export async function storeDeliveries(
  * statement: who has been switched off, deleted or given other credentials since gets nothing, and the delivery is to be
  * verified anew.
  *
- * @param replayWindowSeconds how long a body is reserved under its key
+ * @param replayWindowSeconds how long signed bytes are reserved under their key
  */
 export async function storeOwnedDeliveries(
   db: Database,
@@ -197,7 +197,7 @@ type Given =
   | 'eventTypes'
   | 'payloads'
   | 'headers'
-  | 'bodyKeys'
+  | 'signedKeys'
   | 'traceparents'
   | 'windowSeconds'
 
@@ -217,7 +217,7 @@ async function execute(
   { replayWindowSeconds, recordsEvents }: { replayWindowSeconds: number; recordsEvents: boolean },
 ): Promise<readonly Found[]> {
   const owners = distinctOwners(deliveries)
-  const isGuarded = deliveries.some(({ bodyKey }) => bodyKey !== undefined)
+  const isGuarded = deliveries.some(({ signedKey }) => signedKey !== undefined)
   const isTraced = deliveries.some(({ traceparent }) => traceparent !== undefined)
   const values: Record<Given, string> = {
     ownerIds: joined(owners, ({ integrationId }) => String(integrationId)),
@@ -228,7 +228,7 @@ async function execute(
     eventTypes: joined(deliveries, ({ eventType }) => eventType ?? ''),
     payloads: joined(deliveries, ({ payload }) => payload) + SEPARATOR,
     headers: joined(deliveries, ({ headers }) => jsonText(headers)),
-    bodyKeys: isGuarded ? joined(deliveries, ({ bodyKey }) => bodyKey ?? '') : '',
+    signedKeys: isGuarded ? joined(deliveries, ({ signedKey }) => signedKey ?? '') : '',
     traceparents: isTraced ? joined(deliveries, ({ traceparent }) => traceparent ?? '') : '',
     windowSeconds: String(replayWindowSeconds),
   }
@@ -272,18 +272,18 @@ function statement(tables: Tables, { isGuarded, isTraced, recordsEvents }: State
       from unnest(${list('ownerIds')}::bigint[], ${list('ownerVersions')}) as asked (id, version)
       join ${integrations} i on i.id = asked.id
       where asked.version = ${sql.raw(`'${TRUSTED}'`)}
-         or (asked.version in (i.xmin::text, ${sql.raw(`'${ANY_VERSION}'`)}) and (i.is_active or i.health_status = 'disabled'))
+         or (asked.version in (i.xmin::text, ${sql.raw(`'${ANY_VERSION}'`)}) and i.switched_off_at is null and (i.is_active or i.health_status = 'disabled'))
     ), given as (
       select g.* from unnest(
         ${list('integrationIds')}::bigint[], ${list('versions')}, ${list('deliveryIds')},
         ${listWithNulls('eventTypes')}, ${listWithEmpty('payloads')}, ${list('headers')}::jsonb[]
-        ${isGuarded ? sql`, ${listWithNulls('bodyKeys')}` : sql``}${isTraced ? sql`, ${listWithNulls('traceparents')}` : sql``}
-      ) as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, body_key` : sql``}${traceparent})
+        ${isGuarded ? sql`, ${listWithNulls('signedKeys')}` : sql``}${isTraced ? sql`, ${listWithNulls('traceparents')}` : sql``}
+      ) as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, signed_key` : sql``}${traceparent})
       join owner on owner.id = g.integration_id and owner.version = g.version
     )${isGuarded ? reservation(tables) : sql``}, stored as (
       insert into ${webhooks} (integration_id, delivery_id, event_type, payload, headers${traceparent})
       select integration_id, delivery_id, event_type, payload, headers${traceparent} from given
-      ${isGuarded ? sql`where body_key is null or (body_key, delivery_id) in (select key, value #>> '{}' from fresh)` : sql``}
+      ${isGuarded ? sql`where signed_key is null or (signed_key, delivery_id) in (select key, value #>> '{}' from fresh)` : sql``}
       order by integration_id, delivery_id
       on conflict (integration_id, delivery_id) do nothing
       returning id, integration_id, delivery_id${recordsEvents ? sql`, event_type` : sql``}
@@ -294,22 +294,22 @@ function statement(tables: Tables, { isGuarded, isTraced, recordsEvents }: State
 }
 
 /**
- * The bodies that nobody else has delivered lately. One whose delivery id is stored already is that delivery once more, and
+ * The signed bytes that nobody else has delivered lately. One whose delivery id is stored already is that delivery once more, and
  * reserves nothing.
  */
 function reservation({ cache, webhooks }: Tables): SQL {
   return sql`, fresh as (
       insert into ${cache} as c (key, value, expires_at)
-      select distinct on (body_key) body_key, to_jsonb(delivery_id),
+      select distinct on (signed_key) signed_key, to_jsonb(delivery_id),
              clock_timestamp() + make_interval(secs => ${given('windowSeconds')}::double precision)
       from given g
-      where body_key is not null and not exists (
+      where signed_key is not null and not exists (
         select 1 from ${webhooks} w where w.integration_id = g.integration_id and w.delivery_id = g.delivery_id
       )
-      order by body_key, delivery_id
+      order by signed_key, delivery_id
       on conflict (key) do update
       set value = excluded.value, expires_at = excluded.expires_at, updated_at = clock_timestamp()
-      where c.expires_at <= clock_timestamp()
+      where c.expires_at <= ${clockNow()}
       returning key, value
     )`
 }

@@ -1,6 +1,6 @@
 /** What is read of webhooks for people: pages without payloads, and one row whole. */
 import type { SQL } from 'drizzle-orm'
-import { and, desc, eq, getTableColumns, gte, lt, sql } from 'drizzle-orm'
+import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import type { Tables, WebhookRow } from '../schema/tables.ts'
 
@@ -10,6 +10,8 @@ export interface WebhookFilter {
   readonly provider?: string | undefined
   readonly owner?: { readonly type: string; readonly id: number } | undefined
   readonly status?: WebhookRow['status'] | undefined
+  /** True: failed ones that were dismissed, and no others. Default false: those are left out. */
+  readonly dismissed?: boolean | undefined
   /** The event type, as stored. */
   readonly event?: string | undefined
   /** Stored at this moment or after it. */
@@ -46,9 +48,9 @@ export async function findWebhook(db: Database, { webhooks }: Tables, id: number
 /** The conditions of a filter. Those on the integration are a question of their own, so that its row is never locked along. */
 export function selected(
   { webhooks, integrations }: Tables,
-  { integration, provider, owner, status, event, since, until }: WebhookFilter,
+  { integration, provider, owner, status, dismissed = false, event, since, until }: WebhookFilter,
 ): SQL[] {
-  const conditions: SQL[] = []
+  const conditions: SQL[] = [dismissed ? isNotNull(webhooks.dismissedAt) : isNull(webhooks.dismissedAt)]
   if (integration !== undefined) conditions.push(eq(webhooks.integrationId, integration))
   if (status !== undefined) conditions.push(eq(webhooks.status, status))
   if (event !== undefined) conditions.push(eq(webhooks.eventType, event))

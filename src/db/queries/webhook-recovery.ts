@@ -6,7 +6,7 @@
 import type { SQL } from 'drizzle-orm'
 import { eq, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
-import { jsonText } from '../schema/columns.ts'
+import { clockNow, jsonText } from '../schema/columns.ts'
 import type { Tables, WebhookRow } from '../schema/tables.ts'
 import { isNotErased } from './webhooks.ts'
 
@@ -115,7 +115,7 @@ export async function crowdedIntegrations(
 }
 
 /** The clock is read once, by a subquery: an index can't be searched by a value that may change from row to row. */
-const NOW = sql`(select clock_timestamp())`
+const NOW = sql`(select ${clockNow()})`
 
 /** Of an integration that its health disabled none is: its rows wait for `enable()`. */
 function isDue({ webhooks, integrations }: Tables, due: Due): SQL {
@@ -129,7 +129,7 @@ function isDue({ webhooks, integrations }: Tables, due: Due): SQL {
     (least(${webhooks.attempts}, ${due.backoffSeconds.length}::int) - 1))::double precision`
   return sql`${webhooks.status} = 'failed' and ${webhooks.attempts} >= 1 and ${webhooks.attempts} < ${due.maxAttempts}::int
     and ${webhooks.processedAt} + make_interval(secs => ${backoff}) <= ${NOW}
-    and ${isNotErased(webhooks)} and ${isServed}`
+    and ${webhooks.dismissedAt} is null and ${isNotErased(webhooks)} and ${isServed}`
 }
 
 /** Null: it is gone. */
@@ -137,9 +137,14 @@ export async function webhookState(
   db: Database,
   { webhooks }: Tables,
   id: number,
-): Promise<Pick<WebhookRow, 'integrationId' | 'status' | 'attempts'> | null> {
+): Promise<Pick<WebhookRow, 'integrationId' | 'status' | 'attempts' | 'lostWorkers'> | null> {
   const [row] = await db
-    .select({ integrationId: webhooks.integrationId, status: webhooks.status, attempts: webhooks.attempts })
+    .select({
+      integrationId: webhooks.integrationId,
+      status: webhooks.status,
+      attempts: webhooks.attempts,
+      lostWorkers: webhooks.lostWorkers,
+    })
     .from(webhooks)
     .where(eq(webhooks.id, id))
   return row ?? null

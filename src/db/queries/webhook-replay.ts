@@ -92,6 +92,7 @@ export async function replayChunk(
       status: 'pending',
       error: null,
       processedAt: null,
+      dismissedAt: null,
       claim: null,
       replayAttempt: oneMore(webhooks),
     })

@@ -1,49 +1,13 @@
 /** Statements over the webhooks table. A claim is one statement; its docstring names the race it wins. */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, inArray, sql } from 'drizzle-orm'
-import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
 import type { Json } from '../../core/json.ts'
 import type { Database } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables, WebhookRow } from '../schema/tables.ts'
-import { ERASED } from './erasure.ts'
 
 /** The greatest smallint. A row that is claimed still more often stays there; its claim tells its attempts apart. */
 const MAX_ATTEMPTS = 32_767
-
-/**
- * Moves the next `pending` rows of an integration to `processing` under this claim and counts the attempt. Rows that
- * another batch is taking at the same moment are passed over. Rows of an integration that its health disabled stay.
- */
-export async function claimPendingWebhooks(
-  db: Database,
-  { webhooks, integrations }: Tables,
-  { integrationId, claim, limit }: { integrationId: number; claim: string; limit: number },
-): Promise<WebhookRow[]> {
-  // A CTE is read once; a subquery in the condition may be read again by a nested loop, and claim more than the limit.
-  const next = db.$with('next').as(
-    db
-      .select({ id: webhooks.id })
-      .from(webhooks)
-      .where(
-        and(
-          eq(webhooks.integrationId, integrationId),
-          eq(webhooks.status, 'pending'),
-          isNotHealthDisabled(integrations, sql`${integrationId}`),
-        ),
-      )
-      .orderBy(asc(webhooks.id))
-      .limit(limit)
-      .for('update', { skipLocked: true }),
-  )
-  const rows = await db
-    .with(next)
-    .update(webhooks)
-    .set(claimed(webhooks, claim))
-    .where(inArray(webhooks.id, db.select({ id: next.id }).from(next)))
-    .returning()
-  return rows.sort((a, b) => a.id - b.id)
-}
 
 /** The state in which one row is claimed. */
 export type ClaimableFrom =
@@ -75,7 +39,11 @@ export async function claimWebhook(
       ]
   const [row] = await db
     .update(webhooks)
-    .set({ ...claimed(webhooks, claim), ...(isReplay ? { replayAttempt: oneMore(webhooks) } : {}) })
+    .set({
+      ...claimed(webhooks, claim),
+      ...(isReplay ? { replayAttempt: oneMore(webhooks) } : {}),
+      ...('status' in from && from.status === 'processing' ? { lostWorkers: sql`${webhooks.lostWorkers} + 1` } : {}),
+    })
     .where(and(eq(webhooks.id, id), ...conditions))
     .returning()
   return row ?? null
@@ -86,48 +54,53 @@ export const oneMore = (webhooks: Tables['webhooks']): SQL =>
 
 /** What a claim writes. */
 const claimed = (webhooks: Tables['webhooks'], claim: string) =>
-  ({ status: 'processing', attempts: oneMore(webhooks), error: null, processedAt: null, claim }) as const
+  ({
+    status: 'processing',
+    attempts: oneMore(webhooks),
+    error: null,
+    processedAt: null,
+    dismissedAt: null,
+    claim,
+  }) as const
 
 /** @param id SQL of the integration's id */
 const isNotHealthDisabled = (integrations: Tables['integrations'], id: SQL): SQL =>
   sql`not exists (select 1 from ${integrations} i where i.id = ${id} and i.health_status = 'disabled')`
 
-/** Erasure leaves no other mark on a `processed` row; a delivery with an empty body has headers. */
+/** By what erasure leaves, never by its note in `error`, which a handler may say as well. A delivery with an empty body has headers. */
 export const isNotErased = (webhooks: Tables['webhooks']): SQL =>
-  sql`(${webhooks.error} is distinct from ${ERASED} and not (${webhooks.payload} = '' and ${webhooks.headers} = '{}'::jsonb))`
+  sql`not (${webhooks.payload} = '' and ${webhooks.headers} = '{}'::jsonb)`
 
-/** Rows that an earlier try of the same batch still holds: its worker died, or it could not settle them. */
+/** The rows that an earlier try of the same activity still holds: its worker died, or it could not settle them. */
 export async function webhooksHeldBy(db: Database, { webhooks }: Tables, claim: string): Promise<WebhookRow[]> {
   return db
     .select()
     .from(webhooks)
-    .where(and(eq(webhooks.status, 'processing'), inArray(webhooks.claim, claimAndItsLosses(claim))))
+    .where(and(eq(webhooks.status, 'processing'), eq(webhooks.claim, claim)))
     .orderBy(asc(webhooks.id))
 }
 
 /** Takes up a row whose worker died: counts the attempt and the loss. Null when somebody else has moved it since. */
-export async function takeUpWebhook(
-  db: Database,
-  { webhooks }: Tables,
-  row: WebhookRow,
-  claim: string,
-): Promise<{ row: WebhookRow; losses: number } | null> {
-  const losses = lossesOf(row.claim ?? claim, claim) + 1
+export async function takeUpWebhook(db: Database, { webhooks }: Tables, row: WebhookRow): Promise<WebhookRow | null> {
   const [taken] = await db
     .update(webhooks)
-    .set({ attempts: oneMore(webhooks), claim: afterLoss(claim, losses) })
+    .set({ attempts: oneMore(webhooks), lostWorkers: sql`${webhooks.lostWorkers} + 1` })
     .where(and(eq(webhooks.id, row.id), ...stillHeldAs(webhooks, row)))
     .returning()
-  return taken === undefined ? null : { row: taken, losses }
+  return taken ?? null
 }
 
 /** What became of one attempt. */
 export interface WebhookOutcome {
   readonly id: number
+  readonly integrationId: number
   readonly attempts: number
   readonly claim: string
   readonly status: 'processed' | 'failed'
+  /** The message alone. */
   readonly error: string | null
+  /** The same for the log, with the class of the error before it. */
+  readonly loggedError: string | null
   readonly result: Json
   readonly durationMs: number
 }
@@ -148,19 +121,20 @@ export async function settleWebhooks(
   const rows = await db.execute<{ id: string }>(sql`
     with outcome as (
       select * from jsonb_to_recordset(${jsonText(outcomes)}::jsonb) as o
-        (id bigint, attempts int, claim text, status text, error text, result jsonb, "durationMs" int)
+        (id bigint, attempts int, claim text, status text, error text, "loggedError" text, result jsonb, "durationMs" int)
     ), settled as (
       update ${webhooks} w
-      set status = o.status, error = o.error, claim = null,
+      set status = o.status, error = o.error, claim = null, lost_workers = 0,
           processed_at = clock_timestamp(), updated_at = clock_timestamp()
       from outcome o
       where w.id = o.id and w.status = 'processing' and w.attempts = o.attempts and w.claim = o.claim
-      returning w.id, w.integration_id, w.delivery_id, w.replay_attempt, o.status, o.error, o.result, o."durationMs"
+      returning w.id, w.integration_id, w.delivery_id, w.replay_attempt, o.status, o."loggedError", o.result,
+                o."durationMs"
     ), logged as (
       insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, error, duration_ms)
       select integration_id, case when replay_attempt is null then 'webhook' else 'webhook_replay' end, 'inbound',
              case status when 'processed' then 'success' else 'failed' end,
-             delivery_id, result, error, "durationMs"
+             delivery_id, result, "loggedError", "durationMs"
       from settled order by id
     )
     select id from settled`)

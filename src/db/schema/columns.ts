@@ -59,8 +59,20 @@ export function jsonText(value: unknown): string {
   return JSON.stringify(value).replace(/\\(\\|u0000|ud[89a-f]..)/g, (found) => (found === '\\\\' ? found : '\\ufffd'))
 }
 
+/** The greatest `integer`. A column that counts or measures stays there: a figure is no reason to refuse a statement. */
+export const MAX_INTEGER = 2_147_483_647
+
+/** The greatest `smallint`. */
+export const MAX_SMALLINT = 32_767
+
 /** A moment in whole milliseconds, as a JS date holds it: a guard on `updated_at` read by us matches the stored one. */
 export const moment = (name: string) => timestamp(name, { precision: 3, withTimezone: true, mode: 'date' })
+
+/**
+ * The database's clock, rounded as a {@link moment} is when it is stored: up by half a millisecond at times. So what was stored
+ * before is never later than this.
+ */
+export const clockNow = () => sql`clock_timestamp()::timestamptz(3)`
 
 /** An id of one of our rows, or of a host's. Stays below 2^53 (docs/decisions/0002-table-types.md). */
 export const reference = (name: string) => bigint(name, { mode: 'number' })

@@ -19,7 +19,10 @@ export const integrationsTable = (table: TableFactory, name: Name) =>
       metadata: json('metadata'),
       ownerType: string('owner_type'),
       ownerId: reference('owner_id'),
+      /** False where a person or its health has switched it off. */
       isActive: boolean('is_active').notNull().default(true),
+      /** When a person did; health never undoes it. */
+      switchedOffAt: moment('switched_off_at'),
       healthStatus: oneOf('health_status', HEALTH_STATUSES).notNull().default('healthy'),
       /** Upstream failures since the last success. */
       consecutiveFailures: integer('consecutive_failures').notNull().default(0),

@@ -31,6 +31,12 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       payload: json('payload'),
       /** Who holds the row while it is `processing`. Ours, beyond the specification. */
       claim: string('claim', 120),
+      /** What the last attempt ended with, while another one is due: `error` is null until the item has failed. Ours. */
+      lastError: text('last_error'),
+      /** When the next attempt is due; null: the item does not wait. Ours. */
+      nextAttemptAt: moment('next_attempt_at'),
+      /** How often a listener has put the item off with `NotYet`. Ours. */
+      putOff: smallint('put_off').notNull().default(0),
       ...timestamps(),
     },
     (column) => [
@@ -39,9 +45,14 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       index(name('_sync_items_log_idx')).on(column.syncLogId, column.status),
       index(name('_sync_items_batch_idx')).on(column.batchId, column.status),
       // The next rows of a run, however many wait behind them.
-      index(name('_sync_items_pending_idx')).on(column.syncLogId, column.id).where(sql`${column.status} = 'pending'`),
+      // The sum: the claim asks by it, so that no plan takes another index, reads all of them and sorts.
+      index(name('_sync_items_pending_idx'))
+        .on(sql`(${column.syncLogId} + 0)`, column.id)
+        .where(sql`${column.status} = 'pending'`),
       // What an operator has to look at, of all integrations.
       index(name('_sync_items_failed_idx')).on(column.id).where(sql`${column.status} = 'failed'`),
+      // What waits for another attempt, of all integrations.
+      index(name('_sync_items_waiting_idx')).on(column.id).where(sql`${column.nextAttemptAt} is not null`),
       // What a claim still holds.
       index(name('_sync_items_claim_idx')).on(column.claim).where(sql`${column.status} = 'processing'`),
       // Whether a later item of the same external id made up for a failed one.

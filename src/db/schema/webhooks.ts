@@ -34,6 +34,13 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
        * Ours, beyond the specification.
        */
       replayAttempt: smallint('replay_attempt'),
+      /**
+       * How often a worker was lost while it held the row, since it was settled last. A row that has lost one leaves the inbox for a
+       * workflow of its own. Ours, beyond the specification.
+       */
+      lostWorkers: smallint('lost_workers').notNull().default(0),
+      /** A `failed` row that somebody has given up: hidden, and not tried again. Null in any other status. Ours, beyond the specification. */
+      dismissedAt: moment('dismissed_at'),
       /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: nobody traced it. Ours, beyond the specification. */
       traceparent: string('traceparent', 55),
       ...timestamps(),
@@ -44,12 +51,16 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_status_idx')).on(column.status, column.updatedAt),
       // The next rows of an inbox.
       index(name('_webhooks_pending_idx')).on(column.integrationId, column.id).where(sql`${column.status} = 'pending'`),
+      // Rows that wait for a workflow of their own.
+      index(name('_webhooks_apart_idx'))
+        .on(column.id)
+        .where(sql`${column.status} = 'pending' and ${column.lostWorkers} > 0`),
       // What a claim still holds.
       index(name('_webhooks_claim_idx')).on(column.claim).where(sql`${column.status} = 'processing'`),
-      // What may be tried again: rows that have used up their attempts are many, and are not walked.
+      // What may be tried again, and what is counted as failed: rows that have used up their attempts are many, and are not walked.
       index(name('_webhooks_failed_idx'))
         .on(column.attempts, column.processedAt)
-        .where(sql`${column.status} = 'failed'`),
+        .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
       foreignKey({
         name: name('_webhooks_integration_fk'),
         columns: [column.integrationId],

@@ -13,7 +13,8 @@ export const accessTokens: Check = {
   async look({ config }, { dev }) {
     const names = config.operator.tokens.map(({ name }) => name)
     if (names.length > 0) return ok(`Operators' tokens: ${names.join(', ')}.`)
-    if (dev) return ok('No token, and none is asked for on this machine (INTEGRATIONS_DEV).')
+    if (dev)
+      return ok('No token but that of `dev`: the API logs the address that signs a browser in (event access.dev).')
     return warning(
       'There is no operator token (operator.tokens): nobody can read the operator pages. Keep the token that this prints, and put the other line where API and CLI get their environment.',
       NEW_TOKEN,

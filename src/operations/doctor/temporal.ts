@@ -1,7 +1,7 @@
 import { errorLine } from '../../core/logger.ts'
 import type { ScheduleState } from '../../framework.ts'
 import type { Check, Observation } from './check.ts'
-import { fault, ok, warning } from './check.ts'
+import { capped, fault, ok, warning } from './check.ts'
 import { workerCommand } from './commands.ts'
 
 const APPLY = 'integrations schedules --apply'
@@ -47,6 +47,23 @@ function judge({ name, id, standing, differences, isPaused, note }: ScheduleStat
       resume,
     )
   return null
+}
+
+export const temporalWedged: Check = {
+  name: 'temporal.wedged',
+  needs: ['temporal.reachable'],
+  async look({ temporal }) {
+    const wedged = await temporal.wedged()
+    return capped(
+      wedged.map(({ id, attempts }) =>
+        fault(
+          `The task of the workflow ${id} has been tried ${attempts} times and fails: it does not go on. Recovery replaces it within five minutes; its last event says why.`,
+          temporal.commands.terminate(id),
+        ),
+      ),
+      'No workflow of ours fails again and again.',
+    )
+  },
 }
 
 export const temporalWorkers: Check = {

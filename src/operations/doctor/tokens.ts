@@ -1,7 +1,7 @@
 import { pageOfAuthorized } from '../../db/queries/doctor.ts'
 import type { Framework } from '../../framework.ts'
 import { hasOAuth2 } from '../../providers/provider.ts'
-import { reauthMarks } from '../reauth.ts'
+import { neededReauthMarks, needingAuthorization } from '../reauth-list.ts'
 import { keepAliveStates } from '../token-keep-alive.ts'
 import type { Check, Observation } from './check.ts'
 import { capped, fault, MAX_LOOKED_AT, moment, warning } from './check.ts'
@@ -15,7 +15,7 @@ export const oauthReauthorization: Check = {
   needs: ['database.migrations'],
   async look(framework) {
     const found = await ofAuthorized(framework, async (ids) =>
-      [...(await reauthMarks(framework, ids))].map(([id, { reason, since }]) =>
+      [...(await neededReauthMarks(framework, ids))].map(([id, { reason, since }]) =>
         fault(
           `Integration ${id} has had no valid authorization since ${moment(since)} (${reason}): a person has to authorize it again. Send them the link.`,
           `integrations oauth-link ${id}`,
@@ -33,9 +33,16 @@ export const oauthRefreshes: Check = {
     const before = framework.clock.now().getTime() - FAILING_MS
     const found = await ofAuthorized(framework, async (ids) => {
       // Of those that wait for a person that is said already.
-      const marks = await reauthMarks(framework, ids)
-      return [...(await keepAliveStates(framework, ids))].flatMap(([id, { failures, firstFailedAt, retryAt }]) => {
-        if (marks.has(id) || firstFailedAt === null || firstFailedAt.getTime() > before) return []
+      const marks = await neededReauthMarks(framework, ids)
+      const failing = [...(await keepAliveStates(framework, ids))].filter(
+        ([id, { firstFailedAt }]) => !marks.has(id) && firstFailedAt !== null && firstFailedAt.getTime() <= before,
+      )
+      const needing = await needingAuthorization(
+        framework,
+        failing.map(([id]) => id),
+      )
+      return failing.flatMap(([id, { failures, firstFailedAt, retryAt }]) => {
+        if (!needing.has(id) || firstFailedAt === null) return []
         const next = retryAt === null ? '' : `; the next try is due at ${moment(retryAt)}`
         return [
           warning(

@@ -17,20 +17,16 @@ export const webhooksPending: Check = {
       limit: MAX_LOOKED_AT,
     })
     const wrong: Observation[] = []
+    const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
     for (const { integrationId, webhooks, since } of groups) {
       const told = `${counted(webhooks, 'webhook')} of integration ${integrationId} ${webhooks === 1 ? 'is' : 'are'} pending, the oldest since ${moment(since)}`
-      if (!(await temporal.isInboxRunning(integrationId)))
-        wrong.push(
-          fault(
-            `${told}, and its inbox does not run: nothing takes them up.`,
-            temporal.commands.wakeInbox(integrationId),
-          ),
-        )
+      if (!isRunning)
+        wrong.push(fault(`${told}, and the inbox does not run: nothing takes them up.`, temporal.commands.wakeInbox()))
       else if (isOlderThan(since, config.webhook.pending_timeout))
         wrong.push(
           warning(
-            `${told}; its inbox runs but has not got to them for ${config.webhook.pending_timeout} s (webhook.pending_timeout).`,
-            temporal.commands.askInbox(integrationId),
+            `${told}; the inbox runs but has not got to them for ${config.webhook.pending_timeout} s (webhook.pending_timeout).`,
+            temporal.commands.askInbox(),
           ),
         )
     }
@@ -45,15 +41,15 @@ export const webhooksProcessing: Check = {
     const seconds = config.webhook.processing_timeout
     const groups = await lingeringWebhooks(db, tables, { status: 'processing', seconds, limit: MAX_LOOKED_AT })
     const wrong: Observation[] = []
+    const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
     for (const { integrationId, webhooks, since } of groups) {
       const told = `${counted(webhooks, 'webhook')} of integration ${integrationId} ${webhooks === 1 ? 'has' : 'have'} been processing for longer than ${seconds} s (webhook.processing_timeout), the oldest since ${moment(since)}`
-      // A living inbox holds rows of a batch with slow handlers, and takes up those of a worker that died.
-      if (await temporal.isInboxRunning(integrationId))
-        wrong.push(warning(`${told}; its inbox runs and may hold them.`, temporal.commands.askInbox(integrationId)))
+      // A living inbox holds rows with slow handlers, and takes up those of a worker that died.
+      if (isRunning) wrong.push(warning(`${told}; the inbox runs and may hold them.`, temporal.commands.askInbox()))
       else
         wrong.push(
           fault(
-            `${told}, and its inbox, which held them, is gone. Recovery takes them up, and their handlers run again.`,
+            `${told}, and the inbox does not run. Recovery takes them up, and their handlers run again.`,
             'integrations recover-webhooks',
           ),
         )
@@ -72,7 +68,7 @@ export const webhooksFailed: Check = {
         warning(
           `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Read why.`,
           psqlCommand(
-            `select id, event_type, attempts, processed_at, error from ${nameOf(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ order by id desc limit 20`,
+            `select id, event_type, attempts, processed_at, error from ${nameOf(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
           ),
         ),
       ),

@@ -27,6 +27,8 @@ interface Waiting {
   readonly slept: { suppressed: number; limited: number }
   /** Its caller's. */
   readonly signal: AbortSignal | undefined
+  /** Of its caller's own time. */
+  readonly longestWaitMs: () => number
   readonly resolve: (admission: Admission) => void
   readonly reject: (error: unknown) => void
 }
@@ -59,8 +61,17 @@ export class AdmissionLines {
    *
    * A caller that gives up leaves the line with the reason of its signal. One whose question is under way gets the verdict
    * all the same: what it took may have to be given back.
+   *
+   * @param longestWaitMs asked before each wait: a caller whose own time ends sooner is not made to wait
    */
-  enter(integration: Identity, owner: string, signal?: AbortSignal): Promise<Admission> {
+  enter(
+    integration: Identity,
+    owner: string,
+    {
+      signal,
+      longestWaitMs = () => Number.POSITIVE_INFINITY,
+    }: { readonly signal?: AbortSignal; readonly longestWaitMs?: () => number } = {},
+  ): Promise<Admission> {
     return new Promise((resolve, reject) => {
       const line = this.#lines.get(integration.id) ?? { waiting: [], pause: null }
       const leave = (): void => {
@@ -77,6 +88,7 @@ export class AdmissionLines {
         joinedAt: performance.now(),
         slept: { suppressed: 0, limited: 0 },
         signal,
+        longestWaitMs,
         resolve: (admission) => {
           over()
           resolve(admission)
@@ -136,8 +148,8 @@ export class AdmissionLines {
     return wait
   }
 
-  #maySleep({ slept }: Waiting, { kind, retryAfterMs }: Wait): boolean {
-    return slept[kind] + retryAfterMs <= this.#budgetMs
+  #maySleep({ slept, longestWaitMs }: Waiting, { kind, retryAfterMs }: Wait): boolean {
+    return slept[kind] + retryAfterMs <= this.#budgetMs && retryAfterMs <= longestWaitMs()
   }
 
   async #pause(line: Line, { kind, retryAfterMs }: Wait): Promise<void> {

@@ -6,6 +6,7 @@
 import { HttpError } from '../../core/errors.ts'
 import { errorChain, statusOf } from '../../core/failure-class.ts'
 import { retryAfterSeconds } from '../../core/request-retry.ts'
+import { keepLargeText } from './stored-body.ts'
 
 export interface Answer {
   readonly statusCode: number | null
@@ -141,15 +142,39 @@ function bodyOf(value: unknown): unknown {
   return isOctokit ? record.data : value
 }
 
+/** Types of text outside `text/…`, by the subtype or its suffix (RFC 6839). */
+const TEXT_SUBTYPE =
+  /[/+.-](json|jsonl|ndjson|json-seq|xml|html|yaml|csv|toml|sql|graphql|javascript|ecmascript|x-www-form-urlencoded|jwt|jose|x-pem-file)$/
+
+/** JSON and text by the content type, and text where there is none. Anything else stays bytes: decoding would spoil them. */
 async function decodeBody(response: Response): Promise<unknown> {
-  const text = await response.text()
+  const contentType = (response.headers.get('content-type') ?? '').toLowerCase()
+  const type = contentType.split(';', 1)[0]?.trim() ?? ''
+  if (type !== '' && !type.startsWith('text/') && !TEXT_SUBTYPE.test(type)) {
+    const bytes = new Uint8Array(await response.arrayBuffer())
+    return bytes.length === 0 ? null : bytes
+  }
+  const isJson = /[/+]json$/.test(type)
+  const decoder = isJson ? null : decoderOf(contentType)
+  const text = decoder === null ? await response.text() : decoder.decode(await response.arrayBuffer())
   if (text === '') return null
-  const isJson = /[/+]json\b/i.test(response.headers.get('content-type') ?? '')
   if (!isJson) return text
   try {
-    return JSON.parse(text)
+    const decoded: unknown = JSON.parse(text)
+    keepLargeText(decoded, text)
+    return decoded
   } catch {
     return text
+  }
+}
+
+/** Null for UTF-8, which JSON always is (RFC 8259, 8.1), and for an unknown charset. */
+function decoderOf(contentType: string): InstanceType<typeof TextDecoder> | null {
+  const charset = /;\s*charset="?([^\s;"]+)/.exec(contentType)?.[1] ?? 'utf-8'
+  try {
+    return charset === 'utf-8' ? null : new TextDecoder(charset)
+  } catch {
+    return null
   }
 }
 

@@ -40,7 +40,7 @@ interface Failure {
 
 export function makeAttempt(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   outbound: OutboundCall<unknown>,
   plan: CallPlan,
   number: number,
@@ -59,7 +59,7 @@ interface Call {
 
 async function attempted(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   { outbound, plan, number, egress }: Call,
 ): Promise<Attempt> {
   const { timeoutMs, idempotencyKey } = plan
@@ -67,7 +67,7 @@ async function attempted(
   const deadline = new Deadline(options.signal, timeoutMs, () => new RequestTimeout(endpoint, timeoutMs))
   const secrets = () => knownSecrets(outbound.credentials())
   const given = { idempotencyKey, attempt: number, signal: deadline.signal }
-  const { context, over } = callContext(egress, given, secrets)
+  const { context, over } = callContext(egress, given, secrets, outbound.observeDate)
   const startedAt = performance.now()
   let seen = NO_ANSWER
   const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => {
@@ -107,7 +107,7 @@ function fitted({ endpoint, schema }: OutboundCall<unknown>, returned: unknown, 
 
 function classOf(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   outbound: OutboundCall<unknown>,
   error: unknown,
 ): FailureClass {
@@ -122,11 +122,11 @@ function classOf(
 /** A provider's classifier that throws, or answers nonsense, defers: its verdict must never hide the failure itself. */
 export function providerVerdict(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   error: unknown,
   { integration, credentials }: Pick<OutboundCall<unknown>, 'integration' | 'credentials'>,
 ): FailureClass | null {
-  if (provider === null || !classifiesFailures(provider)) return null
+  if (!classifiesFailures(provider)) return null
   try {
     const verdict = provider.classifyFailure(error)
     if (verdict === null || Object.values(FailureClass).includes(verdict)) return verdict

@@ -16,16 +16,26 @@ export function callContext(
   egress: Pick<Egress, 'fetch'>,
   given: Pick<RequestContext, 'idempotencyKey' | 'attempt' | 'signal'>,
   secrets: () => readonly string[],
+  observeDate?: (date: Date) => void,
 ): Reported {
   const reported: { -readonly [K in keyof Answer]?: Answer[K] } = {}
   const isKeyed = given.idempotencyKey !== null
-  const send = (maxBytes?: number): typeof fetch =>
-    egress.fetch({
+  const send = (maxBytes?: number): typeof fetch => {
+    const fetch = egress.fetch({
       followRedirects: !isKeyed,
       signal: given.signal,
       secrets,
       ...(maxBytes === undefined ? {} : { maxBytes }),
     })
+    if (observeDate === undefined) return fetch
+    return async (input, init) => {
+      const response = await fetch(input, init)
+      // RFC 9110, 6.6.1: when the server has made the answer.
+      const date = new Date(response.headers.get('date') ?? Number.NaN)
+      if (!Number.isNaN(date.getTime())) observeDate(date)
+      return response
+    }
+  }
   return {
     context: {
       ...given,

@@ -17,7 +17,7 @@ import { admitJoined, canJoin, joinable, settleJoined } from '../../db/queries/j
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
 import type { Identity } from '../../tracing/spans.ts'
-import { currentSync } from '../inside-sync.ts'
+import { currentSync, longestWaitMs } from '../inside-sync.ts'
 import { isAboutOneItem, Joiner } from '../joiner.ts'
 import { AdmissionLines } from './admission-line.ts'
 import { callTarget, declaredLimit } from './call-target.ts'
@@ -63,10 +63,14 @@ export async function admitted(
   signal: AbortSignal | undefined,
 ): Promise<Ticket> {
   const owner = randomUUID()
-  const { either, release } = eitherSignal(signal, currentSync()?.signal)
+  const sync = currentSync()
+  const { either, release } = eitherSignal(signal, sync?.signal)
   try {
     either?.throwIfAborted()
-    const admission = await queuesOf(framework).admissions.enter(integration, owner, either)
+    const admission = await queuesOf(framework).admissions.enter(integration, owner, {
+      ...(either === undefined ? {} : { signal: either }),
+      ...(sync === null ? {} : { longestWaitMs: () => longestWaitMs(sync) }),
+    })
     if (admission.kind === 'admitted') {
       if (either?.aborted === true) await giveUp(framework, integration, owner, admission)
       either?.throwIfAborted()

@@ -13,7 +13,7 @@ import { isSurelyWithoutEffect } from '../../core/idempotency-key.ts'
 import { tokensOf } from '../../core/oauth-token.ts'
 import type { Framework, OutboundCall, TokenHolder } from '../../framework.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
-import { hasOAuth2 } from '../../providers/provider.ts'
+import { oauthClientOf } from '../oauth-provider.ts'
 import { observeTokenUse } from '../token-use.ts'
 import { isInsideAdaptersTokenWork, isInsideTokenWork } from '../token-work.ts'
 import { replaceToken } from '../tokens.ts'
@@ -32,9 +32,9 @@ export class CallTokens {
   #used: string | null = null
   #isReplaced = false
 
-  constructor(framework: Framework, provider: IntegrationProvider | null, outbound: OutboundCall<unknown>) {
+  constructor(framework: Framework, provider: IntegrationProvider, outbound: OutboundCall<unknown>) {
     const { tokens, integration } = outbound
-    const mayRefresh = provider !== null && hasOAuth2(provider) && !isInsideTokenWork(framework, integration.id)
+    const mayRefresh = oauthClientOf(provider, integration) !== null && !isInsideTokenWork(framework, integration.id)
     this.#framework = framework
     this.#outbound = outbound
     this.#holder = mayRefresh ? (tokens ?? null) : null

@@ -49,12 +49,12 @@ interface OwnedKey extends LedgerKey {
 export async function reserve(
   framework: Framework,
   integration: Integration,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   { idempotencyKey, timeoutMs }: Pick<CallPlan, 'idempotencyKey' | 'timeoutMs'>,
 ): Promise<Reservation> {
   if (idempotencyKey === null) return NO_RESERVATION
   const key: OwnedKey = { integrationId: integration.id, provider: integration.provider, key: idempotencyKey }
-  const windowSeconds = provider !== null && supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
+  const windowSeconds = supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
   const mayBeSentAgain = (entry: LedgerEntry): boolean =>
     rule.repeatVerdict(priorOf(entry).priorState, entry.ageSeconds, windowSeconds) === 'may be sent again'
 
@@ -199,7 +199,8 @@ async function release(framework: Framework, key: OwnedKey, id: number): Promise
         event: 'idempotency.key_kept',
         integration: key.integrationId,
         provider: key.provider,
-        key: key.key,
+        // Its row, not its text: a host may make keys of private data.
+        idempotency_key_id: id,
         error: errorLine(error, 500),
       },
       'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',

@@ -22,7 +22,7 @@ interface BodyLogging {
 /** Asked anew for each attempt: a provider may go by its own configuration. */
 export function loggingRules(
   { logger }: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   { integration, plan, secrets }: { integration: Identity; plan: CallPlan; secrets: readonly string[] },
 ): LoggingRules {
   // A list that can't be had might name what must not be stored: then the body is not stored.
@@ -47,8 +47,8 @@ export function loggingRules(
     }
     return null
   }
-  const redacts = provider !== null && redactsRequestData(provider) ? provider : null
-  const limits = provider !== null && limitsRequestLogging(provider) ? provider : null
+  const redacts = redactsRequestData(provider) ? provider : null
+  const limits = limitsRequestLogging(provider) ? provider : null
   const request = listed('redactedRequestPaths', () => redacts?.redactedRequestPaths?.())
   const response = listed('redactedResponsePaths', () => redacts?.redactedResponsePaths?.())
   // Served again, or shown to whoever repeats the key: these are needed whole.

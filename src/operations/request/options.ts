@@ -21,7 +21,7 @@ export interface CallPlan {
   readonly cacheForMs: number | null
   readonly serveStale: boolean
   readonly idempotencyKey: string | null
-  /** SHA-256 in hex of what makes two calls the same; null unless the call asks for the cache. */
+  /** What makes two calls the same, as `planCall()` gives it: SHA-256 in hex. Null unless the call asks for the cache. */
   readonly requestHash: string | null
 }
 
@@ -98,12 +98,15 @@ function checkedKey(key: string | null | undefined): string | null {
   return key
 }
 
+/** A hundred years: a longer one would end at no moment that Postgres has, and the call's row could not be written. */
+const LONGEST_LIFETIME_MS = 3_155_760_000_000
+
 /** Seconds, or the moment at which it ends. */
 function checkedLifetime(cacheFor: number | Date | undefined, now: Date): number | null {
   if (cacheFor === undefined) return null
   const lifetimeMs = cacheFor instanceof Date ? cacheFor.getTime() - now.getTime() : cacheFor * 1_000
   const isWhole = cacheFor instanceof Date || Number.isInteger(cacheFor)
-  if (isWhole && lifetimeMs > 0 && Number.isSafeInteger(lifetimeMs)) return lifetimeMs
+  if (isWhole && lifetimeMs > 0) return Math.min(lifetimeMs, LONGEST_LIFETIME_MS)
   throw new InvalidArgumentException(
     'cacheFor',
     `whole seconds of at least 1, or a moment to come, are allowed, ${String(cacheFor)} was given`,

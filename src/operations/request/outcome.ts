@@ -2,7 +2,7 @@
 import { errorKind } from '../../core/error-kind.ts'
 import { isIntegrationsError } from '../../core/errors.ts'
 import { errorChain } from '../../core/failure-class.ts'
-import { redactText } from '../../core/redaction.ts'
+import { redactText, storable } from '../../core/redaction.ts'
 import type { CallOutcome } from '../../db/queries/calls.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
@@ -14,7 +14,7 @@ import type { Ticket } from './call-state.ts'
 import { loggingRules } from './logging-rules.ts'
 import type { CallPlan } from './options.ts'
 import type { BodyRules } from './stored-body.ts'
-import { cacheableText, storable, storedBody } from './stored-body.ts'
+import { cacheableText, storedBody } from './stored-body.ts'
 
 const MAX_REQUEST_DATA_BYTES = 65_536
 const MAX_ERROR_LENGTH = 2_000
@@ -31,33 +31,39 @@ export interface AttemptInput {
 }
 
 /** Never throws: the call has been made, and its outcome must be written. */
-export function outcomeOf(
+export async function outcomeOf(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   { outbound, plan, attempt, ticket, retryOf, secrets }: AttemptInput,
-): CallOutcome {
+): Promise<CallOutcome> {
   const { config } = framework
   const { integration, options } = outbound
   const { answer, outcome } = attempt
   const rules = loggingRules(framework, provider, { integration, plan, secrets })
   const isWhole = plan.cacheForMs !== null || plan.idempotencyKey !== null
-  const response = responseOf(attempt, plan, {
+  const response = await responseOf(framework, integration, attempt, plan, {
     ...rules.response,
     secrets,
     maxBytes: isWhole ? null : config.logging.max_response_bytes,
   })
   const failureClass = outcome.kind === 'failed' ? outcome.failureClass : null
+  const quietForMs = failureClass === 'throttle' ? retryAfterMs(attempt, config.retry.retry_after_max_seconds) : null
   return {
     owner: ticket.owner,
     generation: ticket.generation,
     class: failureClass,
-    quietForMs: failureClass === 'throttle' ? quietForMs(attempt, config.retry.retry_after_max_seconds) : null,
-    quietUntil: quietUntil(attempt),
+    quietForMs,
+    // A throttle says by `Retry-After` when to come again: an exhausted quota, whose reset may be far, is not waited for.
+    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt) : null,
     row: {
       endpoint: named(redactText(storable(plan.endpoint), secrets)),
       method: named(plan.method),
       status_code: httpStatus(answer.statusCode),
-      request_data: storedBody(options.data, { ...rules.request, secrets, maxBytes: MAX_REQUEST_DATA_BYTES }),
+      request_data: await storedBody(framework, integration, options.data, {
+        ...rules.request,
+        secrets,
+        maxBytes: MAX_REQUEST_DATA_BYTES,
+      }),
       idempotency_key: plan.idempotencyKey === null ? null : storable(plan.idempotencyKey),
       provider_request_id:
         answer.providerRequestId === null ? null : named(redactText(answer.providerRequestId, secrets)),
@@ -75,18 +81,19 @@ export function outcomeOf(
 }
 
 /** Only what can be served again exactly as it came expires; all else is stored for people. */
-function responseOf(
+async function responseOf(
+  framework: Framework,
+  integration: Integration,
   { outcome }: Attempt,
   { cacheForMs }: CallPlan,
   rules: BodyRules,
-): { readonly text: string | null; readonly expiresInMs: number | null } {
-  if (outcome.kind === 'failed')
-    return { text: storedBody(outcome.body ?? bodyOfError(outcome.error), rules), expiresInMs: null }
-  const cacheable =
-    cacheForMs === null || rules.isUnlogged ? null : cacheableText(outcome.returned, outcome.body, rules)
-  return cacheable === null
-    ? { text: storedBody(outcome.body, rules), expiresInMs: null }
-    : { text: cacheable, expiresInMs: cacheForMs }
+): Promise<{ readonly text: string | null; readonly expiresInMs: number | null }> {
+  if (outcome.kind === 'succeeded' && cacheForMs !== null && !rules.isUnlogged) {
+    const cacheable = await cacheableText(framework, integration, outcome, rules)
+    if (cacheable !== null) return { text: cacheable, expiresInMs: cacheForMs }
+  }
+  const body = outcome.kind === 'failed' ? (outcome.body ?? bodyOfError(outcome.error)) : outcome.body
+  return { text: await storedBody(framework, integration, body, rules), expiresInMs: null }
 }
 
 /** Errors of calls for tokens: the call that the token was for throws them on, and then nothing else tells what they are. */
@@ -122,9 +129,14 @@ function bodyOfError(error: unknown): unknown {
 }
 
 /** A throttle's `Retry-After`, which only a provider can know. */
-function quietForMs({ answer: { retryAfterSeconds } }: Attempt, maxSeconds: number): number | null {
+function retryAfterMs({ answer: { retryAfterSeconds } }: Attempt, maxSeconds: number): number | null {
   if (retryAfterSeconds === null || !(retryAfterSeconds > 0)) return null
   return Math.round(Math.min(retryAfterSeconds, maxSeconds) * 1_000)
+}
+
+/** The wait is the longest that is allowed, and not what was asked for. */
+function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): boolean {
+  return retryAfterSeconds !== null && retryAfterSeconds * 1_000 > waitMs
 }
 
 /** An exhausted quota is whole again at its reset. What a call reports is not trusted to be of its type. */
@@ -141,5 +153,5 @@ function httpStatus(status: number | null): number | null {
 function named(text: string): string {
   // In UTF-16 units it is never shorter than in characters.
   if (text.length <= MAX_NAME_LENGTH) return storable(text)
-  return [...storable(text)].slice(0, MAX_NAME_LENGTH).join('')
+  return [...storable(text.slice(0, 2 * MAX_NAME_LENGTH))].slice(0, MAX_NAME_LENGTH).join('')
 }

@@ -1,7 +1,7 @@
 /**
  * The only door to a provider.
  *
- * The stages, in this order: options → response cache → transaction check → idempotency reservation → for each attempt:
+ * The stages, in this order: provider → options → response cache → transaction check → idempotency reservation → for each attempt:
  * admission (circuit breaker, suppression, rate limiter) → the call → classification → settlement (one row, health, breaker,
  * suppression, incident) → events → retry decision. Rule: docs/behaviour/requests.md, "Stages".
  */
@@ -25,7 +25,7 @@ import type { CallPlan } from './options.ts'
 import { planCall } from './options.ts'
 import { outcomeOf } from './outcome.ts'
 import { pause } from './pause.ts'
-import { freshAnswer, staleAnswer } from './response-cache.ts'
+import { freshAnswer, staleAnswer, withKeyedHash } from './response-cache.ts'
 import { decideRetry } from './retry.ts'
 
 /** The breaker's and the limiter's. */
@@ -44,9 +44,12 @@ export type Ending =
       readonly withoutEffect: boolean
     }
 
+/** @throws UnknownProvider, and what docs/behaviour/requests.md names */
 export async function performRequest<T>(framework: Framework, outbound: OutboundCall<T>): Promise<T> {
   const { integration, options } = outbound
-  const plan = planCall(outbound, framework.clock.now())
+  // Without its provider a call would have neither its limits nor its redaction.
+  const provider = framework.providers.get(integration.provider)
+  const plan = withKeyedHash(framework, integration, planCall(outbound, framework.clock.now()))
   // The caller has given up already: nothing is sent, so there is no attempt to log.
   options.signal?.throwIfAborted()
   const cached = plan.cacheForMs === null ? null : await freshAnswer(framework, outbound, plan)
@@ -56,7 +59,6 @@ export async function performRequest<T>(framework: Framework, outbound: Outbound
   }
 
   if (plan.idempotencyKey !== null) refuseInsideTransaction(plan.idempotencyKey)
-  const provider = framework.providers.find(integration.provider)
   // Before a key is spent: credentials that can't be read end the call.
   const secrets = knownSecrets(outbound.credentials())
   // A call may give its integration other ones, as a refresh of a token does.
@@ -85,7 +87,7 @@ function mayBeStale({ error, failureClass }: Extract<Ending, { kind: 'failed' }>
 
 async function makeAttempts(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   outbound: OutboundCall<unknown>,
   plan: CallPlan,
   secretsNow: () => readonly string[],
@@ -111,7 +113,7 @@ async function makeAttempts(
     const { outcome } = attempt
     const secrets = secretsNow()
     const retryOf = options.retryOf ?? firstRowId
-    const record = outcomeOf(framework, provider, { outbound, plan, attempt, ticket, retryOf, secrets })
+    const record = await outcomeOf(framework, provider, { outbound, plan, attempt, ticket, retryOf, secrets })
     const call = await settled(framework, integration, record)
     firstRowId ??= call.rowId
     await announce(framework, outbound, { call, record, outcome })

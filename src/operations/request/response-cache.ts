@@ -3,10 +3,20 @@ import { errorLine, systemClock } from '../../core/logger.ts'
 import type { Serving } from '../../db/queries/response-cache.ts'
 import { serveAnswer, uncountServing } from '../../db/queries/response-cache.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
+import type { Integration } from '../../providers/integration.ts'
 import type { CallPlan } from './options.ts'
 
 interface ServedAnswer {
   readonly value: unknown
+}
+
+/**
+ * With the hash that a row may hold. A plain one would tell what was redacted: a card number has few values, and each can be tried.
+ * After a change of the ring's first key no older answer is found.
+ */
+export function withKeyedHash({ encryption }: Framework, { id }: Integration, plan: CallPlan): CallPlan {
+  if (plan.requestHash === null) return plan
+  return { ...plan, requestHash: encryption.sign(`request-hash/${id}`, plan.requestHash) }
 }
 
 /** The newest answer that has not expired; null when there is none, or it does not fit the schema. Counted as a hit. */

@@ -7,7 +7,7 @@ import { currentSyncItem } from '../../providers/current-sync-item.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { customizesRetry, supportsIdempotency } from '../../providers/provider.ts'
 import type { Identity } from '../../tracing/spans.ts'
-import { currentSync } from '../inside-sync.ts'
+import { currentSync, longestWaitMs } from '../inside-sync.ts'
 import { redactedErrorLine } from '../redacted-error.ts'
 import type { Attempt } from './attempt.ts'
 import type { CallPlan } from './options.ts'
@@ -31,7 +31,7 @@ export type Retry =
 
 export function decideRetry(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   { integration, options }: OutboundCall<unknown>,
   { plan, attempt, number, error, failureClass, secrets }: FailedAttempt,
 ): Retry {
@@ -43,7 +43,7 @@ export function decideRetry(
     attempt: number,
     attempts: plan.attempts,
     callerAborted: options.signal?.aborted === true,
-    mustNotRepeat: plan.idempotencyKey !== null && !(provider !== null && supportsIdempotency(provider)),
+    mustNotRepeat: plan.idempotencyKey !== null && !supportsIdempotency(provider),
     ...opinion,
     retryAfterSeconds: attempt.answer.retryAfterSeconds,
     maxDelaySeconds: retry.retry_after_max_seconds,
@@ -52,11 +52,12 @@ export function decideRetry(
   const delayMs =
     decision.kind === 'retry' ? decision.delayMs : namedWaitMs(opinion, attempt, retry.retry_after_max_seconds)
   // A lane that sleeps holds up every other item; the run waits with a durable timer instead.
+  const sync = currentSync()
   if (
-    currentSync() !== null &&
+    sync !== null &&
     failureClass === 'throttle' &&
     options.signal?.aborted !== true &&
-    delayMs > limits.max_wait_seconds * 1_000
+    delayMs > Math.min(limits.max_wait_seconds * 1_000, longestWaitMs(sync))
   ) {
     const seconds = Math.max(1, Math.ceil(delayMs / 1_000))
     return {
@@ -86,12 +87,12 @@ interface Opinion {
 /** A provider's opinion that is a throw or nonsense is none: the failure itself must reach the caller. */
 function providerOpinion(
   framework: Framework,
-  provider: IntegrationProvider | null,
+  provider: IntegrationProvider,
   error: unknown,
   attempt: number,
   { integration, secrets }: { integration: Identity; secrets: readonly string[] },
 ): Opinion {
-  if (provider === null || !customizesRetry(provider)) return { providerSaysRetryable: null, providerDelayMs: null }
+  if (!customizesRetry(provider)) return { providerSaysRetryable: null, providerDelayMs: null }
   try {
     const now = framework.clock.now()
     const longestSeconds = framework.config.retry.retry_after_max_seconds

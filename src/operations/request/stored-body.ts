@@ -1,7 +1,10 @@
 /** A body as its row holds it. Rule: docs/behaviour/requests.md, "The row" and "Response cache". */
 import { createHash } from 'node:crypto'
+import { errorKind } from '../../core/error-kind.ts'
 import type { RedactionPath } from '../../core/redaction.ts'
-import { cutToBytes, redactBody } from '../../core/redaction.ts'
+import type { Framework } from '../../framework.ts'
+import type { Identity } from '../../tracing/spans.ts'
+import { LARGE_LENGTH, redacted } from '../redaction-thread.ts'
 
 export interface BodyRules {
   readonly secrets: readonly string[]
@@ -13,44 +16,73 @@ export interface BodyRules {
 
 const NOT_SERIALISABLE = '[not serialisable]'
 
-/** Redacted first, then cut; a note where it can't or must not be held. */
-export function storedBody(body: unknown, { secrets, paths, maxBytes, isUnlogged }: BodyRules): string | null {
+/** Large JSON texts of what was decoded: writing it again would hold up everything else. */
+const rawTexts = new WeakMap<object, string>()
+
+/** @param text what the decoded body was read from */
+export function keepLargeText(decoded: unknown, text: string): void {
+  if (typeof decoded === 'object' && decoded !== null && text.length > LARGE_LENGTH) rawTexts.set(decoded, text)
+}
+
+/** Redacted first, then cut; a note where it can't or must not be held. Never throws: the call was made, and has its row. */
+export async function storedBody(
+  framework: Framework,
+  integration: Identity,
+  body: unknown,
+  { secrets, paths, maxBytes, isUnlogged }: BodyRules,
+): Promise<string | null> {
   if (body === undefined || body === null) return null
   const bytes = bytesOf(body)
-  if (isUnlogged) {
-    const size = bytes?.length ?? Buffer.byteLength(textOf(body) ?? '')
-    return textOf(body) === null ? NOT_SERIALISABLE : `[not logged, ${size} bytes]`
-  }
-  if (bytes !== null)
+  if (bytes !== null && !isUnlogged)
     return `[binary, ${bytes.length} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}]`
-  const text = textOf(body)
-  return text === null ? NOT_SERIALISABLE : cutToBytes(redactBody(storable(text), secrets, paths), maxBytes)
+  const { text, isRaw } = bytes === null ? textOf(body) : { text: '', isRaw: false }
+  if (text === null) return NOT_SERIALISABLE
+  const size = () => bytes?.length ?? Buffer.byteLength(text)
+  if (isUnlogged) return `[not logged, ${size()} bytes]`
+  try {
+    return await redacted(text, 'redactStored', text, { secrets, paths, maxBytes, isRaw })
+  } catch (error) {
+    noteFailure(framework, integration, error, text)
+    return `[not redacted, ${size()} bytes]`
+  }
 }
 
 /**
  * What a call returned as JSON text, whole, so that a cached call gives the same; null when it can't: it is no JSON, was no
- * UTF-8, or something in it is redacted.
+ * UTF-8, or something in it is redacted. Never throws.
  *
  * @param body what of it redaction paths are about
  */
-export function cacheableText(
-  returned: unknown,
-  body: unknown,
+export async function cacheableText(
+  framework: Framework,
+  integration: Identity,
+  { returned, body }: { readonly returned: unknown; readonly body: unknown },
   { secrets, paths }: Pick<BodyRules, 'secrets' | 'paths'>,
-): string | null {
+): Promise<string | null> {
   if (bytesOf(returned) !== null || bytesOf(body) !== null) return null
-  const json = serialised(returned)
-  // A byte that is no UTF-8 has been decoded as U+FFFD (Encoding Standard, "UTF-8 decode").
-  if (json === null || json.includes('\ufffd')) return null
-  const text = textOf(body)
-  if (text === null || redactBody(text, secrets, paths) !== text || redactBody(json, secrets) !== json) return null
-  return json
+  const { text: json, isRaw } = serialised(returned)
+  const { text } = textOf(body)
+  if (json === null || text === null) return null
+  try {
+    return await redacted(json, 'cacheable', text, json, { secrets, paths, isRaw })
+  } catch (error) {
+    noteFailure(framework, integration, error, json)
+    return null
+  }
 }
 
-/** Postgres text holds no U+0000 and UTF-8 no half of a surrogate pair: neither must cost the row. */
-export function storable(text: string): string {
-  if (!/[\0\ud800-\udfff]/.test(text)) return text
-  return text.replaceAll('\u0000', '').replace(/\p{Surrogate}/gu, '\ufffd')
+/** Its kind only: what it says may quote the body. */
+function noteFailure({ logger }: Framework, integration: Identity, error: unknown, text: string): void {
+  logger.error(
+    {
+      event: 'request.body_not_redacted',
+      integration: integration.id,
+      provider: integration.provider,
+      characters: text.length,
+      error: errorKind(error),
+    },
+    'a body could not be redacted; the row says its size only',
+  )
 }
 
 function bytesOf(body: unknown): Uint8Array | null {
@@ -58,15 +90,24 @@ function bytesOf(body: unknown): Uint8Array | null {
   return ArrayBuffer.isView(body) ? new Uint8Array(body.buffer, body.byteOffset, body.byteLength) : null
 }
 
-function textOf(body: unknown): string | null {
-  return typeof body === 'string' ? body : serialised(body)
+interface Written {
+  /** Null for what JSON can't hold. */
+  readonly text: string | null
+  /** As the provider wrote it. */
+  readonly isRaw: boolean
 }
 
-/** Null for what JSON can't hold: cycles, big integers, functions, undefined. */
-function serialised(value: unknown): string | null {
+function textOf(body: unknown): Written {
+  return typeof body === 'string' ? { text: body, isRaw: false } : serialised(body)
+}
+
+/** JSON can't hold cycles, big integers, functions, undefined. */
+function serialised(value: unknown): Written {
+  const raw = typeof value === 'object' && value !== null ? rawTexts.get(value) : undefined
+  if (raw !== undefined) return { text: raw, isRaw: true }
   try {
-    return JSON.stringify(value) ?? null
+    return { text: JSON.stringify(value) ?? null, isRaw: false }
   } catch {
-    return null
+    return { text: null, isRaw: false }
   }
 }

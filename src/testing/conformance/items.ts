@@ -27,7 +27,7 @@ const CLASSES: Check = {
   },
 }
 
-/** A session drops the second one of an id: where it says the same, nothing is lost by that. Items without an id it keeps. */
+/** A session keeps one copy of an id: where both say the same, nothing is lost by that. Items without an id it keeps. */
 const EXTERNAL_IDS: Check = {
   name: 'gives no two different items of a class the same external id',
   async run(bench) {
@@ -38,7 +38,7 @@ const EXTERNAL_IDS: Check = {
     assert.deepEqual(
       keys,
       [],
-      `two items of a class with one external id are one item, and the second one is dropped; ${different.length} that differ from the first were: ${keys.join(', ')}`,
+      `two items of a class with one external id are one item, of which the newer copy is kept; ${different.length} that differ from it were dropped: ${keys.join(', ')}`,
     )
   },
 }

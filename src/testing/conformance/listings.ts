@@ -6,7 +6,6 @@ import type { SyncItemEvent, SyncItemEventClass } from '../../providers/events.t
 import type { ExternalId, Integration } from '../../providers/integration.ts'
 import type { HasScheduledSync } from '../../providers/provider.ts'
 import { hasIncrementalSync } from '../../providers/provider.ts'
-import type { DispatchedItem } from '../fake-sync-session.ts'
 import { FakeSyncSession } from '../fake-sync-session.ts'
 import type { PlayedApi } from '../played-transport.ts'
 import type { TestSync } from '../test-integrations.ts'
@@ -15,24 +14,8 @@ import type { Bench } from './bench.ts'
 import { outcomeOf, shown, wordsFor } from './outcome.ts'
 
 /** A session that takes items of any class: which ones are declared is another check's. */
-export function sessionOf(integration: Integration, cursor: Json = null, signal?: AbortSignal): ListingSession {
-  return new ListingSession(cursor, { integration, ...(signal === undefined ? {} : { signal }) })
-}
-
-/** It keeps the duplicates that a session drops, so that they can be looked at. */
-export class ListingSession extends FakeSyncSession {
-  readonly dropped: DispatchedItem[] = []
-
-  override dispatch(
-    event: SyncItemEvent<unknown>,
-    checkpointValue: Json = null,
-    externalId: ExternalId | null = null,
-  ): Promise<void> {
-    const before = this.duplicatesDropped
-    const dispatched = super.dispatch(event, checkpointValue, externalId)
-    if (this.duplicatesDropped > before) this.dropped.push({ event, checkpointValue, externalId })
-    return dispatched
-  }
+export function sessionOf(integration: Integration, cursor: Json = null, signal?: AbortSignal): FakeSyncSession {
+  return new FakeSyncSession(cursor, { integration, ...(signal === undefined ? {} : { signal }) })
 }
 
 /** As a run does it: by `syncIncremental()` where there is one. @throws what the listing threw, or what it did not await */
@@ -49,7 +32,7 @@ export async function listed<Session extends FakeSyncSession>(bench: Bench, sess
 
 /** What was listed without a fault, and what was asked for it. */
 export interface Listing {
-  readonly session: ListingSession
+  readonly session: FakeSyncSession
   readonly requests: readonly SentRequest[]
 }
 

@@ -1,8 +1,10 @@
 /** `sync()` and `syncIncremental()`. Rule: docs/writing-a-provider.md, "A listing". */
 import assert from 'node:assert/strict'
+import { cursorNotAfter } from '../../core/checkpoint.ts'
 import type { Json } from '../../core/json.ts'
 import type { HasScheduledSync, IntegrationProvider } from '../../providers/provider.ts'
 import { hasIncrementalSync } from '../../providers/provider.ts'
+import { changeChecks, latestCursorOf } from './changes.ts'
 import type { Chapter, Check } from './check.ts'
 import { itemChecks } from './items.ts'
 import { listingFaultChecks, pagedListing } from './listing-faults.ts'
@@ -11,6 +13,7 @@ import { outcomeOf, shown, wordsFor } from './outcome.ts'
 
 export function syncChapter(provider: IntegrationProvider, cursor: Json): Chapter {
   const checks = [WHOLE, ...itemChecks, CURSOR, AGAIN, ...listingFaultChecks]
+  if (hasIncrementalSync(provider)) checks.push(...changeChecks)
   if (hasIncrementalSync(provider) && cursor !== null) checks.push(incremental(cursor))
   return { contract: 'HasScheduledSync: a run', checks }
 }
@@ -33,13 +36,15 @@ const CURSOR: Check = {
   name: 'ends at the cursor that its checkpoints reduce to',
   async run(bench) {
     const provider = bench.provider as HasScheduledSync
-    const { result, items } = await cleanRun(bench)
+    const { result, items, syncLogId } = await cleanRun(bench)
     const checkpoints = items.map(({ checkpointValue }) => checkpointValue as Json).filter((each) => each !== null)
-    const expected = checkpoints.length === 0 ? null : provider.reduceCheckpoints(checkpoints)
+    const reduced = checkpoints.length === 0 ? null : provider.reduceCheckpoints(checkpoints)
+    const latest = await latestCursorOf(bench, syncLogId)
+    const expected = latest === null ? reduced : cursorNotAfter(reduced, latest)
     assert.deepEqual(
       result.cursor,
       expected,
-      `the cursor after a clean run must be what reduceCheckpoints() makes of it; the run ended at ${shown(result.cursor)}`,
+      `the cursor after a clean run must be what reduceCheckpoints() makes of it, and no later than its listing began; the run ended at ${shown(result.cursor)}`,
     )
   },
 }

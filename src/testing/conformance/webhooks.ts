@@ -27,6 +27,7 @@ const ODD_BODIES = [
 ]
 
 const OTHER_ID = 'b7a1c5de-90f2-4c83-8d1e-5f3a2b4c6d70'
+const OTHER_EVENT = 'another.event'
 
 export function webhookChapter(fixture: WebhookFixture): Chapter {
   const checks = [
@@ -63,12 +64,24 @@ const signedId = (fixture: WebhookFixture): Check => ({
     const at = bench.kit.clock.now()
     const { signatureHeader: header } = fixture
     const sent = delivery(fixture, { at })
-    const renamed = withSignature(delivery(fixture, { at, deliveryId: OTHER_ID }), header, sent.headers.get(header))
+    const signature = sent.headers.get(header)
+    const renamed = withSignature(delivery(fixture, { at, deliveryId: OTHER_ID }), header, signature)
     const { id } = await named(provider, fixture, sent, at)
     const other = await named(provider, fixture, renamed, at)
-    if (other.id === id || provider.deliveryIdSigned === false) return
-    const request = await received(fixture, renamed, at)
+    if (other.id === id) return
     const integration = await bench.create()
+    if (provider.deliveryIdSigned === false) {
+      await answerTo(bench, integration, sent)
+      const retyped = delivery({ ...fixture, event: OTHER_EVENT }, { at, deliveryId: OTHER_ID })
+      for (const again of [renamed, withSignature(retyped, header, signature)])
+        assert.notEqual(
+          await answerTo(bench, integration, again),
+          '200 queued',
+          'the same delivery passes under another id or type: webhookSignedBytes() must give exactly what the signature covers',
+        )
+      return
+    }
+    const request = await received(fixture, renamed, at)
     const outcome = await outcomeOf(() => provider.verifyWebhookSignature(integration, request))
     const isTaken = outcome.kind === 'gave' && outcome.value === true
     assert(
@@ -94,6 +107,14 @@ const otherId = (fixture: WebhookFixture): Check => ({
       id,
       one.id,
       `two deliveries must have two ids, or the second one is dropped as a repeat; both have ${shown(id)}`,
+    )
+    if (provider.deliveryIdSigned !== false) return
+    const integration = await bench.create()
+    await answerTo(bench, integration, delivery(fixture, { at: now }))
+    assert.equal(
+      await answerTo(bench, integration, other),
+      '200 queued',
+      'another delivery must be queued beside the first one; webhookSignedBytes(), where the provider has it, must give other bytes for it',
     )
   },
 })

@@ -39,6 +39,7 @@ beforeAll(async () => {
   const guarded = wayOut.fetch()
   kit = await createTestIntegrations({
     providers: { github: new GitHubProvider() },
+    egress: { allow: ['ghe.example.com'] },
     transport: {
       requests: [],
       useClock() {},

@@ -72,6 +72,16 @@ it('loses none that stand still while others are updated and move away', async (
   expect(handedIn(await list(1, 1_000))).toEqual(numbers(1, 450))
 })
 
+it('hands in the newer copy of one that is updated within the window while its pages are read', async () => {
+  github.reply = ({ url }) => {
+    const body = ascending(new URL(url)) as typeof issues
+    if (new URL(url).searchParams.get('since') === at(1)) issues[4] = { ...issue(5, at(900)), title: 'edited' }
+    return answer(200, body)
+  }
+  const session = await list(1, 1_000)
+  expect(session.items.find(({ externalId }) => externalId === '5')?.event.payload).toMatchObject({ title: 'edited' })
+})
+
 it('turns pages within one second of more than a page, as after an import', async () => {
   issues = numbers(1, 250).map((number) => issue(number, at(5)))
   expect(handedIn(await list(1, 10))).toEqual(numbers(1, 250))

@@ -128,11 +128,17 @@ describe('the API of an Enterprise server', () => {
   it.each([
     ['https://github.example.com/api/v3', 'https://github.example.com/api/v3/user'],
     ['https://github.example.com/api/v3/', 'https://github.example.com/api/v3/user'],
-    ['http://github.example.com:8080', 'http://github.example.com:8080/user'],
   ])('at %s is asked at %s', async (base_url, url) => {
     wire = scriptedTransport([{ body: USER }])
     await new GitHubClient(await made({ base_url })).viewer()
     expect(wire.requests.map((request) => request.url.href)).toEqual([url])
+  })
+
+  it('is not asked over http unless egress allows it: the token would go in the clear', async () => {
+    wire = scriptedTransport([])
+    const client = new GitHubClient(await made({ base_url: 'http://github.example.com:8080' }))
+    await expect(client.viewer()).rejects.toMatchObject({ code: 'egress_refused', host: 'github.example.com' })
+    expect(wire.requests).toEqual([])
   })
 
   it('is GitHub‘s own where none is named', async () => {

@@ -13,6 +13,7 @@ import { startHttpServer } from '../../support/http-server.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { listen, testIntegrations } from '../../support/integrations.ts'
 import { makeIntegration, makeWebhook } from '../../support/rows.ts'
+import { workOff } from '../../support/work-off.ts'
 
 const LIST = `/repos/octo-sandbox/widgets/hooks/${HOOK_ID}/deliveries`
 /** Beyond the five minutes in which they may still arrive by themselves. */
@@ -96,11 +97,7 @@ it('fetches the oldest first, stores what GitHub sent, and hands it on as if it 
   listen(test, GitHubWebhookReceived, ({ event, deliveryId, payload }: GitHubWebhookReceived) =>
     told.push({ event, deliveryId, payload }),
   )
-  await runActivity(test.activities.processPendingWebhooks, {
-    integrationId: integration.id,
-    claim: 'claim-1',
-    limit: 10,
-  })
+  await workOff(test.framework)
   expect(told).toEqual(
     expect.arrayContaining(
       sent.map(({ event, deliveryId, body }) => ({ event, deliveryId, payload: JSON.parse(body.toString()) })),

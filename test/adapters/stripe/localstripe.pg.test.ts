@@ -4,7 +4,6 @@ import type { StripeClient } from '../../../src/adapters/stripe/index.ts'
 import { StripeProvider, StripeWebhookReceived } from '../../../src/adapters/stripe/index.ts'
 import { createApi } from '../../../src/api/app.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
-import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { Received } from '../../support/http-server.ts'
@@ -15,6 +14,7 @@ import { startLocalstripe } from '../../support/localstripe.ts'
 import { makeIntegration } from '../../support/rows.ts'
 import { SOON } from '../../support/soon.ts'
 import type { StripePeer } from '../../support/stripe-peer.ts'
+import { workOff } from '../../support/work-off.ts'
 
 const API_KEY = 'sk_test_4eC39HqLyjWDarjtT1zdp7dc'
 const SECRET = 'whsec_of-the-flows'
@@ -187,9 +187,7 @@ describe('what has happened', () => {
       )
       expect(await redeliver(delivery)).toBe('queued')
       expect(await redeliver(delivery)).toBe('duplicate')
-      const claim = 'inbox:of-the-test:1'
-      const input = { integrationId: integration.id, claim, limit: 10 }
-      expect(await runActivity(test.activities.processPendingWebhooks, input)).toMatchObject({ processed: 1 })
+      expect(await workOff(test.framework)).toMatchObject({ processed: 1 })
 
       const [event] = told
       expect(told).toHaveLength(1)

@@ -73,6 +73,19 @@ describe('an operation', () => {
     expect(await storedParams()).toEqual([params])
   })
 
+  it.each<[string, (given: '' | Record<string, never>) => Promise<unknown>]>([
+    ['paymentIntents.update', (metadata) => client.paymentIntents.update({ id: 'pi_1', metadata })],
+    ['customers.update', (metadata) => client.customers.update({ id: 'cus_1', metadata })],
+    ['disputes.update', (metadata) => client.disputes.update({ id: 'du_1', metadata })],
+    ['webhookEndpoints.update', (metadata) => client.webhookEndpoints.update({ id: 'we_1', metadata })],
+  ])('%s clears metadata by an empty text; without a key in it there is nothing to send', async (_, update) => {
+    stripe.script({ body: { id: 'x', object: 'x' } }, { body: { id: 'x', object: 'x' } })
+    await update('')
+    await update({})
+    expect(stripe.wire.requests.map(sentParams)).toEqual([{ metadata: '' }, {}])
+    expect(await storedParams()).toEqual([{ metadata: '' }, null])
+  })
+
   it.each(named(operations))('%s sends nothing that is null', async (_, operation) => {
     stripe.script({ body: answerOf(operation) })
     await operation.callWithNulls(client)

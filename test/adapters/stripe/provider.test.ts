@@ -21,6 +21,10 @@ describe('credentials', () => {
     ['with the publishable key of the same mode', { api_key: 'sk_live_1', publishable_key: 'pk_live_1' }],
     ['with a webhook secret', { api_key: 'sk_test_1', webhook_secret: 'whsec_a' }],
     ['with secrets of a rotation', { api_key: 'sk_test_1', webhook_secret: 'whsec_a', webhook_secrets: secrets }],
+    [
+      'whose optional ones are null',
+      { api_key: 'sk_test_1', publishable_key: null, webhook_secret: null, webhook_secrets: null },
+    ],
     ['with more than is known', { api_key: 'sk_test_1', note: 'from the vault' }],
   ])('are taken: %s', (_, credentials) => {
     expect(StripeCredentials.parse(credentials)).toEqual(credentials)

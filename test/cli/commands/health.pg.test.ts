@@ -6,7 +6,7 @@ import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { testIntegrations } from '../../support/integrations.ts'
-import { makeIntegration, makeWebhook, setIntegration } from '../../support/rows.ts'
+import { makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
 import type { Ran } from '../run.ts'
 import { runCommand } from '../run.ts'
 
@@ -60,11 +60,15 @@ describe('health of one', () => {
       registered: true,
       health_status: 'failing',
       is_active: true,
+      switched_off_at: null,
       circuit: 'closed',
       stale: false,
       reauth_required: false,
       last_synced_at: null,
       requests_24h: 3,
+      failed_items: 0,
+      waiting_items: 0,
+      last_run: null,
       error_rate_24h: 100,
       consecutive_failures: 21,
       consecutive_sync_failures: 0,
@@ -139,14 +143,40 @@ describe('health of all', () => {
     })
     expect(document.not_well.map(({ id }) => id)).toEqual([stale, degraded, disabled, forced])
     expect((await run(['health'])).out).toMatch(
-      /\n5 in all: 3 healthy, 1 degraded, 0 failing, 1 disabled; 1 stale\.\n$/,
+      /\n5 in all: 3 healthy, 1 degraded, 0 failing, 1 disabled; 1 stale, 0 with failed items, 0 with items that wait\.\n$/,
     )
+  })
+
+  it('lists those of which no item was stored, though their provider is healthy', async () => {
+    const { id: failing } = await makeIntegration(test, 'plain')
+    const row = await makeRun(test, failing, { success_count: 0, failure_count: 2 }, { status: 'failed' })
+    for (const externalId of ['a', 'b'])
+      await makeItem(test, row, { externalId, status: 'failed', error: 'Error: no table' })
+    const { id: waiting } = await makeIntegration(test, 'plain')
+    await makeItem(test, await makeRun(test, waiting), { status: 'processing', nextAttemptAt: new Date() })
+    const { id: resolved } = await makeIntegration(test, 'plain')
+    const [before, after] = [await makeRun(test, resolved), await makeRun(test, resolved, {}, { status: 'success' })]
+    await makeItem(test, before, { externalId: 'c', status: 'failed' })
+    await makeItem(test, after, { externalId: 'c', status: 'success' })
+    const document: { not_well: { id: number }[] } = (await run(['health', '--json'])).json()
+    expect(document).toMatchObject({
+      by_health: { healthy: 3 },
+      with_failed_items: 1,
+      with_waiting_items: 1,
+      not_well: [
+        { id: failing, failed_items: 2, waiting_items: 0, last_run: { id: row.id, status: 'failed', failed: 2 } },
+        { id: waiting, failed_items: 0, waiting_items: 1, last_run: null },
+      ],
+    })
+    expect(document.not_well.map(({ id }) => id)).not.toContain(resolved)
+    const listed = (await run(['list'])).out
+    expect(listed.split('\n').find((line) => line.trim().startsWith(`${failing} `))).toMatch(/ 2 +0 +failed /)
   })
 
   it('of none', async () => {
     expect(await run(['health'])).toMatchObject({
       exitCode: 0,
-      out: '0 in all: 0 healthy, 0 degraded, 0 failing, 0 disabled; 0 stale.\n',
+      out: '0 in all: 0 healthy, 0 degraded, 0 failing, 0 disabled; 0 stale, 0 with failed items, 0 with items that wait.\n',
     })
   })
 })

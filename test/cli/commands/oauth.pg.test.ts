@@ -47,7 +47,14 @@ const withCheck = {
   },
 }
 const greedy = { ...oauth, credentialsSchema: z.object({ client_id: z.string(), access_token: z.string() }) }
-const providers = { acme: withCheck, unchecked: oauth, greedy, bare: {} }
+/** A key or OAuth. */
+const either = {
+  ...withCheck,
+  label: 'Either',
+  credentialsSchema: z.looseObject({ api_key: z.string().optional() }),
+  needsAuthorization: (integration: Integration) => !('api_key' in integration.credentialsArray()),
+}
+const providers = { acme: withCheck, unchecked: oauth, greedy, either, bare: {} }
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -164,6 +171,34 @@ describe('install', () => {
     expect((await stored()).map(({ isActive }) => isActive)).toEqual([true])
   })
 
+  it.each<[string, string[], boolean]>([
+    ['checks one with a key, and asks no person', [], true],
+    ['with --skip-check switches one with a key on, and asks no person', ['--skip-check'], false],
+  ])('%s, with or without a base URL', async (_, words, isChecked) => {
+    const homeless = testIntegrations(database.url, { providers, encryptionKeys: KEYS })
+    for (const on of [test, homeless]) {
+      const name = on === test ? 'here' : 'homeless'
+      const key = ['--name', name, '--credential', 'api_key=env:ACME_SECRET', '--json']
+      const ran = await run(['install', 'either', ...key, ...words], {}, on)
+      expect(ran.json()).toMatchObject({ created: true, connect_url: null, check: isChecked ? { ok: true } : null })
+    }
+    await homeless.close()
+    expect((await stored()).map(({ isActive }) => isActive)).toEqual([true, true])
+    expect(checked).toHaveLength(isChecked ? 2 : 0)
+  })
+
+  it('of a provider with a key or OAuth prints the link where there is no key, and stores nothing without a base URL', async () => {
+    const homeless = testIntegrations(database.url, { providers, encryptionKeys: KEYS })
+    const refused = await run(['install', 'either', '--json'], {}, homeless)
+    await homeless.close()
+    expect(refused.json()).toMatchObject({ error: { code: 'base_url_missing' } })
+    expect(await stored()).toEqual([])
+    const { out } = await run(['install', 'either'])
+    expect(out).toContain('/oauth/connect?')
+    expect((await stored()).map(({ isActive }) => isActive)).toEqual([false])
+    expect(checked).toEqual([])
+  })
+
   it('says how to set a base URL, and stores nothing without one', async () => {
     const homeless = testIntegrations(database.url, { providers, encryptionKeys: KEYS })
     const ran = await run(['install', 'acme', ...CLIENT, '--json'], {}, homeless)
@@ -250,6 +285,20 @@ describe('oauth-status', () => {
     expect((await run(['oauth-status', String(id)])).out).not.toContain('oauth-link')
   })
 
+  it('names no command where no authorization is needed, and oauth-link is refused', async () => {
+    const { id } = await test.integrations.create({
+      provider: 'either',
+      name: 'Keyed',
+      credentials: { api_key: SECRET },
+    })
+    const { out } = await run(['oauth-status', String(id)])
+    expect(out).toMatch(/^needs_authorization +no$/m)
+    expect(out).not.toContain('oauth-link')
+    expect((await run(['oauth-link', String(id), '--json'])).json()).toMatchObject({
+      error: { code: 'oauth_unsupported' },
+    })
+  })
+
   it('names the command that helps when it is not connected', async () => {
     const id = await connected({})
     const { exitCode, out } = await run(['oauth-status', String(id)])
@@ -273,6 +322,12 @@ describe('an integration that a person has to connect anew', () => {
 })
 
 describe('refresh-tokens', () => {
+  it('of an integration that is not there says so, without a worker and without a stack', async () => {
+    const ran = await run(['refresh-tokens', '987654'])
+    expect(ran).toMatchObject({ exitCode: 1, out: '' })
+    expect(ran.err).toMatch(/^There is no integration with id 987654.*\n$/)
+  })
+
   it.each<[string, { refreshed: number; failed: number; reauthRequired: number }, number, string]>([
     ['0 when all are refreshed', { refreshed: 2, failed: 0, reauthRequired: 0 }, 0, ''],
     ['1 when one failed', { refreshed: 1, failed: 1, reauthRequired: 0 }, 1, '1 failed and will be tried again'],

@@ -60,10 +60,14 @@ describe('list', () => {
         registered: true,
         health_status: 'failing',
         is_active: true,
+        switched_off_at: null,
         circuit: 'closed',
         stale: true,
         reauth_required: false,
         last_synced_at: null,
+        failed_items: 0,
+        waiting_items: 0,
+        last_run: null,
         requests_24h: 0,
         error_rate_24h: null,
       },
@@ -75,9 +79,11 @@ describe('list', () => {
     const { out } = await run(['list'])
     const [head, row] = out.split('\n')
     expect(head).toMatch(
-      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Requests 24 h +Errors %$/,
+      /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Failed items +Waiting +Last run +Requests 24 h +Errors %$/,
     )
-    expect(row).toMatch(new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +no +- +0 +-$`))
+    expect(row).toMatch(
+      new RegExp(`^ *${first} +first \\[31mred +demo +yes +failing +yes +closed +yes +no +- +0 +0 +- +0 +-$`),
+    )
   })
 
   it.each<[string[], () => number[]]>([

@@ -84,6 +84,8 @@ const at = (values: Partial<SyncProgress> = {}): SyncProgress => ({
   succeeded: 0,
   failed: 0,
   waiting: 0,
+  nextAttemptAt: null,
+  lastFailure: null,
   perSecond: null,
   secondsLeft: null,
   intakeFrom: null,
@@ -183,7 +185,7 @@ describe('sync --watch', () => {
     const ran = await run(['sync', '--integration', id, '--watch'])
     expect(ran).toMatchObject({
       exitCode: 1,
-      out: `Run ${runId}: partial, 10 listed, 9 succeeded, 1 failed, 0 skipped, in 1.5 s.\nThe cursor stays until they are retried or skipped: \`integrations list-failed-items --integration ${id}\`.\n`,
+      out: `Run ${runId}: partial, 10 listed, 9 succeeded, 1 failed, 0 skipped, in 1.5 s.\nThe cursor stays until a later run makes up for them, or they are skipped: mend what they failed of, and run it again. \`integrations list-failed-items --integration ${id}\` shows them.\n`,
       err: 'Started 1\nlisting\n',
     })
     expect(await notes()).toEqual([note('sync')])
@@ -269,7 +271,7 @@ describe('the watching', () => {
       isInteractive,
       columns: () => 60,
       prompts: {} as never,
-      stdin: async () => '',
+      sources: { environment: {}, file: () => '', stdin: async () => '' },
     }
     const context = {
       integrations: test.integrations,
@@ -501,7 +503,11 @@ describe('pause-sync, resume-sync and cancel-sync', () => {
 
 describe('sync-progress', () => {
   it('shows how far the run is', async () => {
-    progress.mockResolvedValue(at({ syncLogId: 41, succeeded: 6, isPaused: true, perSecond: 2.5, secondsLeft: 2 }))
+    const lastFailure = { itemId: 9, attempt: 2, error: 'TypeError: no table' }
+    const waits = { waiting: 3, nextAttemptAt: LATER.toISOString(), lastFailure }
+    progress.mockResolvedValue(
+      at({ syncLogId: 41, succeeded: 6, isPaused: true, perSecond: 2.5, secondsLeft: 2, ...waits }),
+    )
     const ran = await run(['sync-progress', id, '--json'])
     expect(ran.json()).toEqual({
       integration_id: id,
@@ -512,14 +518,16 @@ describe('sync-progress', () => {
         listed: 10,
         succeeded: 6,
         failed: 0,
-        waiting: 0,
+        waiting: 3,
+        next_attempt_at: LATER.toISOString(),
+        last_failure: { item_id: 9, attempt: 2, error: 'TypeError: no table' },
         per_second: 2.5,
         seconds_left: 2,
         intake_from: null,
         started_at: AT.toISOString(),
       },
     })
-    expect((await run(['sync-progress', id])).out).toMatch(/^is_paused +yes$/m)
+    expect((await run(['sync-progress', id])).out).toMatch(/^last_failure +item 9, attempt 2: TypeError: no table$/m)
   })
 
   it.each([[[]], [['--watch']]])('says that no run lives %j', async (words) => {
@@ -617,15 +625,18 @@ describe('failed items', () => {
     await makeItem(test, row, { status: 'success' })
     const ran = await run(['list-failed-items', '--integration', id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    const common = { integration_id: id, event_class: 'test.thing', attempts: 3 }
+    const held = { holds_cursor: true, made_up_for_by: null, next_attempt_at: null }
+    const common = { integration_id: id, event_class: 'test.thing', attempts: 3, ...held }
     expect(ran.json()).toEqual([
       { ...common, id: second.id, external_id: null, error: second.error, created_at: LATER.toISOString() },
       { ...common, id: first.id, external_id: 'one', error: 'Error: no', created_at: AT.toISOString() },
     ])
     const [head, line] = (await run(['list-failed-items', '--integration', id])).out.split('\n')
-    expect(head).toMatch(/^ *ID +Integration +Event +External ID +Error +Attempts +Created$/)
+    expect(head).toMatch(
+      /^ *ID +Integration +Event +External ID +Error +Attempts +Created +Holds cursor +Made up for by$/,
+    )
     expect(line).toMatch(
-      new RegExp(`^ *${second.id} +${id} +test\\.thing +- +Error: \\[31mx{48} +3 +${LATER.toISOString()}$`),
+      new RegExp(`^ *${second.id} +${id} +test\\.thing +- +Error: \\[31mx{48} +3 +${LATER.toISOString()} +yes +-$`),
     )
     const since = await run(['list-failed-items', '--integration', id, '--since', LATER.toISOString(), '--json'])
     expect(since.json()).toMatchObject([{ id: second.id }])
@@ -649,10 +660,64 @@ describe('failed items', () => {
     const item = await failed()
     const ran = await run(['skip-sync-item', item.id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    expect(ran.json()).toEqual({ item_id: item.id, integration_id: id, cursor_moved: true })
+    expect(ran.json()).toEqual({ item_id: item.id, integration_id: id, cursor_moved: true, reducer_threw: null })
     expect(await itemOf(test, item.id)).toMatchObject({ status: 'skipped', error: 'Error: no' })
     expect((await test.integrations.get(id)).syncCursor).toBe(CURSOR)
     expect(await notes()).toEqual([note('skip', `sync-item:${item.id}`)])
+  })
+
+  it('that a later run made up for are neither listed nor retried, unless all are meant', async () => {
+    const old = await failed({ externalId: 'one' })
+    const newer = await makeItem(test, row, { status: 'success', externalId: 'one' })
+    expect((await run(['list-failed-items', '--integration', id])).out).toBe('No failed items.\n')
+    expect((await run(['list-failed-items', '--integration', id, '--all', '--json'])).json()).toMatchObject([
+      { id: old.id, made_up_for_by: newer.id, holds_cursor: false },
+    ])
+    const refused = await run(['retry-sync-item', old.id])
+    expect(refused).toMatchObject({ exitCode: 1, out: expect.stringContaining('older data over newer') })
+    expect(await run(['retry-sync-item', '--run', row.id])).toMatchObject({
+      out: 'Nothing to retry.\n',
+      err: expect.stringContaining('1 are left out: a later run made up for them'),
+    })
+    const asked: unknown[] = []
+    const { runProcessSyncItem } = test.framework.workflows
+    const succeeds: typeof runProcessSyncItem = async (input) => {
+      asked.push(input)
+      return { itemId: input.itemId, outcome: 'success', status: 'success', attempts: 4, error: null }
+    }
+    Object.assign(test.framework.workflows, { runProcessSyncItem: succeeds })
+    try {
+      expect((await run(['retry-sync-item', old.id, '--force'])).exitCode).toBe(0)
+    } finally {
+      Object.assign(test.framework.workflows, { runProcessSyncItem })
+    }
+    expect(asked).toEqual([{ itemId: old.id, tries: 1, force: true }])
+  })
+
+  it('are not none while items wait: it says so', async () => {
+    const waits = await makeItem(test, row, {
+      status: 'processing',
+      attempts: 1,
+      lastError: 'Error: no table',
+      nextAttemptAt: LATER,
+    })
+    expect(await run(['list-failed-items', '--integration', id])).toMatchObject({
+      out: 'No failed items.\n',
+      err: 'Items wait for another attempt; --waiting shows them, with what they failed of.\n',
+    })
+    const listed = (await run(['list-failed-items', '--integration', id, '--waiting'])).out
+    expect(listed).toMatch(new RegExp(`${waits.id} .*Error: no table +1 .*yes +${LATER.toISOString()}`))
+    expect((await run(['show-sync-run', row.id])).out).toMatch(/^error 1 +1 x Error: no table$/m)
+  })
+
+  it('that wait are tried now by the run that has them', async () => {
+    const waits = await makeItem(test, row, { status: 'processing', attempts: 1, nextAttemptAt: LATER })
+    expect((await run(['retry-sync-item', waits.id])).exitCode).toBe(1)
+    test.starts.running.add(id)
+    const ran = await run(['retry-sync-item', waits.id])
+    test.starts.running.delete(id)
+    expect(ran).toMatchObject({ exitCode: 0, out: expect.stringContaining('which begins now') })
+    expect(test.starts.triedNow.at(-1)).toEqual({ itemId: waits.id, integrationId: id, waitsIn: 'run' })
   })
 
   it('are skipped one by one, and the others still hold the cursor', async () => {

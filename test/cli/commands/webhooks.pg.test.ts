@@ -94,6 +94,7 @@ describe('list-webhooks', () => {
         attempts: 1,
         error: second.error,
         processed_at: AT.toISOString(),
+        dismissed_at: null,
       },
       {
         ...common,
@@ -104,6 +105,7 @@ describe('list-webhooks', () => {
         attempts: 0,
         error: null,
         processed_at: null,
+        dismissed_at: null,
       },
     ])
     const [head, row] = (await run(['list-webhooks', '--integration', integration.id])).out.split('\n')
@@ -171,6 +173,7 @@ describe('show-webhook', () => {
       created_at: AT.toISOString(),
       updated_at: row.updatedAt.toISOString(),
       processed_at: AT.toISOString(),
+      dismissed_at: null,
       claim: null,
       replay_attempt: 1,
       headers: { 'x-token': ['[REDACTED]'], 'x-two': ['a', 'b\u001b[2J'] },
@@ -212,7 +215,7 @@ describe('replay-webhook of one', () => {
     expect(ran.exitCode).toBe(1)
     expect(ran.json()).toEqual({ webhook_id: id, outcome: 'failed', status: 'failed', attempts: 2 })
     const text = await run(['replay-webhook', id])
-    expect(text).toMatchObject({ exitCode: 1, out: `Webhook ${id} failed in attempt 3: Error: 401 for [REDACTED]\n` })
+    expect(text).toMatchObject({ exitCode: 1, out: `Webhook ${id} failed in attempt 3: 401 for [REDACTED]\n` })
   })
 
   it.each(['pending', 'processing'] as const)('names the status of what is %s, and ends with 1', async (status) => {
@@ -285,7 +288,7 @@ describe('replay-webhook of many', () => {
     expect(ran.exitCode).toBe(0)
     expect(ran.json()).toEqual({ replayed: 2, integrations: 1 })
     expect(await Promise.all([...rows, processed].map(statusOf))).toEqual(['pending', 'pending', 'processed'])
-    expect(test.starts.wakes).toEqual([integration.id])
+    expect(test.starts.wakes).toEqual(['arrived'])
     expect(await notes()).toEqual([
       { token: byUser, action: 'replay 2 webhooks', target: `integration:${integration.id}` },
     ])
@@ -317,6 +320,48 @@ describe('replay-webhook of many', () => {
   ])('refuses %s', async (_, words, code) => {
     const ran = await run([...many('--yes', '--json'), ...words])
     expect([ran.exitCode, errorOf(ran).code]).toEqual([1, code])
+  })
+})
+
+describe('dismiss-webhook', () => {
+  it('hides one failed webhook, shows it again by --undo, and writes down who asked', async () => {
+    const { id } = await failed()
+    const ran = await run(['dismiss-webhook', id, '--json'])
+    expect(ran).toMatchObject({ exitCode: 0, err: '' })
+    expect(ran.json()).toEqual({ webhook_id: id, status: 'failed', dismissed_at: expect.any(String) })
+    const list = async (...words: string[]) =>
+      (await run(['list-webhooks', '--integration', integration.id, ...words, '--json'])).json()
+    expect(await list()).toEqual([])
+    expect(await list('--dismissed')).toMatchObject([{ id, status: 'failed', dismissed_at: expect.any(String) }])
+    expect((await run(['dismiss-webhook', id, '--undo'])).out).toBe(`Webhook ${id} is not dismissed any more.\n`)
+    expect(await list()).toMatchObject([{ id, dismissed_at: null }])
+    const target = `webhook:${id}`
+    expect(await notes()).toEqual([
+      { token: byUser, action: 'dismiss', target },
+      { token: byUser, action: 'undo dismiss', target },
+    ])
+  })
+
+  it('of many asks first, and takes no more than it has shown', async () => {
+    const rows = [await failed(), await failed(), await failed({ status: 'processed', error: null })]
+    const many = (...words: string[]) => ['dismiss-webhook', '--integration', integration.id, ...words]
+    const ids = rows.slice(0, 2).map(({ id }) => id)
+    expect((await run(many('--dry-run', '--json'))).json()).toEqual({ count: 2, ids })
+    expect(errorOf(await run(many('--json'))).code).toBe('confirmation_needed')
+    const ran = await run(many('--json'), { answers: { 'Dismiss 2 webhooks': true } })
+    expect(ran.json()).toEqual({ dismissed: 2, integrations: 1 })
+    expect((await run(many('--yes'))).out).toBe('Nothing to dismiss.\n')
+    const limited = await run(many('--undo', '--limit', '1', '--yes'))
+    expect(limited).toMatchObject({
+      out: 'Took back the dismissal of 1 webhook of 1 integration.\n',
+      err: 'There are more than 1; --limit takes more.\n',
+    })
+  })
+
+  it('is for failed ones', async () => {
+    const { id } = await failed({ status: 'processed', error: null })
+    const ran = await run(['dismiss-webhook', id, '--json'])
+    expect([ran.exitCode, errorOf(ran).code]).toEqual([1, 'webhook_not_failed'])
   })
 })
 

@@ -1,4 +1,5 @@
 /** The one statement of arrival, as two connections see it. */
+import { sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
@@ -185,7 +186,7 @@ it('stores the same by prepared statements, where the URL asks for them', async 
     storeOwnedDeliveries(prepared.db, test.framework.tables, given, WINDOW_SECONDS)
   // From its sixth run on a plan is for any values (manual, PREPARE).
   for (let run = 1; run <= 7; run += 1) {
-    const guarded = { bodyKey: `integrations:prepared ${owner.integrationId} ${run}` }
+    const guarded = { signedKey: `integrations:prepared ${owner.integrationId} ${run}` }
     expect(await store([delivery(`a ${run}`), delivery(`b ${run}`), delivery(`a ${run}`)])).toEqual([
       { id: expect.any(Number) },
       { id: expect.any(Number) },
@@ -197,17 +198,17 @@ it('stores the same by prepared statements, where the URL asks for them', async 
     ])
   }
   expect(await rowsOf(owner.integrationId)).toHaveLength(21)
-  const kept = await prepared.sql`
-    select 1 from pg_prepared_statements where statement like '%insert into%' and statement not like '%pg_prepared%'`
+  const kept = await prepared.db.execute(sql`
+    select 1 from pg_prepared_statements where statement like '%insert into%' and statement not like '%pg_prepared%'`)
   expect(kept).toHaveLength(2)
 })
 
-describe('a body that is reserved', () => {
-  let bodyKey: string
+describe('signed bytes that are reserved', () => {
+  let signedKey: string
   beforeEach(() => {
-    bodyKey = `integrations:integration:${owner.integrationId}:webhook-body:abc`
+    signedKey = `integrations:integration:${owner.integrationId}:webhook-signed:abc`
   })
-  const renamed = (name: string) => delivery(name, { bodyKey })
+  const renamed = (name: string) => delivery(name, { signedKey })
 
   it('under another id is a duplicate, also in the same statement and in another body’s company', async () => {
     expect(await storeAll([renamed('a'), renamed('b'), delivery('unguarded')])).toEqual([
@@ -215,7 +216,7 @@ describe('a body that is reserved', () => {
       'duplicate',
       { id: expect.any(Number) },
     ])
-    expect(await storeAll([renamed('c'), delivery('d', { bodyKey: `${bodyKey}d` })])).toEqual([
+    expect(await storeAll([renamed('c'), delivery('d', { signedKey: `${signedKey}d` })])).toEqual([
       'duplicate',
       { id: expect.any(Number) },
     ])
@@ -235,7 +236,7 @@ describe('a body that is reserved', () => {
     ['when its window is over', '0 seconds', { id: expect.any(Number) }],
   ])('%s', async (_, left, result) => {
     await storeAll([renamed('a')])
-    await test.sql`update integration_cache set expires_at = clock_timestamp() + ${left}::interval where key = ${bodyKey}`
+    await test.sql`update integration_cache set expires_at = clock_timestamp() + ${left}::interval where key = ${signedKey}`
     expect(await storeAll([renamed('b')])).toEqual([result])
   })
 
@@ -244,12 +245,12 @@ describe('a body that is reserved', () => {
     const end = async () =>
       Number(
         (
-          await test.sql`select extract(epoch from expires_at - clock_timestamp()) as s from integration_cache where key = ${bodyKey}`
+          await test.sql`select extract(epoch from expires_at - clock_timestamp()) as s from integration_cache where key = ${signedKey}`
         )[0]?.s,
       )
     expect(await end()).toBeGreaterThan(WINDOW_SECONDS - 30)
     expect(await end()).toBeLessThanOrEqual(WINDOW_SECONDS)
-    await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 second' where key = ${bodyKey}`
+    await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 second' where key = ${signedKey}`
     expect(await storeAll([renamed('a')])).toEqual(['duplicate'])
     expect(await end()).toBeLessThan(0)
   })
@@ -257,7 +258,7 @@ describe('a body that is reserved', () => {
   it('is not reserved for an owner who has changed', async () => {
     await setIntegration(test, owner.integrationId, { name: 'renamed' })
     expect(await storeAll([renamed('a')])).toEqual(['changed'])
-    expect(await test.sql`select 1 from integration_cache where key = ${bodyKey}`).toHaveLength(0)
+    expect(await test.sql`select 1 from integration_cache where key = ${signedKey}`).toHaveLength(0)
   })
 })
 

@@ -1,14 +1,20 @@
-/** The claim of one row: which states it takes, and who gets it when two connections ask. */
+/** Claims: which rows they take, who gets a row when two connections ask, and what becomes of those of a dead pump. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
-import type { ClaimableFrom } from '../../../src/db/queries/webhooks.ts'
+import type { ClaimRoom } from '../../../src/db/queries/webhook-claims.ts'
 import {
-  claimPendingWebhooks,
-  claimWebhook,
-  handBackWebhooks,
-  takeUpWebhook,
-} from '../../../src/db/queries/webhooks.ts'
+  claimNextWebhooks,
+  endClaim,
+  idsHeldBy,
+  isServed,
+  keepClaim,
+  leftApart,
+  pumpClaims,
+  setApart,
+} from '../../../src/db/queries/webhook-claims.ts'
+import type { ClaimableFrom } from '../../../src/db/queries/webhooks.ts'
+import { claimWebhook, handBackWebhooks, takeUpWebhook } from '../../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -35,6 +41,8 @@ afterAll(async () => {
 })
 
 beforeEach(async () => {
+  // A pump's claim is of all integrations.
+  await test.sql`delete from integrations`
   integration = await makeIntegration(test, 'acme')
 })
 
@@ -45,7 +53,12 @@ const REPLAY = { replay: true } as const
 describe('a claim of one row', () => {
   it.each<[string, ClaimableFrom, object, object]>([
     ['takes a pending one', PENDING, { attempts: 1 }, { attempts: 2, replayAttempt: null }],
-    ['takes one whose worker is lost', STUCK, { status: 'processing', attempts: 2, claim: 'old:1' }, { attempts: 3 }],
+    [
+      'takes one whose worker is lost, and counts the loss',
+      STUCK,
+      { status: 'processing', attempts: 2, claim: 'old:1', lostWorkers: 1 },
+      { attempts: 3, lostWorkers: 2 },
+    ],
     ['replays a processed one', REPLAY, { status: 'processed', attempts: 1 }, { attempts: 2, replayAttempt: 2 }],
     [
       'replays a failed one',
@@ -139,24 +152,268 @@ it('no claim counts beyond what the column holds, so that a row replayed for eve
   const replayed = await makeWebhook(test, integration.id, { ...full, status: 'failed' })
   const held = await makeWebhook(test, integration.id, { ...full, status: 'processing', claim: 'run:1' })
   const { db, tables } = test.framework
-  expect(await claimPendingWebhooks(db, tables, { integrationId: integration.id, claim: 'run:2', limit: 5 })).toEqual([
-    expect.objectContaining({ id: pending.id, ...full }),
-  ])
+  expect((await next()).rows).toEqual([expect.objectContaining({ id: pending.id, ...full })])
   expect(await claim(replayed.id, REPLAY)).toMatchObject({ ...full, replayAttempt: 32_767 })
-  expect((await takeUpWebhook(db, tables, held, 'run:1'))?.row).toMatchObject({ ...full, claim: 'run:1:1' })
+  expect(await takeUpWebhook(db, tables, held)).toMatchObject({ ...full, claim: 'run:1', lostWorkers: 1 })
 })
 
 it('gives back what it still holds, and nothing that a later try has taken up', async () => {
   const { db, tables } = test.framework
   const [first, second] = [await makeWebhook(test, integration.id), await makeWebhook(test, integration.id)]
-  const claimed = await claimPendingWebhooks(db, tables, { integrationId: integration.id, claim: 'run:1', limit: 2 })
-  const [held] = claimed
-  await takeUpWebhook(db, tables, held as (typeof claimed)[number], 'run:1')
-  expect(await handBackWebhooks(db, tables, claimed)).toBe(1)
-  expect(await webhookOf(test, first.id)).toMatchObject({ status: 'processing', attempts: 2, claim: 'run:1:1' })
+  const { rows } = await next()
+  const [held] = rows
+  await takeUpWebhook(db, tables, held as (typeof rows)[number])
+  expect(await handBackWebhooks(db, tables, rows)).toBe(1)
+  expect(await webhookOf(test, first.id)).toMatchObject({ status: 'processing', attempts: 2, lostWorkers: 1 })
   expect(await webhookOf(test, second.id)).toMatchObject({ status: 'pending', attempts: 0, claim: null })
   expect(await handBackWebhooks(db, tables, [])).toBe(0)
 })
+
+describe('a claim of the next rows', () => {
+  it('takes pending rows by id, counts the attempt, and takes back what an attempt before has left', async () => {
+    const before = { attempts: 2, error: 'of before', processedAt: new Date() }
+    const rows = [await pending(before), await pending()]
+    for (const status of ['processing', 'processed', 'failed'] as const) await pending({ status })
+    const { rows: taken } = await next({}, 'pump:a:1')
+    expect(taken.map(({ id }) => id)).toEqual(rows.map(({ id }) => id))
+    expect(taken[0]).toEqual({
+      ...rows[0],
+      status: 'processing',
+      claim: 'pump:a:1',
+      attempts: 3,
+      error: null,
+      processedAt: null,
+      updatedAt: expect.any(Date),
+    })
+    expect(await webhookOf(test, rows[0]?.id ?? 0)).toEqual(taken[0])
+    expect((await next()).rows).toEqual([])
+  })
+
+  it('takes of each integration what there is room for, the lowest ids', async () => {
+    const [a, b, c] = [integration, await other(), await other()]
+    for (const to of [a, b, c]) for (let n = 0; n < 4; n += 1) await makeWebhook(test, to.id)
+    const { rows } = await next({ room: 2, rooms: { [b.id]: 3, [c.id]: 0 } })
+    expect(countsOf(rows)).toEqual({ [a.id]: 2, [b.id]: 3 })
+    const left = await test.sql<{ id: string }[]>`
+      select id from integration_webhooks where status = 'pending' and integration_id = ${a.id} order by id`
+    expect(Math.min(...left.map(({ id }) => Number(id)))).toBeGreaterThan(
+      Math.max(...rows.filter(({ integrationId }) => integrationId === a.id).map(({ id }) => id)),
+    )
+  })
+
+  it('lets one with a hundred rows hold up none with one', async () => {
+    await test.sql`
+      insert into integration_webhooks (integration_id, delivery_id, payload, headers)
+      select ${integration.id}, 'many-' || n, '{}', '{}' from generate_series(1, 100) n`
+    const quiet = [await other(), await other(), await other()]
+    for (const to of quiet) await makeWebhook(test, to.id)
+    const { rows } = await next({ rows: 13, room: 10 })
+    expect(countsOf(rows)).toEqual({ [integration.id]: 10, ...Object.fromEntries(quiet.map(({ id }) => [id, 1])) })
+  })
+
+  it('takes no more rows than its limit, of no more integrations than its walk, whatever plan Postgres chooses', async () => {
+    const all = [integration, await other(), await other()]
+    for (const to of all) for (let n = 0; n < 3; n += 1) await makeWebhook(test, to.id)
+    const [{ db }] = connections
+    const taken = await db.transaction(async (tx) => {
+      for (const plan of ['hashjoin', 'mergejoin', 'hashagg', 'material', 'sort', 'indexscan'])
+        await tx.execute(`set local enable_${plan} = off`)
+      return [
+        await next({ rows: 4 }, 'pump:plan:1', tx as never),
+        await next({ integrations: 1 }, 'pump:plan:2', tx as never),
+      ]
+    })
+    // The first has taken all of one, and one of the next.
+    expect(taken.map(({ rows }) => rows.length)).toEqual([4, 2])
+  })
+
+  it('walks on from where the last one ended, and says how far it came', async () => {
+    const ids = [integration, await other(), await other(), await other(), await other()].map(({ id }) => id)
+    for (const id of ids) await makeWebhook(test, id)
+    const [first, second, third, fourth, fifth] = ids as [number, number, number, number, number]
+    const one = await next({ integrations: 2 })
+    expect([one.walked, one.upto, countsOf(one.rows)]).toEqual([2, second, { [first]: 1, [second]: 1 }])
+    const two = await next({ integrations: 2, after: one.upto })
+    expect([two.walked, two.upto, countsOf(two.rows)]).toEqual([2, fourth, { [third]: 1, [fourth]: 1 }])
+    const three = await next({ integrations: 2, after: two.upto })
+    expect([three.walked, three.upto, countsOf(three.rows)]).toEqual([1, fifth, { [fifth]: 1 }])
+    expect(await next({ integrations: 2, after: three.upto })).toMatchObject({ rows: [], walked: 0, upto: 0 })
+  })
+
+  it('walks over what it does not take: its health disabled it, it has lost a worker, or there is no room', async () => {
+    const [disabled, apart, full, off] = [integration, await other(), await other(), await other()]
+    for (const to of [disabled, full, off]) await makeWebhook(test, to.id)
+    const lost = await makeWebhook(test, apart.id, { lostWorkers: 1 })
+    const fresh = await makeWebhook(test, apart.id)
+    await setIntegration(test, disabled.id, { isActive: false, healthStatus: 'disabled' })
+    // A person's word is for the handler: the row is failed, not left.
+    await setIntegration(test, off.id, { isActive: false, switchedOffAt: new Date() })
+    const { rows, walked, upto } = await next({ rooms: { [full.id]: 0 } })
+    expect(countsOf(rows)).toEqual({ [off.id]: 1, [apart.id]: 1 })
+    expect(rows.map(({ id }) => id)).toContain(fresh.id)
+    expect([walked, upto]).toEqual([4, off.id])
+    expect(await webhookOf(test, lost.id)).toEqual(lost)
+  })
+
+  it('says which version of each integration it saw: another one once the row is written', async () => {
+    await pending()
+    await pending()
+    const first = await next({ rows: 1 })
+    const same = await next({ rows: 1 })
+    await pending()
+    await setIntegration(test, integration.id, { name: 'another' })
+    const changed = await next()
+    const versions = [first, same, changed].map((claimed) => claimed.versions.get(integration.id))
+    expect(versions[0]).toMatch(/^\d+$/)
+    expect(versions[1]).toBe(versions[0])
+    expect(versions[2]).not.toBe(versions[0])
+  })
+
+  it('takes nothing where there is no room at all', async () => {
+    await pending()
+    expect(await next({ rows: 0 })).toMatchObject({ rows: [], walked: 1, upto: integration.id })
+  })
+
+  it('and another one at the same moment share no row, and neither waits for the other', async () => {
+    for (let n = 0; n < 40; n += 1) await pending()
+    const [one, two] = connections
+    const taken = await one.db.transaction(async (tx) => {
+      const mine = await next({ rows: 15, room: 15 }, 'pump:a:1', tx as never)
+      const theirs = await next({ rows: 100, room: 100 }, 'pump:b:1', two.db)
+      return [mine, theirs]
+    })
+    expect(taken.map(({ rows }) => rows.length)).toEqual([15, 25])
+    const ids = taken.flatMap(({ rows }) => rows.map(({ id }) => id))
+    expect(new Set(ids).size).toBe(40)
+  })
+})
+
+describe('the claim of a pump', () => {
+  const lease = (claimText: string) => ({ prefix: 'leases', claim: claimText })
+  const keep = (text: string, seconds: number) =>
+    keepClaim(test.framework.db, test.framework.tables, lease(text), seconds)
+  const lapse = (text: string) =>
+    test.sql`update integration_cache set expires_at = clock_timestamp() where key = ${`leases:${text}`}`
+  const served = (text: string) => isServed(test.framework.db, test.framework.tables, lease(text))
+  const claims = async () =>
+    (await pumpClaims(test.framework.db, test.framework.tables, 'leases')).sort((a, b) =>
+      a.claim.localeCompare(b.claim),
+    )
+  const apart = (text: string) => setApart(test.framework.db, test.framework.tables, lease(text))
+
+  it('is kept from time to time; one that was silent for too long is told so, once', async () => {
+    expect(await served('pump:keep:1')).toBe(false)
+    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
+    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
+    expect(await served('pump:keep:1')).toBe(true)
+    await lapse('pump:keep:1')
+    expect(await served('pump:keep:1')).toBe(false)
+    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: true })
+    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
+    await endClaim(test.framework.db, test.framework.tables, lease('pump:keep:1'))
+    expect(await served('pump:keep:1')).toBe(false)
+    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
+  })
+
+  it('is among those that hold rows, with whether somebody serves it; claims of other kinds are not', async () => {
+    for (const text of ['pump:alive:1', 'pump:alive:1', 'pump:dead:1', 'pump:silent:1', 'retry-x:1']) await held(text)
+    await pending()
+    await held('pump:gone:1', { status: 'processed', claim: null })
+    await keep('pump:alive:1', 60)
+    await keep('pump:silent:1', 60)
+    await lapse('pump:silent:1')
+    // Another deployment's.
+    await keepClaim(test.framework.db, test.framework.tables, { prefix: 'another', claim: 'pump:dead:1' }, 60)
+    expect(await claims()).toEqual([
+      { claim: 'pump:alive:1', served: true },
+      { claim: 'pump:dead:1', served: false },
+      { claim: 'pump:silent:1', served: false },
+    ])
+  })
+
+  it('is taken away from a dead pump: its rows are pending, each with a loss more, and no claim of next rows takes them', async () => {
+    const rows = [
+      await held('pump:dead:2', { attempts: 3 }),
+      await held('pump:dead:2', { attempts: 1, lostWorkers: 2 }),
+    ]
+    const alive = await held('pump:alive:2')
+    expect((await apart('pump:dead:2')).sort((a, b) => a.id - b.id)).toEqual(
+      rows.map(({ id, lostWorkers }) => ({ id, integrationId: integration.id, lostWorkers: lostWorkers + 1 })),
+    )
+    expect(await webhookOf(test, rows[0]?.id ?? 0)).toMatchObject({
+      status: 'pending',
+      claim: null,
+      attempts: 3,
+      lostWorkers: 1,
+    })
+    expect(await webhookOf(test, alive.id)).toEqual(alive)
+    expect((await next()).rows).toEqual([])
+    expect(await apart('pump:dead:2')).toEqual([])
+  })
+
+  it('is left alone while its pump lives', async () => {
+    const row = await held('pump:alive:3')
+    await keep('pump:alive:3', 60)
+    expect(await apart('pump:alive:3')).toEqual([])
+    expect(await webhookOf(test, row.id)).toEqual(row)
+  })
+
+  it('of rows that were taken away holds them no more: its late outcome and its handing back change nothing', async () => {
+    const { id } = await pending()
+    const kept = await pending()
+    const { rows } = await next({}, 'pump:late:1')
+    await test.sql`update integration_webhooks set claim = 'pump:x:1' where id = ${kept.id}`
+    await apart('pump:late:1')
+    const { db, tables } = test.framework
+    expect(await idsHeldBy(db, tables, 'pump:late:1')).toEqual(new Set())
+    expect(await idsHeldBy(db, tables, 'pump:x:1')).toEqual(new Set([kept.id]))
+    expect(await handBackWebhooks(db, tables, rows)).toBe(0)
+    expect(await webhookOf(test, id)).toMatchObject({ status: 'pending', attempts: 1, lostWorkers: 1 })
+  })
+
+  it('leaves rows apart that are asked for again after a while, once each time, those of a disabled integration apart', async () => {
+    const ago = new Date(Date.now() - 30_000)
+    const [first, second, third] = [
+      await pending({ lostWorkers: 1, updatedAt: ago }),
+      await pending({ lostWorkers: 2, updatedAt: ago }),
+      await pending({ lostWorkers: 1, updatedAt: ago }),
+    ]
+    await pending({ lostWorkers: 1 })
+    await pending({ updatedAt: ago })
+    await held('pump:x:1', { lostWorkers: 1, updatedAt: ago })
+    const disabled = await other()
+    await makeWebhook(test, disabled.id, { lostWorkers: 1, updatedAt: ago })
+    await setIntegration(test, disabled.id, { isActive: false, healthStatus: 'disabled' })
+    const { db, tables } = test.framework
+    const ask = (limit: number) => leftApart(db, tables, { olderThanSeconds: 20, limit })
+    expect((await ask(2)).sort((a, b) => a - b)).toEqual([first.id, second.id])
+    expect(await ask(2)).toEqual([third.id])
+    expect(await ask(2)).toEqual([])
+    expect(await webhookOf(test, first.id)).toMatchObject({ status: 'pending', lostWorkers: 1 })
+  })
+})
+
+const other = () => makeIntegration(test, 'acme')
+const pending = (values: Parameters<typeof makeWebhook>[2] = {}) => makeWebhook(test, integration.id, values)
+const held = (text: string, values: Parameters<typeof makeWebhook>[2] = {}) =>
+  pending({ status: 'processing', attempts: 1, claim: text, ...values })
+
+function next(room: Partial<ClaimRoom> = {}, text = 'pump:run:2', db = test.framework.db) {
+  return claimNextWebhooks(db, test.framework.tables, text, {
+    after: 0,
+    integrations: 300,
+    rows: 400,
+    room: 100,
+    rooms: {},
+    ...room,
+  })
+}
+
+function countsOf(rows: readonly { integrationId: number }[]): Record<number, number> {
+  const counts: Record<number, number> = {}
+  for (const { integrationId } of rows) counts[integrationId] = (counts[integrationId] ?? 0) + 1
+  return counts
+}
 
 function claim(id: number, from: ClaimableFrom) {
   return claimWebhook(test.framework.db, test.framework.tables, { id, claim: 'run:1', from })

@@ -67,6 +67,8 @@ describe('a quota in headers', () => {
   })
 })
 
+const PNG = new Uint8Array([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0xff, 0x00])
+
 describe('a Response', () => {
   /** As `fetch` of the undici package gives it: another class. */
   const foreign = (status: number, body: string) => ({
@@ -82,6 +84,28 @@ describe('a Response', () => {
     const error = await decode(foreign(404, '{"no":1}')).catch((thrown) => thrown)
     expect(error).toMatchObject({ code: 'http_error', status: 404, body: { no: 1 } })
     expect(error.headers.get('Content-Type')).toBe('application/json')
+  })
+
+  it.each<[string | null, string | Uint8Array<ArrayBuffer>, unknown]>([
+    ['application/json', '{"a":1}', { a: 1 }],
+    ['application/vnd.api+json; charset=utf-8', '{"a":1}', { a: 1 }],
+    ['application/json', 'no JSON', 'no JSON'],
+    ['text/csv', 'a,b', 'a,b'],
+    ['text/plain; charset=iso-8859-1', new Uint8Array([0x63, 0xe9]), 'cé'],
+    ['text/plain; charset=nonsense', 'a', 'a'],
+    ['application/atom+xml', '<a/>', '<a/>'],
+    ['application/x-ndjson', '{}\n{}', '{}\n{}'],
+    ['application/x-www-form-urlencoded', 'a=1', 'a=1'],
+    [null, 'as it comes', 'as it comes'],
+    ['application/pdf', PNG, PNG],
+    ['image/png', PNG, PNG],
+    ['application/octet-stream', 'all ASCII', new TextEncoder().encode('all ASCII')],
+    ['image/png', '', null],
+    ['application/json', '', null],
+  ])('of type %s with %j is %j: what is not text stays bytes', async (type, body, value) => {
+    const response = new Response(new Blob([body]), type === null ? {} : { headers: { 'content-type': type } })
+    if (type === null) response.headers.delete('content-type')
+    expect((await decode(response)).value).toEqual(value)
   })
 
   it.each([

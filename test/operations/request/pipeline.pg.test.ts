@@ -112,6 +112,20 @@ describe('the stages', () => {
     }
   })
 
+  it('wait for the Retry-After of a throttle, not for the reset of its exhausted quota; for the reset, where it is longer than any wait', async () => {
+    const quietSecondsAfter = async (retryAfter: string) => {
+      integration = await makeIntegration(test, 'plain')
+      const exhausted = { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': String(inSeconds(2_400)) }
+      await integration
+        .request('things', 'POST', () => Promise.reject(http(429, { ...exhausted, 'retry-after': retryAfter })))
+        .catch(() => {})
+      const { suppressedUntil } = await integration.rateLimit()
+      return Math.round(((suppressedUntil?.getTime() ?? 0) - Date.now()) / 1_000)
+    }
+    expect(await quietSecondsAfter('40')).toBeLessThan(600)
+    expect(await quietSecondsAfter('86400')).toBeGreaterThan(2_000)
+  })
+
   it('stop before an attempt that a refusal forbids: the refusal is thrown, the attempts before it have rows', async () => {
     listen(test, 'RequestFailed', () => integration.overrideCircuit('forced_open'))
     await expect(integration.request('things', 'GET', () => Promise.reject(http(503)))).rejects.toMatchObject({

@@ -83,12 +83,18 @@ const DEFERRED = 'is put off by a 429 in the middle, and loses no item by it'
 const RESUMED = 'loses no item by a 429 when the next try goes on, from its bookmark or, without one, anew'
 const FROM_CURSOR = "asks from the session's cursor, and lists something from there"
 
+const TIMES = 'gives checkpoints that are times, or lists by them and says so'
+const CHANGED = 'leaves the cursor where its listing began, whatever changes behind the page'
+
 class StrippedTicket extends TicketSynced {
   static override readonly type: string = 'tickets.stripped'
   static override readonly schema = z.object({ id: z.string(), subject: z.string() })
 }
 
 const dispatching = (dispatch: (session: SyncSession, ticket: Listed) => Promise<void>) => but(() => ({ dispatch }))
+
+const byNumber = (session: SyncSession, ticket: Listed) =>
+  session.dispatch(new TicketSynced(session.integration, ticket), Date.parse(ticket.updated_at), ticket.id)
 
 const SYNCS = of(
   'HasScheduledSync: a run',
@@ -116,6 +122,7 @@ const SYNCS = of(
     CURSOR,
     AGAIN,
     DEFERRED,
+    CHANGED,
   ],
   [
     'gives the day for an external id',
@@ -252,6 +259,31 @@ const SYNCS = of(
     })),
     RESUMED,
     /must not ask for everything again.* it made 3 requests, a whole one makes 3/,
+  ],
+  [
+    'sets its cursor to the present itself',
+    but((sound) => ({
+      syncIncremental: async (integration: Integration, session: SyncSession) => {
+        await new SoundProvider().syncIncremental.call(sound, integration, session)
+        await integration.updateSyncCursor(new Date().toISOString())
+      },
+    })),
+    CURSOR,
+    CHANGED,
+    /the listing began at 2026-.*Do not set it yourself/,
+  ],
+  ['gives checkpoints that are no times', dispatching(byNumber), TIMES, /only a time can be: .* 17\d+, 17/],
+  [
+    'says that it lists by its checkpoints and does not',
+    but((sound) => ({
+      listsByCheckpoint: true,
+      page: async (...given: Parameters<SoundProvider['page']>) => {
+        const { tickets, next } = await new SoundProvider().page.apply(sound, given)
+        return { tickets: [...tickets].reverse(), next }
+      },
+    })),
+    TIMES,
+    /here are tickets\.synced, in the order .*02-02.*02-01.*02-04/,
   ],
   [
     "asks from the integration's cursor",
@@ -486,6 +518,10 @@ export const ALLOWED: readonly Broken[] = [
         await new SoundProvider().dispatch(session, ticket)
         await new SoundProvider().dispatch(session, ticket)
       }),
+    ],
+    [
+      'lists by checkpoints that are no times, and says so',
+      but(() => ({ listsByCheckpoint: true, dispatch: byNumber })),
     ],
     [
       'sets no bookmarks',

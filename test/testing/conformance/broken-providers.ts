@@ -548,9 +548,10 @@ const DELIVERIES = of(
 /** The id is in a header, and the body alone is signed. */
 const UNSIGNED_ID: ProviderFixtures['webhook'] = {
   ...(SOUND_FIXTURES.webhook as WebhookFixture),
-  signer: ({ body, secret, deliveryId }) => ({
+  signer: ({ body, secret, deliveryId, event }) => ({
     'x-signature': createHmac('sha256', secret).update(body).digest('hex'),
     'webhook-id': deliveryId,
+    'x-event': event ?? 'none',
   }),
   signatureHeader: 'x-signature',
   toleranceSeconds: null,
@@ -563,11 +564,26 @@ const verifyingTheBody = (members: Record<string, unknown>) =>
     },
     ...members,
   }))
-const RENAMED: readonly Broken[] = of('HandlesWebhooks: a delivery', [
-  'has its id in a header that is not signed, and does not say so',
-  verifyingTheBody({}),
-  SIGNED_ID,
-]).map((broken) => ({ ...broken, fixtures: { ...SOUND_FIXTURES, webhook: UNSIGNED_ID } }))
+const RENAMED: readonly Broken[] = of(
+  'HandlesWebhooks: a delivery',
+  ['has its id in a header that is not signed, and does not say so', verifyingTheBody({}), SIGNED_ID],
+  [
+    'takes an event type that nobody signs for a part of what is signed',
+    verifyingTheBody({
+      deliveryIdSigned: false,
+      webhookSignedBytes: ({ headers, rawBody }: WebhookRequest) =>
+        `${headers.get('x-event')} ${Buffer.from(rawBody).toString('latin1')}`,
+    }),
+    SIGNED_ID,
+    /webhookSignedBytes/,
+  ],
+  [
+    'takes the same bytes for the signed ones of every delivery',
+    verifyingTheBody({ deliveryIdSigned: false, webhookSignedBytes: () => '' }),
+    'has another id than another delivery',
+    /webhookSignedBytes/,
+  ],
+).map((broken) => ({ ...broken, fixtures: { ...SOUND_FIXTURES, webhook: UNSIGNED_ID } }))
 
 const ROWS = 'makes one request on the wire for each row of integration_requests, and no other'
 const OUTWARD = 'calls out by context.fetch only'

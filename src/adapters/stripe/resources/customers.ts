@@ -14,7 +14,8 @@ export interface CreateCustomer extends Keyed {
   readonly name?: Maybe<string>
   readonly description?: Maybe<string>
   readonly phone?: Maybe<string>
-  readonly metadata?: Maybe<Stripe.MetadataParam>
+  /** An empty text clears it whole. */
+  readonly metadata?: Maybe<Stripe.Emptyable<Stripe.MetadataParam>>
 }
 
 export interface UpdateCustomer extends CreateCustomer {

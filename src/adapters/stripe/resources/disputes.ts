@@ -16,7 +16,8 @@ export interface UpdateDispute extends Keyed {
   readonly evidence?: Maybe<Stripe.DisputeUpdateParams.Evidence>
   /** Sends the evidence to the bank; there is no way back. */
   readonly submit?: Maybe<boolean>
-  readonly metadata?: Maybe<Stripe.MetadataParam>
+  /** An empty text clears it whole. */
+  readonly metadata?: Maybe<Stripe.Emptyable<Stripe.MetadataParam>>
 }
 
 export interface ListDisputes extends PageParams {

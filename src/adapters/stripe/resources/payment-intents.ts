@@ -29,7 +29,8 @@ export interface UpdatePaymentIntent extends Keyed {
   readonly id: string
   readonly description?: Maybe<string>
   readonly receiptEmail?: Maybe<string>
-  readonly metadata?: Maybe<Stripe.MetadataParam>
+  /** An empty text clears it whole. */
+  readonly metadata?: Maybe<Stripe.Emptyable<Stripe.MetadataParam>>
 }
 
 export interface ConfirmPaymentIntent extends Keyed {

@@ -17,7 +17,7 @@ export interface CreateRefund extends Keyed {
   /** In the currency's smallest unit. Default: all that is left. */
   readonly amount?: Maybe<number>
   readonly reason?: Maybe<Stripe.RefundCreateParams.Reason>
-  readonly metadata?: Maybe<Stripe.MetadataParam>
+  readonly metadata?: Maybe<Stripe.Emptyable<Stripe.MetadataParam>>
 }
 
 export interface ListRefunds extends PageParams {

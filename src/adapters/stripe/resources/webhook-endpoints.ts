@@ -15,7 +15,7 @@ export interface CreateWebhookEndpoint extends Keyed {
   /** Such as `charge.succeeded`; `*`: all. At least one. */
   readonly enabledEvents: readonly Stripe.WebhookEndpointCreateParams.EnabledEvent[]
   readonly description?: Maybe<string>
-  readonly metadata?: Maybe<Stripe.MetadataParam>
+  readonly metadata?: Maybe<Stripe.Emptyable<Stripe.MetadataParam>>
 }
 
 export interface UpdateWebhookEndpoint extends Keyed {
@@ -24,7 +24,8 @@ export interface UpdateWebhookEndpoint extends Keyed {
   readonly enabledEvents?: Maybe<readonly Stripe.WebhookEndpointUpdateParams.EnabledEvent[]>
   readonly description?: Maybe<string>
   readonly disabled?: Maybe<boolean>
-  readonly metadata?: Maybe<Stripe.MetadataParam>
+  /** An empty text clears it whole. */
+  readonly metadata?: Maybe<Stripe.Emptyable<Stripe.MetadataParam>>
 }
 
 const PATH = 'webhook_endpoints'

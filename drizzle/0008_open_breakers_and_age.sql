@@ -1,0 +1,44 @@
+-- An incident is closed by its age although the breaker is open, once the cooldown is over: of an idle integration no call comes that would close it.
+DROP FUNCTION "__schema__"."__prefix___close_incident_if_well"(bigint, text, boolean, bigint, bigint);
+--> statement-breakpoint
+CREATE FUNCTION "__schema__"."__prefix___is_breaker_well"(p_breaker jsonb, p_cooldown_seconds bigint, p_now_ms bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+-- Closed, or without a state. With a cooldown: also open for at least so long, when the next call would be a probe.
+	SELECT CASE coalesce(p_breaker ->> 'state', 'closed')
+		WHEN 'closed' THEN true
+		WHEN 'open' THEN coalesce((p_breaker ->> 'openedAt')::bigint + p_cooldown_seconds * 1000 <= p_now_ms, false)
+		ELSE false END
+$$;
+--> statement-breakpoint
+CREATE FUNCTION "__schema__"."__prefix___close_incident_if_well"(
+	p_integration bigint, p_key text, p_breaker_on boolean, p_cooldown_seconds bigint, p_older_than_seconds bigint, p_now bigint
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- Closes the open incident where, under the lock of the integration's row, all is well: healthy, not stale, breaker closed. Whoever heals one of the
+-- three holds that lock, so of two who heal at the same moment the later one sees both. With an age: only if it is strictly older, and a breaker whose
+-- cooldown is over is well. The event, or an empty list.
+DECLARE
+	own record;
+	breaker jsonb;
+	stamp timestamptz;
+BEGIN
+	SELECT health_status, sync_stale_alerted_at INTO own FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR NO KEY UPDATE;
+	IF NOT FOUND OR own.health_status <> 'healthy' OR own.sync_stale_alerted_at IS NOT NULL THEN
+		RETURN '[]'::jsonb;
+	END IF;
+	stamp := coalesce(to_timestamp(p_now / 1000.0), clock_timestamp());
+	IF p_breaker_on THEN
+		SELECT value -> 'breaker' INTO breaker FROM "__schema__"."__prefix___cache" WHERE key = p_key;
+		IF NOT "__schema__"."__prefix___is_breaker_well"(breaker, CASE WHEN p_older_than_seconds IS NOT NULL THEN p_cooldown_seconds END,
+			floor(extract(epoch FROM stamp) * 1000)::bigint) THEN
+			RETURN '[]'::jsonb;
+		END IF;
+	END IF;
+	IF p_older_than_seconds IS NOT NULL THEN
+		PERFORM FROM "__schema__"."__prefix___incidents" WHERE integration_id = p_integration AND status = 'open'
+			AND extract(epoch FROM stamp - opened_at) > p_older_than_seconds;
+		IF NOT FOUND THEN
+			RETURN '[]'::jsonb;
+		END IF;
+	END IF;
+	RETURN "__schema__"."__prefix___close_incident"(p_integration, 0, stamp);
+END
+$$;

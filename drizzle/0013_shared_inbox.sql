@@ -1,0 +1,53 @@
+ALTER TABLE "__schema__"."__prefix___webhooks" ADD COLUMN "lost_workers" smallint DEFAULT 0 NOT NULL;--> statement-breakpoint
+CREATE INDEX "__prefix___webhooks_apart_idx" ON "__schema__"."__prefix___webhooks" USING btree ("id") WHERE "__schema__"."__prefix___webhooks"."status" = 'pending' and "__schema__"."__prefix___webhooks"."lost_workers" > 0;--> statement-breakpoint
+-- The walk below meets an index entry of each row that was pending a moment ago until a vacuum takes it away.
+ALTER TABLE "__schema__"."__prefix___webhooks" SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);--> statement-breakpoint
+-- Claims the next pending webhooks of many integrations: it walks from one integration with pending rows to the next, and takes the
+-- lowest ids of each, so that one with a million rows costs no more than one with ten. A function, so that its plans are kept although
+-- the driver prepares nothing; without sorts, since statistics behind a burst would have all rows of each integration sorted.
+-- p_rooms: how many rows an integration may get, by its id; p_room: any other one.
+-- Its last row has no webhook; it says how many integrations were walked over and which was the last.
+CREATE FUNCTION "__schema__"."__prefix___claim_webhooks"(
+	p_claim text, p_after bigint, p_integrations int, p_rows int, p_room int, p_rooms jsonb
+) RETURNS TABLE (webhook "__schema__"."__prefix___webhooks", version text, walked int, upto bigint)
+LANGUAGE plpgsql SET enable_sort = off SET enable_incremental_sort = off AS $$
+DECLARE
+	v_ids bigint[];
+BEGIN
+	WITH RECURSIVE walk AS (
+		(SELECT w.integration_id AS id, 1 AS step FROM "__schema__"."__prefix___webhooks" w
+		WHERE w.status = 'pending' AND w.integration_id > p_after ORDER BY w.integration_id LIMIT 1)
+		UNION ALL
+		SELECT next.id, walk.step + 1 FROM walk CROSS JOIN LATERAL (
+			SELECT w.integration_id AS id FROM "__schema__"."__prefix___webhooks" w
+			WHERE w.status = 'pending' AND w.integration_id > walk.id ORDER BY w.integration_id LIMIT 1
+		) next
+		WHERE walk.step < p_integrations
+	)
+	SELECT array_agg(walk.id) INTO v_ids FROM walk;
+	IF v_ids IS NOT NULL THEN
+		RETURN QUERY
+		WITH picked AS (
+			SELECT p.id, i.xmin::text AS version
+			FROM unnest(v_ids) AS walked (id)
+			JOIN "__schema__"."__prefix__s" i ON i.id = walked.id AND i.health_status <> 'disabled'
+			CROSS JOIN LATERAL (
+				SELECT w.id FROM "__schema__"."__prefix___webhooks" w
+				WHERE w.integration_id = walked.id AND w.status = 'pending' AND w.lost_workers = 0
+				ORDER BY w.id
+				LIMIT coalesce((p_rooms ->> walked.id::text)::int, p_room)
+				FOR UPDATE SKIP LOCKED
+			) p
+			LIMIT p_rows
+		)
+		UPDATE "__schema__"."__prefix___webhooks" w
+		SET status = 'processing', attempts = least(w.attempts + 1, 32767), error = NULL, processed_at = NULL, dismissed_at = NULL,
+			claim = p_claim, updated_at = clock_timestamp()
+		FROM picked
+		WHERE w.id = picked.id
+		RETURNING w, picked.version, 0, 0::bigint;
+	END IF;
+	RETURN QUERY SELECT NULL::"__schema__"."__prefix___webhooks", NULL::text, coalesce(array_length(v_ids, 1), 0),
+		coalesce(v_ids[array_length(v_ids, 1)], 0);
+END
+$$;

@@ -1,0 +1,311 @@
+/**
+ * The connections that Drizzle's statements run on. Each is a postgres.js client of one connection, and is thrown away once that
+ * connection is lost.
+ *
+ * The driver (3.4.9) opens a lost connection again in the same object, with what the lost one left behind: the rollback of its
+ * transaction is written to no socket, which ends the process, or into another caller's transaction; a statement that was
+ * never sent counts as done, without rows; a connection never writes again. It also sends a statement behind another one that
+ * is under way, which a transaction-mode pooler does not stand. Here a connection has one statement under way.
+ * Rule: docs/behaviour/database.md, "Lost connections".
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Options, Sql } from 'postgres'
+import postgres from 'postgres'
+
+export interface PoolSettings {
+  /** Connections at most. */
+  readonly max: number
+  /** An unused connection is closed after this time; 0: never. */
+  readonly idleSeconds: number
+  /** A statement without an answer after this time fails, and its connection is closed; 0: no limit. */
+  readonly statementSeconds: number
+}
+
+/** What Drizzle's session for postgres.js calls of its client. */
+export interface Statements {
+  unsafe(text: string, parameters?: unknown[], options?: object): Rows
+}
+type Rows = Promise<unknown> & { values(): Promise<unknown> }
+type Send = (client: Sql) => PromiseLike<unknown>
+
+export interface TransactionStatements extends Statements {
+  savepoint<T>(work: (inner: TransactionStatements) => Promise<T>): Promise<T>
+}
+
+/** Poolers and firewalls end old connections; each of ours ends before, and not all at once. */
+const LIFETIME_MS = 30 * 60_000
+/** How long `close()` waits for the statements under way. */
+const CLOSE_SECONDS = 5
+/** After a connection that failed to open none is opened for this time; it doubles while they fail. */
+const PAUSE_MS = 25
+const LONGEST_PAUSE_MS = 1_000
+
+export class Pool implements Statements {
+  /** The driver's; the parsers and serializers in it are those of every connection. */
+  readonly options: Sql['options']
+  readonly #settings: PoolSettings
+  readonly #links = new Set<Link>()
+  /** Used last comes last, and is used next. */
+  #idle: Link[] = []
+  readonly #waiting: { resolve(link: Link): void; reject(error: Error): void }[] = []
+  #isClosed = false
+  #pauseMs = 0
+  #pausesUntil = 0
+
+  constructor(options: Sql['options'], settings: PoolSettings) {
+    this.options = options
+    this.#settings = settings
+  }
+
+  unsafe(text: string, parameters?: unknown[], options?: object): Rows {
+    return rows(text, parameters, options, (send) => this.#use((link) => link.run(send)))
+  }
+
+  begin<T>(work: (transaction: TransactionStatements) => Promise<T>): Promise<T> {
+    return this.#use(async (link) => {
+      await link.run((client) => client.unsafe('begin'))
+      let savepoints = 0
+      const name = (): string => `s${savepoints++}`
+      const result = await inScope({ link, name, undo: 'rollback' }, work)
+      await link.run((client) => client.unsafe('commit'))
+      return result
+    })
+  }
+
+  /** Waits for the statements under way. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    for (const { reject } of this.#waiting.splice(0)) reject(connectionError('CONNECTION_ENDED', 'the pool is closed'))
+    const links = [...this.#links]
+    for (const link of this.#idle.splice(0)) link.end()
+    const late = setTimeout(() => {
+      for (const link of links) link.lose(connectionError('CONNECTION_DESTROYED', 'the pool is closed'))
+    }, CLOSE_SECONDS * 1_000)
+    await Promise.all(links.map(({ gone }) => gone))
+    clearTimeout(late)
+  }
+
+  async #use<T>(work: (link: Link) => Promise<T>): Promise<T> {
+    const link = await this.#take()
+    try {
+      return await work(link)
+    } finally {
+      this.#give(link)
+    }
+  }
+
+  async #take(): Promise<Link> {
+    if (this.#isClosed) throw connectionError('CONNECTION_ENDED', 'the pool is closed')
+    const link = this.#idle.pop()
+    if (link !== undefined) return link
+    if (this.#links.size < this.#settings.max) return this.#open()
+    return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }))
+  }
+
+  #open(): Link {
+    const waitMs = Math.max(0, this.#pausesUntil - performance.now())
+    const link = new Link(this.options, this.#settings.statementSeconds, waitMs, () => {
+      if (!link.hasAnswered) this.#pause()
+      this.#links.delete(link)
+      this.#idle = this.#idle.filter((other) => other !== link)
+      if (!this.#isClosed) this.#waiting.shift()?.resolve(this.#open())
+    })
+    this.#links.add(link)
+    return link
+  }
+
+  #pause(): void {
+    const now = performance.now()
+    if (now < this.#pausesUntil) return
+    this.#pauseMs = Math.min(Math.max(PAUSE_MS, 2 * this.#pauseMs), LONGEST_PAUSE_MS)
+    this.#pausesUntil = now + this.#pauseMs
+  }
+
+  #give(link: Link): void {
+    if (!link.isOpen) return
+    this.#pauseMs = 0
+    if (this.#isClosed || link.isOld()) {
+      link.end()
+      return
+    }
+    const next = this.#waiting.shift()
+    if (next !== undefined) {
+      next.resolve(link)
+      return
+    }
+    this.#idle.push(link)
+    const { idleSeconds } = this.#settings
+    if (idleSeconds > 0) link.endAfter(idleSeconds, () => this.#idle.includes(link))
+  }
+}
+
+class Link {
+  isOpen = true
+  hasAnswered = false
+  /** The connection is closed. */
+  readonly gone: Promise<void>
+  readonly #client: Sql
+  readonly #statementSeconds: number
+  readonly #oldAt = performance.now() + LIFETIME_MS * (1 + Math.random())
+  readonly #onLost: () => void
+  #setGone = (): void => {}
+  /** Ends the statement under way. */
+  #fail: (error: Error) => void = () => {}
+  /** The statements before the next one. */
+  #last: Promise<unknown>
+  #idleTimer: NodeJS.Timeout | undefined
+
+  constructor(options: Sql['options'], statementSeconds: number, waitMs: number, onLost: () => void) {
+    const own = {
+      ...options,
+      max: 1,
+      idle_timeout: 0,
+      max_lifetime: 0,
+      onclose: () => this.lose(connectionError('CONNECTION_CLOSED', 'the connection was closed')),
+    }
+    // The driver takes options of its own making as they are; its listen() makes a client in the same way.
+    this.#client = postgres(own as unknown as Options<Record<string, never>>)
+    this.#statementSeconds = statementSeconds
+    this.#onLost = onLost
+    this.#last = waitMs > 0 ? sleep(waitMs) : Promise.resolve()
+    this.gone = new Promise((resolve) => {
+      this.#setGone = resolve
+    })
+  }
+
+  /** Statements given meanwhile wait for this one. */
+  run(send: Send): Promise<unknown> {
+    clearTimeout(this.#idleTimer)
+    const answer = this.#last.then(() => this.#run(send))
+    this.#last = answer.catch(() => {})
+    return answer
+  }
+
+  async #run(send: Send): Promise<unknown> {
+    if (!this.isOpen) throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the statement')
+    const limit = this.#statementSeconds
+    const late = (): void => this.lose(connectionError('STATEMENT_TIMEOUT', `no answer within ${limit} s`))
+    const timer = limit > 0 ? setTimeout(late, limit * 1_000) : undefined
+    try {
+      const answer = await new Promise((resolve, reject) => {
+        this.#fail = reject
+        send(this.#client).then(resolve, reject)
+      })
+      this.hasAnswered = true
+      return answer
+    } catch (error) {
+      // After any other error the connection is about to end, or nobody knows what it does next.
+      if (error instanceof postgres.PostgresError && error.severity === 'ERROR') this.hasAnswered = true
+      else this.lose(error as Error)
+      throw error
+    } finally {
+      clearTimeout(timer)
+      this.#fail = () => {}
+    }
+  }
+
+  /** Nothing is sent on it any more. The statement under way fails with this error. */
+  lose(error: Error): void {
+    if (!this.isOpen) return
+    this.isOpen = false
+    this.#fail(error)
+    this.#end(0)
+    this.#onLost()
+  }
+
+  /** Says goodbye to the server. Nothing may be under way. */
+  end(): void {
+    if (!this.isOpen) return
+    this.isOpen = false
+    this.#end(CLOSE_SECONDS)
+    this.#onLost()
+  }
+
+  endAfter(seconds: number, isIdle: () => boolean): void {
+    this.#idleTimer = setTimeout(() => isIdle() && this.end(), seconds * 1_000)
+  }
+
+  isOld(): boolean {
+    return performance.now() > this.#oldAt
+  }
+
+  #end(timeoutSeconds: number): void {
+    clearTimeout(this.#idleTimer)
+    void this.#client.end({ timeout: timeoutSeconds }).finally(this.#setGone)
+  }
+}
+
+interface Scope {
+  readonly link: Link
+  /** A savepoint's name that the transaction has not had. */
+  readonly name: () => string
+  readonly undo: string
+}
+
+/**
+ * Runs the work of a transaction or a savepoint. An error in it, or in one of its statements, undoes it.
+ *
+ * Where the connection is lost, the server has undone it: nothing is sent.
+ */
+async function inScope<T>({ link, name, undo }: Scope, work: (scope: TransactionStatements) => Promise<T>): Promise<T> {
+  const failures: unknown[] = []
+  let isOver = false
+  const run = async (send: Send): Promise<unknown> => {
+    if (isOver) throw new Error('This transaction is over: its statements must be awaited within it.')
+    try {
+      return await link.run(send)
+    } catch (error) {
+      failures.push(error)
+      throw error
+    }
+  }
+  const scope: TransactionStatements = {
+    unsafe: (text, parameters, options) => rows(text, parameters, options, run),
+    async savepoint(inner) {
+      const savepoint = name()
+      await run((client) => client.unsafe(`savepoint ${savepoint}`))
+      return inScope({ link, name, undo: `rollback to ${savepoint}` }, inner)
+    },
+  }
+  try {
+    const result = await work(scope)
+    // A failed statement has failed the transaction, even if the work has caught the error.
+    if (failures.length > 0) throw failures[0]
+    isOver = true
+    return result
+  } catch (error) {
+    isOver = true
+    if (link.isOpen) await link.run((client) => client.unsafe(undo)).catch((cause: Error) => link.lose(cause))
+    throw isAborted(error) && failures.length > 0 ? failures[0] : error
+  }
+}
+
+/** A statement after the one that failed: in_failed_sql_transaction. */
+function isAborted(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && error.code === '25P02'
+}
+
+/** Sends at the end of this turn, when it is known whether `values()` is asked for. */
+function rows(
+  text: string,
+  parameters: unknown[] | undefined,
+  options: object | undefined,
+  run: (send: Send) => Promise<unknown>,
+): Rows {
+  let asValues = false
+  const send: Send = (client) => {
+    const statement = client.unsafe(text, parameters as never[] | undefined, options)
+    return asValues ? statement.values() : statement
+  }
+  const answer = Promise.resolve().then(() => run(send))
+  const values = (): Promise<unknown> => {
+    asValues = true
+    return answer
+  }
+  return Object.assign(answer, { values })
+}
+
+/** In the driver's words: core/lost-database.ts knows it by its code. */
+function connectionError(code: string, message: string): Error {
+  return Object.assign(new Error(`Postgres: ${message}`), { code })
+}

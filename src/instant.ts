@@ -1,0 +1,23 @@
+/**
+ * A moment as somebody names it: on the command line, over HTTP, in a workflow's input, in code. One rule for all of them.
+ *
+ * Rule: docs/behaviour/operator-api.md, "Moments".
+ */
+import { z } from 'zod'
+
+/** What is allowed, for messages. */
+export const INSTANT = 'a moment in ISO 8601 with its offset, of the years 1 to 9999, such as 2031-06-01T12:00:00Z'
+
+/** ISO 8601 writes a year with four digits, and Postgres reads no year 0. */
+const FIRST = Date.parse('0001-01-01T00:00:00Z')
+const LAST = Date.parse('9999-12-31T23:59:59.999Z')
+
+/** Whether it is a valid date that can be stored and written. An offset may lead out of the years that the text has. */
+export function isInstant(value: unknown): value is Date {
+  return value instanceof Date && value.getTime() >= FIRST && value.getTime() <= LAST
+}
+
+export const Instant = z.iso
+  .datetime({ offset: true, error: INSTANT })
+  .transform((text) => new Date(text))
+  .refine(isInstant, { error: INSTANT })

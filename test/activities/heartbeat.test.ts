@@ -1,0 +1,30 @@
+/** Signs of life of an activity: docs/behaviour/workers.md. */
+import { MockActivityEnvironment } from '@temporalio/testing'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { keptAlive } from '../../src/activities/heartbeat.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+async function beatsOf(info: { readonly isLocal: boolean }): Promise<number> {
+  let beats = 0
+  const environment = new MockActivityEnvironment(info)
+  environment.on('heartbeat', () => {
+    beats += 1
+  })
+  const sixteenSeconds = keptAlive(async () => {
+    await vi.advanceTimersByTimeAsync(16_000)
+  })
+  await environment.run(sixteenSeconds)
+  return beats
+}
+
+describe('an activity of sixteen seconds', () => {
+  it('says three times that its worker lives', async () => {
+    expect(await beatsOf({ isLocal: false })).toBe(3)
+  })
+
+  it('says nothing inside a workflow task: the SDK prints an error for each, beside the log', async () => {
+    expect(await beatsOf({ isLocal: true })).toBe(0)
+  })
+})

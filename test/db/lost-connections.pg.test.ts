@@ -1,0 +1,177 @@
+/** Links between us and Postgres are cut. Rule: docs/behaviour/database.md, "Lost connections". */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'drizzle-orm'
+import postgres from 'postgres'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { lostDatabase } from '../../src/core/lost-database.ts'
+import type { Connection } from '../../src/db/client.ts'
+import { connect } from '../../src/db/client.ts'
+import type { CuttingProxy } from '../support/cutting-proxy.ts'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
+import { occasion } from '../support/integrations.ts'
+import { SOON } from '../support/soon.ts'
+import { watchUncaught } from '../support/uncaught.ts'
+import { scratchDatabase } from './scratch-database.ts'
+
+const CUTS = 200
+const WORKERS = 16
+/** Far longer than a statement takes, and shorter than the limit of one. */
+const HUNG_MS = 20_000
+
+let database: string
+let direct: postgres.Sql
+
+beforeAll(async () => {
+  database = await scratchDatabase()
+  direct = postgres(database, { max: 1, onnotice: () => {} })
+  await direct`create table kept (worker int, n int, part text)`
+})
+afterAll(() => direct?.end())
+
+async function through(
+  pool: { max?: number; statementSeconds?: number } = {},
+): Promise<{ proxy: CuttingProxy; connection: Connection }> {
+  const proxy = await startCuttingProxy(database)
+  const connection = connect({ database: proxy.url, pool })
+  onTestFinished(async () => {
+    await connection.close()
+    await proxy.close()
+  })
+  return { proxy, connection }
+}
+
+async function inTime<T>(what: string, work: Promise<T>): Promise<T> {
+  const hung = sleep(HUNG_MS, undefined, { ref: false }).then(() => {
+    throw new Error(`hung: ${what}`)
+  })
+  return Promise.race([work, hung])
+}
+
+describe('links cut in the middle of transactions', () => {
+  it(`${CUTS} times end no process, leave nothing hanging, and lose or mix up no answer`, async () => {
+    const { proxy, connection } = await through({ max: 6 })
+    const { db } = connection
+    const uncaught = watchUncaught()
+    const done = { committed: new Set<string>(), single: new Set<string>(), lost: 0 }
+    const hung: string[] = []
+    let isOver = false
+
+    const transaction = (worker: number, n: number): Promise<unknown> =>
+      db.transaction(async (tx) => {
+        await tx.execute(sql`insert into kept values (${worker}, ${n}, 'first')`)
+        if (n % 3 === 0) await sleep(1)
+        // A host's code may go on after an error, and may have statements under way beside each other.
+        if (n % 5 === 0) await tx.execute(sql`select pg_sleep(0.001)`).catch(() => {})
+        await Promise.all([
+          tx.execute(sql`insert into kept values (${worker}, ${n}, 'second')`),
+          tx.transaction((inner) => inner.execute(sql`insert into kept values (${worker}, ${n}, 'third')`)),
+        ])
+        if (n % 7 === 0) throw new Error('wanted')
+      })
+    const single = async (worker: number, n: number): Promise<void> => {
+      const rows = await db.execute(sql`insert into kept values (${worker}, ${n}, 'single') returning n`)
+      // An answer without its row is that of a statement which was never sent.
+      expect(rows).toHaveLength(1)
+    }
+    const attempt = async (what: string, work: Promise<unknown>): Promise<boolean> => {
+      try {
+        await inTime(what, work)
+        return true
+      } catch (error) {
+        if (String(error).includes('hung')) hung.push(what)
+        else if (lostDatabase(error) !== null) done.lost += 1
+        else if (!String(error).includes('wanted')) throw error
+        return false
+      }
+    }
+    const workers = Array.from({ length: WORKERS }, async (_, worker) => {
+      for (let n = 1; !isOver; n += 1) {
+        const key = `${worker}/${n}`
+        if (await attempt(`transaction ${key}`, transaction(worker, n))) done.committed.add(key)
+        if (await attempt(`statement ${key}`, single(worker, n))) done.single.add(key)
+        await sleep(0)
+      }
+    })
+    for (let cut = 0; cut < CUTS; cut += 1) {
+      await sleep(Math.random() * 20)
+      proxy.cut(cut % 4 === 0 ? 1 : 0.5)
+      const before = done.committed.size
+      await vi.waitUntil(() => done.committed.size > before, { timeout: HUNG_MS, interval: 1 })
+    }
+    isOver = true
+    await Promise.all(workers)
+
+    expect(uncaught).toEqual([])
+    expect(hung).toEqual([])
+    // As many statements as there may be connections, at once: each of them works.
+    await Promise.all(
+      Array.from({ length: 12 }, (_, n) =>
+        inTime('a statement afterwards', db.execute(sql`select pg_sleep(0.02), ${n}::int as n`)),
+      ),
+    )
+    expect(done.lost).toBeGreaterThan(CUTS / 2)
+
+    // A transaction's rows are there all together or not at all, and those of one that said so are there.
+    const rows = await direct<{ key: string; parts: string[] }[]>`
+      select worker || '/' || n as key, array_agg(part order by part) as parts from kept group by 1`
+    const parts = new Map(rows.map(({ key, parts }) => [key, parts]))
+    const halves = rows.filter(({ parts }) => ![0, 3].includes(parts.filter((part) => part !== 'single').length))
+    expect(halves).toEqual([])
+    expect([...done.committed].filter((key) => !parts.get(key)?.includes('third'))).toEqual([])
+    expect([...done.single].filter((key) => !parts.get(key)?.includes('single'))).toEqual([])
+    // One that threw, or was cut, before its commit has left nothing. A commit whose answer was cut may have.
+    const thrown = rows.filter(({ key, parts }) => Number(key.split('/')[1]) % 7 === 0 && parts.includes('third'))
+    expect(thrown).toEqual([])
+  }, 120_000)
+})
+
+describe('a transaction whose link is cut while it does something else', () => {
+  it('fails, and sends nothing more, also not into the transaction that follows', async () => {
+    const { proxy, connection } = await through({ max: 1 })
+    const { db } = connection
+    const uncaught = watchUncaught()
+    const insert = (part: string) => sql`insert into kept values (-1, 1, ${part})`
+    const begun = occasion()
+    const cut = occasion()
+    const first = db.transaction(async (tx) => {
+      await tx.execute(insert('first'))
+      begun.happen()
+      await cut.happened
+      await tx.execute(insert('late')).catch(() => {})
+      await tx.execute(insert('later'))
+    })
+    first.catch(() => {})
+    await begun.happened
+    proxy.cut()
+    await vi.waitUntil(() => proxy.links === 0, SOON)
+    const second = db.transaction(async (tx) => {
+      await tx.execute(insert('second'))
+      cut.happen()
+      await expect(first).rejects.toMatchObject({ code: 'CONNECTION_CLOSED' })
+      await tx.execute(insert('second again'))
+    })
+    await second
+    const parts = await direct`select part from kept where worker = -1 order by part`
+    expect(parts.map(({ part }) => part)).toEqual(['second', 'second again'])
+    expect(uncaught).toEqual([])
+  })
+})
+
+describe('a statement that gets no answer', () => {
+  it('fails at its limit, and the next one goes over another connection', async () => {
+    const { proxy, connection } = await through({ max: 1, statementSeconds: 3 })
+    await connection.db.execute(sql`select 1`)
+    proxy.fallSilent()
+    const error = await connection.db.execute(sql`select 2`).catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'STATEMENT_TIMEOUT', message: 'Postgres: no answer within 3 s' })
+    expect(lostDatabase(error)).toBe('STATEMENT_TIMEOUT')
+    expect(await connection.db.execute(sql`select 3 as n`)).toEqual([{ n: 3 }])
+  })
+
+  it('ends its transaction, which sends no rollback', async () => {
+    const { connection } = await through({ max: 1, statementSeconds: 3 })
+    const slow = connection.db.transaction((tx) => tx.execute(sql`select pg_sleep(20)`))
+    await expect(slow).rejects.toMatchObject({ code: 'STATEMENT_TIMEOUT' })
+    expect(await connection.db.execute(sql`select 4 as n`)).toEqual([{ n: 4 }])
+  })
+})

@@ -1,0 +1,163 @@
+/** Through PgBouncer in transaction mode. Rule: docs/behaviour/database.md, "Poolers". */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'drizzle-orm'
+import postgres from 'postgres'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { lostDatabase } from '../../src/core/lost-database.ts'
+import type { Database } from '../../src/db/client.ts'
+import { connect } from '../../src/db/client.ts'
+import { migrate } from '../../src/db/migrate.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../support/integrations.ts'
+import type { Pgbouncer } from '../support/pgbouncer.ts'
+import { startPgbouncer } from '../support/pgbouncer.ts'
+import { SOON } from '../support/soon.ts'
+import { watchUncaught } from '../support/uncaught.ts'
+import { scratchDatabase } from './scratch-database.ts'
+
+/** Far fewer than the clients' connections, so that they change hands with each transaction. */
+const SERVER_CONNECTIONS = 3
+const STORM_MS = 60_000
+const HUNG_MS = 30_000
+
+let direct: postgres.Sql
+let pgbouncer: Pgbouncer
+
+beforeEach(async () => {
+  const database = await scratchDatabase()
+  direct = postgres(database, { max: 1, onnotice: () => {} })
+  pgbouncer = await startPgbouncer(database, SERVER_CONNECTIONS)
+  return async () => {
+    await pgbouncer.stop()
+    await direct.end()
+  }
+})
+
+/** What PgBouncer says when a client sends what it does not expect. */
+const complaints = (): string[] => pgbouncer.lines.filter((line) => /dirty|unexpected|broken|bad packet/i.test(line))
+
+/** Statements of all kinds; each answer must be its own. */
+async function storm(databases: readonly Database[], ms: number): Promise<{ answers: number; wrong: string[] }> {
+  const wrong: string[] = []
+  let answers = 0
+  const endsAt = Date.now() + ms
+  const work = async (db: Database, worker: number): Promise<void> => {
+    for (let n = 0; Date.now() < endsAt && wrong.length < 10; n += 1) {
+      const own = worker * 1_000_000 + n
+      const kinds: (() => Promise<unknown>)[] = [
+        async () => (await db.execute(sql`select ${own}::int as own`))[0]?.own,
+        async () => (await db.execute(sql.raw(`select ${own} as own`)))[0]?.own,
+        () =>
+          db.transaction(async (tx) => {
+            await tx.execute(sql`insert into kept values (${own})`)
+            const [row] = await tx.transaction((inner) => inner.execute(sql`select own from kept where own = ${own}`))
+            return row?.own
+          }),
+        () => db.execute(sql`select ${own}::int / 0`).catch((error) => (error.code === '22012' ? own : error)),
+      ]
+      const kind = kinds[n % kinds.length] as () => Promise<unknown>
+      const hung = sleep(HUNG_MS, 'hung', { ref: false })
+      const answer = await Promise.race([kind().catch((error: unknown) => String(error)), hung])
+      if (answer === own) answers += 1
+      else wrong.push(`${own}: ${answer}`)
+      if (answer === 'hung') return
+    }
+  }
+  await Promise.all(databases.flatMap((db, pool) => Array.from({ length: 20 }, (_, n) => work(db, pool * 100 + n))))
+  return { answers, wrong }
+}
+
+describe('statements through PgBouncer', () => {
+  it('get their own answers, all of them', async () => {
+    await direct`create table kept (own int primary key)`
+    const connections = [1, 2, 3].map(() => connect({ database: pgbouncer.url }))
+    onTestFinished(async () => void (await Promise.all(connections.map(({ close }) => close()))))
+    const { answers, wrong } = await storm(
+      connections.map(({ db }) => db),
+      STORM_MS,
+    )
+    expect(wrong).toEqual([])
+    expect(complaints()).toEqual([])
+    expect(answers).toBeGreaterThan(5_000)
+  })
+
+  it('migrate, ten processes at the same moment', async () => {
+    const processes = Array.from({ length: 10 }, () => connect({ database: pgbouncer.url, pool: { max: 1 } }))
+    const applied = await Promise.all(processes.map(({ sql }) => migrate({ sql, tablePrefix: 'integration' })))
+    await Promise.all(processes.map(({ close }) => close()))
+    const names = applied.flatMap((each) => each.applied)
+    expect(names.length).toBeGreaterThan(10)
+    expect(new Set(names).size).toBe(names.length)
+    expect(complaints()).toEqual([])
+  })
+})
+
+describe('outbound calls through PgBouncer', () => {
+  it('each have their row, also when it is killed three times', async () => {
+    const { sql: setUp, close } = connect({ database: pgbouncer.url, pool: { max: 1 } })
+    await migrate({ sql: setUp, tablePrefix: 'integration' })
+    await close()
+    const uncaught = watchUncaught()
+    const provider = await startProvider()
+    const encryptionKeys = encryptionKey('k1')
+    const processes = [1, 2].map(() => testIntegrations(pgbouncer.url, { encryptionKeys, providers: { plain: {} } }))
+    onTestFinished(async () => void (await Promise.all(processes.map((each) => each.close()))))
+    const [first] = processes as [TestIntegrations]
+    const { id } = await first.integrations.create({ provider: 'plain', name: 'ours', credentials: {} })
+
+    let isOver = false
+    let made = 0
+    const refused: unknown[] = []
+    const callers = processes.flatMap(({ integrations }) =>
+      Array.from({ length: 20 }, async () => {
+        const integration = await integrations.get(id)
+        for (; !isOver; await sleep(5))
+          try {
+            await integration.request('/arrivals', 'GET', () => fetch(provider.url))
+            made += 1
+          } catch (error) {
+            // Without an admission there is no call. What Postgres has answered is an error all the same.
+            if (lostDatabase(error) === null) throw error
+            refused.push(error)
+          }
+      }),
+    )
+    for (let kill = 0; kill < 3; kill += 1) {
+      await sleep(4_000)
+      await pgbouncer.killAndRestart()
+      const before = made
+      await vi.waitUntil(() => made > before + 100, SOON)
+    }
+    await sleep(4_000)
+    isOver = true
+    await Promise.all(callers)
+    expect(uncaught).toEqual([])
+    expect(refused.length).toBeGreaterThan(0)
+
+    expect(made).toBe(provider.arrivals())
+    const rows = async (): Promise<number> => {
+      const [row] = await direct`select count(*)::int as n from integration_requests`
+      return row?.n as number
+    }
+    await vi.waitFor(async () => expect(await rows()).toBeGreaterThanOrEqual(made), SOON)
+    // The commit of a settlement whose answer was lost is made again: docs/behaviour/requests.md, "Settlement".
+    expect(await rows()).toBeLessThanOrEqual(made + 3 * MOST_SETTLED_AT_ONCE)
+    expect(complaints()).toEqual([])
+  })
+})
+
+/** Two statements of two processes, each of 100 calls. */
+const MOST_SETTLED_AT_ONCE = 400
+
+async function startProvider(): Promise<{ url: string; arrivals(): number }> {
+  let arrivals = 0
+  const server = createServer((_, response) => {
+    arrivals += 1
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, arrivals: () => arrivals }
+}

@@ -1,0 +1,23 @@
+/** Rows of a pump without a database. */
+import type { PumpedRow, Queued } from '../../src/activities/pump/queues.ts'
+
+export interface Row extends PumpedRow {
+  readonly what?: string
+}
+
+export interface QueuedValues {
+  readonly bytes?: number
+  readonly startBy?: number
+  readonly key?: string
+  readonly version?: number
+}
+
+let ids = 0
+
+export function queuedRow(
+  integrationId: number,
+  { bytes = 100, startBy = Number.POSITIVE_INFINITY, key, version = 1 }: QueuedValues = {},
+): Queued<Row> {
+  ids += 1
+  return { row: { id: ids, integrationId }, bytes, startBy, guarded: key === undefined ? null : { key, version } }
+}
