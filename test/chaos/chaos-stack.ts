@@ -42,13 +42,22 @@ export interface ChaosStack extends Readonly<Record<SyncTarget, KeptProcess>> {
   stop(): Promise<void>
 }
 
+/** Where a process finds its backends. */
+export interface Backends {
+  readonly DATABASE_URL: string
+  readonly TEMPORAL_ADDRESS: string
+}
+
 export async function startChaosStack({
   hostConfig,
   integration,
+  linkWorker = async () => ({}),
 }: {
   /** The module that worker and API load. */
   readonly hostConfig: URL
   readonly integration: Parameters<Integrations['create']>[0]
+  /** What a worker has in its environment in place of the backends' own addresses. Asked before each of its starts. */
+  readonly linkWorker?: (name: string, backends: Backends) => Promise<Readonly<Record<string, string>>>
 }): Promise<ChaosStack> {
   const folder = await mkdtemp(join(tmpdir(), 'durable-chaos-'))
   // Else the cluster of a root, which runs as another user, lies elsewhere and stays behind.
@@ -135,11 +144,12 @@ export async function startChaosStack({
           onReady = resolve
         })
         const tell = say(name)
+        const links = kind === 'worker' ? await linkWorker(name, environment) : {}
         const started = await startProcess({
           name,
           command: process.execPath,
           args: [installedProgram(kind)],
-          env: { NODE_OPTIONS: undefined, ...environment, ...more },
+          env: { NODE_OPTIONS: undefined, ...environment, ...more, ...links },
           onLine: (line) => {
             tell(line)
             if (line.includes(`"${kind}.ready"`)) onReady()

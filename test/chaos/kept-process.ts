@@ -106,9 +106,10 @@ export class KeptProcess {
   async freeze(seconds: number): Promise<void> {
     await this.ready()
     const pids = this.#current?.pids() ?? []
-    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    for (const pid of pids) signal(pid, 'SIGSTOP')
     await sleep(seconds * 1_000)
-    for (const pid of pids) process.kill(pid, 'SIGCONT')
+    // It may have been killed meanwhile.
+    for (const pid of pids) signal(pid, 'SIGCONT')
   }
 
   /** By `kill -9` as well: nobody asks for its data any more. */
@@ -148,11 +149,14 @@ export class KeptProcess {
 }
 
 function killAll({ pids }: StartedProcess): void {
-  for (const pid of pids())
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch (error) {
-      // It ended by itself in this very moment, as a Postgres backend does when its postmaster is gone.
-      if ((error as { code?: string }).code !== 'ESRCH') throw error
-    }
+  for (const pid of pids()) signal(pid, 'SIGKILL')
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    // It ended by itself in this very moment, as a Postgres backend does when its postmaster is gone.
+    if ((error as { code?: string }).code !== 'ESRCH') throw error
+  }
 }

@@ -53,7 +53,7 @@ export async function killThemAll(
   const [story, sent] = await Promise.all([
     killing,
     sendSigned({
-      url: stack.webhookUrl,
+      urls: [stack.webhookUrl],
       answered: stack.answered,
       // So that they last about as long as the kills.
       ratePerSecond: (deliveries * 1_000) / (kills.length * meanGapMs),
@@ -91,7 +91,7 @@ export async function takeTemporalAway(
   const startedAt = performance.now()
   const deliveries = ratePerSecond * (SENT_BEFORE_SECONDS + awaySeconds)
   const sending = sendSigned({
-    url: stack.webhookUrl,
+    urls: [stack.webhookUrl],
     answered: stack.answered,
     ratePerSecond,
     isEnough: (count) => count >= deliveries,

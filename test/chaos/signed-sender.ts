@@ -13,7 +13,8 @@ const GIVE_UP_AFTER_MS = 120_000
 const FILLER = 'x'.repeat(1_900)
 
 export interface SendPlan {
-  readonly url: string
+  /** Taken in turn. */
+  readonly urls: readonly string[]
   readonly ratePerSecond: number
   /** Whether so many deliveries will do. */
   isEnough(sent: number): boolean
@@ -37,12 +38,12 @@ export async function sendSigned(plan: SendPlan): Promise<Sent> {
   const answers: Record<string, number> = {}
   const refusals: string[] = []
 
-  const deliver = async (): Promise<void> => {
+  const deliver = async (url: string): Promise<void> => {
     const deliveryId = randomUUID()
     const body = bodyOf(deliveryId, plan.workMs())
     const giveUpAt = performance.now() + GIVE_UP_AFTER_MS
     for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, LAST_WAIT_MS)) {
-      const status = await post(plan, deliveryId, body)
+      const status = await post(url, deliveryId, body)
       answers[status ?? 'no answer'] = (answers[status ?? 'no answer'] ?? 0) + 1
       if (status !== null && status >= 200 && status < 300) {
         plan.answered.add(deliveryId)
@@ -58,7 +59,7 @@ export async function sendSigned(plan: SendPlan): Promise<Sent> {
   for (let index = 0; !plan.isEnough(index); index += 1) {
     const waitMs = startedAt + (index * 1_000) / plan.ratePerSecond - performance.now()
     if (waitMs > 0) await sleep(waitMs)
-    const delivery = deliver()
+    const delivery = deliver(plan.urls[index % plan.urls.length] as string)
     // Awaited with all others; until then a rejection is not to count as unhandled.
     delivery.catch(() => {})
     underWay.push(delivery)
@@ -73,7 +74,7 @@ function bodyOf(deliveryId: string, workMs: number): string {
 }
 
 /** Null: no whole answer came. */
-async function post({ url }: SendPlan, deliveryId: string, body: string): Promise<number | null> {
+async function post(url: string, deliveryId: string, body: string): Promise<number | null> {
   try {
     const response = await fetch(url, {
       method: 'POST',

@@ -1,4 +1,4 @@
-/** Stands between us and Postgres, and cuts the links that go through it, as a pooler or a network does that goes away. */
+/** Stands between us and a backend, and cuts the links that go through it, as a pooler or a network does that goes away. */
 import type { AddressInfo, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
 
@@ -11,18 +11,41 @@ export interface CuttingProxy {
   cut(share?: number): void
   /** Lets nothing through any more, and ends nothing: the other side has vanished. */
   fallSilent(): void
+  /** Ends all links, and each new one at once, until the returned function is called. */
+  refuse(): () => void
+  /** Lets nothing through until the returned function is called; what was sent meanwhile comes late. */
+  holdUp(): () => void
   close(): Promise<void>
 }
 
-export async function startCuttingProxy(databaseUrl: string): Promise<CuttingProxy> {
-  const to = new URL(databaseUrl)
-  const links = new Set<{ near: Socket; far: Socket }>()
+interface Link {
+  readonly near: Socket
+  readonly far: Socket
+}
+
+/** @param backendUrl with a host and a port */
+export async function startCuttingProxy(backendUrl: string): Promise<CuttingProxy> {
+  const to = new URL(backendUrl)
+  const links = new Set<Link>()
+  let isRefusing = false
+  let isHeldUp = false
+  const cut = (share = 1): void => {
+    for (const { near, far } of links) {
+      if (Math.random() > share) continue
+      if (Math.random() < 0.5) near.resetAndDestroy()
+      else near.end()
+      far.destroy()
+    }
+  }
   const server = createServer((near) => {
+    if (isRefusing) {
+      near.resetAndDestroy()
+      return
+    }
     const far = connect(Number(to.port), to.hostname)
     const link = { near, far }
     links.add(link)
-    near.pipe(far)
-    far.pipe(near)
+    if (!isHeldUp) join(link)
     for (const socket of [near, far]) {
       socket.on('error', () => {})
       socket.on('close', () => {
@@ -35,24 +58,31 @@ export async function startCuttingProxy(databaseUrl: string): Promise<CuttingPro
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return {
-    url: Object.assign(new URL(databaseUrl), { host: `127.0.0.1:${port}` }).href,
+    url: Object.assign(new URL(backendUrl), { host: `127.0.0.1:${port}` }).href,
     get links() {
       return links.size
     },
-    cut(share = 1) {
-      for (const { near, far } of links) {
-        if (Math.random() > share) continue
-        if (Math.random() < 0.5) near.resetAndDestroy()
-        else near.end()
-        far.destroy()
+    cut,
+    fallSilent() {
+      for (const link of links) {
+        part(link)
+        link.near.resume()
+        link.far.resume()
       }
     },
-    fallSilent() {
-      for (const { near, far } of links) {
-        near.unpipe(far)
-        far.unpipe(near)
-        near.resume()
-        far.resume()
+    refuse() {
+      isRefusing = true
+      cut()
+      return () => {
+        isRefusing = false
+      }
+    },
+    holdUp() {
+      isHeldUp = true
+      for (const link of links) part(link)
+      return () => {
+        isHeldUp = false
+        for (const link of links) join(link)
       }
     },
     async close() {
@@ -60,4 +90,14 @@ export async function startCuttingProxy(databaseUrl: string): Promise<CuttingPro
       await new Promise<void>((resolve) => server.close(() => resolve()))
     },
   }
+}
+
+function join({ near, far }: Link): void {
+  near.pipe(far)
+  far.pipe(near)
+}
+
+function part({ near, far }: Link): void {
+  near.unpipe(far)
+  far.unpipe(near)
 }

@@ -1,0 +1,118 @@
+/** What happens to a stack of the inbox's proofs, drawn from a seed, and the story of it: which fault, on what, from when to when. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Backend, InboxStack } from './inbox-stack.ts'
+
+export type Fault =
+  /** `kill -9`. */
+  | { readonly kind: 'kill'; readonly target: string }
+  /** SIGSTOP, and SIGCONT after so long. */
+  | { readonly kind: 'freeze'; readonly target: string; readonly seconds: number }
+  /** All of a worker's links to a backend end, and new ones are refused for so long. */
+  | { readonly kind: 'cut'; readonly target: string; readonly backend: Backend; readonly seconds: number }
+  /** Nothing passes; what was sent meanwhile comes late. */
+  | { readonly kind: 'hold up'; readonly target: string; readonly backend: Backend; readonly seconds: number }
+
+export interface Happened {
+  readonly fault: Fault
+  /** By the machine's clock, in milliseconds since 1970: the clock of its Postgres, too. */
+  readonly fromMs: number
+  readonly untilMs: number
+}
+
+/** Of 20. Deaths and silences come to about the same number. */
+const KINDS: readonly [times: number, draw: (random: () => number, worker: string) => Fault][] = [
+  [4, (_, target) => ({ kind: 'kill', target })],
+  [3, () => ({ kind: 'kill', target: 'api' })],
+  [1, () => ({ kind: 'kill', target: 'postgres' })],
+  [1, () => ({ kind: 'kill', target: 'temporal' })],
+  [4, (random, target) => ({ kind: 'freeze', target, seconds: between(random, 8, 30) })],
+  [2, (random, target) => ({ kind: 'cut', target, backend: 'postgres', seconds: between(random, 0, 25) })],
+  [2, (random, target) => ({ kind: 'cut', target, backend: 'temporal', seconds: between(random, 0, 25) })],
+  [2, (random, target) => ({ kind: 'hold up', target, backend: 'postgres', seconds: between(random, 2, 30) })],
+  [1, (random, target) => ({ kind: 'hold up', target, backend: 'temporal', seconds: between(random, 2, 30) })],
+]
+
+export interface Plan {
+  readonly faults: readonly (Fault & { readonly afterMs: number })[]
+}
+
+/** So many faults over so long; the waits between them are between zero and twice their mean. */
+export function drawFaults(
+  random: () => number,
+  { count, seconds, workers }: { count: number; seconds: number; workers: readonly string[] },
+): Plan {
+  const deck = KINDS.flatMap(([times, draw]) => Array.from({ length: times }, () => draw))
+  const meanGapMs = (seconds * 1_000) / count
+  const faults = Array.from({ length: count }, () => {
+    const draw = deck[Math.floor(random() * deck.length)] as (typeof deck)[number]
+    const worker = workers[Math.floor(random() * workers.length)] as string
+    return { ...draw(random, worker), afterMs: Math.round(random() * 2 * meanGapMs) }
+  })
+  return { faults }
+}
+
+/** Ends when the last fault is over. Faults run beside each other; two of one kind on the same thing follow each other. */
+export async function carryOutFaults(stack: InboxStack, { faults }: Plan): Promise<Happened[]> {
+  const story: Happened[] = []
+  const underWay = new Map<string, Promise<void>>()
+  for (const { afterMs, ...fault } of faults) {
+    await sleep(afterMs)
+    const thing = 'backend' in fault ? `${fault.target} to ${fault.backend}` : `${fault.kind} ${fault.target}`
+    const before = underWay.get(thing) ?? Promise.resolve()
+    const now = before.then(async () => {
+      story.push(await happen(stack, fault as Fault))
+    })
+    // Awaited with all others; until then a rejection is not to count as unhandled.
+    now.catch(() => {})
+    underWay.set(thing, now)
+  }
+  await Promise.all(underWay.values())
+  return story.sort((a, b) => a.fromMs - b.fromMs)
+}
+
+export async function happen(stack: InboxStack, fault: Fault): Promise<Happened> {
+  const part = partOf(stack, fault.target)
+  // A freeze waits until there is somebody to be stopped.
+  if (fault.kind === 'freeze') await part.ready()
+  const fromMs = Date.now()
+  switch (fault.kind) {
+    case 'kill':
+      await part.kill()
+      // For those who need a backend it is away until it serves again.
+      if (fault.target === 'postgres' || fault.target === 'temporal') await part.ready()
+      break
+    case 'freeze':
+      await part.freeze(fault.seconds)
+      break
+    default: {
+      const link = stack.linkOf(fault.target, fault.backend)
+      const restore = fault.kind === 'cut' ? link.refuse() : link.holdUp()
+      await sleep(fault.seconds * 1_000)
+      restore()
+    }
+  }
+  return { fault, fromMs, untilMs: Date.now() }
+}
+
+export function told(story: readonly Happened[]): string {
+  const startedAt = story[0]?.fromMs ?? 0
+  const seconds = (ms: number): string => (ms / 1_000).toFixed(1)
+  return story
+    .map(({ fault, fromMs, untilMs }) => {
+      const what = 'backend' in fault ? `${fault.target}-${fault.backend}` : fault.target
+      return `${seconds(fromMs - startedAt)} s ${fault.kind} ${what} (${seconds(untilMs - fromMs)} s)`
+    })
+    .join(', ')
+}
+
+function partOf(stack: InboxStack, target: string) {
+  if (target === 'api' || target === 'postgres' || target === 'temporal') return stack[target]
+  const worker = stack.workers.get(target)
+  if (worker === undefined) throw new Error(`no worker ${target}`)
+  return worker
+}
+
+/** Of a tenth of a second. */
+function between(random: () => number, from: number, to: number): number {
+  return Math.round((from + random() * (to - from)) * 10) / 10
+}

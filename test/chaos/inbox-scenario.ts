@@ -1,0 +1,89 @@
+/** What holds of an inbox once it is quiet again, whatever has happened to it. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, Connection } from '@temporalio/client'
+import { expect } from 'vitest'
+import { wedgedWorkflows } from '../../src/temporal/wedged.ts'
+import type { Happened } from './inbox-faults.ts'
+import { told } from './inbox-faults.ts'
+import type { Accounted } from './inbox-runs.ts'
+import { accountForRuns } from './inbox-runs.ts'
+import type { InboxStack } from './inbox-stack.ts'
+import { allSettled, readLedger } from './ledger.ts'
+
+/** From the last fault and the last answer to the last settlement. */
+export const QUIET_SECONDS = 60
+/** A task that a dead worker had is tried again after 10 s. */
+const TASKS_WITHIN_MS = 30_000
+const POLL_MS = 500
+
+/** Most are short; one in 50 outlasts the 20 s after which a silent worker is taken for dead, or comes near it. */
+export function workMs(random: () => number): number {
+  const kind = random()
+  const [from, to] = kind < 0.9 ? [20, 300] : kind < 0.98 ? [1_000, 5_000] : [5_000, 22_000]
+  return Math.round(from + random() * (to - from))
+}
+
+/** Waits for the quiet, and tells and judges what there is to be told. @param doctorBefore what it said before the faults */
+export async function expectPromisesKept(
+  stack: InboxStack,
+  story: readonly Happened[],
+  doctorBefore: readonly string[],
+): Promise<Accounted> {
+  const quietAt = performance.now()
+  await Promise.all([stack.api, ...stack.workers.values()].map((part) => part.ready()))
+  console.log(`${story.length} faults: ${told(story)}`)
+  await allSettled(stack, QUIET_SECONDS)
+  console.log(`all settled ${secondsSince(quietAt)} s after the last fault`)
+  const ledger = await readLedger(stack)
+  const accounted = await accountForRuns(stack, story)
+  const { rows, claimedAgain, extraRuns, slowestSeconds } = ledger
+  const { faults, ...counted } = accounted
+  console.log(
+    `${rows} rows, ${claimedAgain} claimed again, slowest ${slowestSeconds.toFixed(1)} s; ${extraRuns} second runs`,
+  )
+  console.log(JSON.stringify(counted))
+  expect(ledger.faults).toEqual([])
+  expect(faults).toEqual([])
+  await expectTasksHealthy(stack)
+  expect(await doctorSays(stack)).toEqual(doctorBefore)
+  return accounted
+}
+
+/** Whatever is not as it should be. */
+export async function doctorSays({ integrations }: InboxStack): Promise<string[]> {
+  const findings = await integrations.doctor()
+  return findings.filter(({ status }) => status !== 'ok').map(({ check, message }) => `${check}: ${message}`)
+}
+
+/** No running workflow has a task that is tried again, and none had a history that does not fit its code. */
+async function expectTasksHealthy({ temporalAddress, integrations, lines }: InboxStack): Promise<void> {
+  const connection = await Connection.connect({ address: temporalAddress })
+  const client = new Client({ connection })
+  try {
+    const giveUpAt = performance.now() + TASKS_WITHIN_MS
+    for (;;) {
+      const failing = await failingTasks(client)
+      if (failing.length === 0) break
+      if (performance.now() > giveUpAt) expect(failing, 'workflows whose task is tried again').toEqual([])
+      await sleep(POLL_MS)
+    }
+    expect(await wedgedWorkflows(client, integrations.config.cache_prefix)).toEqual([])
+  } finally {
+    await connection.close()
+  }
+  expect(lines.filter((line) => line.includes('TMPRL1100'))).toEqual([])
+}
+
+async function failingTasks(client: Client): Promise<string[]> {
+  const failing: string[] = []
+  for await (const { workflowId, runId } of client.workflow.list({ query: `ExecutionStatus = 'Running'` })) {
+    const { raw } = await client.workflow.getHandle(workflowId, runId).describe()
+    const attempt = raw.pendingWorkflowTask?.attempt ?? 0
+    if (attempt > 1) failing.push(`${workflowId}: attempt ${attempt}`)
+  }
+  return failing
+}
+
+function secondsSince(from: number): number {
+  return Math.round((performance.now() - from) / 100) / 10
+}
