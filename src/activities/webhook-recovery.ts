@@ -102,8 +102,11 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
   }
 }
 
-/** A row that has lost this many workers may be what kills them. */
-const SUSPECT_LOSSES = 2
+/**
+ * A row that has lost this many workers may be what kills them. Two are lost by all that a pump held when its worker and the next one
+ * end, as in a rollout that goes wrong: one after the other, slow handlers would take minutes.
+ */
+const SUSPECT_LOSSES = 3
 const ASK_AGAIN = '2 seconds'
 
 /** Rows under suspicion run one at a time in a worker: what kills it takes none of the others with it, however many wait. */

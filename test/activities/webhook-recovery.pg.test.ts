@@ -259,11 +259,11 @@ describe('a row that was set apart', () => {
     expect(await webhookOf(test, id)).toMatchObject({ error: 'boom', lostWorkers: 0 })
   })
 
-  it('runs beside others after one loss, and one at a time in a worker after two', async () => {
+  it('runs beside others after two losses, and one at a time in a worker after three', async () => {
     const { processOneWebhook } = webhookRecoveryActivities(test.framework)
     const runIt = (webhookId: number) =>
       runActivity(processOneWebhook, { webhookId, claim: `apart-${webhookId}:1` }, { attempt: 1 })
-    const rows = { once: [await apart(1), await apart(1)], twice: [await apart(2), await apart(3)] }
+    const rows = { beside: [await apart(1), await apart(2)], alone: [await apart(3), await apart(4)] }
     const [all, end] = [occasion(), occasion()]
     let running = 0
     handle.mockImplementation(async () => {
@@ -271,15 +271,15 @@ describe('a row that was set apart', () => {
       if (running === 3) all.happen()
       await end.happened
     })
-    const [suspect, other] = rows.twice.map(({ id }) => id) as [number, number]
+    const [suspect, other] = rows.alone.map(({ id }) => id) as [number, number]
     const first = runIt(suspect)
     await vi.waitFor(() => expect(running).toBe(1), SOON)
-    const once = rows.once.map(({ id }) => runIt(id))
+    const beside = rows.beside.map(({ id }) => runIt(id))
     await all.happened
     await expect(runIt(other)).rejects.toMatchObject({ type: 'not_its_turn', nextRetryDelay: '2 seconds' })
-    expect(await webhookOf(test, other)).toMatchObject({ status: 'pending', attempts: 3 })
+    expect(await webhookOf(test, other)).toMatchObject({ status: 'pending', attempts: 4 })
     end.happen()
-    await Promise.all([first, ...once])
+    await Promise.all([first, ...beside])
     expect(await runIt(other)).toMatchObject({ outcome: 'processed' })
   })
 
