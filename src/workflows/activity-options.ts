@@ -45,8 +45,11 @@ export const pass: ActivityOptions = {
   cancellationType,
 }
 
+/** One webhook on its own. However many workers it has lost, or turns it has waited for, the next try comes soon. */
+export const single: ActivityOptions = { ...batch, retry: { ...RETRY, maximumInterval: '5 seconds' } }
+
 /** Works for ten minutes, and then for as long as its last handlers take. A lost worker is known by its heartbeat. */
-export const pump: ActivityOptions = { ...batch }
+export const pump: ActivityOptions = { ...single }
 
 /**
  * One call of a listing. The workflow counts faults, lost workers and deferrals on its own, so Temporal tries it once.

@@ -3,7 +3,7 @@ import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../core/claim.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
-import { batch, step } from './activity-options.ts'
+import { single, step } from './activity-options.ts'
 import { showing } from './current-details.ts'
 import type { ProcessWebhookState } from './messages.ts'
 import { processWebhookState } from './messages.ts'
@@ -11,7 +11,7 @@ import { readably } from './readable-failure.ts'
 import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
 const { readWebhookState } = proxyActivities<Activities>(step)
-const { processOneWebhook } = proxyActivities<Activities>(batch)
+const { processOneWebhook } = proxyActivities<Activities>(single)
 
 /**
  * Handles one webhook: a replay by hand, or a row that recovery took up.
@@ -28,7 +28,7 @@ export async function processWebhook(input: ProcessWebhookInput): Promise<Proces
   const before = input.replay === true ? await readably(() => readWebhookState({ webhookId })) : null
   showing(`Handling webhook ${webhookId}`, { Attempts: before?.attempts ?? 0 })
   const answer: ProcessWebhookResult & FoundBy = await readably(() =>
-    processOneWebhook.executeWithOptions({ ...batch, summary: `webhook ${webhookId}` }, [
+    processOneWebhook.executeWithOptions({ ...single, summary: `webhook ${webhookId}` }, [
       {
         ...input,
         claim: claimOf(workflowInfo().runId, 1),

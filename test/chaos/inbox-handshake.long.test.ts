@@ -36,8 +36,8 @@ const AT_EACH_END = 4
 /** They set out this long before the end, or after it; their commit comes some milliseconds later. */
 const BEFORE_MS = 15
 const AFTER_MS = 8
-/** A pump renews its promise within a second after the last rows, and not later. */
-const NO_RENEWAL_MS = 1_100
+/** A promise of 2 s that has less than this left is renewed no more: that is done once a second. */
+const NOT_RENEWED_MS = 400
 /** The sweep comes every 30 s, for rows that have waited for 20 s. */
 const SLOWEST_SECONDS = 5
 const GIVE_UP_MS = 30_000
@@ -164,11 +164,11 @@ async function driveInbox(ends: number, tally: Tally): Promise<void> {
     await deliver(first)
     tally.waits.pop()
     for (let end = 0; end < ends; end += 1) {
+      const endsAt = await endOfPromise(async () => {
+        return (await readPromise(first.framework.db, first.framework.tables, nameOf(first.framework)))?.remainingMs
+      })
       // What they know of the promise: its last state, or an older one. Then they ask at its end.
-      await sleep(NO_RENEWAL_MS)
       for (const { promise } of processes) if (Math.random() < 0.5) promise.unless(() => {})
-      const promised = await readPromise(first.framework.db, first.framework.tables, nameOf(first.framework))
-      const endsAt = performance.now() + (promised?.remainingMs ?? 0)
       await Promise.all(
         Array.from({ length: AT_EACH_END }, async (_, n) => {
           await sleep(Math.max(0, endsAt - performance.now() + drawnOffsetMs()))
@@ -185,6 +185,15 @@ async function driveInbox(ends: number, tally: Tally): Promise<void> {
 }
 
 const nameOf = ({ config }: Framework) => ({ prefix: config.cache_prefix, inbox: WEBHOOK_INBOX })
+
+/** Waits until it is renewed no more. By performance.now(). */
+async function endOfPromise(remainingMs: () => Promise<number | undefined>): Promise<number> {
+  for (;;) {
+    const ms = (await remainingMs()) ?? 0
+    if (ms <= NOT_RENEWED_MS) return performance.now() + ms
+    await sleep(ms - NOT_RENEWED_MS / 2)
+  }
+}
 
 function drawnOffsetMs(): number {
   return Math.random() * (BEFORE_MS + AFTER_MS) - BEFORE_MS
@@ -225,10 +234,11 @@ it(
     await send(1, urls[0] as string)
     await allSettled(stack, SLOWEST_SECONDS * 2)
     while (answered.size <= WITH_TEMPORAL) {
-      await sleep(NO_RENEWAL_MS)
-      const [promised] = await sql<{ ms: number }[]>`
-        select (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as ms from integration_cache where key = ${key}`
-      const endsAt = performance.now() + (promised?.ms ?? 0)
+      const endsAt = await endOfPromise(async () => {
+        const [promised] = await sql<{ ms: number }[]>`
+          select (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as ms from integration_cache where key = ${key}`
+        return promised?.ms
+      })
       await Promise.all(
         urls.map(async (url) => {
           await sleep(Math.max(0, endsAt - performance.now() + drawnOffsetMs()))
