@@ -61,17 +61,15 @@ export async function accountForRuns(stack: InboxStack, story: readonly Happened
   const refusals = refusalsOf(stack.lines)
   const tally = { runs: counts[0]?.runs ?? 0, afterDeath: 0, afterSilence: 0, beside: 0, aborted: 0, refused: 0 }
   const faults: string[] = []
-  const explained = new Set<Run>()
   for (const runs of byDelivery.values())
     for (const [index, run] of runs.entries()) {
       const deathMs = deathAfter(story, run.member, run.begunMs)
+      const storedMs = run.endedMs === null ? Number.POSITIVE_INFINITY : storedBy(story, run.member, run.endedMs)
       if (run.endedMs === null && deathMs === null) faults.push(`no end, and its worker was not killed: ${line(run)}`)
       for (const later of runs.slice(index + 1)) {
         const endMs = run.endedMs ?? deathMs ?? Number.POSITIVE_INFINITY
         const isBeside = later.begunMs < endMs - NOTED_MS
-        const unstoredUntilMs =
-          run.endedMs === null ? Number.POSITIVE_INFINITY : storedBy(story, run.member, run.endedMs)
-        const hasDied = deathMs !== null && deathMs < Math.min(later.begunMs + NOTED_MS, unstoredUntilMs)
+        const hasDied = deathMs !== null && deathMs < Math.min(later.begunMs + NOTED_MS, storedMs)
         const wasSilent =
           longestSilence(story, run.member, run.begunMs, later.begunMs) >= LEASE_SECONDS - SAID_EVERY_SECONDS
         if (isBeside ? !wasSilent : !(hasDied || wasSilent))
@@ -81,10 +79,9 @@ export async function accountForRuns(stack: InboxStack, story: readonly Happened
         if (hasDied && !isBeside) tally.afterDeath += 1
         else tally.afterSilence += 1
       }
-      if (index === runs.length - 1 || explained.has(run)) continue
-      explained.add(run)
+      if (index === runs.length - 1) continue
       // It lived on after its row was taken from it.
-      if (run.endedMs === null || (deathMs !== null && deathMs < run.endedMs + STORED_WITHIN_MS)) continue
+      if (run.endedMs === null || (deathMs !== null && deathMs < storedMs)) continue
       const isRefused = refusals.has(`${run.webhook}:${run.attempt}`)
       if (run.was_aborted === true) tally.aborted += 1
       else if (isRefused) tally.refused += 1
