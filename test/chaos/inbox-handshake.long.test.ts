@@ -17,7 +17,8 @@ import { readPromise } from '../../src/db/queries/inbox-lease.ts'
 import type { Framework } from '../../src/framework.ts'
 import { InboxPromise, WEBHOOK_INBOX } from '../../src/operations/inbox-promise.ts'
 import { WakeUps } from '../../src/temporal/wake-ups.ts'
-import { workflowId } from '../../src/workflows/ids.ts'
+import { QUERY, workflowId } from '../../src/workflows/ids.ts'
+import type { WebhookInboxState } from '../../src/workflows/messages.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
@@ -258,11 +259,12 @@ it(
       select count(*)::int as rows, max(extract(epoch from processed_at - created_at))::float8 as seconds,
         percentile_cont(0.5) within group (order by extract(epoch from processed_at - created_at))::float8 as p50
       from integration_webhooks where id > (select min(id) from integration_webhooks)`
-    const started = await inboxesStarted(stack)
-    console.log(`${JSON.stringify(slowest)}; the inbox was started ${started} times`)
+    const pumps = await pumpsEnded(stack)
+    console.log(`${JSON.stringify(slowest)}; ${pumps} pumps have ended`)
     expect(slowest?.rows).toBe(answered.size - 1)
     expect(slowest?.seconds).toBeLessThan(SLOWEST_SECONDS)
-    expect(started).toBeGreaterThan(1)
+    // Else no end was met.
+    expect(pumps).toBeGreaterThan(0)
 
     /** The sweep may take them up: what is judged is how long it took. */
     async function allHandled(count: number): Promise<void> {
@@ -279,12 +281,16 @@ it(
   30 * MINUTE_MS,
 )
 
-async function inboxesStarted({ temporalAddress, integrations }: InboxStack): Promise<number> {
+/** Of all runs of the inbox. */
+async function pumpsEnded({ temporalAddress, integrations }: InboxStack): Promise<number> {
   const connection = await Connection.connect({ address: temporalAddress })
   try {
+    const { workflow } = new Client({ connection })
+    let ended = 0
     const id = workflowId.webhookInbox(integrations.config.cache_prefix)
-    const { count } = await new Client({ connection }).workflow.count(`WorkflowId = '${id}'`)
-    return count
+    for await (const { runId } of workflow.list({ query: `WorkflowId = '${id}'` }))
+      ended += (await workflow.getHandle(id, runId).query<WebhookInboxState>(QUERY.state)).ended
+    return ended
   } finally {
     await connection.close()
   }
