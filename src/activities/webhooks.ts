@@ -85,12 +85,12 @@ async function pumped(
   const { config, logger } = framework
   // A cancellation alone gives no handler up: Temporal may have been away, and have taken this pump for dead.
   const ending = new Ending(graceIsOver ?? cancellationSignal)
-  const begun = AbortSignal.any([cancellationSignal, ending.begun])
-  const work = new WebhookWork(framework, begun)
+  const work = new WebhookWork(framework, AbortSignal.any([cancellationSignal, ending.begun]))
   const pump = new Pump<WebhookRow, WebhookOutcome>({
     source: sourceOf(framework, work, claim),
     concurrency: config.webhook.concurrency,
-    begun,
+    begun: ending.begun,
+    cancelled: cancellationSignal,
     enough: ending.signal,
     logger,
     ...(standing === undefined ? {} : { standing }),

@@ -81,6 +81,8 @@ export interface PumpOptions<Row, Outcome> {
   readonly concurrency: number
   /** Aborted when the activity ends: nothing new starts, and a statement that fails is not tried again. */
   readonly begun: AbortSignal
+  /** Aborted when Temporal takes it for dead: nothing new starts, and what has run is stored all the same. */
+  readonly cancelled?: AbortSignal
   /** Aborted when its worker begins to stop: nothing new starts, and another pump shall go on at once. */
   readonly stopping?: AbortSignal
   /** Aborted when what still runs is given up. */
@@ -126,9 +128,9 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   #mayHaveLost = false
 
   constructor(options: PumpOptions<Row, Outcome>) {
-    const { source, concurrency, begun, stopping, logger } = options
+    const { source, concurrency, begun, cancelled, stopping, logger } = options
     this.#options = options
-    this.#ends = stopping === undefined ? begun : AbortSignal.any([begun, stopping])
+    this.#ends = AbortSignal.any([begun, cancelled, stopping].filter((signal) => signal !== undefined))
     this.#mustRescue = options.standing !== undefined
     this.#servedUntil = options.standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
     this.#queues = new Queues(concurrency)

@@ -91,13 +91,19 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
     },
     ...(standing === 'none' ? {} : standing),
   }
-  const [begun, stopping, enough] = [new AbortController(), new AbortController(), new AbortController()]
+  const [begun, cancelled, stopping, enough] = Array.from({ length: 4 }, () => new AbortController()) as [
+    AbortController,
+    AbortController,
+    AbortController,
+    AbortController,
+  ]
   const warn = (_: unknown, message: string): void => void lines.push(message)
   const pump = new Pump<Row, PumpedRow>({
     source,
     ...(standing === 'none' ? {} : { standing: known }),
     concurrency,
     begun: begun.signal,
+    cancelled: cancelled.signal,
     stopping: stopping.signal,
     enough: enough.signal,
     logger: { debug() {}, info() {}, warn, error() {} },
@@ -117,6 +123,7 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
     handedBack,
     lines,
     begun,
+    cancelled,
     stopping,
     enough,
     ended,
@@ -348,10 +355,24 @@ describe('a pump whose worker stops', () => {
     expect(settled).toHaveLength(1)
   })
 
+  it('that Temporal takes for dead stores what its handlers gave, though the database is away, too', async () => {
+    let tries = 0
+    const { cancelled, ended, settled } = pumping({
+      looks: [() => found(queuedRow(1))],
+      async settle() {
+        tries += 1
+        cancelled.abort()
+        if (tries < 3) throw new Error('away for a moment')
+      },
+    })
+    expect(await ended).toBe('stopped')
+    expect(settled).toHaveLength(1)
+  })
+
   it('asks for none when its activity was cancelled', async () => {
-    const { begun, free, ended, when, looked } = busy()
+    const { cancelled, free, ended, when, looked } = busy()
     await looked(3)
-    begun.abort()
+    cancelled.abort()
     free.happen()
     expect(await ended).toBe('stopped')
     expect(when('successor')).toEqual([])
