@@ -7,10 +7,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../core/logger.ts'
 import { errorLine } from '../../core/logger.ts'
+import type { PumpCall, PumpEnd } from '../../core/pump-jobs.ts'
 import { patiently } from '../../operations/patiently.ts'
 import { withTimeLimit } from '../../operations/time-limit.ts'
 import { SAY_EVERY_MS, SILENCE_SECONDS } from '../serving.ts'
-import type { PumpedRow, Queued, Room } from './queues.ts'
+import type { Queued, Room } from './queues.ts'
 import { Queues } from './queues.ts'
 import { Settling } from './settling.ts'
 
@@ -37,6 +38,10 @@ const HELP_EVERY_MS = 5_000
 const SAY_SECONDS = 5
 /** A successor could not be asked for. */
 const ASK_AGAIN_MS = 1_000
+
+export interface PumpedRow {
+  readonly id: number
+}
 
 /** What a look found. */
 export interface Looked<Row> {
@@ -72,7 +77,7 @@ export interface Standing {
   /** Takes up after pumps that have died. @returns whether it has to look again, since one may have */
   rescue(): Promise<{ readonly looksAgain: boolean }>
   /** Asks for another pump. @throws when Temporal does not answer */
-  call(needs: 'help' | 'successor'): Promise<void>
+  call(needs: PumpCall['needs']): Promise<void>
 }
 
 export interface PumpOptions<Row, Outcome> {
@@ -88,13 +93,16 @@ export interface PumpOptions<Row, Outcome> {
   readonly logger: Logger
 }
 
-/** `empty`: nothing was left; `relieved`: a successor goes on; `stopped`: rows may wait. */
-export type PumpEnd = 'empty' | 'relieved' | 'stopped'
+/** What became of a row that has ended. */
+interface Ended<Row, Outcome> {
+  readonly queued: Queued<Row>
+  readonly outcome: Outcome
+}
 
-export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
+export class Pump<Row extends PumpedRow, Outcome> {
   readonly #options: PumpOptions<Row, Outcome>
   readonly #queues: Queues<Row>
-  readonly #settling: Settling<Outcome>
+  readonly #settling: Settling<Ended<Row, Outcome>>
   readonly #running = new Map<Row, AbortController>()
   #lanes = new Set<Promise<void>>()
   #handingBack: Promise<unknown> = Promise.resolve()
@@ -133,12 +141,13 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
     this.#servedUntil = options.standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
     this.#queues = new Queues(concurrency)
     this.#settling = new Settling({
-      settle: (outcomes) => source.settle(outcomes),
-      onSettled: (outcomes) => {
-        for (const { id } of outcomes) this.#known.delete(id)
-        const integrations = outcomes.map(({ integrationId }) => integrationId)
-        for (const id of integrations) this.#queues.settled(id)
-        for (const id of new Set(integrations)) this.#startRows(id)
+      settle: (ended) => source.settle(ended.map(({ outcome }) => outcome)),
+      onSettled: (ended) => {
+        for (const { queued } of ended) {
+          this.#known.delete(queued.row.id)
+          this.#queues.settled(queued.queue)
+        }
+        for (const queue of new Set(ended.map(({ queued }) => queued.queue))) this.#startRows(queue)
       },
       signal: begun,
       logger,
@@ -146,8 +155,8 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   }
 
   /** For people. */
-  get figures(): { held: number; integrations: number; running: number } {
-    return { held: this.#queues.held, integrations: this.#queues.integrations, running: this.#running.size }
+  get figures(): { held: number; queues: number; running: number } {
+    return { held: this.#queues.held, queues: this.#queues.queues, running: this.#running.size }
   }
 
   /** @throws the last error when the end came before an outcome could be stored */
@@ -228,7 +237,7 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
       this.#queues.add(rows)
     }
     // Also those whose rest is over.
-    for (const id of this.#queues.waiting()) this.#startRows(id)
+    for (const queue of this.#queues.waiting()) this.#startRows(queue)
     const isWhole = after === 0 && reachedEnd && !room.isPartial && rows.length < room.rows
     const isIdle = rows.length === 0 && this.#queues.held === 0 && this.#goingBack === 0
     if (!isIdle || !isWhole || this.#mustRescue) return false
@@ -250,9 +259,9 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
     await sleep(ms, undefined, { signal: this.#ends }).catch(() => {})
   }
 
-  #startRows(integrationId: number): void {
+  #startRows(queue: number): void {
     while (!this.#ends.aborted && performance.now() < this.#servedUntil) {
-      const queued = this.#queues.take(integrationId)
+      const queued = this.#queues.take(queue)
       if (queued === null) return
       const lane = this.#runRow(queued)
       this.#lanes.add(lane)
@@ -261,15 +270,15 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   }
 
   async #runRow(queued: Queued<Row>): Promise<void> {
-    const { row } = queued
+    const { row, queue } = queued
     const controller = new AbortController()
     this.#running.set(row, controller)
     const outcome = await this.#options.source.run(row, controller.signal)
     this.#running.delete(row)
     this.#queues.done(queued, outcome !== null)
     if (outcome === null) this.#handBack([row])
-    else this.#settling.add(outcome, this.#queues.hasBacklog(row.integrationId))
-    this.#startRows(row.integrationId)
+    else this.#settling.add({ queued, outcome }, this.#queues.hasBacklog(queue))
+    this.#startRows(queue)
   }
 
   #handBack(rows: readonly Row[]): void {
@@ -370,7 +379,7 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
     })
   }
 
-  async #call(standing: Standing, needs: 'help' | 'successor'): Promise<boolean> {
+  async #call(standing: Standing, needs: PumpCall['needs']): Promise<boolean> {
     try {
       await standing.call(needs)
       return true

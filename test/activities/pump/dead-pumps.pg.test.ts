@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, 
 import type { PumpedWebhooks } from '../../../src/activities/webhooks.ts'
 import { webhookActivities } from '../../../src/activities/webhooks.ts'
 import { readPromise } from '../../../src/db/queries/inbox-lease.ts'
-import { isServed, keepClaim } from '../../../src/db/queries/webhook-claims.ts'
+import { isServed, keepClaim } from '../../../src/db/queries/pump-claims.ts'
 import { WEBHOOK_INBOX } from '../../../src/operations/inbox-promise.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { HandlesWebhooks } from '../../../src/providers/provider.ts'

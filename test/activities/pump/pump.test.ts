@@ -1,8 +1,9 @@
 /** How long a pump works, what it promises, and what becomes of its rows at its end. Rows, time and other pumps are scripted. */
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { Looked, PumpEnd, Source, Standing } from '../../../src/activities/pump/pump.ts'
+import type { Looked, PumpedRow, Source, Standing } from '../../../src/activities/pump/pump.ts'
 import { Pump } from '../../../src/activities/pump/pump.ts'
-import type { PumpedRow, Queued, Room } from '../../../src/activities/pump/queues.ts'
+import type { Queued, Room } from '../../../src/activities/pump/queues.ts'
+import type { PumpEnd } from '../../../src/core/pump-jobs.ts'
 import { occasion } from '../../support/integrations.ts'
 import type { Row } from '../../support/pumped-rows.ts'
 import { queuedRow } from '../../support/pumped-rows.ts'
@@ -130,7 +131,7 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
   }
 }
 
-const found = (...rows: Queued<Row>[]) => ({ rows, walked: new Set(rows.map(({ row }) => row.integrationId)).size })
+const found = (...rows: Queued<Row>[]) => ({ rows, walked: new Set(rows.map(({ queue }) => queue)).size })
 const idsOf = (rows: readonly Queued<Row>[]): number[] => rows.map(({ row }) => row.id)
 
 describe('a pump', () => {

@@ -15,22 +15,22 @@ beforeEach(() => {
   queues = new Queues(CONCURRENCY)
 })
 
-function add(integrationId: number, count = 1, values: QueuedValues = {}): Queued<Row>[] {
-  const rows = Array.from({ length: count }, () => queuedRow(integrationId, values))
+function add(queue: number, count = 1, values: QueuedValues = {}): Queued<Row>[] {
+  const rows = Array.from({ length: count }, () => queuedRow(queue, values))
   queues.add(rows)
   return rows
 }
 
-function take(integrationId: number): Queued<Row> {
-  const taken = queues.take(integrationId)
+function take(queue: number): Queued<Row> {
+  const taken = queues.take(queue)
   if (taken === null) throw new Error('nothing may start')
   return taken
 }
 
 /** Runs one row of it, for so long. It is not settled. */
-function run(integrationId: number, ms: number): void {
-  add(integrationId)
-  const taken = take(integrationId)
+function run(queue: number, ms: number): void {
+  add(queue)
+  const taken = take(queue)
   nowMs += ms
   queues.done(taken, true)
 }
@@ -141,7 +141,7 @@ describe('rows of an integration', () => {
     const taken = [take(1), take(1), take(1), take(1)]
     expect(taken).toEqual(rows.slice(0, 4))
     expect(queues.take(1)).toBeNull()
-    expect(take(2).row.integrationId).toBe(2)
+    expect(take(2).queue).toBe(2)
     queues.done(taken[2] as Queued<Row>, true)
     expect(take(1)).toBe(rows[4])
     expect(queues.take(1)).toBeNull()
