@@ -11,6 +11,7 @@ import { readBundle } from '../../src/bundled-workflows.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { Logger } from '../../src/core/logger.ts'
+import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../../src/core/pump-jobs.ts'
 import type { WorkflowStarters } from '../../src/framework.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
 import type { StarterOptions } from '../../src/temporal/starters.ts'
@@ -107,8 +108,9 @@ describe('waking the inbox', () => {
 
   it('sends nothing while the inbox has promised to look', async () => {
     const wakes: (() => void)[] = []
+    const held = { unless: (wake: () => void) => void wakes.push(wake) }
     const { prefix, starters, sends } = deployment(server.address, {
-      promise: { unless: (wake) => void wakes.push(wake) },
+      promises: { [WEBHOOK_INBOX]: held, [EVENT_OUTBOX]: held },
     })
     starters.wakeInbox()
     expect(sends()).toBe(0)
@@ -124,8 +126,8 @@ describe('waking the inbox', () => {
   it('is what a pump does that asks for another one: with its call, also where the inbox has ended', async () => {
     const { prefix, starters } = deployment()
     const call = { claim: 'pump:a-run:1', needs: 'successor' } as const
-    await starters.callPump(call)
-    await starters.callPump(call)
+    await starters.callPump(WEBHOOK_INBOX, call)
+    await starters.callPump(WEBHOOK_INBOX, call)
     const { events } = await client.workflow.getHandle(workflowId.webhookInbox(prefix)).fetchHistory()
     const calls = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal ?? [])
     expect(calls.map(({ signalName }) => signalName)).toEqual(['pumpCalls', 'pumpCalls'])
@@ -137,7 +139,7 @@ describe('waking the inbox', () => {
 
   it('fails for a pump while Temporal is away, which goes on without another one then', async () => {
     const { starters } = deployment(NOBODY)
-    await expect(starters.callPump({ claim: 'pump:a-run:1', needs: 'help' })).rejects.toMatchObject({
+    await expect(starters.callPump(WEBHOOK_INBOX, { claim: 'pump:a-run:1', needs: 'help' })).rejects.toMatchObject({
       code: 'backend_unreachable',
     })
   })

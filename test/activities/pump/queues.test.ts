@@ -90,7 +90,7 @@ describe('the room', () => {
     expect(queues.room().rooms).toEqual({ 1: 4, 2: 200 })
     nowMs += 1_001
     expect(queues.room().rooms).toEqual({})
-    expect(queues.integrations).toBe(0)
+    expect(queues.queues).toBe(0)
     add(1)
     add(2)
     add(1, 3)
