@@ -62,7 +62,7 @@ export function eventPumping(framework: Framework): Pumping<TakenEvent, ToldEven
 }
 
 interface TakenEvent extends ClaimedEvent {
-  /** By performance.now(), the moment by which it was judged. */
+  /** By performance.now(), no sooner than the moment by which it was judged. */
   readonly takenAtMs: number
 }
 
@@ -83,10 +83,11 @@ class EventWork implements HandlingOf<TakenEvent, ToldEvent> {
 
   async claim(room: ClaimRoom): Promise<Looked<TakenEvent>> {
     const { db, tables } = this.#framework
-    const takenAtMs = performance.now()
+    const seenAt = performance.now()
     const { rows, versions, ...walk } = await claimEvents(db, tables, this.#claim, room, givenNowMs(this.#framework))
+    const takenAtMs = performance.now()
     // Each is read again where it is needed: no claimed row is lost to a read that fails.
-    if (rows.length > 0) await this.#contexts.refresh(versions, takenAtMs).catch(() => {})
+    if (rows.length > 0) await this.#contexts.refresh(versions, seenAt).catch(() => {})
     const startBy = performance.now() + START_WINDOW_MS
     return {
       rows: rows.map((row) => ({
