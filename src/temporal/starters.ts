@@ -87,14 +87,14 @@ export function temporalStarters(
       texts: startTexts.eventOutbox(),
     },
   } as const
-  const signalPumped = (queue: PumpedQueue, signal: string, signalArgs: unknown[]) => {
+  const signalPumped = (asked: Client, queue: PumpedQueue, signal: string, signalArgs: unknown[]) => {
     const { workflow, texts, ...start } = pumped[queue]
     const args = [{} satisfies PumpedQueueInput]
-    return client().workflow.signalWithStart(workflow, { ...start, args, ...texts, signal, signalArgs })
+    return asked.workflow.signalWithStart(workflow, { ...start, args, ...texts, signal, signalArgs })
   }
   const arrivedAt = (queue: PumpedQueue) => (_: number, aborted: AbortSignal) => {
     const asked = client()
-    return asked.withAbortSignal(aborted, () => inTime(asked, () => signalPumped(queue, SIGNAL.arrived, [])))
+    return asked.withAbortSignal(aborted, () => inTime(asked, () => signalPumped(asked, queue, SIGNAL.arrived, [])))
   }
   const inbox = new WakeUps({
     send: arrivedAt(WEBHOOK_INBOX),
@@ -193,7 +193,8 @@ export function temporalStarters(
     wakeInbox: () => promises[WEBHOOK_INBOX].unless(() => inbox.wake(0)),
 
     async callPump(queue, call) {
-      await answered(client(), () => signalPumped(queue, SIGNAL.pumpCalls, [call]))
+      const asked = client()
+      await answered(asked, () => signalPumped(asked, queue, SIGNAL.pumpCalls, [call]))
     },
 
     async startSync(integrationId, provider, { onlyIfDue = false } = {}) {
