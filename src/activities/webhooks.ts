@@ -4,7 +4,6 @@ import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { errorLine } from '../core/logger.ts'
 import { endPromise, promiseToLook, readPromise } from '../db/queries/inbox-lease.ts'
 import {
-  claimNextWebhooks,
   endClaim,
   handBackUnknown,
   idsHeldBy,
@@ -12,6 +11,7 @@ import {
   leftApart,
   pumpClaims,
   setApart,
+  webhookClaims,
 } from '../db/queries/webhook-claims.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import { handBackWebhooks, settledBefore, settleWebhooks, takeUpWebhook } from '../db/queries/webhooks.ts'
@@ -109,11 +109,12 @@ async function pumped(
 function sourceOf(framework: Framework, work: WebhookWork, claim: string): Source<WebhookRow, WebhookOutcome> {
   const { db, tables } = framework
   const windowMs = startWindowMs(framework)
+  const claimNext = webhookClaims(db, tables, claim)
   return {
     async claim({ after, integrations, rows: limit, room, rooms }) {
       const seenAt = performance.now()
       const limits = { after, integrations, rows: limit, room, rooms }
-      const { rows, versions, ...walk } = await claimNextWebhooks(db, tables, claim, limits)
+      const { rows, versions, ...walk } = await claimNext(limits)
       // Each is read again where it is needed: no claimed row is lost to a read that fails.
       if (rows.length > 0) await work.contexts.refresh(versions, seenAt).catch(() => {})
       const startBy = performance.now() + windowMs

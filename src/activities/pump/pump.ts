@@ -14,18 +14,20 @@ import type { PumpedRow, Queued, Room } from './queues.ts'
 import { Queues } from './queues.ts'
 import { Settling } from './settling.ts'
 
-/** Between two looks: while rows come, a while after the last one, and while only slow handlers run. */
+/** Between two looks: while rows come, and after an empty look; a while after the last row, and while only slow handlers run then. */
 const AFTER_SOME_MS = 8
 const AFTER_NONE_MS = 12
-const QUIET_MS = 60
+const QUIET_MS = 20
+const SLOW_HANDLERS_MS = 60
 const QUIET_AFTER_MS = 2_000
 /** The database is away. */
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 2_000
 /** How often it looks for rows of pumps that have died. */
 const RESCUE_EVERY_MS = 2_500
-/** The promise is renewed while rows came within this time, or are held. */
+/** The promise is renewed while rows are held, and for some seconds after the last one: to start another pump takes 40 ms. */
 const RENEW_EVERY_MS = 1_000
+const LINGER_MS = 3_000
 /** How long it promises to look again. */
 export const PROMISE_MS = 2_000
 /** Another pump goes on after this time: histories, releases and load move on. */
@@ -204,7 +206,7 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   async #look(): Promise<boolean> {
     const { source, standing } = this.#options
     if (standing !== undefined && performance.now() >= this.#servedUntil) await this.#serve(standing)
-    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < RENEW_EVERY_MS
+    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < LINGER_MS
     if (standing !== undefined && isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS) {
       await standing.promise(PROMISE_MS)
       this.#renewedAt = performance.now()
@@ -243,7 +245,8 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   #restMs(): number {
     const sinceRows = performance.now() - this.#lastRowAt
     if (sinceRows < AFTER_SOME_MS) return AFTER_SOME_MS
-    return sinceRows < QUIET_AFTER_MS || this.#queues.held === 0 ? AFTER_NONE_MS : QUIET_MS
+    if (sinceRows < QUIET_AFTER_MS) return AFTER_NONE_MS
+    return this.#queues.held === 0 ? QUIET_MS : SLOW_HANDLERS_MS
   }
 
   async #pause(ms: number): Promise<void> {

@@ -35,18 +35,15 @@ export interface Claimed {
  * Moves the next `pending` rows of many integrations to `processing` under this claim and counts the attempt. Rows that another
  * claim is taking at the same moment are passed over; rows of integrations that their health disabled stay, and so do rows that
  * have lost a worker: they get a workflow of their own.
+ *
+ * @returns asks for the next ones. The statement is built once: a pump without work asks fifty times a second
  */
-export async function claimNextWebhooks(
-  db: Database,
-  tables: Tables,
-  claim: string,
-  { after, integrations, rows, room, rooms }: ClaimRoom,
-): Promise<Claimed> {
-  const { webhooks } = tables
-  const columns = Object.entries(getTableColumns(webhooks)).map(
+export function webhookClaims(db: Database, tables: Tables, claim: string): (room: ClaimRoom) => Promise<Claimed> {
+  const columns = Object.entries(getTableColumns(tables.webhooks)).map(
     ([key, column]) => [key, sql`${sql.identifier(column.name)}`.mapWith(column)] as const,
   )
-  const taken = await db
+  const given = (name: keyof ClaimRoom): SQL => sql`${sql.placeholder(name)}`
+  const statement = db
     .select({
       ...(Object.fromEntries(columns) as { [Key in keyof WebhookRow]: SQL<WebhookRow[Key]> }),
       version: sql<string | null>`version`,
@@ -55,18 +52,23 @@ export async function claimNextWebhooks(
     })
     .from(
       sql`(select (c.webhook).*, c.version, c.walked, c.upto from ${functionNamed(tables, 'claim_webhooks')}(
-        ${claim}::text, ${after}::bigint, ${integrations}::int, ${rows}::int, ${room}::int, ${jsonText(rooms)}::jsonb) c) as claimed`,
+        ${claim}::text, ${given('after')}::bigint, ${given('integrations')}::int, ${given('rows')}::int, ${given('room')}::int,
+        ${given('rooms')}::jsonb) c) as claimed`,
     )
-  const versions = new Map<number, string>()
-  const claimed: WebhookRow[] = []
-  let walk = { walked: 0, upto: 0 }
-  for (const { version, walked, upto, ...row } of taken)
-    if (version === null) walk = { walked, upto: Number(upto) }
-    else {
-      claimed.push(row)
-      versions.set(row.integrationId, version)
-    }
-  return { rows: claimed.sort((a, b) => a.id - b.id), versions, ...walk }
+    .prepare('claim_webhooks')
+  return async ({ rooms, ...room }) => {
+    const taken = await statement.execute({ ...room, rooms: jsonText(rooms) })
+    const versions = new Map<number, string>()
+    const claimed: WebhookRow[] = []
+    let walk = { walked: 0, upto: 0 }
+    for (const { version, walked, upto, ...row } of taken)
+      if (version === null) walk = { walked, upto: Number(upto) }
+      else {
+        claimed.push(row)
+        versions.set(row.integrationId, version)
+      }
+    return { rows: claimed.sort((a, b) => a.id - b.id), versions, ...walk }
+  }
 }
 
 /** The cache key by which a pump says that it lives. */

@@ -4,7 +4,6 @@ import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
 import type { ClaimRoom } from '../../../src/db/queries/webhook-claims.ts'
 import {
-  claimNextWebhooks,
   endClaim,
   idsHeldBy,
   isServed,
@@ -12,6 +11,7 @@ import {
   leftApart,
   pumpClaims,
   setApart,
+  webhookClaims,
 } from '../../../src/db/queries/webhook-claims.ts'
 import type { ClaimableFrom } from '../../../src/db/queries/webhooks.ts'
 import { claimWebhook, handBackWebhooks, takeUpWebhook } from '../../../src/db/queries/webhooks.ts'
@@ -399,7 +399,11 @@ const held = (text: string, values: Parameters<typeof makeWebhook>[2] = {}) =>
   pending({ status: 'processing', attempts: 1, claim: text, ...values })
 
 function next(room: Partial<ClaimRoom> = {}, text = 'pump:run:2', db = test.framework.db) {
-  return claimNextWebhooks(db, test.framework.tables, text, {
+  return webhookClaims(
+    db,
+    test.framework.tables,
+    text,
+  )({
     after: 0,
     integrations: 300,
     rows: 400,
