@@ -68,7 +68,7 @@ export interface Standing {
   promisedFor(): Promise<number>
   /** The last look has been made. */
   keptPromise(): Promise<void>
-  /** Says that its claim is served. @returns whether it has been silent for too long */
+  /** Says that its claim is served. @returns whether it was not until now: for the first time, or after too long a silence */
   serve(seconds: number): Promise<{ readonly hasLapsed: boolean }>
   ended(): Promise<void>
   /** Takes up after pumps that have died. @returns whether it has to look again, since one may have */
@@ -348,6 +348,7 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   async #dropLost(): Promise<void> {
     // Those that are claimed meanwhile may be missing in the answer.
     const asked = new Set([...this.#queues.unstarted(), ...this.#running.keys()])
+    if (asked.size === 0) return
     const held = await this.#options.source.heldIds()
     const isLost = (row: Row): boolean => asked.has(row) && !held.has(row.id)
     for (const { id } of this.#queues.takeOut(({ row }) => isLost(row))) this.#known.delete(id)

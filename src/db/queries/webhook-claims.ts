@@ -83,7 +83,8 @@ export interface LeaseOf {
 /**
  * Says for some more seconds that the holder of a claim lives.
  *
- * @returns whether it was silent for too long: its rows may be another one's by now
+ * @returns whether it was not served until now, be it that this is the first time, or that it was silent for too long: then its rows
+ * may be another one's
  */
 export async function keepClaim(
   db: Database,
@@ -98,7 +99,7 @@ export async function keepClaim(
     values (${key}, '{}', clock_timestamp() + ${intervalOf(sql`${seconds}`)})
     on conflict (key) do update set expires_at = excluded.expires_at, updated_at = clock_timestamp()
     returning (select lapsed from before) as lapsed`)
-  return { hasLapsed: row?.lapsed === true }
+  return { hasLapsed: row?.lapsed !== false }
 }
 
 export async function endClaim(db: Database, { cache }: Tables, { prefix, claim }: LeaseOf): Promise<void> {
@@ -133,17 +134,22 @@ export interface Apart {
   readonly lostWorkers: number
 }
 
-/** Counts the loss and takes the rows of a claim away from a holder that is still silent: they are `pending`, and no pump's. */
+/**
+ * Counts the loss and takes the rows of a claim away from a holder that is still silent: they are `pending`, and no pump's. A holder that
+ * speaks at the same moment waits for this, and is told that it had lapsed; or this one waits, and takes nothing.
+ */
 export async function setApart(
   db: Database,
   { webhooks, cache }: Tables,
   { prefix, claim }: LeaseOf,
 ): Promise<Apart[]> {
+  const key = leaseKey(prefix, claim)
   const rows = await db.execute<{ id: string; integrationId: string; lostWorkers: number }>(sql`
+    with silent as (delete from ${cache} where key = ${key} and expires_at <= clock_timestamp() returning key)
     update ${webhooks} w
     set status = 'pending', claim = null, lost_workers = w.lost_workers + 1, updated_at = clock_timestamp()
-    where w.status = 'processing' and w.claim = ${claim} and not exists (
-      select 1 from ${cache} c where c.key = ${leaseKey(prefix, claim)} and c.expires_at > clock_timestamp())
+    where w.status = 'processing' and w.claim = ${claim}
+      and (exists (select 1 from silent) or not exists (select 1 from ${cache} c where c.key = ${key}))
     returning w.id, w.integration_id as "integrationId", w.lost_workers as "lostWorkers"`)
   return rows.map(({ id, integrationId, lostWorkers }) => ({
     id: Number(id),
