@@ -15,18 +15,20 @@ import type { Queued, Room } from './queues.ts'
 import { Queues } from './queues.ts'
 import { Settling } from './settling.ts'
 
-/** Between two looks: while rows come, a while after the last one, and while only slow handlers run. */
+/** Between two looks: while rows come, and after an empty look; a while after the last row, and while only slow handlers run then. */
 const AFTER_SOME_MS = 8
 const AFTER_NONE_MS = 12
-const QUIET_MS = 60
+const QUIET_MS = 20
+const SLOW_HANDLERS_MS = 60
 const QUIET_AFTER_MS = 2_000
 /** The database is away. */
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 2_000
 /** How often it looks for rows of pumps that have died. */
 const RESCUE_EVERY_MS = 2_500
-/** The promise is renewed while rows came within this time, or are held. */
+/** The promise is renewed while rows are held, and for some seconds after the last one: to start another pump takes 40 ms. */
 const RENEW_EVERY_MS = 1_000
+const LINGER_MS = 3_000
 /** How long it promises to look again. */
 export const PROMISE_MS = 2_000
 /** Another pump goes on after this time: histories, releases and load move on. */
@@ -71,7 +73,7 @@ export interface Standing {
   promisedFor(): Promise<number>
   /** The last look has been made. */
   keptPromise(): Promise<void>
-  /** Says that its claim is served. @returns whether it has been silent for too long */
+  /** Says that its claim is served. @returns whether it was not until now: for the first time, or after too long a silence */
   serve(seconds: number): Promise<{ readonly hasLapsed: boolean }>
   ended(): Promise<void>
   /** Takes up after pumps that have died. @returns whether it has to look again, since one may have */
@@ -113,6 +115,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #mayHoldUnknown = false
   readonly #startedAt = performance.now()
   #after = 0
+  /** The looks since the walk began anew: a walk may be longer than one look, also over rows that nobody may claim. */
+  #round = { beganAt: 0, isEmpty: true }
   #promisedUntil = 0
   #renewedAt = Number.NEGATIVE_INFINITY
   #lastRowAt = Number.NEGATIVE_INFINITY
@@ -213,7 +217,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   async #look(): Promise<boolean> {
     const { source, standing } = this.#options
     if (standing !== undefined && performance.now() >= this.#servedUntil) await this.#serve(standing)
-    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < RENEW_EVERY_MS
+    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < LINGER_MS
     if (standing !== undefined && isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS) {
       await standing.promise(PROMISE_MS)
       this.#renewedAt = performance.now()
@@ -238,13 +242,14 @@ export class Pump<Row extends PumpedRow, Outcome> {
     }
     // Also those whose rest is over.
     for (const queue of this.#queues.waiting()) this.#startRows(queue)
-    const isWhole = after === 0 && reachedEnd && !room.isPartial && rows.length < room.rows
+    if (after === 0) this.#round = { beganAt, isEmpty: true }
     const isIdle = rows.length === 0 && this.#queues.held === 0 && this.#goingBack === 0
-    if (!isIdle || !isWhole || this.#mustRescue) return false
+    if (!isIdle || room.isPartial) this.#round.isEmpty = false
+    if (!reachedEnd || !this.#round.isEmpty || this.#mustRescue) return false
     if (standing === undefined) return true
     await this.#inherits
-    if (beganAt <= this.#promisedUntil) return false
-    // A first look that found nothing: who woke it was answered. Else the promise was made, and is kept by this look.
+    if (this.#round.beganAt <= this.#promisedUntil) return false
+    // A first round that found nothing: who woke it was answered. Else the promise was made, and is kept by this round.
     await standing.keptPromise()
     return true
   }
@@ -252,7 +257,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #restMs(): number {
     const sinceRows = performance.now() - this.#lastRowAt
     if (sinceRows < AFTER_SOME_MS) return AFTER_SOME_MS
-    return sinceRows < QUIET_AFTER_MS || this.#queues.held === 0 ? AFTER_NONE_MS : QUIET_MS
+    if (sinceRows < QUIET_AFTER_MS) return AFTER_NONE_MS
+    return this.#queues.held === 0 ? QUIET_MS : SLOW_HANDLERS_MS
   }
 
   async #pause(ms: number): Promise<void> {
@@ -354,6 +360,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   async #dropLost(): Promise<void> {
     // Those that are claimed meanwhile may be missing in the answer.
     const asked = new Set([...this.#queues.unstarted(), ...this.#running.keys()])
+    if (asked.size === 0) return
     const held = await this.#options.source.heldIds()
     const isLost = (row: Row): boolean => asked.has(row) && !held.has(row.id)
     for (const { id } of this.#queues.takeOut(({ row }) => isLost(row))) this.#known.delete(id)

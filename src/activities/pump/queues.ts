@@ -10,6 +10,8 @@ import { compareVersions } from '../../core/stale-version.ts'
 /** Rows that a pump holds at most, and how many bytes of them. */
 const MAX_HELD = 4_000
 const MAX_HELD_BYTES = 64 * 1_024 * 1_024
+/** What a row is taken to have before any has come. */
+const LARGE_BYTES = 1_024 * 1_024
 /** Rows and integrations of one claim. */
 const MAX_CLAIM = 400
 const MAX_WALK = 300
@@ -71,7 +73,7 @@ export class Queues<Row> {
   readonly #concurrency: number
   #held = 0
   #heldBytes = 0
-  #averageBytes = 0
+  #averageBytes = LARGE_BYTES
 
   /** @param concurrency of one integration */
   constructor(concurrency: number) {

@@ -30,6 +30,14 @@ export interface Claimed<Row> {
   readonly upto: number
 }
 
+/** The last arguments of a claim's function, in a statement that is built once and asked again and again with {@link givenRoom}. */
+export const GIVEN_ROOM: SQL = sql`${sql.placeholder('after')}::bigint, ${sql.placeholder('integrations')}::int,
+  ${sql.placeholder('rows')}::int, ${sql.placeholder('room')}::int, ${sql.placeholder('rooms')}::jsonb`
+
+export function givenRoom({ rooms, ...room }: ClaimRoom) {
+  return { ...room, rooms: jsonText(rooms) }
+}
+
 /** What a claim's function says beside a row. Its last row is none: it says how far the walk went, and has no version. */
 interface Taken {
   readonly integrationId: number
@@ -91,7 +99,8 @@ export interface LeaseOf {
 /**
  * Says for some more seconds that the holder of a claim lives.
  *
- * @returns whether it was silent for too long: its rows may be another one's by now
+ * @returns whether it was not served until now, be it that this is the first time, or that it was silent for too long: then its rows
+ * may be another one's
  */
 export async function keepClaim(
   db: Database,
@@ -106,7 +115,7 @@ export async function keepClaim(
     values (${key}, '{}', clock_timestamp() + ${intervalOf(sql`${seconds}`)})
     on conflict (key) do update set expires_at = excluded.expires_at, updated_at = clock_timestamp()
     returning (select lapsed from before) as lapsed`)
-  return { hasLapsed: row?.lapsed === true }
+  return { hasLapsed: row?.lapsed !== false }
 }
 
 export async function endClaim(db: Database, { cache }: Tables, { prefix, claim }: LeaseOf): Promise<void> {
@@ -136,7 +145,8 @@ export async function pumpClaims(
 }
 
 /**
- * Counts the loss and takes the rows of a claim away from a holder that is still silent: they wait again, set apart from the others.
+ * Counts the loss and takes the rows of a claim away from a holder that is still silent: they wait again, set apart from the others. A
+ * holder that speaks at the same moment waits for this, and is told that it had lapsed; or this one waits, and takes nothing.
  *
  * @returns their ids
  */
@@ -146,10 +156,12 @@ export async function setApart(
   { table, isHeld, released }: PumpedRows,
   { prefix, claim }: LeaseOf,
 ): Promise<number[]> {
+  const key = leaseKey(prefix, claim)
   const rows = await db.execute<{ id: string }>(sql`
+    with silent as (delete from ${cache} where key = ${key} and expires_at <= clock_timestamp() returning key)
     update ${table} r set ${released}, lost_workers = r.lost_workers + 1
-    where ${isHeld} and r.claim = ${claim} and not exists (
-      select 1 from ${cache} c where c.key = ${leaseKey(prefix, claim)} and c.expires_at > clock_timestamp())
+    where ${isHeld} and r.claim = ${claim}
+      and (exists (select 1 from silent) or not exists (select 1 from ${cache} c where c.key = ${key}))
     returning r.id`)
   return rows.map(({ id }) => Number(id))
 }

@@ -145,11 +145,23 @@ describe('a pump', () => {
 
   it('goes on behind the last integration of a look that was not whole, and then from the first', async () => {
     const { ended, claims } = pumping({
-      looks: [() => ({ walked: 300, upto: 7_000 }), () => ({ walked: 12, upto: 9_000 })],
+      looks: [() => ({ walked: 300, upto: 7_000 }), () => found(queuedRow(7_001))],
       standing: 'none',
     })
     expect(await ended).toBe('empty')
     expect(claims.map(({ after }) => after)).toEqual([0, 7_000, 0])
+  })
+
+  it('ends after a round of looks that found nothing, however many integrations have rows that nobody may claim', async () => {
+    const { ended, claims } = pumping({
+      looks: Array.from(
+        { length: 9 },
+        (_, n) => () => (n % 2 === 0 ? { walked: 300, upto: 7_000 } : { walked: 12, upto: 9_000 }),
+      ),
+      standing: 'none',
+    })
+    expect(await ended).toBe('empty')
+    expect(claims.map(({ after }) => after)).toEqual([0, 7_000])
   })
 
   it('looks again after one that failed', async () => {

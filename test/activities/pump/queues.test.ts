@@ -37,7 +37,7 @@ function run(queue: number, ms: number): void {
 
 describe('the room', () => {
   it('of an integration that it does not know is what can run at once, less what it holds', () => {
-    expect(queues.room()).toEqual({ integrations: 300, rows: 400, room: 4, rooms: {}, isPartial: false })
+    expect(queues.room()).toEqual({ integrations: 300, rows: 64, room: 4, rooms: {}, isPartial: false })
     add(1, 3)
     expect(queues.room()).toMatchObject({ room: 4, rooms: { 1: 1 }, isPartial: false })
     add(1)
