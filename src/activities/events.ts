@@ -6,7 +6,7 @@ import type { Pumped, PumpInput } from '../core/pump-jobs.ts'
 import { EVENT_OUTBOX } from '../core/pump-jobs.ts'
 import type { ClaimedEvent, EventRow } from '../db/queries/events.ts'
 import {
-  eventClaims,
+  claimEvents,
   eventsSettledBefore,
   handBackEvents,
   nextEventDueInMs,
@@ -70,20 +70,21 @@ interface TakenEvent extends ClaimedEvent {
 class EventWork implements HandlingOf<TakenEvent, ToldEvent> {
   readonly tally = { processed: 0, failed: 0, handedBack: 0 }
   readonly #framework: Framework
-  readonly #claimNext: ReturnType<typeof eventClaims>
+  readonly #claim: string
   readonly #begun: AbortSignal
   readonly #contexts: IntegrationContexts
 
   constructor(framework: Framework, claim: string, begun: AbortSignal) {
     this.#framework = framework
-    this.#claimNext = eventClaims(framework.db, framework.tables, claim)
+    this.#claim = claim
     this.#begun = begun
     this.#contexts = new IntegrationContexts(framework)
   }
 
   async claim(room: ClaimRoom): Promise<Looked<TakenEvent>> {
+    const { db, tables } = this.#framework
     const seenAt = performance.now()
-    const { rows, versions, ...walk } = await this.#claimNext(room, givenNowMs(this.#framework))
+    const { rows, versions, ...walk } = await claimEvents(db, tables, this.#claim, room, givenNowMs(this.#framework))
     const takenAtMs = performance.now()
     // Each is read again where it is needed: no claimed row is lost to a read that fails.
     if (rows.length > 0) await this.#contexts.refresh(versions, seenAt).catch(() => {})

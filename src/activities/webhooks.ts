@@ -5,7 +5,7 @@ import { errorLine } from '../core/logger.ts'
 import type { Pumped, PumpInput } from '../core/pump-jobs.ts'
 import { WEBHOOK_INBOX } from '../core/pump-jobs.ts'
 import { pumpedWebhooks } from '../db/queries/pump-claims.ts'
-import { leftApart, webhookClaims } from '../db/queries/webhook-claims.ts'
+import { claimNextWebhooks, leftApart } from '../db/queries/webhook-claims.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import { handBackWebhooks, settledBefore, settleWebhooks, takeUpWebhook } from '../db/queries/webhooks.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
@@ -59,11 +59,10 @@ function handling(
   claim: string,
 ): HandlingOf<WebhookRow, WebhookOutcome> {
   const windowMs = startWindowMs(config)
-  const claimNext = webhookClaims(db, tables, claim)
   return {
     async claim(room) {
       const seenAt = performance.now()
-      const { rows, versions, ...walk } = await claimNext(room)
+      const { rows, versions, ...walk } = await claimNextWebhooks(db, tables, claim, room)
       // Each is read again where it is needed: no claimed row is lost to a read that fails.
       if (rows.length > 0) await work.contexts.refresh(versions, seenAt).catch(() => {})
       const startBy = performance.now() + windowMs

@@ -6,7 +6,7 @@ import { pumpUntilEmpty } from '../../src/activities/pump/pumping.ts'
 import { pumpClaimOf } from '../../src/core/claim.ts'
 import type { Pumped } from '../../src/core/pump-jobs.ts'
 import type { EventRow } from '../../src/db/queries/events.ts'
-import { eventClaims, settleEvents } from '../../src/db/queries/events.ts'
+import { claimEvents, settleEvents } from '../../src/db/queries/events.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
 import { recordEvents } from '../../src/operations/durable-events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -224,7 +224,7 @@ describe('a claim', () => {
     const [row] = await store('a')
     const { db, tables } = test.framework
     const room = { after: 0, integrations: 10, rows: 10, room: 10, rooms: {} }
-    const { rows } = await eventClaims(db, tables, 'pump:gone:1:1')(room, null)
+    const { rows } = await claimEvents(db, tables, 'pump:gone:1:1', room, null)
     expect(await pump()).toMatchObject({ processed: 0, failed: 0 })
     // Another pump has set it apart.
     await setRow(row, { claim: null, lostWorkers: 1 })

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vites
 import { commandStep } from '../../src/activities/command-steps.ts'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { keepClaim } from '../../src/db/queries/pump-claims.ts'
-import { webhookClaims } from '../../src/db/queries/webhook-claims.ts'
+import { claimNextWebhooks } from '../../src/db/queries/webhook-claims.ts'
 import { claimWebhook } from '../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { HandlesWebhooks } from '../../src/providers/provider.ts'
@@ -97,7 +97,7 @@ describe('a job of a pending row', () => {
     const { db, tables } = second.framework
     const [outcomes, claimed] = await Promise.all([
       Promise.all(rows.map(({ id }) => run(id))),
-      webhookClaims(db, tables, 'pump:inbox:1')({ after: 0, integrations: 10, rows: 10, room: 10, rooms: {} }),
+      claimNextWebhooks(db, tables, 'pump:inbox:1', { after: 0, integrations: 10, rows: 10, room: 10, rooms: {} }),
     ])
     const handled = outcomes.filter(({ outcome }) => outcome === 'processed').map(({ webhookId }) => webhookId)
     expect([...handled, ...claimed.rows.map(({ id }) => id)].sort((a, b) => a - b)).toEqual(

@@ -4,7 +4,7 @@ import { BackendUnreachable } from '../../src/core/errors.ts'
 import type { RecoverWebhooksResult } from '../../src/core/webhook-jobs.ts'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
-import { webhookClaims } from '../../src/db/queries/webhook-claims.ts'
+import { claimNextWebhooks } from '../../src/db/queries/webhook-claims.ts'
 import type { Due } from '../../src/db/queries/webhook-recovery.ts'
 import { takeUpDue, undoTakeUp } from '../../src/db/queries/webhook-recovery.ts'
 import type { Tables, WebhookRow } from '../../src/db/schema/tables.ts'
@@ -281,7 +281,7 @@ describe('a failed row', () => {
     const row = await failed(70)
     await recover()
     const room = { after: 0, integrations: 10, rows: 5, room: 5, rooms: {} }
-    expect((await webhookClaims(other.db, tables, 'pump:inbox:1')(room)).rows).toMatchObject([
+    expect((await claimNextWebhooks(other.db, tables, 'pump:inbox:1', room)).rows).toMatchObject([
       { id: row.id, attempts: 2, error: null },
     ])
   })

@@ -1,7 +1,7 @@
 import { Context } from '@temporalio/activity'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PumpInput } from '../../src/core/pump-jobs.ts'
-import { eventClaims } from '../../src/db/queries/events.ts'
+import { claimEvents } from '../../src/db/queries/events.ts'
 import { recordEvents } from '../../src/operations/durable-events.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { pumpCalls, pumpedQueueState } from '../../src/workflows/messages.ts'
@@ -136,7 +136,7 @@ describe('an outbox with its real activities', () => {
         if (tries > 1) return
         const { db, tables, clock } = test.framework
         const room = { after: 0, integrations: 10, rows: 10, room: 10, rooms: {} }
-        await eventClaims(db, tables, `${claim}:1`)(room, clock.now().getTime())
+        await claimEvents(db, tables, `${claim}:1`, room, clock.now().getTime())
         throw new Error('the worker died')
       }
       await play(async (outbox) => {

@@ -7,7 +7,7 @@ import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
 import { functionNamed } from './calls.ts'
 import type { Claimed, ClaimRoom } from './pump-claims.ts'
-import { claimedBy, columnsOf, GIVEN_ROOM, givenRoom, pumpClaims, pumpedEvents } from './pump-claims.ts'
+import { claimedBy, columnsOf, pumpClaims, pumpedEvents } from './pump-claims.ts'
 
 export type EventRow = Tables['events']['$inferSelect']
 
@@ -18,15 +18,17 @@ export type ClaimedEvent = EventRow & { readonly judgedAtMs: number }
  * Takes the next events that are due, of many queues, under this claim. Rows that another claim is taking at the same moment are
  * passed over. Rows that have lost a worker are taken a few at a time, or alone.
  *
- * @returns asks for the next ones; `nowMs` is of a clock that stands in for the database's, null: none does. A row that nobody was told of
- * is due then.
+ * @param nowMs of a clock that stands in for the database's; null: none does. A row that nobody was told of is due then.
  */
-export function eventClaims(
+export async function claimEvents(
   db: Database,
   tables: Tables,
   claim: string,
-): (room: ClaimRoom, nowMs: number | null) => Promise<Claimed<ClaimedEvent>> {
-  const statement = db
+  { after, integrations, rows, room, rooms }: ClaimRoom,
+  nowMs: number | null,
+): Promise<Claimed<ClaimedEvent>> {
+  const now = nowMs === null ? sql`null` : momentOf(nowMs)
+  const taken = await db
     .select({
       ...columnsOf(tables.events),
       version: sql<string | null>`version`,
@@ -36,13 +38,10 @@ export function eventClaims(
     })
     .from(
       sql`(select (c.event).*, c.version, c.judged_at_ms, c.walked, c.upto from ${functionNamed(tables, 'claim_events')}(
-        ${claim}::text, ${GIVEN_ROOM}, to_timestamp(${sql.placeholder('nowMs')}::double precision / 1000)) c) as claimed`,
+        ${claim}::text, ${after}::bigint, ${integrations}::int, ${rows}::int, ${room}::int, ${jsonText(rooms)}::jsonb, ${now}) c) as claimed`,
     )
-    .prepare('claim_events')
-  return async (room, nowMs) => {
-    const { rows, ...walk } = claimedBy<ClaimedEvent>(await statement.execute({ ...givenRoom(room), nowMs }))
-    return { rows: rows.toSorted((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id), ...walk }
-  }
+  const { rows: claimed, ...walk } = claimedBy<ClaimedEvent>(taken)
+  return { rows: claimed.toSorted((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id), ...walk }
 }
 
 /** A row of the log: somebody was told, or given up. */

@@ -30,14 +30,6 @@ export interface Claimed<Row> {
   readonly upto: number
 }
 
-/** The last arguments of a claim's function, in a statement that is built once and asked again and again with {@link givenRoom}. */
-export const GIVEN_ROOM: SQL = sql`${sql.placeholder('after')}::bigint, ${sql.placeholder('integrations')}::int,
-  ${sql.placeholder('rows')}::int, ${sql.placeholder('room')}::int, ${sql.placeholder('rooms')}::jsonb`
-
-export function givenRoom({ rooms, ...room }: ClaimRoom) {
-  return { ...room, rooms: jsonText(rooms) }
-}
-
 /** What a claim's function says beside a row. Its last row is none: it says how far the walk went, and has no version. */
 interface Taken {
   readonly integrationId: number

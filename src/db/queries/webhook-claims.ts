@@ -1,24 +1,24 @@
 /** How pumps get webhooks. Rule: docs/behaviour/webhooks.md, "Claims". */
 import { sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
+import { jsonText } from '../schema/columns.ts'
 import type { Tables, WebhookRow } from '../schema/tables.ts'
 import { functionNamed } from './calls.ts'
 import type { Claimed, ClaimRoom } from './pump-claims.ts'
-import { claimedBy, columnsOf, GIVEN_ROOM, givenRoom } from './pump-claims.ts'
+import { claimedBy, columnsOf } from './pump-claims.ts'
 
 /**
  * Moves the next `pending` rows of many integrations to `processing` under this claim and counts the attempt. Rows that another
  * claim is taking at the same moment are passed over; rows of integrations that their health disabled stay, and so do rows that
  * have lost a worker: they get a workflow of their own.
- *
- * @returns asks for the next ones. The statement is built once: a pump without work asks fifty times a second
  */
-export function webhookClaims(
+export async function claimNextWebhooks(
   db: Database,
   tables: Tables,
   claim: string,
-): (room: ClaimRoom) => Promise<Claimed<WebhookRow>> {
-  const statement = db
+  { after, integrations, rows, room, rooms }: ClaimRoom,
+): Promise<Claimed<WebhookRow>> {
+  const taken = await db
     .select({
       ...columnsOf(tables.webhooks),
       version: sql<string | null>`version`,
@@ -27,13 +27,10 @@ export function webhookClaims(
     })
     .from(
       sql`(select (c.webhook).*, c.version, c.walked, c.upto from ${functionNamed(tables, 'claim_webhooks')}(
-        ${claim}::text, ${GIVEN_ROOM}) c) as claimed`,
+        ${claim}::text, ${after}::bigint, ${integrations}::int, ${rows}::int, ${room}::int, ${jsonText(rooms)}::jsonb) c) as claimed`,
     )
-    .prepare('claim_webhooks')
-  return async (room) => {
-    const { rows, ...walk } = claimedBy<WebhookRow>(await statement.execute(givenRoom(room)))
-    return { rows: rows.toSorted((a, b) => a.id - b.id), ...walk }
-  }
+  const { rows: claimed, ...walk } = claimedBy<WebhookRow>(taken)
+  return { rows: claimed.toSorted((a, b) => a.id - b.id), ...walk }
 }
 
 /**

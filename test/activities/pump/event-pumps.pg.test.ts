@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, 
 import { eventActivities } from '../../../src/activities/events.ts'
 import type { Pumped } from '../../../src/core/pump-jobs.ts'
 import { EVENT_OUTBOX } from '../../../src/core/pump-jobs.ts'
-import { eventClaims } from '../../../src/db/queries/events.ts'
+import { claimEvents } from '../../../src/db/queries/events.ts'
 import { readPromise } from '../../../src/db/queries/inbox-lease.ts'
 import { isServed, keepClaim, pumpedEvents, setApart } from '../../../src/db/queries/pump-claims.ts'
 import { recordEvents } from '../../../src/operations/durable-events.ts'
@@ -72,7 +72,7 @@ async function store(reasons: readonly string[], { id } = integration): Promise<
 /** As a pump does that dies with what it has claimed. */
 function claim(by: string) {
   const room = { after: 0, integrations: 300, rows: 400, room: 10, rooms: {} }
-  return eventClaims(test.framework.db, test.framework.tables, by)(room, null)
+  return claimEvents(test.framework.db, test.framework.tables, by, room, null)
 }
 
 const prefix = () => test.framework.config.cache_prefix

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
 import type { EventRow } from '../../../src/db/queries/events.ts'
-import { eventClaims, hasDueEvents, nextEventDueInMs } from '../../../src/db/queries/events.ts'
+import { claimEvents, hasDueEvents, nextEventDueInMs } from '../../../src/db/queries/events.ts'
 import type { ClaimRoom } from '../../../src/db/queries/pump-claims.ts'
 import { handBackUnknown, idsHeldBy, keepClaim, pumpedEvents, setApart } from '../../../src/db/queries/pump-claims.ts'
 import { recordEvents } from '../../../src/operations/durable-events.ts'
@@ -71,7 +71,7 @@ function next(
   nowMs: number | null = null,
 ) {
   const limits = { after: 0, integrations: 300, rows: 400, room: 100, rooms: {}, ...room }
-  return eventClaims(db, test.framework.tables, claim)(limits, nowMs)
+  return claimEvents(db, test.framework.tables, claim, limits, nowMs)
 }
 
 const idsOf = ({ rows }: { readonly rows: readonly { readonly id: number }[] }) => rows.map(({ id }) => id)

@@ -12,7 +12,7 @@ import {
   pumpedWebhooks,
   setApart,
 } from '../../../src/db/queries/pump-claims.ts'
-import { leftApart, webhookClaims } from '../../../src/db/queries/webhook-claims.ts'
+import { claimNextWebhooks, leftApart } from '../../../src/db/queries/webhook-claims.ts'
 import type { ClaimableFrom } from '../../../src/db/queries/webhooks.ts'
 import { claimWebhook, handBackWebhooks, takeUpWebhook } from '../../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
@@ -435,11 +435,7 @@ const held = (text: string, values: Parameters<typeof makeWebhook>[2] = {}) =>
   pending({ status: 'processing', attempts: 1, claim: text, ...values })
 
 function next(room: Partial<ClaimRoom> = {}, text = 'pump:run:2', db = test.framework.db) {
-  return webhookClaims(
-    db,
-    test.framework.tables,
-    text,
-  )({
+  return claimNextWebhooks(db, test.framework.tables, text, {
     after: 0,
     integrations: 300,
     rows: 400,
