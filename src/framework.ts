@@ -8,6 +8,7 @@ import type { EvaluateFailuresResult } from './core/anomaly-jobs.ts'
 import type { Clock, Logger } from './core/logger.ts'
 import type { Metrics } from './core/metrics.ts'
 import type { PruneResult } from './core/pruning.ts'
+import type { PumpCall, PumpedQueue } from './core/pump-jobs.ts'
 import type { SearchAttributeInspection } from './core/search-attributes.ts'
 import type {
   BackfillInput,
@@ -20,7 +21,6 @@ import type { RefreshTokensInput, RefreshTokensResult } from './core/token-jobs.
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
-  PumpCall,
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
@@ -42,8 +42,8 @@ export interface WorkflowStarters {
    * once and never throws: a wake-up that fails is tried again in the background, and recovery sweeps what is left.
    */
   wakeInbox(): void
-  /** A pump asks its inbox for another one. @throws BackendUnreachable */
-  callPump(call: PumpCall): Promise<void>
+  /** A pump asks its workflow for another one. @throws BackendUnreachable */
+  callPump(queue: PumpedQueue, call: PumpCall): Promise<void>
   /**
    * Starts a run, on the queue of its provider. Its id is the overlap lock: a second start is refused by the server.
    *
@@ -79,7 +79,7 @@ export interface WorkflowStarters {
   runDispatch(): Promise<DispatchResult>
   /** Refreshes tokens, or joins the run that refreshes the same ones, and waits for its end. @throws BackendUnreachable */
   runTokenRefresh(input: RefreshTokensInput): Promise<RefreshTokensResult>
-  /** Tells the outbox that rows wait for it. Returns at once and never throws, as {@link wakeInbox}. */
+  /** Tells the outbox that events wait for it, as {@link wakeInbox} does the inbox. */
   wakeOutbox(): void
   /** Tells the workflow of an integration's incident that its row has changed. Returns at once and never throws, as {@link wakeInbox}. */
   followIncident(integrationId: number, change: 'escalate' | 'recovered'): void

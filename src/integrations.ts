@@ -25,6 +25,8 @@ import { systemClock } from './core/logger.ts'
 import { isNotified } from './core/notification.ts'
 import type { FindOrphansInput, FindOrphansResult } from './core/orphan-jobs.ts'
 import type { PruneResult } from './core/pruning.ts'
+import type { PumpedQueue } from './core/pump-jobs.ts'
+import { EVENT_OUTBOX, WEBHOOK_INBOX } from './core/pump-jobs.ts'
 import type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -73,7 +75,7 @@ import type { HealthCheckResult } from './operations/health-check.ts'
 import { checkIntegrationHealth } from './operations/health-check.ts'
 import type { HealthReport } from './operations/health-report.ts'
 import { healthReport } from './operations/health-report.ts'
-import { InboxPromise, WEBHOOK_INBOX } from './operations/inbox-promise.ts'
+import { InboxPromise } from './operations/inbox-promise.ts'
 import type { IncidentSummary, ListIncidents } from './operations/incident-list.ts'
 import { getIncident, listIncidents } from './operations/incident-list.ts'
 import { getIntegration } from './operations/integration.ts'
@@ -517,6 +519,8 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   }
   const metrics = prometheusMetrics({ byIntegration: config.metrics.by_integration })
   const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
+  const promiseOf = (inbox: PumpedQueue) =>
+    new InboxPromise(() => readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox }))
   const framework: Framework = {
     config,
     db: connection.db,
@@ -531,9 +535,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     listeners,
     workflows: temporalStarters(temporal, config, logger, metrics, {
       providerOf,
-      promise: new InboxPromise(() =>
-        readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox: WEBHOOK_INBOX }),
-      ),
+      promises: { [WEBHOOK_INBOX]: promiseOf(WEBHOOK_INBOX), [EVENT_OUTBOX]: promiseOf(EVENT_OUTBOX) },
     }),
     temporal: temporalInspection(temporal, config, temporalAddress(temporalOptions), needs),
     request: performRequest,

@@ -1,7 +1,7 @@
 /**
  * Runs the rows of one claim: so many at once, each on its own, settled set by set.
  *
- * Rule: docs/behaviour/sync-items.md, "Batches". Durable events use the same.
+ * Rule: docs/behaviour/sync-items.md, "Batches".
  */
 import type { Logger } from '../core/logger.ts'
 import { patiently } from '../operations/patiently.ts'
@@ -21,8 +21,6 @@ export interface Batch<Row, Prepared, Outcome> {
   /** Aborted when the worker stops or the run is cancelled: nothing new starts. */
   readonly signal: AbortSignal
   readonly logger: Logger
-  /** Rows of the same key run one after the other, in the order of `rows`. Null, or without this: beside any. */
-  keyOf?(row: Row): string | null
   /** What a row needs from the database before it starts. Tried until it succeeds: that Postgres is away is no failed attempt. */
   prepare(row: Row): Promise<Prepared>
   /** Never throws: what goes wrong is part of the outcome. Null: its handler could not be asked, so the row goes back. */
@@ -34,57 +32,26 @@ export interface Batch<Row, Prepared, Outcome> {
 
 /** @returns how many rows ran */
 export async function runBatch<Row, Prepared, Outcome>(batch: Batch<Row, Prepared, Outcome>): Promise<number> {
-  const waiting = new Waiting(batch)
+  const waiting = [...batch.rows]
   const unstarted: Row[] = []
   const settler = new Settler(batch)
   const mayStart = (): boolean => !batch.signal.aborted && performance.now() < batch.startBy
   const lane = async (): Promise<void> => {
     while (mayStart()) {
-      const next = waiting.take()
-      // What is left then has the key of a row that runs: that row's lane goes on with it.
-      if (next === null) return
-      const prepared = await preparedRow(batch, next.row)
+      const row = waiting.shift()
+      if (row === undefined) return
+      const prepared = await preparedRow(batch, row)
       // The worker stops, or the database was away for too long: the row has not started, so it goes back.
-      const outcome = prepared === null || !mayStart() ? null : await batch.run(next.row, prepared.value)
-      if (outcome === null) unstarted.push(next.row)
+      const outcome = prepared === null || !mayStart() ? null : await batch.run(row, prepared.value)
+      if (outcome === null) unstarted.push(row)
       else settler.add(outcome)
-      next.done()
     }
   }
   await Promise.all(Array.from({ length: Math.min(batch.concurrency, batch.rows.length) }, lane))
   await settler.finish()
-  unstarted.push(...waiting.rest())
+  unstarted.push(...waiting)
   if (unstarted.length > 0) await patiently('handing rows back', () => batch.handBack(unstarted), batch)
   return batch.rows.length - unstarted.length
-}
-
-/** The rows that have not started, in order. */
-class Waiting<Row> {
-  readonly #rows: Row[]
-  readonly #keyOf: (row: Row) => string | null
-  readonly #busy = new Set<string>()
-
-  constructor(batch: Pick<Batch<Row, never, never>, 'rows' | 'keyOf'>) {
-    this.#rows = [...batch.rows]
-    this.#keyOf = batch.keyOf?.bind(batch) ?? (() => null)
-  }
-
-  /** The first row whose key is free; `done` frees it again. Null: there is none. */
-  take(): { row: Row; done: () => void } | null {
-    for (const [at, row] of this.#rows.entries()) {
-      const key = this.#keyOf(row)
-      if (key !== null && this.#busy.has(key)) continue
-      this.#rows.splice(at, 1)
-      if (key === null) return { row, done: () => {} }
-      this.#busy.add(key)
-      return { row, done: () => void this.#busy.delete(key) }
-    }
-    return null
-  }
-
-  rest(): readonly Row[] {
-    return this.#rows
-  }
 }
 
 /** Null: the worker stopped first. The last fault is logged by then. */

@@ -1,160 +1,141 @@
 /** Delivers durable events. Rule: docs/behaviour/events.md, "Durable events". */
 import { setMaxListeners } from 'node:events'
+import { performance } from 'node:perf_hooks'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
-import type { EventRow } from '../db/queries/events.ts'
+import type { Pumped, PumpInput } from '../core/pump-jobs.ts'
+import { EVENT_OUTBOX } from '../core/pump-jobs.ts'
+import type { ClaimedEvent, EventRow } from '../db/queries/events.ts'
 import {
   claimEvents,
-  eventsHeldBy,
   eventsSettledBefore,
   handBackEvents,
   nextEventDueInMs,
   settleEvents,
-  takeUpEvent,
-  wasTold,
 } from '../db/queries/events.ts'
+import type { ClaimRoom } from '../db/queries/pump-claims.ts'
+import { pumpedEvents } from '../db/queries/pump-claims.ts'
 import type { Framework } from '../framework.ts'
 import { givenNowMs } from '../operations/given-clock.ts'
-import type { IntegrationContext } from '../operations/integration-context.ts'
-import { integrationReader } from '../operations/integration-context.ts'
-import { BatchSubjects } from '../operations/metric-subject.ts'
+import { IntegrationContexts } from '../operations/integration-contexts.ts'
+import { patiently } from '../operations/patiently.ts'
 import type { Told, ToldEvent } from '../operations/tell-event.ts'
 import { tellEvent } from '../operations/tell-event.ts'
-import type { Batch } from './batch.ts'
-import { runBatch, START_WINDOW_MS } from './batch.ts'
-import { takenUpTogether } from './lost-rows.ts'
+import { START_WINDOW_MS } from './batch.ts'
+import type { Looked } from './pump/pump.ts'
+import type { HandlingOf, LostRows, Pumping } from './pump/pumping.ts'
+import { pumpUntilRelieved } from './pump/pumping.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
-/** Events that are told beside each other: one whose target is dead holds up a tenth of its batch. */
+/** Events of an integration that are told beside each other, and as many again of which somebody has been told. */
 const CONCURRENCY = 10
-
-export interface EventBatch {
-  /** Made by the workflow, so that a second try of this very activity carries the same one. */
-  readonly claim: string
-  readonly limit: number
-}
-
-export interface EventBatchResult {
-  /** Due rows that this batch took; equal to the limit when more fresh ones may wait. */
-  readonly claimed: number
-  /** Rows that are done with: everybody had them, or was given up. */
-  readonly processed: number
-  /** Rows that are tried again later. */
-  readonly failed: number
-  /** The slowest delivery. */
-  readonly slowestMs: number
-  /** Until the next row is due, at least 0; null: none waits. */
-  readonly nextDueInMs: number | null
-}
+/** Of all integrations: rows that have lost a worker. Those of integrations are 2 and more (db/schema/events.ts). */
+const LOST_QUEUE = 1
 
 export function eventActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
     /**
-     * Takes the events that are due and tells those who wait for them. May be run twice under the same claim: the rows that
-     * the first try still holds are taken up before others are claimed, and the loss is counted.
+     * Tells those who wait for the events that are due, for ten minutes or until none is and the promise to look is kept.
+     *
+     * May be run twice: each try has a claim of its own. Rows of one that has died are set apart, and taken up by any pump.
      */
-    async deliverEvents({ claim, limit }: EventBatch): Promise<EventBatchResult> {
-      const { db, tables } = framework
-      const runner = new EventRunner(framework, claim, surroundings().cancellationSignal)
-      await runner.takeUpHeld()
-      const taken = await claimEvents(db, tables, { claim, limit, nowMs: givenNowMs(framework) })
-      await runner.run(taken)
-      const { leavesFresh, ...tally } = runner.tally
-      return {
-        ...tally,
-        // Fresh rows that went back are due: the lane must come for them. Others wait for those who are slow or down, which
-        // should not fill further lanes; when they are due is said below.
-        claimed: leavesFresh ? limit : taken.length,
-        nextDueInMs: await nextEventDueInMs(db, tables, givenNowMs(framework)),
-      }
-    },
+    pumpEvents: (input: PumpInput): Promise<Pumped> =>
+      pumpUntilRelieved(framework, eventPumping(framework), surroundings(), input),
   }
 }
 
-interface Claimed {
-  readonly row: EventRow
-  readonly judgedAtMs: number
-  readonly lostWorkers?: number
+export function eventPumping(framework: Framework): Pumping<TakenEvent, ToldEvent> {
+  const { db, tables, logger } = framework
+  return {
+    queue: EVENT_OUTBOX,
+    rows: pumpedEvents(tables),
+    concurrency: CONCURRENCY,
+    isPatient: false,
+    workOf: (claim, begun) => new EventWork(framework, claim, begun),
+    async afterLosses(lost: readonly LostRows[]) {
+      for (const { claim, ids } of lost)
+        logger.warn({ event: 'outbox.pump_lost', claim, events: ids.length }, 'the worker of some events was lost')
+      // A claim takes them up.
+      return { hasMore: false }
+    },
+    nextDueInMs: () => nextEventDueInMs(db, tables, givenNowMs(framework)),
+  }
 }
 
-interface Started extends Claimed {
-  /** By performance.now(), the moment by which it was judged. */
+interface TakenEvent extends ClaimedEvent {
+  /** By performance.now(), no sooner than the moment by which it was judged. */
   readonly takenAtMs: number
 }
 
 /** Tells and settles the rows of one claim. */
-class EventRunner {
-  readonly tally = { processed: 0, failed: 0, leavesFresh: false, slowestMs: 0 }
+class EventWork implements HandlingOf<TakenEvent, ToldEvent> {
+  readonly tally = { processed: 0, failed: 0, handedBack: 0 }
   readonly #framework: Framework
   readonly #claim: string
-  readonly #subjects: BatchSubjects
-  readonly #batch: Omit<Batch<Started, IntegrationContext | null, ToldEvent>, 'rows' | 'startBy'>
+  readonly #begun: AbortSignal
+  readonly #contexts: IntegrationContexts
 
-  constructor(framework: Framework, claim: string, signal: AbortSignal) {
-    const { db, tables, logger } = framework
-    // One listener for each that is told at this moment. Else Node takes the eleventh for a leak.
-    setMaxListeners(0, signal)
+  constructor(framework: Framework, claim: string, begun: AbortSignal) {
     this.#framework = framework
     this.#claim = claim
-    this.#subjects = new BatchSubjects(integrationReader(framework))
-    this.#batch = {
-      concurrency: CONCURRENCY,
-      signal,
-      logger,
-      prepare: ({ row }) => this.#subjects.read(row.integrationId),
-      // Its rows go with an integration that is deleted.
-      run: async (claimed, integration) => (integration === null ? null : this.#tell(claimed, integration)),
-      settle: (events) => this.#settle(events),
-      handBack: async (unstarted) => {
-        const rows = unstarted.map(({ row }) => row)
-        await handBackEvents(db, tables, rows)
-        if (!rows.every(wasTold)) this.tally.leavesFresh = true
-      },
-    }
+    this.#begun = begun
+    this.#contexts = new IntegrationContexts(framework)
   }
 
-  /** Takes up what an earlier try of the same activity left behind. */
-  async takeUpHeld(): Promise<void> {
-    const { db, tables, logger } = this.#framework
-    const held = await eventsHeldBy(db, tables, this.#claim)
-    for (const group of takenUpTogether(held, this.#claim, CONCURRENCY)) {
-      const again: Claimed[] = []
-      for (const row of group) {
-        const nowMs = givenNowMs(this.#framework)
-        const taken = await takeUpEvent(db, tables, row, { claim: this.#claim, nowMs })
-        if (taken === null) continue
-        const { losses, ...claimed } = taken
-        await this.#subjects.note(row.integrationId)
-        const { provider } = this.#subjects.of(row.integrationId)
-        logger.warn(
-          { event: 'event.worker_lost', integration: row.integrationId, provider, id: row.id, losses },
-          'the worker of an event was lost; it is taken up again',
-        )
-        again.push(losses < MAX_LOST_WORKERS ? claimed : { ...claimed, lostWorkers: losses })
-      }
-      await this.run(again)
-    }
-  }
-
-  async run(rows: readonly Claimed[]): Promise<void> {
+  async claim(room: ClaimRoom): Promise<Looked<TakenEvent>> {
+    const { db, tables } = this.#framework
+    const seenAt = performance.now()
+    const { rows, versions, ...walk } = await claimEvents(db, tables, this.#claim, room, givenNowMs(this.#framework))
     const takenAtMs = performance.now()
-    const startBy = takenAtMs + START_WINDOW_MS
-    await runBatch({ ...this.#batch, startBy, rows: rows.map((row) => ({ ...row, takenAtMs })) })
+    // Each is read again where it is needed: no claimed row is lost to a read that fails.
+    if (rows.length > 0) await this.#contexts.refresh(versions, seenAt).catch(() => {})
+    const startBy = performance.now() + START_WINDOW_MS
+    return {
+      rows: rows.map((row) => ({
+        row: { ...row, takenAtMs },
+        queue: row.lostWorkers > 0 ? LOST_QUEUE : row.queue,
+        bytes: JSON.stringify(row.payload).length,
+        startBy,
+        guarded: null,
+      })),
+      ...walk,
+    }
   }
 
-  #tell(
-    { row, judgedAtMs, takenAtMs, lostWorkers }: Started,
-    { handle }: IntegrationContext,
-  ): Promise<ToldEvent | null> {
-    const framework = this.#framework
-    return tellEvent(framework, row, {
-      integration: handle,
-      nowMs: () => givenNowMs(framework) ?? Math.round(judgedAtMs + performance.now() - takenAtMs),
-      signal: this.#batch.signal,
-      ...(lostWorkers === undefined ? {} : { lostWorkers }),
+  /** Null: nobody was told, and it goes back. */
+  async run(row: TakenEvent, lost: AbortSignal): Promise<ToldEvent | null> {
+    const { logger } = this.#framework
+    const read = () => this.#contexts.read(row.integrationId)
+    const context = await patiently('reading what a row needs', read, { signal: this.#begun, logger }).catch(() => null)
+    // Its rows go with an integration that is deleted. Or the database was away until the worker stopped.
+    if (context === null) return null
+    const losses = row.lostWorkers
+    if (losses > 0)
+      logger.warn(
+        {
+          event: 'event.worker_lost',
+          integration: row.integrationId,
+          provider: context.row.provider,
+          id: row.id,
+          losses,
+        },
+        'the worker of an event was lost; it is taken up again',
+      )
+    // One listener for each that is told at this moment. Else Node takes the eleventh for a leak.
+    setMaxListeners(0, lost)
+    return tellEvent(this.#framework, row, {
+      integration: context.handle,
+      nowMs: () => givenNowMs(this.#framework) ?? Math.round(row.judgedAtMs + performance.now() - row.takenAtMs),
+      signal: lost,
+      ...(losses < MAX_LOST_WORKERS ? {} : { lostWorkers: losses }),
     })
   }
 
-  async #settle(events: readonly ToldEvent[]): Promise<void> {
+  async handBack(rows: readonly TakenEvent[]): Promise<void> {
+    const { db, tables } = this.#framework
+    this.tally.handedBack += await handBackEvents(db, tables, rows)
+  }
+
+  async settle(events: readonly ToldEvent[]): Promise<void> {
     const { db, tables, logger } = this.#framework
     const settlements = events.map(({ settlement }) => settlement)
     const settled = await settleEvents(db, tables, settlements)
@@ -162,7 +143,7 @@ class EventRunner {
     for (const id of await eventsSettledBefore(db, tables, left)) settled.add(id)
     for (const { row, told, settlement } of events) {
       if (!settled.has(row.id)) {
-        const { provider } = this.#subjects.of(row.integrationId)
+        const { provider } = this.#contexts.subject(row.integrationId)
         logger.warn(
           { event: 'event.superseded', integration: row.integrationId, provider, id: row.id },
           'a later try holds this event; its outcome counts',
@@ -176,8 +157,7 @@ class EventRunner {
 
   #report({ id, integrationId, name }: EventRow, { key, outcome, durationMs }: Told): void {
     const { logger } = this.#framework
-    this.tally.slowestMs = Math.max(this.tally.slowestMs, durationMs)
-    const { provider } = this.#subjects.of(integrationId)
+    const { provider } = this.#contexts.subject(integrationId)
     const fields = {
       integration: integrationId,
       provider,

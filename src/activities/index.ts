@@ -41,7 +41,7 @@ export function createActivities(framework: Framework, end?: WorkerEnd): Activit
   const anomalies = anomalyActivities(framework)
   const pruning = pruningActivities(framework)
   const incidents = incidentActivities(framework)
-  const events = eventActivities(framework)
+  const events = eventActivities(framework, surroundings)
 
   // Each says that it lives, and lets no listener of a framework event hold up its worker's end.
   const step = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
@@ -52,8 +52,9 @@ export function createActivities(framework: Framework, end?: WorkerEnd): Activit
     activity: (input: Input) => Promise<Output>,
   ) => commandStep(name, activity, surroundings)
   return {
-    // It says itself that it lives, and what it holds.
+    // A pump says itself that it lives, and what it holds.
     pumpWebhooks: tellingUntilEnd(webhooks.pumpWebhooks, surroundings),
+    pumpEvents: tellingUntilEnd(events.pumpEvents, surroundings),
     recoverStuckWebhooks: step(boundedStep(recovery.recoverStuckWebhooks, surroundings)),
     readWebhookState: step(command('readWebhookState', recovery.readWebhookState)),
     processOneWebhook: step(command('processOneWebhook', recovery.processOneWebhook)),
@@ -83,7 +84,6 @@ export function createActivities(framework: Framework, end?: WorkerEnd): Activit
     followIncident: step(incidents.followIncident),
     closeIncidentWhenWell: step(incidents.closeIncidentWhenWell),
     rewakeFollowers: step(incidents.rewakeFollowers),
-    deliverEvents: step(events.deliverEvents),
   }
 }
 

@@ -1,7 +1,7 @@
 /** Says in the database that the holder of a claim lives, for as long as it does. Rule: docs/behaviour/webhooks.md, "Claims". */
 import { errorLine } from '../core/logger.ts'
-import type { LeaseOf } from '../db/queries/webhook-claims.ts'
-import { endClaim, keepClaim } from '../db/queries/webhook-claims.ts'
+import type { LeaseOf } from '../db/queries/pump-claims.ts'
+import { endClaim, keepClaim } from '../db/queries/pump-claims.ts'
 import type { Framework } from '../framework.ts'
 
 /** How often it says so, and for how long that counts. */

@@ -1,6 +1,6 @@
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult, RecoverWebhooksResult } from '../core/webhook-jobs.ts'
-import { isServed } from '../db/queries/webhook-claims.ts'
+import { isServed } from '../db/queries/pump-claims.ts'
 import { webhookState } from '../db/queries/webhook-recovery.ts'
 import type { ClaimableFrom } from '../db/queries/webhooks.ts'
 import { claimWebhook, webhooksHeldBy } from '../db/queries/webhooks.ts'

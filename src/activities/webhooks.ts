@@ -2,54 +2,28 @@
 import { performance } from 'node:perf_hooks'
 import { MAX_LOST_WORKERS } from '../core/claim.ts'
 import { errorLine } from '../core/logger.ts'
-import { endPromise, promiseToLook, readPromise } from '../db/queries/inbox-lease.ts'
-import {
-  claimNextWebhooks,
-  endClaim,
-  handBackUnknown,
-  idsHeldBy,
-  keepClaim,
-  leftApart,
-  pumpClaims,
-  setApart,
-} from '../db/queries/webhook-claims.ts'
+import type { Pumped, PumpInput } from '../core/pump-jobs.ts'
+import { WEBHOOK_INBOX } from '../core/pump-jobs.ts'
+import { pumpedWebhooks } from '../db/queries/pump-claims.ts'
+import { claimNextWebhooks, leftApart } from '../db/queries/webhook-claims.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import { handBackWebhooks, settledBefore, settleWebhooks, takeUpWebhook } from '../db/queries/webhooks.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
-import { WEBHOOK_INBOX } from '../operations/inbox-promise.ts'
 import { IntegrationContexts } from '../operations/integration-contexts.ts'
 import { patiently } from '../operations/patiently.ts'
 import { HandledVersions } from '../operations/stale-guard.ts'
 import { guardedBy, runWebhook } from '../operations/webhooks.ts'
 import { START_WINDOW_MS } from './batch.ts'
-import { Ending } from './ending.ts'
-import { notItsTurn } from './not-its-turn.ts'
-import type { PumpEnd, Source, Standing } from './pump/pump.ts'
-import { Pump } from './pump/pump.ts'
-import type { Surroundings } from './surroundings.ts'
+import type { Ending } from './ending.ts'
+import type { HandlingOf, LostRows, Pumping } from './pump/pumping.ts'
+import { pumpUntilRelieved } from './pump/pumping.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 const MS_PER_SECOND = 1_000
-const HEARTBEAT_EVERY_MS = 5_000
-/** A claim that looks unserved is looked at again after this time: Postgres may only just be back, and its holder as well. */
-const CERTAIN_MS = 2_000
 /** Rows that were set apart and have no workflow yet. */
 const LEFT_SECONDS = 20
 const JOBS_AT_ONCE = 50
-
-export interface PumpWebhooks {
-  /** Made by the workflow; each try of the activity adds its number, so that it has a claim of its own. */
-  readonly claim: string
-}
-
-export interface PumpedWebhooks {
-  readonly end: PumpEnd
-  readonly processed: number
-  readonly failed: number
-  /** Rows that are `pending` again. */
-  readonly handedBack: number
-}
 
 export function webhookActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
@@ -58,67 +32,43 @@ export function webhookActivities(framework: Framework, surroundings = temporalS
      *
      * May be run twice: each try has a claim of its own. Rows of one that has died are set apart by any pump.
      */
-    async pumpWebhooks({ claim: given }: PumpWebhooks): Promise<PumpedWebhooks> {
-      const context = surroundings()
-      if (context.stopping?.aborted === true) throw notItsTurn('this worker stops', '200 milliseconds')
-      const claim = `${given}:${context.info.attempt}`
-      return pumped(framework, context, claim, standingOf(framework, given, claim))
-    },
+    pumpWebhooks: (input: PumpInput): Promise<Pumped> =>
+      pumpUntilRelieved(framework, webhookPumping(framework), surroundings(), input),
   }
 }
 
-/** Handles what is pending, without any workflow, until nothing is. */
-export function pumpUntilEmpty(
-  framework: Framework,
-  surroundings: Surroundings,
-  claim: string,
-): Promise<PumpedWebhooks> {
-  return pumped(framework, surroundings, claim)
-}
-
-async function pumped(
-  framework: Framework,
-  { cancellationSignal, graceIsOver, stopping, heartbeat }: Surroundings,
-  claim: string,
-  standing?: Standing,
-): Promise<PumpedWebhooks> {
-  const { config, logger } = framework
-  // A cancellation alone gives no handler up: Temporal may have been away, and have taken this pump for dead.
-  const ending = new Ending(graceIsOver ?? cancellationSignal)
-  const work = new WebhookWork(framework, AbortSignal.any([cancellationSignal, ending.begun]))
-  const pump = new Pump<WebhookRow, WebhookOutcome>({
-    source: sourceOf(framework, work, claim),
-    concurrency: config.webhook.concurrency,
-    begun: ending.begun,
-    cancelled: cancellationSignal,
-    enough: ending.signal,
-    logger,
-    ...(standing === undefined ? {} : { standing }),
-    ...(stopping === undefined ? {} : { stopping }),
-  })
-  const beat = setInterval(() => heartbeat?.(pump.figures), HEARTBEAT_EVERY_MS)
-  try {
-    const end = await pump.run()
-    return { end, ...work.tally }
-  } finally {
-    clearInterval(beat)
-    ending.release()
-  }
-}
-
-function sourceOf(framework: Framework, work: WebhookWork, claim: string): Source<WebhookRow, WebhookOutcome> {
-  const { db, tables } = framework
-  const windowMs = startWindowMs(framework)
+export function webhookPumping(framework: Framework): Pumping<WebhookRow, WebhookOutcome> {
+  const { tables, config } = framework
   return {
-    async claim({ after, integrations, rows: limit, room, rooms }) {
+    queue: WEBHOOK_INBOX,
+    rows: pumpedWebhooks(tables),
+    concurrency: config.webhook.concurrency,
+    isPatient: true,
+    workOf(claim, begun) {
+      const work = new WebhookWork(framework, begun)
+      return { tally: work.tally, ...handling(framework, work, claim) }
+    },
+    afterLosses: (lost) => jobsForLost(framework, lost),
+    nextDueInMs: async () => null,
+  }
+}
+
+function handling(
+  { db, tables, config }: Framework,
+  work: WebhookWork,
+  claim: string,
+): HandlingOf<WebhookRow, WebhookOutcome> {
+  const windowMs = startWindowMs(config)
+  return {
+    async claim(room) {
       const seenAt = performance.now()
-      const limits = { after, integrations, rows: limit, room, rooms }
-      const { rows, versions, ...walk } = await claimNextWebhooks(db, tables, claim, limits)
+      const { rows, versions, ...walk } = await claimNextWebhooks(db, tables, claim, room)
       // Each is read again where it is needed: no claimed row is lost to a read that fails.
       if (rows.length > 0) await work.contexts.refresh(versions, seenAt).catch(() => {})
       const startBy = performance.now() + windowMs
       const queued = rows.map((row) => ({
         row,
+        queue: row.integrationId,
         bytes: row.payload.length,
         startBy,
         guarded: work.guardOf(row),
@@ -128,70 +78,22 @@ function sourceOf(framework: Framework, work: WebhookWork, claim: string): Sourc
     run: (row, lost) => work.run(row, lost),
     settle: (outcomes) => work.settle(outcomes),
     handBack: (rows) => work.handBack(rows),
-    heldIds: () => idsHeldBy(db, tables, claim),
-    handBackUnknown: (known) => handBackUnknown(db, tables, claim, known),
   }
 }
 
-/** A pump as other processes know it. @param given its claim, as its workflow knows it */
-function standingOf(framework: Framework, given: string, claim: string): Standing {
-  const { db, tables, config, workflows } = framework
-  const prefix = config.cache_prefix
-  const inbox = { prefix, inbox: WEBHOOK_INBOX }
-  const suspects = new Map<string, number>()
-  return {
-    promise: (ms) => promiseToLook(db, tables, inbox, claim, ms),
-    async promisedFor() {
-      const promised = await readPromise(db, tables, inbox)
-      return promised === null || promised.hasEnded ? 0 : Math.max(0, promised.remainingMs)
-    },
-    keptPromise: () => endPromise(db, tables, inbox, claim),
-    serve: (seconds) => keepClaim(db, tables, { prefix, claim }, seconds),
-    ended: () => endClaim(db, tables, { prefix, claim }),
-    rescue: () => rescue(framework, suspects, (held) => held.startsWith(`${given}:`) && held !== claim),
-    call: (needs) => workflows.callPump({ claim: given, needs }),
-  }
-}
-
-/**
- * Sets the rows of dead pumps apart, and has a workflow handle each of them.
- *
- * @param suspects claims that looked unserved, and since when
- * @param isPredecessor whether a claim is of an earlier try of the same activity, which its worker's death has ended
- * @returns whether some claim may still turn out to be a dead one's
- */
-async function rescue(
-  framework: Framework,
-  suspects: Map<string, number>,
-  isPredecessor: (claim: string) => boolean,
-): Promise<{ looksAgain: boolean }> {
-  const { db, tables, config, logger } = framework
-  const prefix = config.cache_prefix
-  const claims = await pumpClaims(db, tables, prefix)
-  const unserved = new Set(claims.filter(({ served }) => !served).map(({ claim }) => claim))
-  for (const claim of suspects.keys()) if (!unserved.has(claim)) suspects.delete(claim)
-  for (const claim of unserved) {
-    const since = suspects.get(claim) ?? performance.now()
-    suspects.set(claim, since)
-    if (performance.now() - since < CERTAIN_MS) continue
-    const rows = await setApart(db, tables, { prefix, claim })
-    suspects.delete(claim)
-    if (rows.length > 0)
-      logger.warn(
-        { event: 'inbox.pump_lost', claim, webhooks: rows.length },
-        'the worker of some webhooks was lost; each is handled by a workflow of its own now',
-      )
-    await startJobs(
-      framework,
-      rows.map(({ id }) => id),
+/** Has a workflow handle each row that has lost its pump. */
+async function jobsForLost(framework: Framework, lost: readonly LostRows[]): Promise<{ hasMore: boolean }> {
+  const { db, tables, logger } = framework
+  for (const { claim, ids } of lost) {
+    logger.warn(
+      { event: 'inbox.pump_lost', claim, webhooks: ids.length },
+      'the worker of some webhooks was lost; each is handled by a workflow of its own now',
     )
+    await startJobs(framework, ids)
   }
   const left = await leftApart(db, tables, { olderThanSeconds: LEFT_SECONDS, limit: JOBS_AT_ONCE })
   await startJobs(framework, left)
-  const hasMore = left.length === JOBS_AT_ONCE
-  return {
-    looksAgain: hasMore || suspects.size > 0 || claims.some(({ claim, served }) => served && isPredecessor(claim)),
-  }
+  return { hasMore: left.length === JOBS_AT_ONCE }
 }
 
 /** Those that can't be started now are asked for again. */
@@ -209,17 +111,9 @@ async function startJobs({ workflows, logger }: Framework, ids: readonly number[
   }
 }
 
-/** What became of the rows of one claim. */
-export interface Tally {
-  processed: number
-  failed: number
-  /** `pending` again, the attempt not counted: the worker stopped, or Temporal could not be told of a handler. */
-  handedBack: number
-}
-
 /** Runs handlers and stores what became of their rows: for a pump, and for a row on its own. */
 export class WebhookWork {
-  readonly tally: Tally = { processed: 0, failed: 0, handedBack: 0 }
+  readonly tally = { processed: 0, failed: 0, handedBack: 0 }
   readonly contexts: IntegrationContexts
   readonly #framework: Framework
   readonly #begun: AbortSignal
@@ -340,7 +234,7 @@ export async function runOne(framework: Framework, work: WebhookWork, row: Webho
  * A row that starts last of its claim has its whole time before recovery counts its worker as lost. Half of what is left over
  * is for its settlement.
  */
-function startWindowMs({ config }: Framework): number {
+function startWindowMs(config: Framework['config']): number {
   const { processing_timeout, handler_timeout } = config.webhook
   return Math.min(START_WINDOW_MS, ((processing_timeout - handler_timeout) * MS_PER_SECOND) / 2)
 }

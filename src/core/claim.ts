@@ -2,7 +2,8 @@
  * Who holds a row: `<workflow run id>:<batch>`, and `:<losses>` once a worker died with it.
  *
  * The workflow makes the claim and passes it to the activity, so that a second try of the same activity carries the same
- * one and takes up its own rows first. Rules: docs/behaviour/sync-items.md, "Batches"; docs/behaviour/webhooks.md, "Claims".
+ * one and takes up its own rows first. A pump's claim is another matter: its rows are set apart. Rules:
+ * docs/behaviour/sync-items.md, "Batches"; docs/behaviour/webhooks.md, "Claims".
  */
 
 /** The claim of a batch; `part` tells batches of one run apart. */

@@ -18,13 +18,6 @@ export interface ProcessWebhookResult {
   readonly attempts: number | null
 }
 
-/** A pump asks for another one: beside it, or in its place. */
-export interface PumpCall {
-  /** As its workflow made it. */
-  readonly claim: string
-  readonly needs: 'help' | 'successor'
-}
-
 /** Rows that each pass took up, whether with a workflow of their own or by their integration's inbox. */
 export interface RecoverWebhooksResult {
   readonly processing: number

@@ -1,11 +1,9 @@
 /**
- * Whether an inbox has promised to look again, as a process knows it that stores rows. Then nothing has to be woken.
+ * Whether the inbox, or the outbox, has promised to look again, as a process knows it that stores rows. Then nothing has to be woken.
  *
  * Rule: docs/behaviour/webhooks.md, "The promise".
  */
 import type { Promised } from '../db/queries/inbox-lease.ts'
-
-export const WEBHOOK_INBOX = 'webhook-inbox'
 
 /** After its end: the pump that keeps it says so then. */
 const SETTLED_MS = 250

@@ -47,9 +47,9 @@ export async function retryGivenUp(
   return rows
 }
 
-/** Wakes the outbox if rows wait: for what a process that died had no time to say. @returns whether it did */
-export async function wakePendingOutbox({ db, tables, clock, workflows }: Framework): Promise<boolean> {
-  const isAsleep = await hasDueEvents(db, tables, givenNowMs({ clock }))
-  if (isAsleep) workflows.wakeOutbox()
-  return isAsleep
+/** Wakes the outbox, unless it has promised to look, if rows wait: for what a process that died had no time to say. @returns whether it did */
+export async function wakePendingOutbox({ db, tables, clock, config, workflows }: Framework): Promise<boolean> {
+  const isWoken = await hasDueEvents(db, tables, { prefix: config.cache_prefix, nowMs: givenNowMs({ clock }) })
+  if (isWoken) workflows.wakeOutbox()
+  return isWoken
 }

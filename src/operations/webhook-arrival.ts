@@ -12,9 +12,9 @@ import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import { eventType, storeDelivery } from '../core/webhook.ts'
 import { despiteDeadlocks } from '../db/deadlock.ts'
+import { pumpClaims, pumpedWebhooks } from '../db/queries/pump-claims.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from '../db/queries/webhook-arrivals.ts'
 import { ANY_VERSION, integrationsToWake, storeOwnedDeliveries } from '../db/queries/webhook-arrivals.ts'
-import { pumpClaims } from '../db/queries/webhook-claims.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/provider.ts'
@@ -387,7 +387,8 @@ export async function wakePendingInbox(
   { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
 ): Promise<number> {
   const ids = await integrationsToWake(db, tables, { olderThanSeconds })
-  const isWoken = ids.length > 0 || (await pumpClaims(db, tables, config.cache_prefix)).some(({ served }) => !served)
+  const held = ids.length > 0 ? [] : await pumpClaims(db, tables, pumpedWebhooks(tables), config.cache_prefix)
+  const isWoken = ids.length > 0 || held.some(({ served }) => !served)
   if (isWoken) workflows.wakeInbox()
   return ids.length
 }

@@ -7,7 +7,7 @@ import type { FollowIncidentInput } from '../core/incident.ts'
 import { shellWord } from '../core/shell-word.ts'
 import type { TemporalCommands } from '../framework.ts'
 import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
-import type { OutboxInput, WebhookInboxInput } from '../workflows/messages.ts'
+import type { PumpedQueueInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'
 
 const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/
@@ -47,7 +47,7 @@ export function temporalCommands(config: Config, { address, namespace }: Tempora
         id: workflowId.webhookInbox(prefix),
         type: WORKFLOW.webhookInbox,
         queue: config.webhook.queue,
-        input: {} satisfies WebhookInboxInput,
+        input: {} satisfies PumpedQueueInput,
         signal: SIGNAL.arrived,
       }),
     askInbox: () => askState(workflowId.webhookInbox(prefix)),
@@ -58,7 +58,7 @@ export function temporalCommands(config: Config, { address, namespace }: Tempora
         id: workflowId.eventOutbox(prefix),
         type: WORKFLOW.eventOutbox,
         queue: config.sync.queue,
-        input: {} satisfies OutboxInput,
+        input: {} satisfies PumpedQueueInput,
         signal: SIGNAL.arrived,
       }),
     askOutbox: () => askState(workflowId.eventOutbox(prefix)),

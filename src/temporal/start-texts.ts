@@ -28,8 +28,8 @@ export const startTexts = {
   eventOutbox: () =>
     texts(
       'Durable events and notifications',
-      'Delivers durable events to their consumers. Ends 5 minutes after the last one is done with; the next one starts it again.',
-      'Rows: `integrations notifications`.',
+      'Tells queued listeners and notification targets of durable events. Each pending activity is a pump; its heartbeat details say what it holds. It sleeps until the next try is due, and ends when none is; the next event starts it again.',
+      'It may be terminated: rows stay, and the sweep wakes it within a minute. Rows: `integrations notifications`.',
     ),
   incident: (integrationId: number) =>
     texts(

@@ -9,6 +9,8 @@ import { errorLine } from '../core/logger.ts'
 import type { Metrics } from '../core/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
 import type { PruneResult } from '../core/pruning.ts'
+import type { PumpedQueue } from '../core/pump-jobs.ts'
+import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../core/pump-jobs.ts'
 import type { WorksFor } from '../core/search-attributes.ts'
 import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../core/sync-jobs.ts'
 import type { RefreshTokensResult } from '../core/token-jobs.ts'
@@ -21,7 +23,7 @@ import type {
 } from '../core/webhook-jobs.ts'
 import type { WorkflowStarters } from '../framework.ts'
 import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
-import type { OutboxInput, SyncInput, WebhookInboxInput } from '../workflows/messages.ts'
+import type { PumpedQueueInput, SyncInput } from '../workflows/messages.ts'
 import { closeClient } from './connection.ts'
 import { sdk } from './sdk.ts'
 import type { StartLabels } from './search-attributes.ts'
@@ -41,21 +43,14 @@ const LAST_WAKE_MS = 2_000
 const MAX_WORDS = 2_000
 const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
 
-/** A workflow that is signalled, and what it is started with where none lives. */
-interface Wakening {
-  readonly workflowId: string
-  readonly taskQueue: string
-  readonly input: object
-  readonly signal: string
-  readonly texts: StartTexts
-}
+const UNPROMISED = { unless: (wake: () => void) => wake() }
 
 export interface StarterOptions {
   readonly cancelTimeoutMs?: number
   /** For log lines; never rejects. */
   readonly providerOf?: (integrationId: number) => Promise<string>
-  /** Calls `wake` unless the inbox of webhooks has promised to look. Default: calls it. */
-  readonly promise?: { unless(wake: () => void): void }
+  /** Calls `wake` unless those pumps have promised to look. Default: calls it. */
+  readonly promises?: Readonly<Record<PumpedQueue, { unless(wake: () => void): void }>>
 }
 
 /**
@@ -69,7 +64,7 @@ export function temporalStarters(
   {
     cancelTimeoutMs = CANCEL_TIMEOUT_MS,
     providerOf = async () => UNKNOWN_PROVIDER,
-    promise = { unless: (wake) => wake() },
+    promises = { [WEBHOOK_INBOX]: UNPROMISED, [EVENT_OUTBOX]: UNPROMISED },
   }: StarterOptions = {},
 ): WorkflowStarters {
   const prefix = config.cache_prefix
@@ -78,45 +73,31 @@ export function temporalStarters(
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
   const syncQueue = taskQueue(prefix, config.sync.queue)
   const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
-  /**
-   * One try to signal the workflow of this id, which is started where none lives.
-   *
-   * @param integrationId what it works for; its provider would cost a query: the workflow reads it with its first row
-   */
-  const signalled = async (
-    aborted: AbortSignal,
-    workflow: string,
-    { input, texts, ...start }: Wakening,
-    integrationId?: number,
-  ): Promise<void> => {
-    const asked = client()
-    const send = (labels: StartLabels = {}) =>
-      asked.workflow.signalWithStart(workflow, { ...start, args: [input], signalArgs: [], ...texts, ...labels })
-    await asked.withAbortSignal(aborted, () =>
-      inTime(asked, () =>
-        integrationId === undefined ? send() : withSearchAttributes(asked, { integrationId }, send, { waits: false }),
-      ),
-    )
+  const pumped = {
+    [WEBHOOK_INBOX]: {
+      workflow: WORKFLOW.webhookInbox,
+      workflowId: workflowId.webhookInbox(prefix),
+      taskQueue: webhookQueue,
+      texts: startTexts.webhookInbox(),
+    },
+    [EVENT_OUTBOX]: {
+      workflow: WORKFLOW.eventOutbox,
+      workflowId: workflowId.eventOutbox(prefix),
+      taskQueue: syncQueue,
+      texts: startTexts.eventOutbox(),
+    },
+  } as const
+  const signalPumped = (asked: Client, queue: PumpedQueue, signal: string, signalArgs: unknown[]) => {
+    const { workflow, texts, ...start } = pumped[queue]
+    const args = [{} satisfies PumpedQueueInput]
+    return asked.workflow.signalWithStart(workflow, { ...start, args, ...texts, signal, signalArgs })
   }
-  const inboxStart = {
-    workflowId: workflowId.webhookInbox(prefix),
-    taskQueue: webhookQueue,
-    args: [{} satisfies WebhookInboxInput],
-    ...startTexts.webhookInbox(),
+  const arrivedAt = (queue: PumpedQueue) => (_: number, aborted: AbortSignal) => {
+    const asked = client()
+    return asked.withAbortSignal(aborted, () => inTime(asked, () => signalPumped(asked, queue, SIGNAL.arrived, [])))
   }
   const inbox = new WakeUps({
-    send: (_, aborted) => {
-      const asked = client()
-      return asked.withAbortSignal(aborted, () =>
-        inTime(asked, () =>
-          asked.workflow.signalWithStart(WORKFLOW.webhookInbox, {
-            ...inboxStart,
-            signal: SIGNAL.arrived,
-            signalArgs: [],
-          }),
-        ),
-      )
-    },
+    send: arrivedAt(WEBHOOK_INBOX),
     onFailure(_, error, waitMs) {
       metrics.wakeUpFailed()
       logger.warn(
@@ -126,14 +107,7 @@ export function temporalStarters(
     },
   })
   const outbox = new WakeUps({
-    send: (_, aborted) =>
-      signalled(aborted, WORKFLOW.eventOutbox, {
-        workflowId: workflowId.eventOutbox(prefix),
-        taskQueue: syncQueue,
-        input: {} satisfies OutboxInput,
-        signal: SIGNAL.arrived,
-        texts: startTexts.eventOutbox(),
-      }),
+    send: arrivedAt(EVENT_OUTBOX),
     onFailure(_, error, waitMs) {
       metrics.wakeUpFailed()
       logger.warn(
@@ -144,19 +118,23 @@ export function temporalStarters(
   })
   const follower = (signal: string): WakeUps =>
     new WakeUps({
-      send: (integrationId, aborted) =>
-        signalled(
-          aborted,
-          WORKFLOW.incident,
-          {
+      send(integrationId, aborted) {
+        const asked = client()
+        const send = (labels: StartLabels = {}) =>
+          asked.workflow.signalWithStart(WORKFLOW.incident, {
             workflowId: workflowId.incident(prefix, integrationId),
             taskQueue: syncQueue,
-            input: { integrationId } satisfies FollowIncidentInput,
+            args: [{ integrationId } satisfies FollowIncidentInput],
             signal,
-            texts: startTexts.incident(integrationId),
-          },
-          integrationId,
-        ),
+            signalArgs: [],
+            ...startTexts.incident(integrationId),
+            ...labels,
+          })
+        // Its provider would cost a query: the workflow reads it with its first row.
+        return asked.withAbortSignal(aborted, () =>
+          inTime(asked, () => withSearchAttributes(asked, { integrationId }, send, { waits: false })),
+        )
+      },
       onFailure(integrationId, error, waitMs) {
         metrics.wakeUpFailed()
         const fields = { retry_in_ms: waitMs, error: errorLine(error, 300) }
@@ -212,17 +190,11 @@ export function temporalStarters(
   }
 
   return {
-    wakeInbox: () => promise.unless(() => inbox.wake(0)),
+    wakeInbox: () => promises[WEBHOOK_INBOX].unless(() => inbox.wake(0)),
 
-    async callPump(call) {
+    async callPump(queue, call) {
       const asked = client()
-      await answered(asked, () =>
-        asked.workflow.signalWithStart(WORKFLOW.webhookInbox, {
-          ...inboxStart,
-          signal: SIGNAL.pumpCalls,
-          signalArgs: [call],
-        }),
-      )
+      await answered(asked, () => signalPumped(asked, queue, SIGNAL.pumpCalls, [call]))
     },
 
     async startSync(integrationId, provider, { onlyIfDue = false } = {}) {
@@ -315,7 +287,7 @@ export function temporalStarters(
         input,
       ),
 
-    wakeOutbox: () => outbox.wake(0),
+    wakeOutbox: () => promises[EVENT_OUTBOX].unless(() => outbox.wake(0)),
 
     followIncident: (integrationId, change) => followers[change].wake(integrationId),
 

@@ -1,10 +1,10 @@
 /** The outbox's work without Temporal: tells whoever is due until nobody is. */
 import { randomUUID } from 'node:crypto'
-import { eventActivities } from '../activities/events.ts'
-import { claimOf } from '../core/claim.ts'
+import { eventPumping } from '../activities/events.ts'
+import { pumpUntilEmpty } from '../activities/pump/pumping.ts'
+import { pumpClaimOf } from '../core/claim.ts'
 import type { Framework } from '../framework.ts'
-
-const BATCH_ROWS = 200
+import { surroundings } from './jobs-in-process.ts'
 
 export interface DeliveredEvents {
   /** Events that are done with: everybody had them, or was given up. */
@@ -16,16 +16,8 @@ export interface DeliveredEvents {
 }
 
 export async function deliverDueEvents(framework: Framework): Promise<DeliveredEvents> {
-  const surroundings = { cancellationSignal: new AbortController().signal, info: { attempt: 1 } }
-  const { deliverEvents } = eventActivities(framework, () => surroundings)
-  const runId = randomUUID()
-  const total = { processed: 0, failed: 0 }
-  for (let batch = 1; ; batch += 1) {
-    const result = await deliverEvents({ claim: claimOf(runId, batch), limit: BATCH_ROWS })
-    total.processed += result.processed
-    total.failed += result.failed
-    // Retries fill a part of a batch only.
-    if (result.claimed === BATCH_ROWS || (result.claimed > 0 && result.nextDueInMs === 0)) continue
-    return { ...total, nextInSeconds: result.nextDueInMs === null ? null : result.nextDueInMs / 1_000 }
-  }
+  const claim = pumpClaimOf(randomUUID(), 1)
+  const pumped = await pumpUntilEmpty(framework, eventPumping(framework), surroundings(), claim)
+  const { processed, failed, nextDueInMs } = pumped
+  return { processed, failed, nextInSeconds: nextDueInMs === null ? null : nextDueInMs / 1_000 }
 }

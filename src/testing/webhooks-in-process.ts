@@ -1,6 +1,7 @@
 /** The inbox's work without Temporal: claims and runs what is pending until nothing is. */
 import { randomUUID } from 'node:crypto'
-import { pumpUntilEmpty } from '../activities/webhooks.ts'
+import { pumpUntilEmpty } from '../activities/pump/pumping.ts'
+import { webhookPumping } from '../activities/webhooks.ts'
 import { pumpClaimOf } from '../core/claim.ts'
 import type { ProcessWebhookInput } from '../core/webhook-jobs.ts'
 import type { Framework } from '../framework.ts'
@@ -21,6 +22,11 @@ export async function processPending(
     const { outcome } = await processOne(framework, job)
     if (outcome !== 'not claimed') total[outcome] += 1
   }
-  const pumped = await pumpUntilEmpty(framework, surroundings(), pumpClaimOf(randomUUID(), 1))
+  const pumped = await pumpUntilEmpty(
+    framework,
+    webhookPumping(framework),
+    surroundings(),
+    pumpClaimOf(randomUUID(), 1),
+  )
   return { processed: total.processed + pumped.processed, failed: total.failed + pumped.failed }
 }

@@ -5,8 +5,9 @@
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
 import type { IncidentSight } from '../core/incident.ts'
+import type { PumpCall } from '../core/pump-jobs.ts'
 import type { ProcessSyncItemInput, SyncProgress } from '../core/sync-jobs.ts'
-import type { ProcessWebhookResult, PumpCall } from '../core/webhook-jobs.ts'
+import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
 import { QUERY, SIGNAL } from './ids.ts'
 
 /** Rows wait for the inbox of webhooks, or for the outbox of events. */
@@ -15,12 +16,13 @@ export const arrived = defineSignal(SIGNAL.arrived)
 /** A pump asks for another one. */
 export const pumpCalls = defineSignal<[PumpCall]>(SIGNAL.pumpCalls)
 
-export interface WebhookInboxInput {
+/** Of the inbox of webhooks, and of the outbox of events. */
+export interface PumpedQueueInput {
   /** Carried over when a long life goes on in a new run. */
-  readonly carried?: WebhookInboxState
+  readonly carried?: PumpedQueueState
 }
 
-export interface WebhookInboxState {
+export interface PumpedQueueState {
   readonly pumps: readonly {
     readonly claim: string
     /** ISO 8601. */
@@ -32,28 +34,11 @@ export interface WebhookInboxState {
   readonly ended: number
   readonly processed: number
   readonly failed: number
+  /** ISO 8601: when a row is due for which it sleeps. Null: it works, or has nothing to wait for. */
+  readonly nextDueAt: string | null
 }
 
-export const webhookInboxState = defineQuery<WebhookInboxState>(QUERY.state)
-
-export interface OutboxState {
-  /** `waiting` for a signal, or at work in `batches`. */
-  readonly phase: 'waiting' | 'batches'
-  readonly lanes: number
-  readonly batches: number
-  readonly processed: number
-  readonly failed: number
-  /** Milliseconds of the slowest handler of the last batch that had rows. */
-  readonly slowestMs: number
-  readonly lastBatchAt: string | null
-}
-
-export interface OutboxInput {
-  /** Carried over when a long life goes on in a new run. */
-  readonly carried?: OutboxState
-}
-
-export const outboxState = defineQuery<OutboxState>(QUERY.state)
+export const pumpedQueueState = defineQuery<PumpedQueueState>(QUERY.state)
 
 export interface ProcessWebhookState {
   readonly phase: 'claiming' | 'done'

@@ -1,14 +1,15 @@
-/** Claim, delivery, settlement: one batch of durable events as a worker runs it. */
+/** Claim, delivery, settlement: durable events as a pump works them off. */
 import { eq, sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { EventBatchResult } from '../../src/activities/events.ts'
-import { connect } from '../../src/db/client.ts'
+import { eventPumping } from '../../src/activities/events.ts'
+import { pumpUntilEmpty } from '../../src/activities/pump/pumping.ts'
+import { pumpClaimOf } from '../../src/core/claim.ts'
+import type { Pumped } from '../../src/core/pump-jobs.ts'
 import type { EventRow } from '../../src/db/queries/events.ts'
 import { claimEvents, settleEvents } from '../../src/db/queries/events.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
 import { recordEvents } from '../../src/operations/durable-events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -25,7 +26,7 @@ let integration: Integration
 /** What each listener does with a reason, by the test at hand. */
 let listeners: Record<string, (event: Reauth, signal?: AbortSignal) => unknown>
 let heard: string[]
-let batches = 0
+let pumps = 0
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -53,7 +54,7 @@ describe('a delivery', () => {
     )
     await test.integrations.update(integration.id, { name: 'renamed' })
     const [row] = await store('revoked')
-    expect(await batch()).toMatchObject({ claimed: 1, processed: 1, failed: 0, nextDueInMs: null })
+    expect(await pump()).toMatchObject({ processed: 1, failed: 0, nextDueInMs: null })
     expect(deliveries).toEqual([
       [
         { reason: 'revoked', integration: expect.objectContaining({ id: integration.id, name: 'renamed' }) },
@@ -66,7 +67,7 @@ describe('a delivery', () => {
       deliveredAt: expect.any(Date),
       outcomes: { 'listener:anonymous': { status: 'delivered', attempts: 1, at: expect.any(String) } },
     })
-    expect(await batch()).toMatchObject({ claimed: 0 })
+    expect(await pump()).toMatchObject({ processed: 0, failed: 0 })
     expect(deliveries).toHaveLength(1)
     // What a listener of the host's own gets is no news for the log.
     expect(await logsOf(test, integration.id, 'event')).toEqual([])
@@ -78,7 +79,7 @@ describe('a delivery', () => {
       throw new Error(`the token is ${TOKEN}`)
     })
     const [row] = await store('a')
-    expect(await batch()).toMatchObject({ claimed: 1, processed: 0, failed: 1 })
+    expect(await pump()).toMatchObject({ processed: 0, failed: 1 })
     expect(await rowOf(row)).toMatchObject({
       claim: null,
       deliveredAt: null,
@@ -92,9 +93,9 @@ describe('a delivery', () => {
     expect(dueAt.getTime() - Date.parse(at)).toBe(10_000)
 
     listen('ill', ({ reason }) => void heard.push(`ill ${reason}`))
-    expect(await batch()).toMatchObject({ claimed: 0, nextDueInMs: expect.any(Number) })
+    expect(await pump()).toMatchObject({ processed: 0, failed: 0, nextDueInMs: expect.any(Number) })
     await makeDue(row)
-    expect(await batch()).toMatchObject({ claimed: 1, processed: 1, nextDueInMs: null })
+    expect(await pump()).toMatchObject({ processed: 1, nextDueInMs: null })
     expect(heard).toEqual(['well a', 'ill a'])
     expect(await rowOf(row)).toMatchObject({
       outcomes: { 'listener:ill': { status: 'delivered', attempts: 2 } },
@@ -107,7 +108,7 @@ describe('a delivery', () => {
       throw new Error('down')
     })
     await store('a')
-    const { nextDueInMs } = await batch()
+    const { nextDueInMs } = await pump()
     expect(nextDueInMs).toBeGreaterThan(0)
     expect(nextDueInMs).toBeLessThanOrEqual(10_000)
   })
@@ -118,7 +119,7 @@ describe('a delivery', () => {
     })
     const [row] = await store('a')
     for (let tries = 1; tries <= 10; tries += 1) {
-      await batch()
+      await pump()
       await makeDue(row)
     }
     expect(await rowOf(row)).toMatchObject({
@@ -137,7 +138,7 @@ describe('a delivery', () => {
     ])
     const lines = test.lines.filter(({ fields }) => fields.event === 'event.given_up')
     expect(lines).toMatchObject([{ level: 'error', fields: { id: row, to: 'listener:ill', attempt: 10 } }])
-    expect(await batch()).toMatchObject({ claimed: 0 })
+    expect(await pump()).toMatchObject({ processed: 0, failed: 0 })
   })
 
   it('of an event that nobody is told of any more is done with', async () => {
@@ -145,7 +146,7 @@ describe('a delivery', () => {
     const [row] = await store('a')
     delete listeners.was
     const other = testIntegrations(database.url, { providers: { acme: webhookProvider() } })
-    await runActivity(other.activities.deliverEvents, { claim: 'other:1', limit: 20 })
+    await pump({ by: other })
     await other.close()
     expect(await rowOf(row)).toMatchObject({ deliveredAt: expect.any(Date), outcomes: {} })
   })
@@ -154,11 +155,11 @@ describe('a delivery', () => {
     listen('reader', ({ reason }) => void heard.push(reason))
     const [row] = await store('a')
     await setRow(row, { payload: { why: 'of a newer release' } })
-    expect(await batch()).toMatchObject({ processed: 0, failed: 1 })
+    expect(await pump()).toMatchObject({ processed: 0, failed: 1 })
     expect(await rowOf(row)).toMatchObject({ outcomes: { unreadable: { status: 'waiting', attempts: 1 } } })
     await setRow(row, { payload: { reason: 'readable' } })
     await makeDue(row)
-    expect(await batch()).toMatchObject({ processed: 1 })
+    expect(await pump()).toMatchObject({ processed: 1 })
     expect(heard).toEqual(['readable'])
     expect(Object.keys((await rowOf(row)).outcomes as object)).toEqual(['listener:reader'])
   })
@@ -167,7 +168,7 @@ describe('a delivery', () => {
     listen('any', ({ reason }) => void heard.push(reason))
     await store('a')
     await test.integrations.disable(integration.id)
-    await batch()
+    await pump()
     expect(heard).toEqual(['a'])
   })
 
@@ -185,10 +186,10 @@ describe('a delivery', () => {
       if (heard.length === 24) allButSlow.happen()
     })
     const rows = await store(...Array.from({ length: 25 }, (_, n) => String(n)))
-    const delivering = batch({ limit: 200 })
+    const delivering = pump()
     await ten.happened
-    // All rows share one reading of their integration, so an eleventh would have begun by the time that a query is answered.
-    expect(await rowOf(rows[24])).toMatchObject({ claim: expect.any(String) })
+    // Until it is known how long they take, no more are claimed than may start.
+    expect(await rowOf(rows[24])).toMatchObject({ claim: null, attempts: 0 })
     expect(running).toBe(10)
     others.happen()
     await allButSlow.happened
@@ -204,7 +205,7 @@ describe('a delivery', () => {
     })
     listen('well', ({ reason }) => void heard.push(reason))
     const [row] = await store('a')
-    expect(await batch()).toMatchObject({ claimed: 1, processed: 0, failed: 1 })
+    expect(await pump()).toMatchObject({ processed: 0, failed: 1 })
     expect(await rowOf(row)).toMatchObject({
       claim: null,
       attempts: 1,
@@ -218,69 +219,59 @@ describe('a delivery', () => {
 })
 
 describe('a claim', () => {
-  it('takes what is due, the earliest first, up to its limit, whatever plan Postgres chooses', async () => {
-    const rows = await store('a', 'b', 'c', 'd', 'e')
-    await setRow(rows[1], { dueAt: new Date(Date.now() + 3_600_000) })
-    await setRow(rows[4], { dueAt: new Date(Date.now() - 3_600_000) })
-    const apart = connect({ database: database.url })
-    const claimed = await apart.db.transaction(async (tx) => {
-      for (const plan of ['hashjoin', 'mergejoin', 'hashagg', 'material', 'sort'])
-        await tx.execute(sql.raw(`set local enable_${plan} = off`))
-      return claimEvents(tx, test.framework.tables, { claim: 'plan:1', limit: 3, nowMs: null })
-    })
-    await apart.close()
-    expect(claimed.map(({ row }) => row.id)).toEqual([rows[4], rows[0], rows[2]])
-    for (const { judgedAtMs } of claimed) expect(Math.abs(judgedAtMs - Date.now())).toBeLessThan(60_000)
-  })
-
-  it('of many at once gives each row to one', async () => {
-    const rows = await store(...Array.from({ length: 40 }, (_, n) => String(n)))
-    const taken = await Promise.all(
-      Array.from({ length: 8 }, (_, n) =>
-        claimEvents(test.framework.db, test.framework.tables, { claim: `at-once:${n}`, limit: 10, nowMs: null }),
-      ),
-    )
-    const ids = taken.flat().map(({ row }) => row.id)
-    expect(new Set(ids).size).toBe(ids.length)
-    expect(taken.every((each) => each.length <= 10)).toBe(true)
-    expect(rows).toEqual(expect.arrayContaining(ids))
-  })
-
-  it('of somebody who has had it for a quarter of an hour may be taken by anybody, and his outcome does not count', async () => {
+  it('of rows that are another one’s by now settles nothing: their outcome is the other’s', async () => {
     listen('once', ({ reason }) => void heard.push(reason))
     const [row] = await store('a')
     const { db, tables } = test.framework
-    const [lost] = await claimEvents(db, tables, { claim: 'gone:1', limit: 10, nowMs: null })
-    expect(await batch()).toMatchObject({ claimed: 0 })
-    expect(await test.integrations.notifications.wakePending()).toBe(false)
-    await setRow(row, { updatedAt: new Date(Date.now() - 14 * 60_000) })
-    expect(await batch()).toMatchObject({ claimed: 0 })
-    await setRow(row, { updatedAt: new Date(Date.now() - 16 * 60_000) })
-    expect(await test.integrations.notifications.wakePending()).toBe(true)
-    expect(await batch()).toMatchObject({ claimed: 1, processed: 1 })
-    const late = { id: row as number, attempts: lost?.row.attempts ?? 0, claim: 'gone:1', outcomes: {}, dueAt: null }
+    const room = { after: 0, integrations: 10, rows: 10, room: 10, rooms: {} }
+    const { rows } = await claimEvents(db, tables, 'pump:gone:1:1', room, null)
+    expect(await pump()).toMatchObject({ processed: 0, failed: 0 })
+    // Another pump has set it apart.
+    await setRow(row, { claim: null, lostWorkers: 1 })
+    expect(await pump()).toMatchObject({ processed: 1 })
+    const late = {
+      id: row as number,
+      attempts: rows[0]?.attempts ?? 0,
+      claim: 'pump:gone:1:1',
+      outcomes: {},
+      dueAt: null,
+    }
     expect(await settleEvents(db, tables, [{ ...late, logs: [] }])).toEqual(new Set())
     expect(heard).toEqual(['a'])
-    expect(await rowOf(row)).toMatchObject({ attempts: 2, outcomes: { 'listener:once': { status: 'delivered' } } })
+    expect(await rowOf(row)).toMatchObject({
+      attempts: 2,
+      lostWorkers: 0,
+      outcomes: { 'listener:once': { status: 'delivered' } },
+    })
+    expect(test.lines.filter(({ fields }) => fields.event === 'event.worker_lost')).toMatchObject([
+      { fields: { id: row, losses: 1 } },
+    ])
   })
 
-  it('of a try whose worker died is taken up by the next try of the same batch, and told at most once more', async () => {
-    listen('once', ({ reason }) => void heard.push(reason))
-    const [row] = await store('a')
-    const { db, tables } = test.framework
-    await claimEvents(db, tables, { claim: 'same:1', limit: 10, nowMs: null })
-    const result = await runActivity(test.activities.deliverEvents, { claim: 'same:1', limit: 10 })
-    expect(result).toMatchObject({ claimed: 0, processed: 1 })
-    expect(heard).toEqual(['a'])
-    expect(await rowOf(row)).toMatchObject({ attempts: 2, deliveredAt: expect.any(Date) })
-    expect(test.lines.filter(({ fields }) => fields.event === 'event.worker_lost')).toHaveLength(1)
+  it('takes rows that have lost more workers than one alone, after those that have lost one', async () => {
+    let running = 0
+    const beside: Record<string, number> = {}
+    listen('counts', async ({ reason }) => {
+      running += 1
+      await new Promise((resolve) => setTimeout(resolve, 20))
+      beside[reason] = running
+      heard.push(reason)
+      running -= 1
+    })
+    const [one, another, twice, thrice] = await store('one', 'another', 'twice', 'thrice')
+    for (const row of [one, another]) await setRow(row, { lostWorkers: 1 })
+    await setRow(twice, { lostWorkers: 2 })
+    await setRow(thrice, { lostWorkers: 3 })
+    expect(await pump()).toMatchObject({ processed: 4 })
+    expect(heard.slice(2)).toEqual(['twice', 'thrice'])
+    expect(beside).toMatchObject({ twice: 1, thrice: 1 })
   })
 
   it('whose row has lost five workers gives up whoever would be told, without telling them', async () => {
     listen('killer', ({ reason }) => void heard.push(reason))
     const [row] = await store('a')
-    await setRow(row, { claim: 'same:2:4', attempts: 5 })
-    await runActivity(test.activities.deliverEvents, { claim: 'same:2', limit: 10 })
+    await setRow(row, { lostWorkers: 5, attempts: 5 })
+    await pump()
     expect(heard).toEqual([])
     expect(await rowOf(row)).toMatchObject({
       deliveredAt: expect.any(Date),
@@ -292,7 +283,7 @@ describe('a claim', () => {
     listen('once', ({ reason }) => void heard.push(reason))
     const [row] = await store('a')
     await setRow(row, { attempts: 32_767 })
-    expect(await batch()).toMatchObject({ processed: 1 })
+    expect(await pump()).toMatchObject({ processed: 1 })
     expect(heard).toEqual(['a'])
   })
 
@@ -305,23 +296,15 @@ describe('a claim', () => {
       return new Promise(() => {})
     })
     const [row] = await store('a')
-    let cancel = (): void => {}
-    const running = runActivity(
-      test.activities.deliverEvents,
-      { claim: 'stops:1', limit: 10 },
-      {
-        onStart: (given) => {
-          cancel = given
-        },
-      },
-    )
+    const grace = new AbortController()
+    const running = pump({ signal: grace.signal })
     await started.happened
-    cancel()
-    expect(await running).toMatchObject({ claimed: 10, processed: 0, failed: 0 })
+    grace.abort()
+    expect(await running).toMatchObject({ end: 'stopped', processed: 0, failed: 0, handedBack: 1 })
     expect(signal?.aborted).toBe(true)
     expect(await rowOf(row)).toMatchObject({ claim: null, attempts: 0, outcomes: {}, deliveredAt: null })
     listen('slow', ({ reason }) => void heard.push(reason))
-    await batch()
+    await pump()
     expect(heard).toEqual(['a'])
   })
 })
@@ -340,7 +323,7 @@ describe('the outbox as an operator sees it', () => {
       oldestAt: expect.any(Date),
       givenUp: [],
     })
-    await batch()
+    await pump()
     expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 2, retrying: 2 })
     for (const row of [first, second]) await giveUp(row)
     const status = await test.integrations.notifications.status()
@@ -367,7 +350,7 @@ describe('the outbox as an operator sees it', () => {
     })
     const [one, two, held] = await store('one', 'two', 'held')
     for (const row of [one, two, held]) await giveUp(row)
-    await setRow(held, { claim: 'held:1', deliveredAt: null })
+    await setRow(held, { claim: 'pump:held:1:1', deliveredAt: null })
     const wakes = test.starts.outboxWakes.count
     const { notifications } = test.integrations
     expect(await notifications.retry({ eventId: two as number })).toBe(1)
@@ -378,7 +361,7 @@ describe('the outbox as an operator sees it', () => {
     expect(await notifications.retry()).toBe(0)
     expect(test.starts.outboxWakes.count).toBe(wakes + 2)
     listen('ill', ({ reason }) => void heard.push(reason))
-    await batch()
+    await pump()
     expect(heard.sort()).toEqual(['one', 'two'])
   })
 
@@ -399,7 +382,7 @@ describe('the outbox as an operator sees it', () => {
     expect(test.starts.outboxWakes.count).toBe(0)
     expect(await notifications.retry()).toBe(1)
     const tries = heard.length
-    await batch()
+    await pump()
     expect(heard.slice(tries)).toEqual(['kept'])
     expect(await rowOf(erased)).toMatchObject({ payload: {}, outcomes: {}, deliveredAt: expect.any(Date) })
   })
@@ -450,9 +433,18 @@ async function store(...reasons: string[]): Promise<number[]> {
   return rows.map(({ id }) => id).slice(-reasons.length)
 }
 
-function batch({ limit = 20 }: { limit?: number } = {}): Promise<EventBatchResult> {
-  batches += 1
-  return runActivity(test.activities.deliverEvents, { claim: `test:${batches}`, limit })
+interface Pumping {
+  readonly by?: TestIntegrations
+  readonly claim?: string
+  /** Aborted when the worker's grace is over. */
+  readonly signal?: AbortSignal
+}
+
+/** Until none is due. */
+function pump({ by = test, claim, signal = new AbortController().signal }: Pumping = {}): Promise<Pumped> {
+  pumps += 1
+  const surroundings = { cancellationSignal: signal, info: { attempt: 1 } }
+  return pumpUntilEmpty(by.framework, eventPumping(by.framework), surroundings, claim ?? pumpClaimOf('a-run', pumps))
 }
 
 async function rowOf(id: number | undefined): Promise<EventRow> {
@@ -486,8 +478,8 @@ async function makeDue(id: number | undefined): Promise<void> {
 /** Fails it until it is given up. */
 async function giveUp(id: number | undefined): Promise<void> {
   for (let tries = 0; tries < 10; tries += 1) {
-    await batch()
+    await pump()
     await makeDue(id)
   }
-  await batch()
+  await pump()
 }

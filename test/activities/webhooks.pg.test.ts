@@ -1,7 +1,7 @@
 /** Claim, handler, settlement: stored webhooks as a pump works them off. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { PumpedWebhooks } from '../../src/activities/webhooks.ts'
 import { BackendUnreachable } from '../../src/core/errors.ts'
+import type { Pumped } from '../../src/core/pump-jobs.ts'
 import { settleWebhooks } from '../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { HandlesWebhooks, WebhookHandler } from '../../src/providers/provider.ts'
@@ -656,7 +656,7 @@ it('never writes a credential into a log line', () => {
   for (const secret of Object.values(CREDENTIALS)) expect(written).not.toContain(secret)
 })
 
-function pump({ by = test, signal }: { by?: TestIntegrations; signal?: AbortSignal } = {}): Promise<PumpedWebhooks> {
+function pump({ by = test, signal }: { by?: TestIntegrations; signal?: AbortSignal } = {}): Promise<Pumped> {
   return workOff(by.framework, signal && { signal })
 }
 

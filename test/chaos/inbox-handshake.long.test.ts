@@ -13,12 +13,13 @@ import { Client, Connection } from '@temporalio/client'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { webhookActivities } from '../../src/activities/webhooks.ts'
 import { pumpClaimOf } from '../../src/core/claim.ts'
+import { WEBHOOK_INBOX } from '../../src/core/pump-jobs.ts'
 import { readPromise } from '../../src/db/queries/inbox-lease.ts'
 import type { Framework } from '../../src/framework.ts'
-import { InboxPromise, WEBHOOK_INBOX } from '../../src/operations/inbox-promise.ts'
+import { InboxPromise } from '../../src/operations/inbox-promise.ts'
 import { WakeUps } from '../../src/temporal/wake-ups.ts'
 import { QUERY, workflowId } from '../../src/workflows/ids.ts'
-import type { WebhookInboxState } from '../../src/workflows/messages.ts'
+import type { PumpedQueueState } from '../../src/workflows/messages.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
@@ -32,7 +33,7 @@ import { sendSigned } from './signed-sender.ts'
 
 const DELIVERIES = Number(process.env.HANDSHAKE_DELIVERIES ?? 10_000)
 const WITH_TEMPORAL = Number(process.env.HANDSHAKE_WITH_TEMPORAL ?? 300)
-/** Inboxes beside each other, each with a database, two processes and pumps of its own: an end comes every two seconds in each. */
+/** Inboxes beside each other, each with a database, two processes and pumps of its own: an end comes every five seconds in each. */
 const INBOXES = 16
 /** Half of them by each process. */
 const AT_EACH_END = 4
@@ -289,7 +290,7 @@ async function pumpsEnded({ temporalAddress, integrations }: InboxStack): Promis
     let ended = 0
     const id = workflowId.webhookInbox(integrations.config.cache_prefix)
     for await (const { runId } of workflow.list({ query: `WorkflowId = '${id}'` }))
-      ended += (await workflow.getHandle(id, runId).query<WebhookInboxState>(QUERY.state)).ended
+      ended += (await workflow.getHandle(id, runId).query<PumpedQueueState>(QUERY.state)).ended
     return ended
   } finally {
     await connection.close()

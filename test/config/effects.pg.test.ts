@@ -22,6 +22,7 @@ import type { Integration } from '../../src/providers/integration.ts'
 import type { HandlesWebhooks } from '../../src/providers/provider.ts'
 import { verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
+import { deliverDueEvents } from '../../src/testing/events-in-process.ts'
 import { signedWebhook, standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'
 import type { Visit } from '../api/oauth-visit.ts'
 import { Browser, oauthScript } from '../api/oauth-visit.ts'
@@ -869,7 +870,7 @@ describe('health', () => {
       withConfig({ table_prefix, notifications: { targets }, health: { degraded_after: 1 } }, async (test) => {
         await test.integrations.migrate()
         await calling(await makeIntegration(test, 'acme'), 503)
-        await runActivity(test.activities.deliverEvents, { claim: `${table_prefix}:1`, limit: 10 })
+        await deliverDueEvents(test.framework)
         return receiver.received.splice(0).map(({ url, body }) => [url, JSON.parse(body).type])
       })
     expect(await toldBy('quiet', [])).toEqual([])

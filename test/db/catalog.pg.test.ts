@@ -151,6 +151,8 @@ const ADDED: typeof SPECIFIED = {
     attempts: 'smallint, default 0',
     due_at: 'timestamp, default now()',
     outcomes: 'json, default {}',
+    queue: "bigint, default ((integration_id * 2) + ((outcomes <> '{}'::jsonb))::integer)",
+    lost_workers: 'smallint, default 0',
     delivered_at: 'timestamp, nullable',
   },
   _migrations: { id: 'bigint PK', name: 'string' },
@@ -211,6 +213,8 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   _cache: ['expires_at where expires_at is not null'],
   _events: [
     'due_at, id where delivered_at is null and claim is null',
+    'queue, due_at, id where delivered_at is null and claim is null and lost_workers = 0',
+    'lost_workers, id where delivered_at is null and claim is null and lost_workers > 0',
     'claim where delivered_at is null and claim is not null',
     'delivered_at where delivered_at is not null',
     'id where outcomes @? \'$.*?(@."status" == "given_up")\'::jsonpath',

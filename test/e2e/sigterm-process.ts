@@ -21,6 +21,7 @@ const provider = {
   ...webhookProvider({
     async handleWebhook(_integration, request, { deliveryId }) {
       const { work_ms } = Payload.parse(request.json())
+      await sql`insert into begun (delivery_id) values (${deliveryId})`
       await sleep(work_ms)
       await sql`insert into handled (delivery_id) values (${deliveryId})`
     },
@@ -44,8 +45,9 @@ integrations.on(SlowItem, async () => {
   await sleep(ITEM_MS)
 })
 
-/** The host's own table: how often each delivery was handled to its end. */
+/** The host's own tables: how often a handler of each delivery began, and came to its end. */
 export async function prepare(): Promise<void> {
+  await sql`create table if not exists begun (id bigint generated always as identity, delivery_id text not null)`
   await sql`create table if not exists handled (id bigint generated always as identity, delivery_id text not null)`
   await sql.end()
 }

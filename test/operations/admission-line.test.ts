@@ -1,5 +1,8 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Admission } from '../../src/core/call-state.ts'
+import { RateLimit } from '../../src/core/rate-limit.ts'
+import type { Limit, WindowState } from '../../src/core/rate-limiter.ts'
+import { admitByLimit } from '../../src/core/rate-limiter.ts'
 import { AdmissionLines } from '../../src/operations/request/admission-line.ts'
 
 const INTEGRATION = { id: 1, provider: 'plain' }
@@ -108,5 +111,150 @@ describe('a line', () => {
     const second = line.enter(INTEGRATION, 'b')
     await expect(first).rejects.toThrow('Postgres is away')
     expect(await second).toEqual(ADMITTED)
+  })
+})
+
+/** A line before the limiter itself, by a clock that stands still unless it is moved. */
+function paced(limit: Limit, budgetMs = 3_600_000) {
+  const state: { window: WindowState | null; limit: Limit } = { window: null, limit }
+  const letGo: { readonly owner: string; readonly at: number }[] = []
+  const asked: number[] = []
+  const line = new AdmissionLines(async (_, owners) => {
+    asked.push(owners.length)
+    return owners.map((owner) => {
+      const verdict = admitByLimit(state.window, state.limit, Date.now())
+      if (verdict.kind === 'refused') return { kind: 'limited', retryAfterMs: verdict.retryAfterMs, limit: state.limit }
+      state.window = verdict.next
+      letGo.push({ owner, at: Date.now() })
+      return ADMITTED
+    })
+  }, budgetMs)
+  const enter = (owner: string, options?: Parameters<AdmissionLines['enter']>[2]) =>
+    line.enter(INTEGRATION, owner, options)
+  return {
+    state,
+    asked,
+    enter,
+    crowd: (callers: number, name = 'caller') =>
+      Promise.all(Array.from({ length: callers }, (_, index) => enter(`${name} ${index + 1}`))),
+    /** Since the test began. */
+    moments: () => letGo.map(({ at }) => at),
+    order: () => letGo.map(({ owner }) => owner),
+  }
+}
+
+describe('a line under a sliding limit', () => {
+  beforeEach(() => {
+    vi.useFakeTimers({ now: 0 })
+  })
+  afterEach(() => {
+    vi.useRealTimers()
+  })
+
+  it('lets the first go at once, waits for the window and a margin, then lets go one a step', async () => {
+    const { crowd, moments, asked } = paced(RateLimit.per(4, 10).sliding())
+    const all = crowd(9)
+    await vi.runAllTimersAsync()
+    expect((await all).every(({ kind }) => kind === 'admitted')).toBe(true)
+    // 2 % of ten seconds; 10.2 s for four.
+    expect(moments()).toEqual([0, 0, 0, 0, 10_200, 12_750, 15_300, 17_850, 20_400])
+    expect(asked).toEqual([1, 8, 1, 1, 1, 1, 1])
+  })
+
+  it('uses no unit again before the window and the margin are over', async () => {
+    const limit = 25
+    const { crowd, moments } = paced(RateLimit.per(limit, 2).sliding())
+    const all = crowd(100)
+    await vi.runAllTimersAsync()
+    await all
+    const again = moments().slice(limit)
+    expect(again).toHaveLength(75)
+    expect(Math.min(...again.map((moment, at) => moment - (moments()[at] as number)))).toBeGreaterThanOrEqual(2_100)
+  })
+
+  it('lets several go in a step where steps would be short, by no more statements than steps', async () => {
+    const { crowd, moments, asked } = paced(RateLimit.per(50_000, 10).sliding())
+    const first = crowd(50_000, 'first')
+    await vi.advanceTimersByTimeAsync(0)
+    await first
+    const statements = asked.length
+    const all = crowd(1_000)
+    await vi.runAllTimersAsync()
+    await all
+    // 10.2 s for 50,000 are 246 in 50.184 ms: 100, 100 and 46.
+    expect(asked.slice(statements)).toEqual([1, 100, 100, 46, 100, 100, 46, 100, 100, 46, 100, 100, 46, 16])
+    expect(new Set(moments().slice(50_000)).size).toBe(5)
+  })
+
+  it('lets newcomers join behind, and nobody wait once it is empty', async () => {
+    const { enter, crowd, moments, order } = paced(RateLimit.per(4, 10).sliding())
+    const all = crowd(6)
+    await vi.advanceTimersByTimeAsync(11_000)
+    const newcomer = enter('newcomer')
+    await vi.advanceTimersByTimeAsync(4_300)
+    await Promise.all([all, newcomer])
+    expect(order().slice(4)).toEqual(['caller 5', 'caller 6', 'newcomer'])
+    const nextNewcomer = enter('next newcomer')
+    await vi.advanceTimersByTimeAsync(0)
+    await nextNewcomer
+    expect(moments().slice(4)).toEqual([10_200, 12_750, 15_300, 15_300])
+  })
+
+  it('refuses nobody for the margin: who may wait as long as it is told does', async () => {
+    const { crowd, moments } = paced(RateLimit.per(4, 10).sliding(), 10_000)
+    const all = crowd(9)
+    await vi.runAllTimersAsync()
+    // With the margin they have slept all that they may: nobody is made to wait for a step, and a second wait is refused.
+    expect((await all).map(({ kind }) => kind)).toEqual([...Array(8).fill('admitted'), 'limited'])
+    expect(moments()).toEqual([...Array(4).fill(0), ...Array(4).fill(10_200)])
+  })
+
+  it('charges steps: who has no time for the next one is asked for, with all in front', async () => {
+    const { crowd, enter, moments, order } = paced(RateLimit.per(10, 10).sliding(), 13_000)
+    const all = crowd(14)
+    await vi.advanceTimersByTimeAsync(10_200)
+    const short = enter('short', { longestWaitMs: () => 500 })
+    const after = enter('after')
+    await vi.runAllTimersAsync()
+    await Promise.all([all, short, after])
+    expect(order().slice(10)).toEqual(['caller 11', 'caller 12', 'caller 13', 'caller 14', 'short', 'after'])
+    // It joins in a step, which it waits for as any pause that it did not know of.
+    expect(moments().slice(10)).toEqual([10_200, 11_220, 11_220, 11_220, 11_220, 12_240])
+  })
+
+  it('keeps no pace under a limit that has been lifted for longer than a minute', async () => {
+    const { crowd, state, moments } = paced(RateLimit.per(4, 40).sliding())
+    const all = crowd(50)
+    await vi.advanceTimersByTimeAsync(41_000)
+    state.limit = RateLimit.per(1_000, 40).sliding()
+    await vi.runAllTimersAsync()
+    await all
+    expect(new Set(moments())).toEqual(new Set([0, 40_800, 51_000, 61_200, 71_400, 81_600, 91_800, 100_800]))
+  })
+
+  it('keeps its pace through a wait for quiet', async () => {
+    const limit = RateLimit.per(2, 10).sliding()
+    const verdicts: Admission[][] = [
+      [{ kind: 'limited', retryAfterMs: 800, limit }],
+      [ADMITTED],
+      [{ kind: 'suppressed', retryAfterMs: 7_000 }],
+    ]
+    const asked: number[] = []
+    const line = new AdmissionLines(async (_, owners) => {
+      asked.push(Date.now())
+      return verdicts[asked.length - 1] ?? owners.map(() => ADMITTED)
+    }, 60_000)
+    const all = Promise.all(['a', 'b', 'c'].map((owner) => line.enter(INTEGRATION, owner)))
+    await vi.runAllTimersAsync()
+    await all
+    expect(asked).toEqual([0, 1_000, 6_100, 13_100, 18_200])
+  })
+
+  it('leaves a fixed window as it is', async () => {
+    const { crowd, moments } = paced(RateLimit.per(4, 10))
+    const all = crowd(9)
+    await vi.runAllTimersAsync()
+    await all
+    expect(moments()).toEqual([0, 0, 0, 0, 10_000, 10_000, 10_000, 10_000, 20_000])
   })
 })

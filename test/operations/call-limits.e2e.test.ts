@@ -1,12 +1,18 @@
-/** One integration, called by four real processes at once: limits hold across them, and one probe is one probe. */
+/**
+ * One integration, called by four real processes at once: limits hold across them, and one probe is one probe. And by one, whose
+ * calls take their time on the way.
+ */
 import { once } from 'node:events'
-import type { Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { CallState } from '../../src/core/call-state.ts'
+import { RateLimit } from '../../src/core/rate-limit.ts'
+import { marginMs, paceOf } from '../../src/core/sliding-pace.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { installedScript } from '../support/installed-script.ts'
@@ -25,6 +31,8 @@ const DELIVERY_MS = 300
 /** What is longer than this between two beats of our own is a machine that stood still: its windows say nothing of a limit. */
 const STILL_MS = 150
 const BEAT_MS = 20
+/** Clocks are read in whole milliseconds, and timers may be early by one. */
+const TIMER_MS = 5
 /** However often it stands still. */
 const MOST_SECONDS = 90
 
@@ -34,7 +42,7 @@ let database: TestDatabase
 let test: TestIntegrations
 let server: Server
 let url: string
-let onArrival: (response: ServerResponse) => void
+let onArrival: (response: ServerResponse, request: IncomingMessage) => void
 const processes: ManagedProcess[] = []
 
 beforeAll(async () => {
@@ -42,7 +50,7 @@ beforeAll(async () => {
   database = await createTestDatabase({ adminUrl: postgres.url })
   test = testIntegrations(database.url, { encryptionKeys, providers: { limited: {} } })
   await test.integrations.ready()
-  server = createServer((_, response) => onArrival(response)).listen(0, '127.0.0.1')
+  server = createServer((request, response) => onArrival(response, request)).listen(0, '127.0.0.1')
   await once(server, 'listening')
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   // Every state that was ever committed.
@@ -225,7 +233,9 @@ describe('four processes under one limit', () => {
     }
 
     const leased = await leasedUnits()
-    expect(inAll(admitted)).toBeGreaterThanOrEqual(0.95 * limit * windows.length)
+    const marginOfWay = window === 'sliding' ? marginMs({ seconds: windowSeconds }) : 0
+    const usable = (limit * windowMs) / (windowMs + marginOfWay)
+    expect(inAll(admitted)).toBeGreaterThanOrEqual(0.95 * usable * windows.length)
     if (limit === LEASING_LIMIT) {
       expect(leased).toBeGreaterThan(0)
       // A unit that was given out counts as used, whether or not its call was made: the calls themselves are asked for.
@@ -298,4 +308,52 @@ it('lets exactly one of 200 callers in four processes try an open circuit past i
   expect(probes).toHaveLength(1)
   expect(refused).toBe(PROCESSES * 50 - 1)
   expect(await integration.circuit()).toMatchObject({ state: 'closed' })
+})
+
+describe('one process under a sliding limit', () => {
+  it("never exceeds it by the provider's clock either, for calls whose way differs by less than the margin", async () => {
+    const limit = RateLimit.per(25, 2).sliding()
+    const caller = testIntegrations(database.url, {
+      encryptionKeys,
+      providers: { limited: { defaultRateLimit: () => limit } },
+      // Read when the line asks, not when the statement holds its locks: what comes between is a part of the way.
+      clock: { now: () => new Date() },
+      config: { rate_limiting: { max_wait_seconds: 60 } },
+    })
+    onTestFinished(() => caller.close())
+    const { id } = await caller.integrations.create({ provider: 'limited', name: 'on the way', credentials: {} })
+    const integration = await caller.integrations.get(id)
+    await test.sql`truncate states`
+    const arrivals: { readonly call: number; readonly at: number }[] = []
+    onArrival = (response, { url: path = '' }) => {
+      arrivals.push({ call: Number(path.slice(1)), at: Date.now() })
+      response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+    }
+    let made = 0
+    const send = async (): Promise<Response> => {
+      const call = made
+      made += 1
+      // Where connections are still to be made, calls take longer.
+      await sleep(call < limit.limit ? 50 : (call * 37) % 81)
+      return fetch(`${url}/${call}`, { method: 'POST' })
+    }
+    await Promise.all(Array.from({ length: 70 }, () => integration.request('/arrivals', 'POST', send)))
+
+    const admitted = (await admissions()).sort((a, b) => a - b)
+    expect(admitted).toHaveLength(70)
+    expect(arrivals).toHaveLength(70)
+    // A call that a busy machine has held up for longer than the margin is one of which nothing is promised. Those that went at
+    // once have longer: each is followed by the one that gets its unit, which waits for its step, too.
+    const { everyMs } = paceOf(limit)
+    const onTime = arrivals.filter(({ call, at }) => {
+      const sentAt = call < limit.limit ? (admitted[0] as number) + call * everyMs : (admitted[call] as number)
+      return at - sentAt <= marginMs(limit) - TIMER_MS
+    })
+    expect(
+      mostWithin(
+        onTime.map(({ at }) => at),
+        limit.seconds * 1_000,
+      ),
+    ).toBeLessThanOrEqual(limit.limit)
+  })
 })

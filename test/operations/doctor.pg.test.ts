@@ -498,7 +498,7 @@ describe('events', () => {
   it('that wait on purpose, or not for long, are no finding', async () => {
     await plant({ dueAt: new Date(Date.now() + HOUR_MS), attempts: 1 })
     await plant({ dueAt: ago(60_000) })
-    await plant({ dueAt: ago(HOUR_MS), claim: 'living:1', updatedAt: ago(16 * 60_000) })
+    await plant({ dueAt: ago(HOUR_MS), claim: 'pump:living:1:1', updatedAt: ago(3 * 60_000) })
     await plant({ dueAt: ago(HOUR_MS), deliveredAt: new Date() })
     expect(await wrong()).toEqual([])
   })
@@ -528,7 +528,7 @@ describe('events', () => {
   })
 
   it('that a claim holds whose workflow is gone are a fault', async () => {
-    await plant({ dueAt: ago(HOUR_MS), claim: 'gone:1', updatedAt: ago(18 * 60_000) })
+    await plant({ dueAt: ago(HOUR_MS), claim: 'pump:gone:1:1', updatedAt: ago(4 * 60_000) })
     expect(await wrong()).toMatchObject([
       { check: 'events.waiting', status: 'fault', message: expect.stringMatching(/^1 event waits /) },
     ])

@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { EventBatchResult } from '../../src/activities/events.ts'
 import type { ConfigInput } from '../../src/config/schema.ts'
+import type { DeliveredEvents } from '../../src/testing/events-in-process.ts'
+import { deliverDueEvents } from '../../src/testing/events-in-process.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { runCommand } from '../cli/run.ts'
-import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { HttpServer } from '../support/http-server.ts'
@@ -24,7 +24,6 @@ let test: TestIntegrations
 let clock: ManualClock
 let ops: HttpServer
 let chat: HttpServer
-let batches = 0
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -70,9 +69,8 @@ function forward(seconds: number): void {
   vi.setSystemTime(clock.now())
 }
 
-function deliver(): Promise<EventBatchResult> {
-  batches += 1
-  return runActivity(test.activities.deliverEvents, { claim: `notifications:${batches}`, limit: 100 })
+function deliver(): Promise<DeliveredEvents> {
+  return deliverDueEvents(test.framework)
 }
 
 /** What a receiver got that checks each signature, in the order of the events. */
@@ -127,7 +125,7 @@ describe('notification targets', () => {
     expect(chat.received.map(({ body }) => JSON.parse(body).text)).toEqual([
       expect.stringMatching(/^Incident \d+ opened: Shop \(acme, integration \d+\)\nSeverity: degraded\. /),
     ])
-    expect(await deliver()).toMatchObject({ claimed: 0, nextDueInMs: null })
+    expect(await deliver()).toMatchObject({ processed: 0, failed: 0, nextInSeconds: null })
     const logged = await logRows()
     expect(logged.map(({ status }) => status)).toEqual(Array(5).fill('success'))
     const stored = await everything()
@@ -144,18 +142,18 @@ describe('notification targets', () => {
     ops.answer = (_request, response) => void response.writeHead(503).end()
     const { id } = await makeIntegration(test, 'acme')
     await fail(id)
-    expect(await deliver()).toMatchObject({ claimed: 1, processed: 0, failed: 1, nextDueInMs: 10_000 })
+    expect(await deliver()).toMatchObject({ processed: 0, failed: 1, nextInSeconds: 10 })
     // Due after 10, 20, 40 ... seconds.
     for (const seconds of [10, 20, 40, 80, 160, 320, 640]) {
       forward(seconds - 1)
-      expect(await deliver()).toMatchObject({ claimed: 0 })
+      expect(await deliver()).toMatchObject({ processed: 0, failed: 0 })
       forward(1)
-      expect(await deliver()).toMatchObject({ claimed: 1, failed: 1 })
+      expect(await deliver()).toMatchObject({ processed: 0, failed: 1 })
     }
     ops.answer = (_request, response) => void response.writeHead(202).end()
     forward(1_280)
-    expect(await deliver()).toMatchObject({ claimed: 1, processed: 1, nextDueInMs: null })
-    expect(await deliver()).toMatchObject({ claimed: 0 })
+    expect(await deliver()).toMatchObject({ processed: 1, failed: 0, nextInSeconds: null })
+    expect(await deliver()).toMatchObject({ processed: 0, failed: 0 })
 
     expect(ops.received).toHaveLength(9)
     expect(new Set(ops.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1)
@@ -180,7 +178,7 @@ describe('notification targets', () => {
     ops.answer = (_request, response) => void response.writeHead(410).end()
     const { id } = await makeIntegration(test, 'acme')
     await fail(id)
-    expect(await deliver()).toMatchObject({ processed: 1, nextDueInMs: null })
+    expect(await deliver()).toMatchObject({ processed: 1, nextInSeconds: null })
     expect(ops.received).toHaveLength(1)
     const [event] = await eventRows()
     expect(await logRows()).toContainEqual({
@@ -233,7 +231,7 @@ describe('notification targets', () => {
     }
     expect(ops.received).toHaveLength(10)
     forward(7_200)
-    expect(await deliver()).toMatchObject({ claimed: 0, nextDueInMs: null })
+    expect(await deliver()).toMatchObject({ processed: 0, failed: 0, nextInSeconds: null })
     const logged = await logRows()
     expect(logged).toHaveLength(2)
     expect(logged).toContainEqual({

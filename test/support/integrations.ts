@@ -23,8 +23,9 @@ import { webhookReconciliationActivities } from '../../src/activities/webhook-re
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { webhookActivities } from '../../src/activities/webhooks.ts'
 import type { Logger } from '../../src/core/logger.ts'
+import type { PumpCall, PumpedQueue } from '../../src/core/pump-jobs.ts'
 import type { BackfillInput, ProcessSyncItemInput } from '../../src/core/sync-jobs.ts'
-import type { ProcessWebhookInput, PumpCall } from '../../src/core/webhook-jobs.ts'
+import type { ProcessWebhookInput } from '../../src/core/webhook-jobs.ts'
 import type { EventKey, ListenerOptions } from '../../src/events/listeners.ts'
 import type { Framework, HandlerInput, WorkflowStarters } from '../../src/framework.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/integrations.ts'
@@ -40,7 +41,7 @@ export interface LogLine {
 export interface RecordedStarts {
   /** Of the inbox: unless it has promised to look, or whatever it has promised. */
   readonly wakes: 'arrived'[]
-  readonly pumpCalls: PumpCall[]
+  readonly pumpCalls: (PumpCall & { readonly queue: PumpedQueue })[]
   readonly syncs: number[]
   readonly handlers: {
     readonly workflow: string
@@ -158,7 +159,7 @@ function recordingLogger(lines: LogLine[]): Logger {
 function recordingStarters(starts: RecordedStarts): WorkflowStarters {
   return {
     wakeInbox: () => void starts.wakes.push('arrived'),
-    callPump: async (call) => void starts.pumpCalls.push(call),
+    callPump: async (queue, call) => void starts.pumpCalls.push({ queue, ...call }),
     replaceWedged: async () => [],
     async startSync(integrationId, _provider) {
       starts.syncs.push(integrationId)

@@ -1,5 +1,6 @@
 /** Rows of a pump without a database. */
-import type { PumpedRow, Queued } from '../../src/activities/pump/queues.ts'
+import type { PumpedRow } from '../../src/activities/pump/pump.ts'
+import type { Queued } from '../../src/activities/pump/queues.ts'
 
 export interface Row extends PumpedRow {
   readonly what?: string
@@ -15,9 +16,9 @@ export interface QueuedValues {
 let ids = 0
 
 export function queuedRow(
-  integrationId: number,
+  queue: number,
   { bytes = 100, startBy = Number.POSITIVE_INFINITY, key, version = 1 }: QueuedValues = {},
 ): Queued<Row> {
   ids += 1
-  return { row: { id: ids, integrationId }, bytes, startBy, guarded: key === undefined ? null : { key, version } }
+  return { row: { id: ids }, queue, bytes, startBy, guarded: key === undefined ? null : { key, version } }
 }

@@ -1,8 +1,9 @@
 /** What an inbox does with the webhooks that are pending, of whichever integration, by a claim of its own. */
 import { randomUUID } from 'node:crypto'
-import type { PumpedWebhooks } from '../../src/activities/webhooks.ts'
-import { pumpUntilEmpty } from '../../src/activities/webhooks.ts'
+import { pumpUntilEmpty } from '../../src/activities/pump/pumping.ts'
+import { webhookPumping } from '../../src/activities/webhooks.ts'
 import { pumpClaimOf } from '../../src/core/claim.ts'
+import type { Pumped } from '../../src/core/pump-jobs.ts'
 import type { Framework } from '../../src/framework.ts'
 
 export interface WorkOff {
@@ -16,6 +17,7 @@ export interface WorkOff {
 export function workOff(
   framework: Framework,
   { claim = pumpClaimOf(randomUUID(), 1), signal = new AbortController().signal }: WorkOff = {},
-): Promise<PumpedWebhooks> {
-  return pumpUntilEmpty(framework, { cancellationSignal: signal, info: { attempt: 1 } }, claim)
+): Promise<Pumped> {
+  const surroundings = { cancellationSignal: signal, info: { attempt: 1 } }
+  return pumpUntilEmpty(framework, webhookPumping(framework), surroundings, claim)
 }

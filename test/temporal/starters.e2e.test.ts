@@ -11,6 +11,7 @@ import { readBundle } from '../../src/bundled-workflows.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { Logger } from '../../src/core/logger.ts'
+import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../../src/core/pump-jobs.ts'
 import type { WorkflowStarters } from '../../src/framework.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
 import type { StarterOptions } from '../../src/temporal/starters.ts'
@@ -105,39 +106,55 @@ describe('waking the inbox', () => {
     expect(warnings).toEqual([])
   })
 
-  it('sends nothing while the inbox has promised to look', async () => {
-    const wakes: (() => void)[] = []
-    const { prefix, starters, sends } = deployment(server.address, {
-      promise: { unless: (wake) => void wakes.push(wake) },
-    })
-    starters.wakeInbox()
+  it.each([
+    { queue: WEBHOOK_INBOX, workflow: WORKFLOW.webhookInbox, id: workflowId.webhookInbox, wakes: 'wakeInbox' },
+    { queue: EVENT_OUTBOX, workflow: WORKFLOW.eventOutbox, id: workflowId.eventOutbox, wakes: 'wakeOutbox' },
+  ] as const)('sends nothing while a pump of $queue has promised to look', async ({ queue, workflow, id, wakes }) => {
+    const relied: (() => void)[] = []
+    const promises = {
+      [WEBHOOK_INBOX]: { unless: (wake: () => void) => wake() },
+      [EVENT_OUTBOX]: { unless: (wake: () => void) => wake() },
+      [queue]: { unless: (wake: () => void) => void relied.push(wake) },
+    }
+    const { prefix, starters, sends } = deployment(server.address, { promises })
+    starters[wakes]()
     expect(sends()).toBe(0)
     // The promise is over.
-    for (const wake of wakes.splice(0)) wake()
+    for (const wake of relied.splice(0)) wake()
     expect(sends()).toBe(1)
-    const inbox = client.workflow.getHandle(workflowId.webhookInbox(prefix))
     await expect
-      .poll(() => inbox.describe().catch(() => null))
-      .toMatchObject({ type: WORKFLOW.webhookInbox, taskQueue: `${prefix}-default` })
+      .poll(() =>
+        client.workflow
+          .getHandle(id(prefix))
+          .describe()
+          .catch(() => null),
+      )
+      .toMatchObject({ type: workflow, taskQueue: `${prefix}-default` })
   })
 
-  it('is what a pump does that asks for another one: with its call, also where the inbox has ended', async () => {
-    const { prefix, starters } = deployment()
-    const call = { claim: 'pump:a-run:1', needs: 'successor' } as const
-    await starters.callPump(call)
-    await starters.callPump(call)
-    const { events } = await client.workflow.getHandle(workflowId.webhookInbox(prefix)).fetchHistory()
-    const calls = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal ?? [])
-    expect(calls.map(({ signalName }) => signalName)).toEqual(['pumpCalls', 'pumpCalls'])
-    expect(calls.map(({ input }) => JSON.parse(Buffer.from(input?.payloads?.[0]?.data ?? []).toString()))).toEqual([
-      call,
-      call,
-    ])
-  })
+  it.each([
+    [WEBHOOK_INBOX, workflowId.webhookInbox],
+    [EVENT_OUTBOX, workflowId.eventOutbox],
+  ] as const)(
+    'is what a pump of %s does that asks for another one: with its call, also where its workflow has ended',
+    async (queue, id) => {
+      const { prefix, starters } = deployment()
+      const call = { claim: 'pump:a-run:1', needs: 'successor' } as const
+      await starters.callPump(queue, call)
+      await starters.callPump(queue, call)
+      const { events } = await client.workflow.getHandle(id(prefix)).fetchHistory()
+      const calls = (events ?? []).flatMap(({ workflowExecutionSignaledEventAttributes: signal }) => signal ?? [])
+      expect(calls.map(({ signalName }) => signalName)).toEqual(['pumpCalls', 'pumpCalls'])
+      expect(calls.map(({ input }) => JSON.parse(Buffer.from(input?.payloads?.[0]?.data ?? []).toString()))).toEqual([
+        call,
+        call,
+      ])
+    },
+  )
 
   it('fails for a pump while Temporal is away, which goes on without another one then', async () => {
     const { starters } = deployment(NOBODY)
-    await expect(starters.callPump({ claim: 'pump:a-run:1', needs: 'help' })).rejects.toMatchObject({
+    await expect(starters.callPump(WEBHOOK_INBOX, { claim: 'pump:a-run:1', needs: 'help' })).rejects.toMatchObject({
       code: 'backend_unreachable',
     })
   })

@@ -12,9 +12,9 @@ import type {
 import type { RefreshTokensInput } from '../../src/core/token-jobs.ts'
 import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/core/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
-import type { OutboxInput, SyncInput, WebhookInboxInput } from '../../src/workflows/messages.ts'
+import type { PumpedQueueInput, SyncInput } from '../../src/workflows/messages.ts'
 
-export async function webhookInbox(input?: WebhookInboxInput) {
+export async function webhookInbox(input?: PumpedQueueInput) {
   await somethingElse()
   return real.webhookInbox(input)
 }
@@ -99,7 +99,7 @@ export async function incident(input: FollowIncidentInput) {
   return real.incident(input)
 }
 
-export async function eventOutbox(input?: OutboxInput) {
+export async function eventOutbox(input?: PumpedQueueInput) {
   await somethingElse()
   return real.eventOutbox(input)
 }

@@ -1,10 +1,10 @@
 import { Context } from '@temporalio/activity'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { EventBatch } from '../../src/activities/events.ts'
+import type { PumpInput } from '../../src/core/pump-jobs.ts'
 import { claimEvents } from '../../src/db/queries/events.ts'
 import { recordEvents } from '../../src/operations/durable-events.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
-import { outboxState } from '../../src/workflows/messages.ts'
+import { pumpCalls, pumpedQueueState } from '../../src/workflows/messages.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -13,11 +13,9 @@ import { occasion, testIntegrations } from '../support/integrations.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
-import { ScriptedEvents, wakeOutbox } from './scripted-events.ts'
+import { ScriptedPumps } from './scripted-pumps.ts'
 import type { Scene, Stage } from './stage.ts'
-import { countEvents, handleOf, lifetimeMs, mostActivitiesAtOnce, openStage } from './stage.ts'
-
-const IDLE_SECONDS = 300
+import { countEvents, handleOf, lifetimeMs, openStage, wakeOutbox } from './stage.ts'
 
 let stage: Stage
 let database: TestDatabase
@@ -30,132 +28,98 @@ afterAll(async () => {
 })
 
 describe('an outbox', () => {
-  it('sleeps until the next event is due, and ends five idle minutes after the last', async () => {
-    const events = new ScriptedEvents([
-      { claimed: 2, processed: 1, failed: 1, nextDueInMs: 10_000 },
-      { claimed: 1, failed: 1, nextDueInMs: 3_600_000 },
-      { claimed: 1, processed: 1 },
-    ])
-    await stage.play(events, async (scene) => {
-      events.scene = scene
+  it('ends with its last pump when nothing is left, as the inbox does', async () => {
+    const pumps = new ScriptedPumps(3)
+    await stage.play(pumps, async (scene) => {
       const outbox = await wakeOutbox(scene)
-      expect(await outbox.result()).toMatchObject({ processed: 2, failed: 2, batches: 4, phase: 'waiting' })
-      expectWaits(events.waits, [10, 3_600, IDLE_SECONDS])
-      expect(await lifetimeMs(outbox)).toBeGreaterThanOrEqual((3_610 + 2 * IDLE_SECONDS) * 1_000)
+      expect(await outbox.result()).toEqual({ pumps: [], ended: 1, processed: 3, failed: 0, nextDueAt: null })
+      expect(pumps.claims).toEqual([`pump:${outbox.signaledRunId}:1`])
+      expect(await countEvents(outbox, 'timerStartedEventAttributes')).toBe(0)
     })
   })
 
-  it('takes events in lanes, never inside its own task', async () => {
-    const events = new ScriptedEvents([
-      { claimed: 200, processed: 200 },
-      { claimed: 7, processed: 7 },
-      { claimed: 1, processed: 1, nextDueInMs: 9_000 },
-      { claimed: 1, processed: 1 },
-    ])
-    await stage.play(events, async (scene) => {
-      events.scene = scene
-      const outbox = await wakeOutbox(scene)
-      expect(await outbox.result()).toMatchObject({ processed: 209, lanes: 0 })
-      // A full lane opens a second one; what one of them knows of a later event is not forgotten for the other.
-      expect(events.limits).toEqual([200, 200, 200, 200, 200])
-      expectWaits(events.waits.slice(2), [9, IDLE_SECONDS])
-      expect(await countEvents(outbox, 'activityTaskScheduledEventAttributes')).toBe(5)
-    })
-  })
-
-  it('takes what arrives while its lanes are busy in further lanes, four at most', async () => {
-    const release = occasion()
-    const one = { claimed: 1, processed: 1 }
-    const events = new ScriptedEvents([one, one, one, one, one], async (number) => {
-      if (number <= 4) await release.happened
-    })
-    await stage.play(events, async (scene) => {
-      events.scene = scene
-      const outbox = await wakeOutbox(scene)
-      try {
-        for (const lanes of [1, 2, 3, 4]) {
-          await expect.poll(() => events.batches, SOON).toHaveLength(lanes)
-          await wakeOutbox(scene)
-        }
-        // The last signal finds no free lane, and is not lost.
-        expect(await handleOf(scene).query(outboxState)).toMatchObject({ lanes: 4, batches: 0 })
-        expect(events.limits).toEqual([200, 20, 20, 20])
-      } finally {
-        release.happen()
-      }
-      await expect.poll(() => events.batches, SOON).toHaveLength(5)
-      expect(await outbox.result()).toMatchObject({ processed: 5, lanes: 0 })
-      expect(await mostActivitiesAtOnce(outbox)).toBe(4)
-    })
-  })
-
-  it('counts the time until the next event is due from when it was told of it', async () => {
+  it('sleeps until the next event is due, as its last pump says, and has another one look then', async () => {
+    const at: number[] = []
     let scene: Scene | undefined
-    const events = new ScriptedEvents(
-      [
-        { claimed: 1, failed: 1 },
-        { claimed: 1, failed: 1, nextDueInMs: 20_000 },
-        { claimed: 1, processed: 1 },
-      ],
-      async (number) => {
-        if (number !== 1) return
-        await wakeOutbox(scene as Scene)
-        await expect.poll(() => handleOf(scene as Scene).query(outboxState), SOON).toMatchObject({ batches: 1 })
-        // With signs of life in between: silent for 20 s it counts as lost.
-        for (let slept = 0; slept < 15; slept += 5) {
-          await stage.env.sleep('5 seconds')
-          Context.current().heartbeat()
-        }
-      },
-    )
-    await stage.play(events, async (played) => {
+    const waits = [10_000, 3_600_000, null]
+    const pumps: ScriptedPumps = new ScriptedPumps(1, async (pump) => {
+      at.push((await scene?.now()) ?? 0)
+      pumps.nextDueInMs = waits[pump - 1] ?? null
+      return 'empty'
+    })
+    await stage.play(pumps, async (played) => {
       scene = played
-      events.scene = played
-      await (await wakeOutbox(played)).result()
-      expect(events.waits[1]).toBeGreaterThanOrEqual(20)
-      expect(events.waits[1]).toBeLessThan(20 + 15)
+      expect(await (await wakeOutbox(played)).result()).toMatchObject({ ended: 3, processed: 1 })
+      expect(secondsBetween(at)[0]).toBeGreaterThanOrEqual(10)
+      expect(secondsBetween(at)[1]).toBeGreaterThanOrEqual(3_600)
+    })
+  })
+
+  it('goes by the earliest moment that one of its pumps has seen', async () => {
+    const at: number[] = []
+    let scene: Scene | undefined
+    const hasEnded = occasion()
+    const pumps: ScriptedPumps = new ScriptedPumps(0, async (pump, claim) => {
+      at.push((await scene?.now()) ?? 0)
+      if (pump === 1) {
+        await handleOf(scene as Scene).signal(pumpCalls, { claim, needs: 'help' })
+        await hasEnded.happened
+      }
+      pumps.nextDueInMs = pump === 2 ? 60_000 : null
+      return 'empty'
+    })
+    await stage.play(pumps, async (played) => {
+      scene = played
+      const outbox = await wakeOutbox(played)
+      await expect.poll(() => outbox.query(pumpedQueueState), SOON).toMatchObject({ ended: 1, nextDueAt: null })
+      hasEnded.happen()
+      expect(await outbox.result()).toMatchObject({ ended: 3 })
+      expect(secondsBetween(at)[1]).toBeGreaterThanOrEqual(60)
     })
   })
 
   it('does not turn in circles over an event that is due and held by somebody else', async () => {
-    const held = Array.from({ length: 3 }, () => ({ nextDueInMs: 0 }))
-    const events = new ScriptedEvents(held)
-    await stage.play(events, async (scene) => {
-      events.scene = scene
-      await (await wakeOutbox(scene)).result()
-      expectWaits(events.waits, [1, 1, 1])
-    })
-  })
-
-  it('looks at once when it is woken while it sleeps', async () => {
-    const events = new ScriptedEvents([
-      { claimed: 1, failed: 1, nextDueInMs: 3_600_000 },
-      { claimed: 1, processed: 1 },
-    ])
-    await stage.play(events, async (scene) => {
-      events.scene = scene
-      const outbox = await wakeOutbox(scene)
-      await expect.poll(() => handleOf(scene).query(outboxState), SOON).toMatchObject({ batches: 1, phase: 'waiting' })
-      const again = await wakeOutbox(scene)
-      expect(again.signaledRunId).toBe(outbox.signaledRunId)
-      await again.result()
-      expect(events.waits[0]).toBeLessThan(60)
-    })
-  })
-
-  it('is not ended by a signal that came during its last, empty claim', async () => {
+    const at: number[] = []
     let scene: Scene | undefined
-    const events = new ScriptedEvents([{}, { claimed: 1, processed: 1 }], async (number) => {
-      if (number === 1) await wakeOutbox(scene as Scene)
+    const pumps: ScriptedPumps = new ScriptedPumps(0, async (pump) => {
+      at.push((await scene?.now()) ?? 0)
+      pumps.nextDueInMs = pump < 4 ? 0 : null
+      return 'empty'
     })
-    await stage.play(events, async (played) => {
+    await stage.play(pumps, async (played) => {
       scene = played
-      events.scene = played
-      expect(await (await wakeOutbox(played)).result()).toMatchObject({ processed: 1 })
-      expect(events.waits[0]).toBeLessThan(60)
+      await (await wakeOutbox(played)).result()
+      expect(at).toHaveLength(4)
+      for (const wait of secondsBetween(at)) expect(wait).toBeGreaterThanOrEqual(1)
+    })
+  })
+
+  it.each<[string, (scene: Scene) => Promise<unknown>]>([
+    ['it is woken', wakeOutbox],
+    ['a pump of before calls for another one', (scene) => handleOf(scene).signal(pumpCalls, STALE_CALL)],
+  ])('looks at once when %s while it sleeps, and says meanwhile until when it does', async (_, wakes) => {
+    const pumps: ScriptedPumps = new ScriptedPumps(0, async (pump) => {
+      pumps.nextDueInMs = pump === 1 ? 3_600_000 : null
+      return 'empty'
+    })
+    await stage.play(pumps, async (scene) => {
+      const outbox = await wakeOutbox(scene)
+      await expect
+        .poll(() => outbox.query(pumpedQueueState), SOON)
+        .toMatchObject({ ended: 1, nextDueAt: expect.stringMatching(/^\d{4}-.*Z$/) })
+      await wakes(scene)
+      await expect.poll(() => pumps.claims, SOON).toHaveLength(2)
+      expect(await outbox.result()).toMatchObject({ ended: 2 })
+      expect(await lifetimeMs(outbox)).toBeLessThan(3_600_000)
     })
   })
 })
+
+const STALE_CALL = { claim: 'pump:of-before:1', needs: 'help' } as const
+
+function secondsBetween(at: readonly number[]): number[] {
+  return at.slice(1).map((next, index) => Math.round((next - (at[index] as number)) / 1_000))
+}
 
 describe('an outbox with its real activities', () => {
   it('takes up what a worker that died had claimed, and tells it once more at most', async () => {
@@ -166,21 +130,19 @@ describe('an outbox with its real activities', () => {
       await recordEvents(test.framework, test.framework.db, id, [
         { name: 'ReauthRequired', payload: { reason: 'revoked' } },
       ])
-      const claims: string[] = []
-      const dies = async ({ claim, limit }: EventBatch): Promise<void> => {
-        claims.push(claim)
-        if (claims.length > 1) return
+      let tries = 0
+      const dies = async ({ claim }: PumpInput): Promise<void> => {
+        tries += 1
+        if (tries > 1) return
         const { db, tables, clock } = test.framework
-        await claimEvents(db, tables, { claim, limit, nowMs: clock.now().getTime() })
+        const room = { after: 0, integrations: 10, rows: 10, room: 10, rooms: {} }
+        await claimEvents(db, tables, `${claim}:1`, room, clock.now().getTime())
         throw new Error('the worker died')
       }
       await play(async (outbox) => {
         expect(await outbox.result()).toMatchObject({ processed: 1, failed: 0 })
       }, dies)
       expect(heard).toEqual(['revoked'])
-      // The second try of the same batch carries the same claim; the batches after it have their own.
-      expect(claims[1]).toBe(claims[0])
-      expect(new Set(claims.slice(1)).size).toBe(claims.length - 1)
       expect(test.lines.filter(({ fields }) => fields.event === 'event.worker_lost')).toHaveLength(1)
     })
   })
@@ -225,7 +187,8 @@ describe('an outbox with its real activities', () => {
       const waits = tries.slice(1).map((at, index) => at - (tries[index] as number))
       for (const [index, wait] of [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560].entries())
         expect(waits[index]).toBeGreaterThanOrEqual(wait)
-      expect(tries.at(-1)).toBeLessThan(5_110 + 60)
+      // No step was left out.
+      expect(tries.at(-1)).toBeLessThan(2 * 5_110)
       expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 0, givenUp: [] })
     })
   })
@@ -250,11 +213,10 @@ describe('an outbox with its real activities', () => {
       const store = (reason: string) =>
         recordEvents(test.framework, test.framework.db, id, [{ name: 'ReauthRequired', payload: { reason } }])
       await store('first')
-      await play(async (outbox, scene) => {
+      await play(async (outbox) => {
         await hangs.happened
         try {
           await store('second')
-          await wakeOutbox(scene)
           await expect.poll(() => heard, SOON).toEqual(['second'])
         } finally {
           release.happen()
@@ -265,7 +227,7 @@ describe('an outbox with its real activities', () => {
     })
   })
 
-  it('gives a listener up after ten tries, until somebody asks for another ten', async () => {
+  it('gives a listener up at its tenth try, until somebody asks for another ten', async () => {
     await withHost(async ({ test, play }) => {
       let isDown = true
       let calls = 0
@@ -278,11 +240,15 @@ describe('an outbox with its real activities', () => {
         { queued: true, name: 'crm' },
       )
       const { id } = await makeIntegration(test, 'acme')
-      await recordEvents(test.framework, test.framework.db, id, [{ name: 'OAuthRevoked', payload: {} }])
+      const { db, tables } = test.framework
+      await recordEvents(test.framework, db, id, [{ name: 'OAuthRevoked', payload: {} }])
+      const at = new Date(0).toISOString()
+      const waiting8 = { status: 'waiting', attempts: 8, dueAt: at, error: 'Error: the receiver is down', at }
+      await db.update(tables.events).set({ outcomes: { 'listener:crm': waiting8 } })
       await play(async (outbox) => {
-        expect(await outbox.result()).toMatchObject({ processed: 1, failed: 9 })
+        expect(await outbox.result()).toMatchObject({ processed: 1, failed: 1 })
       })
-      expect(calls).toBe(10)
+      expect(calls).toBe(2)
       const { givenUp, waiting } = await test.integrations.notifications.status()
       expect(waiting).toBe(0)
       expect(givenUp).toEqual([
@@ -300,29 +266,20 @@ describe('an outbox with its real activities', () => {
       await play(async (outbox) => {
         expect(await outbox.result()).toMatchObject({ processed: 1, failed: 0 })
       })
-      expect(calls).toBe(11)
+      expect(calls).toBe(3)
       expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 0, givenUp: [] })
     })
   })
 })
 
-/** In seconds. The server's time also moves on by itself, a little. */
-function expectWaits(waits: readonly number[], expected: readonly number[]): void {
-  expect(waits).toHaveLength(expected.length)
-  for (const [index, wait] of expected.entries()) {
-    expect(waits[index]).toBeGreaterThanOrEqual(wait)
-    expect(waits[index]).toBeLessThan(wait + 60)
-  }
-}
-
 interface Host {
   readonly test: TestIntegrations
-  /** The server's time, as the last batch saw it. */
+  /** The server's time, as the last pump saw it when it began. */
   readonly clock: ManualClock
-  /** @param before runs in each batch, before its work */
+  /** @param before runs in each pump, before its work */
   play(
-    act: (outbox: Awaited<ReturnType<typeof wakeOutbox>>, scene: Scene) => Promise<void>,
-    before?: (batch: EventBatch) => Promise<void>,
+    act: (outbox: Awaited<ReturnType<typeof wakeOutbox>>) => Promise<void>,
+    before?: (input: PumpInput) => Promise<void>,
   ): Promise<void>
 }
 
@@ -338,13 +295,13 @@ async function withHost(use: (host: Host) => Promise<void>): Promise<void> {
       play: (act, before = async () => {}) =>
         stage.play(
           {
-            deliverEvents: async (batch) => {
+            pumpEvents: async (input) => {
               clock.set(new Date(await stage.env.currentTimeMs()))
-              await before(batch)
-              return runActivity(test.activities.deliverEvents, batch)
+              await before(input)
+              return runActivity(test.activities.pumpEvents, input, { attempt: Context.current().info.attempt })
             },
           },
-          async (scene) => act(await wakeOutbox(scene), scene),
+          async (scene) => act(await wakeOutbox(scene)),
         ),
     })
   } finally {

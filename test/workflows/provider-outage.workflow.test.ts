@@ -128,7 +128,7 @@ class Outage {
         return activity(input)
       }
     const activities: Partial<Activities> = {
-      deliverEvents: inTime(real.deliverEvents),
+      pumpEvents: inTime(real.pumpEvents),
       followIncident: inTime(real.followIncident),
       closeIncidentWhenWell: inTime(real.closeIncidentWhenWell),
     }

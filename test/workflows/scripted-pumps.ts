@@ -1,11 +1,12 @@
-import type { PumpEnd } from '../../src/activities/pump/pump.ts'
-import type { PumpedWebhooks, PumpWebhooks } from '../../src/activities/webhooks.ts'
+import type { PumpEnd, Pumped, PumpInput } from '../../src/core/pump-jobs.ts'
 
 /** Pending rows as a number, and pumps that end as they are told. */
 export class ScriptedPumps {
   pending: number
   /** Rows that each pump gives back. */
   handedBack = 0
+  /** What the pump that ends next says. */
+  nextDueInMs: number | null = null
   readonly claims: string[] = []
   /** Pumps that run at this moment, and the most there were. */
   running = 0
@@ -18,7 +19,7 @@ export class ScriptedPumps {
     this.#during = during
   }
 
-  readonly pumpWebhooks = async ({ claim }: PumpWebhooks): Promise<PumpedWebhooks> => {
+  readonly pumpWebhooks = async ({ claim }: PumpInput): Promise<Pumped> => {
     const pump = this.claims.push(claim)
     this.running += 1
     this.mostRunning = Math.max(this.mostRunning, this.running)
@@ -26,9 +27,11 @@ export class ScriptedPumps {
       const end = await this.#during(pump, claim)
       const processed = this.pending
       this.pending = 0
-      return { end, processed, failed: 0, handedBack: this.handedBack }
+      return { end, processed, failed: 0, handedBack: this.handedBack, nextDueInMs: this.nextDueInMs }
     } finally {
       this.running -= 1
     }
   }
+
+  readonly pumpEvents = this.pumpWebhooks
 }

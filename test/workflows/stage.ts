@@ -16,7 +16,7 @@ import type { Activities } from '../../src/activities/index.ts'
 import type { SyncOutcome, SyncProgress } from '../../src/core/sync-jobs.ts'
 import { bundleWorkflows } from '../../src/worker.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
-import type { SyncInput, WebhookInboxInput, WebhookInboxState } from '../../src/workflows/messages.ts'
+import type { PumpedQueueInput, PumpedQueueState, SyncInput } from '../../src/workflows/messages.ts'
 import { arrived, syncProgress } from '../../src/workflows/messages.ts'
 import { SOON } from '../support/soon.ts'
 import { createTimeSkippingEnvironment } from '../support/time-skipping.ts'
@@ -111,11 +111,14 @@ export async function openStage(
   }
 }
 
-type Inbox = (input?: WebhookInboxInput) => Promise<WebhookInboxState>
+type Pumping = (input?: PumpedQueueInput) => Promise<PumpedQueueState>
 
-/** As the API does it once a row is stored. */
-export function wakeInbox({ client, taskQueue, workflowId }: Scene): Promise<WorkflowHandleWithSignaledRunId<Inbox>> {
-  return client.signalWithStart<Inbox>(WORKFLOW.webhookInbox, {
+/** As a process does it once a row is stored. */
+export function wake(
+  { client, taskQueue, workflowId }: Scene,
+  workflow: string,
+): Promise<WorkflowHandleWithSignaledRunId<Pumping>> {
+  return client.signalWithStart<Pumping>(workflow, {
     workflowId,
     taskQueue,
     args: [{}],
@@ -123,6 +126,9 @@ export function wakeInbox({ client, taskQueue, workflowId }: Scene): Promise<Wor
     signalArgs: [],
   })
 }
+
+export const wakeInbox = (scene: Scene) => wake(scene, WORKFLOW.webhookInbox)
+export const wakeOutbox = (scene: Scene) => wake(scene, WORKFLOW.eventOutbox)
 
 export function startSync(
   { client, taskQueue, workflowId }: Scene,

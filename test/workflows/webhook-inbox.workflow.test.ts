@@ -1,8 +1,8 @@
 import { Context } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { PumpCall } from '../../src/core/webhook-jobs.ts'
-import { arrived, pumpCalls, webhookInboxState } from '../../src/workflows/messages.ts'
+import type { PumpCall } from '../../src/core/pump-jobs.ts'
+import { arrived, pumpCalls, pumpedQueueState } from '../../src/workflows/messages.ts'
 import { occasion } from '../support/integrations.ts'
 import { SOON } from '../support/soon.ts'
 import { ScriptedPumps } from './scripted-pumps.ts'
@@ -23,7 +23,7 @@ describe('an inbox', () => {
     const pumps = new ScriptedPumps(3)
     await stage.play(pumps, async (scene) => {
       const inbox = await wakeInbox(scene)
-      expect(await inbox.result()).toEqual({ pumps: [], ended: 1, processed: 3, failed: 0 })
+      expect(await inbox.result()).toEqual({ pumps: [], ended: 1, processed: 3, failed: 0, nextDueAt: null })
       expect(pumps.claims).toEqual([`pump:${inbox.signaledRunId}:1`])
       // What a worker that stands still can't bring out of order: no work in its own task, and no timer.
       expect(await countEvents(inbox, 'markerRecordedEventAttributes')).toBe(0)
@@ -60,15 +60,16 @@ describe('an inbox', () => {
     await stage.play(held.pumps, async (scene) => {
       const inbox = await wakeInbox(scene)
       await held.untilRunning(1)
-      expect(await inbox.query(webhookInboxState)).toEqual({
+      expect(await inbox.query(pumpedQueueState)).toEqual({
         pumps: [{ claim: held.pumps.claims[0], startedAt: expect.stringMatching(/^\d{4}-.*Z$/), isLeaving: false }],
         ended: 0,
         processed: 0,
         failed: 0,
+        nextDueAt: null,
       })
       held.release()
       await inbox.result()
-      expect(await inbox.query(webhookInboxState)).toMatchObject({ pumps: [], ended: 1 })
+      expect(await inbox.query(pumpedQueueState)).toMatchObject({ pumps: [], ended: 1 })
     })
   })
 })
@@ -84,7 +85,7 @@ describe('more pumps than one', () => {
           return held.pumps.running
         }, SOON)
         .toBe(3)
-      const { pumps } = await inbox.query(webhookInboxState)
+      const { pumps } = await inbox.query(pumpedQueueState)
       const opened = pumps.map(({ startedAt }) => Date.parse(startedAt))
       for (const [index, at] of opened.slice(1, 3).entries())
         expect(at - (opened[index] as number)).toBeGreaterThan(PROMISED_AFTER_MS)
@@ -101,7 +102,7 @@ describe('more pumps than one', () => {
         await held.untilRunning(running)
         await call(scene, { claim: held.pumps.claims[0] as string, needs: 'help' })
       }
-      expect((await inbox.query(webhookInboxState)).pumps).toHaveLength(4)
+      expect((await inbox.query(pumpedQueueState)).pumps).toHaveLength(4)
       held.release()
       // The last call found no free place: a fifth pump looks once the four have ended.
       expect(await inbox.result()).toMatchObject({ ended: 5 })
@@ -116,7 +117,7 @@ describe('more pumps than one', () => {
       await held.untilRunning(1)
       await call(scene, { claim: held.pumps.claims[0] as string, needs: 'successor' })
       await held.untilRunning(2)
-      const { pumps } = await inbox.query(webhookInboxState)
+      const { pumps } = await inbox.query(pumpedQueueState)
       expect(pumps.map(({ isLeaving }) => isLeaving)).toEqual([true, false])
       for (const running of [3, 4, 5]) {
         await call(scene, { claim: held.pumps.claims[1] as string, needs: 'help' })
@@ -164,7 +165,7 @@ describe('the history of an inbox', () => {
     await stage.play(pumps, async (scene) => {
       const inbox = await wakeInbox(scene)
       const total = MANY_PUMPS + more
-      expect(await inbox.result()).toEqual({ pumps: [], ended: total, processed: total, failed: 0 })
+      expect(await inbox.result()).toEqual({ pumps: [], ended: total, processed: total, failed: 0, nextDueAt: null })
       const { events } = await handleOf(scene, inbox.signaledRunId).fetchHistory()
       const next = events?.at(-1)?.workflowExecutionContinuedAsNewEventAttributes?.newExecutionRunId
       // None twice: each run counts its pumps from 1.
@@ -214,10 +215,10 @@ describe('the end of an inbox', () => {
       await expect.poll(() => pumps.running, SOON).toBe(1)
       const [claim = ''] = pumps.claims
       await call(scene, { claim, needs: 'help' })
-      await expect.poll(async () => (await inbox.query(webhookInboxState)).pumps, SOON).toHaveLength(1)
+      await expect.poll(async () => (await inbox.query(pumpedQueueState)).pumps, SOON).toHaveLength(1)
       expect(pumps.claims).toHaveLength(2)
       await call(scene, { claim, needs: 'help' })
-      expect((await inbox.query(webhookInboxState)).pumps).toHaveLength(1)
+      expect((await inbox.query(pumpedQueueState)).pumps).toHaveLength(1)
       release.happen()
       await expect(inbox.result()).rejects.toMatchObject({ cause: { cause: { message: 'no such table' } } })
       expect(pumps.claims).toHaveLength(2)

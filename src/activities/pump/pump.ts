@@ -7,25 +7,28 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../core/logger.ts'
 import { errorLine } from '../../core/logger.ts'
+import type { PumpCall, PumpEnd } from '../../core/pump-jobs.ts'
 import { patiently } from '../../operations/patiently.ts'
 import { withTimeLimit } from '../../operations/time-limit.ts'
 import { SAY_EVERY_MS, SILENCE_SECONDS } from '../serving.ts'
-import type { PumpedRow, Queued, Room } from './queues.ts'
+import type { Queued, Room } from './queues.ts'
 import { Queues } from './queues.ts'
 import { Settling } from './settling.ts'
 
-/** Between two looks: while rows come, a while after the last one, and while only slow handlers run. */
+/** Between two looks: while rows come, and after an empty look; a while after the last row, and while only slow handlers run then. */
 const AFTER_SOME_MS = 8
 const AFTER_NONE_MS = 12
-const QUIET_MS = 60
+const QUIET_MS = 20
+const SLOW_HANDLERS_MS = 60
 const QUIET_AFTER_MS = 2_000
 /** The database is away. */
 const FIRST_RETRY_MS = 100
 const LAST_RETRY_MS = 2_000
 /** How often it looks for rows of pumps that have died. */
 const RESCUE_EVERY_MS = 2_500
-/** The promise is renewed while rows came within this time, or are held. */
+/** The promise is renewed while rows are held, and for some seconds after the last one: to start another pump takes 40 ms. */
 const RENEW_EVERY_MS = 1_000
+const LINGER_MS = 3_000
 /** How long it promises to look again. */
 export const PROMISE_MS = 2_000
 /** Another pump goes on after this time: histories, releases and load move on. */
@@ -37,6 +40,10 @@ const HELP_EVERY_MS = 5_000
 const SAY_SECONDS = 5
 /** A successor could not be asked for. */
 const ASK_AGAIN_MS = 1_000
+
+export interface PumpedRow {
+  readonly id: number
+}
 
 /** What a look found. */
 export interface Looked<Row> {
@@ -66,13 +73,13 @@ export interface Standing {
   promisedFor(): Promise<number>
   /** The last look has been made. */
   keptPromise(): Promise<void>
-  /** Says that its claim is served. @returns whether it has been silent for too long */
+  /** Says that its claim is served. @returns whether it was not until now: for the first time, or after too long a silence */
   serve(seconds: number): Promise<{ readonly hasLapsed: boolean }>
   ended(): Promise<void>
   /** Takes up after pumps that have died. @returns whether it has to look again, since one may have */
   rescue(): Promise<{ readonly looksAgain: boolean }>
   /** Asks for another pump. @throws when Temporal does not answer */
-  call(needs: 'help' | 'successor'): Promise<void>
+  call(needs: PumpCall['needs']): Promise<void>
 }
 
 export interface PumpOptions<Row, Outcome> {
@@ -90,13 +97,16 @@ export interface PumpOptions<Row, Outcome> {
   readonly logger: Logger
 }
 
-/** `empty`: nothing was left; `relieved`: a successor goes on; `stopped`: rows may wait. */
-export type PumpEnd = 'empty' | 'relieved' | 'stopped'
+/** What became of a row that has ended. */
+interface Ended<Row, Outcome> {
+  readonly queued: Queued<Row>
+  readonly outcome: Outcome
+}
 
-export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
+export class Pump<Row extends PumpedRow, Outcome> {
   readonly #options: PumpOptions<Row, Outcome>
   readonly #queues: Queues<Row>
-  readonly #settling: Settling<Outcome>
+  readonly #settling: Settling<Ended<Row, Outcome>>
   readonly #running = new Map<Row, AbortController>()
   #lanes = new Set<Promise<void>>()
   #handingBack: Promise<unknown> = Promise.resolve()
@@ -107,6 +117,8 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   #mayHoldUnknown = false
   readonly #startedAt = performance.now()
   #after = 0
+  /** The looks since the walk began anew: a walk may be longer than one look, also over rows that nobody may claim. */
+  #round = { beganAt: 0, isEmpty: true }
   #promisedUntil = 0
   #renewedAt = Number.NEGATIVE_INFINITY
   #lastRowAt = Number.NEGATIVE_INFINITY
@@ -135,12 +147,13 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
     this.#servedUntil = options.standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
     this.#queues = new Queues(concurrency)
     this.#settling = new Settling({
-      settle: (outcomes) => source.settle(outcomes),
-      onSettled: (outcomes) => {
-        for (const { id } of outcomes) this.#known.delete(id)
-        const integrations = outcomes.map(({ integrationId }) => integrationId)
-        for (const id of integrations) this.#queues.settled(id)
-        for (const id of new Set(integrations)) this.#startRows(id)
+      settle: (ended) => source.settle(ended.map(({ outcome }) => outcome)),
+      onSettled: (ended) => {
+        for (const { queued } of ended) {
+          this.#known.delete(queued.row.id)
+          this.#queues.settled(queued.queue)
+        }
+        for (const queue of new Set(ended.map(({ queued }) => queued.queue))) this.#startRows(queue)
       },
       signal: begun,
       logger,
@@ -148,8 +161,8 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   }
 
   /** For people. */
-  get figures(): { held: number; integrations: number; running: number } {
-    return { held: this.#queues.held, integrations: this.#queues.integrations, running: this.#running.size }
+  get figures(): { held: number; queues: number; running: number } {
+    return { held: this.#queues.held, queues: this.#queues.queues, running: this.#running.size }
   }
 
   /** @throws the last error when the end came before an outcome could be stored */
@@ -206,7 +219,7 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   async #look(): Promise<boolean> {
     const { source, standing } = this.#options
     if (standing !== undefined && performance.now() >= this.#servedUntil) await this.#serve(standing)
-    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < RENEW_EVERY_MS
+    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < LINGER_MS
     if (standing !== undefined && isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS) {
       await standing.promise(PROMISE_MS)
       this.#renewedAt = performance.now()
@@ -230,14 +243,15 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
       this.#queues.add(rows)
     }
     // Also those whose rest is over.
-    for (const id of this.#queues.waiting()) this.#startRows(id)
-    const isWhole = after === 0 && reachedEnd && !room.isPartial && rows.length < room.rows
+    for (const queue of this.#queues.waiting()) this.#startRows(queue)
+    if (after === 0) this.#round = { beganAt, isEmpty: true }
     const isIdle = rows.length === 0 && this.#queues.held === 0 && this.#goingBack === 0
-    if (!isIdle || !isWhole || this.#mustRescue) return false
+    if (!isIdle || room.isPartial) this.#round.isEmpty = false
+    if (!reachedEnd || !this.#round.isEmpty || this.#mustRescue) return false
     if (standing === undefined) return true
     await this.#inherits
-    if (beganAt <= this.#promisedUntil) return false
-    // A first look that found nothing: who woke it was answered. Else the promise was made, and is kept by this look.
+    if (this.#round.beganAt <= this.#promisedUntil) return false
+    // A first round that found nothing: who woke it was answered. Else the promise was made, and is kept by this round.
     await standing.keptPromise()
     return true
   }
@@ -245,16 +259,17 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   #restMs(): number {
     const sinceRows = performance.now() - this.#lastRowAt
     if (sinceRows < AFTER_SOME_MS) return AFTER_SOME_MS
-    return sinceRows < QUIET_AFTER_MS || this.#queues.held === 0 ? AFTER_NONE_MS : QUIET_MS
+    if (sinceRows < QUIET_AFTER_MS) return AFTER_NONE_MS
+    return this.#queues.held === 0 ? QUIET_MS : SLOW_HANDLERS_MS
   }
 
   async #pause(ms: number): Promise<void> {
     await sleep(ms, undefined, { signal: this.#ends }).catch(() => {})
   }
 
-  #startRows(integrationId: number): void {
+  #startRows(queue: number): void {
     while (!this.#ends.aborted && performance.now() < this.#servedUntil) {
-      const queued = this.#queues.take(integrationId)
+      const queued = this.#queues.take(queue)
       if (queued === null) return
       const lane = this.#runRow(queued)
       this.#lanes.add(lane)
@@ -263,15 +278,15 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   }
 
   async #runRow(queued: Queued<Row>): Promise<void> {
-    const { row } = queued
+    const { row, queue } = queued
     const controller = new AbortController()
     this.#running.set(row, controller)
     const outcome = await this.#options.source.run(row, controller.signal)
     this.#running.delete(row)
     this.#queues.done(queued, outcome !== null)
     if (outcome === null) this.#handBack([row])
-    else this.#settling.add(outcome, this.#queues.hasBacklog(row.integrationId))
-    this.#startRows(row.integrationId)
+    else this.#settling.add({ queued, outcome }, this.#queues.hasBacklog(queue))
+    this.#startRows(queue)
   }
 
   #handBack(rows: readonly Row[]): void {
@@ -347,6 +362,7 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
   async #dropLost(): Promise<void> {
     // Those that are claimed meanwhile may be missing in the answer.
     const asked = new Set([...this.#queues.unstarted(), ...this.#running.keys()])
+    if (asked.size === 0) return
     const held = await this.#options.source.heldIds()
     const isLost = (row: Row): boolean => asked.has(row) && !held.has(row.id)
     for (const { id } of this.#queues.takeOut(({ row }) => isLost(row))) this.#known.delete(id)
@@ -372,7 +388,7 @@ export class Pump<Row extends PumpedRow, Outcome extends PumpedRow> {
     })
   }
 
-  async #call(standing: Standing, needs: 'help' | 'successor'): Promise<boolean> {
+  async #call(standing: Standing, needs: PumpCall['needs']): Promise<boolean> {
     try {
       await standing.call(needs)
       return true

@@ -1,5 +1,6 @@
 /**
- * The rows that a pump holds: a queue and some lanes for each integration, so that a slow one holds up no other.
+ * The rows that a pump holds: a queue and some lanes for each integration, so that a slow one holds up no other. What is said of an
+ * integration here holds for each queue.
  *
  * Rule: docs/behaviour/webhooks.md, "Fairness".
  */
@@ -9,6 +10,8 @@ import { compareVersions } from '../../core/stale-version.ts'
 /** Rows that a pump holds at most, and how many bytes of them. */
 const MAX_HELD = 4_000
 const MAX_HELD_BYTES = 64 * 1_024 * 1_024
+/** What a row is taken to have before any has come. */
+const LARGE_BYTES = 1_024 * 1_024
 /** Rows and integrations of one claim. */
 const MAX_CLAIM = 400
 const MAX_WALK = 300
@@ -28,14 +31,11 @@ const KNOWN_MS = 1_000
 /** How much of an average the newest value is. */
 const NEWEST_SHARE = 0.2
 
-export interface PumpedRow {
-  readonly id: number
-  readonly integrationId: number
-}
-
 /** A row in its queue. */
 export interface Queued<Row> {
   readonly row: Row
+  /** Of its integration; what is pumped may have several queues for one, each with lanes of its own. */
+  readonly queue: number
   readonly bytes: number
   /** By performance.now(). It does not start later. */
   readonly startBy: number
@@ -66,14 +66,14 @@ interface Tenant<Row> {
   knownUntil: number
 }
 
-export class Queues<Row extends PumpedRow> {
+export class Queues<Row> {
   readonly #tenants = new Map<number, Tenant<Row>>()
   /** Of slow integrations that have no rows here now. */
   readonly #averages = new Map<number, number>()
   readonly #concurrency: number
   #held = 0
   #heldBytes = 0
-  #averageBytes = 0
+  #averageBytes = LARGE_BYTES
 
   /** @param concurrency of one integration */
   constructor(concurrency: number) {
@@ -84,7 +84,7 @@ export class Queues<Row extends PumpedRow> {
     return this.#held
   }
 
-  get integrations(): number {
+  get queues(): number {
     return this.#tenants.size
   }
 
@@ -100,13 +100,13 @@ export class Queues<Row extends PumpedRow> {
       this.#held += 1
       this.#heldBytes += queued.bytes
       this.#averageBytes += (queued.bytes - this.#averageBytes) * NEWEST_SHARE
-      this.#tenantOf(queued.row.integrationId).waiting.push(queued)
+      this.#tenantOf(queued.queue).waiting.push(queued)
     }
   }
 
-  /** The next row that may start, of this integration; null: none may. `done()` frees its lane. */
-  take(integrationId: number): Queued<Row> | null {
-    const tenant = this.#tenants.get(integrationId)
+  /** The next row that may start, of this queue; null: none may. `done()` frees its lane. */
+  take(queue: number): Queued<Row> | null {
+    const tenant = this.#tenants.get(queue)
     if (tenant === undefined || tenant.running.size >= this.#concurrency) return null
     if (tenant.unsettled >= MAX_UNSETTLED || tenant.restsUntil > performance.now()) return null
     const at = tenant.waiting.findIndex(({ guarded }) => guarded === null || !tenant.busyKeys.has(guarded.key))
@@ -123,8 +123,8 @@ export class Queues<Row extends PumpedRow> {
   }
 
   /** A row that was taken has ended: with an outcome, which is to be settled, or without one. */
-  done({ row, bytes, guarded }: Queued<Row>, hasOutcome: boolean): void {
-    const tenant = this.#tenantOf(row.integrationId)
+  done({ row, queue, bytes, guarded }: Queued<Row>, hasOutcome: boolean): void {
+    const tenant = this.#tenantOf(queue)
     const tookMs = performance.now() - (tenant.running.get(row) ?? performance.now())
     tenant.running.delete(row)
     if (guarded !== null) tenant.busyKeys.delete(guarded.key)
@@ -140,18 +140,18 @@ export class Queues<Row extends PumpedRow> {
   }
 
   /** The outcome of a row is stored, or will never be. */
-  settled(integrationId: number): void {
-    const tenant = this.#tenantOf(integrationId)
+  settled(queue: number): void {
+    const tenant = this.#tenantOf(queue)
     tenant.unsettled -= 1
     this.#leave(tenant)
   }
 
   /** Whether more rows of it wait here: its outcomes may wait for each other. */
-  hasBacklog(integrationId: number): boolean {
-    return (this.#tenants.get(integrationId)?.waiting.length ?? 0) > 0
+  hasBacklog(queue: number): boolean {
+    return (this.#tenants.get(queue)?.waiting.length ?? 0) > 0
   }
 
-  /** Integrations with rows that have not started. */
+  /** Queues with rows that have not started. */
   waiting(): number[] {
     return [...this.#tenants.values()].filter(({ waiting }) => waiting.length > 0).map(({ id }) => id)
   }

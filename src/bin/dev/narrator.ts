@@ -41,6 +41,7 @@ export function createNarrator(print: (line: string) => void): Narrator {
     'inbox.wake_failed': (f) => say('inbox', `could not be woken (${f.error}); trying again in ${f.retry_in_ms} ms`),
     'inbox.pump_lost': (f) =>
       say('inbox', `a worker died with ${f.webhooks} webhooks in hand; each is handled by a workflow of its own`),
+    'outbox.pump_lost': (f) => say('outbox', `a worker died with ${f.events} events in hand; they are taken up again`),
     'worker.ready': (f) => say('worker', `ready, pid ${f.pid}`),
     'api.ready': (f) => say('api', `ready at ${f.url}, pid ${f.pid}`),
   }

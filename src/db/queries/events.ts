@@ -1,98 +1,47 @@
-/** Statements over the durable events. A claim is one statement; its docstring names the race it wins. */
+/** Durable events as pumps take them and give them back. Rule: docs/behaviour/events.md, "Durable events". */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, getTableColumns, inArray, isNull, not, sql } from 'drizzle-orm'
-import { afterLoss, claimAndItsLosses, lossesOf } from '../../core/claim.ts'
+import { and, asc, isNull, sql } from 'drizzle-orm'
 import type { Outcomes } from '../../core/event-delivery.ts'
-import type { Database, Transaction } from '../client.ts'
+import type { Database } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
+import { functionNamed } from './calls.ts'
+import type { Claimed, ClaimRoom } from './pump-claims.ts'
+import { claimedBy, columnsOf, pumpClaims, pumpedEvents } from './pump-claims.ts'
 
 export type EventRow = Tables['events']['$inferSelect']
 
-/** The greatest smallint. A row that is claimed still more often stays there; its claim tells its tries apart. */
-const MAX_ATTEMPTS = 32_767
-/** A batch starts nothing after 30 s, and nobody is told for longer than a minute: a claim that is older has lost its row. */
-const CLAIM_HOLDS_MINUTES = 15
+/** With the moment by which it was judged. */
+export type ClaimedEvent = EventRow & { readonly judgedAtMs: number }
 
 /**
- * Takes rows under this claim: those that their holder has lost, then the fresh ones, then those that are due again. The
- * last ones fill a quarter of it at most: those who are down are what they wait for, and fresh events don't. Rows that
- * another batch is taking at the same moment are passed over.
+ * Takes the next events that are due, of many queues, under this claim. Rows that another claim is taking at the same moment are
+ * passed over. Rows that have lost a worker are taken a few at a time, or alone.
  *
  * @param nowMs of a clock that stands in for the database's; null: none does. A row that nobody was told of is due then.
- * @returns each with the moment by which it was judged, the fresh ones first
  */
 export async function claimEvents(
-  db: Database | Transaction,
-  { events }: Tables,
-  { claim, limit, nowMs }: { readonly claim: string; readonly limit: number; readonly nowMs: number | null },
-): Promise<{ row: EventRow; judgedAtMs: number }[]> {
-  const next = (where: SQL | undefined, most = limit) =>
-    db
-      .select({ id: events.id })
-      .from(events)
-      .where(where)
-      .orderBy(asc(events.dueAt), asc(events.id))
-      .limit(most)
-      .for('update', { skipLocked: true })
-  // A CTE is read once; a subquery in the condition may be read again by a nested loop, and claim more than the limit.
-  const lost = db.$with('lost').as(next(isLost(events)))
-  const fresh = db.$with('fresh').as(next(and(isDue(events, nowMs), isFresh(events))))
-  const again = db.$with('again').as(next(and(isDue(events, nowMs), not(isFresh(events))), retriesOf(limit)))
-  const taken = await db
-    .with(lost, fresh, again)
-    .update(events)
-    .set({ claim, attempts: oneMore(events) })
-    .where(
-      sql`${events.id} in (
-        select id from lost union all select id from fresh union all select id from again limit ${limit})`,
-    )
-    .returning({ ...getTableColumns(events), judgedAtMs: milliseconds(momentOf(nowMs)) })
-  return taken
-    .map(({ judgedAtMs, ...row }) => ({ row, judgedAtMs: Number(judgedAtMs) }))
-    .sort(
-      ({ row: a }, { row: b }) =>
-        Number(wasTold(a)) - Number(wasTold(b)) || a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id,
-    )
-}
-
-/** Whether somebody has been told of it, in vain or not. A row is fresh until then. */
-export function wasTold({ outcomes }: Pick<EventRow, 'outcomes'>): boolean {
-  return Object.keys(outcomes ?? {}).length > 0
-}
-
-/** Rows that an earlier try of the same batch still holds: its worker died, or it could not settle them. */
-export async function eventsHeldBy(db: Database, { events }: Tables, claim: string): Promise<EventRow[]> {
-  return db
-    .select()
-    .from(events)
-    .where(and(isNull(events.deliveredAt), inArray(events.claim, claimAndItsLosses(claim))))
-    .orderBy(asc(events.id))
-}
-
-/** Takes up a row whose worker died: counts the loss. Null when somebody else has moved it since. */
-export async function takeUpEvent(
   db: Database,
-  { events }: Tables,
-  row: EventRow,
-  { claim, nowMs }: { readonly claim: string; readonly nowMs: number | null },
-): Promise<{ row: EventRow; judgedAtMs: number; losses: number } | null> {
-  const losses = lossesOf(row.claim ?? claim, claim) + 1
-  const [taken] = await db
-    .update(events)
-    .set({ attempts: oneMore(events), claim: afterLoss(claim, losses) })
-    .where(
-      and(
-        eq(events.id, row.id),
-        isNull(events.deliveredAt),
-        eq(events.attempts, row.attempts),
-        sql`${events.claim} = ${row.claim}`,
-      ),
+  tables: Tables,
+  claim: string,
+  { after, integrations, rows, room, rooms }: ClaimRoom,
+  nowMs: number | null,
+): Promise<Claimed<ClaimedEvent>> {
+  const now = nowMs === null ? sql`null` : momentOf(nowMs)
+  const taken = await db
+    .select({
+      ...columnsOf(tables.events),
+      version: sql<string | null>`version`,
+      judgedAtMs: sql<number>`judged_at_ms`,
+      walked: sql<number>`walked`,
+      upto: sql<string>`upto`,
+    })
+    .from(
+      sql`(select (c.event).*, c.version, c.judged_at_ms, c.walked, c.upto from ${functionNamed(tables, 'claim_events')}(
+        ${claim}::text, ${after}::bigint, ${integrations}::int, ${rows}::int, ${room}::int, ${jsonText(rooms)}::jsonb, ${now}) c) as claimed`,
     )
-    .returning({ ...getTableColumns(events), judgedAtMs: milliseconds(momentOf(nowMs)) })
-  if (taken === undefined) return null
-  const { judgedAtMs, ...again } = taken
-  return { row: again, judgedAtMs: Number(judgedAtMs), losses }
+  const { rows: claimed, ...walk } = claimedBy<ClaimedEvent>(taken)
+  return { rows: claimed.toSorted((a, b) => a.dueAt.getTime() - b.dueAt.getTime() || a.id - b.id), ...walk }
 }
 
 /** A row of the log: somebody was told, or given up. */
@@ -133,7 +82,7 @@ export async function settleEvents(
         (id bigint, attempts int, claim text, outcomes jsonb, "dueAt" timestamptz, logs jsonb)
     ), settled as (
       update ${events} e
-      set outcomes = s.outcomes, claim = null, due_at = coalesce(s."dueAt", e.due_at),
+      set outcomes = s.outcomes, claim = null, lost_workers = 0, due_at = coalesce(s."dueAt", e.due_at),
           delivered_at = case when s."dueAt" is null then clock_timestamp() end, updated_at = clock_timestamp()
       from settlement s
       where e.id = s.id and e.delivered_at is null and e.attempts = s.attempts and e.claim = s.claim
@@ -192,7 +141,7 @@ export async function handBackEvents(
 /** Until the next row that nobody holds is due, at least 0; null: there is none. */
 export async function nextEventDueInMs(db: Database, { events }: Tables, nowMs: number | null): Promise<number | null> {
   const [row] = await db
-    .select({ inMs: milliseconds(sql`${events.dueAt}`, momentOf(nowMs)) })
+    .select({ inMs: sql<string>`extract(epoch from ${events.dueAt} - ${momentOf(nowMs)})::float8 * 1000` })
     .from(events)
     .where(and(isNull(events.deliveredAt), isNull(events.claim)))
     .orderBy(asc(events.dueAt), asc(events.id))
@@ -200,33 +149,22 @@ export async function nextEventDueInMs(db: Database, { events }: Tables, nowMs: 
   return row === undefined ? null : Math.max(0, Math.ceil(Number(row.inMs)))
 }
 
-/** Whether a row is due, or was lost by its holder. */
-export async function hasDueEvents(db: Database, { events }: Tables, nowMs: number | null): Promise<boolean> {
+/** Whether a row is due, or is held by a claim whose pump has died. */
+export async function hasDueEvents(
+  db: Database,
+  tables: Tables,
+  { prefix, nowMs }: { readonly prefix: string; readonly nowMs: number | null },
+): Promise<boolean> {
+  const { events } = tables
+  // A row's first moment is the database's, which a clock that stands in for it may not have reached.
+  const isNew = nowMs === null ? sql`` : sql` or ${events.outcomes} = '{}'::jsonb`
   const [row] = await db.execute<{ found: boolean }>(sql`
-    select exists (select from ${events} where ${isDue(events, nowMs)})
-        or exists (select from ${events} where ${isLost(events)}) as found`)
-  return row?.found === true
+    select exists (select from ${events}
+      where delivered_at is null and claim is null and (due_at <= ${momentOf(nowMs)}${isNew})) as found`)
+  return (
+    row?.found === true || (await pumpClaims(db, tables, pumpedEvents(tables), prefix)).some(({ served }) => !served)
+  )
 }
-
-function isLost(events: Tables['events']): SQL {
-  return sql`(${events.deliveredAt} is null and ${events.claim} is not null
-    and ${events.updatedAt} < now() - ${`${CLAIM_HOLDS_MINUTES} minutes`}::interval)`
-}
-
-/** A row's first moment is the database's, which a clock that stands in for it may not have reached. */
-function isDue(events: Tables['events'], nowMs: number | null): SQL {
-  const isNew = nowMs === null ? sql`` : sql` or ${isFresh(events)}`
-  return sql`(${events.deliveredAt} is null and ${events.claim} is null
-    and (${events.dueAt} <= ${momentOf(nowMs)}${isNew}))`
-}
-
-function isFresh(events: Tables['events']): SQL {
-  return sql`${events.outcomes} = '{}'::jsonb`
-}
-
-const retriesOf = (limit: number): number => Math.max(1, Math.floor(limit / 4))
-
-const oneMore = (events: Tables['events']): SQL => sql`least(${events.attempts} + 1, ${sql.raw(String(MAX_ATTEMPTS))})`
 
 /**
  * Not clock_timestamp(): only what stays the same for a statement can bound its walk of the index. Rounded as `due_at` is when it is
@@ -234,10 +172,4 @@ const oneMore = (events: Tables['events']): SQL => sql`least(${events.attempts} 
  */
 export function momentOf(nowMs: number | null): SQL {
   return nowMs === null ? sql`now()::timestamptz(3)` : sql`to_timestamp(${nowMs}::double precision / 1000)`
-}
-
-/** Since 1970, or since another moment. */
-function milliseconds(moment: SQL, since?: SQL): SQL<string> {
-  const span = since === undefined ? moment : sql`${moment} - ${since}`
-  return sql<string>`extract(epoch from ${span})::float8 * 1000`
 }

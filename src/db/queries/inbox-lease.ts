@@ -1,5 +1,5 @@
 /**
- * The inbox's promise to a process that stores a row: "I look at least once after this moment". While it holds, nothing has to be woken.
+ * The promise of the inbox, or of the outbox, to a process that stores a row: "I look at least once after this moment". While it holds, nothing has to be woken.
  *
  * Rule: docs/behaviour/webhooks.md, "The promise".
  */
@@ -9,7 +9,7 @@ import type { Tables } from '../schema/tables.ts'
 
 const keyOf = (prefix: string, inbox: string): string => `${prefix}:${inbox}`
 
-/** Of one inbox, by its name. `prefix` is config `cache_prefix`. */
+/** Of one of them, by its name. `prefix` is config `cache_prefix`. */
 export interface InboxName {
   readonly prefix: string
   readonly inbox: string

@@ -1,35 +1,11 @@
-/**
- * How pumps get webhooks, keep them, and lose them.
- *
- * Rule: docs/behaviour/webhooks.md, "Claims".
- */
-import type { SQL } from 'drizzle-orm'
-import { and, eq, getTableColumns, sql } from 'drizzle-orm'
+/** How pumps get webhooks. Rule: docs/behaviour/webhooks.md, "Claims". */
+import { sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables, WebhookRow } from '../schema/tables.ts'
 import { functionNamed } from './calls.ts'
-import { intervalOf } from './interval.ts'
-
-export interface ClaimRoom {
-  /** The walk begins behind this integration. */
-  readonly after: number
-  /** Walked over at most. */
-  readonly integrations: number
-  readonly rows: number
-  /** For an integration that `rooms` does not name. */
-  readonly room: number
-  readonly rooms: Readonly<Record<string, number>>
-}
-
-export interface Claimed {
-  readonly rows: readonly WebhookRow[]
-  /** The `xmin` of each row's integration: an integration that has the same one is as it was. */
-  readonly versions: ReadonlyMap<number, string>
-  readonly walked: number
-  /** The last integration that was walked over; 0: none. */
-  readonly upto: number
-}
+import type { Claimed, ClaimRoom } from './pump-claims.ts'
+import { claimedBy, columnsOf } from './pump-claims.ts'
 
 /**
  * Moves the next `pending` rows of many integrations to `processing` under this claim and counts the attempt. Rows that another
@@ -41,14 +17,10 @@ export async function claimNextWebhooks(
   tables: Tables,
   claim: string,
   { after, integrations, rows, room, rooms }: ClaimRoom,
-): Promise<Claimed> {
-  const { webhooks } = tables
-  const columns = Object.entries(getTableColumns(webhooks)).map(
-    ([key, column]) => [key, sql`${sql.identifier(column.name)}`.mapWith(column)] as const,
-  )
+): Promise<Claimed<WebhookRow>> {
   const taken = await db
     .select({
-      ...(Object.fromEntries(columns) as { [Key in keyof WebhookRow]: SQL<WebhookRow[Key]> }),
+      ...columnsOf(tables.webhooks),
       version: sql<string | null>`version`,
       walked: sql<number>`walked`,
       upto: sql<string>`upto`,
@@ -57,97 +29,8 @@ export async function claimNextWebhooks(
       sql`(select (c.webhook).*, c.version, c.walked, c.upto from ${functionNamed(tables, 'claim_webhooks')}(
         ${claim}::text, ${after}::bigint, ${integrations}::int, ${rows}::int, ${room}::int, ${jsonText(rooms)}::jsonb) c) as claimed`,
     )
-  const versions = new Map<number, string>()
-  const claimed: WebhookRow[] = []
-  let walk = { walked: 0, upto: 0 }
-  for (const { version, walked, upto, ...row } of taken)
-    if (version === null) walk = { walked, upto: Number(upto) }
-    else {
-      claimed.push(row)
-      versions.set(row.integrationId, version)
-    }
-  return { rows: claimed.sort((a, b) => a.id - b.id), versions, ...walk }
-}
-
-/** The cache key by which a pump says that it lives. */
-const leaseKey = (prefix: string, claim: string): string => `${prefix}:${claim}`
-
-export interface LeaseOf {
-  /** Config `cache_prefix`. */
-  readonly prefix: string
-  readonly claim: string
-}
-
-/**
- * Says for some more seconds that the holder of a claim lives.
- *
- * @returns whether it was silent for too long: its rows may be another one's by now
- */
-export async function keepClaim(
-  db: Database,
-  { cache }: Tables,
-  { prefix, claim }: LeaseOf,
-  seconds: number,
-): Promise<{ hasLapsed: boolean }> {
-  const key = leaseKey(prefix, claim)
-  const [row] = await db.execute<{ lapsed: boolean | null }>(sql`
-    with before as (select expires_at <= clock_timestamp() as lapsed from ${cache} where key = ${key})
-    insert into ${cache} (key, value, expires_at)
-    values (${key}, '{}', clock_timestamp() + ${intervalOf(sql`${seconds}`)})
-    on conflict (key) do update set expires_at = excluded.expires_at, updated_at = clock_timestamp()
-    returning (select lapsed from before) as lapsed`)
-  return { hasLapsed: row?.lapsed === true }
-}
-
-export async function endClaim(db: Database, { cache }: Tables, { prefix, claim }: LeaseOf): Promise<void> {
-  await db.delete(cache).where(eq(cache.key, leaseKey(prefix, claim)))
-}
-
-/** Whether the holder of a claim has said lately that it lives. */
-export async function isServed(db: Database, { cache }: Tables, { prefix, claim }: LeaseOf): Promise<boolean> {
-  const rows = await db
-    .select({ key: cache.key })
-    .from(cache)
-    .where(and(eq(cache.key, leaseKey(prefix, claim)), sql`${cache.expiresAt} > clock_timestamp()`))
-  return rows.length > 0
-}
-
-/** Claims of pumps that hold rows, and whether their holder has said lately that it lives. */
-export async function pumpClaims(
-  db: Database,
-  { webhooks, cache }: Tables,
-  prefix: string,
-): Promise<{ claim: string; served: boolean }[]> {
-  return db.execute<{ claim: string; served: boolean }>(sql`
-    select held.claim, c.key is not null as served
-    from (select distinct claim from ${webhooks} where status = 'processing' and claim like 'pump:%') held
-    left join ${cache} c on c.key = ${`${prefix}:`} || held.claim and c.expires_at > clock_timestamp()`)
-}
-
-/** A webhook that has lost its worker and waits for a workflow of its own. */
-export interface Apart {
-  readonly id: number
-  readonly integrationId: number
-  readonly lostWorkers: number
-}
-
-/** Counts the loss and takes the rows of a claim away from a holder that is still silent: they are `pending`, and no pump's. */
-export async function setApart(
-  db: Database,
-  { webhooks, cache }: Tables,
-  { prefix, claim }: LeaseOf,
-): Promise<Apart[]> {
-  const rows = await db.execute<{ id: string; integrationId: string; lostWorkers: number }>(sql`
-    update ${webhooks} w
-    set status = 'pending', claim = null, lost_workers = w.lost_workers + 1, updated_at = clock_timestamp()
-    where w.status = 'processing' and w.claim = ${claim} and not exists (
-      select 1 from ${cache} c where c.key = ${leaseKey(prefix, claim)} and c.expires_at > clock_timestamp())
-    returning w.id, w.integration_id as "integrationId", w.lost_workers as "lostWorkers"`)
-  return rows.map(({ id, integrationId, lostWorkers }) => ({
-    id: Number(id),
-    integrationId: Number(integrationId),
-    lostWorkers,
-  }))
+  const { rows: claimed, ...walk } = claimedBy<WebhookRow>(taken)
+  return { rows: claimed.toSorted((a, b) => a.id - b.id), ...walk }
 }
 
 /**
@@ -170,27 +53,4 @@ export async function leftApart(
     update ${webhooks} w set updated_at = clock_timestamp() from left_over l where w.id = l.id
     returning w.id`)
   return rows.map(({ id }) => Number(id))
-}
-
-/** Gives the rows of a claim back that its holder does not know of. The attempt does not count: no handler has seen them. */
-export async function handBackUnknown(
-  db: Database,
-  { webhooks }: Tables,
-  claim: string,
-  known: ReadonlySet<number>,
-): Promise<void> {
-  await db.execute(sql`
-    update ${webhooks} w
-    set status = 'pending', attempts = w.attempts - 1, claim = null, updated_at = clock_timestamp()
-    where w.status = 'processing' and w.claim = ${claim}
-      and not exists (select 1 from jsonb_array_elements_text(${jsonText([...known])}::jsonb) k where k::bigint = w.id)`)
-}
-
-/** Which rows a claim still holds. */
-export async function idsHeldBy(db: Database, { webhooks }: Tables, claim: string): Promise<Set<number>> {
-  const rows = await db
-    .select({ id: webhooks.id })
-    .from(webhooks)
-    .where(and(eq(webhooks.status, 'processing'), eq(webhooks.claim, claim)))
-  return new Set(rows.map(({ id }) => id))
 }

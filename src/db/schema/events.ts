@@ -1,6 +1,6 @@
 import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import { foreignKey, index, smallint } from 'drizzle-orm/pg-core'
+import { bigint, foreignKey, index, smallint } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, json, moment, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations.ts'
@@ -28,15 +28,32 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       dueAt: moment('due_at').notNull().defaultNow(),
       /** What became of it, by listener: who has it is not served again when another one's try is repeated. */
       outcomes: json('outcomes').notNull().default(sql`'{}'::jsonb`),
+      /**
+       * In which it waits for a pump: of its integration, and another one once somebody has been told of it, so that tries after the
+       * first hold up no event that is new.
+       */
+      queue: bigint('queue', { mode: 'number' })
+        .notNull()
+        .generatedAlwaysAs(sql`integration_id * 2 + (outcomes <> '{}'::jsonb)::int`),
+      /** Workers lost since it was last settled. */
+      lostWorkers: smallint('lost_workers').notNull().default(0),
       /** When every listener had it or was given up. */
       deliveredAt: moment('delivered_at'),
       ...timestamps(),
     },
     (column) => [
-      // The next rows of the outbox.
+      // When the next row is due, of any integration.
       index(name('_events_due_idx'))
         .on(column.dueAt, column.id)
         .where(sql`${column.deliveredAt} is null and ${column.claim} is null`),
+      // The next rows of each queue.
+      index(name('_events_queue_idx'))
+        .on(column.queue, column.dueAt, column.id)
+        .where(sql`${column.deliveredAt} is null and ${column.claim} is null and ${column.lostWorkers} = 0`),
+      // Rows that have lost a worker and wait apart from the others.
+      index(name('_events_apart_idx'))
+        .on(column.lostWorkers, column.id)
+        .where(sql`${column.deliveredAt} is null and ${column.claim} is null and ${column.lostWorkers} > 0`),
       // What a claim still holds.
       index(name('_events_claim_idx'))
         .on(column.claim)

@@ -5,8 +5,10 @@ import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, warning } from './ch
 
 /** A wake-up that fails is tried again, and each worker sweeps every 30 s (docs/behaviour/events.md, "Durable events"). */
 const UNWOKEN_SECONDS = 120
-/** By then any claim may take over what another one holds; a batch in between has rows of its own to get through. */
-const HELD_SECONDS = 15 * 60 + UNWOKEN_SECONDS
+/** A pump tells of a row within 90 s of its claim, or has died and its rows are set apart. */
+const HELD_SECONDS = 90 + UNWOKEN_SECONDS
+/** Behind a target that is down many may line up. */
+const LINED_UP_SECONDS = 15 * 60
 
 export const eventsWaiting: Check = {
   name: 'events.waiting',
@@ -18,7 +20,7 @@ export const eventsWaiting: Check = {
     const told = `${counted(events, 'event')} ${events === 1 ? 'waits' : 'wait'} to be told to queued listeners and notification targets, the oldest since ${moment(since)}`
     if (!(await temporal.isOutboxRunning()))
       return fault(`${told}, and the outbox does not run: nothing takes them up.`, temporal.commands.wakeOutbox())
-    if (since.getTime() > Date.now() - HELD_SECONDS * 1_000) return ok(`${told}; the outbox is at it.`)
+    if (since.getTime() > Date.now() - LINED_UP_SECONDS * 1_000) return ok(`${told}; the outbox is at it.`)
     return warning(`${told}; the outbox runs but has not got to them.`, temporal.commands.askOutbox())
   },
 }

@@ -2,12 +2,14 @@
  * Those in this process who wait to be admitted, a line per integration, in order of arrival.
  *
  * One statement asks for all who stand in line. Who is told to wait keeps the place, and the line asks again when the time
- * has come: a hundred waiters cost one statement a window, not a hundred, and nobody is overtaken by a newcomer.
- * Rule: docs/behaviour/requests.md, "Admission".
+ * has come: a hundred waiters cost one statement a window, not a hundred, and nobody is overtaken by a newcomer. After a wait
+ * for a sliding window the line keeps a pace.
+ * Rule: docs/behaviour/requests.md, "Admission" and "On the way".
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admission } from '../../core/call-state.ts'
 import type { IntegrationIdentity } from '../../core/errors.ts'
+import type { Pace } from '../../core/sliding-pace.ts'
+import { marginMs, paceOf } from '../../core/sliding-pace.ts'
 
 /** One statement must not hold the row for long. */
 const MAX_OWNERS = 100
@@ -15,6 +17,8 @@ const MAX_OWNERS = 100
 const MIN_PAUSE_MS = 10
 /** Node runs a longer timer at once. The line asks again and goes on waiting. */
 const MAX_PAUSE_MS = 2_147_483_647
+/** A paced line asks for all again so long after it was last told to wait: the limit may have been raised, or lifted. */
+const PACED_MS = 60_000
 
 /** What of an integration a statement needs. */
 type Identity = Pick<IntegrationIdentity, 'id' | 'provider'>
@@ -35,8 +39,20 @@ interface Waiting {
 
 interface Line {
   readonly waiting: Waiting[]
-  /** Set while the line sleeps. */
-  pause: AbortController | null
+  /** Ends its pause; null: it does not sleep. */
+  wake: (() => void) | null
+  /** Null: all may be asked for at once. */
+  step: Step | null
+}
+
+/** A step of a paced line. Moments as `performance.now()`. */
+interface Step {
+  readonly pace: Pace
+  /** Callers that it may still ask for. */
+  left: number
+  /** When the next step begins. */
+  nextAt: number
+  readonly endsAt: number
 }
 
 export class AdmissionLines {
@@ -73,13 +89,13 @@ export class AdmissionLines {
     }: { readonly signal?: AbortSignal; readonly longestWaitMs?: () => number } = {},
   ): Promise<Admission> {
     return new Promise((resolve, reject) => {
-      const line = this.#lines.get(integration.id) ?? { waiting: [], pause: null }
+      const line = this.#lines.get(integration.id) ?? { waiting: [], wake: null, step: null }
       const leave = (): void => {
         const place = line.waiting.indexOf(waiting)
         // Its question is under way.
         if (place === -1) return
         line.waiting.splice(place, 1)
-        if (line.waiting.length === 0) line.pause?.abort()
+        if (line.waiting.length === 0) line.wake?.()
         waiting.reject(signal?.reason)
       }
       const over = (): void => signal?.removeEventListener('abort', leave)
@@ -108,19 +124,18 @@ export class AdmissionLines {
 
   async #serve(integration: Identity, line: Line): Promise<void> {
     while (line.waiting.length > 0) {
-      const asked = line.waiting.splice(0, MAX_OWNERS)
-      let verdicts: readonly Admission[]
+      if (line.step !== null && performance.now() >= line.step.endsAt) line.step = null
+      const asked = line.waiting.splice(0, Math.min(MAX_OWNERS, line.step?.left ?? MAX_OWNERS))
+      if (line.step !== null) line.step.left -= asked.length
+      let told: Wait | null = null
       try {
-        verdicts = await this.#ask(
-          integration,
-          asked.map(({ owner }) => owner),
-        )
+        const owners = asked.map(({ owner }) => owner)
+        told = this.#tell(line, asked, await this.#ask(integration, owners))
       } catch (error) {
         for (const { reject } of asked) reject(error)
-        continue
       }
-      const told = this.#tell(line, asked, verdicts)
-      if (told !== null && line.waiting.length > 0) await this.#pause(line, told)
+      if (told !== null && line.waiting.length > 0) await this.#waitAsTold(line, told)
+      if (line.step?.left === 0 && line.waiting.length > 0) await this.#nextStep(line, line.step)
     }
     this.#lines.delete(integration.id)
   }
@@ -148,17 +163,46 @@ export class AdmissionLines {
     return wait
   }
 
-  #maySleep({ slept, longestWaitMs }: Waiting, { kind, retryAfterMs }: Wait): boolean {
+  #maySleep({ slept, longestWaitMs }: Waiting, { kind, retryAfterMs }: Pick<Wait, 'kind' | 'retryAfterMs'>): boolean {
     return slept[kind] + retryAfterMs <= this.#budgetMs && retryAfterMs <= longestWaitMs()
   }
 
-  async #pause(line: Line, { kind, retryAfterMs }: Wait): Promise<void> {
-    const pauseMs = Math.min(Math.max(retryAfterMs, MIN_PAUSE_MS), MAX_PAUSE_MS)
+  async #waitAsTold(line: Line, told: Wait): Promise<void> {
+    const sliding = told.kind === 'limited' && told.limit.window === 'sliding' ? told.limit : null
+    const margin = sliding === null ? 0 : marginMs(sliding)
+    await this.#pause(line, told.kind, Math.max(told.retryAfterMs, MIN_PAUSE_MS) + margin)
+    // The provider's wish for quiet changes no pace; a fixed window has none.
+    if (told.kind === 'limited') line.step = sliding === null ? null : firstStep(paceOf(sliding))
+  }
+
+  async #nextStep(line: Line, step: Step): Promise<void> {
+    const restMs = Math.min(step.nextAt, step.endsAt) - performance.now()
+    if (restMs > 0) {
+      // A step makes nobody wait for longer than it may: such a caller is asked for now, with all in front of it.
+      const rest = { kind: 'limited', retryAfterMs: restMs } as const
+      const last = line.waiting.findLastIndex((waiting) => !this.#maySleep(waiting, rest))
+      if (last !== -1) {
+        step.left = last + 1
+        return
+      }
+      await this.#pause(line, 'limited', restMs)
+    }
+    step.left = step.pace.units
+    // A step that came late is not made up for: that would be a burst. One that a timer ended early makes none shorter.
+    step.nextAt = Math.max(step.nextAt, performance.now()) + step.pace.everyMs
+  }
+
+  async #pause(line: Line, kind: Wait['kind'], ms: number): Promise<void> {
+    const pauseMs = Math.min(ms, MAX_PAUSE_MS)
     const startedAt = performance.now()
-    line.pause = new AbortController()
-    // Ended early when the last one has left: then there is nobody to ask for.
-    await sleep(pauseMs, undefined, { signal: line.pause.signal }).catch(() => {})
-    line.pause = null
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, pauseMs)
+      // When the last one has left: then there is nobody to ask for.
+      line.wake = resolve
+    })
+    clearTimeout(timer)
+    line.wake = null
     // Who has come meanwhile has slept the rest of it; of a pause that ended early nobody is charged more than it was.
     const endedAt = Math.min(performance.now(), startedAt + pauseMs)
     for (const { slept, joinedAt } of line.waiting) slept[kind] += Math.max(0, endedAt - Math.max(startedAt, joinedAt))
@@ -167,4 +211,9 @@ export class AdmissionLines {
 
 function isWait(admission: Admission): admission is Wait {
   return admission.kind === 'suppressed' || admission.kind === 'limited'
+}
+
+function firstStep(pace: Pace): Step {
+  const now = performance.now()
+  return { pace, left: pace.units, nextAt: now + pace.everyMs, endsAt: now + PACED_MS }
 }

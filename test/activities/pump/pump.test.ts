@@ -1,8 +1,9 @@
 /** How long a pump works, what it promises, and what becomes of its rows at its end. Rows, time and other pumps are scripted. */
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { Looked, PumpEnd, Source, Standing } from '../../../src/activities/pump/pump.ts'
+import type { Looked, PumpedRow, Source, Standing } from '../../../src/activities/pump/pump.ts'
 import { Pump } from '../../../src/activities/pump/pump.ts'
-import type { PumpedRow, Queued, Room } from '../../../src/activities/pump/queues.ts'
+import type { Queued, Room } from '../../../src/activities/pump/queues.ts'
+import type { PumpEnd } from '../../../src/core/pump-jobs.ts'
 import { occasion } from '../../support/integrations.ts'
 import type { Row } from '../../support/pumped-rows.ts'
 import { queuedRow } from '../../support/pumped-rows.ts'
@@ -137,7 +138,7 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
   }
 }
 
-const found = (...rows: Queued<Row>[]) => ({ rows, walked: new Set(rows.map(({ row }) => row.integrationId)).size })
+const found = (...rows: Queued<Row>[]) => ({ rows, walked: new Set(rows.map(({ queue }) => queue)).size })
 const idsOf = (rows: readonly Queued<Row>[]): number[] => rows.map(({ row }) => row.id)
 
 describe('a pump', () => {
@@ -151,11 +152,23 @@ describe('a pump', () => {
 
   it('goes on behind the last integration of a look that was not whole, and then from the first', async () => {
     const { ended, claims } = pumping({
-      looks: [() => ({ walked: 300, upto: 7_000 }), () => ({ walked: 12, upto: 9_000 })],
+      looks: [() => ({ walked: 300, upto: 7_000 }), () => found(queuedRow(7_001))],
       standing: 'none',
     })
     expect(await ended).toBe('empty')
     expect(claims.map(({ after }) => after)).toEqual([0, 7_000, 0])
+  })
+
+  it('ends after a round of looks that found nothing, however many integrations have rows that nobody may claim', async () => {
+    const { ended, claims } = pumping({
+      looks: Array.from(
+        { length: 9 },
+        (_, n) => () => (n % 2 === 0 ? { walked: 300, upto: 7_000 } : { walked: 12, upto: 9_000 }),
+      ),
+      standing: 'none',
+    })
+    expect(await ended).toBe('empty')
+    expect(claims.map(({ after }) => after)).toEqual([0, 7_000])
   })
 
   it('looks again after one that failed', async () => {

@@ -15,29 +15,29 @@ beforeEach(() => {
   queues = new Queues(CONCURRENCY)
 })
 
-function add(integrationId: number, count = 1, values: QueuedValues = {}): Queued<Row>[] {
-  const rows = Array.from({ length: count }, () => queuedRow(integrationId, values))
+function add(queue: number, count = 1, values: QueuedValues = {}): Queued<Row>[] {
+  const rows = Array.from({ length: count }, () => queuedRow(queue, values))
   queues.add(rows)
   return rows
 }
 
-function take(integrationId: number): Queued<Row> {
-  const taken = queues.take(integrationId)
+function take(queue: number): Queued<Row> {
+  const taken = queues.take(queue)
   if (taken === null) throw new Error('nothing may start')
   return taken
 }
 
 /** Runs one row of it, for so long. It is not settled. */
-function run(integrationId: number, ms: number): void {
-  add(integrationId)
-  const taken = take(integrationId)
+function run(queue: number, ms: number): void {
+  add(queue)
+  const taken = take(queue)
   nowMs += ms
   queues.done(taken, true)
 }
 
 describe('the room', () => {
   it('of an integration that it does not know is what can run at once, less what it holds', () => {
-    expect(queues.room()).toEqual({ integrations: 300, rows: 400, room: 4, rooms: {}, isPartial: false })
+    expect(queues.room()).toEqual({ integrations: 300, rows: 64, room: 4, rooms: {}, isPartial: false })
     add(1, 3)
     expect(queues.room()).toMatchObject({ room: 4, rooms: { 1: 1 }, isPartial: false })
     add(1)
@@ -90,7 +90,7 @@ describe('the room', () => {
     expect(queues.room().rooms).toEqual({ 1: 4, 2: 200 })
     nowMs += 1_001
     expect(queues.room().rooms).toEqual({})
-    expect(queues.integrations).toBe(0)
+    expect(queues.queues).toBe(0)
     add(1)
     add(2)
     add(1, 3)
@@ -141,7 +141,7 @@ describe('rows of an integration', () => {
     const taken = [take(1), take(1), take(1), take(1)]
     expect(taken).toEqual(rows.slice(0, 4))
     expect(queues.take(1)).toBeNull()
-    expect(take(2).row.integrationId).toBe(2)
+    expect(take(2).queue).toBe(2)
     queues.done(taken[2] as Queued<Row>, true)
     expect(take(1)).toBe(rows[4])
     expect(queues.take(1)).toBeNull()

@@ -1,18 +1,17 @@
-/** What the outbox claims first, and what an operator's statements cost however many events are done with. */
+/** What an operator's statements cost however many events are done with. */
 import type { SQL } from 'drizzle-orm'
 import { inArray, sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { EventRow } from '../../../src/db/queries/events.ts'
-import { claimEvents } from '../../../src/db/queries/events.ts'
 import { forgetting, givenUpDeliveries, outboxCounts } from '../../../src/db/queries/outbox.ts'
 import { recordEvents } from '../../../src/operations/durable-events.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
+import { deliverDueEvents } from '../../../src/testing/events-in-process.ts'
 import { ManualClock } from '../../../src/testing/manual-clock.ts'
-import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
-import { occasion, testIntegrations } from '../../support/integrations.ts'
+import { testIntegrations } from '../../support/integrations.ts'
 import { webhookProvider } from '../../support/providers.ts'
 import { makeIntegration } from '../../support/rows.ts'
 
@@ -44,50 +43,6 @@ async function open(): Promise<() => Promise<void>> {
   return () => test.close()
 }
 
-describe('of many events that are due again', () => {
-  it('a claim takes a quarter of its limit at most, at least one, and fresh ones before them', async () => {
-    await storeRetries(40)
-    const [fresh] = await store('fresh')
-    const claimed = await claim('quarter:1', 20)
-    expect(claimed).toHaveLength(1 + 5)
-    expect(claimed[0]).toBe(fresh)
-    expect(await claim('quarter:2', 20)).toHaveLength(5)
-    expect(await claim('quarter:3', 3)).toHaveLength(1)
-    const [another] = await store('another')
-    expect(await claim('quarter:4', 1)).toEqual([another])
-  })
-
-  it('a claim takes those that their holder has lost first, and begins with the ones that nobody was told of', async () => {
-    const lost = await store('lost')
-    await claim('gone:1', 20)
-    await setRows(lost, { updatedAt: new Date(Date.now() - HOUR_MS), outcomes: { 'listener:other': DELIVERED } })
-    const [one] = await store('one', 'two')
-    expect(await claim('lost:1', 2)).toEqual([one, ...lost])
-  })
-
-  it('a batch that could not begin all of them asks for no further lane, and says that more are due', async () => {
-    await storeRetries(40)
-    const started = occasion()
-    let cancel = (): void => {}
-    listener = () => {
-      started.happen()
-      return new Promise(() => {})
-    }
-    const running = runActivity(
-      test.activities.deliverEvents,
-      { claim: 'stops:1', limit: 200 },
-      {
-        onStart: (given) => {
-          cancel = given
-        },
-      },
-    )
-    await started.happened
-    cancel()
-    expect(await running).toMatchObject({ claimed: 40, processed: 0, failed: 0, nextDueInMs: 0 })
-  })
-})
-
 describe('among many events that are done with', () => {
   it('what waits is counted and what was given up is found by an index', async () => {
     const { db, tables } = test.framework
@@ -113,8 +68,8 @@ describe('among many events that are done with', () => {
   })
 
   it('those that are held count with those that wait', async () => {
-    await storeRetries(3)
-    await claim('held:1', 4)
+    const held = await store('a', 'b', 'c')
+    await setRows(held, { claim: 'pump:held:1:1' })
     const [oldest] = await store('fresh')
     const createdAt = new Date(Date.now() - HOUR_MS)
     await setRows([oldest as number], { createdAt })
@@ -137,10 +92,7 @@ describe('a retry where a clock stands in for the database’s', () => {
     expect(await test.integrations.notifications.retry()).toBe(1)
     const heard: string[] = []
     listener = (reason) => heard.push(reason)
-    expect(await runActivity(test.activities.deliverEvents, { claim: 'clock:1', limit: 20 })).toMatchObject({
-      claimed: 1,
-      processed: 1,
-    })
+    expect(await deliverDueEvents(test.framework)).toMatchObject({ processed: 1 })
     expect(heard).toEqual(['given up'])
   })
 })
@@ -157,7 +109,7 @@ describe('a retry', () => {
       outcomes: { 'listener:had': DELIVERED, 'listener:crm': GIVEN_UP },
     })
     expect(await test.integrations.notifications.retry()).toBe(1)
-    await runActivity(test.activities.deliverEvents, { claim: 'newcomer:1', limit: 20 })
+    await deliverDueEvents(test.framework)
     expect(heard.sort()).toEqual(['crm', 'newcomer'])
   })
 })
@@ -175,25 +127,12 @@ async function store(...reasons: string[]): Promise<number[]> {
   return rows.map(({ id }) => id).slice(-reasons.length)
 }
 
-/** Rows of which somebody has been told already, due since an hour. */
-async function storeRetries(many: number): Promise<void> {
-  const rows = await store(...Array.from({ length: many }, (_, n) => String(n)))
-  await setRows(rows, { outcomes: { 'listener:other': DELIVERED }, dueAt: new Date(Date.now() - HOUR_MS) })
-}
-
 async function setRows(ids: readonly number[], values: Partial<EventRow>): Promise<void> {
   const { db, tables } = test.framework
   await db
     .update(tables.events)
     .set(values)
     .where(inArray(tables.events.id, [...ids]))
-}
-
-/** @returns the ids, in the order in which they begin */
-async function claim(name: string, limit: number): Promise<number[]> {
-  const { db, tables } = test.framework
-  const claimed = await claimEvents(db, tables, { claim: name, limit, nowMs: null })
-  return claimed.map(({ row }) => row.id)
 }
 
 async function planOf(statement: SQL): Promise<string> {

@@ -1,18 +1,18 @@
 /** Claims: which rows they take, who gets a row when two connections ask, and what becomes of those of a dead pump. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
-import type { ClaimRoom } from '../../../src/db/queries/webhook-claims.ts'
+import type { ClaimRoom } from '../../../src/db/queries/pump-claims.ts'
 import {
-  claimNextWebhooks,
   endClaim,
   idsHeldBy,
   isServed,
   keepClaim,
-  leftApart,
   pumpClaims,
+  pumpedWebhooks,
   setApart,
-} from '../../../src/db/queries/webhook-claims.ts'
+} from '../../../src/db/queries/pump-claims.ts'
+import { claimNextWebhooks, leftApart } from '../../../src/db/queries/webhook-claims.ts'
 import type { ClaimableFrom } from '../../../src/db/queries/webhooks.ts'
 import { claimWebhook, handBackWebhooks, takeUpWebhook } from '../../../src/db/queries/webhooks.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
@@ -22,6 +22,7 @@ import type { TestIntegrations } from '../../support/integrations.ts'
 import { testIntegrations } from '../../support/integrations.ts'
 import { webhookProvider } from '../../support/providers.ts'
 import { makeIntegration, makeWebhook, setIntegration, webhookOf } from '../../support/rows.ts'
+import { SOON } from '../../support/soon.ts'
 
 let database: TestDatabase
 let test: TestIntegrations
@@ -296,23 +297,25 @@ describe('the claim of a pump', () => {
     test.sql`update integration_cache set expires_at = clock_timestamp() where key = ${`leases:${text}`}`
   const served = (text: string) => isServed(test.framework.db, test.framework.tables, lease(text))
   const claims = async () =>
-    (await pumpClaims(test.framework.db, test.framework.tables, 'leases')).sort((a, b) =>
-      a.claim.localeCompare(b.claim),
+    (await pumpClaims(test.framework.db, test.framework.tables, pumpedWebhooks(test.framework.tables), 'leases')).sort(
+      (a, b) => a.claim.localeCompare(b.claim),
     )
-  const apart = (text: string) => setApart(test.framework.db, test.framework.tables, lease(text))
+  const apart = (text: string) =>
+    setApart(test.framework.db, test.framework.tables, pumpedWebhooks(test.framework.tables), lease(text))
 
-  it('is kept from time to time; one that was silent for too long is told so, once', async () => {
+  it('is kept from time to time; one that was not served until now is told so, once', async () => {
     expect(await served('pump:keep:1')).toBe(false)
-    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
+    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: true })
     expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
     expect(await served('pump:keep:1')).toBe(true)
     await lapse('pump:keep:1')
     expect(await served('pump:keep:1')).toBe(false)
     expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: true })
     expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
+    // As pruning may take it away, too.
     await endClaim(test.framework.db, test.framework.tables, lease('pump:keep:1'))
     expect(await served('pump:keep:1')).toBe(false)
-    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: false })
+    expect(await keep('pump:keep:1', 60)).toEqual({ hasLapsed: true })
   })
 
   it('is among those that hold rows, with whether somebody serves it; claims of other kinds are not', async () => {
@@ -337,9 +340,8 @@ describe('the claim of a pump', () => {
       await held('pump:dead:2', { attempts: 1, lostWorkers: 2 }),
     ]
     const alive = await held('pump:alive:2')
-    expect((await apart('pump:dead:2')).sort((a, b) => a.id - b.id)).toEqual(
-      rows.map(({ id, lostWorkers }) => ({ id, integrationId: integration.id, lostWorkers: lostWorkers + 1 })),
-    )
+    expect((await apart('pump:dead:2')).sort((a, b) => a - b)).toEqual(rows.map(({ id }) => id))
+    expect(await webhookOf(test, rows[1]?.id ?? 0)).toMatchObject({ status: 'pending', lostWorkers: 3 })
     expect(await webhookOf(test, rows[0]?.id ?? 0)).toMatchObject({
       status: 'pending',
       claim: null,
@@ -358,6 +360,33 @@ describe('the claim of a pump', () => {
     expect(await webhookOf(test, row.id)).toEqual(row)
   })
 
+  it('is kept or taken away where both come at the same moment, never both', async () => {
+    const row = await held('pump:both:1')
+    await keep('pump:both:1', 60)
+    await lapse('pump:both:1')
+    const [one, two] = connections
+    const { tables } = test.framework
+    // The holder speaks first.
+    let taken: Promise<unknown> | undefined
+    await one.db.transaction(async (tx) => {
+      expect(await keepClaim(tx as never, tables, lease('pump:both:1'), 60)).toEqual({ hasLapsed: true })
+      taken = setApart(two.db, tables, pumpedWebhooks(tables), lease('pump:both:1'))
+      await waitsForLock()
+    })
+    expect(await taken).toEqual([])
+    expect(await webhookOf(test, row.id)).toEqual(row)
+    // It speaks too late: what it looks at then is what is left to it.
+    await lapse('pump:both:1')
+    let kept: Promise<unknown> | undefined
+    await one.db.transaction(async (tx) => {
+      expect(await setApart(tx as never, tables, pumpedWebhooks(tables), lease('pump:both:1'))).toHaveLength(1)
+      kept = keepClaim(two.db, tables, lease('pump:both:1'), 60)
+      await waitsForLock()
+    })
+    expect(await kept).toEqual({ hasLapsed: true })
+    expect(await idsHeldBy(two.db, pumpedWebhooks(tables), 'pump:both:1')).toEqual(new Set())
+  })
+
   it('of rows that were taken away holds them no more: its late outcome and its handing back change nothing', async () => {
     const { id } = await pending()
     const kept = await pending()
@@ -365,8 +394,8 @@ describe('the claim of a pump', () => {
     await test.sql`update integration_webhooks set claim = 'pump:x:1' where id = ${kept.id}`
     await apart('pump:late:1')
     const { db, tables } = test.framework
-    expect(await idsHeldBy(db, tables, 'pump:late:1')).toEqual(new Set())
-    expect(await idsHeldBy(db, tables, 'pump:x:1')).toEqual(new Set([kept.id]))
+    expect(await idsHeldBy(db, pumpedWebhooks(tables), 'pump:late:1')).toEqual(new Set())
+    expect(await idsHeldBy(db, pumpedWebhooks(tables), 'pump:x:1')).toEqual(new Set([kept.id]))
     expect(await handBackWebhooks(db, tables, rows)).toBe(0)
     expect(await webhookOf(test, id)).toMatchObject({ status: 'pending', attempts: 1, lostWorkers: 1 })
   })
@@ -393,6 +422,13 @@ describe('the claim of a pump', () => {
   })
 })
 
+/** Some statement waits for a row that another one has written. */
+const waitsForLock = () =>
+  vi.waitFor(async () => {
+    const waiting =
+      await test.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    expect(waiting).toHaveLength(1)
+  }, SOON)
 const other = () => makeIntegration(test, 'acme')
 const pending = (values: Parameters<typeof makeWebhook>[2] = {}) => makeWebhook(test, integration.id, values)
 const held = (text: string, values: Parameters<typeof makeWebhook>[2] = {}) =>
