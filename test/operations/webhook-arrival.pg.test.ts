@@ -236,8 +236,9 @@ describe('forged deliveries on a generic route', () => {
     }
     setImmediate(lookOn)
     expect(await statusOf(deliver({ ...addresses.generic, secret: OTHER_SECRET, through }))).toBe(403)
-    // After every second one.
-    expect([...askedAtTurn]).toEqual(expect.arrayContaining([2, 4, 6, 8]))
+    // After every second one, or sooner.
+    const turns = [0, ...askedAtTurn, 10]
+    expect(Math.max(...turns.slice(1).map((at, n) => at - (turns[n] ?? 0)))).toBe(2)
   })
 
   /** Integrations of one provider, of which the last one's secret is the right one, and a clock that only their verifier moves. */
