@@ -31,7 +31,7 @@ const TESTING = 'durable-integrations/testing'
 const SECRETS = `const SECRET = 'the-secret-of-the-webhook'
 const OTHER_SECRET = 'another-secret-of-the-webhook'`
 
-/** In the order of time, and more than a page of them. */
+/** More than a page of them, by id. */
 const ITEMS = `const ITEMS = [
   { id: '1', name: 'First', updated_at: '2026-03-01T10:00:00Z' },
   { id: '2', name: 'Second', updated_at: '2026-03-01T11:00:00Z' },
@@ -68,9 +68,9 @@ const ACCOUNT_CASE = `    case 'GET /v1/account':
 const ITEMS_CASE = `    case 'GET /v1/items': {
       const since = searchParams.get('updated_since') ?? ''
       const changed = ITEMS.filter((item) => item.updated_at >= since)
-      const start = Number(searchParams.get('after') ?? 0)
-      const end = start + PAGE_SIZE
-      return Response.json({ items: changed.slice(start, end), next: end < changed.length ? String(end) : null })
+      const behind = changed.filter((item) => item.id > (searchParams.get('after') ?? ''))
+      const items = behind.slice(0, PAGE_SIZE)
+      return Response.json({ items, next: items.length < behind.length ? items.at(-1)?.id : null })
     }`
 
 const OAUTH_CASES = `    case 'POST /oauth/token':
