@@ -6,7 +6,7 @@ CREATE INDEX "__prefix___events_apart_idx" ON "__schema__"."__prefix___events" U
 ALTER TABLE "__schema__"."__prefix___events" SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);--> statement-breakpoint
 -- Claims the next events that are due, of many queues: it walks from one queue to the next and takes the rows of each that have been due
 -- longest. A queue of which nothing is due yet costs a step of the walk, and does not count. A function, without sorts, as
--- __prefix___claim_webhooks is.
+-- the claim of webhooks is.
 -- Rows that have lost a worker come apart: up to p_room that have lost one, else a single one that has lost more, and none while the
 -- claim still holds one.
 -- p_rooms: how many rows a queue may get, by its number; p_room: any other one. p_now: of a clock that stands in for the database's. A
