@@ -62,7 +62,7 @@ export function eventPumping(framework: Framework): Pumping<TakenEvent, ToldEven
 }
 
 interface TakenEvent extends ClaimedEvent {
-  /** By performance.now(), no sooner than the moment by which it was judged. */
+  /** By performance.now(), no sooner than `judgedAtMs`. */
   readonly takenAtMs: number
 }
 

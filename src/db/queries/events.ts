@@ -11,7 +11,7 @@ import { claimedBy, columnsOf, pumpClaims, pumpedEvents } from './pump-claims.ts
 
 export type EventRow = Tables['events']['$inferSelect']
 
-/** With the moment by which it was judged. */
+/** With the moment at which it counted as due. */
 export type ClaimedEvent = EventRow & { readonly judgedAtMs: number }
 
 /**

@@ -30,7 +30,7 @@ export interface Claimed<Row> {
   readonly upto: number
 }
 
-/** What a claim's function says beside a row. Its last row is none: it says how far the walk went, and has no version. */
+/** What a claim's function says beside a row. The last one has no row and no version: it says how far the walk went. */
 interface Taken {
   readonly integrationId: number
   readonly version: string | null
@@ -79,7 +79,7 @@ export const pumpedEvents = ({ events }: Tables): PumpedRows => ({
   released: sql`claim = null, updated_at = clock_timestamp()`,
 })
 
-/** The cache key by which a pump says that it lives. */
+/** The cache key of a pump's lease. */
 const leaseKey = (prefix: string, claim: string): string => `${prefix}:${claim}`
 
 export interface LeaseOf {
