@@ -15,6 +15,7 @@ import type { WorkflowHandle } from '@temporalio/client'
 import { Client, Connection } from '@temporalio/client'
 import { TestWorkflowEnvironment } from '@temporalio/testing'
 import type { Activities } from '../src/activities/index.ts'
+import type { FirstSteps } from '../src/activities/small-run.ts'
 import type { Finalisation } from '../src/activities/sync-ends.ts'
 import { bundleWorkflows } from '../src/bundled-workflows.ts'
 import type { IncidentSight } from '../src/core/incident.ts'
@@ -162,6 +163,27 @@ async function recordSync(stage: Stage): Promise<void> {
   let playing: Scene | undefined
   await record('sync-retries', new ScriptedSync(900, { attempt: unreliable }))
   await record('sync-empty', new ScriptedSync(0))
+  await record('sync-small', new ScriptedSync(2), (sync) => ({
+    async openSyncRun() {
+      const first: FirstSteps = {
+        listing: { kind: 'listed', listed: 2, duplicatesDropped: 0 },
+        batch: { claimed: 2, succeeded: 2, failed: 0, waiting: [], deferredSeconds: 0 },
+        end: { kind: 'finalised', status: 'success', succeeded: 2, failed: 0, skipped: 0, fullListing: false },
+      }
+      return { kind: 'open', syncLogId: 70, settings: sync.settings(), first }
+    },
+  }))
+  await record('sync-small-waiting', new ScriptedSync(1), (sync) => ({
+    async openSyncRun() {
+      sync.pending = 0
+      sync.waiting.add(1)
+      const first: FirstSteps = {
+        listing: { kind: 'listed', listed: 1, duplicatesDropped: 0 },
+        batch: { claimed: 1, succeeded: 0, failed: 0, waiting: [{ id: 1, seconds: 5 }], deferredSeconds: 0 },
+      }
+      return { kind: 'open', syncLogId: 70, settings: sync.settings(), first }
+    },
+  }))
   await record('sync-nothing-to-do', new ScriptedSync(0), () => ({
     openSyncRun: async () => ({ kind: 'nothing to do', reason: 'the integration is switched off' }),
   }))

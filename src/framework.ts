@@ -6,7 +6,7 @@ import type { CacheStore } from './cache/store.ts'
 import type { Config } from './config/schema.ts'
 import type { EvaluateFailuresResult } from './core/anomaly-jobs.ts'
 import type { Clock, Logger } from './core/logger.ts'
-import type { Metrics } from './core/metrics.ts'
+import type { Metrics, ReplaceableWorkflow } from './core/metrics.ts'
 import type { PruneResult } from './core/pruning.ts'
 import type { PumpCall, PumpedQueue } from './core/pump-jobs.ts'
 import type { SearchAttributeInspection } from './core/search-attributes.ts'
@@ -15,6 +15,7 @@ import type {
   DispatchResult,
   ProcessSyncItemInput,
   ProcessSyncItemResult,
+  SyncBegan,
   SyncProgress,
 } from './core/sync-jobs.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from './core/token-jobs.ts'
@@ -24,6 +25,7 @@ import type {
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
+  ReplacedWorkflow,
 } from './core/webhook-jobs.ts'
 import type { Database } from './db/client.ts'
 import type { Tables } from './db/schema/tables.ts'
@@ -69,8 +71,13 @@ export interface WorkflowStarters {
   startProcessWebhook(input: ProcessWebhookInput): Promise<'started' | 'already running'>
   /** Starts the job of one webhook and waits for its end. @throws BackendUnreachable */
   runProcessWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult | 'already running'>
-  /** Ends workflows whose task fails again and again; another one goes on with their rows. @throws BackendUnreachable */
-  replaceWedged(): Promise<readonly WedgedWorkflow[]>
+  /**
+   * Ends workflows whose task fails again and again; another one goes on with their rows.
+   *
+   * @param told of each that this call has ended, once it has
+   * @throws BackendUnreachable
+   */
+  replaceWedged(told: (replaced: ReplacedWorkflow) => void): Promise<void>
   /** Starts recovery, or joins the one that runs, and waits for its end. @throws BackendUnreachable */
   runRecovery(): Promise<RecoverWebhooksResult>
   /** Starts reconciliation and waits for its end. @throws BackendUnreachable */
@@ -93,6 +100,8 @@ export interface WorkflowStarters {
   resumeSync(integrationId: number): Promise<boolean>
   /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
   syncProgress(integrationId: number): Promise<SyncProgress | null>
+  /** Tells a run whose beginning takes its time how far it is, for its progress. @throws BackendUnreachable */
+  tellSyncBegan(integrationId: number, began: SyncBegan): Promise<void>
   /** Tells a living run that one of its items was changed from outside; does nothing when there is none. */
   nudgeSync(integrationId: number): Promise<void>
   /** Starts the retry of one item; while one lives, a second start is refused by the server. @throws BackendUnreachable */
@@ -121,6 +130,8 @@ export interface WorkflowStarters {
 /** A workflow whose task fails again and again. */
 export interface WedgedWorkflow {
   readonly id: string
+  readonly runId: string
+  readonly type: ReplaceableWorkflow
   /** How often its task has been tried. */
   readonly attempts: number
 }

@@ -33,6 +33,7 @@ export type {
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
+  ReplacedWorkflow,
 } from './core/webhook-jobs.ts'
 export type { Database, Transaction } from './db/client.ts'
 export type { OwnedTable } from './db/queries/deletion.ts'

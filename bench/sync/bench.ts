@@ -58,7 +58,7 @@ async function measureRest(stage: Stage): Promise<Outcome> {
       target(scale.peakGrowth, atMost(100)),
       target(scale.longestHistory, atMost(5_000)),
       target(scale.actions, atMost(40)),
-      target(many.finalised, atMost(90)),
+      target(many.finalised, atMost(25)),
     ],
   }
 }

@@ -63,6 +63,7 @@ export function createActivities(framework: Framework, end?: WorkerEnd): Activit
     startDueSyncs: step(boundedStep(dispatch.startDueSyncs, surroundings)),
     evaluateStaleness: step(boundedStep(dispatch.evaluateStaleness, surroundings)),
     openSyncRun: step(runs.openSyncRun),
+    findOpenedRun: step(runs.findOpenedRun),
     listSyncItems: step(runs.listSyncItems),
     takeOverSyncRun: step(runs.takeOverSyncRun),
     processSyncItems: step(items.processSyncItems),

@@ -27,6 +27,8 @@ export interface RunItems {
   readonly retry: ItemWork['retry']
   /** Where a row goes that no listener has seen. */
   readonly givenBack: GivenBack
+  /** Milliseconds after the claim from which on no more items start. Default: 30 s. */
+  readonly startWithinMs?: number
 }
 
 /** Of an error, in the progress of a run. */
@@ -46,14 +48,16 @@ export class ItemRunner {
   readonly #subjects: BatchSubjects
   readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows' | 'run' | 'startBy'>
   readonly #ending: Ending
+  readonly #startWithinMs: number
   #told: Promise<void> = Promise.resolve()
 
-  constructor(framework: Framework, { claim, cancelled, retry, givenBack }: RunItems) {
+  constructor(framework: Framework, { claim, cancelled, retry, givenBack, startWithinMs = START_WINDOW_MS }: RunItems) {
     const { config, db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
     this.#subjects = new BatchSubjects(integrationReader(framework))
     this.#ending = new Ending(cancelled)
+    this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
     this.#work = { cancelled, enough: this.#ending.signal, retry, waitsFor }
     this.#batch = {
@@ -116,7 +120,7 @@ export class ItemRunner {
     await runBatch({
       ...this.#batch,
       rows,
-      startBy: performance.now() + START_WINDOW_MS,
+      startBy: performance.now() + this.#startWithinMs,
       run: (row, integration) => runSyncItem(this.#framework, row, integration, work),
     })
   }

@@ -9,7 +9,7 @@ export interface Surroundings {
   /** Aborted as soon as the worker begins to stop. */
   readonly stopping?: AbortSignal
   /** `attempt` is counted from 1. */
-  readonly info: { readonly attempt: number }
+  readonly info: { readonly attempt: number; readonly taskQueue?: string }
   /** Says that the activity lives, and what it is doing. Left out where no Temporal runs it. */
   heartbeat?(details: unknown): void
 }

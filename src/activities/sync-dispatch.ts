@@ -21,8 +21,8 @@ const MAX_STARTS = 3_000
 const MAX_SECONDS = 300
 /** Rows read at once. */
 const PAGE = 1_000
-/** At most 50 starts a second: a thousand due at once are the only reason for a jitter, and this is it. */
-const START_EVERY_MS = 20
+/** At most 100 starts a second: a thousand due at once are the only reason for a jitter, and this is it. */
+const START_EVERY_MS = 10
 /** Starts under way at once: a slow answer must not slow the pace down, nor pile starts up. */
 const MAX_STARTING = 10
 
@@ -111,7 +111,7 @@ export function syncDispatchActivities(
 }
 
 /**
- * Works through the rows in order, one each 20 ms, the slow ones beside each other. The first fault begins no more, and is
+ * Works through the rows in order, one each 10 ms, the slow ones beside each other. The first fault begins no more, and is
  * thrown once what is under way has ended.
  *
  * @param work false: it came to nothing, so the next one need not wait, and it is none of `atMost`

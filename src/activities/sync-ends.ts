@@ -44,13 +44,13 @@ export function syncEndActivities(framework: Framework) {
       syncLogId,
       announces = false,
     }: RunIds & { readonly announces?: boolean }): Promise<Finalisation> {
-      const { result, cursor, isFinalisedNow } = await finaliseRun(framework, { integrationId, syncLogId })
-      if (isFinalisedNow && result.kind === 'finalised')
+      const { result, cursor, ...end } = await finaliseRun(framework, { integrationId, syncLogId }, { announces })
+      if (end.isFinalisedNow && result.kind === 'finalised')
         logger.info(
           {
             event: 'sync.finished',
             integration: integrationId,
-            provider: (await subjectOf(framework, integrationId)).provider,
+            provider: end.provider,
             sync_log: syncLogId,
             status: result.status,
             succeeded: result.succeeded,
@@ -60,7 +60,7 @@ export function syncEndActivities(framework: Framework) {
           },
           'sync run finished',
         )
-      if (announces && result.kind === 'finalised') await announce({ integrationId, syncLogId })
+      if (announces && result.kind === 'finalised' && !end.isAnnounced) await announce({ integrationId, syncLogId })
       return result
     },
 

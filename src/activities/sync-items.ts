@@ -57,6 +57,51 @@ export interface OneItemResult extends ProcessSyncItemResult, FoundBy {
   readonly isCounted: boolean
 }
 
+export interface BatchRun {
+  /** Aborted when the worker stops or the run is cancelled. */
+  readonly cancelled: AbortSignal
+  /** From then on no more items start; the rest is pending again. Default: 30 s. */
+  readonly startWithinMs?: number
+  /** Nobody has had the claim before. Default false. */
+  readonly isFirst?: boolean
+}
+
+export async function runItemBatch(
+  framework: Framework,
+  { syncLogId, claim, take }: ItemBatch,
+  { isFirst = false, ...how }: BatchRun,
+): Promise<ItemBatchResult> {
+  const { tables } = framework
+  const runner = new ItemRunner(framework, {
+    claim,
+    retry: null,
+    givenBack: take.kind === 'pending' ? { status: 'pending' } : { status: 'processing', waitsFor: null },
+    ...how,
+  })
+  try {
+    if (!isFirst) await runner.takeUpHeld()
+    const claiming = { claim, refusals: refusalsOf(framework) }
+    const rows = await claimAndRecord(framework, (db) =>
+      take.kind === 'due'
+        ? claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
+        : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
+    )
+    await runner.run(rows)
+    const { handedBack, ...tally } = runner.tally
+    const waiting = runner.waiting.map(({ id, seconds, because }) => ({
+      id,
+      seconds,
+      ...(because === 'not yet' ? { isPutOff: true } : {}),
+    }))
+    const failure = runner.lastFailure === null ? {} : { lastFailure: runner.lastFailure }
+    // Rows that are pending again: the lane must come for them.
+    const claimed = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
+    return { ...tally, ...failure, waiting, claimed }
+  } finally {
+    await runner.end()
+  }
+}
+
 export function syncItemActivities(framework: Framework, surroundings = temporalSurroundings) {
   const { tables } = framework
   const isCrossed = async (itemId: number): Promise<boolean> =>
@@ -69,36 +114,8 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
      * May be run twice: a second try under the same claim first takes up the rows that the first one still holds. What
      * the first one had put to wait without being able to say so is found by the finalisation, which names such rows.
      */
-    async processSyncItems({ syncLogId, claim, take }: ItemBatch): Promise<ItemBatchResult> {
-      const { cancellationSignal: cancelled } = surroundings()
-      const runner = new ItemRunner(framework, {
-        claim,
-        cancelled,
-        retry: null,
-        givenBack: take.kind === 'pending' ? { status: 'pending' } : { status: 'processing', waitsFor: null },
-      })
-      try {
-        await runner.takeUpHeld()
-        const claiming = { claim, refusals: refusalsOf(framework) }
-        const rows = await claimAndRecord(framework, (db) =>
-          take.kind === 'due'
-            ? claimWaitingItems(db, tables, { ...claiming, ids: take.ids })
-            : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
-        )
-        await runner.run(rows)
-        const { handedBack, ...tally } = runner.tally
-        const waiting = runner.waiting.map(({ id, seconds, because }) => ({
-          id,
-          seconds,
-          ...(because === 'not yet' ? { isPutOff: true } : {}),
-        }))
-        const failure = runner.lastFailure === null ? {} : { lastFailure: runner.lastFailure }
-        // Rows that are pending again: the lane must come for them.
-        const claimed = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
-        return { ...tally, ...failure, waiting, claimed }
-      } finally {
-        await runner.end()
-      }
+    async processSyncItems(batch: ItemBatch): Promise<ItemBatchResult> {
+      return runItemBatch(framework, batch, { cancelled: surroundings().cancellationSignal })
     },
 
     /**

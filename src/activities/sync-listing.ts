@@ -13,7 +13,7 @@ import { LONGEST_DEFERRAL_SECONDS } from '../core/sync-item.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { findLog } from '../db/queries/logs.ts'
-import type { ListedItem, ListingNote } from '../db/queries/sync-listing.ts'
+import type { BegunListing, ListedItem, ListingNote } from '../db/queries/sync-listing.ts'
 import { beginListing, deleteUnstartedItems, listedKeys, storeListed } from '../db/queries/sync-listing.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -73,11 +73,20 @@ export async function listItems(framework: Framework, input: ListingInput, conte
   const row = await findIntegration(db, tables, input.integrationId)
   const begun = row === null ? null : await beginListing(db, tables, input)
   if (row === null || begun === null) return await listedBefore(framework, input, row)
-  const { log, startedAt } = begun
+  return await listBegun(framework, { row, ...begun, attempt: input.attempt }, context)
+}
+
+/** A try that has begun. */
+export async function listBegun(
+  framework: Framework,
+  { row, log, startedAt, attempt }: BegunListing & { readonly row: IntegrationRow; readonly attempt: number },
+  context: Surroundings,
+): Promise<Listing> {
+  const { db, tables } = framework
   const bookmark = ((log.metadata as RunMetadata).bookmark ?? null) as StoredBookmark | null
-  if (input.attempt > 1) await deleteUnstartedItems(db, tables, log.id, bookmark?.item_id ?? 0)
+  if (attempt > 1) await deleteUnstartedItems(db, tables, log.id, bookmark?.item_id ?? 0)
   const beginning = new ListingBeginning(startedAt, bookmark === null ? null : new Date(bookmark.began_at))
-  return await new ListingTry(framework, row, log, { attempt: input.attempt, bookmark, beginning }, context).run()
+  return await new ListingTry(framework, row, log, { attempt, bookmark, beginning }, context).run()
 }
 
 /** Why this try may not list: the listing is complete, or this is not the run's listing any more. */

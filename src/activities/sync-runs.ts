@@ -10,9 +10,11 @@ import type { AdoptedRun } from '../operations/sync-adoption.ts'
 import { takeOverRun } from '../operations/sync-adoption.ts'
 import type { RunIds } from '../operations/sync-run-ids.ts'
 import type { RunStart } from '../operations/sync-start.ts'
-import { startRun } from '../operations/sync-start.ts'
+import { openedBy, startRun } from '../operations/sync-start.ts'
 import { foundBy } from './found-by.ts'
 import { runSettings } from './run-settings.ts'
+import type { FirstSteps } from './small-run.ts'
+import { firstSteps } from './small-run.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import type { Listing, ListingInput } from './sync-listing.ts'
 import { listItems } from './sync-listing.ts'
@@ -21,7 +23,13 @@ export type { AdoptedRun } from '../operations/sync-adoption.ts'
 export type { Listing } from './sync-listing.ts'
 
 export type OpenedRun =
-  | { readonly kind: 'open'; readonly syncLogId: number; readonly settings: RunSettings }
+  | {
+      readonly kind: 'open'
+      readonly syncLogId: number
+      readonly settings: RunSettings
+      /** How far it went on at once. Not there: it was not asked to. */
+      readonly first?: FirstSteps
+    }
   /** A run whose workflow is gone left a whole listing behind: it is gone on with, after so long. */
   | {
       readonly kind: 'adopted'
@@ -48,18 +56,35 @@ interface OpenInput extends AsksLabels {
   readonly runId: string
   /** Asked by the dispatch: no run is opened when another one has ended since the integration was found to be due. */
   readonly onlyIfDue?: boolean
+  /** The claim of the run's first batch: a run that is opened goes on at once, as far as that is quick. */
+  readonly goesOnAs?: string
 }
 
 export function syncRunActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
-    /** Opens the run's log, once what an earlier run left behind is settled. A second try finds what the first one did. */
-    async openSyncRun({ integrationId, labels, ...run }: OpenInput): Promise<OpenedRun & FoundBy> {
+    /**
+     * Opens the run's log, once what an earlier run left behind is settled, and goes on with it if asked to. A second try
+     * finds what the first one did, and leaves the rest to other steps.
+     */
+    async openSyncRun({ integrationId, labels, goesOnAs, ...run }: OpenInput): Promise<OpenedRun & FoundBy> {
       const row = await findIntegration(framework.db, framework.tables, integrationId)
       if (row === null) return { kind: 'nothing to do', reason: `there is no integration ${integrationId}` }
-      const start = await startRun(framework, row, run)
+      const start = await startRun(framework, row, { ...run, lists: goesOnAs !== undefined })
       const found = await foundBy(framework, integrationId, { labels })
       if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return { ...start, ...found }
-      return { ...start, settings: runSettings(framework), ...found }
+      const settings = runSettings(framework)
+      if (start.kind === 'adopted') return { ...start, settings, ...found }
+      const opened = { kind: start.kind, syncLogId: start.syncLogId, settings, ...found }
+      if (goesOnAs === undefined) return opened
+      // Opened before: that try may have got anywhere until its worker was lost. The workflow's own steps find out.
+      if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost' } } }
+      const begun = { row, ...start.listing, claim: goesOnAs }
+      return { ...opened, first: await firstSteps(framework, begun, surroundings()) }
+    },
+
+    /** The run that a workflow has opened, or has taken over; null: none. For one whose opening was cut off. */
+    async findOpenedRun({ integrationId, runId }: Pick<OpenInput, 'integrationId' | 'runId'>): Promise<number | null> {
+      return openedBy(framework, integrationId, runId)
     },
 
     /** One try of the listing. What an earlier one stored after its last bookmark goes first. */

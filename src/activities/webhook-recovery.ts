@@ -1,6 +1,5 @@
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult, RecoverWebhooksResult } from '../core/webhook-jobs.ts'
-import { isServed } from '../db/queries/pump-claims.ts'
 import { webhookState } from '../db/queries/webhook-recovery.ts'
 import type { ClaimableFrom } from '../db/queries/webhooks.ts'
 import { claimWebhook, webhooksHeldBy } from '../db/queries/webhooks.ts'
@@ -53,21 +52,25 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
       const { webhookId } = input
       const { cancellationSignal, graceIsOver, info } = surroundings()
       const isRetry = info.attempt > 1
-      const before = await webhookState(db, tables, webhookId)
-      const isHeld = isRetry && before?.status === 'processing'
-      const lease = { prefix: framework.config.cache_prefix, claim: input.claim }
-      // Temporal could not hear it; its handler runs all the same.
-      if (isHeld && (await isServed(db, tables, lease))) throw notItsTurn('an earlier try of it still runs', ASK_AGAIN)
-      const release = suspects.enter((before?.lostWorkers ?? 0) + (isHeld || input.stuckAttempts !== undefined ? 1 : 0))
-      const ending = new Ending(cancellationSignal, graceIsOver)
+      // Two tries of it may come to a worker at once. And Temporal may have heard nothing of one whose handler still runs.
+      const stopServing = await serving(framework, input.claim)
+      if (stopServing === null) throw notItsTurn('an earlier try of it still runs', ASK_AGAIN)
+      // As a pump: a cancellation alone gives no handler up, and drops nothing that it gave.
+      const ending = new Ending(graceIsOver ?? cancellationSignal)
       const work = new WebhookWork(framework, ending.begun)
-      const stopServing = serving(framework, lease)
       try {
-        const row = await nextRow(work, input, isRetry, before)
-        if (row !== null) await runOne(framework, work, row, ending)
+        const before = await webhookState(db, tables, webhookId)
+        const isHeld = isRetry && before?.status === 'processing'
+        const losses = (before?.lostWorkers ?? 0) + (isHeld || input.stuckAttempts !== undefined ? 1 : 0)
+        const release = suspects.enter(losses)
+        try {
+          const row = await nextRow(work, input, isRetry, before)
+          if (row !== null) await runOne(framework, work, row, ending)
+        } finally {
+          release()
+        }
       } finally {
         ending.release()
-        release()
         await stopServing()
       }
       if (work.tally.handedBack > 0) throw new Error(`webhook ${webhookId} went back to pending before its handler ran`)

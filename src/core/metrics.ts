@@ -36,6 +36,10 @@ export type SettledItem = (typeof SETTLED_ITEMS)[number]
 export const ENDED_RUNS = ['success', 'partial', 'failed', 'cancelled'] as const
 export type EndedRun = (typeof ENDED_RUNS)[number]
 
+/** Types of workflows that recovery may end at any time, since rows say what is left to do: another one is started for them. */
+export const REPLACEABLE_WORKFLOWS = ['webhookInbox', 'eventOutbox', 'incident', 'syncIntegration'] as const
+export type ReplaceableWorkflow = (typeof REPLACEABLE_WORKFLOWS)[number]
+
 /**
  * Counts what this process has done. Called once the statement that settles it has been committed, so that nothing is counted
  * which another process has settled. Never throws, and costs less than a microsecond.
@@ -57,4 +61,6 @@ export interface Metrics {
   syncItemDeferred(of: Subject): void
   /** `wakeups_failed_total` */
   wakeUpFailed(): void
+  /** `workflows_replaced_total` */
+  workflowReplaced(workflow: ReplaceableWorkflow): void
 }

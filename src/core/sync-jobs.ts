@@ -153,6 +153,9 @@ export interface SyncProgress {
   readonly startedAt: string
 }
 
+/** How far the activity that opens a run has gone on with it, where that takes its time: the signal `began`. */
+export type SyncBegan = Pick<SyncProgress, 'syncLogId' | 'phase'>
+
 /** How a run ended, as its workflow says. */
 export type SyncOutcome =
   | {

@@ -23,6 +23,16 @@ export interface RecoverWebhooksResult {
   readonly processing: number
   readonly pending: number
   readonly failed: number
+  /** Only where there is one. */
+  readonly replaced?: readonly ReplacedWorkflow[]
+}
+
+/** A workflow that recovery ended, since its task failed again and again; another one goes on with its rows. */
+export interface ReplacedWorkflow {
+  /** Its id. */
+  readonly workflow: string
+  /** How often its task had been tried. */
+  readonly attempts: number
 }
 
 export interface ReconcileWebhooksInput {

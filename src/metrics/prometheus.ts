@@ -6,7 +6,13 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { FailureClass } from '../core/failure-class.ts'
 import type { Metrics, Subject } from '../core/metrics.ts'
-import { ENDED_RUNS, RECEIVED_OUTCOMES, SETTLED_ITEMS, SETTLED_WEBHOOKS } from '../core/metrics.ts'
+import {
+  ENDED_RUNS,
+  RECEIVED_OUTCOMES,
+  REPLACEABLE_WORKFLOWS,
+  SETTLED_ITEMS,
+  SETTLED_WEBHOOKS,
+} from '../core/metrics.ts'
 import type { Standing } from '../db/queries/metrics.ts'
 
 const PREFIX = 'integrations_'
@@ -61,6 +67,10 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
   const items = counter('sync_items_total', 'Sync items that were settled', ['provider', 'status'])
   const deferrals = counter('sync_deferrals_total', 'Attempts of sync items put off until there is capacity', [])
   const wakeUps = counter('wakeups_failed_total', 'Wake-ups of workflows that did not reach Temporal', [])
+  const replaced = counter('workflows_replaced_total', 'Workflows ended since their task failed again and again', [
+    'workflow',
+  ])
+  for (const workflow of REPLACEABLE_WORKFLOWS) replaced.inc({ workflow }, 0)
 
   const ownerOf = ({ id }: Subject) => (byIntegration && id !== null ? { integration: String(id) } : undefined)
   const seeded = new Set<string>()
@@ -92,6 +102,7 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
     syncItemSettled: (of, status, count = 1) => items.inc({ provider: of.provider, status, ...ownerOf(of) }, count),
     syncItemDeferred: (of) => deferrals.inc({ ...ownerOf(of) }),
     wakeUpFailed: () => wakeUps.inc(),
+    workflowReplaced: (workflow) => replaced.inc({ workflow }),
     async text(standing, providers) {
       // By integration there is no telling whose series will come.
       if (!byIntegration) for (const provider of providers) seed(provider)

@@ -52,7 +52,14 @@ export interface RunEnd {
   readonly cursor: Json
   /** By this very call. Whoever finalised a run announces it. */
   readonly isFinalisedNow: boolean
+  /** It had nobody to tell, and says so in its log. */
+  readonly isAnnounced: boolean
   readonly cursorMoved: boolean
+}
+
+export interface Finalising {
+  /** Notes that the run is announced where there is nothing to tell, or nobody listens. Default false. */
+  readonly announces?: boolean
 }
 
 /**
@@ -60,18 +67,22 @@ export interface RunEnd {
  * `processing`, and no item may be unfinished. Of a run that was finalised before, only the cursor may move: a failed item
  * has succeeded or was skipped since.
  */
-export async function finaliseRun(framework: Framework, run: RunIds): Promise<RunEnd> {
+export async function finaliseRun(
+  framework: Framework,
+  run: RunIds,
+  { announces = false }: Finalising = {},
+): Promise<RunEnd & { readonly provider: string | null }> {
   try {
     const { row, end } = await framework.db.transaction(async (tx) => {
       const row = await lockIntegration(tx, framework.tables, run.integrationId)
-      return { row, end: await finalise(framework, tx, row, run) }
+      return { row, end: await finalise(framework, tx, row, run, announces) }
     })
     if (row !== null && end.isFinalisedNow && end.result.kind === 'finalised')
       framework.metrics.syncRunEnded(row, end.result.status)
-    return end
+    return { ...end, provider: row?.provider ?? null }
   } catch (error) {
     if (!(error instanceof ReducerThrew)) throw error
-    return unchanged({ kind: 'reducer threw', reason: errorLine(error.cause, MAX_ERROR_LENGTH) })
+    return { provider: null, ...unchanged({ kind: 'reducer threw', reason: errorLine(error.cause, MAX_ERROR_LENGTH) }) }
   }
 }
 
@@ -83,6 +94,7 @@ async function finalise(
   tx: Transaction,
   row: IntegrationRow | null,
   { syncLogId }: RunIds,
+  announces: boolean,
 ): Promise<RunEnd> {
   const { tables } = framework
   const log = await lockLog(tx, tables, syncLogId)
@@ -98,7 +110,7 @@ async function finalise(
     const again = waiting.map((item) => ({ id: item.id, seconds: remainingWait(framework, item) }))
     return unchanged({ kind: 'unfinished', pending: counts.pending, waiting: again }, cursorOf(row))
   }
-  return finaliseOpen(framework, tx, row, log, counts)
+  return finaliseOpen(framework, tx, row, log, counts, announces)
 }
 
 /** All its items have ended, and nobody has finalised it. */
@@ -108,8 +120,9 @@ async function finaliseOpen(
   row: IntegrationRow,
   log: LogRow,
   counts: ItemCounts,
+  announces: boolean,
 ): Promise<RunEnd> {
-  const { config, tables } = framework
+  const { config, tables, listeners, clock } = framework
   const status = runStatus({ succeeded: counts.success, failed: counts.failed, skipped: counts.skipped })
   const isClean = counts.failed === 0
   // A backfill covers what lies behind the cursor: neither the cursor nor the plan of the ordinary runs is its own.
@@ -120,6 +133,8 @@ async function finaliseOpen(
   const stuck = isOrdinary && !isClean ? await stuckItems(tx, tables, log, threshold) : []
   const toldStuck = stuckToTell(stuck, log.id)
   const stalenessRecovered = isOrdinary && isClean && row.syncStaleAlertedAt !== null
+  const isAnnounced =
+    announces && isOrdinary && stuck.length === 0 && !stalenessRecovered && !listeners.has('SyncCompleted')
   await endRunLog(tx, tables, log.id, {
     status,
     summary: `${counts.success} succeeded, ${counts.failed} failed, ${counts.skipped} skipped`,
@@ -130,6 +145,7 @@ async function finaliseOpen(
       ...(isOrdinary ? { cursor_after: cursor } : {}),
       ...(stuck.length === 0 ? {} : stuckMetadata(toldStuck, stuck.length)),
       ...(stalenessRecovered ? { staleness_recovered: true } : {}),
+      ...(isAnnounced ? { announced_at: clock.now().toISOString() } : {}),
     },
   })
   if (isOrdinary) {
@@ -138,7 +154,7 @@ async function finaliseOpen(
     await recordRunEnd(framework, tx, row.id, { status, counts, cursor, stuck: toldStuck })
   }
   const result = finalised(status, log, counts)
-  return { result, cursor, isFinalisedNow: true, cursorMoved: advanced !== null }
+  return { result, cursor, isFinalisedNow: true, isAnnounced, cursorMoved: advanced !== null }
 }
 
 /**
@@ -176,7 +192,7 @@ async function finaliseLate(
   if (advanced === null) return unchanged(result, cursorOf(row))
   await updateIntegration(tx, framework.tables, row.id, { syncCursor: advanced.to })
   await mergeLogMetadata(tx, framework.tables, log.id, { cursor_after: advanced.to })
-  return { result, cursor: advanced.to, isFinalisedNow: false, cursorMoved: true }
+  return { result, cursor: advanced.to, isFinalisedNow: false, isAnnounced: false, cursorMoved: true }
 }
 
 /** The cursor after this run; null when it stays. */
@@ -236,5 +252,5 @@ function finalised(status: RunStatus, log: LogRow, counts: ItemCounts): Extract<
 }
 
 function unchanged(result: Finalisation, cursor: Json = null): RunEnd {
-  return { result, cursor, isFinalisedNow: false, cursorMoved: false }
+  return { result, cursor, isFinalisedNow: false, isAnnounced: false, cursorMoved: false }
 }

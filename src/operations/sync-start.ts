@@ -9,8 +9,12 @@ import { switchedOffBy } from '../core/switched-off.ts'
 import { lockIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { insertLog } from '../db/queries/logs.ts'
+import type { BegunListing } from '../db/queries/sync-listing.ts'
+import { insertListingLog } from '../db/queries/sync-listing.ts'
 import type { RecentRun } from '../db/queries/sync-opening.ts'
 import {
+  dueAndOpened,
+  hasItemsInWork,
   isDue,
   itemsRetriedByHand,
   noteOpenRun,
@@ -36,7 +40,12 @@ const QUESTIONS = 20
 const NO_LOG_YET = 0
 
 export type RunStart =
-  | { readonly kind: 'open'; readonly syncLogId: number }
+  | {
+      readonly kind: 'open'
+      readonly syncLogId: number
+      /** Not there: it is to be begun. */
+      readonly listing?: BegunListing
+    }
   | { readonly kind: 'adopted'; readonly syncLogId: number; readonly waitSeconds: number }
   | { readonly kind: 'reclaimed'; readonly syncLogIds: readonly number[] }
   | { readonly kind: 'nothing to do'; readonly reason: string }
@@ -46,12 +55,14 @@ interface StartInput {
   readonly runId: string
   /** Leftovers are settled either way; a new run is opened only when it is due. */
   readonly onlyIfDue?: boolean
+  /** Begins the listing of a run that is opened now. */
+  readonly lists?: boolean
 }
 
 /** Asked again for the same workflow, it gives what it gave before. */
 export async function startRun(framework: Framework, row: IntegrationRow, input: StartInput): Promise<RunStart> {
   const { db, tables, providers } = framework
-  const { runId } = input
+  const { runId, lists = false } = input
   const offBy = switchedOffBy(row)
   if (offBy !== null)
     return nothing(`the integration is switched off${offBy === 'its health' ? ': its health is disabled' : ''}`)
@@ -62,14 +73,25 @@ export async function startRun(framework: Framework, row: IntegrationRow, input:
   const runs = await recentRuns(db, tables, row.id, RECENT_RUNS)
   const found = await foundBefore(framework, runs, runId)
   if (found !== null) return found
-  const reclaimed = await reclaim(framework, row.id, runId)
+  const isInWork = await hasItemsInWork(db, tables, row.id)
+  const reclaimed = isInWork ? await reclaim(framework, row.id, runId) : []
   if (reclaimed.length > 0) return { kind: 'reclaimed', syncLogIds: reclaimed }
-  const wasDue = await isDue(db, tables, row.id)
-  const left = await settleLeftovers(framework, row.id, runs, runId)
+  const wasDue = runs.some(({ isOpen }) => isOpen) && (await isDue(db, tables, row.id))
+  const left = await settleLeftovers(framework, row.id, { runs, runId, isInWork })
   if (left !== null && left.kind !== 'failed') return left
   // The plan that a run leaves when it is failed is not meant for the one that takes its place.
   const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && wasDue)
-  return open(framework, row, provider, { runId, onlyIfDue })
+  return open(framework, row, provider, { runId, onlyIfDue, lists })
+}
+
+/** The run that a workflow has opened, or has taken over; null: none. */
+export async function openedBy(
+  { db, tables }: Framework,
+  integrationId: number,
+  runId: string,
+): Promise<number | null> {
+  const runs = await recentRuns(db, tables, integrationId, RECENT_RUNS)
+  return runs.find((run) => run.runId === runId || run.adoptedBy === runId)?.syncLogId ?? null
 }
 
 /** Items that a workflow of their own works on: nothing else is to touch them meanwhile. @throws BackendUnreachable */
@@ -128,11 +150,10 @@ async function reclaim(framework: Framework, integrationId: number, runId: strin
 async function settleLeftovers(
   framework: Framework,
   integrationId: number,
-  runs: readonly RecentRun[],
-  runId: string,
+  { runs, runId, isInWork }: { runs: readonly RecentRun[]; runId: string; isInWork: boolean },
 ): Promise<RunStart | { readonly kind: 'failed' } | null> {
   const { db, tables, logger } = framework
-  const retried = await itemsHeldByOwnWorkflow(framework, { integrationId })
+  const retried = isInWork ? await itemsHeldByOwnWorkflow(framework, { integrationId }) : []
   if (retried.length > 0) return nothing(`failed items are being retried by hand: ${retried.slice(0, 10).join(', ')}`)
   const left = runs.filter((run) => run.isOpen).reverse()
   let isFreed = false
@@ -177,16 +198,16 @@ async function open(
   { db, tables, logger }: Framework,
   { id }: IntegrationRow,
   provider: HasScheduledSync,
-  { runId, onlyIfDue }: StartInput,
+  { runId, onlyIfDue, lists }: StartInput,
 ): Promise<RunStart> {
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
     const row = await lockIntegration(tx, tables, id)
     if (row === null) return nothing('the integration is gone')
-    const existing = (await recentRuns(tx, tables, id, RECENT_RUNS)).find((run) => run.runId === runId)
-    if (existing !== undefined) return { kind: 'open', syncLogId: existing.syncLogId }
+    const { isDue, openedId } = await dueAndOpened(tx, tables, { integrationId: id, runId, limit: RECENT_RUNS })
+    if (openedId !== null) return { kind: 'open', syncLogId: openedId }
     // The run that made it due may have ended since the dispatch had its list: by the id alone a second one would start.
-    if (onlyIfDue && !(await isDue(tx, tables, id))) return nothing('it is not due any more')
+    if (onlyIfDue && !isDue) return nothing('it is not due any more')
     const metadata: RunMetadata = {
       run_id: runId,
       incremental: hasIncrementalSync(provider),
@@ -194,7 +215,9 @@ async function open(
       enumerated: false,
     }
     const opened = { operation: 'sync', direction: 'inbound', status: 'processing' } as const
-    const syncLogId = await insertLog(tx, tables, { integrationId: id, ...opened, metadata })
+    const values = { integrationId: id, ...opened, metadata }
+    const listing = lists === true ? { listing: await insertListingLog(tx, tables, values) } : {}
+    const syncLogId = listing.listing?.log.id ?? (await insertLog(tx, tables, values))
     logger.info(
       {
         event: 'sync.started',
@@ -206,7 +229,7 @@ async function open(
       },
       'sync run started',
     )
-    return { kind: 'open', syncLogId }
+    return { kind: 'open', syncLogId, ...listing }
   })
 }
 

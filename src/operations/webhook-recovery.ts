@@ -5,7 +5,7 @@
  */
 import { isIntegrationsError } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
-import type { ProcessWebhookInput, RecoverWebhooksResult } from '../core/webhook-jobs.ts'
+import type { ProcessWebhookInput, RecoverWebhooksResult, ReplacedWorkflow } from '../core/webhook-jobs.ts'
 import type { Due, TakenUp } from '../db/queries/webhook-recovery.ts'
 import { crowdedIntegrations, takeUpDue, undoTakeUp } from '../db/queries/webhook-recovery.ts'
 import type { Framework } from '../framework.ts'
@@ -37,7 +37,7 @@ export async function recoverWebhooks(framework: Framework, signal: AbortSignal)
     { status: 'pending', timeoutSeconds: pending_timeout },
     { status: 'failed', maxAttempts: max_attempts, backoffSeconds: retry_backoff },
   ]
-  await replaceWedged(framework)
+  const replaced = await replaceWedged(framework)
   try {
     for (const due of passes) {
       const count = (rows: number): void => {
@@ -51,19 +51,21 @@ export async function recoverWebhooks(framework: Framework, signal: AbortSignal)
     if (Object.values(counts).some((rows) => rows > 0))
       framework.logger.info({ event: 'webhooks.recovered', ...counts }, 'took up webhooks')
   }
-  return counts
+  return replaced.length === 0 ? counts : { ...counts, replaced }
 }
 
 /** What it ends may keep rows from being claimed. Rows are taken up all the same where Temporal can't list its workflows. */
-async function replaceWedged({ workflows, logger }: Framework): Promise<void> {
+async function replaceWedged({ workflows, logger }: Framework): Promise<ReplacedWorkflow[]> {
+  const replaced: ReplacedWorkflow[] = []
   try {
-    await workflows.replaceWedged()
+    await workflows.replaceWedged((one) => replaced.push(one))
   } catch (error) {
     logger.warn(
       { event: 'workflow.not_checked', error: errorLine(error, 300) },
       'workflows whose task fails again and again could not be looked for',
     )
   }
+  return replaced
 }
 
 /** @param count told of the rows of each page */

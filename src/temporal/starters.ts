@@ -12,7 +12,13 @@ import type { PruneResult } from '../core/pruning.ts'
 import type { PumpedQueue } from '../core/pump-jobs.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../core/pump-jobs.ts'
 import type { WorksFor } from '../core/search-attributes.ts'
-import type { DispatchResult, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../core/sync-jobs.ts'
+import type {
+  DispatchResult,
+  ProcessSyncItemInput,
+  ProcessSyncItemResult,
+  SyncBegan,
+  SyncProgress,
+} from '../core/sync-jobs.ts'
 import type { RefreshTokensResult } from '../core/token-jobs.ts'
 import type {
   ProcessWebhookInput,
@@ -60,7 +66,7 @@ export function temporalStarters(
   client: () => Client,
   config: Config,
   logger: Logger,
-  metrics: Pick<Metrics, 'wakeUpFailed'>,
+  metrics: Pick<Metrics, 'wakeUpFailed' | 'workflowReplaced'>,
   {
     cancelTimeoutMs = CANCEL_TIMEOUT_MS,
     providerOf = async () => UNKNOWN_PROVIDER,
@@ -232,20 +238,24 @@ export function temporalStarters(
       return job === null ? 'already running' : resultOf(client(), job)
     },
 
-    async replaceWedged() {
+    async replaceWedged(told) {
       const asked = client()
-      const found = await answered(asked, () => wedgedWorkflows(asked, prefix))
-      for (const { id, attempts } of found) {
+      for (const { id, runId, type, attempts } of await answered(asked, () => wedgedWorkflows(asked, prefix))) {
         const reason = `its task failed ${attempts} times`
-        await unlessGone(answered(asked, () => asked.workflow.getHandle(id).terminate(reason)))
+        // This run alone: somebody else may have ended it meanwhile, and another one may go on already.
+        const ended = answered(asked, () => asked.workflow.getHandle(id, runId).terminate(reason))
+        if ((await unlessGone(ended)) === null) continue
+        metrics.workflowReplaced(type)
         logger.error(
-          { event: 'workflow.replaced', workflow: id, attempts },
+          { event: 'workflow.replaced', workflow: id, run_id: runId, attempts },
           'the task of a workflow failed again and again; it was terminated, and another one goes on with its rows',
         )
+        told({ workflow: id, attempts })
+        if (type === WORKFLOW.webhookInbox) inbox.wake(0)
+        if (type === WORKFLOW.eventOutbox) outbox.wake(0)
+        // Its id ends with the integration's.
+        if (type === WORKFLOW.incident) followers.escalate.wake(Number(id.split(':').at(-1)))
       }
-      if (found.some(({ id }) => id === workflowId.webhookInbox(prefix))) inbox.wake(0)
-      if (found.some(({ id }) => id === workflowId.eventOutbox(prefix))) outbox.wake(0)
-      return found
     },
 
     runRecovery: () =>
@@ -331,6 +341,10 @@ export function temporalStarters(
       const handle = syncHandle(integrationId)
       if (!(await isRunning(client(), handle))) return null
       return unlessGone(answered(client(), () => handle.query<SyncProgress>(QUERY.progress)))
+    },
+
+    async tellSyncBegan(integrationId, began) {
+      await unlessGone(answered(client(), () => syncHandle(integrationId).signal<[SyncBegan]>(SIGNAL.began, began)))
     },
 
     async nudgeSync(integrationId) {

@@ -39,7 +39,7 @@ export function recordingStarters(
   return {
     wakeInbox: countWake,
     callPump: async () => {},
-    replaceWedged: async () => [],
+    replaceWedged: async () => {},
     async startSync(integrationId) {
       // Until the test runs it, it lives: a second start is refused, as by a workflow's id.
       if (started.startedSyncs.includes(integrationId)) return 'already running'
@@ -62,6 +62,7 @@ export function recordingStarters(
     pauseSync: () => needsServer('a pause'),
     resumeSync: () => needsServer('the end of a pause'),
     syncProgress: async () => null,
+    tellSyncBegan: async () => {},
     nudgeSync: async () => {},
     async startProcessSyncItem(input) {
       await retryItem(input)

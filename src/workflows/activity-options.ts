@@ -37,6 +37,9 @@ export const batch: ActivityOptions = {
   ...THROUGH_THE_QUEUE,
 }
 
+/** Opens a run, and goes on with it as far as that is quick. Workers share the runs' workflow tasks, and so these. */
+export const opening: ActivityOptions = { ...batch, allowEagerDispatch: true }
+
 /** A pass over all integrations, each of which has a time limit of its own. */
 export const pass: ActivityOptions = {
   startToCloseTimeout: '2 hours',

@@ -34,6 +34,7 @@ export const SIGNAL = {
   retryItem: 'retryItem',
   skipItem: 'skipItem',
   itemsChanged: 'itemsChanged',
+  began: 'began',
   escalate: 'escalate',
   recovered: 'recovered',
 } as const

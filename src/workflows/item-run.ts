@@ -7,7 +7,8 @@ import type { LastFailure } from '../core/sync-jobs.ts'
 import { batch } from './activity-options.ts'
 import { hasLongHistory } from './long-history.ts'
 
-const BATCH_ROWS = 200
+/** Rows of one batch. */
+export const BATCH_ROWS = 200
 const MAX_LANES = 4
 /** Items that wait for another attempt; a full list stops the intake until some are done. */
 const MAX_WAITING = 1_000
@@ -58,6 +59,27 @@ export function itemsToDo(
     failed,
     waiting: waiting.map(dueFromNow),
     intakeFrom: 0,
+  }
+}
+
+/** What a batch came to. */
+export function afterBatch(before: ItemRunState, take: ItemBatch['take'], result: ItemBatchResult): ItemRunState {
+  const { left, succeeded, failed, waiting, intakeFrom, unlisted = 0 } = before
+  const had = result.succeeded + result.failed + result.waiting.length
+  let room = MAX_PUT_OFF - waiting.length
+  const listed = result.waiting.filter(({ isPutOff = false }) => !isPutOff || room-- > 0)
+  const more = result.waiting.length - listed.length
+  return {
+    ...before,
+    ...(take.kind === 'pending' ? { left: result.claimed < take.limit ? 0 : Math.max(0, left - had) } : {}),
+    succeeded: succeeded + result.succeeded,
+    failed: failed + result.failed,
+    waiting: [...waiting, ...listed.map(dueFromNow)],
+    ...(more > 0 ? { unlisted: unlisted + more } : {}),
+    ...(result.lastFailure === undefined ? {} : { lastFailure: result.lastFailure }),
+    ...(result.deferredSeconds > 0
+      ? { intakeFrom: Math.max(intakeFrom, Date.now() + result.deferredSeconds * 1_000) }
+      : {}),
   }
 }
 
@@ -237,25 +259,8 @@ export class ItemRun {
   }
 
   #note(take: ItemBatch['take'], result: ItemBatchResult): void {
-    const { left, succeeded, failed, waiting, intakeFrom, unlisted = 0 } = this.#state
-    const had = result.succeeded + result.failed + result.waiting.length
-    let room = MAX_PUT_OFF - waiting.length
-    const listed = result.waiting.filter(({ isPutOff = false }) => !isPutOff || room-- > 0)
-    const more = result.waiting.length - listed.length
-    this.#change({
-      ...(take.kind === 'pending' ? { left: result.claimed < take.limit ? 0 : Math.max(0, left - had) } : {}),
-      succeeded: succeeded + result.succeeded,
-      failed: failed + result.failed,
-      waiting: [
-        ...waiting,
-        ...listed.map((item) => dueFromNow(this.#askedNow.has(item.id) ? { ...item, seconds: 0 } : item)),
-      ],
-      ...(more > 0 ? { unlisted: unlisted + more } : {}),
-      ...(result.lastFailure === undefined ? {} : { lastFailure: result.lastFailure }),
-      ...(result.deferredSeconds > 0
-        ? { intakeFrom: Math.max(intakeFrom, Date.now() + result.deferredSeconds * 1_000) }
-        : {}),
-    })
+    const waiting = result.waiting.map((item) => (this.#askedNow.has(item.id) ? { ...item, seconds: 0 } : item))
+    this.#change(afterBatch(this.#state, take, { ...result, waiting }))
   }
 
   #change(change: Partial<ItemRunState>): void {

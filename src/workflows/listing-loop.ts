@@ -7,7 +7,8 @@ import {
   TimeoutFailure,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { RunSettings } from '../activities/sync-runs.ts'
+import type { ListingFault } from '../activities/small-run.ts'
+import type { Listing, RunSettings } from '../activities/sync-runs.ts'
 import { delayAfter } from '../core/backoff.ts'
 import { listing } from './activity-options.ts'
 import { hasLongHistory } from './long-history.ts'
@@ -42,6 +43,12 @@ export type ListingEnd =
   | { readonly kind: 'given up'; readonly reason: string; readonly remedied: string }
   | { readonly kind: 'long history'; readonly state: ListingState }
 
+/** What one call came to. */
+export interface ListingCall {
+  readonly result: Listing | ListingFault
+  readonly spentMs: number
+}
+
 export interface ListedRun {
   readonly integrationId: number
   readonly syncLogId: number
@@ -59,42 +66,43 @@ export interface ListingGate {
  * Asks for the whole listing, call after call: three faults of its own, 10 and 30 s apart, five lost workers, or
  * `sync.lock_ttl` end it; what the provider puts off costs none of these while it gets further.
  *
+ * @param first what the call came to that the run's opening made; null: it made none
  * Rule: docs/behaviour/sync-listing.md, "Faults, lost workers, deferrals".
  */
-export async function listWhole(run: ListedRun, carried: ListingState, gate: ListingGate): Promise<ListingEnd> {
-  const { integrationId, syncLogId, settings } = run
+export async function listWhole(
+  run: ListedRun,
+  carried: ListingState,
+  gate: ListingGate,
+  first: ListingCall | null = null,
+): Promise<ListingEnd> {
+  const { integrationId, settings } = run
   let state = carried
+  let called = first
   for (;;) {
-    await gate.untilResumed()
-    if (hasLongHistory()) return { kind: 'long history', state }
-    const leftMs = settings.listingTotalSeconds * 1_000 - state.spentMs
-    if (leftMs < LEAST_LEFT_MS) return givenUp(`it took longer than sync.lock_ttl (${settings.listingTotalSeconds} s)`)
-    state = { ...state, calls: state.calls + 1 }
-    const { listSyncItems } = proxyActivities<Activities>({
-      ...listing(settings.listingTimeoutSeconds, leftMs),
-      summary: `listing of run ${syncLogId}, call ${state.calls}`,
-    })
-    const calledAt = Date.now()
-    try {
-      const answer = await listSyncItems({ integrationId, syncLogId, attempt: state.calls })
-      state = { ...state, spentMs: state.spentMs + Date.now() - calledAt }
-      if (answer.kind === 'listed') return { kind: 'listed', listed: answer.listed }
-      state = { ...state, idleDeferrals: answer.isBookmarked ? 0 : state.idleDeferrals + 1 }
+    if (called === null) {
+      await gate.untilResumed()
+      if (hasLongHistory()) return { kind: 'long history', state }
+      const leftMs = settings.listingTotalSeconds * 1_000 - state.spentMs
+      if (leftMs < LEAST_LEFT_MS)
+        return givenUp(`it took longer than sync.lock_ttl (${settings.listingTotalSeconds} s)`)
+      called = await call(run, state.calls + 1, leftMs)
+    }
+    const { result, spentMs } = called
+    called = null
+    state = { ...state, calls: state.calls + 1, spentMs: state.spentMs + spentMs }
+    if (result.kind === 'listed') return { kind: 'listed', listed: result.listed }
+    if (result.kind === 'deferred') {
+      state = { ...state, idleDeferrals: result.isBookmarked ? 0 : state.idleDeferrals + 1 }
       if (state.idleDeferrals > MAX_IDLE_DEFERRALS)
         return givenUp(`the provider's limit put it off ${state.idleDeferrals} times in a row without a new bookmark`)
-      gate.onDeferred?.(Date.now() + answer.retryAfterSeconds * 1_000)
-      await sleep(answer.retryAfterSeconds * 1_000, { summary: "the listing goes on when the provider's limit ends" })
-    } catch (error) {
-      if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
-      const fault = faultOf(error, settings)
-      state = { ...state, spentMs: state.spentMs + Date.now() - calledAt }
-      if (fault.kind === 'worker lost') {
-        state = { ...state, lostWorkers: state.lostWorkers + 1 }
-        if (state.lostWorkers >= MAX_LOST_WORKERS) return givenUp(`its worker was lost ${state.lostWorkers} times`)
-        continue
-      }
+      gate.onDeferred?.(Date.now() + result.retryAfterSeconds * 1_000)
+      await sleep(result.retryAfterSeconds * 1_000, { summary: "the listing goes on when the provider's limit ends" })
+    } else if (result.kind === 'worker lost') {
+      state = { ...state, lostWorkers: state.lostWorkers + 1 }
+      if (state.lostWorkers >= MAX_LOST_WORKERS) return givenUp(`its worker was lost ${state.lostWorkers} times`)
+    } else {
       state = { ...state, faults: state.faults + 1 }
-      if (fault.isFinal || state.faults >= MAX_FAULTS) return givenUp(fault.reason, fault.type, integrationId)
+      if (result.isFinal || state.faults >= MAX_FAULTS) return givenUp(result.reason, result.type, integrationId)
       const waitMs = delayAfter(state.faults, FAULT_WAITS_SECONDS) * 1_000
       await sleep(waitMs, { summary: `after fault ${state.faults} of ${MAX_FAULTS} of the listing` })
       state = { ...state, spentMs: state.spentMs + waitMs }
@@ -102,11 +110,26 @@ export async function listWhole(run: ListedRun, carried: ListingState, gate: Lis
   }
 }
 
-type Fault =
-  | { readonly kind: 'worker lost' }
-  | { readonly kind: 'own'; readonly reason: string; readonly type?: string; readonly isFinal: boolean }
+async function call(
+  { integrationId, syncLogId, settings }: ListedRun,
+  attempt: number,
+  leftMs: number,
+): Promise<ListingCall> {
+  const { listSyncItems } = proxyActivities<Activities>({
+    ...listing(settings.listingTimeoutSeconds, leftMs),
+    summary: `listing of run ${syncLogId}, call ${attempt}`,
+  })
+  const calledAt = Date.now()
+  const ended = (result: ListingCall['result']): ListingCall => ({ result, spentMs: Date.now() - calledAt })
+  try {
+    return ended(await listSyncItems({ integrationId, syncLogId, attempt }))
+  } catch (error) {
+    if (!(error instanceof ActivityFailure) || isCancellation(error)) throw error
+    return ended(faultOf(error, settings))
+  }
+}
 
-function faultOf({ cause }: ActivityFailure, settings: RunSettings): Fault {
+function faultOf({ cause }: ActivityFailure, settings: RunSettings): ListingFault {
   if (cause instanceof TimeoutFailure) {
     if (cause.timeoutType === 'HEARTBEAT') return { kind: 'worker lost' }
     if (cause.timeoutType === 'START_TO_CLOSE')

@@ -14,5 +14,5 @@ export function hasLongHistory(): boolean {
 
 /** What a signal has begun is done, whatever becomes of the run: a new history would not know of it. */
 export async function handlersFinished(): Promise<void> {
-  await CancellationScope.nonCancellable(() => condition(allHandlersFinished))
+  if (!allHandlersFinished()) await CancellationScope.nonCancellable(() => condition(allHandlersFinished))
 }

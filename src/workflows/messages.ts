@@ -6,7 +6,7 @@
 import { defineQuery, defineSignal } from '@temporalio/workflow'
 import type { IncidentSight } from '../core/incident.ts'
 import type { PumpCall } from '../core/pump-jobs.ts'
-import type { ProcessSyncItemInput, SyncProgress } from '../core/sync-jobs.ts'
+import type { ProcessSyncItemInput, SyncBegan, SyncProgress } from '../core/sync-jobs.ts'
 import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
 import { QUERY, SIGNAL } from './ids.ts'
 
@@ -67,6 +67,8 @@ export const retryItem = defineSignal<[ProcessSyncItemInput]>(SIGNAL.retryItem)
 export const skipItem = defineSignal<[{ itemId: number }]>(SIGNAL.skipItem)
 /** An item of the run was changed from outside: look again. */
 export const itemsChanged = defineSignal(SIGNAL.itemsChanged)
+/** The activity that begins the run takes its time: how far it is. */
+export const began = defineSignal<[SyncBegan]>(SIGNAL.began)
 
 export interface ProcessSyncItemState {
   readonly phase: 'running' | 'waiting' | 'done'

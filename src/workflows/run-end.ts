@@ -90,7 +90,7 @@ export async function processRun(
 }
 
 /** The run is over: a cancellation comes too late for it, and its listeners are told in any case. */
-async function announced(
+export async function announced(
   { integrationId, syncLogId, settings }: OpenRun,
   result: Extract<Finalisation, { kind: 'finalised' }>,
 ): Promise<SyncOutcome> {

@@ -2,7 +2,7 @@
 import type { RunSettings } from '../activities/sync-runs.ts'
 import type { SyncOutcome } from '../core/sync-jobs.ts'
 import type { ItemRunState } from './item-run.ts'
-import type { ListingState } from './listing-loop.ts'
+import type { ListingCall, ListingState } from './listing-loop.ts'
 import type { ControlState } from './run-controls.ts'
 import type { ProgressState } from './run-progress.ts'
 
@@ -17,7 +17,7 @@ export interface RunState {
 export type RunStage =
   | { readonly kind: 'held' }
   | { readonly kind: 'opening' }
-  | { readonly kind: 'listing'; readonly run: OpenRun; readonly listing: ListingState }
+  | { readonly kind: 'listing'; readonly run: OpenRun; readonly listing: ListingState; readonly first?: ListingCall }
   | { readonly kind: 'items'; readonly run: OpenRun; readonly items: ItemRunState; readonly reducerTries: number }
 
 export interface OpenRun {

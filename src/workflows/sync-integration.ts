@@ -11,26 +11,29 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
+import type { FirstSteps } from '../activities/small-run.ts'
 import type { OpenedRun } from '../activities/sync-runs.ts'
+import { claimOf } from '../core/claim.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import type { SyncOutcome } from '../core/sync-jobs.ts'
-import { step } from './activity-options.ts'
+import { opening, step } from './activity-options.ts'
 import { untilCancelled } from './cancellation.ts'
-import { itemsToDo } from './item-run.ts'
+import { afterBatch, BATCH_ROWS, itemsToDo } from './item-run.ts'
 import { handleItemSignals } from './item-signals.ts'
-import type { ListingState } from './listing-loop.ts'
+import type { ListingCall, ListingState } from './listing-loop.ts'
 import { listWhole, NEW_LISTING } from './listing-loop.ts'
 import { handlersFinished, hasLongHistory } from './long-history.ts'
 import type { SyncInput } from './messages.ts'
-import { syncProgress } from './messages.ts'
+import { began, syncProgress } from './messages.ts'
 import { RunControls } from './run-controls.ts'
 import { showRun } from './run-details.ts'
-import { processRun } from './run-end.ts'
+import { announced, processRun } from './run-end.ts'
 import { RunProgress } from './run-progress.ts'
 import type { OpenRun, RunStage, RunState, StageEnd } from './run-stages.ts'
 import { askingLabels, setSearchAttributes } from './search-attributes.ts'
 
 const steps = proxyActivities<Activities>(step)
+const { openSyncRun } = proxyActivities<Activities>(opening)
 
 /**
  * One sync run of one integration: open, list, process the items, finalise, announce.
@@ -41,6 +44,9 @@ const steps = proxyActivities<Activities>(step)
  */
 export async function syncIntegration(input: SyncInput, carried?: RunState): Promise<SyncOutcome> {
   const { integrationId, onlyIfDue } = input
+  const runId = workflowInfo().firstExecutionRunId
+  /** It may have a log that is not known here. */
+  let isBegun = false
   const controls = new RunControls(carried?.controls)
   handleItemSignals(
     integrationId,
@@ -48,6 +54,9 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     (itemId) => controls.tryNow(itemId),
   )
   const progress = new RunProgress(controls, carried?.progress, (now) => showRun(integrationId, now))
+  setHandler(began, (how) => progress.note(how), {
+    description: 'From the activity that opens the run, where that takes its time: how far it is.',
+  })
   setHandler(syncProgress, () => progress.read(), {
     description: 'How far the run is: its phase, counts of items, rate, and whether it is paused.',
   })
@@ -87,7 +96,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   const throughStage = (stage: RunStage): Promise<StageEnd> => {
     if (stage.kind === 'held') return hold()
     if (stage.kind === 'opening') return open()
-    if (stage.kind === 'listing') return list(stage.run, stage.listing)
+    if (stage.kind === 'listing') return list(stage.run, stage.listing, stage.first)
     return processRun(stage, controls, progress)
   }
 
@@ -99,10 +108,15 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   }
 
   const open = async (): Promise<StageEnd> => {
-    const runId = workflowInfo().firstExecutionRunId
-    const opened: OpenedRun & FoundBy = await CancellationScope.nonCancellable(() =>
-      steps.openSyncRun({ integrationId, runId, ...(onlyIfDue === undefined ? {} : { onlyIfDue }), ...askingLabels() }),
-    )
+    const openedAt = Date.now()
+    isBegun = true
+    const opened: OpenedRun & FoundBy = await openSyncRun({
+      integrationId,
+      runId,
+      goesOnAs: claimOf(workflowInfo().runId, 1),
+      ...(onlyIfDue === undefined ? {} : { onlyIfDue }),
+      ...askingLabels(),
+    })
     setSearchAttributes(opened)
     if (opened.kind === 'nothing to do')
       return { kind: 'over', outcome: { kind: 'not this time', reason: opened.reason } }
@@ -113,7 +127,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     }
     const run: OpenRun = { integrationId, syncLogId: opened.syncLogId, settings: opened.settings }
     progress.note({ syncLogId: run.syncLogId })
-    if (opened.kind === 'open') return { kind: 'next', stage: { kind: 'listing', run, listing: NEW_LISTING } }
+    if (opened.kind === 'open') return afterFirst(run, opened.first, Date.now() - openedAt)
 
     await sleep(opened.waitSeconds * 1_000, { summary: `then run ${run.syncLogId}, which was left behind, goes on` })
     const left = await steps.takeOverSyncRun({ integrationId, syncLogId: run.syncLogId })
@@ -121,12 +135,31 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(left.pending, left), reducerTries: 0 } }
   }
 
-  const list = async (run: OpenRun, before: ListingState): Promise<StageEnd> => {
+  /** From where the opening has left the run. */
+  const afterFirst = async (run: OpenRun, first: FirstSteps | undefined, spentMs: number): Promise<StageEnd> => {
+    if (first?.listing.kind !== 'listed') {
+      const call = first === undefined ? {} : { first: { result: first.listing, spentMs } }
+      return { kind: 'next', stage: { kind: 'listing', run, listing: NEW_LISTING, ...call } }
+    }
+    const { batch, end } = first
+    const { listed } = first.listing
+    const items =
+      batch === undefined
+        ? itemsToDo(listed)
+        : afterBatch(itemsToDo(listed), { kind: 'pending', limit: BATCH_ROWS }, batch)
+    progress.note({ listed })
+    progress.noteItems(items)
+    if (end?.kind === 'finalised') return { kind: 'over', outcome: await announced(run, end) }
+    return { kind: 'next', stage: { kind: 'items', run, items, reducerTries: 0 } }
+  }
+
+  const list = async (run: OpenRun, before: ListingState, first?: ListingCall): Promise<StageEnd> => {
     progress.note({ phase: 'listing' })
-    const listed = await listWhole(run, before, {
+    const gate = {
       untilResumed: () => controls.untilResumed(),
-      onDeferred: (moment) => progress.note({ intakeFrom: moment }),
-    })
+      onDeferred: (moment: number) => progress.note({ intakeFrom: moment }),
+    }
+    const listed = await listWhole(run, before, gate, first)
     if (listed.kind === 'long history')
       return { kind: 'long history', stage: { kind: 'listing', run, listing: listed.state } }
     if (listed.kind === 'given up') {
@@ -145,13 +178,14 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
 
   const result = await untilCancelled(controls.work, wholeRun)
   if (result.kind === 'cancelled') {
-    const { syncLogId } = progress.state
-    if (syncLogId !== null)
-      await CancellationScope.nonCancellable(async () => {
-        await steps.cancelSyncRun({ integrationId, syncLogId })
-        // A finalisation in the very task that the cancellation voided stands, and is told; a cancelled run tells nothing.
-        await steps.announceSyncRun({ integrationId, syncLogId })
-      })
+    await CancellationScope.nonCancellable(async () => {
+      const syncLogId =
+        progress.state.syncLogId ?? (isBegun ? await steps.findOpenedRun({ integrationId, runId }) : null)
+      if (syncLogId === null) return
+      await steps.cancelSyncRun({ integrationId, syncLogId })
+      // A finalisation in the very task that the cancellation voided stands, and is told; a cancelled run tells nothing.
+      await steps.announceSyncRun({ integrationId, syncLogId })
+    })
   }
   progress.note({ phase: 'done' })
   await handlersFinished()

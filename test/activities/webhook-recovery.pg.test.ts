@@ -284,6 +284,59 @@ describe('a row that was set apart', () => {
     expect(await runIt(other)).toMatchObject({ outcome: 'processed' })
   })
 
+  it('is made by one of two that come at the same moment', async () => {
+    const { id } = await pending({ status: 'processing', attempts: 1, claim: 'both:1' })
+    const end = occasion()
+    handle.mockImplementation(async () => {
+      await end.happened
+      return { done: true }
+    })
+    const tries = [2, 3].map((attempt) => run(id, { claim: 'both:1', attempt }))
+    await expect(Promise.race(tries)).rejects.toMatchObject({ type: 'not_its_turn', nextRetryDelay: '2 seconds' })
+    end.happen()
+    const ended = await Promise.allSettled(tries)
+    expect(ended.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(handle).toHaveBeenCalledTimes(1)
+    expect(await webhookOf(test, id)).toMatchObject({ status: 'processed', attempts: 2 })
+    // The one that was refused, once more.
+    expect(await run(id, { claim: 'both:1', attempt: 4 })).toMatchObject({ outcome: 'processed', attempts: 2 })
+  })
+
+  it('is not needed where Temporal took the first one for dead while the database was away: what it gave is stored', async () => {
+    const { id } = await pending()
+    const [cancelled, running, back] = [new AbortController(), occasion(), occasion()]
+    let isAway = false
+    const db = new Proxy(test.framework.db, {
+      get(target, name) {
+        if (isAway) throw new Error('the database is away')
+        const value: unknown = Reflect.get(target, name)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    handle.mockImplementation(async () => {
+      isAway = true
+      cancelled.abort(new Error('Temporal has given it up'))
+      running.happen()
+      await back.happened
+      return { done: true }
+    })
+    const { processOneWebhook } = webhookRecoveryActivities({ ...test.framework, db }, () => ({
+      cancellationSignal: cancelled.signal,
+      graceIsOver: new AbortController().signal,
+      info: { attempt: 1 },
+    }))
+    const first = processOneWebhook({ webhookId: id, claim: 'away:1' })
+    await running.happened
+    await expect(run(id, { claim: 'away:1', attempt: 2 })).rejects.toMatchObject({ type: 'not_its_turn' })
+    back.happen()
+    await new Promise((resolve) => setTimeout(resolve, 250))
+    expect(await webhookOf(test, id)).toMatchObject({ status: 'processing', attempts: 1 })
+    isAway = false
+    expect(await first).toMatchObject({ outcome: 'processed' })
+    expect(await run(id, { claim: 'away:1', attempt: 2 })).toMatchObject({ outcome: 'processed', attempts: 1 })
+    expect(handle).toHaveBeenCalledTimes(1)
+  })
+
   it('is none that only waits its turn: however often, it is no fault', async () => {
     const { processOneWebhook } = webhookRecoveryActivities(test.framework)
     const { id } = await pending({ status: 'processing', attempts: 1, claim: 'alive:2' })

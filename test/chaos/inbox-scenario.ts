@@ -42,11 +42,20 @@ export async function expectPromisesKept(
     `${rows} rows, ${claimedAgain} claimed again, slowest ${slowestSeconds.toFixed(1)} s; ${extraRuns} second runs`,
   )
   console.log(JSON.stringify(counted))
+  tellLinesOf([...ledger.faults, ...faults], stack)
   expect(ledger.faults).toEqual([])
   expect(faults).toEqual([])
   await expectTasksHealthy(stack)
   expect(await doctorSays(stack)).toEqual(doctorBefore)
   return accounted
+}
+
+/** What the processes logged of the webhooks that faults name. */
+function tellLinesOf(faults: readonly string[], { lines }: InboxStack): void {
+  for (const [, webhook] of faults.join('\n').matchAll(/webhook (\d+)/g)) {
+    const its = lines.filter((line) => new RegExp(`"webhook":${webhook}\\b`).test(line))
+    console.log([`webhook ${webhook}:`, ...its].join('\n'))
+  }
 }
 
 /** Whatever is not as it should be. */

@@ -31,6 +31,7 @@ const NAMES = {
   incidents_open: ['source'],
   health: ['status'],
   wakeups_failed_total: [],
+  workflows_replaced_total: ['workflow'],
   database_up: [],
 }
 const acme = { provider: 'acme', id: 7 }
@@ -61,6 +62,7 @@ describe('the text of /metrics', () => {
     metrics.syncItemDeferred(acme)
     metrics.requestRateLimited(acme)
     metrics.wakeUpFailed()
+    metrics.workflowReplaced('eventOutbox')
     const samples = await samplesOf(metrics)
     expect(sumsBy(samples, 'webhooks_received_total', 'outcome')).toEqual({ queued: 1, reconciled: 5 })
     expect(sumsBy(samples, 'webhooks_processed_total', 'status')).toEqual({ processed: 1, failed: 1 })
@@ -73,6 +75,7 @@ describe('the text of /metrics', () => {
     expect(sumsBy(samples, 'sync_items_total', 'status')).toEqual({ failed: 3 })
     for (const name of ['sync_deferrals_total', 'rate_limited_total', 'wakeups_failed_total'])
       expect(sumsBy(samples, name)).toEqual({ '': 1 })
+    expect(sumsBy(samples, 'workflows_replaced_total', 'workflow')).toEqual({ eventOutbox: 1 })
   })
 
   it('has the series of a registered provider from the beginning, at 0', async () => {
@@ -84,6 +87,17 @@ describe('the text of /metrics', () => {
       { name: 'integrations_webhooks_processed_total', labels: { provider: 'acme', status: 'failed' }, value: 0 },
     ])
   })
+
+  it.each([false, true])(
+    'has a series of each workflow that can be replaced, at 0 (by integration: %s)',
+    async (by) => {
+      const samples = await samplesOf(prometheusMetrics({ byIntegration: by }))
+      const series = samples.filter(({ name }) => name === 'integrations_workflows_replaced_total')
+      expect(series.map(({ labels, value }) => ({ ...labels, value }))).toEqual(
+        ['webhookInbox', 'eventOutbox', 'incident', 'syncIntegration'].map((workflow) => ({ workflow, value: 0 })),
+      )
+    },
+  )
 
   it('shows how things stand', async () => {
     const samples = await samplesOf(prometheusMetrics({ byIntegration: false }))

@@ -378,7 +378,7 @@ describe('runs', () => {
   })
 
   it('of ours whose task fails again and again are a fault each, with the line that ends it', async () => {
-    temporal.wedged = [{ id: 'integrations:webhook-inbox', attempts: 7 }]
+    temporal.wedged = [{ id: 'integrations:webhook-inbox', runId: 'r', type: 'webhookInbox', attempts: 7 }]
     expect(await wrong()).toMatchObject([
       {
         check: 'temporal.wedged',

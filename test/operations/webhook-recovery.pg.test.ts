@@ -9,6 +9,7 @@ import type { Due } from '../../src/db/queries/webhook-recovery.ts'
 import { takeUpDue, undoTakeUp } from '../../src/db/queries/webhook-recovery.ts'
 import type { Tables, WebhookRow } from '../../src/db/schema/tables.ts'
 import { createTables } from '../../src/db/schema/tables.ts'
+import type { WorkflowStarters } from '../../src/framework.ts'
 import { recoverWebhooks } from '../../src/operations/webhook-recovery.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -288,6 +289,35 @@ describe('a failed row', () => {
 })
 
 describe('recovery', () => {
+  const wedged = { workflow: 'integrations:webhook-inbox', attempts: 6 }
+
+  async function recoverWhere(replaceWedged: WorkflowStarters['replaceWedged']): Promise<RecoverWebhooksResult> {
+    const { workflows } = test.framework
+    const before = workflows.replaceWedged
+    Object.assign(workflows, { replaceWedged })
+    try {
+      return await recover()
+    } finally {
+      Object.assign(workflows, { replaceWedged: before })
+    }
+  }
+
+  it('says which workflows it replaced, beside the rows that it took up', async () => {
+    await waiting(1_000)
+    const result = await recoverWhere(async (told) => told(wedged))
+    expect(result).toEqual({ processing: 0, pending: 1, failed: 0, replaced: [wedged] })
+  })
+
+  it('says so of those that it had replaced when Temporal went away, and takes up rows all the same', async () => {
+    await waiting(1_000)
+    const result = await recoverWhere(async (told) => {
+      told(wedged)
+      throw new BackendUnreachable('Temporal', 'its address', { remedy: 'Start it.' })
+    })
+    expect(result).toEqual({ processing: 0, pending: 1, failed: 0, replaced: [wedged] })
+    expect(test.lines.map(({ fields }) => fields.event)).toContain('workflow.not_checked')
+  })
+
   it('stops between pages when the worker stops', async () => {
     await waiting(1_000)
     await expect(recoverWebhooks(test.framework, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop')

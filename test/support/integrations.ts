@@ -160,7 +160,7 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
   return {
     wakeInbox: () => void starts.wakes.push('arrived'),
     callPump: async (queue, call) => void starts.pumpCalls.push({ queue, ...call }),
-    replaceWedged: async () => [],
+    replaceWedged: async () => {},
     async startSync(integrationId, _provider) {
       starts.syncs.push(integrationId)
       return starts.running.has(integrationId) ? 'already running' : 'started'
@@ -191,6 +191,7 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
       return starts.running.has(integrationId)
     },
     syncProgress: async () => null,
+    tellSyncBegan: async () => {},
     async nudgeSync(integrationId) {
       starts.signals.push({ signal: 'itemsChanged', integrationId })
     },

@@ -27,7 +27,7 @@ it('a run that is terminated is told of once its provider is known, and whoever 
     () => client,
     config,
     { debug() {}, info() {}, warn: (fields) => void lines.push(fields), error() {} },
-    { wakeUpFailed() {} },
+    { wakeUpFailed() {}, workflowReplaced() {} },
     { cancelTimeoutMs: 1, providerOf: () => new Promise((resolve) => (find = resolve)) },
   )
   await starters.cancelSync(7)

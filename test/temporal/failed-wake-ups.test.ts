@@ -20,6 +20,7 @@ it('a wake-up that fails is counted, be it of the inbox, of the outbox or of who
       wakeUpFailed() {
         counted += 1
       },
+      workflowReplaced() {},
     },
   )
   starters.wakeInbox()

@@ -55,7 +55,7 @@ function newProcess(): { prefix: string; starters: WorkflowStarters; own: Client
   })
   const logger: Logger = { debug() {}, info() {}, warn() {}, error() {} }
   const own = lazyClient({ address: server.address })
-  const starters = temporalStarters(() => own, config, logger, { wakeUpFailed() {} })
+  const starters = temporalStarters(() => own, config, logger, { wakeUpFailed() {}, workflowReplaced() {} })
   cleanups.push(() => starters.close())
   return { prefix, starters, own }
 }

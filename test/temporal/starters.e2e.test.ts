@@ -77,7 +77,7 @@ function deployment(address = server.address, options: StarterOptions = {}): Dep
     },
     config,
     logger,
-    { wakeUpFailed() {} },
+    { wakeUpFailed() {}, workflowReplaced() {} },
     options,
   )
   cleanups.push(() => starters.close())
@@ -189,7 +189,7 @@ describe('waking the inbox', () => {
           },
           error() {},
         },
-        { wakeUpFailed() {} },
+        { wakeUpFailed() {}, workflowReplaced() {} },
       )
       starters.wakeInbox()
     })

@@ -1,4 +1,6 @@
-/** A release whose inbox can't go on: its task fails each time. */
-export async function webhookInbox(): Promise<void> {
-  throw new TypeError('this release can not run the inbox')
+/** A release whose workflows can't go on: their task fails each time. */
+async function cannotRun(): Promise<void> {
+  throw new TypeError('this release can not run it')
 }
+
+export { cannotRun as incident, cannotRun as webhookInbox }

@@ -6,13 +6,17 @@ import { bundleWorkflowCode, NativeConnection, Worker } from '@temporalio/worker
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
+import type { ReplacedWorkflow } from '../../src/core/webhook-jobs.ts'
+import { prometheusMetrics } from '../../src/metrics/prometheus.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
 import { wedgedWorkflows } from '../../src/temporal/wedged.ts'
-import { taskQueue, workflowId } from '../../src/workflows/ids.ts'
+import { taskQueue, WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
+import { readMetrics, sumsBy } from '../metrics/prometheus-text.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
+const INTEGRATION = 7
 /** Five tries, between which the server waits longer and longer. */
 const UNTIL_WEDGED = { timeout: 120_000, interval: 500 }
 
@@ -29,7 +33,7 @@ afterAll(async () => {
   await server?.release()
 })
 
-it('is named with its tries, terminated, and started anew; one that only waits for a worker is left alone', async () => {
+it('is named with its tries, terminated, counted once, and started anew; one that only waits for a worker is left alone', async () => {
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const { config } = loadConfig({
     config: { cache_prefix: prefix, sync: { queue: 'elsewhere' } },
@@ -44,8 +48,10 @@ it('is named with its tries, terminated, and started anew; one that only waits f
     error: (fields: Record<string, unknown>) => void errors.push(fields),
   }
   const own = lazyClient({ address: server.address })
-  const starters = temporalStarters(() => own, config, logger, { wakeUpFailed() {} })
+  const metrics = prometheusMetrics({ byIntegration: false })
+  const starters = temporalStarters(() => own, config, logger, metrics)
   const inbox = workflowId.webhookInbox(prefix)
+  const incident = workflowId.incident(prefix, INTEGRATION)
   const connection = await NativeConnection.connect({ address: server.address })
   const worker = await Worker.create({
     connection,
@@ -59,24 +65,50 @@ it('is named with its tries, terminated, and started anew; one that only waits f
     // No worker polls the outbox's queue.
     starters.wakeOutbox()
     starters.wakeInbox()
+    await client.workflow.start(WORKFLOW.incident, {
+      workflowId: incident,
+      taskQueue: taskQueue(prefix, config.webhook.queue),
+      args: [{ integrationId: INTEGRATION }],
+    })
     const wedged = await worker.runUntil(
       vi.waitFor(async () => {
         const found = await wedgedWorkflows(client, prefix)
-        expect(found).not.toEqual([])
+        expect(found).toHaveLength(2)
         return found
       }, UNTIL_WEDGED),
     )
-    expect(wedged).toEqual([{ id: inbox, attempts: expect.any(Number) }])
-    const { runId } = await client.workflow.getHandle(inbox).describe()
-    expect(await starters.replaceWedged()).toEqual([{ id: inbox, attempts: expect.any(Number) }])
-    expect(errors).toMatchObject([{ event: 'workflow.replaced', workflow: inbox }])
-    await vi.waitFor(async () => {
-      const now = await client.workflow.getHandle(inbox).describe()
-      expect(now.status.name).toBe('RUNNING')
-      expect(now.runId).not.toBe(runId)
-    }, UNTIL_WEDGED)
-    const before = await client.workflow.getHandle(inbox, runId).describe()
-    expect(before.status.name).toBe('TERMINATED')
+    const runIdOf = async (id: string) => (await client.workflow.getHandle(id).describe()).runId
+    const runIds = { [inbox]: await runIdOf(inbox), [incident]: await runIdOf(incident) }
+    const attempts = expect.any(Number)
+    expect(wedged).toEqual([
+      { id: incident, runId: runIds[incident], type: WORKFLOW.incident, attempts },
+      { id: inbox, runId: runIds[inbox], type: WORKFLOW.webhookInbox, attempts },
+    ])
+    // A command's recovery meets the Schedule's: both have found them, and one ends each.
+    const replaced: ReplacedWorkflow[] = []
+    const replace = () => starters.replaceWedged((one) => replaced.push(one))
+    await Promise.all([replace(), replace()])
+    expect(replaced.sort((a, b) => a.workflow.localeCompare(b.workflow))).toEqual([
+      { workflow: incident, attempts },
+      { workflow: inbox, attempts },
+    ])
+    expect(errors.sort((a, b) => String(a.workflow).localeCompare(String(b.workflow)))).toEqual([
+      { event: 'workflow.replaced', workflow: incident, run_id: runIds[incident], attempts },
+      { event: 'workflow.replaced', workflow: inbox, run_id: runIds[inbox], attempts },
+    ])
+    expect(sumsBy(readMetrics(await metrics.text(null, [])), 'workflows_replaced_total', 'workflow')).toEqual({
+      [WORKFLOW.webhookInbox]: 1,
+      [WORKFLOW.incident]: 1,
+    })
+    for (const [id, runId] of Object.entries(runIds)) {
+      await vi.waitFor(async () => {
+        const now = await client.workflow.getHandle(id).describe()
+        expect(now.status.name).toBe('RUNNING')
+        expect(now.runId).not.toBe(runId)
+      }, UNTIL_WEDGED)
+      const before = await client.workflow.getHandle(id, runId).describe()
+      expect(before.status.name).toBe('TERMINATED')
+    }
   } finally {
     await starters.close()
     await connection.close()

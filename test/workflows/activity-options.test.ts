@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { batch, listing, pass, pump, repeatable, single, step } from '../../src/workflows/activity-options.ts'
+import { batch, listing, opening, pass, pump, repeatable, single, step } from '../../src/workflows/activity-options.ts'
 
 describe('an eager start, which hands an activity to the worker that has its workflow', () => {
   it.each(Object.entries({ batch, listing: listing(60, 60_000) }))(
@@ -8,6 +8,10 @@ describe('an eager start, which hands an activity to the worker that has its wor
       expect(options.allowEagerDispatch).toBe(false)
     },
   )
+
+  it('is asked for by what opens a run: the workflow tasks of runs are spread already', () => {
+    expect(opening.allowEagerDispatch).toBe(true)
+  })
 
   it.each(Object.entries({ step, pass, repeatable }))(
     'is left to the server by what runs one at a time: %s',

@@ -11,14 +11,18 @@ export function recoverWebhooksCommand(frame: Frame): Command {
     ])
     .action(
       frame.action(async (context) => {
-        const { processing, pending, failed } = await byWorker(context, context.integrations.webhooks.recover())
+        const found = await byWorker(context, context.integrations.webhooks.recover())
+        const { processing, pending, failed, replaced = [] } = found
         const lines = [
+          ...replaced.map(
+            ({ workflow, attempts }) => `Replaced the workflow ${workflow}, whose task had failed ${attempts} times.`,
+          ),
           processing > 0 && `Took up ${processing} that were processing for too long.`,
           pending > 0 && `Took up ${pending} that were pending for too long.`,
           failed > 0 && `Trying ${failed} again that had failed.`,
         ].filter((line) => line !== false)
         return {
-          document: { processing, pending, failed },
+          document: found,
           text: lines.length === 0 ? 'Nothing to recover.' : lines.join('\n'),
         }
       }),

@@ -66,16 +66,23 @@ export async function* finishedCheckpoints(
   pageSize: number,
 ): AsyncGenerator<Json[]> {
   // `+ 0`: sorted once, and not read in the order of the primary key, which would walk the rows of every other run.
-  await tx.execute(sql`
-    declare finished_checkpoints no scroll cursor for
+  const finished = sql`
     select checkpoint_value::text as checkpoint from ${syncItems}
     where sync_log_id = ${sql.raw(String(syncLogId))} and status in ('success', 'skipped') and checkpoint_value is not null
-    order by id + 0`)
+    order by id + 0`
+  const parsed = (rows: readonly { checkpoint: string }[]) =>
+    rows.map(({ checkpoint }) => JSON.parse(checkpoint) as Json)
+  const few = await tx.execute<{ checkpoint: string }>(sql`${finished} limit ${sql.raw(String(pageSize + 1))}`)
+  if (few.length <= pageSize) {
+    if (few.length > 0) yield parsed(few)
+    return
+  }
+  await tx.execute(sql`declare finished_checkpoints no scroll cursor for ${finished}`)
   for (;;) {
     const rows = await tx.execute<{ checkpoint: string }>(
       sql`fetch forward ${sql.raw(String(pageSize))} from finished_checkpoints`,
     )
-    if (rows.length > 0) yield rows.map(({ checkpoint }) => JSON.parse(checkpoint) as Json)
+    if (rows.length > 0) yield parsed(rows)
     if (rows.length < pageSize) return
   }
 }
@@ -102,13 +109,14 @@ export async function isCursorHeld(
     status in ('pending', 'processing', 'failed') and coalesce(sync_log_id, 0) < ${runLogId}
     and coalesce(sync_log_id, 0) not in (
       select id from ${logs} where integration_id = ${integrationId} and operation = 'backfill')`
-  const [cursor] = await tx.execute<{ was_set: boolean }>(sql`
-    select exists (
-      select 1 from ${logs} where integration_id = ${integrationId} and operation = 'cursor' and id > ${runLogId}
-    ) as was_set`)
-  if (cursor?.was_set === true) return true
-  const rows = await tx.execute<{ external_id: string | null }>(sql`
-    select distinct external_id from ${syncItems} where integration_id = ${integrationId} and ${undone}`)
+  // One without items: the cursor was set by hand since.
+  const rows = await tx.execute<{ external_id: string | null; was_set: boolean }>(sql`
+    select external_id, false as was_set from (
+      select distinct external_id from ${syncItems} where integration_id = ${integrationId} and ${undone}) undone
+    union all
+    select null, true where exists (
+      select 1 from ${logs} where integration_id = ${integrationId} and operation = 'cursor' and id > ${runLogId})`)
+  if (rows.some(({ was_set }) => was_set)) return true
   const ids = rows.flatMap((row) => row.external_id ?? [])
   // Without an external id no other item makes up for it.
   if (ids.length < rows.length) return true

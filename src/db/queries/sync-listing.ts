@@ -36,17 +36,23 @@ export type ListingNote =
     }
   | { readonly kind: 'complete'; readonly metadata: Readonly<Record<string, Json>> }
 
+export interface BegunListing {
+  readonly log: LogRow
+  /** By the database's clock. */
+  readonly startedAt: Date
+}
+
 /**
  * Makes this try the one that stores. It waits for a chunk of an earlier try that is being stored at this moment; the next one
  * is refused.
  *
- * @returns the run's log, and the moment by the database's clock; null when a later try has begun, the listing is complete, or the run is over
+ * @returns null when a later try has begun, the listing is complete, or the run is over
  */
 export async function beginListing(
   db: Database,
   { logs }: Tables,
   { syncLogId, attempt }: { syncLogId: number; attempt: number },
-): Promise<{ readonly log: LogRow; readonly startedAt: Date } | null> {
+): Promise<BegunListing | null> {
   const [row] = await db
     .update(logs)
     .set({
@@ -60,13 +66,31 @@ export async function beginListing(
         sql`coalesce((${logs.metadata} ->> 'listing_attempt')::int, 0) < ${attempt}`,
       ),
     )
-    .returning({
-      ...getTableColumns(logs),
-      startedAt: sql<string>`extract(epoch from clock_timestamp()) * 1000`.mapWith(Number),
-    })
-  if (row === undefined) return null
-  const { startedAt, ...log } = row
-  return { log, startedAt: new Date(Number(startedAt)) }
+    .returning(begunColumns(logs))
+  return row === undefined ? null : begunListing(row)
+}
+
+/** A run's log with its listing begun, as the first try. */
+export async function insertListingLog(
+  tx: Transaction,
+  { logs }: Tables,
+  values: typeof logs.$inferInsert,
+): Promise<BegunListing> {
+  const metadata = { ...(values.metadata as object), listing_attempt: 1 }
+  const [row] = await tx
+    .insert(logs)
+    .values({ ...values, metadata })
+    .returning(begunColumns(logs))
+  return begunListing(row as NonNullable<typeof row>)
+}
+
+const begunColumns = (logs: Tables['logs']) => ({
+  ...getTableColumns(logs),
+  startedAt: sql<string>`extract(epoch from clock_timestamp()) * 1000`.mapWith(Number),
+})
+
+function begunListing({ startedAt, ...log }: LogRow & { startedAt: number }): BegunListing {
+  return { log, startedAt: new Date(startedAt) }
 }
 
 /**

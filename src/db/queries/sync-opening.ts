@@ -56,6 +56,35 @@ export async function isDue(
   return row?.isDue === true
 }
 
+/**
+ * Whether the integration's next run is due, by the database's clock, and the run that a workflow has opened already, if it is among
+ * so many of the newest.
+ */
+export async function dueAndOpened(
+  tx: Transaction,
+  { integrations, logs }: Tables,
+  { integrationId, runId, limit }: { integrationId: number; runId: string; limit: number },
+): Promise<{ isDue: boolean; openedId: number | null }> {
+  const [row] = await tx.execute<{ is_due: boolean; opened_id: string | null }>(sql`
+    select coalesce(next_sync_at <= ${clockNow()}, true) as is_due, (
+      select recent.id from (
+        select l.id, l.metadata ->> 'run_id' as run_id from ${logs} l
+        where l.integration_id = ${integrationId} and l.operation = 'sync' order by l.id desc limit ${limit}) recent
+      where recent.run_id = ${runId} limit 1) as opened_id
+    from ${integrations} where id = ${integrationId}`)
+  return { isDue: row?.is_due === true, openedId: row?.opened_id == null ? null : Number(row.opened_id) }
+}
+
+/** Whether an item of the integration is held by somebody, or was when its worker died. */
+export async function hasItemsInWork(db: Database, { syncItems }: Tables, integrationId: number): Promise<boolean> {
+  const rows = await db
+    .select({ one: sql`1` })
+    .from(syncItems)
+    .where(and(eq(syncItems.integrationId, integrationId), eq(syncItems.status, 'processing')))
+    .limit(1)
+  return rows.length > 0
+}
+
 /** Adds to the metadata of a run that has not ended. False: it has. */
 export async function noteOpenRun(
   db: Database,

@@ -378,6 +378,31 @@ describe('recover-webhooks', () => {
     expect((await run(['recover-webhooks'])).out).toBe('Took up 1 that were pending for too long.\n')
   })
 
+  it('names each workflow that it replaced, before the rows', async () => {
+    const replaced = [
+      { workflow: 'integrations:sync:7', attempts: 5 },
+      { workflow: 'integrations:webhook-inbox', attempts: 12 },
+    ]
+    recovery.mockResolvedValue({ processing: 1, pending: 0, failed: 0, replaced })
+    expect((await run(['recover-webhooks', '--json'])).json()).toEqual({
+      processing: 1,
+      pending: 0,
+      failed: 0,
+      replaced,
+    })
+    expect((await run(['recover-webhooks'])).out).toBe(
+      [
+        'Replaced the workflow integrations:sync:7, whose task had failed 5 times.',
+        'Replaced the workflow integrations:webhook-inbox, whose task had failed 12 times.',
+        'Took up 1 that were processing for too long.\n',
+      ].join('\n'),
+    )
+    recovery.mockResolvedValue({ processing: 0, pending: 0, failed: 0, replaced: replaced.slice(0, 1) })
+    expect((await run(['recover-webhooks'])).out).toBe(
+      'Replaced the workflow integrations:sync:7, whose task had failed 5 times.\n',
+    )
+  })
+
   it('says that there was nothing', async () => {
     recovery.mockResolvedValue({ processing: 0, pending: 0, failed: 0 })
     expect(await run(['recover-webhooks'])).toMatchObject({ exitCode: 0, out: 'Nothing to recover.\n' })
