@@ -19,8 +19,10 @@ import { freePort } from '../../src/temporal/local-process.ts'
 import { startTemporalServer } from '../../src/temporal/server.ts'
 import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
 import { installedProgram, installedScript } from '../support/installed-script.ts'
+import { preparePgbouncer } from '../support/pgbouncer.ts'
 import type { StartedProcess } from './kept-process.ts'
 import { KeptProcess } from './kept-process.ts'
+import { patiently } from './patient-sql.ts'
 import type { SyncTarget } from './targets.ts'
 
 /** Below the range that Linux takes the ports of outgoing connections from: nobody is to get ours while we are away. */
@@ -28,11 +30,15 @@ const FIRST_PORT = 20_000
 const PORTS = 12_000
 
 export interface ChaosStack extends Readonly<Record<SyncTarget, KeptProcess>> {
+  /** PgBouncer in transaction mode, between the processes and Postgres; not before `integrations` and `sql`. Null: there is none. */
+  readonly pooler: KeptProcess | null
   readonly integrations: Integrations
   readonly integrationId: number
   readonly temporalAddress: string
   /** Connects anew after Postgres was away; a statement under way fails. */
   readonly sql: Sql
+  /** Ends when Postgres answers by the way that the processes take. */
+  postgresAnswers(): Promise<void>
   /** What the processes said so far, `<process> <line>`. */
   readonly lines: readonly string[]
   /** Starts the API on this port, as one more part. */
@@ -51,11 +57,14 @@ export interface Backends {
 export async function startChaosStack({
   hostConfig,
   integration,
+  poolerConnections = null,
   linkWorker = async () => ({}),
 }: {
   /** The module that worker and API load. */
   readonly hostConfig: URL
   readonly integration: Parameters<Integrations['create']>[0]
+  /** How many connections a PgBouncer between the processes and Postgres has to it. Null: none is started. */
+  readonly poolerConnections?: number | null
   /** What a worker has in its environment in place of the backends' own addresses. Asked before each of its starts. */
   readonly linkWorker?: (name: string, backends: Backends) => Promise<Readonly<Record<string, string>>>
 }): Promise<ChaosStack> {
@@ -95,7 +104,7 @@ export async function startChaosStack({
         // The backends, too: one that goes on would still commit what it was told.
         pids: () => [server.pid, ...processesIn(String(cluster))],
         ready: Promise.resolve(),
-        exited: server.exited.then(() => server.stop()),
+        exited: server.exited.then(() => server.stop()).then(() => null),
       }
     })
     const temporalPort = await steadyPort()
@@ -112,7 +121,7 @@ export async function startChaosStack({
       return {
         pids: () => [Number(server.pid)],
         ready: Promise.resolve(),
-        exited: server.exited,
+        exited: server.exited.then(() => null),
       }
     })
     await Promise.all([database.ready(), temporal.ready()])
@@ -122,6 +131,8 @@ export async function startChaosStack({
     const temporalAddress = `127.0.0.1:${temporalPort}`
     const environment = {
       DATABASE_URL: databaseUrl,
+      // For what a host notes for the test: by its own link, which is no part of what is cut.
+      NOTES_DATABASE_URL: databaseUrl,
       TEMPORAL_ADDRESS: temporalAddress,
       TEMPORAL_NAMESPACE: 'default',
       INTEGRATIONS_ENCRYPTION_KEYS_FILE: keyFile,
@@ -135,6 +146,22 @@ export async function startChaosStack({
     await prepare?.()
     const sql = postgres(databaseUrl, { max: 4, fetch_types: false, onnotice: () => {} })
     stops.push(() => sql.end({ timeout: 5 }))
+    let processesUrl = databaseUrl
+    let pooler: KeptProcess | null = null
+    if (poolerConnections !== null) {
+      const { url, start, removeFiles } = await preparePgbouncer(databaseUrl, {
+        serverConnections: poolerConnections,
+        listenPort: await steadyPort(),
+        onLine: say('pgbouncer'),
+      })
+      stops.push(removeFiles)
+      pooler = keep('pgbouncer', async () => {
+        const { pid, exited } = await start()
+        return { pids: () => [pid], ready: Promise.resolve(), exited }
+      })
+      processesUrl = url
+    }
+    const environmentOfProcesses = { ...environment, DATABASE_URL: processesUrl }
     const { id: integrationId } = await integrations.create(integration)
 
     const node = (name: string, kind: 'api' | 'worker', more: Readonly<Record<string, string>> = {}) =>
@@ -144,12 +171,12 @@ export async function startChaosStack({
           onReady = resolve
         })
         const tell = say(name)
-        const links = kind === 'worker' ? await linkWorker(name, environment) : {}
+        const links = kind === 'worker' ? await linkWorker(name, environmentOfProcesses) : {}
         const started = await startProcess({
           name,
           command: process.execPath,
           args: [installedProgram(kind)],
-          env: { NODE_OPTIONS: undefined, ...environment, ...more, ...links },
+          env: { NODE_OPTIONS: undefined, ...environmentOfProcesses, ...more, ...links },
           onLine: (line) => {
             tell(line)
             if (line.includes(`"${kind}.ready"`)) onReady()
@@ -162,10 +189,12 @@ export async function startChaosStack({
       worker,
       temporal,
       postgres: database,
+      pooler,
       integrations,
       integrationId,
       temporalAddress,
       sql,
+      postgresAnswers: () => patiently(() => askOnce(processesUrl)),
       lines,
       keepApi: (port, name = 'api') => node(name, 'api', { PORT: String(port), HOST: '127.0.0.1' }),
       keepWorker: (name) => node(name, 'worker', { FLEET_MEMBER: name }),
@@ -186,6 +215,15 @@ export async function steadyPort(): Promise<number> {
 
 function expectPort(what: string, port: number, wanted: number): void {
   if (port !== wanted) throw new Error(`${what} came up on port ${port}: somebody else has taken ${wanted}`)
+}
+
+async function askOnce(url: string): Promise<void> {
+  const sql = postgres(url, { max: 1, fetch_types: false, prepare: false })
+  try {
+    await sql`select 1`
+  } finally {
+    await sql.end({ timeout: 0 })
+  }
 }
 
 async function dataDirectory(url: string): Promise<string> {

@@ -12,6 +12,10 @@ export type Fault =
   /** Nothing passes; what was sent meanwhile comes late. */
   | { readonly kind: 'hold up'; readonly target: string; readonly backend: Backend; readonly seconds: number }
 
+/** Without one of them no process reaches Postgres. */
+export const isWayToPostgres = (target: string): boolean => target === 'postgres' || target === 'pgbouncer'
+const BACKENDS = new Set(['postgres', 'pgbouncer', 'temporal'])
+
 export interface Happened {
   readonly fault: Fault
   /** By the machine's clock, in milliseconds since 1970: the clock of its Postgres, too. */
@@ -32,6 +36,9 @@ const KINDS: readonly [times: number, draw: (random: () => number, worker: strin
   [1, (random, target) => ({ kind: 'hold up', target, backend: 'temporal', seconds: between(random, 2, 30) })],
 ]
 
+/** With a pooler each fault of so many is its death, and the first one the third. The same seed draws the others as without one. */
+const POOLER_DIES = { every: 6, first: 2 }
+
 export interface Plan {
   readonly faults: readonly (Fault & { readonly afterMs: number })[]
 }
@@ -39,14 +46,22 @@ export interface Plan {
 /** So many faults over so long; the waits between them are between zero and twice their mean. */
 export function drawFaults(
   random: () => number,
-  { count, seconds, workers }: { count: number; seconds: number; workers: readonly string[] },
+  {
+    count,
+    seconds,
+    workers,
+    hasPooler,
+  }: { count: number; seconds: number; workers: readonly string[]; hasPooler: boolean },
 ): Plan {
   const deck = KINDS.flatMap(([times, draw]) => Array.from({ length: times }, () => draw))
   const meanGapMs = (seconds * 1_000) / count
-  const faults = Array.from({ length: count }, () => {
+  const faults = Array.from({ length: count }, (_, index) => {
     const draw = deck[Math.floor(random() * deck.length)] as (typeof deck)[number]
     const worker = workers[Math.floor(random() * workers.length)] as string
-    return { ...draw(random, worker), afterMs: Math.round(random() * 2 * meanGapMs) }
+    const drawn = draw(random, worker)
+    const afterMs = Math.round(random() * 2 * meanGapMs)
+    const isPoolers = hasPooler && index % POOLER_DIES.every === POOLER_DIES.first
+    return isPoolers ? { kind: 'kill' as const, target: 'pgbouncer', afterMs } : { ...drawn, afterMs }
   })
   return { faults }
 }
@@ -78,8 +93,9 @@ export async function happen(stack: InboxStack, fault: Fault): Promise<Happened>
   switch (fault.kind) {
     case 'kill':
       await part.kill()
-      // For those who need a backend it is away until it serves again.
-      if (fault.target === 'postgres' || fault.target === 'temporal') await part.ready()
+      // For those who need a backend it is away until it serves again, and PgBouncer has noticed.
+      if (BACKENDS.has(fault.target)) await part.ready()
+      if (isWayToPostgres(fault.target)) await stack.postgresAnswers()
       break
     case 'freeze':
       await part.freeze(fault.seconds)
@@ -106,6 +122,7 @@ export function told(story: readonly Happened[]): string {
 }
 
 function partOf(stack: InboxStack, target: string) {
+  if (target === 'pgbouncer' && stack.pooler !== null) return stack.pooler
   if (target === 'api' || target === 'postgres' || target === 'temporal') return stack[target]
   const worker = stack.workers.get(target)
   if (worker === undefined) throw new Error(`no worker ${target}`)

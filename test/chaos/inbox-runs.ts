@@ -6,6 +6,7 @@
  */
 import { z } from 'zod'
 import type { Happened } from './inbox-faults.ts'
+import { isWayToPostgres } from './inbox-faults.ts'
 import type { InboxStack } from './inbox-stack.ts'
 
 /**
@@ -91,7 +92,7 @@ export async function accountForRuns(stack: InboxStack, story: readonly Happened
 }
 
 /** When the process that began a run at this moment was gone. Null: it lives. */
-function deathAfter(story: readonly Happened[], member: string, begunMs: number): number | null {
+export function deathAfter(story: readonly Happened[], member: string, begunMs: number): number | null {
   const kills = story.filter(({ fault, untilMs }) => {
     return fault.kind === 'kill' && fault.target === member && untilMs >= begunMs
   })
@@ -121,9 +122,9 @@ function storedBy(story: readonly Happened[], member: string, endedMs: number): 
 }
 
 /** When a worker could not write to Postgres. */
-function silencesOf(story: readonly Happened[], member: string): Happened[] {
+export function silencesOf(story: readonly Happened[], member: string): Happened[] {
   return story.filter(({ fault }) => {
-    if (fault.kind === 'kill') return fault.target === 'postgres'
+    if (fault.kind === 'kill') return isWayToPostgres(fault.target)
     return fault.target === member && (fault.kind === 'freeze' || fault.backend === 'postgres')
   })
 }

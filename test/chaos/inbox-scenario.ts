@@ -4,17 +4,61 @@ import { Client, Connection } from '@temporalio/client'
 import { expect } from 'vitest'
 import { wedgedWorkflows } from '../../src/temporal/wedged.ts'
 import type { Happened } from './inbox-faults.ts'
-import { told } from './inbox-faults.ts'
+import { carryOutFaults, drawFaults, isWayToPostgres, told } from './inbox-faults.ts'
 import type { Accounted } from './inbox-runs.ts'
 import { accountForRuns } from './inbox-runs.ts'
 import type { InboxStack } from './inbox-stack.ts'
+import type { OwnEnd } from './kept-process.ts'
 import { allSettled, readLedger } from './ledger.ts'
+import { seeded, seedOfRun } from './seeded-kills.ts'
+import { sendSigned } from './signed-sender.ts'
 
 /** From the last fault and the last answer to the last settlement. */
 export const QUIET_SECONDS = 60
 /** A task that a dead worker had is tried again after 10 s. */
 const TASKS_WITHIN_MS = 30_000
 const POLL_MS = 500
+const FAULTS_PER_MINUTE = 7.5
+const PER_SECOND = 20
+/** A process that does not find its backends at its start ends so: docs/behaviour/workers.md. */
+const UNREACHABLE = 2
+/** From the moment at which a backend was away to the end of the process that has asked for it. */
+const NOTICED_WITHIN_MS = 10_000
+
+export const faultsIn = (minutes: number): number => Math.round(minutes * FAULTS_PER_MINUTE)
+
+/** Deliveries come all the time, and faults as drawn from the seed. Ends when the promises of the quiet after it are checked. */
+export async function playChaos(stack: InboxStack, minutes: number): Promise<Happened[]> {
+  const seed = seedOfRun()
+  console.log(`CHAOS_SEED=${seed} CHAOS_MINUTES=${minutes}`)
+  const doctorBefore = await doctorSays(stack)
+  const plan = drawFaults(seeded(seed), {
+    count: faultsIn(minutes),
+    seconds: minutes * 60,
+    workers: [...stack.workers.keys()],
+    hasPooler: stack.pooler !== null,
+  })
+  const random = seeded(seed + 1)
+  let isOver = false
+  const [story, sent] = await Promise.all([
+    carryOutFaults(stack, plan).finally(() => {
+      isOver = true
+    }),
+    sendSigned({
+      urls: stack.webhookUrls,
+      answered: stack.answered,
+      ratePerSecond: PER_SECOND,
+      isEnough: () => isOver,
+      workMs: () => workMs(random),
+    }),
+  ])
+  console.log(`${sent.deliveries} deliveries: ${JSON.stringify(sent.answers)}`)
+  expect(sent.refusals).toEqual([])
+  const { afterDeath } = await expectPromisesKept(stack, story, doctorBefore)
+  // Else the faults have met nobody at work, and the rest says nothing.
+  expect(afterDeath).toBeGreaterThan(0)
+  return story
+}
 
 /** Most are short; one in 50 outlasts the 20 s after which a silent worker is taken for dead, or comes near it. */
 export function workMs(random: () => number): number {
@@ -45,10 +89,33 @@ export async function expectPromisesKept(
   tellLinesOf([...ledger.faults, ...faults], stack)
   expect(ledger.faults).toEqual([])
   expect(faults).toEqual([])
+  expect(crashes(stack, story)).toEqual([])
+  expect(stack.lines.filter((line) => UNCAUGHT.test(line))).toEqual([])
   await expectTasksHealthy(stack)
   expect(await doctorSays(stack)).toEqual(doctorBefore)
   return accounted
 }
+
+const UNCAUGHT = /"process\.(uncaught_exception|unhandled_rejection)"/
+
+/** Ends that the scenario did not bring about, but those of processes whose backends were away at their start. */
+function crashes(stack: InboxStack, story: readonly Happened[]): string[] {
+  const { api, workers, postgres, temporal, pooler } = stack
+  const parts = [api, ...workers.values(), postgres, temporal, ...(pooler === null ? [] : [pooler])]
+  return parts.flatMap(({ name, ownEnds }) =>
+    ownEnds.filter((end) => !isRefusedStart(end, name, story)).map((end) => `${name}: ${JSON.stringify(end)}`),
+  )
+}
+
+function isRefusedStart({ atMs, wasReady, exit }: OwnEnd, name: string, story: readonly Happened[]): boolean {
+  if (wasReady || exit?.code !== UNREACHABLE) return false
+  return story.some(({ fault, fromMs, untilMs }) => {
+    const isAway = 'backend' in fault ? fault.target === name : isBackend(fault.target)
+    return isAway && fromMs <= atMs && atMs <= untilMs + NOTICED_WITHIN_MS
+  })
+}
+
+const isBackend = (target: string): boolean => target === 'temporal' || isWayToPostgres(target)
 
 /** What the processes logged of the webhooks that faults name. */
 function tellLinesOf(faults: readonly string[], { lines }: InboxStack): void {

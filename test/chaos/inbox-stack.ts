@@ -1,4 +1,7 @@
-/** One API and some workers over many integrations. Each worker reaches Postgres and Temporal by links that can be cut. */
+/**
+ * One API and some workers over many integrations. Each worker reaches Postgres, or the PgBouncer before it, and Temporal by links
+ * that can be cut.
+ */
 import type { Integrations } from '../../src/integrations.ts'
 import type { CuttingProxy } from '../support/cutting-proxy.ts'
 import { startCuttingProxy } from '../support/cutting-proxy.ts'
@@ -24,6 +27,10 @@ const WORKERS = ['worker', 'worker-2'] as const
 export async function startInboxStack(size: {
   readonly integrations: number
   readonly workers: 1 | 2
+  /** As in {@link startChaosStack}. */
+  readonly poolerConnections?: number
+  /** Address of the provider that the handlers call. Not given: they call none. */
+  readonly providerUrl?: string
 }): Promise<InboxStack> {
   const links = new Map<string, Record<Backend, CuttingProxy>>()
   const closeLinks = async (): Promise<void> => {
@@ -37,6 +44,7 @@ export async function startInboxStack(size: {
   const stack = await startChaosStack({
     hostConfig: new URL('./inbox-host.ts', import.meta.url),
     integration: named('1'),
+    poolerConnections: size.poolerConnections ?? null,
     async linkWorker(name, { DATABASE_URL, TEMPORAL_ADDRESS }) {
       const own = links.get(name) ?? {
         postgres: await startCuttingProxy(DATABASE_URL),
@@ -46,7 +54,7 @@ export async function startInboxStack(size: {
       return {
         DATABASE_URL: own.postgres.url,
         TEMPORAL_ADDRESS: new URL(own.temporal.url).host,
-        NOTES_DATABASE_URL: DATABASE_URL,
+        ...(size.providerUrl === undefined ? {} : { CALLED_PROVIDER_URL: size.providerUrl }),
       }
     },
   })

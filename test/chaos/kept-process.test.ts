@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
+import { SOON } from '../support/soon.ts'
 import { KeptProcess } from './kept-process.ts'
 
 const pids: number[] = []
@@ -10,7 +11,7 @@ beforeEach(() => {
   pids.length = 0
   const start = async () => {
     const child = spawn('sleep', ['600'], { stdio: 'ignore' })
-    const exited = once(child, 'exit')
+    const exited = once(child, 'exit').then(([code, signal]) => ({ code, signal }))
     await once(child, 'spawn')
     const pid = child.pid as number
     pids.push(pid)
@@ -28,6 +29,14 @@ it('is killed in the act, and another one comes up', async () => {
   )
   await kept.ready()
   expect([looks, pids.length]).toEqual([3, 2])
+  expect(kept.ownEnds).toEqual([])
+})
+
+it('tells an end that it did not bring about', async () => {
+  await kept.ready()
+  process.kill(pids[0] as number, 'SIGTERM')
+  await vi.waitUntil(() => pids.length === 2, SOON)
+  expect(kept.ownEnds).toEqual([{ atMs: expect.any(Number), wasReady: true, exit: { code: null, signal: 'SIGTERM' } }])
 })
 
 it('says why it was not met in the act, and lives on', async () => {

@@ -1,5 +1,6 @@
 /** A process that is started again whenever it ends, as a supervisor does, and that a test may end with `kill -9`. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ProcessExit } from '../../src/bin/dev/processes.ts'
 
 const RESTART_AFTER_MS = 300
 const READY_SECONDS = 90
@@ -11,14 +12,26 @@ export interface StartedProcess {
   pids(): number[]
   /** Ends when it serves; may never. */
   readonly ready: Promise<void>
-  readonly exited: Promise<unknown>
+  /** Null: it can't be said how. */
+  readonly exited: Promise<ProcessExit | null>
+}
+
+/** An end that nobody here asked for. */
+export interface OwnEnd {
+  readonly atMs: number
+  readonly wasReady: boolean
+  readonly exit: ProcessExit | null
 }
 
 export class KeptProcess {
   readonly name: string
+  /** A start that threw is no end. */
+  readonly ownEnds: OwnEnd[] = []
   readonly #start: () => Promise<StartedProcess>
   readonly #log: (line: string) => void
   #current: StartedProcess | null = null
+  /** What was asked to end, or killed. */
+  readonly #ended = new WeakSet<StartedProcess>()
   #isReady = false
   #waiting: (() => void)[] = []
   #mayStart: Promise<void> = Promise.resolve()
@@ -54,7 +67,7 @@ export class KeptProcess {
     while (this.#current === null) await sleep(POLL_MS)
     const current = this.#current
     this.#isReady = false
-    killAll(current)
+    this.#killAll(current)
     await current.exited
   }
 
@@ -86,8 +99,10 @@ export class KeptProcess {
     await this.ready()
     const current = this.#current
     this.#isReady = false
-    for (const pid of current?.pids() ?? []) process.kill(pid, 'SIGTERM')
-    await current?.exited
+    if (current === null) return
+    this.#ended.add(current)
+    for (const pid of current.pids()) process.kill(pid, 'SIGTERM')
+    await current.exited
   }
 
   /** The same as {@link kill}, but nothing is started before the returned function is called. That one ends when it serves again. */
@@ -116,7 +131,7 @@ export class KeptProcess {
   async stop(): Promise<void> {
     this.#isStopping = true
     this.#allowStart()
-    if (this.#current !== null) killAll(this.#current)
+    if (this.#current !== null) this.#killAll(this.#current)
     await this.#kept
   }
 
@@ -127,10 +142,11 @@ export class KeptProcess {
       try {
         const started = await this.#start()
         this.#current = started
-        if (this.#isStopping) killAll(started)
+        if (this.#isStopping) this.#killAll(started)
         const outcome = await Promise.race([started.ready.then(() => 'ready'), started.exited.then(() => 'ended')])
         if (outcome === 'ready') this.#tellReady()
-        await started.exited
+        const exit = await started.exited
+        if (!this.#ended.has(started)) this.ownEnds.push({ atMs: Date.now(), wasReady: this.#isReady, exit })
         this.#lastEnd = 'ended'
       } catch (error) {
         this.#lastEnd = `could not be started: ${error instanceof Error ? error.message : String(error)}`
@@ -146,10 +162,11 @@ export class KeptProcess {
     this.#isReady = true
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
-}
 
-function killAll({ pids }: StartedProcess): void {
-  for (const pid of pids()) signal(pid, 'SIGKILL')
+  #killAll(started: StartedProcess): void {
+    this.#ended.add(started)
+    for (const pid of started.pids()) signal(pid, 'SIGKILL')
+  }
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {

@@ -12,7 +12,7 @@ import { migrate } from '../../src/db/migrate.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import type { Pgbouncer } from '../support/pgbouncer.ts'
-import { startPgbouncer } from '../support/pgbouncer.ts'
+import { COMPLAINT, startPgbouncer } from '../support/pgbouncer.ts'
 import { SOON } from '../support/soon.ts'
 import { watchUncaught } from '../support/uncaught.ts'
 import { scratchDatabase } from './scratch-database.ts'
@@ -35,8 +35,7 @@ beforeEach(async () => {
   }
 })
 
-/** What PgBouncer says when a client sends what it does not expect. */
-const complaints = (): string[] => pgbouncer.lines.filter((line) => /dirty|unexpected|broken|bad packet/i.test(line))
+const complaints = (): string[] => pgbouncer.lines.filter((line) => COMPLAINT.test(line))
 
 /** Statements of all kinds; each answer must be its own. */
 async function storm(databases: readonly Database[], ms: number): Promise<{ answers: number; wrong: string[] }> {

@@ -9,9 +9,18 @@ import { startProcess } from '../../src/bin/dev/processes.ts'
 import { connectTo, freePort } from '../../src/temporal/local-process.ts'
 import { SOON } from './soon.ts'
 
-export interface Pgbouncer {
+/** What PgBouncer says when a client, or a server, sends what it does not expect. */
+export const COMPLAINT = /dirty|unexpected|broken|bad packet/i
+
+export interface PreparedPgbouncer {
   /** The given URL, by way of PgBouncer. */
   readonly url: string
+  /** Ends when it takes connections. Always at the same place. */
+  start(): Promise<ManagedProcess>
+  removeFiles(): Promise<void>
+}
+
+export interface Pgbouncer extends Pick<PreparedPgbouncer, 'url'> {
   /** Its log, line by line. */
   readonly lines: readonly string[]
   /** `kill -9`, then a new one at the same place. */
@@ -19,11 +28,22 @@ export interface Pgbouncer {
   stop(): Promise<void>
 }
 
-/** @param serverConnections to Postgres, for all clients: fewer than clients, so that they share them */
-export async function startPgbouncer(databaseUrl: string, serverConnections: number): Promise<Pgbouncer> {
+/** Set as docs/behaviour/database.md, "Poolers", says; the times of its log are UTC. */
+export async function preparePgbouncer(
+  databaseUrl: string,
+  {
+    serverConnections,
+    listenPort,
+    onLine,
+  }: {
+    /** To Postgres, for all clients: fewer than clients, so that they share them. */
+    readonly serverConnections: number
+    readonly listenPort: number
+    readonly onLine: (line: string) => void
+  },
+): Promise<PreparedPgbouncer> {
   const command = findPgbouncer()
   const { hostname, port, username, password, pathname } = new URL(databaseUrl)
-  const listenPort = await freePort()
   const folder = await mkdtemp(join(tmpdir(), 'pgbouncer-'))
   const config = join(folder, 'pgbouncer.ini')
   await writeFile(
@@ -38,25 +58,35 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = ${serverConnections}
 max_client_conn = 500
+query_wait_timeout = 30
+server_login_retry = 1
 `,
   )
   // As root it takes another user's place, who must be able to read this.
   await chmod(folder, 0o755)
   const asUser = process.getuid?.() === 0 ? ['--user=nobody'] : []
-  const lines: string[] = []
-  const start = async (): Promise<ManagedProcess> => {
-    const started = await startProcess({
-      name: 'pgbouncer',
-      command,
-      args: [...asUser, config],
-      onLine: (line) => lines.push(line),
-    })
-    await vi.waitFor(() => connectTo(`127.0.0.1:${listenPort}`), SOON)
-    return started
-  }
-  let running = await start()
   return {
     url: `postgres://any@127.0.0.1:${listenPort}${pathname}`,
+    async start() {
+      const args = [...asUser, config]
+      const started = await startProcess({ name: 'pgbouncer', command, args, env: { TZ: 'UTC' }, onLine })
+      await vi.waitFor(() => connectTo(`127.0.0.1:${listenPort}`), SOON)
+      return started
+    },
+    removeFiles: () => rm(folder, { recursive: true, force: true }),
+  }
+}
+
+export async function startPgbouncer(databaseUrl: string, serverConnections: number): Promise<Pgbouncer> {
+  const lines: string[] = []
+  const { url, start, removeFiles } = await preparePgbouncer(databaseUrl, {
+    serverConnections,
+    listenPort: await freePort(),
+    onLine: (line) => lines.push(line),
+  })
+  let running = await start()
+  return {
+    url,
     lines,
     async killAndRestart() {
       running.child.kill('SIGKILL')
@@ -65,7 +95,7 @@ max_client_conn = 500
     },
     async stop() {
       await running.stop()
-      await rm(folder, { recursive: true, force: true })
+      await removeFiles()
     },
   }
 }
