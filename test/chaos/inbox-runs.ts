@@ -52,15 +52,23 @@ export async function accountForRuns(stack: InboxStack, story: readonly Happened
     select r.delivery_id, w.id as webhook, r.attempt, r.member, r.was_aborted,
       (extract(epoch from r.begun_at) * 1000)::float8 as begun, (extract(epoch from r.ended_at) * 1000)::float8 as ended
     from handler_runs r join integration_webhooks w on w.delivery_id = r.delivery_id
-    where r.ended_at is null or r.delivery_id in (select delivery_id from handler_runs group by 1 having count(*) > 1)
-    order by r.begun_at`
+    where r.ended_at is null or r.delivery_id in (select delivery_id from handler_runs group by 1 having count(*) > 1)`
+  const runs = rows.map(({ begun, ended, ...row }) => ({ ...row, begunMs: begun, endedMs: ended }))
+  return { runs: counts[0]?.runs ?? 0, ...judgedRuns(runs, stack.lines, story) }
+}
+
+/** @param uncommonRuns all runs of deliveries that ran again, and those without an end */
+export function judgedRuns(
+  uncommonRuns: readonly Run[],
+  lines: readonly string[],
+  story: readonly Happened[],
+): Omit<Accounted, 'runs'> {
   const byDelivery = new Map<string, Run[]>()
-  for (const { begun, ended, ...row } of rows) {
-    const runs = byDelivery.get(row.delivery_id) ?? []
-    byDelivery.set(row.delivery_id, [...runs, { ...row, begunMs: begun, endedMs: ended }])
-  }
-  const refusals = refusalsOf(stack.lines)
-  const tally = { runs: counts[0]?.runs ?? 0, afterDeath: 0, afterSilence: 0, beside: 0, aborted: 0, refused: 0 }
+  // A worker that stands still between its claim and its note has the earlier attempt, and the later note.
+  for (const run of uncommonRuns.toSorted((a, b) => a.attempt - b.attempt || a.begunMs - b.begunMs))
+    byDelivery.set(run.delivery_id, [...(byDelivery.get(run.delivery_id) ?? []), run])
+  const refusals = refusalsOf(lines)
+  const tally = { afterDeath: 0, afterSilence: 0, beside: 0, aborted: 0, refused: 0 }
   const faults: string[] = []
   for (const runs of byDelivery.values())
     for (const [index, run] of runs.entries()) {
@@ -71,8 +79,8 @@ export async function accountForRuns(stack: InboxStack, story: readonly Happened
         const endMs = run.endedMs ?? deathMs ?? Number.POSITIVE_INFINITY
         const isBeside = later.begunMs < endMs - NOTED_MS
         const hasDied = deathMs !== null && deathMs < Math.min(later.begunMs + NOTED_MS, storedMs)
-        const wasSilent =
-          longestSilence(story, run.member, run.begunMs, later.begunMs) >= LEASE_SECONDS - SAID_EVERY_SECONDS
+        const fromMs = Math.min(run.begunMs, later.begunMs)
+        const wasSilent = longestSilence(story, run.member, fromMs, later.begunMs) >= LEASE_SECONDS - SAID_EVERY_SECONDS
         if (isBeside ? !wasSilent : !(hasDied || wasSilent))
           faults.push(`${isBeside ? 'beside itself' : 'again'} without a reason: ${line(run)} and ${line(later)}`)
         if (later !== runs[index + 1]) continue
