@@ -16,6 +16,11 @@ export interface ConnectOptions {
    * must not wait for, or land in, a transaction that the host has open.
    */
   database: string | Sql
+  /**
+   * False: its statements have no names, whatever the connection and the URL. For tables whose columns may change while we run: a
+   * named statement keeps the types of its parameters.
+   */
+  names?: false
   pool?: {
     /** Connections at most. Default 10. */
     max?: number
@@ -54,7 +59,7 @@ const CONNECT_SECONDS = 5
  * and `?prepare=true` in the URL settle it; a host's client with `prepare: false` does, too. Those written by hand have
  * names with `?prepare=true` only.
  */
-export function connect({ database, pool = {} }: ConnectOptions): Connection {
+export function connect({ database, pool = {}, ...only }: ConnectOptions): Connection {
   const { max = 10, idleSeconds = 60, statementSeconds = 60 } = pool
   const options: Options<Record<string, never>> = {
     prepare: false,
@@ -74,7 +79,7 @@ export function connect({ database, pool = {} }: ConnectOptions): Connection {
           sql: postgres({ ...settingsOf(database), ...options }),
           names: database.options.prepare ? undefined : false,
         }
-  const statements = new Pool(sql.options, { max, idleSeconds, statementSeconds, names })
+  const statements = new Pool(sql.options, { max, idleSeconds, statementSeconds, names, ...only })
   const db = withPlainErrors(drizzle(statements as unknown as Sql))
   speakOurTypes(sql)
   const close = async (): Promise<void> => {

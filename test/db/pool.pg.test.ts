@@ -34,8 +34,8 @@ const connections = async (): Promise<number> => {
 }
 
 describe('statements', () => {
-  const ask = async (database: string | postgres.Sql) => {
-    const { db, close } = connect({ database, pool: { max: 1 } })
+  const ask = async (database: string | postgres.Sql, only: Pick<ConnectOptions, 'names'> = {}) => {
+    const { db, close } = connect({ database, pool: { max: 1 }, ...only })
     onTestFinished(() => close())
     for (const n of [1, 2]) expect(await db.execute(sql`select ${n}::int as n`)).toEqual([{ n }])
     await db.transaction(async (tx) => {
@@ -57,6 +57,7 @@ describe('statements', () => {
     const host = postgres(database, { prepare: false })
     onTestFinished(() => host.end())
     expect(await ask(host)).toEqual({ n: 0, mode: 'auto' })
+    expect(await ask(`${database}?prepare=true`, { names: false })).toEqual({ n: 0, mode: 'auto' })
   })
 
   it('have names on 300 texts of a connection at most', async () => {

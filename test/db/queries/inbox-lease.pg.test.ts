@@ -68,7 +68,7 @@ describe('a promise', () => {
     const inbox = inboxOf()
     await inbox.promise(60_000)
     await inbox.passes()
-    expect(await inbox.read()).toEqual({ remainingMs: expect.any(Number), hasEnded: false })
+    expect(await inbox.read()).toEqual({ remainingMs: expect.any(Number), hasEnded: false, by: 'pump:a:1:1' })
     expect((await inbox.read())?.remainingMs).toBeLessThanOrEqual(0)
   })
 
