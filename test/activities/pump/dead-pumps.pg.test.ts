@@ -223,7 +223,7 @@ describe('rows of a pump that has died', () => {
     const startedAt = performance.now()
     await vi.waitFor(() => expect(performance.now() - startedAt).toBeGreaterThan(500), SOON)
     expect(isOver()).toBe(false)
-    await test.sql`update integration_cache set expires_at = clock_timestamp() where key like ${'%pump:again:1:1'}`
+    await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key like ${'%pump:again:1:1'}`
     expect(await ended).toMatchObject({ end: 'empty' })
     expect(jobs()).toEqual([row.id])
   })
@@ -269,7 +269,7 @@ it('a pump whose rows were taken from it starts none of them, and ends their han
   const { ended, given } = pump()
   await began.happened
   // It was silent, and another pump has set its rows apart.
-  await test.sql`update integration_cache set expires_at = clock_timestamp() where key like ${`%${given}:1`}`
+  await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key like ${`%${given}:1`}`
   await test.sql`update integration_webhooks set status = 'pending', claim = null, lost_workers = 1 where id = ${row.id}`
   await lost.happened
   expect(await ended).toMatchObject({ processed: 0, failed: 0 })
