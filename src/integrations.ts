@@ -499,7 +499,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
   const encryption = createEncryption(ring)
   const pool = { database, ...(options.pool === undefined ? {} : { pool: options.pool }) }
   const connection = connect(pool)
-  const modelConnection = connect(pool)
+  const modelConnection = connect({ ...pool, names: false })
   const callConnection = connect({
     database,
     pool: { ...options.pool, max: Math.min(options.pool?.max ?? CALL_CONNECTIONS, CALL_CONNECTIONS) },

@@ -56,9 +56,9 @@ export async function firstSteps(
   const quickUntil = performance.now() + QUICK_MS
   const leftMs = (): number => quickUntil - performance.now()
   const settings = runSettings(framework)
-  let isListing = true
+  let listed: number | null = null
   const slow = setTimeout(() => {
-    const how = { syncLogId, phase: isListing ? 'listing' : 'processing' } as const
+    const how = { syncLogId, phase: listed === null ? 'listing' : 'processing', listed } as const
     // Its end tells it, too.
     framework.workflows.tellSyncBegan(integrationId, how).catch((error: unknown) =>
       framework.logger.debug(
@@ -75,14 +75,16 @@ export async function firstSteps(
   }, QUICK_MS)
   try {
     const listing = await firstListing(framework, begun, surroundings)
-    isListing = false
+    if (listing.kind === 'listed') listed = listing.listed
     const goesOn = listing.kind === 'listed' && listing.listed <= MAX_ITEMS && settings.itemTaskQueue === info.taskQueue
     if (!goesOn || leftMs() <= 0 || cancelled.aborted) return { listing }
     const first = { syncLogId, claim, take: { kind: 'pending', limit: MAX_ITEMS } } as const
     const how = { cancelled, startWithinMs: leftMs(), isFirst: true }
     const batch = listing.listed === 0 ? undefined : await runItemBatch(framework, first, how)
     const steps = { listing, ...(batch === undefined ? {} : { batch }) }
-    if (cancelled.aborted || (batch !== undefined && batch.succeeded + batch.failed < listing.listed)) return steps
+    // Its workflow has been told, and may have been paused.
+    if (cancelled.aborted || leftMs() <= 0) return steps
+    if (batch !== undefined && batch.succeeded + batch.failed < listing.listed) return steps
     const { finaliseSyncRun } = syncEndActivities(framework)
     return {
       ...steps,

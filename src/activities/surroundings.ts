@@ -4,6 +4,8 @@ import { sdk } from './sdk.ts'
 export interface Surroundings {
   /** Aborted when the worker stops or the run is cancelled. Temporal does not tell a local activity that the worker stops. */
   readonly cancellationSignal: AbortSignal
+  /** Whether that was because Temporal takes the activity for dead; it may live, where Temporal was away. */
+  isForgotten?(): boolean
   /** Aborted when the worker's grace is over; it outlives the activity. Without it there is no worker. */
   readonly graceIsOver?: AbortSignal
   /** Aborted as soon as the worker begins to stop. */
@@ -31,6 +33,10 @@ export function surroundingsUntil(end: WorkerEnd): () => Surroundings {
   return () => {
     const context = sdk().Context.current()
     const { cancellationSignal, info } = context
-    return { cancellationSignal, info, heartbeat: (details) => context.heartbeat(details), ...end }
+    const isForgotten = (): boolean => {
+      const why = context.cancellationDetails
+      return why?.notFound === true || why?.timedOut === true
+    }
+    return { cancellationSignal, isForgotten, info, heartbeat: (details) => context.heartbeat(details), ...end }
   }
 }

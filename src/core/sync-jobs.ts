@@ -154,7 +154,7 @@ export interface SyncProgress {
 }
 
 /** How far the activity that opens a run has gone on with it, where that takes its time: the signal `began`. */
-export type SyncBegan = Pick<SyncProgress, 'syncLogId' | 'phase'>
+export type SyncBegan = Pick<SyncProgress, 'syncLogId' | 'phase' | 'listed'>
 
 /** How a run ended, as its workflow says. */
 export type SyncOutcome =

@@ -16,6 +16,11 @@ export interface ConnectOptions {
    * must not wait for, or land in, a transaction that the host has open.
    */
   database: string | Sql
+  /**
+   * False: its statements have no names, whatever the connection and the URL. For tables whose columns may change while we run: a
+   * named statement keeps the types of its parameters.
+   */
+  names?: false
   pool?: {
     /** Connections at most. Default 10. */
     max?: number
@@ -49,11 +54,12 @@ const CONNECT_SECONDS = 5
 /**
  * Opens a pool. No connection is made before the first statement; {@link checkConnection} makes one.
  *
- * Statements are not named (`prepare: false`): a named one lives in a session, and behind a transaction-mode pooler the
- * next transaction runs in another. On a direct connection `?prepare=true` in the URL saves a round trip for statements
- * written by hand with parameters.
+ * Statements that Drizzle builds have names where a connection leads to the server itself: that saves a round trip each. A
+ * named one lives in a session, and behind a transaction-mode pooler the next transaction runs in another. `?prepare=false`
+ * and `?prepare=true` in the URL settle it; a host's client with `prepare: false` does, too. Those written by hand have
+ * names with `?prepare=true` only.
  */
-export function connect({ database, pool = {} }: ConnectOptions): Connection {
+export function connect({ database, pool = {}, ...only }: ConnectOptions): Connection {
   const { max = 10, idleSeconds = 60, statementSeconds = 60 } = pool
   const options: Options<Record<string, never>> = {
     prepare: false,
@@ -66,9 +72,14 @@ export function connect({ database, pool = {} }: ConnectOptions): Connection {
     // Notices ("relation already exists, skipping") are no news to anybody.
     onnotice: () => {},
   }
-  const sql =
-    typeof database === 'string' ? fromUrl(database, options) : postgres({ ...settingsOf(database), ...options })
-  const statements = new Pool(sql.options, { max, idleSeconds, statementSeconds })
+  const { sql, names } =
+    typeof database === 'string'
+      ? fromUrl(database, options)
+      : {
+          sql: postgres({ ...settingsOf(database), ...options }),
+          names: database.options.prepare ? undefined : false,
+        }
+  const statements = new Pool(sql.options, { max, idleSeconds, statementSeconds, names, ...only })
   const db = withPlainErrors(drizzle(statements as unknown as Sql))
   speakOurTypes(sql)
   const close = async (): Promise<void> => {
@@ -132,10 +143,13 @@ function remedyFor(error: unknown): string {
   }
 }
 
-function fromUrl(text: string, options: Options<Record<string, never>>): Sql {
-  const { url, options: read, prepare = false } = readDatabaseUrl(text)
+function fromUrl(
+  text: string,
+  options: Options<Record<string, never>>,
+): { readonly sql: Sql; readonly names: boolean | undefined } {
+  const { url, options: read, prepare: names } = readDatabaseUrl(text)
   const connection = { application_name: 'durable-integrations' } // in pg_stat_activity; the URL may say another
-  return postgres(url, { ...options, ...read, connection, prepare })
+  return { sql: postgres(url, { ...options, ...read, connection, prepare: names ?? false }), names }
 }
 
 /** Where and as whom a host's client connects; not how it names columns or reads values. */

@@ -19,6 +19,8 @@ export interface PoolSettings {
   readonly idleSeconds: number
   /** A statement without an answer after this time fails, and its connection is closed; 0: no limit. */
   readonly statementSeconds: number
+  /** Whether statements have names; undefined: where a connection leads to the server itself, with no pooler between. */
+  readonly names?: boolean | undefined
 }
 
 /** What Drizzle's session for postgres.js calls of its client. */
@@ -26,12 +28,15 @@ export interface Statements {
   unsafe(text: string, parameters?: unknown[], options?: object): Rows
 }
 type Rows = Promise<unknown> & { values(): Promise<unknown> }
-type Send = (client: Sql) => PromiseLike<unknown>
+/** @param mayName whether a statement of this text is sent under a name, which the connection keeps */
+type Send = (client: Sql, mayName: (text: string) => boolean) => PromiseLike<unknown>
 
 export interface TransactionStatements extends Statements {
   savepoint<T>(work: (inner: TransactionStatements) => Promise<T>): Promise<T>
 }
 
+/** Named statements of a connection: the server keeps them while it lives. Ours are fewer, but some texts differ by their rows. */
+const MOST_NAMED = 300
 /** Poolers and firewalls end old connections; each of ours ends before, and not all at once. */
 const LIFETIME_MS = 30 * 60_000
 /** How long `close()` waits for the statements under way. */
@@ -104,7 +109,7 @@ export class Pool implements Statements {
 
   #open(): Link {
     const waitMs = Math.max(0, this.#pausesUntil - performance.now())
-    const link = new Link(this.options, this.#settings.statementSeconds, waitMs, () => {
+    const link = new Link(this.options, this.#settings, waitMs, () => {
       if (!link.hasAnswered) this.#pause()
       this.#links.delete(link)
       this.#idle = this.#idle.filter((other) => other !== link)
@@ -153,20 +158,31 @@ class Link {
   #fail: (error: Error) => void = () => {}
   /** The statements before the next one. */
   #last: Promise<unknown>
+  /** Whether statements have names; undefined: not known yet. */
+  #names: boolean | undefined
+  /** The texts of those that have. */
+  readonly #named = new Set<string>()
   #idleTimer: NodeJS.Timeout | undefined
 
-  constructor(options: Sql['options'], statementSeconds: number, waitMs: number, onLost: () => void) {
+  constructor(
+    options: Sql['options'],
+    { statementSeconds, names }: Pick<PoolSettings, 'statementSeconds' | 'names'>,
+    waitMs: number,
+    onLost: () => void,
+  ) {
     const own = {
       ...options,
       max: 1,
       idle_timeout: 0,
       max_lifetime: 0,
+      prepare: true,
       onclose: () => this.lose(connectionError('CONNECTION_CLOSED', 'the connection was closed')),
     }
     // The driver takes options of its own making as they are; its listen() makes a client in the same way.
     this.#client = postgres(own as unknown as Options<Record<string, never>>)
     this.#statementSeconds = statementSeconds
     this.#onLost = onLost
+    this.#names = names
     this.#last = waitMs > 0 ? sleep(waitMs) : Promise.resolve()
     this.gone = new Promise((resolve) => {
       this.#setGone = resolve
@@ -189,7 +205,7 @@ class Link {
     try {
       const answer = await new Promise((resolve, reject) => {
         this.#fail = reject
-        send(this.#client).then(resolve, reject)
+        this.#send(send).then(resolve, reject)
       })
       this.hasAnswered = true
       return answer
@@ -202,6 +218,29 @@ class Link {
       clearTimeout(timer)
       this.#fail = () => {}
     }
+  }
+
+  async #send(send: Send): Promise<unknown> {
+    this.#names ??= await this.#isDirect()
+    if (!this.isOpen) throw connectionError('CONNECTION_CLOSED', 'the connection was closed before the statement')
+    return send(this.#client, (text) => this.#mayName(text))
+  }
+
+  #mayName(text: string): boolean {
+    if (this.#names === false) return false
+    if (this.#named.size < MOST_NAMED) this.#named.add(text)
+    return this.#named.has(text)
+  }
+
+  /**
+   * Whether a server process is ours alone: it told its number when the connection was made, where a pooler tells one that it
+   * has made up. From then on a named statement is planned anew each time, for its parameters, as one without a name is.
+   */
+  async #isDirect(): Promise<boolean> {
+    const result = await this.#client.unsafe<{ pid: number }[]>('select pg_backend_pid() as pid')
+    const isDirect = result[0]?.pid === result.state?.pid
+    if (isDirect && this.isOpen) await this.#client.unsafe('set plan_cache_mode = force_custom_plan')
+    return isDirect
   }
 
   /** Nothing is sent on it any more. The statement under way fails with this error. */
@@ -293,8 +332,9 @@ function rows(
   run: (send: Send) => Promise<unknown>,
 ): Rows {
   let asValues = false
-  const send: Send = (client) => {
-    const statement = client.unsafe(text, parameters as never[] | undefined, options)
+  const send: Send = (client, mayName) => {
+    const prepare = parameters !== undefined && parameters.length > 0 && mayName(text)
+    const statement = client.unsafe(text, parameters as never[] | undefined, { ...options, prepare })
     return asValues ? statement.values() : statement
   }
   const answer = Promise.resolve().then(() => run(send))

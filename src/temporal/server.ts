@@ -23,6 +23,10 @@ const DEFAULT_UI_PORT = 8233
 const START_SECONDS = 60
 const STOP_SECONDS = 10
 const PORT_ATTEMPTS = 5 // between choosing a free port and binding it another process may take it
+/** Its own words; the last are a panic's, where a port that it chose for itself is gone before it has tried it. */
+const PORT_TAKEN = /can't (set|use).* port|address already in use|failed assigning ephemeral port/
+/** Of what it says, at the beginning and at the end. */
+const KEPT_LINES = 20
 
 /**
  * Fair queues, and limits that a single machine's load does not meet: the defaults are a share of a cluster's.
@@ -119,7 +123,7 @@ export async function startTemporalServer(options: StartTemporalOptions): Promis
   for (let attempt = 1; ; attempt++) {
     const port = await freePort(options.port ?? DEFAULT_PORT)
     const ui = options.uiPort === null ? null : await hiddenPlace()
-    const tail: string[] = []
+    const said: string[] = []
     // A history says who did what and when. The files that the server makes take the shell's mask.
     const inShell = ['-c', 'umask 077; exec "$@"', 'sh', options.binary]
     const child = spawn('/bin/sh', [...inShell, ...serverArguments(options, namespace, port, ui)], {
@@ -130,12 +134,13 @@ export async function startTemporalServer(options: StartTemporalOptions): Promis
     const failed = new Promise<Error>((resolve) => {
       child.once('error', resolve)
       child.once('close', (code, signal) =>
-        resolve(new Error(`temporal ended (${signal ?? code}):\n${tail.join('\n')}`)),
+        resolve(new Error(`temporal ended (${signal ?? code}):\n${said.join('\n')}`)),
       )
     })
     for (const stream of [child.stdout, child.stderr]) {
       createInterface({ input: stream }).on('line', (line) => {
-        if (tail.push(line) > 20) tail.shift()
+        // A panic says at its beginning what it is about.
+        if (said.push(line) > 2 * KEPT_LINES) said.splice(KEPT_LINES, 1)
         log(line)
       })
     }
@@ -160,8 +165,7 @@ export async function startTemporalServer(options: StartTemporalOptions): Promis
       }
     }
     await end(child)
-    const isPortTaken = tail.some((line) => /can't (set|use).* port|address already in use/.test(line))
-    if (!isPortTaken || attempt === PORT_ATTEMPTS) {
+    if (!said.some((line) => PORT_TAKEN.test(line)) || attempt === PORT_ATTEMPTS) {
       throw new BackendUnreachable('Temporal', address, {
         cause: failure,
         remedy: `\`${options.binary} server start-dev\` did not come up: ${failure.message}`,

@@ -215,23 +215,37 @@ describe('the opening leaves to other steps', () => {
     })
   })
 
-  it('a run that takes more than five seconds: its workflow is told where it is, and goes on after this step', async () => {
+  describe('a run that takes more than five seconds, whose workflow is told where it is:', () => {
     const began = vi.fn(async () => {})
-    const { workflows } = test.framework
-    Object.assign(test.framework, { workflows: { ...workflows, tellSyncBegan: began } })
-    try {
+    const untilTold = () => vi.waitFor(() => expect(began).toHaveBeenCalled(), { timeout: 4 * QUICK_MS })
+
+    beforeEach(() => {
+      const { workflows } = test.framework
+      Object.assign(test.framework, { workflows: { ...workflows, tellSyncBegan: began } })
+      began.mockClear()
+      return () => void Object.assign(test.framework, { workflows })
+    })
+
+    it('its items, where it still listed', async () => {
       lists = async (session) => {
         await dispatch(session)
-        await vi.waitFor(() => expect(began).toHaveBeenCalled(), { timeout: 4 * QUICK_MS })
+        await untilTold()
       }
       const { syncLogId, first } = await open()
-      expect(began.mock.calls).toEqual([[integration.id, { syncLogId, phase: 'listing' }]])
+      expect(began.mock.calls).toEqual([[integration.id, { syncLogId, phase: 'listing', listed: null }]])
       expect(first).toEqual({ listing: { kind: 'listed', listed: THINGS, duplicatesDropped: 0 } })
       expect(await statuses(syncLogId)).toEqual(['pending', 'pending', 'pending'])
-    } finally {
-      Object.assign(test.framework, { workflows })
-    }
-  }, 30_000)
+    }, 30_000)
+
+    it('its end, where its items ran: a pause that has come since holds it', async () => {
+      listens = untilTold
+      const { syncLogId, first } = await open()
+      expect(began.mock.calls).toEqual([[integration.id, { syncLogId, phase: 'processing', listed: THINGS }]])
+      expect(first).toMatchObject({ listing: { kind: 'listed' }, batch: { succeeded: THINGS } })
+      expect(first?.end).toBeUndefined()
+      expect((await logOf(test, syncLogId)).status).toBe('processing')
+    }, 30_000)
+  })
 
   it('the end of a run that is cancelled while its items run', async () => {
     const cancelled = new AbortController()

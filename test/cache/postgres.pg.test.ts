@@ -64,7 +64,7 @@ describe("the database's clock", () => {
     try {
       const frozen = storeOn(connection, 'deployment')
       await frozen.set('ending', 'here', 60)
-      await connection.sql`update integration_cache set expires_at = clock_timestamp()`
+      await connection.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s'`
       expect(await frozen.get('ending')).toBeUndefined()
       expect(await frozen.add('ending', 'next', 60)).toBe(true)
       expect(await frozen.get('ending')).toBe('next')

@@ -86,12 +86,15 @@ describe('task queues', () => {
   })
 
   effect('sync.item_queue', 'takes the item batches of the runs', async () => {
-    const listsOne: Lists = (session) => session.dispatch(new ThingSynced(session.integration, { n: 1 }))
+    // One more than a small run has, which goes without batches of its own.
+    const listsMany: Lists = async (session) => {
+      for (let n = 1; n <= 201; n += 1) await session.dispatch(new ThingSynced(session.integration, { n }))
+    }
     for (const queue of [null, 'items'])
-      await withConfig({ sync: { item_queue: queue } }, listsOne, (host) =>
+      await withConfig({ sync: { item_queue: queue } }, listsMany, (host) =>
         whileWorking(host, async () => {
           const { run } = await startSync(host)
-          expect(await run.result()).toMatchObject({ kind: 'finalised', succeeded: 1 })
+          expect(await run.result()).toMatchObject({ kind: 'finalised', succeeded: 201 })
           const { events } = await run.fetchHistory()
           const queues = (events ?? [])
             .map((event) => event.activityTaskScheduledEventAttributes)

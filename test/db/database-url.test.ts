@@ -36,9 +36,10 @@ describe('a database URL', () => {
     expect(url).toBe('postgres://u:p@h/db?application_name=ours&target_session_attrs=read-write')
   })
 
-  it('names statements only on request', () => {
+  it('may say whether statements have names', () => {
     expect(readDatabaseUrl('postgres://h/db').prepare).toBeUndefined()
     expect(readDatabaseUrl('postgres://h/db?prepare=true').prepare).toBe(true)
+    expect(readDatabaseUrl('postgres://h/db?prepare=false').prepare).toBe(false)
   })
 
   it('may lead to a socket', () => {

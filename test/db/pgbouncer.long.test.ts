@@ -80,6 +80,7 @@ describe('statements through PgBouncer', () => {
     expect(wrong).toEqual([])
     expect(complaints()).toEqual([])
     expect(answers).toBeGreaterThan(5_000)
+    for (const { db } of connections) expect(await db.execute(sql`select name from pg_prepared_statements`)).toEqual([])
   })
 
   it('migrate, ten processes at the same moment', async () => {

@@ -33,6 +33,51 @@ const connections = async (): Promise<number> => {
   return row?.n as number
 }
 
+describe('statements', () => {
+  const ask = async (database: string | postgres.Sql, only: Pick<ConnectOptions, 'names'> = {}) => {
+    const { db, close } = connect({ database, pool: { max: 1 }, ...only })
+    onTestFinished(() => close())
+    for (const n of [1, 2]) expect(await db.execute(sql`select ${n}::int as n`)).toEqual([{ n }])
+    await db.transaction(async (tx) => {
+      await tx.execute(sql`select ${3}::int as n`)
+      await tx.execute(sql`select 1`)
+    })
+    const [row] = await db.execute<{ n: number; mode: string }>(
+      sql`select count(*)::int as n, current_setting('plan_cache_mode') as mode from pg_prepared_statements`,
+    )
+    return row
+  }
+
+  it('with parameters have a name each on a connection to the server itself, and are planned anew each time', async () => {
+    expect(await ask(database)).toEqual({ n: 1, mode: 'force_custom_plan' })
+  })
+
+  it('have none where the URL or the client of the host says so', async () => {
+    expect(await ask(`${database}?prepare=false`)).toEqual({ n: 0, mode: 'auto' })
+    const host = postgres(database, { prepare: false })
+    onTestFinished(() => host.end())
+    expect(await ask(host)).toEqual({ n: 0, mode: 'auto' })
+    expect(await ask(`${database}?prepare=true`, { names: false })).toEqual({ n: 0, mode: 'auto' })
+  })
+
+  it('have names on 300 texts of a connection at most', async () => {
+    const { db } = open({ max: 1 })
+    for (let n = 0; n < 320; n += 1) await db.execute(sql`select ${n}::int as ${sql.identifier(`n${n}`)}`)
+    const [row] = await db.execute(sql`select count(*)::int as n from pg_prepared_statements`)
+    expect(row?.n).toBe(300)
+  })
+
+  it('go on after a change of the table that they read', async () => {
+    const { db } = open({ max: 1 })
+    const read = () => db.execute(sql`select * from kept where part <> ${'-'}`)
+    await db.execute(insert('a'))
+    expect(await read()).toEqual([{ part: 'a' }])
+    await direct`alter table kept add column more int`
+    onTestFinished(() => direct`alter table kept drop column more`.then(() => {}))
+    expect(await read()).toEqual([{ part: 'a', more: null }])
+  })
+})
+
 describe('connections', () => {
   it('are as many as are needed, and max at most', async () => {
     const { db } = open({ max: 3 })

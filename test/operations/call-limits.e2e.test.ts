@@ -7,7 +7,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
 import { startProcess } from '../../src/bin/dev/processes.ts'
 import type { CallState } from '../../src/core/call-state.ts'
@@ -19,6 +19,7 @@ import { installedScript } from '../support/installed-script.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
+import { SOON } from '../support/soon.ts'
 import type { Calls, Said } from './call-limits-process.ts'
 
 const SCRIPT = installedScript(new URL('call-limits-process.ts', import.meta.url))
@@ -301,7 +302,8 @@ it('lets exactly one of 200 callers in four processes try an open circuit past i
     },
   )
   await Promise.race([allRefused.happened, ...running.map(({ heard }) => heard('failed'))])
-  expect(probes).toHaveLength(1)
+  // The others may be refused before it has come here.
+  await vi.waitFor(() => expect(probes).toHaveLength(1), SOON)
   probes[0]?.writeHead(200, { 'content-type': 'application/json' }).end('{}')
   const made = await Promise.all(running.map(({ heard }) => heard('done')))
   expect(made.reduce((sum, { made: count }) => sum + count, 0)).toBe(1)

@@ -157,7 +157,7 @@ describe('a process that is killed', () => {
       const [turn] = await turnsOf(integration)
       expect(turn?.seconds).toBeGreaterThan(0)
       expect(turn?.seconds).toBeLessThanOrEqual(TIMEOUT_MS / 1_000 + 1)
-      await test.sql`update integration_cache set expires_at = clock_timestamp() where key = ${turn?.key ?? ''}`
+      await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key = ${turn?.key ?? ''}`
       expect(await write(integration, path)).toEqual({ id: 1 })
       expect(arrivedAt(path).keys).toEqual(Array(arrivals + 1).fill(KEY))
       await expect(write(integration, path)).rejects.toMatchObject({

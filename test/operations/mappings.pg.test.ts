@@ -25,7 +25,7 @@ let integration: Integration
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, { providers: { plain: {} }, models: { note: model } })
-  host = connect({ database: database.url })
+  host = connect({ database: database.url, names: false })
   await test.sql`create table notes (id bigint primary key generated always as identity, text text not null)`
 })
 

@@ -139,6 +139,17 @@ describe('the Temporal dev server', () => {
     expect(workflowExecutionInfo?.type?.name).toBe('any')
   })
 
+  it('starts it again when it panics because a port that it chose for itself is gone', async () => {
+    const folder = await temporaryFolder()
+    const script = join(folder, 'panicking-once')
+    const mark = join(folder, 'panicked')
+    const panic = 'panic: failed assigning ephemeral port: failed to assign a free port: dial tcp: connection refused'
+    const stack = 'for n in $(seq 100); do echo "at $n" >&2; done'
+    const once = `[ -e '${mark}' ] || { touch '${mark}'; echo '${panic}' >&2; ${stack}; exit 2; }`
+    await writeFile(script, `#!/bin/sh\n${once}\nexec '${binary}' "$@"\n`, { mode: 0o755 })
+    stopLater(await startTemporalServer({ binary: script, uiPort: null }))
+  })
+
   it('says what the binary said when it does not come up', async () => {
     const searchAttributes = { IntegrationId: 'Nonsense' }
     await expect(startTemporalServer({ binary, uiPort: null, searchAttributes })).rejects.toMatchObject({

@@ -194,8 +194,8 @@ describe('while the opening goes on', () => {
       const handle = await startSync(scene)
       await asked.happened
       expect(await handle.query(syncProgress)).toMatchObject({ phase: 'opening', syncLogId: null })
-      await handle.signal('began', { syncLogId: 70, phase: 'listing' })
-      expect(await handle.query(syncProgress)).toMatchObject({ phase: 'listing', syncLogId: 70 })
+      await handle.signal('began', { syncLogId: 70, phase: 'processing', listed: 2 })
+      expect(await handle.query(syncProgress)).toMatchObject({ phase: 'processing', syncLogId: 70, listed: 2 })
       goOn.happen()
       await handle.result()
     })

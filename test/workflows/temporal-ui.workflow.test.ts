@@ -94,6 +94,7 @@ describe('signals and queries', () => {
       const described = (list: { name?: string | null; description?: string | null }[] | null | undefined) =>
         Object.fromEntries((list ?? []).map(({ name, description }) => [name, description]))
       expect(described(definition?.signalDefinitions)).toEqual({
+        began: expect.stringContaining('how far it is'),
         pause: expect.stringContaining('Takes nothing new in'),
         resume: 'Ends a pause. No input.',
         cancel: expect.stringContaining('Ends the run'),

@@ -40,6 +40,8 @@ const HELP_EVERY_MS = 5_000
 const SAY_SECONDS = 5
 /** A successor could not be asked for. */
 const ASK_AGAIN_MS = 1_000
+/** How often one that leaves asks whether another pump looks by now. */
+const RELIEF_EVERY_MS = 50
 
 export interface PumpedRow {
   readonly id: number
@@ -71,6 +73,8 @@ export interface Standing {
   promise(ms: number): Promise<void>
   /** For how many milliseconds a promise holds that another pump has made: this one keeps it as well. */
   promisedFor(): Promise<number>
+  /** Whether another pump has made the promise that holds. */
+  isRelieved(): Promise<boolean>
   /** The last look has been made. */
   keptPromise(): Promise<void>
   /** Says that its claim is served. @returns whether it was not until now: for the first time, or after too long a silence */
@@ -88,8 +92,10 @@ export interface PumpOptions<Row, Outcome> {
   readonly concurrency: number
   /** Aborted when the activity ends: nothing new starts, and a statement that fails is not tried again. */
   readonly begun: AbortSignal
-  /** Aborted when Temporal takes it for dead: nothing new starts, and what has run is stored all the same. */
+  /** Aborted when its activity is cancelled: nothing new starts, and what has run is stored all the same. */
   readonly cancelled?: AbortSignal
+  /** Aborted when Temporal takes it for dead: it leaves. */
+  readonly forgotten?: AbortSignal
   /** Aborted when its worker begins to stop: nothing new starts, and another pump shall go on at once. */
   readonly stopping?: AbortSignal
   /** Aborted when what still runs is given up. */
@@ -128,7 +134,9 @@ export class Pump<Row extends PumpedRow, Outcome> {
   /** Until another pump's promise is over; null: it has not been asked for. */
   #inherits: Promise<void> | null = null
   #isCalling = false
-  #isRelieved = false
+  /** Another pump is to go on; until that one looks, this one does, and promises no more. */
+  #isLeaving = false
+  #askedForReliefAt = Number.NEGATIVE_INFINITY
   /** Rows of a dead one may wait for it. */
   #mustRescue: boolean
   /** Aborted when nothing new starts. */
@@ -140,9 +148,10 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #mayHaveLost = false
 
   constructor(options: PumpOptions<Row, Outcome>) {
-    const { source, concurrency, begun, cancelled, stopping, logger } = options
+    const { source, concurrency, begun, cancelled, forgotten, stopping, logger } = options
     this.#options = options
     this.#ends = AbortSignal.any([begun, cancelled, stopping].filter((signal) => signal !== undefined))
+    forgotten?.addEventListener('abort', () => this.#leave(), { once: true })
     this.#mustRescue = options.standing !== undefined
     this.#servedUntil = options.standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
     this.#queues = new Queues(concurrency)
@@ -198,8 +207,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
     let retryMs = FIRST_RETRY_MS
     for (;;) {
       if (this.#ends.aborted) return 'stopped'
-      if (this.#isRelieved) return 'relieved'
       try {
+        if (standing !== undefined && (await this.#isRelieved(standing))) return 'relieved'
         const isOver = await this.#look()
         retryMs = FIRST_RETRY_MS
         if (isOver) return 'empty'
@@ -220,12 +229,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
     const { source, standing } = this.#options
     if (standing !== undefined && performance.now() >= this.#servedUntil) await this.#serve(standing)
     const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < LINGER_MS
-    if (standing !== undefined && isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS) {
-      await standing.promise(PROMISE_MS)
-      this.#renewedAt = performance.now()
-      // Counted from the answer: the promise ends no later than this.
-      this.#promisedUntil = this.#renewedAt + PROMISE_MS
-    }
+    const isDue = isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS
+    if (standing !== undefined && isDue && !this.#isLeaving) await this.#promise(standing)
     if (this.#mayHoldUnknown) {
       await source.handBackUnknown(this.#known)
       this.#mayHoldUnknown = false
@@ -254,6 +259,23 @@ export class Pump<Row extends PumpedRow, Outcome> {
     // A first round that found nothing: who woke it was answered. Else the promise was made, and is kept by this round.
     await standing.keptPromise()
     return true
+  }
+
+  async #promise(standing: Standing): Promise<void> {
+    await standing.promise(PROMISE_MS)
+    this.#renewedAt = performance.now()
+    // Counted from the answer: the promise ends no later than this.
+    this.#promisedUntil = this.#renewedAt + PROMISE_MS
+  }
+
+  #leave(): void {
+    this.#isLeaving = true
+  }
+
+  async #isRelieved(standing: Standing): Promise<boolean> {
+    if (!this.#isLeaving || performance.now() - this.#askedForReliefAt < RELIEF_EVERY_MS) return false
+    this.#askedForReliefAt = performance.now()
+    return standing.isRelieved()
   }
 
   #restMs(): number {
@@ -329,10 +351,15 @@ export class Pump<Row extends PumpedRow, Outcome> {
     this.#servedUntil = askedAt + SILENCE_SECONDS * 1_000
   }
 
-  /** Without an answer it does not linger: a process that relied on the promise signals a moment after its end. */
+  /**
+   * Makes a promise that holds its own, which relieves a pump that leaves. Without an answer it does not linger: a process that
+   * relied on the promise signals a moment after its end.
+   */
   async #inherit(standing: Standing): Promise<void> {
     const ms = await standing.promisedFor().catch(() => 0)
     this.#promisedUntil = Math.max(this.#promisedUntil, performance.now() + ms)
+    // Else it promises as soon as it has a row.
+    if (ms > 0) await this.#promise(standing).catch(() => {})
   }
 
   async #keepServing(standing: Standing): Promise<void> {
@@ -373,6 +400,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #callWhenNeeded(standing: Standing): void {
     const now = performance.now()
     this.#pressedSince = this.#queues.isPressed ? (this.#pressedSince ?? now) : null
+    if (this.#isLeaving) return
     const isOver = now - this.#startedAt >= SESSION_MS
     const isPressed = this.#pressedSince !== null && now - this.#pressedSince >= PRESSED_MS
     if (this.#isCalling || !(isOver || isPressed)) return
@@ -384,7 +412,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     void this.#call(standing, isOver ? 'successor' : 'help').then((wasHeard) => {
       this.#isCalling = false
       // Without a successor it goes on: Temporal may be away for long.
-      if (isOver && wasHeard) this.#isRelieved = true
+      if (isOver && wasHeard) this.#leave()
     })
   }
 

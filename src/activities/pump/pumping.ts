@@ -69,14 +69,21 @@ export function pumpUntilEmpty<Row extends PumpedRow, Outcome>(
 async function pumped<Row extends PumpedRow, Outcome>(
   { db, logger }: Framework,
   pumping: Pumping<Row, Outcome>,
-  { cancellationSignal, graceIsOver, stopping, heartbeat }: Surroundings,
+  { cancellationSignal, isForgotten, graceIsOver, stopping, heartbeat }: Surroundings,
   claim: string,
   standing?: Standing,
 ): Promise<Pumped> {
   const { rows, concurrency } = pumping
-  // A cancellation alone gives no handler up: Temporal may have been away, and have taken this pump for dead.
+  const [cancelled, forgotten] = [new AbortController(), new AbortController()]
+  const cancel = (): void => {
+    const how = standing !== undefined && isForgotten?.() === true ? forgotten : cancelled
+    how.abort(cancellationSignal.reason)
+  }
+  if (cancellationSignal.aborted) cancel()
+  else cancellationSignal.addEventListener('abort', cancel, { once: true })
+  // A cancellation alone gives no handler up.
   const ending = new Ending(graceIsOver ?? cancellationSignal)
-  const isOver = AbortSignal.any([cancellationSignal, ending.begun])
+  const isOver = AbortSignal.any([cancelled.signal, ending.begun])
   const work = pumping.workOf(claim, isOver)
   const pump = new Pump<Row, Outcome>({
     source: {
@@ -89,7 +96,8 @@ async function pumped<Row extends PumpedRow, Outcome>(
     },
     concurrency,
     begun: ending.begun,
-    cancelled: cancellationSignal,
+    cancelled: cancelled.signal,
+    forgotten: forgotten.signal,
     enough: pumping.isPatient ? ending.signal : ending.begun,
     logger,
     ...(standing === undefined ? {} : { standing }),
@@ -120,6 +128,10 @@ function standingOf<Row, Outcome>(
   const suspects = new Map<string, number>()
   return {
     promise: (ms) => promiseToLook(db, tables, inbox, claim, ms),
+    async isRelieved() {
+      const promised = await readPromise(db, tables, inbox)
+      return promised !== null && promised.remainingMs > 0 && promised.by !== claim
+    },
     async promisedFor() {
       const promised = await readPromise(db, tables, inbox)
       return promised === null || promised.hasEnded ? 0 : Math.max(0, promised.remainingMs)

@@ -56,14 +56,15 @@ export interface Promised {
   readonly hasEnded: boolean
 }
 
-/** Null: there was never one, or it is pruned. */
+/** With the claim of the pump that has made it. Null: there was never one, or it is pruned. */
 export async function readPromise(
   db: Database,
   { cache }: Tables,
   { prefix, inbox }: InboxName,
-): Promise<Promised | null> {
-  const [row] = await db.execute<{ remaining: number; ended: boolean | null }>(sql`
-    select (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as remaining, (value ->> 'ended')::boolean as ended
+): Promise<(Promised & { readonly by: string }) | null> {
+  const [row] = await db.execute<{ remaining: number; ended: boolean | null; by: string }>(sql`
+    select (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as remaining, (value ->> 'ended')::boolean as ended,
+      value ->> 'by' as by
     from ${cache} where key = ${keyOf(prefix, inbox)}`)
-  return row === undefined ? null : { remainingMs: row.remaining, hasEnded: row.ended === true }
+  return row === undefined ? null : { remainingMs: row.remaining, hasEnded: row.ended === true, by: row.by }
 }

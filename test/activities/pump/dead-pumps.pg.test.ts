@@ -52,6 +52,7 @@ function pump({ claim, attempt = 1 }: Pumping = {}) {
   const heartbeats: unknown[] = []
   const { pumpWebhooks } = webhookActivities(test.framework, () => ({
     cancellationSignal: cancelled.signal,
+    isForgotten: () => true,
     graceIsOver: grace.signal,
     stopping: stopping.signal,
     info: { attempt },
@@ -64,10 +65,10 @@ function pump({ claim, attempt = 1 }: Pumping = {}) {
   })
   ended.catch(() => {})
   onTestFinished(async () => {
-    cancelled.abort()
+    stopping.abort()
     await ended.catch(() => {})
   })
-  return { given, stopping, ended, isOver: () => result !== undefined }
+  return { given, stopping, forget: () => cancelled.abort(), ended, isOver: () => result !== undefined }
 }
 
 const prefix = () => test.framework.config.cache_prefix
@@ -99,6 +100,32 @@ describe('a pump', () => {
     expect(await served(`${given}:1`)).toBe(false)
     expect(await promised()).toMatchObject({ hasEnded: true })
     expect((await promised())?.remainingMs).toBeLessThan(0)
+  })
+
+  it('that Temporal has forgotten takes what comes, until another one has promised to look', async () => {
+    await pending()
+    const first = pump()
+    await vi.waitFor(async () => expect((await promised())?.remainingMs).toBeGreaterThan(0), SOON)
+    first.forget()
+    for (let n = 0; n < 3; n += 1) {
+      const { id } = await pending()
+      await vi.waitFor(async () => expect(await webhookOf(test, id)).toMatchObject({ status: 'processed' }), SOON)
+    }
+    expect(first.isOver()).toBe(false)
+    const second = pump()
+    expect(await first.ended).toMatchObject({ end: 'relieved', processed: 4 })
+    const { id } = await pending()
+    await vi.waitFor(async () => expect(await webhookOf(test, id)).toMatchObject({ status: 'processed' }), SOON)
+    expect(await second.ended).toMatchObject({ end: 'empty', processed: 1 })
+  })
+
+  it('that nobody relieves ends once its own promise is over and nothing is left', async () => {
+    await pending()
+    const { ended, forget } = pump()
+    await vi.waitFor(async () => expect((await promised())?.remainingMs).toBeGreaterThan(0), SOON)
+    forget()
+    expect(await ended).toMatchObject({ end: 'empty', processed: 1 })
+    expect(await promised()).toMatchObject({ hasEnded: true })
   })
 
   it('takes what comes until its promise is over', async () => {
@@ -196,7 +223,7 @@ describe('rows of a pump that has died', () => {
     const startedAt = performance.now()
     await vi.waitFor(() => expect(performance.now() - startedAt).toBeGreaterThan(500), SOON)
     expect(isOver()).toBe(false)
-    await test.sql`update integration_cache set expires_at = clock_timestamp() where key like ${'%pump:again:1:1'}`
+    await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key like ${'%pump:again:1:1'}`
     expect(await ended).toMatchObject({ end: 'empty' })
     expect(jobs()).toEqual([row.id])
   })
@@ -242,7 +269,7 @@ it('a pump whose rows were taken from it starts none of them, and ends their han
   const { ended, given } = pump()
   await began.happened
   // It was silent, and another pump has set its rows apart.
-  await test.sql`update integration_cache set expires_at = clock_timestamp() where key like ${`%${given}:1`}`
+  await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key like ${`%${given}:1`}`
   await test.sql`update integration_webhooks set status = 'pending', claim = null, lost_workers = 1 where id = ${row.id}`
   await lost.happened
   expect(await ended).toMatchObject({ processed: 0, failed: 0 })

@@ -162,7 +162,7 @@ describe('events of a pump that has died', () => {
     const { ended } = pump('pump:again:1', 2)
     await vi.waitFor(async () => expect(await served('pump:again:1:2')).toBe(true), SOON)
     expect(tell).not.toHaveBeenCalled()
-    await test.sql`update integration_cache set expires_at = clock_timestamp() where key like ${'%pump:again:1:1'}`
+    await test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key like ${'%pump:again:1:1'}`
     expect(await ended).toMatchObject({ end: 'empty', processed: 1 })
     expect(tell).toHaveBeenCalledTimes(1)
   })

@@ -73,6 +73,10 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
       tell('promise')
     },
     promisedFor: async () => 0,
+    async isRelieved() {
+      tell('relieved?')
+      return true
+    },
     async keptPromise() {
       tell('kept')
     },
@@ -92,7 +96,8 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
     },
     ...(standing === 'none' ? {} : standing),
   }
-  const [begun, cancelled, stopping, enough] = Array.from({ length: 4 }, () => new AbortController()) as [
+  const [begun, cancelled, forgotten, stopping, enough] = Array.from({ length: 5 }, () => new AbortController()) as [
+    AbortController,
     AbortController,
     AbortController,
     AbortController,
@@ -105,6 +110,7 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
     concurrency,
     begun: begun.signal,
     cancelled: cancelled.signal,
+    forgotten: forgotten.signal,
     stopping: stopping.signal,
     enough: enough.signal,
     logger: { debug() {}, info() {}, warn, error() {} },
@@ -125,6 +131,7 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
     lines,
     begun,
     cancelled,
+    forgotten,
     stopping,
     enough,
     ended,
@@ -368,7 +375,7 @@ describe('a pump whose worker stops', () => {
     expect(settled).toHaveLength(1)
   })
 
-  it('that Temporal takes for dead stores what its handlers gave, though the database is away, too', async () => {
+  it('that is cancelled stores what its handlers gave, though the database is away, too', async () => {
     let tries = 0
     const { cancelled, ended, settled } = pumping({
       looks: [() => found(queuedRow(1))],
@@ -473,6 +480,32 @@ describe('another pump', () => {
     for (const free of held) free.happen()
     held = []
     await ended
+  })
+
+  it.each([
+    ['that has asked for a successor', 'ten minutes'],
+    ['that Temporal takes for dead', 'forgotten'],
+  ])('is waited for by one %s, which goes on and promises no more until the other one looks', async (_, why) => {
+    let looksAnother = false
+    const { forgotten, looked, when, ended, settled, isOver } = pumping({
+      looks: Array.from({ length: 500 }, (_row, n) => () => found(queuedRow(n + 1))),
+      standing: { isRelieved: async () => looksAnother },
+    })
+    await looked(3)
+    if (why === 'forgotten') forgotten.abort()
+    else nowMs += 10 * 60_000
+    await vi.waitFor(() => expect(when('successor')).toHaveLength(why === 'forgotten' ? 0 : 1), SOON)
+    await looked(3)
+    const [handled, promises] = [settled.length, when('promise').length]
+    nowMs += 5_000
+    await looked(50)
+    expect(settled.length).toBeGreaterThan(handled + 20)
+    expect(when('promise')).toHaveLength(promises)
+    expect(isOver()).toBe(false)
+    looksAnother = true
+    nowMs += 1_000
+    expect(await ended).toBe('relieved')
+    expect(when('successor')).toHaveLength(why === 'forgotten' ? 0 : 1)
   })
 
   it('takes its place after ten minutes: it claims no more, and what runs ends', async () => {

@@ -114,8 +114,9 @@ it('pause-sync holds a run, which says so; resume-sync lets it go on', async () 
   const watching = run('sync', '--integration', id, '--watch')
   await begun.happened
   expect((await run('pause-sync', id)).exitCode).toBe(0)
-  const shown = await run('sync-progress', id)
-  expect(shown.json()).toMatchObject({ progress: { phase: 'processing', is_paused: true, listed: 3 } })
+  // It takes its time, so that it is no small run.
+  const paused = { progress: { phase: 'processing', is_paused: true, listed: 3 } }
+  await vi.waitFor(async () => expect((await run('sync-progress', id)).json()).toMatchObject(paused), 20_000)
   expect((await run('sync', '--integration', id)).json()).toMatchObject({ started: 0, already_running: true })
   over.happen()
   expect((await run('resume-sync', id)).json()).toMatchObject({ resumed: true })
@@ -141,6 +142,11 @@ it('cancel-sync ends a run, and nothing of it moves the cursor', async () => {
   const watching = run('sync', '--integration', id, '--watch')
   await begun.happened
   await run('pause-sync', id)
+  // It takes its time, so that it is no small run.
+  await vi.waitFor(
+    async () => expect((await run('sync-progress', id)).json()).toMatchObject({ progress: { phase: 'listing' } }),
+    20_000,
+  )
   over.happen()
   // Its items wait: none of them may be done by the time that the run is told.
   await vi.waitFor(

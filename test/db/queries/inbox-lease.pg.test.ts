@@ -29,7 +29,7 @@ function inboxOf(prefix = 'a') {
     end: (by = 'pump:a:1:1') => endPromise(db, tables, name, by),
     read: () => readPromise(db, tables, name),
     passes: () =>
-      test.sql`update integration_cache set expires_at = clock_timestamp() where key = ${`${prefix}:${name.inbox}`}`,
+      test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key = ${`${prefix}:${name.inbox}`}`,
     name,
   }
 }
@@ -68,7 +68,7 @@ describe('a promise', () => {
     const inbox = inboxOf()
     await inbox.promise(60_000)
     await inbox.passes()
-    expect(await inbox.read()).toEqual({ remainingMs: expect.any(Number), hasEnded: false })
+    expect(await inbox.read()).toEqual({ remainingMs: expect.any(Number), hasEnded: false, by: 'pump:a:1:1' })
     expect((await inbox.read())?.remainingMs).toBeLessThanOrEqual(0)
   })
 

@@ -294,7 +294,7 @@ describe('the claim of a pump', () => {
   const keep = (text: string, seconds: number) =>
     keepClaim(test.framework.db, test.framework.tables, lease(text), seconds)
   const lapse = (text: string) =>
-    test.sql`update integration_cache set expires_at = clock_timestamp() where key = ${`leases:${text}`}`
+    test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key = ${`leases:${text}`}`
   const served = (text: string) => isServed(test.framework.db, test.framework.tables, lease(text))
   const claims = async () =>
     (await pumpClaims(test.framework.db, test.framework.tables, pumpedWebhooks(test.framework.tables), 'leases')).sort(
