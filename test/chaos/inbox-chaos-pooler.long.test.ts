@@ -19,7 +19,7 @@ const MINUTE_MS = 60_000
 const POOLER_CONNECTIONS = 20
 /** PgBouncer's line may come later than the death that it tells of. */
 const TOLD_WITHIN_MS = 5_000
-/** From the kill of a Postgres to the end of its last process. */
+/** From the end of a process, or the kill of a Postgres, to the end of all that belongs to it. */
 const DYING_MS = 1_000
 /** Answers that are waited for for `pool.statementSeconds`: nothing in the story lasts as long. */
 const NO_ANSWER = /no answer within 60 s/
@@ -60,7 +60,7 @@ it(
 /** What PgBouncer complains of, but for what follows from a fault. */
 function complaints(story: readonly Happened[]): string[] {
   const lines = stack.lines.filter((line) => line.startsWith('pgbouncer ') && COMPLAINT.test(line))
-  return lines.filter((line) => !story.some((happened) => followsFrom(happened, line)))
+  return lines.filter((line) => !story.some((happened) => followsFrom(happened, line)) && !isOfRefusedStart(line))
 }
 
 /**
@@ -73,6 +73,14 @@ function followsFrom({ fault, fromMs, untilMs }: Happened, line: string): boolea
   if (line.includes('idle server got dirty'))
     return fault.kind === 'kill' && fault.target === 'postgres' && isWithin(line, fromMs, fromMs + DYING_MS)
   return false
+}
+
+/** A process whose backends are away at its start ends without closing what it has opened. Any other end of its own is a crash. */
+function isOfRefusedStart(line: string): boolean {
+  const ends = [stack.api, ...stack.workers.values()].flatMap(({ ownEnds }) => ownEnds)
+  return (
+    line.includes('client unexpected eof') && ends.some(({ atMs }) => isWithin(line, atMs - DYING_MS, atMs + DYING_MS))
+  )
 }
 
 function isWithin(line: string, fromMs: number, untilMs: number): boolean {

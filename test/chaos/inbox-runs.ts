@@ -108,7 +108,7 @@ export function deathAfter(story: readonly Happened[], member: string, begunMs: 
 }
 
 /** The longest time in which a worker can't have said that it lives, in seconds, of those that reach into this span. */
-function longestSilence(story: readonly Happened[], member: string, fromMs: number, untilMs: number): number {
+export function longestSilence(story: readonly Happened[], member: string, fromMs: number, untilMs: number): number {
   let longest = 0
   let span: { fromMs: number; untilMs: number } | null = null
   for (const silence of silencesOf(story, member)) {

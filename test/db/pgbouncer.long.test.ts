@@ -21,6 +21,8 @@ import { scratchDatabase } from './scratch-database.ts'
 const SERVER_CONNECTIONS = 3
 const STORM_MS = 60_000
 const HUNG_MS = 30_000
+/** A settlement that has failed is made again after 500 ms. */
+const SETTLED_AGAIN_MS = 450
 
 let direct: postgres.Sql
 let pgbouncer: Pgbouncer
@@ -109,19 +111,22 @@ describe('outbound calls through PgBouncer', () => {
 
     let isOver = false
     let made = 0
-    const refused: unknown[] = []
+    let metByKills = 0
     const callers = processes.flatMap(({ integrations }) =>
       Array.from({ length: 20 }, async () => {
         const integration = await integrations.get(id)
-        for (; !isOver; await sleep(5))
+        for (; !isOver; await sleep(5)) {
+          const askedAt = performance.now()
           try {
             await integration.request('/arrivals', 'GET', () => fetch(provider.url))
             made += 1
+            if (performance.now() - askedAt > SETTLED_AGAIN_MS) metByKills += 1
           } catch (error) {
             // Without an admission there is no call. What Postgres has answered is an error all the same.
             if (lostDatabase(error) === null) throw error
-            refused.push(error)
+            metByKills += 1
           }
+        }
       }),
     )
     for (let kill = 0; kill < 3; kill += 1) {
@@ -134,7 +139,8 @@ describe('outbound calls through PgBouncer', () => {
     isOver = true
     await Promise.all(callers)
     expect(uncaught).toEqual([])
-    expect(refused.length).toBeGreaterThan(0)
+    // Else the rest says nothing. With units of a lease in hand no call needs an admission while PgBouncer is away.
+    expect(metByKills).toBeGreaterThan(0)
 
     expect(made).toBe(provider.arrivals())
     const rows = async (): Promise<number> => {
