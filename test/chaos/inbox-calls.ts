@@ -18,8 +18,8 @@ const ANSWERS_WITHIN_MS = 250
 /** A settlement has ended, one way or the other; so has a call whose worker stood still in it. */
 const SETTLED_WITHIN_MS = 10_000
 const DEADLINE_MS = 30_000
-/** Three tries at a settlement, with 0.5 s and 3 s between them; a story's times are a little off. */
-const GIVEN_UP_AFTER_SECONDS = 3
+/** A settlement is tried for 9.5 s where Postgres is away; a story's times are a little off. */
+const GIVEN_UP_AFTER_SECONDS = 9
 /** Longer than a worker may stand still: an idle connection is not to end under its next call. */
 const KEEP_ALIVE_MS = 300_000
 /** What `request()` throws where Postgres is away, so that no call is made: core/lost-database.ts. */

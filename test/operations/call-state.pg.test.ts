@@ -15,6 +15,7 @@ import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../support/integrations.ts'
 import { requestValues } from '../support/request-values.ts'
 import { makeIntegration, setIntegration } from '../support/rows.ts'
+import { SOON } from '../support/soon.ts'
 
 const encryptionKeys = encryptionKey('test')
 const THREE_WEEKS_SECONDS = 21 * 86_400
@@ -109,6 +110,28 @@ describe('a call that succeeds', () => {
     const calls = await Promise.all(Array.from({ length: 50 }, () => call(integration)))
     expect(new Set(calls.map(({ rowId }) => rowId)).size).toBe(50)
     expect(execute.mock.calls.length).toBeLessThanOrEqual(6)
+  })
+
+  it('has its row, also when Postgres was away for some seconds after it was made', async () => {
+    const integration = await makeIntegration(test, 'plain')
+    const { db, callDb } = test.framework
+    const away = () =>
+      Promise.reject(Object.assign(new Error('the connection was closed'), { code: 'CONNECTION_CLOSED' }))
+    let asked = 0
+    const whileAway = [db, callDb].map((one) => {
+      const execute = vi.spyOn(one, 'execute').mockImplementation((() => {
+        asked += 1
+        return away()
+      }) as never)
+      return execute
+    })
+    const settling = settled(test.framework, integration, outcome())
+    // The fourth try comes 3.5 s after the first.
+    await vi.waitFor(() => expect(asked).toBe(3), SOON)
+    for (const execute of whileAway) execute.mockRestore()
+    const { rowId } = await settling
+    expect(rowId).not.toBeNull()
+    expect(test.lines.filter(({ fields }) => fields.event === 'request.outcome_lost')).toEqual([])
   })
 
   it('keeps its row when another one that it was joined with can not be written', async () => {

@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Admission } from '../../core/call-state.ts'
 import { CircuitOpenException, IntegrationNotFound, RateLimitExceededException } from '../../core/errors.ts'
 import { errorLine, systemClock } from '../../core/logger.ts'
+import { lostDatabase } from '../../core/lost-database.ts'
 import type { Admissions, CallEvent, CallOutcome, CallTarget } from '../../db/queries/calls.ts'
 import { admitCalls, settleCalls } from '../../db/queries/calls.ts'
 import type { Asked, Ended, Joined } from '../../db/queries/joined-calls.ts'
@@ -44,9 +45,11 @@ interface Queues {
   readonly settlements: Joiner<CallOutcome, SettledCall>
 }
 
-/** A settlement is tried three times within so long: then the outcome goes to the caller without its row. */
+/** A settlement is tried again within so long: then the outcome goes to the caller without its row. */
 const SETTLEMENT_MS = 10_000
 const SETTLEMENT_WAITS_MS = [500, 3_000]
+/** Where Postgres is away, and may come back at any moment. */
+const AWAY_WAITS_MS = [500, 1_000, 2_000, 3_000, 3_000]
 
 /** One waits for the disk while the next one is prepared. */
 const SETTLEMENTS_AT_ONCE = 2
@@ -138,7 +141,8 @@ export async function settled(
       return await within(endsAt - performance.now(), queuesOf(framework).settlements.add(integration, outcome, bytes))
     } catch (error) {
       // What a column can't hold it will not hold the next time.
-      const waitMs = isAboutOneItem(error) ? undefined : SETTLEMENT_WAITS_MS[tries]
+      const waits = lostDatabase(error) === null ? SETTLEMENT_WAITS_MS : AWAY_WAITS_MS
+      const waitMs = isAboutOneItem(error) ? undefined : waits[tries]
       if (waitMs === undefined || performance.now() + waitMs >= endsAt) {
         framework.logger.error(
           {
