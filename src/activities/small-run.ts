@@ -4,6 +4,7 @@
  * Rule: docs/behaviour/sync-listing.md, "A small run".
  */
 import { errorLine } from '../core/logger.ts'
+import { BATCH_ROWS } from '../core/sync-jobs.ts'
 import type { BegunListing } from '../db/queries/sync-listing.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
@@ -19,8 +20,6 @@ import { listBegun } from './sync-listing.ts'
 
 /** What is not done by then is no small run: its workflow goes on with it, step by step. */
 const QUICK_MS = 5_000
-/** One batch. */
-const MAX_ITEMS = 200
 
 /** What the listing of a small run came to, if it did not come to its end. */
 export type ListingFault =
@@ -76,9 +75,10 @@ export async function firstSteps(
   try {
     const listing = await firstListing(framework, begun, surroundings)
     if (listing.kind === 'listed') listed = listing.listed
-    const goesOn = listing.kind === 'listed' && listing.listed <= MAX_ITEMS && settings.itemTaskQueue === info.taskQueue
+    const goesOn =
+      listing.kind === 'listed' && listing.listed <= BATCH_ROWS && settings.itemTaskQueue === info.taskQueue
     if (!goesOn || leftMs() <= 0 || cancelled.aborted) return { listing }
-    const first = { syncLogId, claim, take: { kind: 'pending', limit: MAX_ITEMS } } as const
+    const first = { syncLogId, claim, take: { kind: 'pending', limit: BATCH_ROWS } } as const
     const how = { cancelled, startWithinMs: leftMs(), isFirst: true }
     const batch = listing.listed === 0 ? undefined : await runItemBatch(framework, first, how)
     const steps = { listing, ...(batch === undefined ? {} : { batch }) }

@@ -2,6 +2,9 @@
 import type { Json } from './json.ts'
 import type { RunStatus } from './sync-run.ts'
 
+/** Items of one batch; a run that lists no more may be a small one. */
+export const BATCH_ROWS = 200
+
 /** An integration whose syncs have not ended clean for too long. */
 export interface StaleSync {
   readonly integrationId: number

@@ -234,7 +234,7 @@ class Link {
 
   /**
    * Whether a server process is ours alone: it told its number when the connection was made, where a pooler tells one that it
-   * has made up. From then on a named statement is planned anew each time, for its parameters, as one without a name is.
+   * has made up. From then on Postgres plans a named statement each time, for its parameters, as one without a name.
    */
   async #isDirect(): Promise<boolean> {
     const result = await this.#client.unsafe<{ pid: number }[]>('select pg_backend_pid() as pid')

@@ -12,11 +12,11 @@ import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
 import { syncItemActivities } from '../activities/sync-items.ts'
 import { syncRunActivities } from '../activities/sync-runs.ts'
 import { claimOf } from '../core/claim.ts'
+import { BATCH_ROWS } from '../core/sync-jobs.ts'
 import type { Framework } from '../framework.ts'
 import { SyncDidNotEnd } from './errors.ts'
 import type { ManualClock } from './manual-clock.ts'
 
-const BATCH_ROWS = 200
 /** Seconds after the first and the second attempt: docs/behaviour/sync-listing.md, "Faults, lost workers, deferrals". */
 const LISTING_WAITS_SECONDS = [10, 30]
 

@@ -4,11 +4,10 @@ import type { Activities } from '../activities/index.ts'
 import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
 import { claimOf } from '../core/claim.ts'
 import type { LastFailure } from '../core/sync-jobs.ts'
+import { BATCH_ROWS } from '../core/sync-jobs.ts'
 import { batch } from './activity-options.ts'
 import { hasLongHistory } from './long-history.ts'
 
-/** Rows of one batch. */
-export const BATCH_ROWS = 200
 const MAX_LANES = 4
 /** Items that wait for another attempt; a full list stops the intake until some are done. */
 const MAX_WAITING = 1_000

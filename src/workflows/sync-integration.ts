@@ -15,10 +15,11 @@ import type { FirstSteps } from '../activities/small-run.ts'
 import type { OpenedRun } from '../activities/sync-runs.ts'
 import { claimOf } from '../core/claim.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
-import type { SyncOutcome } from '../core/sync-jobs.ts'
+import type { SyncBegan, SyncOutcome } from '../core/sync-jobs.ts'
+import { BATCH_ROWS } from '../core/sync-jobs.ts'
 import { opening, step } from './activity-options.ts'
 import { untilCancelled } from './cancellation.ts'
-import { afterBatch, BATCH_ROWS, itemsToDo } from './item-run.ts'
+import { afterBatch, itemsToDo } from './item-run.ts'
 import { handleItemSignals } from './item-signals.ts'
 import type { ListingCall, ListingState } from './listing-loop.ts'
 import { listWhole, NEW_LISTING } from './listing-loop.ts'
@@ -54,7 +55,11 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     (itemId) => controls.tryNow(itemId),
   )
   const progress = new RunProgress(controls, carried?.progress, (now) => showRun(integrationId, now))
-  setHandler(began, (how) => progress.note(how), {
+  const noteBeginning = (how: SyncBegan): void => {
+    // It may come after the opening's end, which knows more.
+    if (progress.state.phase === 'opening') progress.note(how)
+  }
+  setHandler(began, noteBeginning, {
     description: 'From the activity that opens the run, where that takes its time: how far it is.',
   })
   setHandler(syncProgress, () => progress.read(), {

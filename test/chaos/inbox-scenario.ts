@@ -38,10 +38,24 @@ export async function playChaos(stack: InboxStack, minutes: number): Promise<Hap
     workers: [...stack.workers.keys()],
     hasPooler: stack.pooler !== null,
   })
-  const random = seeded(seed + 1)
+  const [story, sent] = await sendDuring(stack, seeded(seed + 1), carryOutFaults(stack, plan))
+  console.log(`${sent.deliveries} deliveries: ${JSON.stringify(sent.answers)}`)
+  expect(sent.refusals).toEqual([])
+  const { afterDeath } = await expectPromisesKept(stack, story, doctorBefore)
+  // Else the faults have met nobody at work, and the rest says nothing.
+  expect(afterDeath).toBeGreaterThan(0)
+  return story
+}
+
+/** 20 deliveries a second, until the given work has ended. */
+export async function sendDuring<T>(
+  stack: InboxStack,
+  random: () => number,
+  work: Promise<T>,
+): Promise<[T, Awaited<ReturnType<typeof sendSigned>>]> {
   let isOver = false
-  const [story, sent] = await Promise.all([
-    carryOutFaults(stack, plan).finally(() => {
+  return Promise.all([
+    work.finally(() => {
       isOver = true
     }),
     sendSigned({
@@ -52,16 +66,10 @@ export async function playChaos(stack: InboxStack, minutes: number): Promise<Hap
       workMs: () => workMs(random),
     }),
   ])
-  console.log(`${sent.deliveries} deliveries: ${JSON.stringify(sent.answers)}`)
-  expect(sent.refusals).toEqual([])
-  const { afterDeath } = await expectPromisesKept(stack, story, doctorBefore)
-  // Else the faults have met nobody at work, and the rest says nothing.
-  expect(afterDeath).toBeGreaterThan(0)
-  return story
 }
 
 /** Most are short; one in 50 outlasts the 20 s after which a silent worker is taken for dead, or comes near it. */
-export function workMs(random: () => number): number {
+function workMs(random: () => number): number {
   const kind = random()
   const [from, to] = kind < 0.9 ? [20, 300] : kind < 0.98 ? [1_000, 5_000] : [5_000, 22_000]
   return Math.round(from + random() * (to - from))

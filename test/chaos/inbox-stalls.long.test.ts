@@ -3,17 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { Happened } from './inbox-faults.ts'
 import { happen } from './inbox-faults.ts'
-import { doctorSays, expectPromisesKept, workMs } from './inbox-scenario.ts'
+import { doctorSays, expectPromisesKept, sendDuring } from './inbox-scenario.ts'
 import type { InboxStack } from './inbox-stack.ts'
 import { startInboxStack } from './inbox-stack.ts'
 import { seeded, seedOfRun } from './seeded-kills.ts'
-import { sendSigned } from './signed-sender.ts'
 
 const STALLS = 8
 /** A worker that has said that it lives up to 5 s before is taken for dead after 15 s at the soonest. */
 const STALL_SECONDS = 12
 const BETWEEN_SECONDS = 12
-const PER_SECOND = 20
 const MINUTE_MS = 60_000
 
 let stack: InboxStack
@@ -30,7 +28,6 @@ it(
     const seed = seedOfRun()
     console.log(`CHAOS_SEED=${seed}`)
     const doctorBefore = await doctorSays(stack)
-    const random = seeded(seed)
     const story: Happened[] = []
     const stalling = (async () => {
       for (let n = 0; n < STALLS; n += 1) {
@@ -38,19 +35,7 @@ it(
         story.push(await happen(stack, { kind: 'freeze', target: 'worker', seconds: STALL_SECONDS }))
       }
     })()
-    let isOver = false
-    const [sent] = await Promise.all([
-      sendSigned({
-        urls: stack.webhookUrls,
-        answered: stack.answered,
-        ratePerSecond: PER_SECOND,
-        isEnough: () => isOver,
-        workMs: () => workMs(random),
-      }),
-      stalling.finally(() => {
-        isOver = true
-      }),
-    ])
+    const [, sent] = await sendDuring(stack, seeded(seed), stalling)
     expect(sent.answers).toEqual({ 200: sent.deliveries })
     const { runs } = await expectPromisesKept(stack, story, doctorBefore)
     expect(runs).toBe(sent.deliveries)

@@ -48,7 +48,7 @@ describe('statements', () => {
     return row
   }
 
-  it('with parameters have a name each on a connection to the server itself, and are planned anew each time', async () => {
+  it('with parameters have a name each on a connection to the server itself, and are planned each time', async () => {
     expect(await ask(database)).toEqual({ n: 1, mode: 'force_custom_plan' })
   })
 

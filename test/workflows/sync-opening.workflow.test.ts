@@ -172,32 +172,46 @@ describe('while the opening goes on', () => {
     })
   })
 
-  it('a pause lets it go on, and holds what comes after', () => {
+  const during = (
+    play: (handle: Awaited<ReturnType<typeof startSync>>, goOn: () => void, scripted: ScriptedSync) => Promise<void>,
+  ) => {
     const { asked, goOn, openSyncRun, scripted } = slow()
     return stage.play(scripted.activities({ openSyncRun }), async (scene) => {
       scripted.scene = scene
       const handle = await startSync(scene)
       await asked.happened
+      await play(handle, () => goOn.happen(), scripted)
+    })
+  }
+
+  it('a pause lets it go on, and holds what comes after', () =>
+    during(async (handle, goOn, { calls }) => {
       await handle.signal(pause)
-      goOn.happen()
+      goOn()
       await expect.poll(async () => (await handle.query(syncProgress)).listed).toBe(2)
-      expect(scripted.calls).toEqual([])
+      expect(calls).toEqual([])
       await handle.signal(resume)
       expect(await handle.result()).toMatchObject({ status: 'success' })
-    })
-  })
+    }))
 
-  it('progress says what it has told of itself', () => {
-    const { asked, goOn, openSyncRun, scripted } = slow()
-    return stage.play(scripted.activities({ openSyncRun }), async (scene) => {
-      scripted.scene = scene
-      const handle = await startSync(scene)
-      await asked.happened
+  it('progress says how far it is', () =>
+    during(async (handle, goOn) => {
       expect(await handle.query(syncProgress)).toMatchObject({ phase: 'opening', syncLogId: null })
       await handle.signal('began', { syncLogId: 70, phase: 'processing', listed: 2 })
       expect(await handle.query(syncProgress)).toMatchObject({ phase: 'processing', syncLogId: 70, listed: 2 })
-      goOn.happen()
+      goOn()
       await handle.result()
-    })
-  })
+    }))
+
+  it('progress keeps what its end has said, where its word of how far it is comes late', () =>
+    during(async (handle, goOn) => {
+      await handle.signal(pause)
+      goOn()
+      const held = { phase: 'processing', listed: 2 }
+      await expect.poll(() => handle.query(syncProgress)).toMatchObject(held)
+      await handle.signal('began', { syncLogId: 70, phase: 'listing', listed: null })
+      expect(await handle.query(syncProgress)).toMatchObject(held)
+      await handle.signal(resume)
+      await handle.result()
+    }))
 })

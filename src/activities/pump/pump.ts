@@ -134,8 +134,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   /** Until another pump's promise is over; null: it has not been asked for. */
   #inherits: Promise<void> | null = null
   #isCalling = false
-  /** Another pump is to go on; until that one looks, this one does, and promises no more. */
-  #isLeaving = false
+  #hasCalledSuccessor = false
   #askedForReliefAt = Number.NEGATIVE_INFINITY
   /** Rows of a dead one may wait for it. */
   #mustRescue: boolean
@@ -148,10 +147,9 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #mayHaveLost = false
 
   constructor(options: PumpOptions<Row, Outcome>) {
-    const { source, concurrency, begun, cancelled, forgotten, stopping, logger } = options
+    const { source, concurrency, begun, cancelled, stopping, logger } = options
     this.#options = options
     this.#ends = AbortSignal.any([begun, cancelled, stopping].filter((signal) => signal !== undefined))
-    forgotten?.addEventListener('abort', () => this.#leave(), { once: true })
     this.#mustRescue = options.standing !== undefined
     this.#servedUntil = options.standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
     this.#queues = new Queues(concurrency)
@@ -268,8 +266,9 @@ export class Pump<Row extends PumpedRow, Outcome> {
     this.#promisedUntil = this.#renewedAt + PROMISE_MS
   }
 
-  #leave(): void {
-    this.#isLeaving = true
+  /** Another pump is to go on; until that one looks, this one does, and promises no more. */
+  get #isLeaving(): boolean {
+    return this.#hasCalledSuccessor || this.#options.forgotten?.aborted === true
   }
 
   async #isRelieved(standing: Standing): Promise<boolean> {
@@ -412,7 +411,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     void this.#call(standing, isOver ? 'successor' : 'help').then((wasHeard) => {
       this.#isCalling = false
       // Without a successor it goes on: Temporal may be away for long.
-      if (isOver && wasHeard) this.#leave()
+      if (isOver && wasHeard) this.#hasCalledSuccessor = true
     })
   }
 
