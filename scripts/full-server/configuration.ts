@@ -27,6 +27,7 @@ const DYNAMIC_CONFIG: Readonly<Record<string, boolean | number | readonly string
   'worker.schedulerNamespaceStartWorkflowRPS': 1_000,
   'frontend.enableServerVersionCheck': false,
   'frontend.httpAllowedHosts': ['nobody.invalid'],
+  'system.enableActivityEagerExecution': true,
   'system.enableNexus': false,
 }
 

@@ -4,7 +4,6 @@
  * Rule: docs/behaviour/sync-listing.md.
  */
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
-import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { AdoptedRun } from '../operations/sync-adoption.ts'
 import { takeOverRun } from '../operations/sync-adoption.ts'
@@ -67,9 +66,7 @@ export function syncRunActivities(framework: Framework, surroundings = temporalS
      * finds what the first one did, and leaves the rest to other steps.
      */
     async openSyncRun({ integrationId, labels, goesOnAs, ...run }: OpenInput): Promise<OpenedRun & FoundBy> {
-      const row = await findIntegration(framework.db, framework.tables, integrationId)
-      if (row === null) return { kind: 'nothing to do', reason: `there is no integration ${integrationId}` }
-      const start = await startRun(framework, row, { ...run, lists: goesOnAs !== undefined })
+      const start = await startRun(framework, integrationId, { ...run, lists: goesOnAs !== undefined })
       const found = await foundBy(framework, integrationId, { labels })
       if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return { ...start, ...found }
       const settings = runSettings(framework)
@@ -78,7 +75,7 @@ export function syncRunActivities(framework: Framework, surroundings = temporalS
       if (goesOnAs === undefined) return opened
       // Opened before: that try may have got anywhere until its worker was lost. The workflow's own steps find out.
       if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost' } } }
-      const begun = { row, ...start.listing, claim: goesOnAs }
+      const begun = { ...start.listing, claim: goesOnAs }
       return { ...opened, first: await firstSteps(framework, begun, surroundings()) }
     },
 

@@ -13,9 +13,9 @@ import { runStatus } from '../core/sync-run.ts'
 import type { Transaction } from '../db/client.ts'
 import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
-import { endRunLog, lockLog, mergeLogMetadata } from '../db/queries/logs.ts'
+import { endRunLog, mergeLogMetadata } from '../db/queries/logs.ts'
 import type { ItemCounts, StuckItem, WaitingRow } from '../db/queries/sync-ends.ts'
-import { countItems, finishedCheckpoints, isCursorHeld, stuckItems, waitingItems } from '../db/queries/sync-ends.ts'
+import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from '../db/queries/sync-ends.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import type { HasScheduledSync } from '../providers/provider.ts'
@@ -97,13 +97,13 @@ async function finalise(
   announces: boolean,
 ): Promise<RunEnd> {
   const { tables } = framework
-  const log = await lockLog(tx, tables, syncLogId)
-  if (row === null || log === null || log.integrationId !== row.id)
+  const run = await lockRun(tx, tables, syncLogId)
+  if (row === null || run === null || run.log.integrationId !== row.id)
     return unchanged({ kind: 'not this time', reason: 'the run or its integration is gone' })
+  const { log, counts } = run
   if (log.status === 'cancelled') return unchanged({ kind: 'not this time', reason: 'the run was cancelled' })
   if (!(log.metadata as RunMetadata).enumerated)
     return unchanged({ kind: 'not this time', reason: 'the listing is not complete' })
-  const counts = await countItems(tx, tables, syncLogId)
   if (log.status !== 'processing') return finaliseLate(framework, tx, row, log, counts)
   if (counts.pending + counts.processing > 0) {
     const waiting = await waitingItems(tx, tables, syncLogId, MAX_WAITING)

@@ -14,10 +14,10 @@ import { insertListingLog } from '../db/queries/sync-listing.ts'
 import type { RecentRun } from '../db/queries/sync-opening.ts'
 import {
   dueAndOpened,
-  hasItemsInWork,
   isDue,
   itemsRetriedByHand,
   noteOpenRun,
+  readOpening,
   recentRuns,
   secondsSinceLastClaim,
 } from '../db/queries/sync-opening.ts'
@@ -44,7 +44,7 @@ export type RunStart =
       readonly kind: 'open'
       readonly syncLogId: number
       /** Not there: it is to be begun. */
-      readonly listing?: BegunListing
+      readonly listing?: BegunListing & { readonly row: IntegrationRow }
     }
   | { readonly kind: 'adopted'; readonly syncLogId: number; readonly waitSeconds: number }
   | { readonly kind: 'reclaimed'; readonly syncLogIds: readonly number[] }
@@ -60,9 +60,12 @@ interface StartInput {
 }
 
 /** Asked again for the same workflow, it gives what it gave before. */
-export async function startRun(framework: Framework, row: IntegrationRow, input: StartInput): Promise<RunStart> {
+export async function startRun(framework: Framework, integrationId: number, input: StartInput): Promise<RunStart> {
   const { db, tables, providers } = framework
   const { runId, lists = false } = input
+  const opening = await readOpening(db, tables, integrationId, RECENT_RUNS)
+  if (opening === null) return nothing(`there is no integration ${integrationId}`)
+  const { row, runs, isInWork } = opening
   const offBy = switchedOffBy(row)
   if (offBy !== null)
     return nothing(`the integration is switched off${offBy === 'its health' ? ': its health is disabled' : ''}`)
@@ -70,10 +73,8 @@ export async function startRun(framework: Framework, row: IntegrationRow, input:
   if (provider === null) return nothing(`the provider "${row.provider}" is not registered`)
   if (!hasScheduledSync(provider)) return nothing(`the provider "${row.provider}" has no sync()`)
 
-  const runs = await recentRuns(db, tables, row.id, RECENT_RUNS)
   const found = await foundBefore(framework, runs, runId)
   if (found !== null) return found
-  const isInWork = await hasItemsInWork(db, tables, row.id)
   const reclaimed = isInWork ? await reclaim(framework, row.id, runId) : []
   if (reclaimed.length > 0) return { kind: 'reclaimed', syncLogIds: reclaimed }
   const wasDue = runs.some(({ isOpen }) => isOpen) && (await isDue(db, tables, row.id))
@@ -216,7 +217,7 @@ async function open(
     }
     const opened = { operation: 'sync', direction: 'inbound', status: 'processing' } as const
     const values = { integrationId: id, ...opened, metadata }
-    const listing = lists === true ? { listing: await insertListingLog(tx, tables, values) } : {}
+    const listing = lists === true ? { listing: { row, ...(await insertListingLog(tx, tables, values)) } } : {}
     const syncLogId = listing.listing?.log.id ?? (await insertLog(tx, tables, values))
     logger.info(
       {

@@ -48,6 +48,7 @@ const DYNAMIC_CONFIG: Readonly<Record<string, string>> = {
   // The HTTP API listens on a random port and can't be switched off. It asks for no content type and no origin, so that any web page
   // could start workflows: it answers to a name only that no host can have (RFC 2606, 2). We speak gRPC, which no page can.
   'frontend.httpAllowedHosts': '["nobody.invalid"]', // any
+  'system.enableActivityEagerExecution': 'true', // false; true from 1.32 on
   'system.enableNexus': 'false', // true; the HTTP API's other routes, which look at no Host
 }
 

@@ -4,23 +4,37 @@ import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
-import type { SyncItemRow, Tables } from '../schema/tables.ts'
+import type { LogRow, SyncItemRow, Tables } from '../schema/tables.ts'
 
 export type ItemCounts = Record<SyncItemRow['status'], number>
 
-export async function countItems(
-  db: Database | Transaction,
-  { syncItems }: Tables,
+export async function countItems(db: Database, { syncItems }: Tables, syncLogId: number): Promise<ItemCounts> {
+  const [row] = await db.execute<{ counts: Partial<ItemCounts> | null }>(
+    sql`select ${countsOf(syncItems, syncLogId)} as counts`,
+  )
+  return { ...NO_ITEMS, ...row?.counts }
+}
+
+/** A run's log, locked until the transaction ends, and how its items stand. */
+export async function lockRun(
+  tx: Transaction,
+  { logs, syncItems }: Tables,
   syncLogId: number,
-): Promise<ItemCounts> {
-  const rows = await db
-    .select({ status: syncItems.status, count: sql<string>`count(*)` })
-    .from(syncItems)
-    .where(eq(syncItems.syncLogId, syncLogId))
-    .groupBy(syncItems.status)
-  const counts: ItemCounts = { pending: 0, processing: 0, success: 0, failed: 0, skipped: 0 }
-  for (const row of rows) counts[row.status] = Number(row.count)
-  return counts
+): Promise<{ log: LogRow; counts: ItemCounts } | null> {
+  const [row] = await tx
+    .select({ log: logs, counts: sql<Partial<ItemCounts> | null>`${countsOf(syncItems, syncLogId)}` })
+    .from(logs)
+    .where(eq(logs.id, syncLogId))
+    .for('update')
+  return row === undefined ? null : { log: row.log, counts: { ...NO_ITEMS, ...row.counts } }
+}
+
+const NO_ITEMS: ItemCounts = { pending: 0, processing: 0, success: 0, failed: 0, skipped: 0 }
+
+function countsOf(syncItems: Tables['syncItems'], syncLogId: number): SQL {
+  return sql`(
+    select jsonb_object_agg(status, count)
+    from (select i.status, count(*) from ${syncItems} i where i.sync_log_id = ${syncLogId} group by i.status) counted)`
 }
 
 /** Rows of a run that are neither finished nor held: what a workflow that lost count must take up again. */

@@ -1,9 +1,10 @@
 /** Statements by which a run begins, or takes over what a dead one left behind. */
-import { and, desc, eq, isNotNull, sql } from 'drizzle-orm'
+import type { SQL } from 'drizzle-orm'
+import { and, eq, isNotNull, sql } from 'drizzle-orm'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
 import { clockNow, jsonText } from '../schema/columns.ts'
-import type { Tables } from '../schema/tables.ts'
+import type { IntegrationRow, Tables } from '../schema/tables.ts'
 
 /** By it a claim of one item's own workflow is told from one of a run. */
 const OWN_WORKFLOW_CLAIM = 'retry-'
@@ -28,19 +29,41 @@ export async function recentRuns(
   integrationId: number,
   limit: number,
 ): Promise<RecentRun[]> {
-  return db
+  const [row] = await db.execute<{ runs: RecentRun[] }>(sql`select ${runsOf(logs, integrationId, limit)} as runs`)
+  return row?.runs ?? []
+}
+
+/** What the opening of a run goes by; null: the integration is gone. */
+export async function readOpening(
+  db: Database,
+  { integrations, logs, syncItems }: Tables,
+  integrationId: number,
+  limit: number,
+): Promise<{ row: IntegrationRow; runs: RecentRun[]; isInWork: boolean } | null> {
+  const [found] = await db
     .select({
-      syncLogId: logs.id,
-      isOpen: sql<boolean>`${logs.status} = 'processing'`,
-      isEnumerated: sql<boolean>`coalesce(${logs.metadata} -> 'enumerated' = 'true'::jsonb, false)`,
-      runId: sql<string | null>`${logs.metadata} ->> 'run_id'`,
-      adoptedBy: sql<string | null>`${logs.metadata} ->> 'adopted_by'`,
-      reclaimedBy: sql<string | null>`${logs.metadata} ->> 'reclaimed_by'`,
+      row: integrations,
+      runs: sql<RecentRun[]>`${runsOf(logs, integrationId, limit)}`,
+      /** Whether an item of the integration is held by somebody, or was when its worker died. */
+      isInWork: sql<boolean>`exists (
+        select 1 from ${syncItems} i where i.integration_id = ${integrationId} and i.status = 'processing')`,
     })
-    .from(logs)
-    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, 'sync')))
-    .orderBy(desc(logs.id))
-    .limit(limit)
+    .from(integrations)
+    .where(eq(integrations.id, integrationId))
+  return found ?? null
+}
+
+function runsOf(logs: Tables['logs'], integrationId: number, limit: number): SQL {
+  return sql`coalesce((
+    select jsonb_agg(jsonb_build_object(
+      'syncLogId', id, 'isOpen', status = 'processing',
+      'isEnumerated', coalesce(metadata -> 'enumerated' = 'true'::jsonb, false),
+      'runId', metadata ->> 'run_id', 'adoptedBy', metadata ->> 'adopted_by', 'reclaimedBy', metadata ->> 'reclaimed_by'
+    ) order by id desc)
+    from (
+      select l.id, l.status, l.metadata from ${logs} l
+      where l.integration_id = ${integrationId} and l.operation = 'sync' order by l.id desc limit ${limit}) recent
+  ), '[]'::jsonb)`
 }
 
 /** Whether the integration's next run is due, by the database's clock. */
@@ -73,16 +96,6 @@ export async function dueAndOpened(
       where recent.run_id = ${runId} limit 1) as opened_id
     from ${integrations} where id = ${integrationId}`)
   return { isDue: row?.is_due === true, openedId: row?.opened_id == null ? null : Number(row.opened_id) }
-}
-
-/** Whether an item of the integration is held by somebody, or was when its worker died. */
-export async function hasItemsInWork(db: Database, { syncItems }: Tables, integrationId: number): Promise<boolean> {
-  const rows = await db
-    .select({ one: sql`1` })
-    .from(syncItems)
-    .where(and(eq(syncItems.integrationId, integrationId), eq(syncItems.status, 'processing')))
-    .limit(1)
-  return rows.length > 0
 }
 
 /** Adds to the metadata of a run that has not ended. False: it has. */
