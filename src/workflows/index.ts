@@ -43,7 +43,6 @@ export {
   syncCommand as 'integrations:sync',
 } from './commands.ts'
 export { dispatchSyncs } from './dispatch-syncs.ts'
-export { eventOutbox } from './event-outbox.ts'
 export { incident } from './incident.ts'
 export {
   advanceCursor,
@@ -57,6 +56,6 @@ export {
 export { processSyncItem } from './process-sync-item.ts'
 export { processWebhook } from './process-webhook.ts'
 export { prune } from './prune.ts'
+export { eventOutbox, webhookInbox } from './pumped-queue.ts'
 export { reconcileWebhooks } from './reconcile-webhooks.ts'
 export { syncIntegration } from './sync-integration.ts'
-export { webhookInbox } from './webhook-inbox.ts'

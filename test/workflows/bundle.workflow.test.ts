@@ -38,7 +38,7 @@ describe('the workflow bundle', () => {
 
   it('holds all workflows', () => {
     for (const file of [
-      'webhook-inbox',
+      'pumped-queue',
       'process-webhook',
       'reconcile-webhooks',
       'sync-integration',
