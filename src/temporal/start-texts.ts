@@ -3,7 +3,7 @@
  * to steer it. Ids, counts and provider identifiers only: a history keeps them. The server takes 400 bytes of the one and
  * 20,000 of the other (`limit.userMetadataSummarySize`, `limit.userMetadataDetailsSize`).
  *
- * What it is doing right now it says itself: workflows/current-details.ts. Rule: docs/behaviour/workflows.md, "In the Temporal UI".
+ * What it is doing right now it says itself: workflows/temporal-ui.ts. Rule: docs/behaviour/workflows.md, "In the Temporal UI".
  */
 import type { BackfillInput } from '../core/sync-jobs.ts'
 

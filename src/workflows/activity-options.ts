@@ -2,22 +2,22 @@
 import type { ActivityOptions } from '@temporalio/workflow'
 import { ActivityCancellationType } from '@temporalio/workflow'
 
-/** A dead worker is known within this time; the next one takes its rows up at once. */
+/** Temporal notices a dead worker within this time. Another worker takes up its rows at once. */
 const HEARTBEAT_TIMEOUT = '20 seconds'
 /**
- * Long work goes through the queue, where any worker waits and the fairness key counts: a server that starts activities eagerly
- * would hand it to the worker that has the workflow.
+ * Long work goes through the task queue, where any worker can take it and the fairness key counts. An eager start would give it
+ * to the worker that runs the workflow.
  */
 const THROUGH_THE_QUEUE = { allowEagerDispatch: false } as const
 const RETRY = { initialInterval: '1 second', maximumInterval: '30 seconds', backoffCoefficient: 2 } as const
 
 /**
- * A workflow that is cancelled ends after what it has under way, so that nobody writes for it once it is over: deleting
- * and erasing an integration count on it.
+ * A cancelled workflow ends after its running activities, so that nothing is written for it afterwards: deleting and erasing
+ * an integration count on that.
  */
 const cancellationType = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 
-/** Short statements. Tried until the database is back. */
+/** Short statements. Retried until the database is back. */
 export const step: ActivityOptions = {
   startToCloseTimeout: '10 minutes',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
@@ -25,9 +25,9 @@ export const step: ActivityOptions = {
 }
 
 /**
- * A batch starts nothing after 30 s, and each handler has its own time limit, an hour at most; the rest is settlement. What a
- * lost worker left is taken up group after group, so a batch may take many times as long as a handler. A lost worker is known
- * by its heartbeat.
+ * A batch starts no handler after 30 s, and each handler has its own timeout, an hour at most; the rest is settlement. It
+ * takes up a lost worker's rows group after group, so it may take many times as long as a handler. The heartbeat shows a
+ * lost worker.
  */
 export const batch: ActivityOptions = {
   startToCloseTimeout: '1 day',
@@ -37,10 +37,10 @@ export const batch: ActivityOptions = {
   ...THROUGH_THE_QUEUE,
 }
 
-/** Opens a run, and goes on with it as far as that is quick. Workers share the runs' workflow tasks, and so these. */
+/** Opens a run, and does its first steps while they are quick. An eager start is fine: the workers share the workflow tasks. */
 export const opening: ActivityOptions = { ...batch, allowEagerDispatch: true }
 
-/** A pass over all integrations, each of which has a time limit of its own. */
+/** A pass over all integrations, each of which has its own timeout. */
 export const pass: ActivityOptions = {
   startToCloseTimeout: '2 hours',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,
@@ -48,14 +48,14 @@ export const pass: ActivityOptions = {
   cancellationType,
 }
 
-/** One webhook on its own. However many workers it has lost, or turns it has waited for, the next try comes soon. */
+/** One webhook. The next try comes soon, also after many lost workers or many waits for a turn. */
 export const single: ActivityOptions = { ...batch, retry: { ...RETRY, maximumInterval: '5 seconds' } }
 
-/** Works for ten minutes, and then for as long as its last handlers take. A lost worker is known by its heartbeat. */
+/** Works for ten minutes, and then until its last handlers end. The heartbeat shows a lost worker. */
 export const pump: ActivityOptions = { ...single }
 
 /**
- * One call of a listing. The workflow counts faults, lost workers and deferrals on its own, so Temporal tries it once.
+ * One call of a listing. The workflow itself counts faults, lost workers and deferrals, so Temporal tries it once.
  *
  * @param timeoutSeconds `sync.job_timeout`, of one call
  * @param leftMs what is left of `sync.lock_ttl`, which bounds all calls together
@@ -71,7 +71,7 @@ export function listing(timeoutSeconds: number, leftMs: number): ActivityOptions
   }
 }
 
-/** Work of a provider's code that a later run does anew: an integration's reconciliation, the telling of what is gone. */
+/** Work of a provider's code that a later run repeats: an integration's reconciliation, the handling of missing items. */
 export const repeatable: ActivityOptions = {
   startToCloseTimeout: '30 minutes',
   heartbeatTimeout: HEARTBEAT_TIMEOUT,

@@ -2,7 +2,6 @@ import {
   ApplicationFailure,
   CancellationScope,
   CancelledFailure,
-  condition,
   continueAsNew,
   log,
   proxyActivities,
@@ -13,42 +12,39 @@ import type { Activities } from '../activities/index.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import type { BackfillInput, BackfillResult } from '../core/sync-jobs.ts'
 import { step } from './activity-options.ts'
-import { untilCancelled } from './cancellation.ts'
-import { showing } from './current-details.ts'
-import type { ItemRunState } from './item-run.ts'
-import { ItemRun, itemsToDo } from './item-run.ts'
-import type { ListedRun, ListingState } from './listing-loop.ts'
-import { listWhole, NEW_LISTING } from './listing-loop.ts'
-import { hasLongHistory } from './long-history.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress, retryItem } from './messages.ts'
-import { HELD_ELSEWHERE, HELD_ELSEWHERE_WAIT, ORPHANED_AFTER_SECONDS } from './run-end.ts'
-import { askingLabels, setSearchAttributes } from './search-attributes.ts'
+import type { ItemRunState } from './sync-items.ts'
+import { ItemRun, itemsToDo } from './sync-items.ts'
+import type { ListingState, OpenRun } from './sync-listing.ts'
+import { listWhole, NEW_LISTING } from './sync-listing.ts'
+import { askingLabels, setSearchAttributes, showing } from './temporal-ui.ts'
+import { hasLongHistory, untilCancelled } from './workflow-end.ts'
 
-/** A window is listed in pieces of so long: a failure costs one of them. */
+/** A window is listed in slices of this length: a failure costs one of them. */
 const SLICE_MS = 24 * 3_600_000
 
 const steps = proxyActivities<Activities>(step)
 
 type OpenedSlice = Awaited<ReturnType<Activities['openBackfillSlice']>> & FoundBy
 
-/** What a backfill that goes on in a new history takes along. */
+/** Carried over when a backfill goes on in a new history. */
 export interface BackfillState {
   readonly done: BackfillResult
   readonly slice: SliceState | null
 }
 
-/** The slice at work: still to be listed, or at its items. */
+/** The slice at work: being listed, or with its items being processed. */
 type SliceState =
-  | { readonly kind: 'listing'; readonly run: ListedRun; readonly listing: ListingState }
-  | { readonly kind: 'items'; readonly run: ListedRun; readonly items: ItemRunState }
+  | { readonly kind: 'listing'; readonly run: OpenRun; readonly listing: ListingState }
+  | { readonly kind: 'items'; readonly run: OpenRun; readonly items: ItemRunState }
 
 /**
  * Lists a window of the past, slice after slice in ascending order, and processes its items.
  *
- * Durable promise: every slice up to the one at work is listed whole and each of its items ended; a slice whose listing
- * fails ends the backfill by its name, and the same window may be started again. Its id allows one backfill per
- * integration; continue-as-new carries the slice.
+ * Durable promise: every slice before the one at work was listed whole, and each of its items has ended. A slice whose
+ * listing fails ends the backfill with an error that names the slice; the same window may be started again. Its id allows
+ * one backfill per integration. Continue-as-new carries the slice.
  */
 export async function backfillSync(input: BackfillInput, carried?: BackfillState): Promise<BackfillResult> {
   const { integrationId } = input
@@ -117,8 +113,8 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     return { kind: 'items', run, items: itemsToDo(end.listed) }
   }
   const processed = async ({ run, items: before }: Extract<SliceState, { kind: 'items' }>): Promise<void> => {
-    const { syncLogId, settings } = run
-    const items = new ItemRun({ integrationId, syncLogId, itemTaskQueue: settings.itemTaskQueue }, before, {
+    const { syncLogId } = run
+    const items = new ItemRun(run, before, {
       onState: (state) => {
         slice = { kind: 'items', run, items: state }
         tell()
@@ -129,12 +125,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
       if ((await items.work()) === 'long history' || hasLongHistory()) await goOn()
       const result = await CancellationScope.nonCancellable(() => steps.finaliseSyncRun({ integrationId, syncLogId }))
       if (result.kind !== 'unfinished') break
-      items.takeUp(result.pending, result.waiting)
-      if (result.pending > 0 || result.waiting.length > 0) continue
-      const left = await steps.takeOverSyncRun({ integrationId, syncLogId, olderThanSeconds: ORPHANED_AFTER_SECONDS })
-      items.takeUp(left.pending, left.waiting)
-      if (left.pending === 0 && left.waiting.length === 0)
-        await condition(hasLongHistory, HELD_ELSEWHERE_WAIT, HELD_ELSEWHERE)
+      await items.takeUp(result, hasLongHistory)
     }
     const { succeeded, failed } = items.state
     done = {
@@ -166,7 +157,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   throw new CancelledFailure('The backfill was cancelled')
 }
 
-/** From inclusive, to exclusive; the last one may be shorter. */
+/** `from` is inclusive, `to` exclusive. The last slice may be shorter. */
 function slicesOf({ from, to }: BackfillInput): { from: string; to: string }[] {
   const end = Date.parse(to)
   const slices: { from: string; to: string }[] = []

@@ -1,21 +1,21 @@
 /**
- * Every command of the command line, and the workflow that it is; or why it is none.
+ * Every command of the command line, with its workflow, or the reason why it has no workflow.
  *
  * Rule: docs/behaviour/commands-as-workflows.md.
  */
 
 export interface CommandWorkflow {
   readonly command: string
-  /** Its name for Temporal: `temporal workflow execute --type`. */
+  /** The workflow type, as in `temporal workflow execute --type`. */
   readonly type: `integrations:${string}`
   /**
-   * `own`: a workflow written for it, with an input and a result of its own.
-   * `program`: the command line's own program, run by a worker; its result is the document of `--json`.
+   * `own`: a workflow written for the command, with its own input and result.
+   * `program`: a worker runs the command line's own program; the result is the document of `--json`.
    */
   readonly runs: 'own' | 'program'
   /**
-   * The workflow's id after the deployment's `cache_prefix` and a colon. `:<…>` names the field of the input that follows,
-   * where it is given.
+   * The workflow's id after the deployment's `cache_prefix` and a colon. `:<…>` names a field of the input, which follows if
+   * it is given.
    */
   readonly id: string
 }
@@ -23,7 +23,7 @@ export interface CommandWorkflow {
 export interface NoWorkflow {
   readonly command: string
   readonly type: null
-  /** As the documentation has it. */
+  /** In the words of the documentation. */
   readonly reason: string
 }
 

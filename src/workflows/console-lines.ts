@@ -1,13 +1,13 @@
 /**
- * What a host's workflow says to `console` becomes lines of the worker's log. The SDK would write it to the process's own stdout, as
- * it is.
+ * Turns a host workflow's `console` calls into lines of the worker's log. Without this the SDK would write them unchanged to
+ * the process's stdout.
  *
  * Rule: docs/behaviour/logs.md, "Fields".
  */
 import type { WorkflowInterceptors } from '@temporalio/workflow'
 import { log } from '@temporalio/workflow'
 
-/** Called at the start of each workflow, whose `console` is its own. It intercepts nothing. */
+/** The SDK calls this at the start of each workflow. It replaces that workflow's `console` and intercepts nothing. */
 export function interceptors(): WorkflowInterceptors {
   const lines = {
     debug: (...said: unknown[]) => log.debug(textOf(said), { event: 'workflow.console' }),
@@ -30,7 +30,7 @@ function shown(value: unknown): string {
   try {
     return JSON.stringify(value) ?? String(value)
   } catch {
-    // It refers to itself, or holds a bigint.
+    // It is circular, or holds a bigint.
     return String(value)
   }
 }

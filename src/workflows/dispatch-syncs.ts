@@ -5,17 +5,17 @@ import { step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 
 const { startDueSyncs } = proxyActivities<Activities>(step)
-// Given up soon: the next dispatch evaluates again, and none starts while this one goes on.
 const { evaluateStaleness, rewakeFollowers } = proxyActivities<Activities>({
   ...step,
+  // Few tries: the Schedule starts no further dispatch while this one runs, and the next one evaluates again.
   retry: { ...step.retry, maximumAttempts: 5 },
 })
 
 /**
- * Starts the runs that are due, notes who is late, and tells those who should have been told of a change and were not.
+ * Starts the runs that are due, notes stale integrations, and wakes incidents and the outbox where a wake-up was lost.
  *
- * Durable promise: each due integration gets a run of its own; one that has a run already keeps it. Runs may overlap with
- * each other and with a command, since a run's id refuses a second start and each edge of staleness is noted once.
+ * Durable promise: each due integration gets a run of its own, or keeps the run that it has. Dispatches may overlap with each
+ * other and with a command: a run's id refuses a second start, and each edge of staleness is noted once.
  */
 export async function dispatchSyncs(): Promise<DispatchResult> {
   return readably(async () => {

@@ -1,6 +1,6 @@
 /**
- * Names and ids of the workflows, their signals and queries, task queues and Schedules: what whoever starts, signals or asks
- * them needs. Nothing of Temporal's is loaded for it, which every host's start would wait for.
+ * Names and ids of the workflows, their signals and queries, task queues and Schedules, for the code that starts, signals or
+ * queries them. It imports nothing of Temporal's: loading the SDK would slow the start of every host.
  *
  * Rule: docs/behaviour/workflows.md.
  */
@@ -24,7 +24,7 @@ export const WORKFLOW = {
   eventOutbox: 'eventOutbox',
 } as const
 
-/** messages.ts says what each takes. */
+/** What each takes is in messages.ts. */
 export const SIGNAL = {
   arrived: 'arrived',
   pumpCalls: 'pumpCalls',
@@ -39,7 +39,7 @@ export const SIGNAL = {
   recovered: 'recovered',
 } as const
 
-/** messages.ts says what each gives. */
+/** What each returns is in messages.ts. */
 export const QUERY = { state: 'state', progress: 'progress' } as const
 
 /** Ids begin with the deployment's `cache_prefix`, so that several can share a namespace. */
@@ -52,7 +52,7 @@ export const workflowId = {
   processWebhook: (prefix: string, webhookId: number) => `${prefix}:webhook:${webhookId}`,
   recoverWebhooks: (prefix: string) => `${prefix}:recover-webhooks`,
   reconcileWebhooks: (prefix: string) => `${prefix}:reconcile-webhooks`,
-  /** @param integrationId of a refresh of this one only */
+  /** @param integrationId for a refresh of this integration only */
   refreshTokens: (prefix: string, integrationId?: number) =>
     `${prefix}:refresh-tokens${integrationId === undefined ? '' : `:${integrationId}`}`,
   findOrphans: (prefix: string) => `${prefix}:find-orphans`,
@@ -60,7 +60,7 @@ export const workflowId = {
   prune: (prefix: string) => `${prefix}:prune`,
   incident: (prefix: string, integrationId: number) => `${prefix}:incident:${integrationId}`,
   eventOutbox: (prefix: string) => `${prefix}:event-outbox`,
-  /** @param replayAttempt the attempt that began the last replay: each replay is a start of its own */
+  /** @param replayAttempt the attempt that began the last replay: each replay has a workflow of its own */
   webhookHandler: (prefix: string, webhookId: number, replayAttempt: number | null = null) =>
     `${prefix}:webhook-handler:${webhookId}${replayAttempt === null ? '' : `:${replayAttempt}`}`,
 } as const

@@ -3,24 +3,23 @@ import type { Activities } from '../activities/index.ts'
 import type { IncidentInput, IncidentSight } from '../core/incident.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import { step } from './activity-options.ts'
-import { moment, showing } from './current-details.ts'
-import { hasLongHistory } from './long-history.ts'
 import type { IncidentState } from './messages.ts'
 import { escalate, incidentState, recovered } from './messages.ts'
-import { askingLabels, setSearchAttributes } from './search-attributes.ts'
+import { askingLabels, moment, setSearchAttributes, showing } from './temporal-ui.ts'
+import { hasLongHistory } from './workflow-end.ts'
 
 const { followIncident, closeIncidentWhenWell } = proxyActivities<Activities>(step)
 
-/** An open incident is looked at once a day at least: what is not looked at for longer has lost its workflow. */
+/** An open incident is looked at once a day at least. One that was not looked at for longer has lost its workflow. */
 const DAY_SECONDS = 86_400
 
 /**
  * Follows the incidents of one integration.
  *
- * Durable promise: the row is the record and this decides nothing, but whatever dies, each change of the row is seen here, and
- * an incident that outlives its trouble is closed. Its id allows one follower per integration. It ends when the newest incident
- * is closed and nothing was signalled since it was read; one that opens before that goes on in the same life. A day costs some
- * ten events; continue-as-new bounds them.
+ * Durable promise: the row is the record, and the workflow decides nothing. It sees each change of the row, whichever worker
+ * dies, and it closes an incident that outlives its cause. Its id allows one follower per integration. It ends when the newest
+ * incident is closed and no signal came since it was read; an incident that opens before that is followed too. A day costs
+ * some ten events; continue-as-new bounds them.
  */
 export async function incident({ integrationId, carried }: IncidentInput): Promise<IncidentSight | null> {
   let state: IncidentState = { phase: 'starting', incident: null, nextLookAt: null, signals: 0 }
@@ -42,7 +41,7 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
   let known = carried?.incidentId ?? null
   let isLate = false
   for (;;) {
-    // From here on a signal may tell of a change that the coming look does not see.
+    // From here on a signal may mean a change that the next look does not see.
     isSignalled = false
     const answer: (IncidentSight & FoundBy) | null = await (isLate
       ? closeIncidentWhenWell({ integrationId, ...askingLabels() })
@@ -75,7 +74,7 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
   }
 }
 
-/** What the workflow is found by is no part of the incident. */
+/** The incident without the search attributes, which it sets. */
 function seen({ foundBy, ...sight }: IncidentSight & FoundBy): IncidentSight {
   setSearchAttributes({ foundBy })
   return sight

@@ -1,5 +1,4 @@
-/** The bundle's entry. A host with workflows of its own re-exports this beside them. A command's workflow has the command's name, too. */
-export { advanceCursor } from './advance-cursor.ts'
+/** The bundle's entry. A host with workflows of its own re-exports this beside them. A command's workflow also has the command's name. */
 export { backfillSync } from './backfill-sync.ts'
 export {
   advanceCursorCommand as 'integrations:advance-cursor',
@@ -12,23 +11,7 @@ export {
   refreshTokensCommand as 'integrations:refresh-tokens',
   replayWebhookCommand as 'integrations:replay-webhook',
   retrySyncItemCommand as 'integrations:retry-sync-item',
-  skipSyncItemCommand as 'integrations:skip-sync-item',
-  syncCommand as 'integrations:sync',
-} from './command-entries.ts'
-export { dispatchSyncs } from './dispatch-syncs.ts'
-export { evaluateFailures } from './evaluate-failures.ts'
-export { eventOutbox } from './event-outbox.ts'
-export { findOrphans } from './find-orphans.ts'
-export { incident } from './incident.ts'
-export { listFailedItems } from './list-failed-items.ts'
-export { processSyncItem } from './process-sync-item.ts'
-export { processWebhook } from './process-webhook.ts'
-export { prune } from './prune.ts'
-export { reconcileWebhooks } from './reconcile-webhooks.ts'
-export { recoverWebhooks } from './recover-webhooks.ts'
-export { refreshTokens } from './refresh-tokens.ts'
-// One function: the type that it is started under says which command it runs.
-export {
+  // One function for all commands that the command line's program runs: the workflow's type names the command.
   runProgramCommand as 'integrations:cancel-sync',
   runProgramCommand as 'integrations:circuit',
   runProgramCommand as 'integrations:config',
@@ -56,7 +39,23 @@ export {
   runProgramCommand as 'integrations:stats',
   runProgramCommand as 'integrations:sync-progress',
   runProgramCommand as 'integrations:test',
-} from './run-command.ts'
-export { skipSyncItem } from './skip-sync-item.ts'
+  skipSyncItemCommand as 'integrations:skip-sync-item',
+  syncCommand as 'integrations:sync',
+} from './commands.ts'
+export { dispatchSyncs } from './dispatch-syncs.ts'
+export { incident } from './incident.ts'
+export {
+  advanceCursor,
+  evaluateFailures,
+  findOrphans,
+  listFailedItems,
+  recoverWebhooks,
+  refreshTokens,
+  skipSyncItem,
+} from './one-activity.ts'
+export { processSyncItem } from './process-sync-item.ts'
+export { processWebhook } from './process-webhook.ts'
+export { prune } from './prune.ts'
+export { eventOutbox, webhookInbox } from './pumped-queue.ts'
+export { reconcileWebhooks } from './reconcile-webhooks.ts'
 export { syncIntegration } from './sync-integration.ts'
-export { webhookInbox } from './webhook-inbox.ts'

@@ -1,5 +1,5 @@
 /**
- * Signals and queries of the workflows, with what they take and give; names and ids are in ids.ts.
+ * Signals and queries of the workflows, with the types of their inputs and results. Names and ids are in ids.ts.
  *
  * Rule: docs/behaviour/workflows.md.
  */
@@ -16,9 +16,9 @@ export const arrived = defineSignal(SIGNAL.arrived)
 /** A pump asks for another one. */
 export const pumpCalls = defineSignal<[PumpCall]>(SIGNAL.pumpCalls)
 
-/** Of the inbox of webhooks, and of the outbox of events. */
+/** Input of the inbox of webhooks and of the outbox of events. */
 export interface PumpedQueueInput {
-  /** Carried over when a long life goes on in a new run. */
+  /** Carried over when the workflow goes on in a new history. */
   readonly carried?: PumpedQueueState
 }
 
@@ -27,14 +27,14 @@ export interface PumpedQueueState {
     readonly claim: string
     /** ISO 8601. */
     readonly startedAt: string
-    /** It claims nothing any more: a successor does. */
+    /** It claims no more rows: a successor does. */
     readonly isLeaving: boolean
   }[]
   /** Pumps that have ended. */
   readonly ended: number
   readonly processed: number
   readonly failed: number
-  /** ISO 8601: when a row is due for which it sleeps. Null: it works, or has nothing to wait for. */
+  /** ISO 8601: when the next row is due, while the workflow sleeps. Null: it works, or waits for nothing. */
   readonly nextDueAt: string | null
 }
 
@@ -49,25 +49,25 @@ export const processWebhookState = defineQuery<ProcessWebhookState>(QUERY.state)
 
 export interface SyncInput {
   readonly integrationId: number
-  /** A dispatch's: the run does not open when another one has ended since the dispatch read its list. */
+  /** Set by a dispatch: the run does not open if another one has ended since the dispatch read its list. */
   readonly onlyIfDue?: boolean
 }
 
 export const syncProgress = defineQuery<SyncProgress>(QUERY.progress)
 
-/** Takes nothing new in; what runs goes on. With no run it holds the id, so that none starts. */
+/** Stops the intake; what runs goes on. Without a run it holds the workflow id, so that no run starts. */
 export const pause = defineSignal(SIGNAL.pause)
 /** Ends a pause. */
 export const resume = defineSignal(SIGNAL.resume)
 /** Ends the run, as Temporal's own cancellation does. */
 export const cancel = defineSignal(SIGNAL.cancel)
-/** Tries one item again: at once if it waits for that, by a workflow of its own if it has failed. */
+/** Tries one item again: at once if it waits for another attempt, in a workflow of its own if it has failed. */
 export const retryItem = defineSignal<[ProcessSyncItemInput]>(SIGNAL.retryItem)
-/** Gives one failed item up for good. */
+/** Skips one failed item for good. */
 export const skipItem = defineSignal<[{ itemId: number }]>(SIGNAL.skipItem)
-/** An item of the run was changed from outside: look again. */
+/** An item of the run was changed from outside: the run looks again. */
 export const itemsChanged = defineSignal(SIGNAL.itemsChanged)
-/** The activity that begins the run takes its time: how far it is. */
+/** How far the activity that opens the run is, when it takes long. */
 export const began = defineSignal<[SyncBegan]>(SIGNAL.began)
 
 export interface ProcessSyncItemState {
@@ -77,16 +77,16 @@ export interface ProcessSyncItemState {
 
 export const processSyncItemState = defineQuery<ProcessSyncItemState>(QUERY.state)
 
-/** The incident was opened, or is worse. The workflow reads the row and decides nothing. */
+/** The incident was opened, or is worse. The workflow reads its row. */
 export const escalate = defineSignal(SIGNAL.escalate)
 /** The incident may be over. */
 export const recovered = defineSignal(SIGNAL.recovered)
 
 export interface IncidentState {
-  /** `following` an open incident, `done` with a closed one, or `starting`. */
+  /** `following`: the incident is open. `done`: it is closed. */
   readonly phase: 'starting' | 'following' | 'done'
   readonly incident: IncidentSight | null
-  /** ISO 8601: when it is looked at again without a signal. */
+  /** ISO 8601: when the workflow looks at it again without a signal. */
   readonly nextLookAt: string | null
   /** Signals since the incident was first seen. */
   readonly signals: number

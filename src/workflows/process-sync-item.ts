@@ -4,12 +4,11 @@ import { claimOf } from '../core/claim.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
 import { batch } from './activity-options.ts'
-import { moment, showing } from './current-details.ts'
-import { hasLongHistory } from './long-history.ts'
 import type { ProcessSyncItemState } from './messages.ts'
 import { processSyncItemState, retryItem } from './messages.ts'
 import { readably } from './readable-failure.ts'
-import { askingLabels, setSearchAttributes } from './search-attributes.ts'
+import { askingLabels, moment, setSearchAttributes, showing } from './temporal-ui.ts'
+import { hasLongHistory } from './workflow-end.ts'
 
 type OneItemAnswer = Awaited<ReturnType<Activities['processOneSyncItem']>> & FoundBy
 
@@ -18,11 +17,11 @@ const { processOneSyncItem } = proxyActivities<Activities>(batch)
 /**
  * One failed item again: a retry by hand.
  *
- * Durable promise: the item ends as success or failed, whichever worker dies, and its run is finalised anew after it. Its
- * id allows one retry per item, and its claim tells a run that the row is held; waits between tries are durable timers.
+ * Durable promise: the item ends as success or failed, whichever worker dies, and then its run is finalised again. Its id
+ * allows one retry per item, and its claim shows the run that the row is held. Waits between tries are durable timers.
  *
- * @param attemptsBefore those of an earlier history
- * @param deferralsBefore those of them that were none of its tries
+ * @param attemptsBefore attempts in an earlier history
+ * @param deferralsBefore how many of them were deferrals, which do not count as tries
  */
 export async function processSyncItem(
   input: ProcessSyncItemInput,

@@ -4,11 +4,10 @@ import { claimOf } from '../core/claim.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
 import { single, step } from './activity-options.ts'
-import { showing } from './current-details.ts'
 import type { ProcessWebhookState } from './messages.ts'
 import { processWebhookState } from './messages.ts'
 import { readably } from './readable-failure.ts'
-import { askingLabels, setSearchAttributes } from './search-attributes.ts'
+import { askingLabels, setSearchAttributes, showing } from './temporal-ui.ts'
 
 const { readWebhookState } = proxyActivities<Activities>(step)
 const { processOneWebhook } = proxyActivities<Activities>(single)
@@ -16,14 +15,14 @@ const { processOneWebhook } = proxyActivities<Activities>(single)
 /**
  * Handles one webhook: a replay by hand, or a row that recovery took up.
  *
- * Durable promise: a row that it claims is settled, whichever worker dies. Its id allows one job per webhook. A row in
- * another state than it was started for is left alone, and a handler that fails is a result like any other.
+ * Durable promise: a row that it claims is settled, whichever worker dies. Its id allows one job per webhook. A row whose
+ * state has changed since the start is left alone. A handler that fails is a result, not a failure of the workflow.
  */
 export async function processWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult> {
   let state: ProcessWebhookState = { phase: 'claiming', outcome: null }
   setHandler(processWebhookState, () => state, { description: 'Whether it is done, and what became of the webhook.' })
 
-  // A replay takes settled rows, so a second try has to tell its own settlement from the one before.
+  // A replay takes settled rows. A second try of the activity must tell its own settlement from the one before the replay.
   const { webhookId } = input
   const before = input.replay === true ? await readably(() => readWebhookState({ webhookId })) : null
   showing(`Handling webhook ${webhookId}`, { Attempts: before?.attempts ?? 0 })

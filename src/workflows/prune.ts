@@ -4,20 +4,20 @@ import type { Activities } from '../activities/index.ts'
 import type { PruneResult, PruneStepInput, PruningStep } from '../core/pruning.ts'
 import { PRUNING_STEPS } from '../core/pruning.ts'
 import { pass } from './activity-options.ts'
-import { showing } from './current-details.ts'
+import { showing } from './temporal-ui.ts'
 
 /**
- * A step that fails for good must not keep the next ones waiting: tomorrow's run takes it up again. Ten tries outlast the
- * database's restart, and a worker that is lost costs one.
+ * Ten tries outlast a restart of the database; a lost worker costs one of them. A step that still fails is left to the next
+ * day's run, so that the steps after it do not wait.
  */
 const options: ActivityOptions = { ...pass, retry: { ...pass.retry, maximumAttempts: 10 } }
 const { pruneStep, readPrunedRows } = proxyActivities<Activities>(options)
 
 /**
- * The command `prune`: deletes what is kept no longer.
+ * The command `prune`: deletes rows that are older than the configuration keeps them.
  *
- * Durable promise: each step is taken, whatever becomes of the others; what a killed worker had deleted is counted once. Runs may
- * overlap: they pass over what the other one has locked. A few activities, so its history is short.
+ * Durable promise: each step is taken, whatever happens to the others. Rows that a killed worker had deleted are counted once.
+ * Runs may overlap: each skips the rows that the other has locked. A few activities, so its history is short.
  */
 export async function prune(): Promise<PruneResult> {
   const { runId } = workflowInfo()
@@ -49,7 +49,7 @@ async function countedBy(input: PruneStepInput): Promise<number> {
   }
 }
 
-/** Of an activity that was given up. Anything else ends the workflow, a cancellation too. */
+/** The message of an activity's last failure. Any other failure ends the workflow, a cancellation too. */
 function messageOf(failure: unknown): string {
   if (isCancellation(failure) || !(failure instanceof ActivityFailure)) throw failure
   return failure.cause?.message ?? failure.message

@@ -1,40 +1,81 @@
+/**
+ * The inbox of webhooks and the outbox of durable events. Both are a queue of stored rows that pumps work off.
+ *
+ * Rules: docs/behaviour/webhooks.md, "The inbox"; docs/behaviour/events.md, "The outbox".
+ */
 import {
   allHandlersFinished,
   CancellationScope,
   condition,
   continueAsNew,
+  log,
+  proxyActivities,
   setHandler,
   workflowInfo,
 } from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
 import { pumpClaimOf } from '../core/claim.ts'
 import type { Pumped, PumpInput } from '../core/pump-jobs.ts'
 import { pump } from './activity-options.ts'
-import { moment, showing } from './current-details.ts'
 import type { PumpedQueueInput, PumpedQueueState } from './messages.ts'
 import { arrived, pumpCalls, pumpedQueueState } from './messages.ts'
+import { moment, showing } from './temporal-ui.ts'
+
+const { pumpEvents, pumpWebhooks } = proxyActivities<Activities>(pump)
+
+/**
+ * Handles the stored webhooks of all integrations.
+ *
+ * Durable promise: a row that is stored and signalled is claimed, handled and settled, whichever worker dies. Its id allows
+ * one inbox per deployment. It ends with its last pump, and waits for no timer.
+ */
+export async function webhookInbox(input: PumpedQueueInput = {}): Promise<PumpedQueueState> {
+  const work = { pump: pumpWebhooks, what: 'Webhooks', command: 'integrations list-webhooks' }
+  const state = await pumpedQueue(input, work)
+  const { processed, failed } = state
+  log.info('inbox is empty', { event: 'inbox.emptied', processed, failed })
+  return state
+}
+
+/**
+ * Delivers the durable events of all integrations.
+ *
+ * Durable promise: an event that is stored and signalled is delivered to each of its consumers or given up, whichever worker
+ * dies. While an event waits for another try and no pump works, the outbox sleeps until that try is due. Its id allows one
+ * outbox per deployment. It ends with its last pump when no event is left.
+ */
+export async function eventOutbox(input: PumpedQueueInput = {}): Promise<PumpedQueueState> {
+  const work = { pump: pumpEvents, what: 'Durable events', command: 'integrations notifications' }
+  const state = await pumpedQueue(input, work)
+  const { processed, failed } = state
+  log.info('outbox is empty', { event: 'outbox.emptied', processed, failed })
+  return state
+}
 
 const MAX_PUMPS = 4
 /**
- * While a pump works it has promised to look again, and no process signals. A signal beside one that has had this time to promise says
- * that it does not: its worker has died.
+ * A working pump has promised to look again, so no process signals. A signal that comes later than this after the pump's
+ * start means that the pump promises nothing: its worker has died.
  */
 const PROMISED_AFTER_MS = 1_500
-/** From one of them on a new history begins when no pump runs; from this many events on no more than one works until then. */
+/**
+ * From either number on, a new history begins once no pump runs. From this number of events on, one pump at most works
+ * until then.
+ */
 const MANY_PUMPS = 100
 const MANY_EVENTS = 10_000
-/** A server ends a workflow at 51,200 events (`limit.historyCount.error`): before that it waits until no pump runs. */
+/** A server ends a workflow at 51,200 events (`limit.historyCount.error`): from here on no pump opens in this history. */
 const MOST_EVENTS = 40_000
-/** A row that is due and was not claimed is held by somebody else at this moment. */
+/** A row that is due and was not claimed is held by another claim at this moment. */
 const SHORTEST_WAIT_MS = 1_000
 
-/** What its pumps work off. */
-export interface PumpedWork {
+interface PumpedWork {
   readonly pump: {
     executeWithOptions(options: typeof pump, given: [PumpInput]): Promise<Pumped>
   }
   /** For people: `Webhooks`. */
   readonly what: string
-  /** Who asks for the rows. */
+  /** The command that lists the rows. */
   readonly command: string
 }
 
@@ -44,12 +85,10 @@ interface OpenPump {
 }
 
 /**
- * Has pumps work off stored rows, one or more, for as long as there is something to do, and again when a row is due for which nothing
- * arrives. It runs nothing in its own task: whatever a worker does, its history stays one that replays.
- *
- * Rules: docs/behaviour/webhooks.md, "The inbox"; docs/behaviour/events.md, "The outbox".
+ * Keeps one or more pumps open while there are rows to handle, and opens one again when a row becomes due without a signal.
+ * It runs no local activity: whatever a worker does, the history stays one that replays.
  */
-export async function pumpedQueue(
+async function pumpedQueue(
   { carried }: PumpedQueueInput,
   { pump: activity, what, command }: PumpedWork,
 ): Promise<PumpedQueueState> {
@@ -58,7 +97,7 @@ export async function pumpedQueue(
   const total = { ended: carried?.ended ?? 0, processed: carried?.processed ?? 0, failed: carried?.failed ?? 0 }
   let opened = 0
   let hasArrived = true
-  /** As the pumps that have worked beside each other said. */
+  /** The earliest moment that one of the pumps open together has reported. */
   let nextDueAtMs: number | null = null
   let failure: unknown
 
@@ -104,10 +143,10 @@ export async function pumpedQueue(
           total.ended += 1
           total.processed += processed
           total.failed += failed
-          // As a moment: pumps beside this one may go on for a while, and each may have seen what the others had not settled.
+          // Kept as a moment: other pumps may work on for a while. Each may have seen rows that the others had not settled.
           if (nextDueInMs !== null)
             nextDueAtMs = Math.min(nextDueAtMs ?? Number.POSITIVE_INFINITY, Date.now() + nextDueInMs)
-          // Its worker stopped before it could ask for another one, or rows went back that the others may not have seen.
+          // Its worker stopped before it could ask for a successor, or it handed back rows that the others may not have seen.
           if (handedBack > 0 || (end === 'stopped' && pumps.get(claim)?.isLeaving === false)) hasArrived = true
         },
         (error: unknown) => {
@@ -120,7 +159,7 @@ export async function pumpedQueue(
       })
   }
 
-  /** Until a row is due, or something arrives. */
+  /** Waits until a row is due, or something arrives. */
   const untilDue = async (dueAtMs: number): Promise<void> => {
     await condition(() => hasArrived || pumps.size > 0, Math.max(dueAtMs - Date.now(), SHORTEST_WAIT_MS), {
       summary: 'the next try of what failed is due then',
@@ -163,13 +202,13 @@ export async function pumpedQueue(
         }
         open()
       }
-      // What arrived while the last pump ended is looked for by another one.
+      // Another pump looks for what arrived while the last one ended.
       await condition(() => pumps.size === 0)
     }
   } catch (error) {
     failure ??= error
   }
-  // No pump works for it once it is over: deleting an integration counts on that.
+  // No pump may outlive its workflow: deleting an integration counts on that.
   await CancellationScope.nonCancellable(() => condition(() => pumps.size === 0))
   if (failure !== undefined) throw failure
   return state()

@@ -1,12 +1,14 @@
-import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
-import { codeOf, remedyFor } from '../core/remedies.ts'
-import { plainFailure } from './plain-failure.ts'
-
 /**
- * Runs what a workflow consists of. An activity's failure ends the workflow with the activity's own words and the command that
- * mends it, in place of Temporal's "Activity task failed", under which a reader would have to look for them.
+ * A workflow's failure in words that help: the activity's own message, and the command that mends it.
  *
  * Rule: docs/behaviour/workflows.md, "Failures".
+ */
+import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
+import { codeOf, remedyFor } from '../core/remedies.ts'
+
+/**
+ * Runs `work`. When an activity fails, the workflow fails with the activity's message and its remedy, in place of Temporal's
+ * "Activity task failed", which hides both one level deeper.
  */
 export async function readably<T>(work: () => Promise<T>): Promise<T> {
   try {
@@ -22,7 +24,7 @@ function readable(error: unknown): unknown {
   if (cause instanceof ApplicationFailure)
     return plainFailure({
       message: withRemedy(cause.message, cause.type ?? ''),
-      // An error of ours that was thrown as it is has its class for a type.
+      // The type of an error of ours that was thrown unconverted is its class name.
       ...(cause.type == null ? {} : { type: remedyFor(cause.type) === '' ? cause.type : codeOf(cause.type) }),
       ...(cause.details == null ? {} : { details: cause.details }),
       nonRetryable: cause.nonRetryable === true,
@@ -36,10 +38,17 @@ function readable(error: unknown): unknown {
   })
 }
 
+/** A failure without a stack: the stack would be one of the bundle, and the history would keep it. */
+export function plainFailure(words: Parameters<typeof ApplicationFailure.create>[0]): ApplicationFailure {
+  const failure = ApplicationFailure.create(words)
+  failure.stack = ''
+  return failure
+}
+
 /**
- * The message as a sentence, and what mends it unless the message names a command already.
+ * The message as a sentence, with the remedy of its type unless the message names a command already.
  *
- * @param integrationId for a command that takes it, where it is known
+ * @param integrationId for a remedy whose command takes it, where it is known
  */
 export function withRemedy(message: string, type: string, integrationId?: number): string {
   const general = remedyFor(type)

@@ -9,16 +9,16 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from '../core/webhook-jobs.ts'
 import { repeatable, step } from './activity-options.ts'
-import { showing } from './current-details.ts'
 import { readably } from './readable-failure.ts'
+import { showing } from './temporal-ui.ts'
 
-/** Integrations that are asked about at a time. */
+/** Integrations whose providers are asked at the same time. */
 const LANES = 4
 
 const { listReconcilable } = proxyActivities<Activities>(step)
 const { reconcileIntegration } = proxyActivities<Activities>(repeatable)
 
-/** What a run that goes on in a new history takes along. */
+/** Carried over when the workflow goes on in a new history. */
 export interface ReconciliationState {
   readonly waiting: readonly number[]
   readonly result: ReconcileWebhooksResult
@@ -27,9 +27,9 @@ export interface ReconciliationState {
 /**
  * Asks providers for deliveries that never came, and stores them.
  *
- * Durable promise: each integration that can be asked is asked, whatever becomes of the others; one whose listing fails is
- * asked again by the next run, from where its last success ended. Its id is the overlap lock; continue-as-new bounds its
- * history.
+ * Durable promise: the provider of each integration that supports it is asked, whatever happens to the others. Where a
+ * listing fails, the next run asks again from the end of the last success. Its id is the overlap lock; continue-as-new
+ * bounds its history.
  */
 export async function reconcileWebhooks(
   input: ReconcileWebhooksInput,

@@ -1,10 +1,12 @@
 import {
+  ActivityFailure,
   ApplicationFailure,
   CancellationScope,
   CancelledFailure,
   condition,
   continueAsNew,
   isCancellation,
+  log,
   proxyActivities,
   setHandler,
   sleep,
@@ -12,29 +14,48 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { FirstSteps } from '../activities/small-run.ts'
+import type { Finalisation } from '../activities/sync-ends.ts'
 import type { OpenedRun } from '../activities/sync-runs.ts'
+import { delayAfter } from '../core/backoff.ts'
 import { claimOf } from '../core/claim.ts'
 import type { FoundBy } from '../core/search-attributes.ts'
 import type { SyncBegan, SyncOutcome } from '../core/sync-jobs.ts'
 import { BATCH_ROWS } from '../core/sync-jobs.ts'
-import { opening, step } from './activity-options.ts'
-import { untilCancelled } from './cancellation.ts'
-import { afterBatch, itemsToDo } from './item-run.ts'
-import { handleItemSignals } from './item-signals.ts'
-import type { ListingCall, ListingState } from './listing-loop.ts'
-import { listWhole, NEW_LISTING } from './listing-loop.ts'
-import { handlersFinished, hasLongHistory } from './long-history.ts'
+import { opening, repeatable, step } from './activity-options.ts'
 import type { SyncInput } from './messages.ts'
 import { began, syncProgress } from './messages.ts'
-import { RunControls } from './run-controls.ts'
-import { showRun } from './run-details.ts'
-import { announced, processRun } from './run-end.ts'
-import { RunProgress } from './run-progress.ts'
-import type { OpenRun, RunStage, RunState, StageEnd } from './run-stages.ts'
-import { askingLabels, setSearchAttributes } from './search-attributes.ts'
+import type { ControlState, ProgressState } from './sync-controls.ts'
+import { handleItemSignals, RunControls, RunProgress, showRun } from './sync-controls.ts'
+import type { ItemRunState } from './sync-items.ts'
+import { afterBatch, ItemRun, itemsToDo } from './sync-items.ts'
+import type { ListingCall, ListingState, OpenRun } from './sync-listing.ts'
+import { listWhole, NEW_LISTING } from './sync-listing.ts'
+import { askingLabels, setSearchAttributes } from './temporal-ui.ts'
+import { handlersFinished, hasLongHistory, untilCancelled } from './workflow-end.ts'
 
 const steps = proxyActivities<Activities>(step)
 const { openSyncRun } = proxyActivities<Activities>(opening)
+const { handleMissingItems } = proxyActivities<Activities>(repeatable)
+
+/** Carried over when a run goes on in a new history. */
+export interface RunState {
+  readonly controls: ControlState
+  readonly progress: ProgressState
+  readonly stage: RunStage
+}
+
+/** Where a run is. `held`: paused before it was opened. */
+type RunStage =
+  | { readonly kind: 'held' }
+  | { readonly kind: 'opening' }
+  | { readonly kind: 'listing'; readonly run: OpenRun; readonly listing: ListingState; readonly first?: ListingCall }
+  | { readonly kind: 'items'; readonly run: OpenRun; readonly items: ItemRunState; readonly reducerTries: number }
+
+/** How a stage ends: with the next stage, with the run's outcome, or with a history that has become long. */
+type StageEnd =
+  | { readonly kind: 'next'; readonly stage: RunStage }
+  | { readonly kind: 'over'; readonly outcome: SyncOutcome }
+  | { readonly kind: 'long history'; readonly stage: RunStage }
 
 /**
  * One sync run of one integration: open, list, process the items, finalise, announce.
@@ -46,17 +67,13 @@ const { openSyncRun } = proxyActivities<Activities>(opening)
 export async function syncIntegration(input: SyncInput, carried?: RunState): Promise<SyncOutcome> {
   const { integrationId, onlyIfDue } = input
   const runId = workflowInfo().firstExecutionRunId
-  /** It may have a log that is not known here. */
+  /** From then on there may be a log row whose id the workflow does not know yet. */
   let isBegun = false
   const controls = new RunControls(carried?.controls)
-  handleItemSignals(
-    integrationId,
-    () => controls.lookAgain(),
-    (itemId) => controls.tryNow(itemId),
-  )
+  handleItemSignals(integrationId, controls)
   const progress = new RunProgress(controls, carried?.progress, (now) => showRun(integrationId, now))
   const noteBeginning = (how: SyncBegan): void => {
-    // It may come after the opening's end, which knows more.
+    // The signal may arrive after the opening's result, which knows more.
     if (progress.state.phase === 'opening') progress.note(how)
   }
   setHandler(began, noteBeginning, {
@@ -77,7 +94,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
       stage = end.stage
       if (end.kind === 'long history') {
         await handlersFinished()
-        // A cancellation that came with the last event would not be known to the new run.
+        // A new history would not know of a cancellation that came with this one's last event.
         if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The run was cancelled')
         await continueAsNew<typeof syncIntegration>(input, {
           controls: controls.state,
@@ -87,14 +104,14 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
       }
     }
   }
-  /** A pause that came while the run ended keeps the next one from starting, as one without a run does. */
+  /** A pause that came while the run ended keeps the next run from starting, like a pause without a run. */
   const heldByPause = async (): Promise<void> => {
     if (!controls.isPaused) return
     progress.note({ phase: 'held' })
     try {
       await controls.untilResumed()
     } catch (error) {
-      // The run is over: a cancellation ends the hold alone.
+      // The run is over: a cancellation ends only the hold.
       if (!isCancellation(error)) throw error
     }
   }
@@ -140,7 +157,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     return { kind: 'next', stage: { kind: 'items', run, items: itemsToDo(left.pending, left), reducerTries: 0 } }
   }
 
-  /** From where the opening has left the run. */
+  /** Goes on from where the opening activity left the run. */
   const afterFirst = async (run: OpenRun, first: FirstSteps | undefined, spentMs: number): Promise<StageEnd> => {
     if (first?.listing.kind !== 'listed') {
       const call = first === undefined ? {} : { first: { result: first.listing, spentMs } }
@@ -188,14 +205,93 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
         progress.state.syncLogId ?? (isBegun ? await steps.findOpenedRun({ integrationId, runId }) : null)
       if (syncLogId === null) return
       await steps.cancelSyncRun({ integrationId, syncLogId })
-      // A finalisation in the very task that the cancellation voided stands, and is told; a cancelled run tells nothing.
+      // Announces a finalisation whose result the cancellation discarded. A run that was cancelled has nothing to announce.
       await steps.announceSyncRun({ integrationId, syncLogId })
     })
   }
   progress.note({ phase: 'done' })
   await handlersFinished()
   if (result.kind === 'ended') return result.value
-  // Temporal's own cancellation is answered in Temporal's own way.
+  // A cancellation by Temporal's own request ends the workflow as cancelled; one by the signal is an outcome.
   if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The run was cancelled')
   return { kind: 'cancelled' }
+}
+
+/** A reducer that throws is a fault of the provider's code. A new release may fix it meanwhile; else the run is given up. */
+const REDUCER_TRIES = 10
+const REDUCER_WAITS_SECONDS = [10, 30, 120, 300]
+
+/** Processes the items and finalises the run, again and again until no row is unfinished. Then announces the run. */
+async function processRun(
+  stage: Extract<RunStage, { kind: 'items' }>,
+  controls: RunControls,
+  progress: RunProgress,
+): Promise<StageEnd> {
+  const { run } = stage
+  const { integrationId, syncLogId } = run
+  const items = new ItemRun(run, stage.items, {
+    isPaused: () => controls.isPaused,
+    onState: (state) => progress.noteItems(state),
+  })
+  controls.tryNow = (itemId) => items.tryNow(itemId)
+  // Announcing with the finalisation saves each run an activity. Listeners may take any time, so they get one of their own.
+  const announces = !run.settings.isListenedTo
+  let { reducerTries } = stage
+  const longHistory = (): StageEnd => ({
+    kind: 'long history',
+    stage: { kind: 'items', run, items: items.state, reducerTries },
+  })
+
+  for (;;) {
+    progress.beginProcessing()
+    if ((await items.work()) === 'long history' || hasLongHistory()) return longHistory()
+    progress.note({ phase: 'finalising' })
+    const changes = controls.changes
+    const result = await CancellationScope.nonCancellable(() =>
+      steps.finaliseSyncRun({ integrationId, syncLogId, announces }),
+    )
+    if (result.kind === 'finalised') return { kind: 'over', outcome: await announced(run, result) }
+    if (result.kind === 'not this time') return { kind: 'over', outcome: result }
+    if (result.kind === 'unfinished') {
+      await items.takeUp(result, () => controls.changes !== changes)
+      continue
+    }
+    reducerTries += 1
+    if (reducerTries < REDUCER_TRIES) {
+      await sleep(delayAfter(reducerTries, REDUCER_WAITS_SECONDS) * 1_000, {
+        summary: `reduceCheckpoints() threw; try ${reducerTries + 1} of ${REDUCER_TRIES}`,
+      })
+      continue
+    }
+    const reason = `reduceCheckpoints() threw: ${result.reason}`
+    await CancellationScope.nonCancellable(() => steps.failSyncRun({ integrationId, syncLogId, reason }))
+    throw ApplicationFailure.nonRetryable(
+      `Run ${syncLogId} ended without its cursor: ${reason}. Mend the provider's code, then \`integrations advance-cursor ${integrationId}\`.`,
+      'ReducerThrew',
+    )
+  }
+}
+
+/** The outcome of a finalised run. A cancellation comes too late for it, and its listeners are notified in any case. */
+async function announced(
+  { integrationId, syncLogId, settings }: OpenRun,
+  result: Extract<Finalisation, { kind: 'finalised' }>,
+): Promise<SyncOutcome> {
+  if (settings.isListenedTo)
+    await CancellationScope.nonCancellable(() => steps.announceSyncRun({ integrationId, syncLogId }))
+  if (result.fullListing) {
+    try {
+      await handleMissingItems({ integrationId, syncLogId })
+    } catch (error) {
+      if (!(error instanceof ActivityFailure) && !isCancellation(error)) throw error
+      log.warn('what is gone at the provider was not told', {
+        event: 'sync.missing_untold',
+        integration: integrationId,
+        sync_log: syncLogId,
+        error: error instanceof ActivityFailure ? error.cause?.message : 'cancelled',
+      })
+    }
+  }
+  const { kind, status, succeeded, failed, skipped } = result
+  return { kind, status, succeeded, failed, skipped }
 }

@@ -1,9 +1,9 @@
 /**
- * Hands the trace on in which a workflow was started: to its activities, its children and the history that it goes on in. A run that
- * was started in none says to the latter two which execution they go on from: its activities see that for themselves.
+ * Passes a workflow's trace on to its activities, its children and its next history. A run outside any trace tells its children
+ * and its next history which execution they continue; its activities see that themselves.
  *
- * A header is copied or written, nothing else: no span, no clock, no SDK inside a workflow, and no command that was not there
- * before. A header is no part of what a replay compares. Rule: docs/behaviour/tracing.md, "Workflows".
+ * It only copies or writes headers: no span, no clock, no SDK inside a workflow, and no additional command. A replay does not
+ * compare headers. Rule: docs/behaviour/tracing.md, "Workflows".
  */
 import type {
   Headers,
@@ -20,7 +20,7 @@ export function interceptors(): WorkflowInterceptors {
   return { inbound: [trace], outbound: [trace] }
 }
 
-/** Of one run of a workflow. */
+/** The headers of one run of a workflow. */
 class PassedOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCallsInterceptor {
   #headers: Headers = {}
 
@@ -46,9 +46,9 @@ class PassedOn implements WorkflowInboundCallsInterceptor, WorkflowOutboundCalls
   continueAsNew: NonNullable<WorkflowOutboundCallsInterceptor['continueAsNew']> = (input, next) =>
     next(this.#with(input, this.#origin()))
 
-  /** Of a run in no trace of anybody's. */
+  /** The run's own header, if the run is in no trace. */
   #origin(): Headers {
-    // As its activities see it: after a reset that is another one than the first execution's.
+    // The same id that its activities see: after a reset it differs from that of the first execution.
     const { workflowType, runId } = workflowInfo()
     const isInTrace = TRACE_HEADER in this.#headers || RUN_HEADER in this.#headers
     if (isInTrace || !isTracedRun(workflowType)) return {}

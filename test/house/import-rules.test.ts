@@ -92,7 +92,7 @@ const plants: Plant[] = [
   holds('src/activities', 'src/operations/webhooks.ts'),
   holds('src/activities', 'zod'),
   breaks('src/activities', '@temporalio/workflow', 'activities-imports-packages'),
-  breaks('src/activities', 'src/workflows/webhook-inbox.ts', 'activities-imports-ours'),
+  breaks('src/activities', 'src/workflows/pumped-queue.ts', 'activities-imports-ours'),
   breaks('src/activities', 'src/cache/memory.ts', 'activities-imports-ours'),
 
   holds('src/metrics', 'prom-client'),
@@ -123,9 +123,9 @@ const plants: Plant[] = [
   breaks('src/workflows', 'node:crypto', 'workflows-imports-node'),
 
   holds('src/temporal', 'src/workflows/ids.ts'),
-  holdsAsType('src/temporal', 'src/workflows/webhook-inbox.ts'),
+  holdsAsType('src/temporal', 'src/workflows/pumped-queue.ts'),
   breaks('src/temporal', 'src/workflows/messages.ts', 'temporal-imports-types-only'),
-  breaks('src/temporal', 'src/workflows/webhook-inbox.ts', 'temporal-imports-types-only'),
+  breaks('src/temporal', 'src/workflows/pumped-queue.ts', 'temporal-imports-types-only'),
   breaks('src/temporal', 'src/operations/webhooks.ts', 'temporal-imports-ours'),
   breaks('src/temporal', '@temporalio/worker', 'temporal-imports-packages'),
 
@@ -135,7 +135,7 @@ const plants: Plant[] = [
   breaks('src/integrations.ts', 'src/api/app.ts', 'integrations-imports-ours'),
   holdsAsType('src/integrations.ts', 'src/workflows/prune.ts'),
   breaks('src/integrations.ts', 'src/workflows/messages.ts', 'integrations-imports-types-only'),
-  breaks('src/integrations.ts', 'src/workflows/webhook-inbox.ts', 'integrations-imports-types-only'),
+  breaks('src/integrations.ts', 'src/workflows/pumped-queue.ts', 'integrations-imports-types-only'),
   holdsAsType('src/integrations.ts', 'hono'),
   breaks('src/integrations.ts', 'drizzle-orm', 'integrations-imports-packages'),
 
@@ -144,7 +144,7 @@ const plants: Plant[] = [
   holds('src/worker.ts', 'src/cli/in-worker.ts'),
   breaks('src/worker.ts', 'src/cli/program.ts', 'worker-imports-ours'),
   breaks('src/worker.ts', 'src/db/client.ts', 'worker-imports-ours'),
-  breaks('src/worker.ts', 'src/workflows/webhook-inbox.ts', 'worker-imports-ours'),
+  breaks('src/worker.ts', 'src/workflows/pumped-queue.ts', 'worker-imports-ours'),
   breaks('src/worker.ts', 'src/framework.ts', 'worker-imports-types-only'),
   breaks('src/worker.ts', 'drizzle-orm', 'worker-imports-packages'),
 

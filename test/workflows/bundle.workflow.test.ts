@@ -3,9 +3,9 @@ import { createContext, Script } from 'node:vm'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { bundleWorkflows } from '../../src/worker.ts'
 import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
+import { runProgramCommand } from '../../src/workflows/commands.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
 import * as workflows from '../../src/workflows/index.ts'
-import { runProgramCommand } from '../../src/workflows/run-command.ts'
 import { silenceTemporal } from './stage.ts'
 
 /** Where the modules of the bundle come from, as its source map says. */
@@ -38,22 +38,16 @@ describe('the workflow bundle', () => {
 
   it('holds all workflows', () => {
     for (const file of [
-      'webhook-inbox',
+      'pumped-queue',
       'process-webhook',
-      'recover-webhooks',
       'reconcile-webhooks',
       'sync-integration',
       'dispatch-syncs',
       'process-sync-item',
+      'one-activity',
       'backfill-sync',
-      'list-failed-items',
-      'skip-sync-item',
-      'advance-cursor',
-      'find-orphans',
-      'refresh-tokens',
       'prune',
-      'evaluate-failures',
-      'run-command',
+      'commands',
     ])
       expect(sources.filter((source) => source.endsWith(`src/workflows/${file}.ts`))).toHaveLength(1)
   })

@@ -1,3 +1,8 @@
+/**
+ * The listing of a sync run or of a backfill's slice.
+ *
+ * Rule: docs/behaviour/sync-listing.md, "Faults, lost workers, deferrals".
+ */
 import {
   ActivityFailure,
   ApplicationFailure,
@@ -11,27 +16,27 @@ import type { ListingFault } from '../activities/small-run.ts'
 import type { Listing, RunSettings } from '../activities/sync-runs.ts'
 import { delayAfter } from '../core/backoff.ts'
 import { listing } from './activity-options.ts'
-import { hasLongHistory } from './long-history.ts'
 import { withRemedy } from './readable-failure.ts'
+import { hasLongHistory } from './workflow-end.ts'
 
-/** A listing's own faults end it after so many. */
+/** The listing is given up after this number of faults of its own. */
 const MAX_FAULTS = 3
 const FAULT_WAITS_SECONDS = [10, 30]
-/** So many workers may die with it. */
+/** The listing is given up after this number of lost workers: it may be what kills them. */
 const MAX_LOST_WORKERS = 5
-/** The provider may put it off so often in a row without its getting any further. */
+/** Most deferrals in a row without a new bookmark. */
 const MAX_IDLE_DEFERRALS = 3
-/** Less than this of `sync.lock_ttl` is no time for another call. */
+/** With less than this left of `sync.lock_ttl`, another call is not made. */
 const LEAST_LEFT_MS = 1_000
 
-/** What has become of a listing so far; a run that goes on in a new history takes it along. */
+/** How far a listing is. Carried over when the run goes on in a new history. */
 export interface ListingState {
   readonly calls: number
   readonly faults: number
   readonly lostWorkers: number
   /** Deferrals in a row without a new bookmark. */
   readonly idleDeferrals: number
-  /** Calls and the waits after faults; neither deferrals nor pauses. */
+  /** Of calls and of the waits after faults. Deferrals and pauses do not count. */
   readonly spentMs: number
 }
 
@@ -39,38 +44,38 @@ export const NEW_LISTING: ListingState = { calls: 0, faults: 0, lostWorkers: 0, 
 
 export type ListingEnd =
   | { readonly kind: 'listed'; readonly listed: number }
-  /** `remedied`: the reason, and the command that mends it where one does. */
+  /** `remedied`: the reason, with the command that is its remedy where there is one. */
   | { readonly kind: 'given up'; readonly reason: string; readonly remedied: string }
   | { readonly kind: 'long history'; readonly state: ListingState }
 
-/** What one call came to. */
+/** How one call ended. */
 export interface ListingCall {
   readonly result: Listing | ListingFault
   readonly spentMs: number
 }
 
-export interface ListedRun {
+/** A run that is open: the ids that its steps name, and its settings as of its start. */
+export interface OpenRun {
   readonly integrationId: number
   readonly syncLogId: number
   readonly settings: RunSettings
 }
 
 export interface ListingGate {
-  /** A paused run asks its provider nothing new. */
+  /** A paused run makes no new call to its provider. */
   untilResumed(): Promise<void>
-  /** @param moment milliseconds since the epoch: asked again then */
+  /** @param moment of the next call, in milliseconds since the epoch */
   onDeferred?(moment: number): void
 }
 
 /**
- * Asks for the whole listing, call after call: three faults of its own, 10 and 30 s apart, five lost workers, or
- * `sync.lock_ttl` end it; what the provider puts off costs none of these while it gets further.
+ * Makes the whole listing, call after call. Three faults of its own (10 and 30 s apart), five lost workers or
+ * `sync.lock_ttl` end it. A deferral by the provider counts as none of these while the listing makes progress.
  *
- * @param first what the call came to that the run's opening made; null: it made none
- * Rule: docs/behaviour/sync-listing.md, "Faults, lost workers, deferrals".
+ * @param first the call that the run's opening made; null: it made no call
  */
 export async function listWhole(
-  run: ListedRun,
+  run: OpenRun,
   carried: ListingState,
   gate: ListingGate,
   first: ListingCall | null = null,
@@ -111,7 +116,7 @@ export async function listWhole(
 }
 
 async function call(
-  { integrationId, syncLogId, settings }: ListedRun,
+  { integrationId, syncLogId, settings }: OpenRun,
   attempt: number,
   leftMs: number,
 ): Promise<ListingCall> {
@@ -145,7 +150,7 @@ function faultOf({ cause }: ActivityFailure, settings: RunSettings): ListingFaul
     }
   }
   if (cause instanceof ApplicationFailure) {
-    // What the SDK reports of a worker that was told to stop while the listing ran.
+    // The SDK's report of a worker that was asked to stop while the listing ran.
     if (cause.type === 'WorkerShutdown') return { kind: 'worker lost' }
     return { kind: 'own', reason: cause.message, type: cause.type ?? '', isFinal: cause.nonRetryable === true }
   }

@@ -1,3 +1,4 @@
+/** The items of a sync run or of a backfill's slice: their batches, and the waits between their attempts. */
 import type { ActivityInterfaceFor, ActivityOptions } from '@temporalio/workflow'
 import { condition, proxyActivities, sleep, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
@@ -5,19 +6,26 @@ import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
 import { claimOf } from '../core/claim.ts'
 import type { LastFailure } from '../core/sync-jobs.ts'
 import { BATCH_ROWS } from '../core/sync-jobs.ts'
-import { batch } from './activity-options.ts'
-import { hasLongHistory } from './long-history.ts'
+import { batch, step } from './activity-options.ts'
+import type { OpenRun } from './sync-listing.ts'
+import { hasLongHistory } from './workflow-end.ts'
 
 const MAX_LANES = 4
-/** Items that wait for another attempt; a full list stops the intake until some are done. */
+/** Most items that wait for another attempt. A full list stops the intake until some are done. */
 const MAX_WAITING = 1_000
 /**
- * At most this number of them are items whose time had not come, for what they refer to is missing: it may be among those that are
- * not taken in yet, which a full list would keep out. Others of that kind wait until the finalisation names them.
+ * Most of them that were put off because the thing they refer to is missing. That thing may be among the items not taken in
+ * yet, and a full list would keep it out. Further ones wait until the finalisation names them.
  */
 const MAX_PUT_OFF = 500
-/** Items whose waits end within the same step of so long run in one batch, by one timer. */
+/** Items whose waits end within the same step of this length run in one batch, with one timer. */
 const WAKE_STEP_MS = 250
+/** Rows that another workflow holds (a retry by hand) end on their own and signal it. Without the signal: look again then. */
+const HELD_ELSEWHERE_WAIT = '30 seconds'
+/** A worker that was given up learns within this time that its batch's result is not awaited any more. */
+const ORPHANED_AFTER_SECONDS = 60
+
+const { takeOverSyncRun } = proxyActivities<Activities>(step)
 
 export interface WaitingItem {
   readonly id: number
@@ -25,19 +33,19 @@ export interface WaitingItem {
   readonly dueAt: number
 }
 
-/** How far a run's items are; a run that goes on in a new history takes it along. */
+/** How far a run's items are. Carried over when the run goes on in a new history. */
 export interface ItemRunState {
-  /** Pending rows that no batch has had yet, as far as is known: the finalisation knows. */
+  /** Pending rows that no batch has taken yet. An estimate; the finalisation counts them. */
   readonly left: number
   readonly lanes: number
   readonly succeeded: number
   readonly failed: number
   readonly waiting: readonly WaitingItem[]
-  /** That wait beyond those: the finalisation names them. Not there: none. */
+  /** Number of items that wait beyond those; the finalisation names them. Absent: 0. */
   readonly unlisted?: number
-  /** Not there: no attempt has failed yet. */
+  /** Absent: no attempt has failed yet. */
   readonly lastFailure?: LastFailure
-  /** Milliseconds since the epoch. Nothing new is taken in before: the provider's limit was met. */
+  /** Milliseconds since the epoch. Until then the provider's limit stops the intake. */
   readonly intakeFrom: number
 }
 
@@ -61,7 +69,7 @@ export function itemsToDo(
   }
 }
 
-/** What a batch came to. */
+/** The state after a batch. */
 export function afterBatch(before: ItemRunState, take: ItemBatch['take'], result: ItemBatchResult): ItemRunState {
   const { left, succeeded, failed, waiting, intakeFrom, unlisted = 0 } = before
   const had = result.succeeded + result.failed + result.waiting.length
@@ -82,50 +90,51 @@ export function afterBatch(before: ItemRunState, take: ItemBatch['take'], result
   }
 }
 
-export interface ItemRunHooks {
-  /** Nothing new starts while it is so. */
+interface ItemRunHooks {
+  /** While it is true, no batch starts. */
   isPaused?(): boolean
   /** After each batch. */
   onState?(state: ItemRunState): void
 }
 
-export interface ItemsOf {
-  readonly integrationId: number
-  readonly syncLogId: number
-  /** Task queue of the batches, prefix included. */
-  readonly itemTaskQueue: string
+/** The rows that a finalisation found unfinished, except those that are held. */
+interface UnfinishedItems {
+  readonly pending: number
+  readonly waiting: readonly { id: number; seconds: number }[]
 }
 
 /**
- * Works off the items of one run, batch after batch, in up to four lanes.
+ * Processes the items of one run, batch after batch, in up to four lanes.
  *
- * Retries wait in a bounded list on durable timers; a pause, a full list and the provider's limit stop the intake. What
- * a batch that was lost leaves behind is found by the finalisation and comes back through `takeUp()`.
+ * Retries wait in a bounded list on durable timers. A pause, a full list and the provider's limit stop the intake. The
+ * finalisation finds what a lost batch left behind, and `takeUp()` takes it back.
  */
 export class ItemRun {
-  readonly #of: ItemsOf
+  readonly #run: OpenRun
   readonly #hooks: ItemRunHooks
   readonly #options: ActivityOptions
   readonly #processSyncItems: ActivityInterfaceFor<Activities>['processSyncItems']
   readonly #running = new Set<Promise<void>>()
   #state: ItemRunState
-  /** Of this history: a claim names it. */
+  /** Batches of this history. The number is part of each claim's name. */
   #batches = 0
-  /** Rows that the running batches may take. */
+  /** Pending rows that the running batches may take. */
   #asked = 0
   #fault: { readonly error: unknown } | null = null
-  /** The moments for which timers run. */
+  /** The moments at which running timers fire. */
   readonly #timers = new Set<number>()
   #wakes = 0
-  /** Items that were to be tried at once while a batch was under way that may have had them. */
+  /** Items that `tryNow()` named while a running batch may have held them. */
   readonly #askedNow = new Set<number>()
 
-  constructor(of: ItemsOf, state: ItemRunState, hooks: ItemRunHooks = {}) {
-    this.#of = of
+  constructor(run: OpenRun, state: ItemRunState, hooks: ItemRunHooks = {}) {
+    const { integrationId, settings } = run
+    this.#run = run
     this.#hooks = hooks
     this.#state = state
     hooks.onState?.(state)
-    this.#options = { ...batch, taskQueue: of.itemTaskQueue, priority: { fairnessKey: String(of.integrationId) } }
+    const priority = { fairnessKey: String(integrationId) }
+    this.#options = { ...batch, taskQueue: settings.itemTaskQueue, priority }
     this.#processSyncItems = proxyActivities<Activities>(this.#options).processSyncItems
   }
 
@@ -133,16 +142,33 @@ export class ItemRun {
     return this.#state
   }
 
-  /** Rows that a lost batch left behind: the table knows them. */
-  takeUp(pending: number, waiting: readonly { id: number; seconds: number }[]): void {
-    this.#change({ left: pending, waiting: waiting.map(dueFromNow), unlisted: 0 })
+  /**
+   * Takes up the rows that a finalisation found unfinished. When all of them are held, it waits a while for a change.
+   *
+   * @param isChanged whether something outside the run has changed its items since
+   */
+  async takeUp(found: UnfinishedItems, isChanged: () => boolean): Promise<void> {
+    if (this.#leftIs(found)) return
+    // No batch runs here. A row that is still held under a claim of this run belongs to a worker that was given up.
+    const { integrationId, syncLogId } = this.#run
+    const left = await takeOverSyncRun({ integrationId, syncLogId, olderThanSeconds: ORPHANED_AFTER_SECONDS })
+    if (this.#leftIs(left)) return
+    await condition(isChanged, HELD_ELSEWHERE_WAIT, {
+      summary: 'items are held by a retry by hand; looked at again then',
+    })
   }
 
-  /** Lets the next attempt of an item begin now. False: it does not wait here. */
+  /** Returns whether there is something to do. */
+  #leftIs({ pending, waiting }: UnfinishedItems): boolean {
+    this.#change({ left: pending, waiting: waiting.map(dueFromNow), unlisted: 0 })
+    return pending > 0 || waiting.length > 0
+  }
+
+  /** Starts the next attempt of an item now. False: it does not wait here. */
   tryNow(itemId: number): boolean {
     const { waiting } = this.#state
     if (!waiting.some(({ id }) => id === itemId)) {
-      // It may be in a batch that has not ended, and has begun to wait there.
+      // A running batch may hold it, with the next attempt still to be reported.
       if (this.#running.size > 0) this.#askedNow.add(itemId)
       return false
     }
@@ -150,7 +176,7 @@ export class ItemRun {
     return true
   }
 
-  /** @returns once nothing runs and nothing is left to do here, or once the history is long */
+  /** Resolves when nothing runs and nothing is left to do here, or when the history is long. */
   async work(): Promise<'done' | 'long history'> {
     try {
       for (;;) {
@@ -167,7 +193,7 @@ export class ItemRun {
         await this.#somethingToDo()
       }
     } catch (error) {
-      // A run that is cancelled, or given up, ends after what it has under way.
+      // A run that is cancelled or given up ends after its running batches.
       await Promise.all(this.#running)
       throw error
     }
@@ -179,7 +205,7 @@ export class ItemRun {
     const wasPaused = this.#isPaused()
     const isSo = (): boolean =>
       this.#wakes !== wakes ||
-      // The end of a pause starts nothing by itself when all that is left waits: its timer must be set.
+      // At the end of a pause all that is left may be waiting: a timer must be set for it.
       this.#isPaused() !== wasPaused ||
       this.#running.size < before ||
       (this.#running.size < this.#state.lanes && this.#mayTake()) ||
@@ -189,22 +215,22 @@ export class ItemRun {
     await condition(isSo)
   }
 
-  /** A timer stays until it fires: to cancel one and start another after each batch would cost more than a wake-up too many. */
+  /** A timer is never cancelled: one wake-up too many costs less than replacing the timer after each batch. */
   #wakeUpAt(moment: number): void {
     for (const set of this.#timers) if (set <= moment) return
     this.#timers.add(moment)
-    sleep(Math.max(1, moment - Date.now()), { summary: this.#dueAt(moment) }).then(
+    sleep(Math.max(1, moment - Date.now()), { summary: this.#timerSummary(moment) }).then(
       () => {
         this.#timers.delete(moment)
         this.#wakes += 1
       },
-      // Cancelled with the run: whoever waits is told by the same cancellation.
+      // The cancellation of the run also rejects the `condition` that waits for this timer.
       () => {},
     )
   }
 
-  /** What a timer is for. */
-  #dueAt(moment: number): string {
+  /** The timer's line in the Temporal UI. */
+  #timerSummary(moment: number): string {
     const due = this.#state.waiting.filter((item) => item.dueAt <= moment).length
     return due === 0
       ? "intake held back until the provider's limit ends"
@@ -238,7 +264,7 @@ export class ItemRun {
     this.#batches += 1
     if (take.kind === 'pending') this.#asked += take.limit
     const claim = claimOf(workflowInfo().runId, this.#batches)
-    const { syncLogId } = this.#of
+    const { syncLogId } = this.#run
     const what =
       take.kind === 'pending' ? `up to ${take.limit} new items` : `another attempt of ${take.ids.length} items`
     const running: Promise<void> = this.#processSyncItems
@@ -271,7 +297,7 @@ export class ItemRun {
     return this.#hooks.isPaused?.() ?? false
   }
 
-  /** The earliest moment at which there is something to do without anybody's doing; null: there is none. */
+  /** The earliest moment at which a batch can start without a signal; null: there is no such moment. */
   #nextMoment(): number | null {
     if (this.#isPaused() || hasLongHistory()) return null
     const { left, waiting, intakeFrom } = this.#state

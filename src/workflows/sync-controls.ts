@@ -1,0 +1,341 @@
+/** How a sync run is steered and watched: its signals, its query `progress`, and what the Temporal UI shows of it. */
+import {
+  ActivityFailure,
+  CancellationScope,
+  condition,
+  log,
+  ParentClosePolicy,
+  proxyActivities,
+  setHandler,
+  startChild,
+  workflowInfo,
+} from '@temporalio/workflow'
+import type { Activities } from '../activities/index.ts'
+import type { LastFailure, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../core/sync-jobs.ts'
+import { step } from './activity-options.ts'
+import { WORKFLOW, workflowId } from './ids.ts'
+import { cancel, itemsChanged, pause, resume, retryItem, skipItem } from './messages.ts'
+import type { ItemRunState, WaitingItem } from './sync-items.ts'
+import { moment, showing } from './temporal-ui.ts'
+
+const { skipFailedItem } = proxyActivities<Activities>(step)
+
+/** Carried over when a run goes on in a new history. A cancelled run does not go on. */
+export interface ControlState {
+  /** Milliseconds since the epoch; null: not paused. */
+  readonly pausedAt: number | null
+  /** Milliseconds of the pauses that are over. */
+  readonly pausedMs: number
+}
+
+/** The signals `pause`, `resume`, `cancel` and `itemsChanged` of one run: they only note what is wanted, and the run acts on it. */
+export class RunControls {
+  /** The run's work: the signal `cancel` and Temporal's own cancellation both cancel it. */
+  readonly work = new CancellationScope()
+  /** Counts the changes of the run's items from outside. */
+  changes = 0
+  /** Called after a pause and after its end. */
+  onPauseChange: () => void = () => {}
+  /** Starts the next attempt of an item now. False: no such item waits in this run. */
+  tryNow: (itemId: number) => boolean = () => false
+  #state: ControlState
+
+  constructor(carried: ControlState = { pausedAt: null, pausedMs: 0 }) {
+    this.#state = carried
+    // A signal that came with the start is delivered during this call, before the run does anything.
+    const onPause = (): void => this.#change({ pausedAt: this.#state.pausedAt ?? Date.now() })
+    const onResume = (): void => this.#change({ pausedMs: this.pausedMs, pausedAt: null })
+    setHandler(pause, onPause, {
+      description: 'Takes nothing new in; what runs goes on. Without a run it keeps one from starting. No input.',
+    })
+    setHandler(resume, onResume, { description: 'Ends a pause. No input.' })
+    setHandler(cancel, () => this.work.cancel(), {
+      description: "Ends the run after what it has under way, as Temporal's own cancellation does. No input.",
+    })
+    setHandler(itemsChanged, () => this.lookAgain(), {
+      description: 'Items of the run were changed from outside: it looks at them again. No input.',
+    })
+  }
+
+  get state(): ControlState {
+    return this.#state
+  }
+
+  get isPaused(): boolean {
+    return this.#state.pausedAt !== null
+  }
+
+  /** Milliseconds of all pauses, with the current one. */
+  get pausedMs(): number {
+    const { pausedAt, pausedMs } = this.#state
+    return pausedMs + (pausedAt === null ? 0 : Date.now() - pausedAt)
+  }
+
+  lookAgain(): void {
+    this.changes += 1
+  }
+
+  async untilResumed(): Promise<void> {
+    if (this.isPaused) await condition(() => !this.isPaused)
+  }
+
+  #change(change: Partial<ControlState>): void {
+    this.#state = { ...this.#state, ...change }
+    this.onPauseChange()
+  }
+}
+
+/**
+ * Handles the signals `retryItem` and `skipItem` of a run. Both outlive a cancelled run: they change failed rows, which the
+ * run itself never takes.
+ *
+ * @param integrationId of the run, for log lines
+ */
+export function handleItemSignals(integrationId: number, controls: RunControls): void {
+  const lookAgain = (): void => controls.lookAgain()
+  const retryOrTryNow = async (input: ProcessSyncItemInput): Promise<void> => {
+    if (!controls.tryNow(input.itemId))
+      await CancellationScope.nonCancellable(() => retry(integrationId, input, lookAgain))
+  }
+  setHandler(retryItem, retryOrTryNow, {
+    description:
+      'Tries an item that waits for another attempt now, or a failed one again in a workflow of its own. Input: {"itemId": 5}, or {"itemId": 5, "tries": 3}; 1 try by default. With "force": true also one of which a later run has a newer copy.',
+  })
+  setHandler(skipItem, (input) => CancellationScope.nonCancellable(() => skip(integrationId, input, lookAgain)), {
+    description: 'Gives one failed item up for good. Input: {"itemId": 5}.',
+  })
+}
+
+async function skip(integration: number, { itemId }: { itemId: number }, lookAgain: () => void): Promise<void> {
+  try {
+    await skipFailedItem({ itemId })
+  } catch (error) {
+    // A signal has no answer. Its sender sees the row, and the log says why the item was not skipped.
+    if (!(error instanceof ActivityFailure)) throw error
+    log.warn('an item was not skipped', {
+      event: 'item.not_skipped',
+      integration,
+      sync_item: itemId,
+      error: error.cause?.message,
+    })
+  }
+  lookAgain()
+}
+
+async function retry(
+  integration: number,
+  { itemId, tries, force }: ProcessSyncItemInput,
+  lookAgain: () => void,
+): Promise<void> {
+  const prefix = prefixOf(workflowInfo().workflowId)
+  if (prefix === null) {
+    log.warn('an item was not retried: the run was not started under the id of its integration', {
+      event: 'item.not_retried',
+      integration,
+      sync_item: itemId,
+    })
+    return
+  }
+  try {
+    const child = await startChild<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(
+      WORKFLOW.processSyncItem,
+      {
+        workflowId: workflowId.processSyncItem(prefix, itemId),
+        args: [{ itemId, ...(tries === undefined ? {} : { tries }), ...(force === undefined ? {} : { force }) }],
+        parentClosePolicy: ParentClosePolicy.ABANDON,
+        // It works for the same integration; empty if the run has none.
+        typedSearchAttributes: workflowInfo().typedSearchAttributes,
+        staticSummary: `Retry of sync item ${itemId}`,
+      },
+    )
+    child.result().then((result) => {
+      if (result.outcome === 'outdated')
+        log.warn('an item was not retried: a later run has a newer copy of it', {
+          event: 'item.not_retried',
+          integration,
+          sync_item: itemId,
+        })
+      lookAgain()
+    }, lookAgain)
+  } catch (error) {
+    // Compared by name: workflow code may import `@temporalio/workflow` only, and that does not export the class.
+    if (!(error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError')) throw error
+    log.info('the retry of an item is under way already', {
+      event: 'item.retry_running',
+      integration,
+      sync_item: itemId,
+    })
+  }
+}
+
+/** A run's id is `<prefix>:sync:<integration id>`. */
+function prefixOf(id: string): string | null {
+  return /^(.*):sync:\d+$/.exec(id)?.[1] ?? null
+}
+
+/** What the query `progress` is computed from. Carried over when a run goes on in a new history. */
+export interface ProgressState {
+  readonly phase: SyncProgress['phase']
+  readonly syncLogId: number | null
+  readonly listed: number | null
+  readonly succeeded: number
+  readonly failed: number
+  readonly waiting: number
+  /** Due moments of the first and the last item that waits, in milliseconds since the epoch; null: no item waits. */
+  readonly waits: { readonly from: number; readonly to: number } | null
+  readonly lastFailure: LastFailure | null
+  /** Milliseconds since the epoch. */
+  readonly intakeFrom: number
+  /** ISO 8601. */
+  readonly startedAt: string
+  /** Where the rate's measurement began: the moment, the pauses and the ended items before it; null: no item was processed yet. */
+  readonly processing: { readonly since: number; readonly pausedMs: number; readonly ended: number } | null
+  /** As of the last batch that ended. */
+  readonly perSecond: number | null
+}
+
+/** How far a run is. */
+export class RunProgress {
+  readonly #controls: RunControls
+  readonly #onChange: (progress: SyncProgress) => void
+  #state: ProgressState
+
+  /** @param onChange called after each change, also of a pause */
+  constructor(controls: RunControls, carried: ProgressState | undefined, onChange: (progress: SyncProgress) => void) {
+    this.#controls = controls
+    this.#onChange = onChange
+    this.#state = {
+      phase: 'opening',
+      syncLogId: null,
+      listed: null,
+      succeeded: 0,
+      failed: 0,
+      waiting: 0,
+      waits: null,
+      lastFailure: null,
+      intakeFrom: 0,
+      startedAt: new Date().toISOString(),
+      processing: null,
+      perSecond: null,
+      // A field that an earlier release did not carry keeps its start value.
+      ...carried,
+    }
+    controls.onPauseChange = () => this.#change({})
+    this.#change({})
+  }
+
+  get state(): ProgressState {
+    return this.#state
+  }
+
+  note(change: Partial<Pick<ProgressState, 'phase' | 'syncLogId' | 'listed' | 'intakeFrom'>>): void {
+    this.#change(change)
+  }
+
+  noteItems({ succeeded, failed, waiting, unlisted = 0, intakeFrom, lastFailure }: ItemRunState): void {
+    const before = this.#state.succeeded + this.#state.failed
+    const ended = succeeded + failed
+    this.#change({
+      succeeded,
+      failed,
+      waiting: waiting.length + unlisted,
+      waits: waiting.length === 0 ? null : spanOf(waiting),
+      intakeFrom,
+      perSecond: ended === before ? this.#state.perSecond : this.#rate(ended),
+      lastFailure: lastFailure ?? null,
+    })
+  }
+
+  /** The rate is measured from the first batch on. */
+  beginProcessing(): void {
+    const { succeeded, failed, processing } = this.#state
+    const began = { since: Date.now(), pausedMs: this.#controls.pausedMs, ended: succeeded + failed }
+    this.#change({ phase: 'processing', processing: processing ?? began })
+  }
+
+  read(): SyncProgress {
+    const { intakeFrom, waits, processing: _, ...told } = this.#state
+    const isOver = told.phase === 'done'
+    return {
+      ...told,
+      isPaused: this.#controls.isPaused,
+      nextAttemptAt: isOver || waits === null ? null : new Date(waits.from).toISOString(),
+      secondsLeft: isOver || this.#controls.isPaused ? null : this.#secondsLeft(),
+      intakeFrom: !isOver && intakeFrom > Date.now() ? new Date(intakeFrom).toISOString() : null,
+    }
+  }
+
+  /** A lower bound: an item that waits may fail again. */
+  #secondsLeft(): number | null {
+    const { perSecond, listed, succeeded, failed, waiting, waits, intakeFrom } = this.#state
+    if (perSecond === null || listed === null) return null
+    const left = Math.max(0, listed - succeeded - failed)
+    const notBegun = Math.max(0, left - waiting)
+    const until = (at: number): number => Math.max(0, at - Date.now()) / 1_000
+    return Math.ceil(
+      Math.max(
+        left / perSecond,
+        waits === null ? 0 : until(waits.to),
+        notBegun === 0 ? 0 : until(intakeFrom) + notBegun / perSecond,
+      ),
+    )
+  }
+
+  #change(change: Partial<ProgressState>): void {
+    this.#state = { ...this.#state, ...change }
+    this.#onChange(this.read())
+  }
+
+  /** @param endedItems since the run began */
+  #rate(endedItems: number): number | null {
+    const { processing, perSecond } = this.#state
+    if (processing === null) return null
+    const ended = endedItems - processing.ended
+    const ms = Date.now() - processing.since - (this.#controls.pausedMs - processing.pausedMs)
+    return ended <= 0 || ms <= 0 ? perSecond : Number(((ended * 1_000) / ms).toPrecision(3))
+  }
+}
+
+function spanOf(waiting: readonly WaitingItem[]): { from: number; to: number } {
+  let from = Number.POSITIVE_INFINITY
+  let to = 0
+  for (const { dueAt } of waiting) {
+    from = Math.min(from, dueAt)
+    to = Math.max(to, dueAt)
+  }
+  return { from, to }
+}
+
+const PHASES: Readonly<Record<SyncProgress['phase'], string>> = {
+  held: 'held by a pause',
+  opening: 'opening',
+  listing: 'listing',
+  processing: 'processing items',
+  finalising: 'finalising',
+  done: 'done',
+}
+
+const STEERING = 'Signal `pause`: nothing new is taken in. Signal `cancel`: it ends after what it has under way.'
+
+/** Shows a run in the Temporal UI, with the signals and commands for it. */
+export function showRun(integrationId: number, progress: SyncProgress): void {
+  const { phase, isPaused, syncLogId, listed, succeeded, failed, waiting, nextAttemptAt, perSecond, intakeFrom } =
+    progress
+  showing(
+    `Sync of integration ${integrationId}: ${isPaused && phase !== 'held' ? `paused while ${PHASES[phase]}` : PHASES[phase]}`,
+    {
+      Run: syncLogId,
+      Listed: listed,
+      Succeeded: succeeded,
+      Failed: failed,
+      'Waiting for another attempt': waiting,
+      'The next of them': nextAttemptAt === null ? null : moment(Date.parse(nextAttemptAt)),
+      'Items a second': perSecond,
+      "Nothing new before (the provider's limit)": intakeFrom,
+    },
+    ...(phase === 'done' ? [] : [isPaused ? 'Signal `resume`: it goes on.' : STEERING]),
+    syncLogId === null
+      ? `\`integrations list-sync-runs --integration ${integrationId}\` has earlier runs.`
+      : `\`integrations show-sync-run ${syncLogId}\` has the log${failed > 0 ? `, \`integrations list-failed-items --integration ${integrationId}\` what failed` : ''}${waiting > 0 ? `, \`integrations list-failed-items --integration ${integrationId} --waiting\` why items wait` : ''}.`,
+  )
+}
