@@ -10,7 +10,7 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { Finalisation } from '../activities/sync-ends.ts'
-import { delayAfter } from '../core/backoff.ts'
+import { delayAfter } from '../core/sync-item.ts'
 import type { SyncOutcome } from '../core/sync-jobs.ts'
 import { repeatable, step } from './activity-options.ts'
 import { ItemRun } from './item-run.ts'
