@@ -18,7 +18,6 @@ export type { HealthStatus } from './core/health.ts'
 export type { Json } from './core/json.ts'
 export { RateLimit } from './core/rate-limit.ts'
 export { retryAfterSeconds } from './core/request-retry.ts'
-export type { AuthenticatedUser } from './providers/authenticated-user.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/current-sync-item.ts'
 export {
   ProviderEvent,
@@ -50,8 +49,8 @@ export {
   OAuth2Provider,
 } from './providers/oauth2-provider.ts'
 export type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './providers/oauth2-server.ts'
+export type { AuthenticatedUser } from './providers/provider.ts'
 export * from './providers/provider.ts'
-export { isTimely, type SignedTimeOptions, soleHeader } from './providers/signed-parts.ts'
-export { verifyStandardWebhook } from './providers/standard-webhook.ts'
+export { isTimely, type SignedTimeOptions, soleHeader, verifyStandardWebhook } from './providers/standard-webhook.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'

@@ -2,10 +2,9 @@
 import type { ApplicationFailure } from '@temporalio/activity'
 import type { CommandAnswer, CommandRunner, RunCommandInput, RunCommandResult } from '../core/command-jobs.ts'
 import { COMMAND_EXIT } from '../core/command-jobs.ts'
-import { untilGivenUp } from '../operations/given-up-work.ts'
+import { untilGivenUp } from '../operations/until-aborted.ts'
 import { keptAlive } from './heartbeat.ts'
-import { sdk } from './sdk.ts'
-import { temporalSurroundings } from './surroundings.ts'
+import { sdk, temporalSurroundings } from './surroundings.ts'
 
 /** Half of what Temporal takes as a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */
 const MAX_DOCUMENT_BYTES = 1_000_000

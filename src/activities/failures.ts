@@ -3,10 +3,11 @@
  * redacted message, never a stack, a cause or a credential.
  */
 import type { ApplicationFailure } from '@temporalio/activity'
+import type { Duration } from '@temporalio/common'
 import { isIntegrationsError } from '../core/errors.ts'
 import { classifyFailure } from '../core/failure-class.ts'
 import { redactedErrorLine, redactedMessage } from '../operations/redacted-error.ts'
-import { sdk } from './sdk.ts'
+import { sdk } from './surroundings.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
 
@@ -52,4 +53,15 @@ export function failureOf(words: { message: string; type: string; nonRetryable: 
   const failure = sdk().ApplicationFailure.create(words)
   failure.stack = ''
   return failure
+}
+
+const NOT_ITS_TURN = 'not_its_turn'
+
+/** A try that cannot run here and now. This is no fault: Temporal soon makes another try, without a limit on their number. */
+export function notItsTurn(why: string, nextRetryDelay: Duration): Error {
+  return sdk().ApplicationFailure.create({ message: why, type: NOT_ITS_TURN, nextRetryDelay, category: 'BENIGN' })
+}
+
+export function isNotItsTurn(error: unknown): boolean {
+  return error instanceof sdk().ApplicationFailure && error.type === NOT_ITS_TURN
 }

@@ -1,4 +1,4 @@
-import { sdk } from './sdk.ts'
+import { sdk } from './surroundings.ts'
 
 /** Well below the heartbeat timeout of 20 s, so that one late beat costs nothing. */
 const HEARTBEAT_EVERY_MS = 5_000

@@ -3,8 +3,8 @@ import type { FollowIncidentInput, IncidentSight } from '../core/incident.ts'
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
 import type { Framework } from '../framework.ts'
 import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../operations/incidents.ts'
+import { foundBy } from '../operations/metric-subject.ts'
 import { wakePendingOutbox } from '../operations/outbox.ts'
-import { foundBy } from './found-by.ts'
 
 type Look = FollowIncidentInput & AsksLabels
 

@@ -1,4 +1,4 @@
-import { MAX_LOST_WORKERS } from '../core/claim.ts'
+import { lossesOf, MAX_LOST_WORKERS } from '../core/claim.ts'
 import { ItemTimedOut } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
 import type { LastFailure } from '../core/sync-jobs.ts'
@@ -10,6 +10,7 @@ import type { IntegrationContext } from '../operations/integration-context.ts'
 import { integrationReader } from '../operations/integration-context.ts'
 import { BatchSubjects } from '../operations/metric-subject.ts'
 import { patiently } from '../operations/patiently.ts'
+import { RepeatedWarnings } from '../operations/repeated-warnings.ts'
 import type { ItemRun, ItemWork } from '../operations/sync-items.ts'
 import { givenUp, itemRecord, runSyncItem } from '../operations/sync-items.ts'
 import { withTimeLimit } from '../operations/time-limit.ts'
@@ -17,8 +18,6 @@ import type { Batch } from './batch.ts'
 import { runBatch, START_WINDOW_MS } from './batch.ts'
 import { Ending } from './ending.ts'
 import { settleAndRecord } from './item-failures.ts'
-import { failedAttempt } from './item-warnings.ts'
-import { takenUpTogether } from './lost-rows.ts'
 
 export interface RunItems {
   readonly claim: string
@@ -231,3 +230,66 @@ export class ItemRunner {
 }
 
 const settlementOf = ({ settlement }: ItemRun): ItemSettlement => settlement
+
+/**
+ * The order in which rows of a lost worker are taken up. Rule: docs/behaviour/sync-items.md, "Lost workers".
+ *
+ * Rows that have lost one worker run beside each other: most of them had not started, and one after the other a full batch of slow
+ * handlers would take an hour. A row that has lost more runs alone: if this row kills workers, it takes no other row down.
+ */
+function takenUpTogether<Row extends { readonly claim: string | null }>(
+  rows: readonly Row[],
+  claim: string,
+  concurrency: number,
+): readonly Row[][] {
+  const isFirstLoss = (row: Row): boolean => lossesOf(row.claim ?? claim, claim) === 0
+  const first = rows.filter(isFirstLoss)
+  const together: Row[][] = []
+  for (let at = 0; at < first.length; at += concurrency) together.push(first.slice(at, at + concurrency))
+  return [...together, ...rows.filter((row) => !isFirstLoss(row)).map((row) => [row])]
+}
+
+const WARNINGS = new WeakMap<Framework, RepeatedWarnings>()
+/** Characters at the beginning of an error's text, which tell its kind. */
+const KIND_LENGTH = 120
+
+interface FailedAttempt {
+  readonly row: SyncItemRow
+  readonly provider: string | null
+  readonly error: string
+  readonly maxAttempts: number
+  readonly seconds: number
+}
+
+/**
+ * Logs an attempt that failed and is not the item's last. One cause can fail many items: the first failure of a kind is logged, then
+ * one line a minute says how many there were. Rule: docs/behaviour/logs.md.
+ */
+function failedAttempt(framework: Framework, { row, provider, error, maxAttempts, seconds }: FailedAttempt): void {
+  const warnings = WARNINGS.get(framework) ?? new RepeatedWarnings(framework.logger, framework.clock)
+  WARNINGS.set(framework, warnings)
+  warnings.warn(
+    `${row.integrationId} ${row.syncLogId} ${kindOf(error)}`,
+    () => ({
+      event: 'item.attempt_failed',
+      integration: row.integrationId,
+      provider,
+      sync_log: row.syncLogId,
+      sync_item: row.id,
+      external_id: row.externalId,
+      attempt: row.attempts,
+      max_attempts: maxAttempts,
+      retry_after_seconds: seconds,
+      error,
+    }),
+    'an attempt of a sync item failed, and it is tried again',
+  )
+}
+
+/** An error's text without what differs between items: numbers, and ids in hexadecimal. */
+function kindOf(error: string): string {
+  return error
+    .replace(/\b[0-9a-f]{8}[0-9a-f-]*\b/gi, '#')
+    .replace(/\d+/g, '#')
+    .slice(0, KIND_LENGTH)
+}

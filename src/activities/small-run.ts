@@ -8,15 +8,15 @@ import { BATCH_ROWS } from '../core/sync-jobs.ts'
 import type { BegunListing } from '../db/queries/sync-listing.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
-import { runSettings } from './run-settings.ts'
-import { sdk } from './sdk.ts'
 import type { Surroundings } from './surroundings.ts'
+import { sdk } from './surroundings.ts'
 import type { Finalisation } from './sync-ends.ts'
 import { syncEndActivities } from './sync-ends.ts'
 import type { ItemBatchResult } from './sync-items.ts'
 import { runItemBatch } from './sync-items.ts'
 import type { Listing } from './sync-listing.ts'
 import { listBegun } from './sync-listing.ts'
+import type { RunSettings } from './sync-runs.ts'
 
 /** What is not done by then is no small run: its workflow goes on with it, step by step. */
 const QUICK_MS = 5_000
@@ -127,5 +127,18 @@ async function firstListing(
     return { kind: 'own', reason: errorLine(error, 500), isFinal: false }
   } finally {
     clearTimeout(timer)
+  }
+}
+
+/** Events that a run's announcement may tell. */
+const END_EVENTS = ['SyncStalenessRecovered', 'IncidentClosed', 'SyncItemStuck', 'SyncCompleted'] as const
+
+/** The settings when a run opens. They travel with the run as data, so that a replay sees what the run saw. */
+export function runSettings({ config, listeners }: Framework): RunSettings {
+  return {
+    listingTimeoutSeconds: config.sync.job_timeout,
+    listingTotalSeconds: config.sync.lock_ttl,
+    itemTaskQueue: `${config.cache_prefix}-${config.sync.item_queue ?? config.sync.queue}`,
+    isListenedTo: END_EVENTS.some((name) => listeners.has(name)),
   }
 }

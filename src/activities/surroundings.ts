@@ -1,5 +1,5 @@
 /** What an activity takes from whoever runs it: Temporal's worker, or the testing kit in its own process. */
-import { sdk } from './sdk.ts'
+import { createRequire } from 'node:module'
 
 export interface Surroundings {
   /** Aborted when the worker stops or the run is cancelled. Temporal does not tell a local activity that the worker stops. */
@@ -39,4 +39,16 @@ export function surroundingsUntil(end: WorkerEnd): () => Surroundings {
     }
     return { cancellationSignal, isForgotten, info, heartbeat: (details) => context.heartbeat(details), ...end }
   }
+}
+
+type Sdk = typeof import('@temporalio/activity')
+
+const require = createRequire(import.meta.url)
+
+/**
+ * Temporal's package for activities, loaded when a worker first needs it: the testing kit runs the same activities without Temporal.
+ * An import of the package by name gives the same module, so `instanceof` holds.
+ */
+export function sdk(): Sdk {
+  return require('@temporalio/activity') as Sdk
 }

@@ -10,9 +10,9 @@ import {
   outdatingItem,
 } from '../db/queries/sync-items.ts'
 import type { Framework } from '../framework.ts'
+import { foundBy } from '../operations/metric-subject.ts'
 import { itemResolved } from '../operations/sync-item-acts.ts'
 import { refusalsOf } from '../operations/sync-items.ts'
-import { foundBy } from './found-by.ts'
 import { claimAndRecord } from './item-failures.ts'
 import { ItemRunner } from './item-runner.ts'
 import { temporalSurroundings } from './surroundings.ts'

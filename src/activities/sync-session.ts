@@ -8,11 +8,15 @@ import { InvalidArgumentException, SyncSessionClosed } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { jsonEquals } from '../core/json.ts'
 import type { Logger } from '../core/logger.ts'
-
 import type { ListedItem, NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
-import { bookmarkPosition, listedExternalId, listedItem, listedModel } from '../operations/listed-item.ts'
-import { warnOfListing } from '../operations/listing-warning.ts'
+import {
+  bookmarkPosition,
+  listedExternalId,
+  listedItem,
+  listedModel,
+  warnOfListing,
+} from '../operations/listed-item.ts'
 import { Refusals } from '../operations/refusals.ts'
 import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'

@@ -1,7 +1,8 @@
 /** Refreshing tokens that nobody asks for. Rule: docs/behaviour/oauth.md, "Keep-alive". */
-import { errorKind } from '../core/error-kind.ts'
+
 import { UnsupportedByProvider } from '../core/errors.ts'
 import { tokensOf } from '../core/oauth-token.ts'
+import { errorKind } from '../core/thrown.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from '../core/token-jobs.ts'
 import { NOTHING_KNOWN, refreshDueAt } from '../core/token-keep-alive.ts'
 import type { Framework, TokenHolder } from '../framework.ts'

@@ -1,8 +1,7 @@
 /** An activity as a span, in the trace that its workflow was started in, or that its run is. Rule: docs/behaviour/tracing.md, "Workflows". */
 import { SpanKind } from '@opentelemetry/api'
 import type { Context, Info } from '@temporalio/activity'
-import { TRACE_HEADER } from '../core/trace-header.ts'
-import { isTracedRun, RUN_HEADER, traceIdOf } from '../core/traced-run.ts'
+import { isTracedRun, RUN_HEADER, TRACE_HEADER, traceIdOf } from '../core/traced-run.ts'
 import { inSpan } from '../tracing/spans.ts'
 
 /** Temporal's headers, as far as they matter here. */
@@ -42,7 +41,7 @@ function traceOf({ workflowType, workflowExecution }: Info, headers: Headers): s
   return traceIdOf(textIn(headers, RUN_HEADER) ?? workflowExecution?.runId ?? '')
 }
 
-/** What temporal/trace-headers.ts wrote or the workflow handed on; null for none, or what is not ours. */
+/** What temporal/connection.ts wrote or the workflow handed on; null for none, or what is not ours. */
 function textIn(headers: Headers, name: string): string | null {
   const data = headers[name]?.data
   if (data === undefined || data === null) return null

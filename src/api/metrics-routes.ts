@@ -51,3 +51,21 @@ const hereOnly: MiddlewareHandler = async function hereOnly(context, next) {
   const detail = 'Without a token this is for this machine only: ask for 127.0.0.1 or localhost, or set metrics.open.'
   return problemResponse(context, { status: 403, code: 'foreign_host', detail })
 }
+
+interface WorkerApp extends Omit<MetricsRoutes, 'path'> {
+  /** Whether the process asks Temporal for work. */
+  isPolling(): boolean
+}
+
+/** What a worker process answers over HTTP, on `metrics.port`. Rule: docs/behaviour/metrics.md, "Scraping". */
+export function createWorkerApp(integrations: Integrations, { isPolling, ...routes }: WorkerApp): Hono {
+  const app = new Hono()
+  // Open to everybody, as the API's. Temporal being away changes nothing here: a restart would not help.
+  app.get('/healthz', (context) => {
+    const isWell = isPolling()
+    return context.json({ status: isWell ? 'ok' : 'not polling' }, isWell ? 200 : 503, { 'Cache-Control': 'no-store' })
+  })
+  app.route('/', metricsRoutes(integrations, { ...routes, path: '/metrics' }))
+  app.notFound((context) => context.json({ error: 'There is no such route.' }, 404))
+  return app
+}

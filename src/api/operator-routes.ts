@@ -9,7 +9,6 @@ import { requireCsrfToken } from './csrf.ts'
 import { incidentPages } from './dashboard/incidents.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { overviewRoutes } from './dashboard/overview.ts'
-import { healthRoutes } from './health-routes.ts'
 import { externalPath, hasLoginPage, operator } from './middleware.ts'
 import { integrationRoutes } from './operator-api.ts'
 import { incidentRoutes, integrationHealthRoutes, statisticsRoutes } from './operator-incidents.ts'
@@ -62,3 +61,17 @@ function withoutTrailingSlash(integrations: Integrations): MiddlewareHandler {
     context.res = context.body(null, 301, { Location: location })
   }
 }
+
+/** Open to any caller: whether the process lives, and whether it can work. Rule: docs/behaviour/operator-api.md, "Health". */
+function healthRoutes(integrations: Integrations): Hono {
+  const routes = new Hono()
+  /** Says nothing about Postgres or Temporal, so that a restart is not asked for in vain. */
+  routes.get('/healthz', (context) => context.json({ status: 'ok' }, 200, NO_STORE))
+  routes.get('/readyz', async (context) => {
+    const { isReady, parts } = await integrations.readiness()
+    return context.json({ status: isReady ? 'ok' : 'unavailable', parts }, isReady ? 200 : 503, NO_STORE)
+  })
+  return routes
+}
+
+const NO_STORE = { 'Cache-Control': 'no-store', 'X-Content-Type-Options': 'nosniff' }

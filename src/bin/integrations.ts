@@ -3,7 +3,6 @@
 import { runProgram } from '../cli/program.ts'
 import { processTerminal } from '../cli/terminal.ts'
 import { loadHost } from './host.ts'
-import { ownStdout } from './stdout.ts'
 
 // Read by the host's default logger: its lines are none of the command's result.
 process.env.LOG_STREAM ||= 'stderr'
@@ -25,3 +24,34 @@ const exitCode = await runProgram(process.argv.slice(2), {
 })
 await stdout.flushed()
 process.exit(exitCode)
+
+interface OwnStdout {
+  readonly write: (text: string) => void
+  /** Resolves when all that was written has been handed over. */
+  flushed(): Promise<void>
+}
+
+/**
+ * Keeps stdout for the command's result alone. From now on only the returned `write` reaches it; what the host's code prints (`console.log` as its module loads)
+ * goes to stderr. A reader that has gone away (`integrations list | head -1`) does not stop the command.
+ */
+function ownStdout(): OwnStdout {
+  const write = process.stdout.write.bind(process.stdout)
+  process.stdout.write = process.stderr.write.bind(process.stderr) as typeof process.stdout.write
+  let isGone = false
+  for (const stream of [process.stdout, process.stderr])
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+      isGone = stream === process.stdout || isGone
+    })
+  return {
+    write: (text) => {
+      if (!isGone) write(text)
+    },
+    flushed: () =>
+      new Promise((resolve) => {
+        if (isGone) resolve()
+        else write('', () => resolve())
+      }),
+  }
+}

@@ -1,7 +1,7 @@
 /** `metrics.port` of a worker process. Rule: docs/behaviour/metrics.md, "Scraping". */
 import type { Server } from 'node:http'
 import { serve } from '@hono/node-server'
-import { createWorkerApp } from '../api/worker-app.ts'
+import { createWorkerApp } from '../api/metrics-routes.ts'
 import { InvalidConfiguration } from '../core/errors.ts'
 import type { Integrations } from '../integrations.ts'
 import { freePort } from '../temporal/local-process.ts'

@@ -6,8 +6,8 @@ import { lossInParsing } from '../core/json-scan.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../core/provider-identifier.ts'
 import { INSTANT, Instant } from '../instant.ts'
 import type { Integrations } from '../integrations.ts'
-import type { Part } from './scaffold/parts.ts'
-import { PARTS } from './scaffold/parts.ts'
+import type { Part } from './scaffold/names.ts'
+import { PARTS } from './scaffold/names.ts'
 
 type Json = Parameters<Integrations['syncs']['setCursor']>[1]
 

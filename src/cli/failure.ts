@@ -1,6 +1,7 @@
 /** What a failed command says and ends with. Rule: docs/commands.md, "Exit codes". */
 import { CommanderError } from 'commander'
 import { isIntegrationsError } from '../core/errors.ts'
+import { classifyFailure, FailureClass } from '../core/failure-class.ts'
 import { lostDatabase } from '../core/lost-database.ts'
 
 export const EXIT = {
@@ -89,4 +90,23 @@ function problemsOf(error: object): readonly unknown[] {
   if ('problems' in error && Array.isArray(error.problems)) return error.problems
   if ('issues' in error && Array.isArray(error.issues)) return error.issues
   return []
+}
+
+/**
+ * What the command says of a listing that failed. Rule: docs/commands.md, "sync".
+ *
+ * A provider that is away or answers with a failure: one line with the causes. Any other error stays as it is: our own errors have
+ * their words, and the author of a provider wants the stack of a mistake.
+ *
+ * @param causes as the sample tells them; null: the command failed before the listing
+ */
+export function listingFailure(error: unknown, causes: string | null): unknown {
+  if (causes === null || lostDatabase(error) !== null) return error
+  // Its words are the provider's, though its class is ours.
+  const asksAgain = isIntegrationsError(error, 'retryable')
+  if (!asksAgain) {
+    if (isIntegrationsError(error)) return error
+    if (classifyFailure({ error, callerAborted: false }) === FailureClass.Unknown) return error
+  }
+  return new Refused('listing_failed', `The provider failed while it was listed: ${causes}. Nothing was stored.`)
 }

@@ -1,7 +1,6 @@
 /** How far a sync run is, in one line. Rule: docs/commands.md, "sync-progress". */
 import type { Integrations } from '../integrations.ts'
 import type { Terminal } from './frame.ts'
-import { liveLine } from './live-line.ts'
 import { plain } from './plain.ts'
 
 export type SyncProgress = NonNullable<Awaited<ReturnType<Integrations['syncs']['progress']>>>
@@ -82,5 +81,23 @@ export function progressLine({ isInteractive, err, columns }: Terminal): Progres
       err(`${plain(progressText(progress, { bar: false }))}\n`)
     },
     clear: () => {},
+  }
+}
+
+interface LiveLine {
+  show(text: string): void
+  /** Leaves an empty line for what comes next. */
+  clear(): void
+}
+
+/** To the start of the line, and erase to its end: ECMA-48, EL. */
+const ERASE_LINE = '\r\u001b[K'
+
+/** One line of stderr that is rewritten in place. For an interactive terminal. */
+export function liveLine({ err, columns }: Pick<Terminal, 'err' | 'columns'>): LiveLine {
+  return {
+    // The last column stays free: some terminals go on to the next line at once.
+    show: (text) => err(ERASE_LINE + plain(text).slice(0, columns() - 1)),
+    clear: () => err(ERASE_LINE),
   }
 }

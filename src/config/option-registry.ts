@@ -6,10 +6,9 @@
 
 import { z } from 'zod'
 import { EGRESS_RULE, parseEgressRule } from '../core/egress-rule.ts'
-import { hasUserInfo, isHttpUrl } from './http-url.ts'
-import { isRecord } from './is-record.ts'
+import { isRecord } from './received.ts'
 import type { ValueKind } from './value-kinds.ts'
-import { anyString, bool, int } from './value-kinds.ts'
+import { anyString, bool, hasUserInfo, int, isHttpUrl } from './value-kinds.ts'
 
 export interface Option extends ValueKind<unknown> {
   /** For the reader of the page; the value itself is chosen where the option is used. */

@@ -5,11 +5,10 @@
 import type { ConfigurationProblem } from '../core/errors.ts'
 import type { UncheckedValue } from './check-value.ts'
 import { checkValue } from './check-value.ts'
-import { isRecord } from './is-record.ts'
 import { nearestName } from './nearest-name.ts'
 import type { Option } from './option-registry.ts'
 import { OPTION_NAMES, OPTIONS } from './option-registry.ts'
-import { masked } from './received.ts'
+import { isRecord, masked } from './received.ts'
 import { CONFIG_KEYS, SECTION_NAMES } from './schema.ts'
 import { VARIABLES } from './variables.ts'
 

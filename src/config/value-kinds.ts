@@ -8,7 +8,6 @@
 
 import { z } from 'zod'
 import { NOTIFICATION_TYPES } from '../core/notification.ts'
-import { hasUnsafeCharacters, hasUserInfo, isHttpUrl } from './http-url.ts'
 
 export interface ValueKind<T> {
   /** As the reference table writes it: `int`, `?int`, `string`, `?string`, `bool`, `array`. */
@@ -294,4 +293,19 @@ function isWebhookSecret(secret: string): boolean {
   const encoded = secret.slice(WEBHOOK_SECRET_PREFIX.length)
   const bytes = Buffer.from(encoded, 'base64')
   return bytes.length >= 24 && bytes.length <= 64 && bytes.toString('base64') === encoded
+}
+
+/** Whether the text is the address of a web server. Strict: no careless reader must take it for another address. */
+export function isHttpUrl(text: string): boolean {
+  return /^https?:\/\//i.test(text) && !hasUnsafeCharacters(text) && URL.canParse(text)
+}
+
+export function hasUserInfo(url: string): boolean {
+  const { username, password } = new URL(url)
+  return username !== '' || password !== ''
+}
+
+/** Browsers drop tabs and line ends and read `\` as `/` (WHATWG URL): `/<tab>/host` would become `//host`. */
+function hasUnsafeCharacters(text: string): boolean {
+  return /[\\\s\p{Cc}]/u.test(text)
 }

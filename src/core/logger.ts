@@ -29,3 +29,11 @@ export function errorLine(error: unknown, maxLength: number): string {
 function storable(line: string): string {
   return line.replaceAll('\u0000', '')
 }
+
+/**
+ * The time of a host's own clock, in milliseconds since the epoch. Null: the host gave no clock, and rows are judged by the
+ * database's.
+ */
+export function givenNowMs({ clock }: { readonly clock: Clock }): number | null {
+  return clock === systemClock ? null : clock.now().getTime()
+}

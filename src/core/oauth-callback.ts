@@ -1,4 +1,5 @@
-/** What a provider sends back with the browser (RFC 6749, 4.1.2). Rule: docs/behaviour/oauth.md, "Callback". */
+/** What a provider sends back with the browser (RFC 6749, 4.1.2), and what it was sent before (RFC 7636). Rule: docs/behaviour/oauth.md, "Callback". */
+import { createHash } from 'node:crypto'
 
 /** All that is read of a callback's query; `iss` is of RFC 9207. */
 const PARAMETERS = ['state', 'code', 'error', 'error_description', 'iss'] as const
@@ -64,4 +65,9 @@ function errorIn(body: unknown): unknown {
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null
+}
+
+/** What the authorization request says of the verifier that the exchange will show (RFC 7636, 4.2, S256). */
+export function codeChallengeOf(codeVerifier: string): string {
+  return createHash('sha256').update(codeVerifier).digest('base64url')
 }

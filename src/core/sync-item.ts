@@ -3,8 +3,6 @@
  *
  * Rule: docs/behaviour/sync-items.md, "An item's attempts".
  */
-import { delayAfter } from './backoff.ts'
-
 /** A year. A timer for longer than that is a mistake; some are no moment that a `Date` can hold. */
 export const LONGEST_DEFERRAL_SECONDS = 31_557_600
 
@@ -86,4 +84,15 @@ export function remainingWaitSeconds(
   backoffSeconds: readonly number[],
 ): number {
   return Math.max(0, Math.ceil(delayAfter(Math.max(attempts, 1), backoffSeconds) - waitedSeconds))
+}
+
+/**
+ * The wait after attempt N: entry N of the list, the last entry reused past its end.
+ *
+ * @param attempt the attempt that ended, from 1
+ * @param delaysSeconds at least one entry
+ */
+export function delayAfter(attempt: number, delaysSeconds: readonly number[]): number {
+  const index = Math.min(attempt, delaysSeconds.length) - 1
+  return delaysSeconds[Math.max(index, 0)] ?? 0
 }

@@ -34,3 +34,10 @@ export function intervalMultiplier(consecutiveFailures: number, cap: number): nu
 export function effectiveIntervalMinutes(own: number | null, ofProvider: number | null): number | null {
   return own ?? ofProvider
 }
+
+/** A run and whose it is. */
+export interface RunIds {
+  readonly integrationId: number
+  /** The run's row in the operation logs. */
+  readonly syncLogId: number
+}

@@ -1,5 +1,7 @@
 /** Which workflows are one trace each, though nobody who traces has started them. Rule: docs/behaviour/tracing.md, "Workflows". */
 
+/** Name of the Temporal header in which a workflow is told the trace that it was started in, as W3C's `traceparent`. */
+export const TRACE_HEADER = 'traceparent'
 /** Name of the Temporal header that says of which execution a workflow goes on, by its run id: the first of its own, or its parent's. */
 export const RUN_HEADER = 'trace-run'
 

@@ -2,13 +2,13 @@
 import type { FailureRateVerdict } from '../core/anomaly.ts'
 import { failureRateVerdict } from '../core/anomaly.ts'
 import type { ElevatedRate, EvaluateFailuresResult } from '../core/anomaly-jobs.ts'
+import { givenNowMs } from '../core/logger.ts'
 import type { ObservedIntegration } from '../db/queries/anomalies.ts'
 import { clearElevated, markElevated, observeWindow } from '../db/queries/anomalies.ts'
 import { integrationsById } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { OwnedEvent } from './durable-events.ts'
 import { recordOwnedEvents } from './durable-events.ts'
-import { givenNowMs } from './given-clock.ts'
 import { integrationHandle } from './integration.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */

@@ -7,9 +7,8 @@ import type { Json } from '../core/json.ts'
 import { canonicalJson, isJson } from '../core/json.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
-import type { AuthenticatedUser } from '../providers/authenticated-user.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
-import type { IntegrationProvider } from '../providers/provider.ts'
+import type { AuthenticatedUser, IntegrationProvider } from '../providers/provider.ts'
 import { hasOAuth2, identifiesAuthenticatedUser, requireContract } from '../providers/provider.ts'
 
 /** Whole seconds that a Postgres integer holds, as every length of time in the configuration. */

@@ -2,7 +2,7 @@
 import type { BreakerState, CircuitOverride } from '../core/circuit-breaker.ts'
 import { CLOSED_BREAKER, failuresCounted, resetBreaker } from '../core/circuit-breaker.ts'
 import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
-import { despiteDeadlocks } from '../db/deadlock.ts'
+import { despiteDeadlocks } from '../db/client.ts'
 import type { StoredCallState } from '../db/queries/call-state.ts'
 import { callStates, lockCallState, storeCallState } from '../db/queries/call-state.ts'
 import type { CallTarget } from '../db/queries/calls.ts'

@@ -1,12 +1,14 @@
 /** Removes an integration with all its rows. Rule: docs/behaviour/integrations.md, "Deletion". */
 import { integrationKey } from '../cache/integration-keys.ts'
-import { despiteDeadlocks } from '../db/deadlock.ts'
+import { IntegrationBusy, IntegrationNotFound } from '../core/errors.ts'
+import { despiteDeadlocks } from '../db/client.ts'
 import type { OwnedTable } from '../db/queries/deletion.ts'
 import { deleteCacheEntries, deleteChunk, deleteRemainder, OWNED } from '../db/queries/deletion.ts'
+import { findIntegration, switchedOff, updateIntegration } from '../db/queries/integrations.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
-import { throwIfGivenUp } from './given-up-work.ts'
-import { bringToRest } from './quiet-integration.ts'
 import { endLease } from './request/call-state.ts'
+import { throwIfGivenUp } from './until-aborted.ts'
 
 /** Rows of one statement: short enough to hold nobody up, long enough for millions. */
 export const CHUNK_ROWS = 5_000
@@ -71,4 +73,30 @@ export async function allChunks(
     afterId = walked.lastId
   }
   return rows
+}
+
+/**
+ * Brings an integration to rest before its rows are deleted or erased. Rule: docs/behaviour/integrations.md, "Deletion" and "Erasure".
+ *
+ * Switches it off, so that no delivery is taken and no run opens, and ends a living run. A run that begins between the question
+ * and the switch is ended, too.
+ *
+ * @param force ends a living run instead of refusing
+ * @param more what changes in the row together with the switch
+ * @throws IntegrationNotFound, IntegrationBusy; BackendUnreachable when Temporal can't say whether a run lives. Then
+ *   nothing has changed
+ */
+export async function bringToRest(
+  { db, tables, workflows }: Framework,
+  id: number,
+  { force, more = () => ({}) }: { force: boolean; more?: () => Partial<Pick<IntegrationRow, 'credentials'>> },
+): Promise<IntegrationRow> {
+  if ((await findIntegration(db, tables, id)) === null) throw new IntegrationNotFound(id)
+  // Asked in any case: when Temporal is away, this must be known before anything changes.
+  const isRunning = await workflows.isSyncRunning(id)
+  if (isRunning && !force) throw new IntegrationBusy(id)
+  const row = await updateIntegration(db, tables, id, { ...switchedOff(tables), ...more() })
+  if (row === null) throw new IntegrationNotFound(id)
+  await workflows.cancelSync(id)
+  return row
 }

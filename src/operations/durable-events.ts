@@ -2,7 +2,7 @@
 import type { DurableEventName } from '../core/durable-event.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import type { CallEvent } from '../db/queries/calls.ts'
-import { insertEvents } from '../db/queries/event-rows.ts'
+import { insertEvents } from '../db/queries/events.ts'
 import type { Framework } from '../framework.ts'
 import type { EventPayload } from './event-payloads.ts'
 import { encodeEvent } from './event-payloads.ts'

@@ -1,5 +1,6 @@
 /** Switching an integration on and off. Rule: docs/behaviour/integrations.md, "On and off". */
-import { IntegrationNotFound } from '../core/errors.ts'
+import { IntegrationInactive, IntegrationNotFound } from '../core/errors.ts'
+import { switchedOffBy } from '../core/switched-off.ts'
 import type { Transaction } from '../db/client.ts'
 import type { CallEvent } from '../db/queries/calls.ts'
 import { DUE_NOW, lockIntegration, switchedOff, updateIntegration } from '../db/queries/integrations.ts'
@@ -73,4 +74,10 @@ export async function tellEnabled(
  */
 export async function disableIntegration({ db, tables }: Framework, id: number): Promise<void> {
   if ((await updateIntegration(db, tables, id, switchedOff(tables))) === null) throw new IntegrationNotFound(id)
+}
+
+/** @throws IntegrationInactive */
+export function requireActive(row: IntegrationRow): void {
+  const by = switchedOffBy(row)
+  if (by !== null) throw new IntegrationInactive(row.id, by)
 }

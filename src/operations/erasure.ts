@@ -1,15 +1,14 @@
 /** Blanks what an integration's rows hold of others' data. Rule: docs/behaviour/integrations.md, "Erasure". */
 import { integrationKey } from '../cache/integration-keys.ts'
-import { despiteDeadlocks } from '../db/deadlock.ts'
+import { despiteDeadlocks } from '../db/client.ts'
 import { deleteCacheEntries } from '../db/queries/deletion.ts'
 import type { ErasableTable } from '../db/queries/erasure.ts'
 import { ERASABLE, eraseChunk } from '../db/queries/erasure.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { Framework } from '../framework.ts'
-import { allChunks, CHUNK_ROWS } from './deletion.ts'
-import { throwIfGivenUp } from './given-up-work.ts'
+import { allChunks, bringToRest, CHUNK_ROWS } from './deletion.ts'
 import { subjectOf } from './metric-subject.ts'
-import { bringToRest } from './quiet-integration.ts'
+import { throwIfGivenUp } from './until-aborted.ts'
 
 export interface EraseIntegration {
   /** Ends a living run first; without it such an integration is refused: its items need their payloads. */

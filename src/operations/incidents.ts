@@ -1,10 +1,10 @@
 /** What an incident's workflow and pruning do with it. Rule: docs/behaviour/incidents.md. */
 import type { IncidentSight } from '../core/incident.ts'
+import { givenNowMs } from '../core/logger.ts'
 import type { Transaction } from '../db/client.ts'
 import { seeIncident, unfollowedIncidents } from '../db/queries/incidents.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
-import { givenNowMs } from './given-clock.ts'
 import { closeIncidents } from './incident-closing.ts'
 import { integrationHandle } from './integration.ts'
 import { announceChanges } from './request/events.ts'

@@ -6,10 +6,14 @@
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { isJson, isStorableJson } from '../core/json.ts'
+import type { Logger } from '../core/logger.ts'
+import { redactText } from '../core/redaction.ts'
 import type { NewSyncItem } from '../db/queries/sync-listing.ts'
 import type { Listeners } from '../events/listeners.ts'
 import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
-import type { ExternalId } from '../providers/integration.ts'
+import type { ExternalId, Integration } from '../providers/integration.ts'
+import type { SyncSession } from '../providers/sync-session.ts'
+import { secretsIn } from './integration-secrets.ts'
 
 const MAX_PAYLOAD_BYTES = 1_048_576
 const MAX_POSITION_BYTES = 65_536
@@ -124,5 +128,28 @@ function storable(text: string): string {
   if (!text.includes('\\u')) return text
   return text.replace(/\\(\\|u0000|ud[89a-f]..)/g, (found) =>
     found === '\\\\' ? found : found === '\\u0000' ? '' : '\\ufffd',
+  )
+}
+
+/** A provider's warning about its listing. Rule: docs/behaviour/sync-listing.md, "The session". */
+export function warnOfListing(
+  logger: Logger,
+  { integration, syncLogId }: { readonly integration: Integration; readonly syncLogId: number },
+  ...[fields, message]: Parameters<SyncSession['warn']>
+): void {
+  const secrets = secretsIn(integration)
+  const redacted = Object.entries(fields).map(([name, value]) => [
+    name,
+    typeof value === 'string' ? redactText(value, secrets) : value,
+  ])
+  logger.warn(
+    {
+      ...Object.fromEntries(redacted),
+      event: 'sync.provider_warning',
+      integration: integration.id,
+      provider: integration.provider,
+      sync_log: syncLogId,
+    },
+    redactText(message, secrets),
   )
 }

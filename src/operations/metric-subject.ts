@@ -1,9 +1,10 @@
-/** Whose something is that is counted or logged. Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields". */
+/** Which integration, and which provider, a count, a log line or a workflow belongs to. Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields". */
 import type { Subject } from '../core/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
+import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
+import { findProvider } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import type { IntegrationContext } from './integration-context.ts'
-import { providerOf } from './provider-of.ts'
 
 /** Nobody is kept waiting longer for a word in a log line. */
 const PATIENCE_MS = 2_000
@@ -44,4 +45,35 @@ export class BatchSubjects {
   of(id: number): Subject {
     return this.#rows.get(id) ?? { id, provider: UNKNOWN_PROVIDER }
   }
+}
+
+/** Each is read once in a process: an integration keeps its provider. */
+const PROVIDERS = new WeakMap<Framework, Map<number, string>>()
+/** A map of this size is emptied. */
+const MAX_REMEMBERED = 10_000
+
+/** The provider of an integration. Null: there is no such row, or it cannot be read now. Never rejects. */
+async function providerOf(framework: Framework, integrationId: number): Promise<string | null> {
+  const providers = PROVIDERS.get(framework) ?? new Map<number, string>()
+  PROVIDERS.set(framework, providers)
+  const known = providers.get(integrationId)
+  if (known !== undefined) return known
+  const provider = await findProvider(framework.db, framework.tables, integrationId).catch(() => null)
+  if (provider === null) return null
+  if (providers.size >= MAX_REMEMBERED) providers.clear()
+  providers.set(integrationId, provider)
+  return provider
+}
+
+/**
+ * The search attributes of an integration's workflow, as a part of an activity's answer. Empty where the workflow did not ask, where
+ * the namespace has no such attributes, and where the row cannot be read: no work fails for a label, and the next answer brings it.
+ * Workflows of a release without labels do not ask.
+ *
+ * Rule: docs/behaviour/workflows.md, "Search attributes".
+ */
+export async function foundBy(framework: Framework, integrationId: number, { labels }: AsksLabels): Promise<FoundBy> {
+  if (labels !== true || !framework.temporal.maySetSearchAttributes()) return {}
+  const provider = await providerOf(framework, integrationId)
+  return provider === null ? {} : { foundBy: { integrationId, provider } }
 }

@@ -1,12 +1,11 @@
 /** What is written down and told of an authorization. Rule: docs/behaviour/oauth.md, "What is written down". */
-import { errorKind } from '../core/error-kind.ts'
 import type { OAuthFailureCode } from '../core/errors.ts'
 import { isIntegrationsError, OAuthFailure } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
 import { providerErrorCode, providerErrorOf } from '../core/oauth-callback.ts'
 import { redactText } from '../core/redaction.ts'
-import { stackFrames } from '../core/thrown.ts'
+import { errorKind, stackFrames } from '../core/thrown.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { insertLog } from '../db/queries/logs.ts'
 import type { IntegrationEvents } from '../events/events.ts'

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { isJson } from '../core/json.ts'
-import { redactStart } from '../core/redaction.ts'
+import { REDACTED, redactBody, redactStart, redactText } from '../core/redaction.ts'
 import type { Database } from '../db/client.ts'
 import { endLog, insertLog } from '../db/queries/logs.ts'
 import { MAX_INTEGER } from '../db/schema/columns.ts'
@@ -14,7 +14,6 @@ import type { Integration, Operation, OperationInput } from '../providers/integr
 import { currentSync } from './inside-sync.ts'
 import { secretsIn } from './integration-secrets.ts'
 import { redactedErrorLine } from './redacted-error.ts'
-import { storedJson } from './stored-json.ts'
 
 const MAX_TEXT_LENGTH = 255
 const MAX_ERROR_LENGTH = 1_000
@@ -190,4 +189,30 @@ function mergedMetadata(before: Json, after: Json): Json {
 
 function isObject(value: Json): value is { readonly [key: string]: Json } {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** What is larger is data, not a note. */
+const MAX_JSON_BYTES = 65_536
+
+/**
+ * A value for the JSON columns of the logs: without secrets; a marker of its size in place of one that is too large.
+ *
+ * Rule: docs/behaviour/operations.md, "What is stored".
+ */
+function storedJson(value: Json, secrets: readonly string[]): Json {
+  const text = JSON.stringify(value)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_JSON_BYTES) return { note: `${bytes} bytes not stored` }
+  return withoutSecrets(JSON.parse(redactBody(text, [])) as Json, secrets)
+}
+
+/** Value by value: a secret may be a number's digits, and its place in the text must stay JSON. */
+function withoutSecrets(value: Json, secrets: readonly string[]): Json {
+  if (typeof value === 'string') return redactText(value, secrets)
+  if (typeof value === 'number') return redactText(String(value), secrets) === String(value) ? value : REDACTED
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((inner: Json) => withoutSecrets(inner, secrets))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [redactText(key, secrets), withoutSecrets(inner, secrets)]),
+  )
 }

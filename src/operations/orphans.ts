@@ -2,7 +2,7 @@
 import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
 import type { FindOrphansInput, FindOrphansResult, Orphan } from '../core/orphan-jobs.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
-import { mappedInternalIds } from '../db/queries/orphans.ts'
+import { mappedInternalIds } from '../db/queries/mappings.ts'
 import type { Framework } from '../framework.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
 import { checkIds } from './list-filter.ts'

@@ -1,9 +1,9 @@
 /** The outbox as an operator sees it. Rule: docs/behaviour/events.md, "Looking". */
 import { InvalidArgumentException } from '../core/errors.ts'
+import { givenNowMs } from '../core/logger.ts'
 import { hasDueEvents } from '../db/queries/events.ts'
 import { countOutbox, forgetGivenUp, listGivenUp } from '../db/queries/outbox.ts'
 import type { Framework } from '../framework.ts'
-import { givenNowMs } from './given-clock.ts'
 
 const DEFAULT_LIMIT = 20
 const MAX_LIMIT = 1_000

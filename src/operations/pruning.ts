@@ -1,8 +1,9 @@
 /** Deletes what is kept no longer. Rule: docs/behaviour/pruning.md. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { givenNowMs } from '../core/logger.ts'
 import type { PruneCounts, PruneStepInput, PruningStep } from '../core/pruning.ts'
 import { PRUNING_STEPS } from '../core/pruning.ts'
-import { despiteDeadlocks } from '../db/deadlock.ts'
+import { despiteDeadlocks } from '../db/client.ts'
 import type { ChunkInput, DeletingStep, Position } from '../db/queries/pruning.ts'
 import {
   addToCount,
@@ -15,7 +16,6 @@ import {
   readCount,
 } from '../db/queries/pruning.ts'
 import type { Framework } from '../framework.ts'
-import { givenNowMs } from './given-clock.ts'
 import { autoCloseIncident } from './incidents.ts'
 import { aroundCallStateId } from './request/call-target.ts'
 

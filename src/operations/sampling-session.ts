@@ -14,8 +14,7 @@ import type { Listeners } from '../events/listeners.ts'
 import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
 import type { SyncSession } from '../providers/sync-session.ts'
-import { bookmarkPosition, listedExternalId, listedItem, listedModel } from './listed-item.ts'
-import { warnOfListing } from './listing-warning.ts'
+import { bookmarkPosition, listedExternalId, listedItem, listedModel, warnOfListing } from './listed-item.ts'
 import { Refusals } from './refusals.ts'
 
 /** Given to a listing that was asked to end, so that the rows of its requests are written. */

@@ -1,8 +1,9 @@
 /** Figures over many integrations. Rule: docs/behaviour/health.md, "Statistics". */
+
+import { givenNowMs } from '../core/logger.ts'
 import { syncRunsByStatus, trafficFigures, webhooksByStatus } from '../db/queries/traffic.ts'
 import { WEBHOOK_STATUSES } from '../db/schema/webhooks.ts'
 import type { Framework } from '../framework.ts'
-import { givenNowMs } from './given-clock.ts'
 import { percentOf } from './integration-summaries.ts'
 import { checkChoice, checkTexts } from './list-filter.ts'
 import { RUN_STATUSES } from './sync-run-list.ts'

@@ -3,6 +3,8 @@
  *
  * Rule: docs/behaviour/sync-listing.md, "What a dead run left behind".
  */
+
+import type { RunIds } from '../core/sync-run.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
 import { findLog } from '../db/queries/logs.ts'
 import { countItems, waitingItems } from '../db/queries/sync-ends.ts'
@@ -10,7 +12,6 @@ import { giveBackHeldItems } from '../db/queries/sync-opening.ts'
 import type { Framework } from '../framework.ts'
 import { subjectOf } from './metric-subject.ts'
 import { remainingWait } from './sync-finalisation.ts'
-import type { RunIds } from './sync-run-ids.ts'
 import { itemsHeldByOwnWorkflow } from './sync-start.ts'
 
 /** As many rows as a run's list of waiting items holds; its finalisation names the others. */

@@ -1,17 +1,18 @@
 /** Tells the listeners how a run ended. Rule: docs/behaviour/sync-cursor.md, "Announcement". */
-import type { RunStatus } from '../core/sync-run.ts'
+import { randomUUID } from 'node:crypto'
+import { errorLine } from '../core/logger.ts'
+import type { RunIds, RunStatus } from '../core/sync-run.ts'
 import type { RunMetadata } from '../db/queries/logs.ts'
-import { findLog } from '../db/queries/logs.ts'
+import { claimAnnouncement, findLog, noteAnnouncement, renewAnnouncement } from '../db/queries/logs.ts'
 import { itemsById } from '../db/queries/sync-ends.ts'
+import type { LogRow } from '../db/schema/tables.ts'
 import { tellingAgain } from '../events/listening-until.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { AnnouncementLease } from './announcement-lease.ts'
-import { leaseAnnouncement } from './announcement-lease.ts'
 import { getIntegration } from './integration.ts'
+import { subjectOf } from './metric-subject.ts'
 import { announceChanges } from './request/events.ts'
 import { itemRecord } from './sync-items.ts'
-import type { RunIds } from './sync-run-ids.ts'
 
 /** Rows read at once. */
 const STUCK_PAGE = 500
@@ -109,4 +110,62 @@ async function isAnnouncedElsewhere({ db, tables }: Framework, syncLogId: number
   const log = await findLog(db, tables, syncLogId)
   const metadata = (log?.metadata ?? {}) as Partial<RunMetadata>
   return metadata.announcing_until !== undefined && metadata.announced_at === undefined
+}
+
+/** A process that dies while it announces a run keeps the others from it for this time. */
+const LEASE_SECONDS = 15
+/** One renewal may be late or fail: the next one still comes in time. */
+const RENEW_EVERY_MS = 5_000
+
+interface AnnouncementLease {
+  readonly log: LogRow
+  /** Somebody else announces the run: this process stood still for longer than the lease. */
+  isLost(): boolean
+  /** Renews no more, and waits for a renewal that is under way. */
+  end(): Promise<void>
+  /** Once it is ended: whoever asks next announces the run at once. */
+  giveBack(): Promise<void>
+  /** Notes the announcement, once it is ended. False: somebody else has it now, and notes it. */
+  note(): Promise<boolean>
+}
+
+/** Claims the announcement of a run, and keeps it while its listeners run. Null: nothing is to be announced, or another process has it. */
+async function leaseAnnouncement(framework: Framework, syncLogId: number): Promise<AnnouncementLease | null> {
+  const { db, tables, logger } = framework
+  const claim = { announcer: randomUUID(), leaseSeconds: LEASE_SECONDS }
+  const log = await claimAnnouncement(db, tables, syncLogId, claim)
+  if (log === null) return null
+  let isLost = false
+  let renewal: Promise<void> = Promise.resolve()
+  const renew = async (): Promise<void> => {
+    try {
+      if (!(await renewAnnouncement(db, tables, syncLogId, claim))) isLost = true
+    } catch (error) {
+      logger.warn(
+        {
+          event: 'sync.announcement_not_renewed',
+          integration: log.integrationId,
+          provider: (await subjectOf(framework, log.integrationId)).provider,
+          sync_log: syncLogId,
+          error: errorLine(error, 300),
+        },
+        'the announcement of a sync run could not be kept; unless that succeeds soon, another process may tell the listeners again',
+      )
+    }
+  }
+  const timer = setInterval(() => {
+    renewal = renewal.then(renew)
+  }, RENEW_EVERY_MS)
+  return {
+    log,
+    isLost: () => isLost,
+    async end() {
+      clearInterval(timer)
+      await renewal
+    },
+    async giveBack() {
+      await renewAnnouncement(db, tables, syncLogId, { ...claim, leaseSeconds: 0 })
+    },
+    note: () => noteAnnouncement(db, tables, syncLogId, { announcer: claim.announcer, at: framework.clock.now() }),
+  }
 }

@@ -6,7 +6,7 @@ import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import { INSTANT, Instant } from '../instant.ts'
 import { hasBackfill, requireContract } from '../providers/provider.ts'
-import { requireActive } from './active-integration.ts'
+import { requireActive } from './enabled.ts'
 
 const DAY_MS = 86_400_000
 /** Ten years, leap days included: a longer window is rather a slip of the pen than a wish. */

@@ -1,12 +1,14 @@
 /** Ends a run that does not come to its end: its listing failed, or it was cancelled. Rule: docs/behaviour/sync-cursor.md, "Cut short". */
+
+import type { RunIds } from '../core/sync-run.ts'
 import type { Transaction } from '../db/client.ts'
 import { lockIntegration } from '../db/queries/integrations.ts'
 import { endRunLog, lockLog, mergeLogMetadata } from '../db/queries/logs.ts'
 import { deletePendingItems, failHeldItems } from '../db/queries/sync-ends.ts'
+import { recentRuns } from '../db/queries/sync-opening.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { planNext } from './sync-next-run.ts'
-import type { RunIds } from './sync-run-ids.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 
@@ -107,4 +109,24 @@ async function endOpenRun(
   metrics.syncRunEnded(ended.row, ended.status)
   if (ended.failedItems > 0) metrics.syncItemSettled(ended.row, 'failed', ended.failedItems)
   return true
+}
+
+/** The log of a living run is among the newest ones: a run that adopts an older one opens none. */
+const RECENT_RUNS = 20
+
+/**
+ * Cancels the living run and waits until it is over. Rule: docs/behaviour/syncs.md, "Cancel".
+ *
+ * A run that no worker ends is terminated, and cannot end its own log. Its log is ended here, or the next run would go on with what
+ * it left.
+ *
+ * @throws BackendUnreachable
+ */
+export async function endLivingRun(framework: Framework, integrationId: number): Promise<void> {
+  const { db, tables, workflows } = framework
+  // Asked before: a run that begins once this one is over is not meant.
+  const open = (await recentRuns(db, tables, integrationId, RECENT_RUNS)).filter(({ isOpen }) => isOpen)
+  await workflows.cancelSync(integrationId)
+  // Once only: a log that the run has ended itself is left as it is.
+  for (const { syncLogId } of open) await cancelRun(framework, { integrationId, syncLogId })
 }

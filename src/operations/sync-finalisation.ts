@@ -8,7 +8,7 @@ import { cursorNotAfter, hasInstant, nextCursor } from '../core/checkpoint.ts'
 import type { Json } from '../core/json.ts'
 import { errorLine } from '../core/logger.ts'
 import { remainingWaitSeconds } from '../core/sync-item.ts'
-import type { RunStatus } from '../core/sync-run.ts'
+import type { RunIds, RunStatus } from '../core/sync-run.ts'
 import { runStatus } from '../core/sync-run.ts'
 import type { Transaction } from '../db/client.ts'
 import { lockIntegration, updateIntegration } from '../db/queries/integrations.ts'
@@ -22,7 +22,6 @@ import type { HasScheduledSync } from '../providers/provider.ts'
 import { checkedCursor } from './cursor-change.ts'
 import { endStaleness, recordRunEnd } from './sync-end-events.ts'
 import { planNext } from './sync-next-run.ts'
-import type { RunIds } from './sync-run-ids.ts'
 
 const CHECKPOINT_PAGE = 5_000
 /** The log's row holds so many, and so many events are told of one run: more of them say nothing new. */

@@ -1,13 +1,15 @@
 /** A look at what a run would list. Rule: docs/behaviour/sync-backfills.md, "Samples". */
 import { IntegrationNotFound, InvalidArgumentException } from '../core/errors.ts'
+import { errorChain } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
+import { redactLikely, redactStart } from '../core/redaction.ts'
+import { thrownTexts } from '../core/thrown.ts'
 import { findIntegration } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 import { hasIncrementalSync, hasScheduledSync, requireContract } from '../providers/provider.ts'
 import { insideSync } from './inside-sync.ts'
 import { integrationHandle } from './integration.ts'
 import { secretsIn } from './integration-secrets.ts'
-import { redactedCauses } from './redacted-causes.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import type { SampledItem } from './sampling-session.ts'
 import { SamplingSession } from './sampling-session.ts'
@@ -99,4 +101,35 @@ export async function sampleSync(
   }
   signal?.throwIfAborted()
   return { items: session.items, more: session.isStopped, duplicatesDropped: session.duplicatesDropped }
+}
+
+/** Characters of an error and its causes that are read. */
+const MAX_READ = 20_000
+
+/**
+ * An error and its causes as one line without secrets: `TypeError: fetch failed, by Error: connect
+ * ECONNREFUSED 127.0.0.1:9`. Redacted before it is cut. Never throws, whatever was thrown.
+ */
+function redactedCauses(error: unknown, secrets: readonly string[], maxLength: number): string {
+  const line = [...new Set(chainOf(error).map(lineOf))].join(', by ')
+  return redactLikely(redactStart(line, secrets, MAX_READ))
+    .replace(/\s*\n\s*/g, ' ')
+    .slice(0, maxLength)
+}
+
+function chainOf(error: unknown): readonly unknown[] {
+  try {
+    const chain = errorChain(error)
+    return chain.length === 0 ? [error] : chain
+  } catch {
+    // Its cause can't be read.
+    return [error]
+  }
+}
+
+function lineOf(link: unknown): string {
+  const { name, message, code } = thrownTexts(link)
+  // Of several addresses that were refused Node's AggregateError has no message, only their code.
+  const text = message === '' ? code : message
+  return [name, text].filter((part) => part !== null).join(': ')
 }

@@ -5,8 +5,8 @@ import { findIntegration } from '../db/queries/integrations.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework.ts'
 import { hasScheduledSync, requireContract } from '../providers/provider.ts'
-import { requireActive } from './active-integration.ts'
-import { endLivingRun } from './end-living-run.ts'
+import { requireActive } from './enabled.ts'
+import { endLivingRun } from './sync-cut-short.ts'
 
 /**
  * Starts a run now, due or not. One that is running already goes on; one that has just noted its end may still be telling

@@ -1,15 +1,16 @@
 /** Tells everybody who is due of one claimed event. Rule: docs/behaviour/events.md, "Durable events". */
+import { z } from 'zod'
 import { canBeDurable } from '../core/durable-event.ts'
 import type { ConsumerOutcome, Outcomes, Try } from '../core/event-delivery.ts'
 import { isDue, nextDueMs, outcomeOf } from '../core/event-delivery.ts'
 import type { DeliveryLog, EventRow, EventSettlement } from '../db/queries/events.ts'
+import type { EventDelivery, QueuedListener } from '../events/listeners.ts'
 import type { Framework } from '../framework.ts'
 import type { Integration } from '../providers/integration.ts'
-import { consumersOf } from './event-consumers.ts'
 import type { Consumer, DeliveredEvent } from './event-delivery.ts'
-import { readOutcomes } from './event-outcomes.ts'
 import { decodeEvent } from './event-payloads.ts'
 import { secretsIn } from './integration-secrets.ts'
+import { notificationConsumers } from './notification-consumers.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import { withTimeLimit } from './time-limit.ts'
 
@@ -137,4 +138,48 @@ function logOf({ name }: EventRow, { key, outcome, durationMs }: Told): Delivery
   if (outcome.status === 'delivered' && operation === 'notification')
     return [{ operation, status: 'success', summary, error: null, durationMs }]
   return []
+}
+
+const LISTENER_TIMEOUT_MS = 60_000
+
+/** The consumers of a durable event: queued listeners of this process, and targets of its configuration. */
+function consumersOf(framework: Framework, event: DeliveredEvent): readonly Consumer[] {
+  return [
+    ...framework.listeners.queuedFor(event.name).map((listener) => listenerConsumer(listener)),
+    ...notificationConsumers(framework, event),
+  ]
+}
+
+function listenerConsumer({ name, listener }: QueuedListener): Consumer {
+  return {
+    key: `listener:${name}`,
+    timeoutMs: LISTENER_TIMEOUT_MS,
+    async deliver(event, signal) {
+      const delivery: EventDelivery = { id: `evt_${event.id}`, createdAt: event.createdAt, signal }
+      await listener(event.payload as never, delivery as never)
+      return 'delivered'
+    },
+  }
+}
+
+const StoredTold = z.object({ attempts: z.number(), at: z.string() })
+const StoredFailed = StoredTold.extend({ error: z.string() })
+
+const StoredOutcome = z.discriminatedUnion('status', [
+  StoredTold.extend({ status: z.literal('delivered') }),
+  StoredFailed.extend({ status: z.literal('waiting'), dueAt: z.iso.datetime() }),
+  StoredFailed.extend({ status: z.literal('given_up') }),
+])
+
+/**
+ * What a row remembers of its consumers. An outcome that this release cannot read counts as never told: the promise is at least
+ * once.
+ */
+function readOutcomes(stored: unknown): Outcomes {
+  const read: Record<string, ConsumerOutcome> = {}
+  for (const [key, outcome] of Object.entries(stored ?? {})) {
+    const { data } = StoredOutcome.safeParse(outcome)
+    if (data !== undefined) read[key] = data
+  }
+  return read
 }

@@ -1,6 +1,6 @@
 /** What is kept of an integration's refreshes, by which the next is timed. Rule: docs/behaviour/oauth.md, "Keep-alive". */
 import { integrationKey } from '../cache/integration-keys.ts'
-import { errorKind } from '../core/error-kind.ts'
+import { errorKind } from '../core/thrown.ts'
 import type { KeepAliveState, TokenLifetimes } from '../core/token-keep-alive.ts'
 import { afterFailure, afterSuccess, hasFailedForGood, NOTHING_KNOWN } from '../core/token-keep-alive.ts'
 import type { Framework } from '../framework.ts'

@@ -5,7 +5,7 @@
  * Rule: docs/behaviour/oauth.md, "Refresh".
  */
 import { AsyncResource } from 'node:async_hooks'
-import { errorKind } from '../core/error-kind.ts'
+import { integrationKey } from '../cache/integration-keys.ts'
 import {
   InvalidArgumentException,
   isIntegrationsError,
@@ -17,8 +17,9 @@ import { isSurelyWithoutEffect } from '../core/idempotency-key.ts'
 import { isInvalidGrant } from '../core/invalid-grant.ts'
 import { secretsKnownTo } from '../core/known-secrets.ts'
 import type { Tokens } from '../core/oauth-token.ts'
-import { expiresSoon, isSamePair, refreshedTokens, tokensOf } from '../core/oauth-token.ts'
+import { expiresSoon, isSamePair, refreshedTokens, tokenDigest, tokensOf } from '../core/oauth-token.ts'
 import { redactText } from '../core/redaction.ts'
+import { errorKind } from '../core/thrown.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework } from '../framework.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
@@ -27,8 +28,6 @@ import { keysOf } from './credentials.ts'
 import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
 import { redactedErrorLine } from './redacted-error.ts'
 import { withTimeLimit } from './time-limit.ts'
-import type { Beginning } from './token-cut-off.ts'
-import { forgetRefreshBegun, noteRefreshBegun } from './token-cut-off.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './token-keep-alive.ts'
 import { saveTokens } from './token-save.ts'
 import { insideTokenWork, withTokenLock } from './token-work.ts'
@@ -281,4 +280,39 @@ async function settle(
       message,
     )
   }
+}
+
+/** As the cache holds it. */
+interface StoredBeginning {
+  readonly started_at: string
+  /** SHA-256 of the token that was sent. */
+  readonly token: string
+}
+
+interface Beginning {
+  /** When an earlier refresh by the same token began that came to no end; null: there was none. */
+  readonly cutOffAt: string | null
+}
+
+function beginningKey(integrationId: number): string {
+  return integrationKey(integrationId, 'token-refresh')
+}
+
+/**
+ * Notes that a refresh begins. If the note cannot be stored, the provider is not asked.
+ *
+ * The note stays until the new tokens are stored. A process that dies in between leaves a refresh token that the provider may have
+ * replaced; when the provider refuses it, the note says why. Rule: docs/behaviour/oauth.md, "A refresh that is cut off".
+ */
+async function noteRefreshBegun({ cache, clock }: Framework, integrationId: number, sent: Tokens): Promise<Beginning> {
+  const token = tokenDigest(sent)
+  const earlier = (await cache.get(beginningKey(integrationId))) as StoredBeginning | undefined
+  if (earlier?.token === token) return { cutOffAt: earlier.started_at }
+  const own = { started_at: clock.now().toISOString(), token } satisfies StoredBeginning
+  await cache.set(beginningKey(integrationId), own, null)
+  return { cutOffAt: null }
+}
+
+async function forgetRefreshBegun({ cache }: Framework, integrationId: number): Promise<void> {
+  await cache.delete(beginningKey(integrationId))
 }

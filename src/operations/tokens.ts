@@ -1,10 +1,11 @@
 /**
  * An integration's OAuth tokens: given out, and refreshed when they expire soon. Rule: docs/behaviour/oauth.md, "Tokens".
  */
-import { errorKind } from '../core/error-kind.ts'
+
 import { UnsupportedByProvider } from '../core/errors.ts'
 import type { Tokens } from '../core/oauth-token.ts'
 import { expiresSoon, tokensOf } from '../core/oauth-token.ts'
+import { errorKind } from '../core/thrown.ts'
 import type { Database } from '../db/client.ts'
 import type { Framework, TokenHolder } from '../framework.ts'
 import type { HasOAuth2 } from '../providers/provider.ts'

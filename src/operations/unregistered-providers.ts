@@ -1,5 +1,5 @@
 /** Rows whose provider this process does not know. Rule: docs/behaviour/integrations.md, "A provider that is not registered". */
-import { unregisteredProviders } from '../db/queries/integration-provider.ts'
+import { unregisteredProviders } from '../db/queries/integrations.ts'
 import type { Framework } from '../framework.ts'
 
 /** Providers that a process has warned of. */

@@ -1,3 +1,5 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+
 /**
  * The end of the work, or the signal's reason as soon as it is aborted.
  *
@@ -35,4 +37,20 @@ export async function* listedUntilAborted<T>(listed: AsyncIterable<T>, signal: A
     if (signal.aborted) closed?.catch(() => {})
     else if (closed !== undefined) await untilAborted(closed, signal)
   }
+}
+
+/**
+ * A command that its worker has given up: it was cancelled or the worker stops, and its time to end is over. Long work looks here
+ * between two statements, so that it does not go on behind its caller. Rule: docs/behaviour/commands-as-workflows.md, "Result".
+ */
+const givenUpWork = new AsyncLocalStorage<AbortSignal>()
+
+/** Runs work that may be given up. */
+export function untilGivenUp<T>(givenUp: AbortSignal, run: () => Promise<T>): Promise<T> {
+  return givenUpWork.run(givenUp, run)
+}
+
+/** @throws why the work was given up. Outside of {@link untilGivenUp} it never throws */
+export function throwIfGivenUp(): void {
+  givenUpWork.getStore()?.throwIfAborted()
 }

@@ -1,7 +1,6 @@
 /** Runs the handler of one claimed webhook. The inbox, recovery and replay all come through here. */
 
 import { SpanKind } from '@opentelemetry/api'
-import { errorKind } from '../core/error-kind.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../core/errors.ts'
 import type { Json } from '../core/json.ts'
 import { withoutNul } from '../core/json.ts'
@@ -9,6 +8,7 @@ import { errorLine } from '../core/logger.ts'
 import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
 import { redactBody } from '../core/redaction.ts'
 import { isSwitchedOffByPerson } from '../core/switched-off.ts'
+import { errorKind } from '../core/thrown.ts'
 import { routeOf } from '../core/webhook.ts'
 import type { WebhookOutcome } from '../db/queries/webhooks.ts'
 import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'

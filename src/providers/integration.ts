@@ -9,9 +9,9 @@ import type { FailureClass } from '../core/failure-class.ts'
 import type { HealthStatus } from '../core/health.ts'
 import type { Json } from '../core/json.ts'
 import type { RateLimit } from '../core/rate-limit.ts'
-import type { AuthenticatedUser } from './authenticated-user.ts'
 import type { ProviderEvent } from './events.ts'
 import type { MappedModel, ModelRef } from './mapped-model.ts'
+import type { AuthenticatedUser } from './provider.ts'
 
 /** Provider credentials, decrypted. A plain object of at most 64 KiB. */
 export type Credentials = Record<string, unknown>

@@ -6,7 +6,6 @@ import type { TokenEndpointResponse } from 'oauth4webapi'
 import { HttpError, SchemaDrift } from '../core/errors.ts'
 import { REDACTED, redactBody, secretsOf } from '../core/redaction.ts'
 import type { Credentials } from './integration.ts'
-import { oauth2Library } from './oauth2-library.ts'
 
 /** A token that outlives this is one without an end. The years of ISO 8601 have four digits. */
 const LONGEST_LIFE_SECONDS = 100 * 365 * 86_400
@@ -108,4 +107,14 @@ function decoded(answer: Response, text: string): unknown {
 
 function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/**
+ * The package that speaks OAuth 2.0, loaded when an authorization server is first asked for anything: a host's start, and a
+ * provider without OAuth, have no use for it.
+ */
+export type OAuth2Library = typeof import('oauth4webapi')
+
+export function oauth2Library(): Promise<OAuth2Library> {
+  return import('oauth4webapi')
 }

@@ -5,9 +5,8 @@
 import type { AuthorizationServer, allowInsecureRequests, HttpRequestOptions } from 'oauth4webapi'
 import { InvalidArgumentException } from '../core/errors.ts'
 import type { Integration, RequestContext } from './integration.ts'
-import { readable, refuseFailure } from './oauth2-answer.ts'
-import type { OAuth2Library } from './oauth2-library.ts'
-import { oauth2Library } from './oauth2-library.ts'
+import type { OAuth2Library } from './oauth2-answer.ts'
+import { oauth2Library, readable, refuseFailure } from './oauth2-answer.ts'
 
 /** Where an authorization server is asked. Given with an `authorization` and a `token`, nothing else is looked up. */
 export interface OAuth2Endpoints {

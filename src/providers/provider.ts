@@ -7,7 +7,6 @@ import { UnsupportedByProvider } from '../core/errors.ts'
 import type { FailureClass } from '../core/failure-class.ts'
 import type { Json } from '../core/json.ts'
 import type { RateLimit } from '../core/rate-limit.ts'
-import type { AuthenticatedUser } from './authenticated-user.ts'
 import type { SyncItemEventClass } from './events.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncSession } from './sync-session.ts'
@@ -312,4 +311,13 @@ const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
 function has(provider: object, member: string): boolean {
   const value = (provider as Record<string, unknown>)[member]
   return VALUES[member]?.(value) ?? typeof value === 'function'
+}
+
+/** Who the credentials belong to, as the provider says. */
+export interface AuthenticatedUser {
+  readonly id: string
+  readonly name: string | null
+  readonly email: string | null
+  readonly username: string | null
+  readonly raw?: Json
 }

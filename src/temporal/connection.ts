@@ -1,12 +1,12 @@
-import type { Client, GrpcRetryOptions } from '@temporalio/client'
+import { createRequire } from 'node:module'
+import type { Client, GrpcRetryOptions, WorkflowClientInterceptor } from '@temporalio/client'
 import type { TemporalTls } from '../config/temporal-tls.ts'
 import { temporalTlsOf } from '../config/temporal-tls.ts'
 import type { ConfigurationProblem } from '../core/errors.ts'
 import { BackendUnreachable } from '../core/errors.ts'
 import { errorLine } from '../core/logger.ts'
-import type { Sdk } from './sdk.ts'
-import { sdk } from './sdk.ts'
-import { startsInTrace } from './trace-headers.ts'
+import { TRACE_HEADER } from '../core/traced-run.ts'
+import { activeTraceparent } from '../tracing/spans.ts'
 
 /** Where Temporal is and how to get in. */
 export interface TemporalOptions {
@@ -158,4 +158,37 @@ export async function checkTemporal(client: Client, { address, namespace }: Temp
       remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${namespace}" exists (${errorLine(error, 200)}).`,
     })
   }
+}
+
+type Headers = Parameters<NonNullable<WorkflowClientInterceptor['startWithDetails']>>[0]['headers']
+type Payload = Headers[string]
+
+/**
+ * Writes the caller's trace as a header of a workflow's start. Rule: docs/behaviour/tracing.md, "Workflows".
+ *
+ * Starts only: a `signalWithStart` begins a workflow that works for many, and an inbox belongs to no delivery's trace.
+ */
+export const startsInTrace: WorkflowClientInterceptor = {
+  startWithDetails(input, next) {
+    const traceparent = activeTraceparent()
+    if (traceparent === null) return next(input)
+    return next({ ...input, headers: { ...input.headers, [TRACE_HEADER]: payloadOf(traceparent) } })
+  },
+}
+
+/** As the SDK's default converter writes a string, so that whatever shows a history can show it. */
+function payloadOf(text: string): Payload {
+  return { metadata: { encoding: Buffer.from('json/plain') }, data: Buffer.from(JSON.stringify(text)) }
+}
+
+export type Sdk = typeof import('@temporalio/client')
+
+const require = createRequire(import.meta.url)
+
+/**
+ * Temporal's client package, loaded when Temporal is first asked for anything. It takes a fifth of a second, which commands that
+ * only read rows, and a host's tests, have no use for. An import of the package by name gives the same module, so `instanceof` holds.
+ */
+export function sdk(): Sdk {
+  return require('@temporalio/client') as Sdk
 }

@@ -3,7 +3,7 @@ import type { CalendarSpecDescription, Client, ScheduleDescription } from '@temp
 import type { Config } from '../config/schema.ts'
 import type { ReconcileWebhooksInput } from '../core/webhook-jobs.ts'
 import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
-import { sdk } from './sdk.ts'
+import { sdk } from './connection.ts'
 import type { StartTexts } from './start-texts.ts'
 import { startTexts } from './start-texts.ts'
 

@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client'
 import { REPLACEABLE_WORKFLOWS } from '../core/metrics.ts'
 import type { WedgedWorkflow } from '../framework.ts'
 import { WORKFLOW, workflowId } from '../workflows/ids.ts'
-import { sdk } from './sdk.ts'
+import { sdk } from './connection.ts'
 
 /** Tries of one task; a worker that restarts, or stands still, costs one or two. */
 const MANY_TRIES = 5

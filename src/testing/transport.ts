@@ -1,4 +1,7 @@
 /** What stands in the place of the wire. Rule: docs/testing.md, "Scripted transport". */
+import type { Route } from '../egress/route.ts'
+import { schemeOf } from '../egress/route.ts'
+import type { EgressRules } from '../egress/rules.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 /** A request as it went over the wire. */
@@ -36,4 +39,31 @@ export function endedBySignal(answer: Promise<Response>, signal: AbortSignal): P
     signal.addEventListener('abort', giveUp, { once: true })
     answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', giveUp))
   })
+}
+
+/**
+ * A route that ends at a transport instead of a connection; the guard above it is the production one.
+ *
+ * Names are not resolved: a name is refused only where `egress.deny` has it, or where `http:` has no rule of `egress.allow`.
+ * Rule: docs/testing.md, "Scripted transport".
+ */
+export function transportRoute(rules: EgressRules, transport: Pick<Transport, 'fetch'>): Route {
+  let isClosed = false
+  return {
+    async send({ url, method, headers, body }, signal) {
+      if (isClosed) throw new TypeError('fetch failed', { cause: new Error('the kit is closed') })
+      rules.checkHost(url.hostname, schemeOf(url))
+      return transport.fetch(url, {
+        method,
+        headers,
+        body,
+        signal,
+        redirect: 'manual',
+        ...(body instanceof ReadableStream ? { duplex: 'half' as const } : {}),
+      })
+    },
+    close: async () => {
+      isClosed = true
+    },
+  }
 }

@@ -4,18 +4,18 @@
  * What stands in a span: ids, names of ours, codes. Never a credential, a payload, a query string or an error's text.
  * Rule: docs/behaviour/tracing.md, "What a span holds".
  */
-import type { Attributes, Context, Link, Span, SpanKind } from '@opentelemetry/api'
+import type { Attributes, Context, Link, Span, SpanContext, SpanKind } from '@opentelemetry/api'
 import {
   context,
+  createContextKey,
   INVALID_SPAN_CONTEXT,
   isSpanContextValid,
   ProxyTracerProvider,
   SpanStatusCode,
+  TraceFlags,
   trace,
 } from '@opentelemetry/api'
-import { errorKind } from '../core/error-kind.ts'
-import { beginningTrace } from './trace-id.ts'
-import { spanContextOf, traceparentOf } from './traceparent.ts'
+import { errorKind } from '../core/thrown.ts'
 
 /** The instrumentation scope of all our spans. */
 const SCOPE = 'durable-integrations'
@@ -30,7 +30,7 @@ export interface SpanStart {
    * `none`: a trace of its own, with that link; without it, or where what was stored is null or none: that span's.
    */
   readonly parent?: string | null
-  /** Id of the trace that this span begins, where it has no parent: others begin the same one elsewhere (trace-id.ts). */
+  /** Id of the trace that this span begins, where it has no parent: others begin the same one elsewhere ({@link beginningTrace}). */
   readonly traceId?: string | null
   /** A span of somebody who is not trusted with our traces. */
   readonly linkTo?: string | null
@@ -86,7 +86,7 @@ export function identityAttributes({ id, provider }: Identity): Attributes {
   return { 'integration.id': id, 'integration.provider': provider }
 }
 
-/** @param kind a code or a class's name (core/error-kind.ts), never a text */
+/** @param kind a code or a class's name (`errorKind()`), never a text */
 export function markFailed(span: Span, kind: string): void {
   span.setAttribute('error.type', kind)
   span.setStatus({ code: SpanStatusCode.ERROR })
@@ -110,4 +110,41 @@ export function traceFields(): Readonly<Record<string, string>> {
   const active = trace.getActiveSpan()?.spanContext()
   if (active === undefined || !isSpanContextValid(active)) return NO_FIELDS
   return { trace_id: active.traceId, span_id: active.spanId }
+}
+
+const WANTED = createContextKey('durable-integrations: id of the trace that begins')
+
+/**
+ * Starts a span without a parent in the trace of this id. Several processes begin the same trace in this way: the generator of ids
+ * in sdk.ts takes the id up. A host's own SDK does not know of it and makes a random one.
+ *
+ * @param traceId null: any
+ */
+function beginningTrace<T>(traceId: string | null | undefined, start: () => T): T {
+  return traceId ? context.with(context.active().setValue(WANTED, traceId), start) : start()
+}
+
+export function wantedTraceId(): string | null {
+  const wanted = context.active().getValue(WANTED)
+  return typeof wanted === 'string' ? wanted : null
+}
+
+/**
+ * A span's place as W3C's `traceparent` (https://www.w3.org/TR/trace-context/, 3.2), which rows and Temporal's headers carry.
+ * Version 00 has exactly these 55 characters.
+ */
+const TRACEPARENT = /^00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})$/
+
+/** Null for a span that is neither recorded nor passed on. */
+export function traceparentOf(context: SpanContext): string | null {
+  if (!isSpanContextValid(context)) return null
+  const sampled = context.traceFlags & TraceFlags.SAMPLED
+  return `00-${context.traceId}-${context.spanId}-0${sampled}`
+}
+
+/** Null for a text that is no `traceparent`, whatever wrote it. */
+export function spanContextOf(traceparent: string | null | undefined): SpanContext | null {
+  const [, traceId = '', spanId = '', flags = '0'] = TRACEPARENT.exec(traceparent ?? '') ?? []
+  const context = { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & TraceFlags.SAMPLED, isRemote: true }
+  return isSpanContextValid(context) ? context : null
 }

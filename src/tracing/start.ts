@@ -2,7 +2,7 @@
 import { ProxyTracerProvider, trace } from '@opentelemetry/api'
 import type { Logger } from '../core/logger.ts'
 import { errorLine } from '../core/logger.ts'
-import { wantedTraceId } from './trace-id.ts'
+import { wantedTraceId } from './spans.ts'
 
 export interface Tracing {
   /** Sends what is left, for so long at most. Never throws. */

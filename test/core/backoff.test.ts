@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { delayAfter } from '../../src/core/backoff.ts'
+import { delayAfter } from '../../src/core/sync-item.ts'
 
 describe('the wait after an attempt', () => {
   it.each([

@@ -1,8 +1,7 @@
 /** What is read of a callback. Rule: docs/behaviour/oauth.md, "Callback". */
 import { describe, expect, it } from 'vitest'
 import { HttpError } from '../../src/core/errors.ts'
-import { providerErrorCode, providerErrorOf, readCallback } from '../../src/core/oauth-callback.ts'
-import { codeChallengeOf } from '../../src/core/pkce.ts'
+import { codeChallengeOf, providerErrorCode, providerErrorOf, readCallback } from '../../src/core/oauth-callback.ts'
 
 const read = (query: string) => readCallback(new URLSearchParams(query))
 

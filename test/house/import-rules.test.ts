@@ -30,7 +30,7 @@ const holds = (from: string, imports: string): Plant => ({ from, imports, how: '
 const holdsAsType = (from: string, imports: string): Plant => ({ from, imports, how: 'type', rules: [] })
 
 const plants: Plant[] = [
-  holds('src/core', 'src/core/backoff.ts'),
+  holds('src/core', 'src/core/checkpoint.ts'),
   holds('src/core', 'node:crypto'),
   breaks('src/core', 'zod', 'core-imports-packages'),
   breaks('src/core', 'node:fs', 'core-imports-node'),
@@ -54,14 +54,14 @@ const plants: Plant[] = [
   breaks('src/events', 'src/db/client.ts', 'events-imports-ours'),
   breaks('src/events', 'zod', 'events-imports-packages'),
 
-  holdsAsType('src/db/queries', 'src/core/backoff.ts'),
+  holdsAsType('src/db/queries', 'src/core/checkpoint.ts'),
   holds('src/db/queries', 'src/core/errors.ts'),
   holds('src/db/queries', 'drizzle-orm'),
   holds('src/db/schema', 'postgres'),
   breaks('src/db/queries', 'postgres', 'db-imports-packages'),
-  breaks('src/db/queries', 'src/core/backoff.ts', 'db-imports-types-only'),
+  breaks('src/db/queries', 'src/core/checkpoint.ts', 'db-imports-types-only'),
   breaks('src/db/queries', 'src/framework.ts', 'db-imports-ours'),
-  breaks('src/db/schema', 'src/core/backoff.ts', 'db-driver-imports-types-only'),
+  breaks('src/db/schema', 'src/core/checkpoint.ts', 'db-driver-imports-types-only'),
   breaks('src/db/schema', 'pino', 'db-driver-imports-packages'),
   breaks('src/db/schema', 'src/cache/memory.ts', 'db-driver-imports-ours'),
 
@@ -115,7 +115,7 @@ const plants: Plant[] = [
   breaks('src/tracing/sdk.ts', 'node:http', 'tracing-sdk-imports-node'),
 
   holds('src/workflows', '@temporalio/workflow'),
-  holds('src/workflows', 'src/core/backoff.ts'),
+  holds('src/workflows', 'src/core/checkpoint.ts'),
   holdsAsType('src/workflows', 'src/activities/index.ts'),
   breaks('src/workflows', 'src/activities/index.ts', 'workflows-imports-types-only'),
   breaksAsType('src/workflows', 'src/db/client.ts', 'workflows-imports-ours'),
@@ -152,7 +152,7 @@ const plants: Plant[] = [
   holds('src/api/dashboard', 'src/integrations.ts'),
   holds('src/api', 'src/providers/webhook-request.ts'),
   holds('src/api', 'src/core/access.ts'),
-  breaks('src/api', 'src/core/backoff.ts', 'api-imports-ours'),
+  breaks('src/api', 'src/core/checkpoint.ts', 'api-imports-ours'),
   breaks('src/api', 'src/db/client.ts', 'api-imports-ours'),
   breaks('src/api', 'src/operations/webhooks.ts', 'api-imports-ours'),
   breaks('src/api', 'src/config/schema.ts', 'api-imports-types-only'),
@@ -203,7 +203,7 @@ const plants: Plant[] = [
   breaks('src/testing', 'src/cache/postgres.ts', 'testing-imports-ours'),
   breaks('src/testing', 'vitest', 'testing-imports-packages', 'src-imports-no-development-packages'),
 
-  breaks('src/services', 'src/core/backoff.ts', 'src-belongs-to-a-layer'),
+  breaks('src/services', 'src/core/checkpoint.ts', 'src-belongs-to-a-layer'),
   breaks('src/core', 'test/support/rows.ts', 'src-stands-alone'),
   breaks('src/core', 'scripts/check.ts', 'src-stands-alone'),
   breaks('src/core', './no-such-file.ts', 'imports-resolve'),

@@ -6,15 +6,10 @@ import { REPLACING, REPLACING_FAST } from '../../vitest.config.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /**
- * A module that is read when it is first needed, and then kept: the same for every caller. And the line in which the suite's checks
- * wait for each other: what they watch (the global `fetch`) is there once in a process. And how many threads redact: a process has so
- * many cores, however many objects of ours.
+ * The line in which the suite's checks wait for each other: what they watch (the global `fetch`) exists once in a process. And the
+ * number of threads that redact: a process has so many cores, however many objects of ours.
  */
-const KEPT_ON_PURPOSE = [
-  'src/operations/redaction-thread.ts',
-  'src/temporal/sdk.ts',
-  'src/testing/conformance/bench.ts',
-]
+const KEPT_ON_PURPOSE = ['src/operations/redaction-thread.ts', 'src/testing/conformance/bench.ts']
 
 async function filesIn(folder: string, ending: string): Promise<{ path: string; text: string }[]> {
   const names = await readdir(`${root}${folder}`, { recursive: true })

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
 import { CHUNK_ROWS } from '../../src/operations/deletion.ts'
-import { untilGivenUp } from '../../src/operations/given-up-work.ts'
+import { untilGivenUp } from '../../src/operations/until-aborted.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { countRows, makeFullIntegration, PERSONAL } from '../support/full-integration.ts'

@@ -2,8 +2,12 @@ import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, it, vi } from 'vitest'
-import { isTimely, soleHeader } from '../../src/providers/signed-parts.ts'
-import { signStandardWebhook, verifyStandardWebhook } from '../../src/providers/standard-webhook.ts'
+import {
+  isTimely,
+  signStandardWebhook,
+  soleHeader,
+  verifyStandardWebhook,
+} from '../../src/providers/standard-webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import { webhookRequest } from '../../src/providers/webhook-request.ts'
 import { standardWebhooksSigner } from '../../src/testing/signed-webhook.ts'

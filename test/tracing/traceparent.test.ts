@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { spanContextOf, traceparentOf } from '../../src/tracing/traceparent.ts'
+import { spanContextOf, traceparentOf } from '../../src/tracing/spans.ts'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const SPAN = 'b7ad6b7169203331'

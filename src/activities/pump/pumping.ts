@@ -11,7 +11,7 @@ import { endClaim, handBackUnknown, idsHeldBy, keepClaim, pumpClaims, setApart }
 import type { Framework } from '../../framework.ts'
 import { patiently } from '../../operations/patiently.ts'
 import { Ending } from '../ending.ts'
-import { notItsTurn } from '../not-its-turn.ts'
+import { notItsTurn } from '../failures.ts'
 import type { Surroundings } from '../surroundings.ts'
 import type { PumpedRow, Source, Standing } from './pump.ts'
 import { Pump } from './pump.ts'

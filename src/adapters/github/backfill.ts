@@ -7,10 +7,9 @@ import { callGitHub } from './call.ts'
 import type { GitHubIssue } from './data.ts'
 import { AnsweredIssue } from './data.ts'
 import { GitHubIssueSynced } from './events.ts'
-import { dispatchIssue } from './listed-issue.ts'
+import { bookmarkListing, dispatchIssue, resumedListing } from './listed-issue.ts'
 import { MAX_PAGE_BYTES, PAGE_SIZE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
-import { bookmarkListing, resumedListing } from './resumption.ts'
 
 /** Where a listing goes on: from an update time, which stands still; by number within more than a page of one second. */
 const Position = z.object({ since: z.iso.datetime(), page: z.number().int().min(1) })

@@ -1,11 +1,12 @@
 /** The operations of one GitHub repository. Rule: docs/behaviour/github.md. */
-import type { Integration } from '../../provider.ts'
+import type { AuthenticatedUser, Integration, Json } from '../../provider.ts'
 import type { GitHubAsset } from './assets.ts'
 import { downloadAsset } from './assets.ts'
+import { callGitHub } from './call.ts'
 import { GitHubComments } from './comments.ts'
-import type { GitHubUser } from './data.ts'
-import { viewerOf } from './identity.ts'
+import { GitHubUser } from './data.ts'
 import { GitHubIssues } from './issues.ts'
+import { repositoryOf } from './repository.ts'
 
 /** Made for nothing: credentials and metadata are read by the first call. */
 export class GitHubClient {
@@ -27,5 +28,25 @@ export class GitHubClient {
   /** The account that the token belongs to. */
   viewer(): Promise<GitHubUser> {
     return viewerOf(this.#integration)
+  }
+}
+
+/** @throws what `request()` throws; an HttpError where GitHub refuses the token */
+async function viewerOf(integration: Integration): Promise<GitHubUser> {
+  const repository = repositoryOf(integration)
+  const request = repository.endpoint('GET /user', {})
+  const { data } = await callGitHub(repository, GitHubUser, { endpoint: 'user', request })
+  return data
+}
+
+/** The account that the token belongs to, as the framework knows one. Rule: docs/behaviour/github.md, "Identity". */
+export async function authenticatedUser(integration: Integration): Promise<AuthenticatedUser> {
+  const viewer = await viewerOf(integration)
+  return {
+    id: String(viewer.id),
+    name: viewer.name ?? null,
+    email: viewer.email ?? null,
+    username: viewer.login,
+    raw: viewer as Json,
   }
 }

@@ -1,17 +1,16 @@
 /** The issues of a repository. Rule: docs/behaviour/github.md, "Operations". */
 import type { RestEndpointMethodTypes } from '@octokit/rest'
-import type { Integration, RequestOptions } from '../../provider.ts'
-import { InvalidArgumentException } from '../../provider.ts'
+import type { HttpError, Integration, RequestOptions } from '../../provider.ts'
+import { IntegrationsError, InvalidArgumentException, isIntegrationsError } from '../../provider.ts'
 import { checkBody, checkNumber, checkOneOf, checkText, checkTexts, instantText } from './arguments.ts'
 import { callGitHub, nullWhenGone } from './call.ts'
 import type { GitHubIssue } from './data.ts'
 import { AnsweredIssue } from './data.ts'
-import { GitHubLabelsNotPermitted, isLabelPermissionError } from './errors.ts'
 import type { Callback, Page, PagedList, PagePosition, Reading } from './pages.ts'
 import { each, FIRST_PAGE, PAGE_SIZE, pagesFrom } from './pages.ts'
 import { repositoryOf } from './repository.ts'
+import type { GitHubTimelineEvent } from './timeline.ts'
 import { timelineOf } from './timeline.ts'
-import type { GitHubTimelineEvent } from './timeline-event.ts'
 import { isOfRepository } from './transfers.ts'
 
 type Issues = RestEndpointMethodTypes['issues']
@@ -177,4 +176,29 @@ export async function* issuePages(
   } satisfies PagedList
   for await (const { entries, next } of pagesFrom(repository, AnsweredIssue, list, from))
     yield { entries: entries.filter((issue) => issue.pull_request === undefined), next }
+}
+
+/** The token may open issues, but not with labels that the repository does not have yet. */
+export class GitHubLabelsNotPermitted extends IntegrationsError {
+  override readonly code = 'github_labels_not_permitted'
+  constructor(
+    readonly labels: readonly string[],
+    options?: { cause?: unknown },
+  ) {
+    super(
+      `GitHub opened no issue: the token must not create labels in this repository, and one of these would be new: ${labels.join(', ')}. Labels that exist are allowed, and so is a token with write access.`,
+      options,
+    )
+  }
+}
+
+/** As GitHub answers it: 403 with `errors: [{resource: "Repository", field: "label", code: "unauthorized"}]`. */
+function isLabelPermissionError(error: unknown): boolean {
+  if (!isIntegrationsError(error, 'http_error')) return false
+  const { status, body } = error as HttpError
+  const errors = typeof body === 'object' && body !== null ? (body as { errors?: unknown }).errors : undefined
+  if ((status !== 403 && status !== 422) || !Array.isArray(errors)) return false
+  return errors.some((entry: { field?: unknown; code?: unknown } | null) => {
+    return entry?.field === 'label' && entry.code === 'unauthorized'
+  })
 }

@@ -1,8 +1,14 @@
-/** An issue as a listing hands it in. Rule: docs/behaviour/github.md, "What is handed in". */
-import type { SyncSession } from '../../provider.ts'
+/**
+ * What both listings of issues do: hand an issue in, and go on where an earlier try stopped.
+ *
+ * Rules: docs/behaviour/github.md, "What is handed in" and "When a listing is cut off".
+ */
+import { z } from 'zod'
+import type { Json, SyncSession } from '../../provider.ts'
 import { instantIn } from './arguments.ts'
 import type { GitHubIssue } from './data.ts'
 import { GitHubIssueSynced } from './events.ts'
+import { repositoryOf } from './repository.ts'
 
 /** What a session takes of one item, as JSON: docs/behaviour/sync-listing.md, "The session". */
 const MAX_ISSUE_BYTES = 1_048_576
@@ -51,4 +57,25 @@ function checkpointOf(session: SyncSession, issue: GitHubIssue, notAfter: string
     )
   if (at === null || latest === null) return null
   return at > latest ? notAfter : issue.updated_at
+}
+
+/** Stores the position together with the repository that it belongs to. */
+export function bookmarkListing(session: SyncSession, position: Readonly<Record<string, Json>>): Promise<void> {
+  return session.bookmark({ repository: addressOf(session), ...position })
+}
+
+/**
+ * The last bookmark of an earlier try. Null: begin at the beginning. So it is after a change of `owner`, `repo` or `base_url`, too:
+ * a position in one repository's list means nothing in another's.
+ */
+export function resumedListing<S extends z.ZodType>(session: SyncSession, position: S): z.output<S> | null {
+  const kept = session.resumeFrom()
+  const isHere = z.looseObject({ repository: z.literal(addressOf(session)) }).safeParse(kept).success
+  const parsed = position.safeParse(kept)
+  return isHere && parsed.success ? parsed.data : null
+}
+
+function addressOf({ integration }: SyncSession): string {
+  const { owner, repo, endpoint } = repositoryOf(integration)
+  return endpoint('GET /repos/{owner}/{repo}', { owner, repo }).url
 }

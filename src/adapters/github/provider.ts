@@ -1,3 +1,5 @@
+import type { RestEndpointMethodTypes } from '@octokit/rest'
+import { z } from 'zod'
 import type {
   ClassifiesFailures,
   CustomizesRetry,
@@ -16,12 +18,12 @@ import type {
 import { RateLimit, reduceCheckpointsByMax } from '../../provider.ts'
 import { GitHubCredentials } from './app-token.ts'
 import { syncWindow } from './backfill.ts'
+import { callGitHub } from './call.ts'
+import { authenticatedUser } from './client.ts'
 import { GitHubIssueSynced, GitHubWebhookReceived } from './events.ts'
 import { classifyGitHubFailure, gitHubRetryDelayMs, isGitHubRetryable } from './failures.ts'
-import { isHealthy } from './health.ts'
-import { authenticatedUser } from './identity.ts'
 import { DELIVERIES_KEPT_SECONDS, missedWebhooks } from './reconcile.ts'
-import { GitHubMetadata } from './repository.ts'
+import { GitHubMetadata, repositoryOf } from './repository.ts'
 import { syncIssues } from './sync.ts'
 import { actionOf, deliveryIdOf, eventOf, payloadOf, verifySignature } from './webhooks.ts'
 
@@ -118,5 +120,30 @@ export class GitHubProvider
   /** The answer to the call for an installation's token. */
   redactedResponsePaths(): string[] {
     return ['token']
+  }
+}
+
+/** Limit of the whole check, the calls for an App's token included. */
+const HEALTH_TOTAL_MS = 10_000
+
+/** A login page or a cached 304 is no sign of GitHub's health. */
+const RepositoryAnswer = z.looseObject({ id: z.number(), name: z.string() })
+
+/**
+ * Whether the repository can be read with the integration's credentials. Each call is tried once; the request's row says why it
+ * failed. Rule: docs/behaviour/github.md, "Health".
+ */
+async function isHealthy(integration: Integration): Promise<boolean> {
+  try {
+    const repository = repositoryOf(integration)
+    const { owner, repo, path, endpoint } = repository
+    const request = endpoint('GET /repos/{owner}/{repo}', {
+      owner,
+      repo,
+    } satisfies RestEndpointMethodTypes['repos']['get']['parameters'])
+    await callGitHub(repository, RepositoryAnswer, { endpoint: path, request, totalMs: HEALTH_TOTAL_MS, attempts: 1 })
+    return true
+  } catch {
+    return false
   }
 }

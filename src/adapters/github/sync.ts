@@ -7,11 +7,10 @@ import { GitHubComments } from './comments.ts'
 import type { GitHubIssue, GitHubRawComment } from './data.ts'
 import { GitHubIssueSynced } from './events.ts'
 import { GitHubIssues, issuePages } from './issues.ts'
-import { dispatchIssue } from './listed-issue.ts'
+import { bookmarkListing, dispatchIssue, resumedListing } from './listed-issue.ts'
 import type { PagePosition } from './pages.ts'
 import { FIRST_PAGE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
-import { bookmarkListing, resumedListing } from './resumption.ts'
 
 /** `updated_at` can trail the change it stands for, so each run looks back by an hour; listeners see repeats. */
 const CURSOR_OVERLAP_SECONDS = 3_600

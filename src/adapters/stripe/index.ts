@@ -3,7 +3,6 @@
 export type { Keyed, Page } from './call.ts'
 export { StripeClient } from './client.ts'
 export { StripeCredentials } from './credentials.ts'
-export { StripeWebhookReceived } from './events.ts'
 export type { PageParams } from './paging.ts'
 export { StripeProvider } from './provider.ts'
 export type { CaptureCharge, Charges, ListCharges } from './resources/charges.ts'
@@ -21,3 +20,4 @@ export type {
 } from './resources/payment-intents.ts'
 export type { CreateRefund, ListRefunds, Refunds } from './resources/refunds.ts'
 export type { CreateWebhookEndpoint, UpdateWebhookEndpoint, WebhookEndpoints } from './resources/webhook-endpoints.ts'
+export { StripeWebhookReceived } from './webhooks.ts'

@@ -5,7 +5,7 @@
  */
 import Stripe from 'stripe'
 import type { Integration, Json, WebhookRequest } from '../../provider.ts'
-import { activeWebhookSecrets, isTimely, soleHeader } from '../../provider.ts'
+import { activeWebhookSecrets, isTimely, ProviderEvent, soleHeader } from '../../provider.ts'
 
 const SIGNED_AT = /^t=(\d{1,12})$/
 
@@ -64,4 +64,21 @@ function textIn(request: WebhookRequest, field: 'id' | 'type'): string | null {
   const found = typeof payload === 'object' && payload !== null ? Object.entries(payload) : []
   const value = found.find(([name]) => name === field)?.[1]
   return typeof value === 'string' && value !== '' ? value : null
+}
+
+/** A verified webhook of Stripe. A listener that throws fails the webhook, so that it can be tried again. */
+export class StripeWebhookReceived extends ProviderEvent {
+  static override readonly type = 'stripe.webhook_received'
+
+  constructor(
+    integration: Integration,
+    /** Of Stripe's event, such as `payment_intent.succeeded`; `unknown` when the body names none. */
+    readonly type: string,
+    /** Of Stripe's event, such as `evt_…`; empty when the body names none. */
+    readonly id: string,
+    /** The whole event; null when the body was no JSON. */
+    readonly payload: Json,
+  ) {
+    super(integration)
+  }
 }

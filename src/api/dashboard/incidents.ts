@@ -7,8 +7,7 @@ import { queryOf } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import { operatorRoot } from '../middleware.ts'
 import { INCIDENT_STATUSES, integrationsQuery } from '../operator-schemas.ts'
-import { whoIsHere } from './account.ts'
-import { page, time } from './layout.ts'
+import { page, time, whoIsHere } from './layout.ts'
 
 type Markup = ReturnType<typeof html>
 type Incident = Awaited<ReturnType<Integrations['incidents']['get']>>

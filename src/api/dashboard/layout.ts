@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto'
 import type { Context } from 'hono'
 import { html, raw } from 'hono/html'
+import type { Caller } from '../caller.ts'
+import { CSRF_FIELD } from '../csrf.ts'
 
 type Markup = ReturnType<typeof html>
 
@@ -63,4 +65,15 @@ export function page(
 export function time(moment: Date): Markup {
   const text = moment.toISOString()
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`
+}
+
+/** Who is signed in, and the button to sign out. */
+export function whoIsHere(root: string, { principal, session }: Caller): Markup {
+  if (session === null) return html`<p>${principal.name}</p>`
+  return html`<nav aria-label="Account"><span>${principal.name}</span>
+<form method="post" action="${root}/logout">${csrfField(session.csrfToken)}<button type="submit">Sign out</button></form></nav>`
+}
+
+export function csrfField(token: string): Markup {
+  return html`<input type="hidden" name="${CSRF_FIELD}" value="${token}">`
 }

@@ -10,9 +10,8 @@ import type { AccessEnvironment, Caller } from '../caller.ts'
 import { operatorRoot } from '../middleware.ts'
 import { idOf, switchIntegration } from '../operator-api.ts'
 import { integrationsQuery } from '../operator-schemas.ts'
-import { csrfField, whoIsHere } from './account.ts'
 import { openIncidents } from './incidents.ts'
-import { page, time } from './layout.ts'
+import { csrfField, page, time, whoIsHere } from './layout.ts'
 
 type Markup = ReturnType<typeof html>
 type Row = Awaited<ReturnType<Integrations['operator']['page']>>['data'][number]

@@ -1,4 +1,4 @@
-/** Turns the JSON lines of API and worker into one line per thing that happens. */
+/** What `npm start` prints: the steps of its start, then one line for each thing that the JSON lines of API and worker tell. */
 
 type Fields = Record<string, unknown>
 
@@ -66,5 +66,27 @@ function parse(text: string): Fields | null {
     return JSON.parse(text) as Fields
   } catch {
     return null
+  }
+}
+
+/** The steps of a start, each with its duration. A long step reports its progress. */
+export interface Checklist {
+  step<T>(name: string, work: (progress: (line: string) => void) => Promise<T>): Promise<T>
+}
+
+export function createChecklist(print: (line: string) => void): Checklist {
+  return {
+    async step(name, work) {
+      const startedAt = performance.now()
+      const seconds = (): string => `${((performance.now() - startedAt) / 1_000).toFixed(1)} s`
+      try {
+        const result = await work((line) => print(`  …  ${name}: ${line}`))
+        print(`  ✓  ${name.padEnd(34)} ${seconds()}`)
+        return result
+      } catch (error) {
+        print(`  ✗  ${name.padEnd(34)} ${seconds()}`)
+        throw error
+      }
+    },
   }
 }

@@ -4,7 +4,7 @@ import { integrationId, limit } from '../arguments.ts'
 import { Interrupted } from '../failure.ts'
 import type { CommandContext, Frame, Outcome } from '../frame.ts'
 import { table } from '../frame.ts'
-import { liveLine } from '../live-line.ts'
+import { liveLine } from '../progress-line.ts'
 
 const DEFAULT_LIMIT = 50
 /** Often enough for an eye; a chunk takes some milliseconds. */

@@ -1,10 +1,9 @@
 import type { Command } from 'commander'
 import { instant, integrationId, sampleSize } from '../arguments.ts'
 import { byWorker } from '../by-worker.ts'
-import { Interrupted, Refused } from '../failure.ts'
+import { Interrupted, listingFailure, Refused } from '../failure.ts'
 import type { CommandContext, Frame, Outcome } from '../frame.ts'
 import { table } from '../frame.ts'
-import { listingFailure } from '../listing-failure.ts'
 import { endText } from '../sync-run.ts'
 import { newestRun, watchSync } from '../watch-sync.ts'
 

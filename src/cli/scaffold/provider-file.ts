@@ -1,6 +1,5 @@
 /** The text of a new provider. What it may import and has to keep: docs/writing-a-provider.md. */
-import type { ProviderNames } from './names.ts'
-import type { Part } from './parts.ts'
+import type { Part, ProviderNames } from './names.ts'
 import { blocks, classHead, importStatement, lines } from './source-text.ts'
 
 export function providerFile(names: ProviderNames, parts: ReadonlySet<Part>): string {

@@ -1,6 +1,5 @@
 /** The text of a new provider's tests: the conformance suite (docs/testing.md) on an API that the file plays. */
-import type { ProviderNames } from './names.ts'
-import type { Part } from './parts.ts'
+import type { Part, ProviderNames } from './names.ts'
 import { blocks, importStatement, lines } from './source-text.ts'
 
 export function testFile(names: ProviderNames, parts: ReadonlySet<Part>): string {

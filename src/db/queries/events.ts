@@ -1,8 +1,8 @@
-/** Durable events as pumps take them and give them back. Rule: docs/behaviour/events.md, "Durable events". */
+/** Durable events as they are stored, and as pumps take them and give them back. Rule: docs/behaviour/events.md, "Durable events". */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, isNull, sql } from 'drizzle-orm'
 import type { Outcomes } from '../../core/event-delivery.ts'
-import type { Database } from '../client.ts'
+import type { Database, Transaction } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
 import { functionNamed } from './calls.ts'
@@ -172,4 +172,27 @@ export async function hasDueEvents(
  */
 export function momentOf(nowMs: number | null): SQL {
   return nowMs === null ? sql`now()::timestamptz(3)` : sql`to_timestamp(${nowMs}::double precision / 1000)`
+}
+
+interface NewEventRow {
+  readonly integrationId: number
+  readonly name: string
+  readonly payload: Readonly<Record<string, unknown>>
+}
+
+/** Stores rows in this order: one statement with one parameter, however many there are. */
+export async function insertEvents(
+  db: Database | Transaction,
+  { events }: Tables,
+  rows: readonly NewEventRow[],
+): Promise<void> {
+  if (rows.length === 0) return
+  const given = rows.map(({ integrationId, name, payload }) => ({ integration_id: integrationId, name, payload }))
+  await db.execute(sql`
+    insert into ${events} (integration_id, name, payload)
+    select integration_id, name, payload
+    from rows from (
+      jsonb_to_recordset(${jsonText(given)}::jsonb) as (integration_id bigint, name text, payload jsonb)
+    ) with ordinality as given (integration_id, name, payload, position)
+    order by position`)
 }

@@ -1,11 +1,11 @@
 /** Statements over the integrations table. */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, eq, inArray, isNotNull, isNull, sql } from 'drizzle-orm'
+import { and, asc, count, eq, inArray, isNotNull, isNull, notInArray, sql } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Json } from '../../core/json.ts'
 import type { Database, Transaction } from '../client.ts'
+import { intervalOf } from '../schema/columns.ts'
 import type { IntegrationRow, Tables } from '../schema/tables.ts'
-import { intervalOf } from './interval.ts'
 
 /** Postgres would refuse a fraction or a text with an error of its own, and a number beyond 2^53 may be another row's. */
 export function canBeId(id: number): boolean {
@@ -177,4 +177,25 @@ export async function recordRunTimes(
       ...(times.cursor === undefined ? {} : { syncCursor: times.cursor }),
     })
     .where(eq(integrations.id, id))
+}
+
+/** The provider alone: a row holds credentials, and may hold 64 KiB of metadata. Null when there is no such integration. */
+export async function findProvider(db: Database, { integrations }: Tables, id: number): Promise<string | null> {
+  if (!canBeId(id)) return null
+  const [row] = await db.select({ provider: integrations.provider }).from(integrations).where(eq(integrations.id, id))
+  return row?.provider ?? null
+}
+
+/** Providers of active integrations that are none of these, each with the number of its integrations. */
+export async function unregisteredProviders(
+  db: Database,
+  { integrations }: Tables,
+  known: readonly string[],
+): Promise<{ provider: string; integrations: number }[]> {
+  return db
+    .select({ provider: integrations.provider, integrations: count() })
+    .from(integrations)
+    .where(and(eq(integrations.isActive, true), notInArray(integrations.provider, [...known])))
+    .groupBy(integrations.provider)
+    .orderBy(integrations.provider)
 }

@@ -116,3 +116,27 @@ export async function repointMapping(
     .returning({ id: mappings.id })
   return rows.length === 1
 }
+
+/**
+ * Those of the internal ids that have a mapping; a mapping of one integration only, where `integrationId` is given.
+ *
+ * Rule: docs/behaviour/mappings.md, "Orphans".
+ */
+export async function mappedInternalIds(
+  db: Database | Transaction,
+  { mappings }: Tables,
+  { internalType, integrationId }: { internalType: string; integrationId: number | undefined },
+  internalIds: readonly string[],
+): Promise<Set<string>> {
+  const rows = await db
+    .selectDistinct({ internalId: mappings.internalId })
+    .from(mappings)
+    .where(
+      and(
+        eq(mappings.internalType, internalType),
+        inArray(mappings.internalId, [...internalIds]),
+        integrationId === undefined ? undefined : eq(mappings.integrationId, integrationId),
+      ),
+    )
+  return new Set(rows.map((row) => row.internalId))
+}

@@ -6,9 +6,8 @@
 import type { SQL, Table } from 'drizzle-orm'
 import { and, eq, getTableColumns, sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'
-import { jsonText } from '../schema/columns.ts'
+import { intervalOf, jsonText } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
-import { intervalOf } from './interval.ts'
 
 export interface ClaimRoom {
   /** The walk begins behind this integration, or queue. */

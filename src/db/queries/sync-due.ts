@@ -8,9 +8,8 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-orm'
 import type { HealthBackoff } from '../../core/sync-due.ts'
 import type { Database } from '../client.ts'
-import { clockNow, jsonText, MAX_INTEGER } from '../schema/columns.ts'
+import { clockNow, intervalOf, jsonText, MAX_INTEGER } from '../schema/columns.ts'
 import type { Tables } from '../schema/tables.ts'
-import { intervalOf } from './interval.ts'
 
 export interface DueRule {
   /** Providers that can sync, each with the minutes of its default interval; null: it has none. */

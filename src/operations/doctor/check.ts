@@ -1,4 +1,9 @@
-/** What a check is, and what it may say. */
+/** What a check is, what it may say, and the command lines that it names as remedies. */
+import { relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { PgTable } from 'drizzle-orm/pg-core'
+import { getTableConfig } from 'drizzle-orm/pg-core'
+import { shellWord } from '../../core/shell-word.ts'
 import type { Framework } from '../../framework.ts'
 import type { DoctorProbes, Finding } from '../doctor.ts'
 
@@ -43,3 +48,23 @@ export const counted = (count: number, noun: string): string => `${count} ${noun
 
 /** A moment as people at different places read it alike: UTC, whole seconds. */
 export const moment = (at: Date): string => `${at.toISOString().slice(0, 19)}Z`
+
+/**
+ * The line that starts a worker, for a POSIX shell with the host's environment. The worker is this very package's, which may lie in
+ * a host's node_modules or be a checkout.
+ */
+export function workerCommand(): string {
+  const isSource = import.meta.url.endsWith('.ts')
+  const worker = fileURLToPath(new URL(`../../bin/worker.${isSource ? 'ts' : 'js'}`, import.meta.url))
+  return `node ${isSource ? '--conditions=durable-source --import tsx ' : ''}${shellWord(relative(process.cwd(), worker))}`
+}
+
+/** Runs SQL; what it names is a table's full name by {@link nameOf}. */
+export function psqlCommand(sql: string): string {
+  return `psql "$DATABASE_URL" -c ${shellWord(sql)}`
+}
+
+export function nameOf(table: PgTable): string {
+  const { schema = 'public', name } = getTableConfig(table)
+  return `"${schema.replaceAll('"', '""')}"."${name}"`
+}

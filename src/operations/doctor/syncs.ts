@@ -3,8 +3,7 @@ import { overdueIntegrations } from '../../db/queries/sync-due.ts'
 import type { Framework } from '../../framework.ts'
 import { dueRule } from '../due-rule.ts'
 import type { Check, Observation } from './check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, warning } from './check.ts'
-import { nameOf, psqlCommand } from './commands.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, nameOf, ok, psqlCommand, warning } from './check.ts'
 
 /** A dispatch comes each minute and starts three thousand; so long means that none came. */
 const OVERDUE_SECONDS = 300

@@ -1,8 +1,7 @@
 import { errorLine } from '../../core/logger.ts'
 import type { ScheduleState } from '../../framework.ts'
 import type { Check, Observation } from './check.ts'
-import { capped, fault, ok, warning } from './check.ts'
-import { workerCommand } from './commands.ts'
+import { capped, fault, ok, warning, workerCommand } from './check.ts'
 
 const APPLY = 'integrations schedules --apply'
 

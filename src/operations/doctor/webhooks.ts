@@ -1,7 +1,6 @@
 import { lateFailedWebhooks, lingeringWebhooks } from '../../db/queries/doctor.ts'
 import type { Check, Observation } from './check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './check.ts'
-import { nameOf, psqlCommand } from './commands.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, nameOf, psqlCommand, warning } from './check.ts'
 
 /** A wake-up that fails is tried again a minute later at the most, and each process sweeps (docs/behaviour/webhook-recovery.md, "Wake-ups"). */
 const UNWOKEN_SECONDS = 120

@@ -4,7 +4,7 @@
  */
 import type { Attributes, Span } from '@opentelemetry/api'
 import { SpanKind } from '@opentelemetry/api'
-import { errorKind } from '../../core/error-kind.ts'
+import { errorKind } from '../../core/thrown.ts'
 import type { Egress } from '../../egress/guarded-fetch.ts'
 import type { OutboundCall } from '../../framework.ts'
 import type { Identity } from '../../tracing/spans.ts'

@@ -1,12 +1,12 @@
 /** What the statements around a call need to know of an integration, its provider and the configuration. */
 import { aroundIntegrationId, integrationKey } from '../../cache/integration-keys.ts'
+import { givenNowMs } from '../../core/logger.ts'
 import type { Limit } from '../../core/rate-limiter.ts'
 import type { CallRules, CallTarget } from '../../db/queries/calls.ts'
 import type { Framework } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { declaresRateLimit } from '../../providers/provider.ts'
 import { settlementEventNames } from '../durable-events.ts'
-import { givenNowMs } from '../given-clock.ts'
 
 const CALLS = 'calls'
 

@@ -4,13 +4,13 @@
  * Rule: docs/behaviour/oauth.md, "A refused token".
  */
 import { randomUUID } from 'node:crypto'
-import { errorKind } from '../../core/error-kind.ts'
 import type { CircuitOpenException } from '../../core/errors.ts'
 import { isIntegrationsError } from '../../core/errors.ts'
 import type { FailureClass } from '../../core/failure-class.ts'
 import { statusOf } from '../../core/failure-class.ts'
 import { isSurelyWithoutEffect } from '../../core/idempotency-key.ts'
 import { tokensOf } from '../../core/oauth-token.ts'
+import { errorKind } from '../../core/thrown.ts'
 import type { Framework, OutboundCall, TokenHolder } from '../../framework.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { oauthClientOf } from '../oauth-provider.ts'

@@ -1,8 +1,9 @@
 /** What an attempt came to, as its settlement writes it: redacted, then cut. Rule: docs/behaviour/requests.md, "The row". */
-import { errorKind } from '../../core/error-kind.ts'
+
 import { isIntegrationsError } from '../../core/errors.ts'
 import { errorChain } from '../../core/failure-class.ts'
 import { redactText, storable } from '../../core/redaction.ts'
+import { errorKind } from '../../core/thrown.ts'
 import type { CallOutcome } from '../../db/queries/calls.ts'
 import type { Framework, OutboundCall } from '../../framework.ts'
 import type { Integration } from '../../providers/integration.ts'

@@ -1,7 +1,7 @@
 /** A body as its row holds it. Rule: docs/behaviour/requests.md, "The row" and "Response cache". */
 import { createHash } from 'node:crypto'
-import { errorKind } from '../../core/error-kind.ts'
 import type { RedactionPath } from '../../core/redaction.ts'
+import { errorKind } from '../../core/thrown.ts'
 import type { Framework } from '../../framework.ts'
 import type { Identity } from '../../tracing/spans.ts'
 import { LARGE_LENGTH, redacted } from '../redaction-thread.ts'

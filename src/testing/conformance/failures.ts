@@ -4,7 +4,6 @@ import { FailureClass } from '../../core/failure-class.ts'
 import type { ClassifiesFailures, CustomizesRetry, IntegrationProvider } from '../../providers/provider.ts'
 import { classifiesFailures, customizesRetry } from '../../providers/provider.ts'
 import type { Chapter, Check } from './check.ts'
-import { ODD_ERRORS } from './odd-errors.ts'
 import { given, wordsFor } from './outcome.ts'
 
 const CLASSES: readonly unknown[] = [...Object.values(FailureClass), null]
@@ -57,4 +56,45 @@ function judged(
       assert.deepEqual(wrong, [], `${name}; ${wrong.join('; ')}`)
     },
   }
+}
+
+/**
+ * What can be thrown besides the errors of a provider's own API. A value that cannot be read, such as one with a getter that throws,
+ * is left out: the framework takes a judgement that throws for none, and no author should have to guard every field.
+ */
+const ODD_ERRORS: readonly (readonly [what: string, make: () => unknown])[] = [
+  ['undefined', () => undefined],
+  ['null', () => null],
+  ['a text', () => 'no luck'],
+  ['a number', () => 429],
+  ['an empty object', () => ({})],
+  ['an ordinary error', () => new Error('no luck')],
+  ['an aborted call', () => new DOMException('This operation was aborted', 'AbortError')],
+  ['a connection that broke', () => new TypeError('fetch failed', { cause: withFields({ code: 'ECONNRESET' }) })],
+  ['an error whose message is missing', () => withFields({ message: undefined })],
+  ['an error whose message is an object', () => withFields({ message: { a: 1 } })],
+  ['an error with a status that is a text', () => withFields({ status: '429', response: null })],
+  ['an error with an answer without headers', () => withFields({ status: 403, response: {} })],
+  ['an error with headers that are none', () => withFields({ status: 429, headers: 7, response: { headers: null } })],
+  [
+    'an error whose headers hold no numbers',
+    () => withFields({ status: 429, response: { headers: { 'retry-after': 'soon', 'x-ratelimit-reset': 'never' } } }),
+  ],
+  [
+    'an error that asks to come back in the past',
+    () => withFields({ status: 429, response: { headers: { 'retry-after': '-60', date: NOW.toUTCString() } } }),
+  ],
+  ['an error that is its own cause', ownCause],
+]
+
+function withFields(fields: Record<string, unknown>): Error {
+  const error = new Error('no luck')
+  for (const [field, value] of Object.entries(fields)) Object.defineProperty(error, field, { value, enumerable: true })
+  return error
+}
+
+function ownCause(): Error {
+  const error = new Error('no luck')
+  error.cause = error
+  return error
 }

@@ -12,9 +12,8 @@ import { CREATE_CLOCK, clockKeeper, useClock } from './clock.ts'
 import { Connection } from './connection.ts'
 import { startup } from './messages.ts'
 import { SharedSession } from './shared-session.ts'
-import { readSnapshot, snapshotPath, writeSnapshot } from './snapshot.ts'
-import type { SnapshotFile } from './snapshot-files.ts'
-import { fileSystemOf, filesIn } from './snapshot-files.ts'
+import type { SnapshotFile } from './snapshot.ts'
+import { fileSystemOf, filesIn, readSnapshot, snapshotPath, writeSnapshot } from './snapshot.ts'
 
 const NAME = 'postgres'
 /** Its memory is cleared at each start, and the usual 128 MB took an eighth of it (PGlite 0.5.16, two cores). */

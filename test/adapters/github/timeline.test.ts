@@ -1,11 +1,7 @@
 /** The events of a timeline: every published kind in the shape that all have in common. */
 import { describe, expect, it } from 'vitest'
 import { description } from '../../../sandbox/github/description.ts'
-import {
-  AnsweredTimelineEvent,
-  GitHubTimelineEvent,
-  TIMELINE_EVENTS,
-} from '../../../src/adapters/github/timeline-event.ts'
+import { AnsweredTimelineEvent, GitHubTimelineEvent, TIMELINE_EVENTS } from '../../../src/adapters/github/timeline.ts'
 import { violations } from '../../sandbox/published-description.ts'
 
 const API = 'https://api.github.com'

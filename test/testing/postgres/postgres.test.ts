@@ -8,8 +8,7 @@ import { migrate } from '../../../src/db/migrate.ts'
 import { ManualClock } from '../../../src/testing/manual-clock.ts'
 import type { InProcessPostgres } from '../../../src/testing/postgres/postgres.ts'
 import { startPostgres } from '../../../src/testing/postgres/postgres.ts'
-import { readSnapshot, snapshotPath, writeSnapshot } from '../../../src/testing/postgres/snapshot.ts'
-import { filesIn } from '../../../src/testing/postgres/snapshot-files.ts'
+import { filesIn, readSnapshot, snapshotPath, writeSnapshot } from '../../../src/testing/postgres/snapshot.ts'
 
 const PLACE = { prefix: 'integration', schema: 'public' }
 

@@ -1,7 +1,7 @@
 /** From a tar to the files that PGlite finds. */
 import { MemoryFS, PGlite } from '@electric-sql/pglite'
 import { describe, expect, it } from 'vitest'
-import { fileSystemOf, filesIn } from '../../../src/testing/postgres/snapshot-files.ts'
+import { fileSystemOf, filesIn } from '../../../src/testing/postgres/snapshot.ts'
 
 const BLOCK_BYTES = 512
 const END = Buffer.alloc(2 * BLOCK_BYTES)
