@@ -1,7 +1,5 @@
 /** When nothing new starts, and when what still runs is given up. Rule: docs/behaviour/workers.md, "The end of a worker". */
 import { setMaxListeners } from 'node:events'
-import { listeningUntil } from '../events/listening-until.ts'
-import { temporalSurroundings } from './surroundings.ts'
 
 /** Handlers and listeners that run when the worker stops or the run is cancelled have so long to end. */
 const ENDING_MS = 30_000
@@ -41,24 +39,5 @@ export class Ending {
   release(): void {
     for (const cause of this.#causes) cause.removeEventListener('abort', this.#begin)
     clearTimeout(this.#timer)
-  }
-}
-
-/**
- * The same activity, which gives the listeners of its framework events 30 s once its worker stops or it is cancelled. Then it waits
- * for them no longer: a host's slow code must not hold up the worker's end.
- */
-export function tellingUntilEnd<Input extends unknown[], Output>(
-  activity: (...input: Input) => Promise<Output>,
-  surroundings = temporalSurroundings,
-): (...input: Input) => Promise<Output> {
-  return async (...input) => {
-    const { cancellationSignal, graceIsOver } = surroundings()
-    const ending = new Ending(cancellationSignal, graceIsOver)
-    try {
-      return await listeningUntil(ending.signal, () => activity(...input))
-    } finally {
-      ending.release()
-    }
   }
 }

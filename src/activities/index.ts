@@ -1,7 +1,7 @@
 import type { Framework } from '../framework.ts'
 import { anomalyActivities } from './anomalies.ts'
 import { boundedStep, commandStep } from './command-steps.ts'
-import { tellingUntilEnd } from './ending.ts'
+import { tellingUntilEnd } from './ending-listeners.ts'
 import { eventActivities } from './events.ts'
 import { keptAlive } from './heartbeat.ts'
 import { incidentActivities } from './incidents.ts'

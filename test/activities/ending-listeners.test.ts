@@ -1,6 +1,6 @@
 /** Listeners of framework events that an activity tells, when its worker stops. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { tellingUntilEnd } from '../../src/activities/ending.ts'
+import { tellingUntilEnd } from '../../src/activities/ending-listeners.ts'
 import type { IntegrationRow } from '../../src/db/schema/tables.ts'
 import { integrationContext } from '../../src/operations/integration-context.ts'
 import type { Integration } from '../../src/providers/integration.ts'
