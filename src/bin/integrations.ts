@@ -32,8 +32,9 @@ interface OwnStdout {
 }
 
 /**
- * Keeps stdout for the command's result alone. From now on only the returned `write` reaches it; what the host's code prints (`console.log` as its module loads)
- * goes to stderr. A reader that has gone away (`integrations list | head -1`) does not stop the command.
+ * Keeps stdout for the command's result alone: from now on only the returned `write` reaches it. What the host's code prints
+ * (`console.log` as its module loads) goes to stderr. A reader that goes away (`integrations list | head -1`) does not stop the
+ * command.
  */
 function ownStdout(): OwnStdout {
   const write = process.stdout.write.bind(process.stdout)

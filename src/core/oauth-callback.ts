@@ -1,4 +1,8 @@
-/** What a provider sends back with the browser (RFC 6749, 4.1.2), and what it was sent before (RFC 7636). Rule: docs/behaviour/oauth.md, "Callback". */
+/**
+ * What a provider sends back with the browser (RFC 6749, 4.1.2), and the challenge that it was sent before (RFC 7636).
+ *
+ * Rule: docs/behaviour/oauth.md, "Callback".
+ */
 import { createHash } from 'node:crypto'
 
 /** All that is read of a callback's query; `iss` is of RFC 9207. */

@@ -1,4 +1,8 @@
-/** Which integration, and which provider, a count, a log line or a workflow belongs to. Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields". */
+/**
+ * Which integration, and which provider, a count, a log line or a workflow belongs to.
+ *
+ * Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields".
+ */
 import type { Subject } from '../core/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
 import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'

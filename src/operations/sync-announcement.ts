@@ -129,7 +129,11 @@ interface AnnouncementLease {
   note(): Promise<boolean>
 }
 
-/** Claims the announcement of a run, and keeps it while its listeners run. Null: nothing is to be announced, or another process has it. */
+/**
+ * Claims the announcement of a run, and keeps it while its listeners run.
+ *
+ * @returns null: there is nothing to announce, or another process has it
+ */
 async function leaseAnnouncement(framework: Framework, syncLogId: number): Promise<AnnouncementLease | null> {
   const { db, tables, logger } = framework
   const claim = { announcer: randomUUID(), leaseSeconds: LEASE_SECONDS }

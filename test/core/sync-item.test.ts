@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { ItemOutcome, ItemPolicy, ItemStep } from '../../src/core/sync-item.ts'
-import { boundedOutcome, isLikelyFinal, nextStep } from '../../src/core/sync-item.ts'
+import { boundedOutcome, delayAfter, isLikelyFinal, nextStep } from '../../src/core/sync-item.ts'
 
 const policy: ItemPolicy = { tries: 3, backoffSeconds: [60, 300], retryWindowSeconds: 3_600 }
 const succeeded: ItemOutcome = { kind: 'succeeded' }
@@ -91,6 +91,31 @@ describe('an item after an attempt', () => {
         expect(last?.kind).toBe('fail')
         expect(attempts).toBeLessThanOrEqual(limits.tries)
       }),
+    )
+  })
+})
+
+describe('the wait after an attempt', () => {
+  it.each([
+    { attempt: 1, delays: [10, 60, 300], waits: 10 },
+    { attempt: 2, delays: [10, 60, 300], waits: 60 },
+    { attempt: 3, delays: [10, 60, 300], waits: 300 },
+    { attempt: 4, delays: [10, 60, 300], waits: 300 },
+    { attempt: 1_000, delays: [10, 60, 300], waits: 300 },
+    { attempt: 5, delays: [0], waits: 0 },
+  ])('is entry $attempt of $delays, the last one reused: $waits s', ({ attempt, delays, waits }) => {
+    expect(delayAfter(attempt, delays)).toBe(waits)
+  })
+
+  it('is always an entry of the list', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 2_000 }),
+        fc.array(fc.nat(), { minLength: 1, maxLength: 100 }),
+        (attempt, delays) => {
+          expect(delays).toContain(delayAfter(attempt, delays))
+        },
+      ),
     )
   })
 })
