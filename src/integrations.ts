@@ -433,7 +433,7 @@ export interface Integrations {
   /** Makes the transactions of a host's Drizzle database known, for the same refusal. */
   trackTransactions<DB extends HasTransactions>(db: DB): DB
 
-  /** Brings the tables up to this code. */
+  /** Brings tables and functions up to this code. */
   migrate(): Promise<{ applied: string[] }>
   /** What `migrate()` would apply, in order. */
   pendingMigrations(): Promise<string[]>

@@ -1,14 +1,11 @@
 /**
- * What all calls of one integration share: breaker, suppression and window, decided together. All or nothing: a refusal by
- * one gate takes nothing from another.
+ * What all calls of one integration share: breaker, suppression and window, and the verdicts on a call. They are decided together,
+ * in SQL: drizzle/functions/admit_calls.sql and settle_calls.sql.
  *
- * The functions of drizzle/0002 hold the same rule; test/core/call-state.pg.test.ts binds the two.
  * Rule: docs/behaviour/requests.md, "Admission" and "Settlement".
  */
-import type { BreakerSettings, BreakerState, CircuitChange, CircuitOverride, Outcome } from './circuit-breaker.ts'
-import { admitByBreaker, CLOSED_BREAKER, settleOnBreaker } from './circuit-breaker.ts'
+import type { BreakerState } from './circuit-breaker.ts'
 import type { Limit, WindowState } from './rate-limiter.ts'
-import { admitByLimit } from './rate-limiter.ts'
 
 export interface CallState {
   readonly breaker: BreakerState
@@ -17,67 +14,8 @@ export interface CallState {
   readonly window: WindowState | null
 }
 
-export interface CallSettings {
-  readonly breaker: BreakerSettings
-  readonly override: CircuitOverride | null
-  /** Null: no limit. */
-  readonly limit: Limit | null
-}
-
 export type Admission =
   | { readonly kind: 'admitted'; readonly generation: number | null; readonly probe: boolean }
   | { readonly kind: 'open'; readonly openedAt: number | null; readonly retryAfterMs: number | null }
   | { readonly kind: 'suppressed'; readonly retryAfterMs: number }
   | { readonly kind: 'limited'; readonly retryAfterMs: number; readonly limit: Limit }
-
-/** What an attempt says about the time to come. */
-export interface Quiet {
-  /** A throttle's `Retry-After`, already capped. */
-  readonly forMs: number | null
-  /** When an exhausted quota is whole again; at most a day ahead counts. */
-  readonly until: number | null
-}
-
-/** A provider's clock may be wrong: no reset further ahead is believed. */
-const MAX_RESET_AHEAD_MS = 86_400_000
-
-export const NO_CALLS: CallState = { breaker: CLOSED_BREAKER, suppressedUntil: null, window: null }
-
-export function admit(
-  state: CallState,
-  settings: CallSettings,
-  owner: string,
-  now: number,
-): { readonly next: CallState; readonly admission: Admission } {
-  const refused = (admission: Admission) => ({ next: state, admission })
-  const verdict = admitByBreaker(state.breaker, settings.breaker, settings.override, owner, now)
-  if (verdict.kind === 'refused')
-    return refused({ kind: 'open', openedAt: verdict.openedAt, retryAfterMs: verdict.retryAfterMs })
-  if (state.suppressedUntil !== null && now < state.suppressedUntil)
-    return refused({ kind: 'suppressed', retryAfterMs: state.suppressedUntil - now })
-  const admission: Admission = { kind: 'admitted', generation: verdict.generation, probe: verdict.probe }
-  if (settings.limit === null) return { next: { ...state, breaker: verdict.next, window: null }, admission }
-  const unit = admitByLimit(state.window, settings.limit, now)
-  if (unit.kind === 'refused')
-    return refused({ kind: 'limited', retryAfterMs: unit.retryAfterMs, limit: settings.limit })
-  return { next: { ...state, breaker: verdict.next, window: unit.next }, admission }
-}
-
-export function settle(
-  state: CallState,
-  settings: BreakerSettings,
-  outcome: Outcome,
-  quiet: Quiet,
-  now: number,
-): { readonly next: CallState; readonly change: CircuitChange | null } {
-  const { next: breaker, change } = settleOnBreaker(state.breaker, settings, outcome, now)
-  return { next: { ...state, breaker, suppressedUntil: quieter(state.suppressedUntil, quiet, now) }, change }
-}
-
-/** Only ever moves later. */
-function quieter(until: number | null, quiet: Quiet, now: number): number | null {
-  const candidates = [until, quiet.forMs === null ? null : now + quiet.forMs]
-  if (quiet.until !== null && quiet.until > now) candidates.push(Math.min(quiet.until, now + MAX_RESET_AHEAD_MS))
-  const known = candidates.filter((moment) => moment !== null)
-  return known.length === 0 ? null : Math.max(...known)
-}

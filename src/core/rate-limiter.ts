@@ -1,8 +1,8 @@
 /**
- * The rate limiter of one integration: how many calls its window still holds.
+ * The window of one integration's rate limit, and what operators see of it. Whether it still holds a call is decided in SQL:
+ * drizzle/functions/admit_calls.sql.
  *
- * The functions of drizzle/0002 hold the same rule; test/core/call-state.pg.test.ts binds the two. Moments are
- * milliseconds since the epoch, by the database's clock.
+ * Moments are milliseconds since the epoch, by the database's clock.
  * Rule: docs/behaviour/requests.md, "Rate limit".
  */
 import type { RateLimit } from './rate-limit.ts'
@@ -22,91 +22,17 @@ export type WindowState =
 
 export type Limit = Pick<RateLimit, 'limit' | 'seconds' | 'window'>
 
-export type LimiterVerdict =
-  | { readonly kind: 'admitted'; readonly next: WindowState }
-  | { readonly kind: 'refused'; readonly retryAfterMs: number }
-
-/** A sliding window remembers at most so many slots; up to this limit each call has a millisecond of its own. */
-const MAX_SLOTS = 1_024
-
-/** Takes one unit, if there is one. */
-export function admitByLimit(stored: WindowState | null, limit: Limit, now: number): LimiterVerdict {
-  return limit.window === 'fixed' ? admitFixed(stored, limit, now) : admitSliding(stored, limit, now)
-}
-
 /** Units taken in the window that `now` falls into. */
-export function unitsUsed(stored: WindowState | null, limit: Limit, now: number): number {
-  if (stored === null || stored.kind !== limit.window || stored.seconds !== limit.seconds) return 0
-  if (stored.kind === 'fixed') return fixedCount(stored, limit, now)[1]
-  return sum(living(stored, limit, now).counts)
-}
-
-/** Windows start at multiples of their length since the epoch. */
-function admitFixed(stored: WindowState | null, limit: Limit, now: number): LimiterVerdict {
-  const [startsAt, count] = fixedCount(stored, limit, now)
-  if (count >= limit.limit) return { kind: 'refused', retryAfterMs: startsAt + limit.seconds * 1_000 - now }
-  return { kind: 'admitted', next: { kind: 'fixed', seconds: limit.seconds, startsAt, count: count + 1 } }
-}
-
-/** A clock that was set back stays in the window that it had reached: better a pause than a call too many. */
-function fixedCount(stored: WindowState | null, { seconds }: Limit, now: number): readonly [number, number] {
+export function unitsUsed(stored: WindowState | null, { window, seconds }: Limit, now: number): number {
+  if (stored === null || stored.kind !== window || stored.seconds !== seconds) return 0
   const lengthMs = seconds * 1_000
-  const startsAt = Math.floor(now / lengthMs) * lengthMs
-  const isSame = stored?.kind === 'fixed' && stored.seconds === seconds && stored.startsAt >= startsAt
-  return isSame ? [stored.startsAt, stored.count] : [startsAt, 0]
-}
-
-function admitSliding(stored: WindowState | null, limit: Limit, now: number): LimiterVerdict {
-  const window = living(stored, limit, now)
-  const used = sum(window.counts)
-  if (used >= limit.limit)
-    return { kind: 'refused', retryAfterMs: untilFree(window, used - limit.limit + 1, limit, now) }
-  const last = window.slots.length - 1
-  // A clock that was set back adds to the newest slot: the slots stay in order, and the call leaves later, not earlier.
-  const slot = Math.max(Math.floor(now / window.quantum) * window.quantum, window.slots[last] ?? 0)
-  const next =
-    window.slots[last] === slot
-      ? { ...window, counts: [...window.counts.slice(0, -1), (window.counts[last] ?? 0) + 1] }
-      : { ...window, slots: [...window.slots, slot], counts: [...window.counts, 1] }
-  return { kind: 'admitted', next }
-}
-
-/** The slots whose last millisecond is still within the window. Under another quantum each moves to the slot of its end. */
-function living(stored: WindowState | null, limit: Limit, now: number): Extract<WindowState, { kind: 'sliding' }> {
-  const lengthMs = limit.seconds * 1_000
-  const quantum = limit.limit <= MAX_SLOTS ? 1 : Math.ceil(lengthMs / MAX_SLOTS)
-  const slots: number[] = []
-  const counts: number[] = []
-  if (stored?.kind === 'sliding' && stored.seconds === limit.seconds)
-    for (const [index, start] of stored.slots.entries()) {
-      const end = start + stored.quantum - 1
-      if (end + lengthMs <= now) continue
-      const slot = stored.quantum === quantum ? start : Math.floor(end / quantum) * quantum
-      const count = stored.counts[index] ?? 0
-      const last = slots.length - 1
-      if (slots[last] === slot) counts[last] = (counts[last] ?? 0) + count
-      else {
-        slots.push(slot)
-        counts.push(count)
-      }
-    }
-  return { kind: 'sliding', seconds: limit.seconds, quantum, slots, counts }
-}
-
-function untilFree(
-  window: Extract<WindowState, { kind: 'sliding' }>,
-  units: number,
-  limit: Limit,
-  now: number,
-): number {
-  let left = 0
-  for (const [index, slot] of window.slots.entries()) {
-    left += window.counts[index] ?? 0
-    if (left >= units) return slot + window.quantum - 1 + limit.seconds * 1_000 - now
+  if (stored.kind === 'fixed') {
+    // A window starts at a multiple of its length. A clock that was set back stays in the one that it had reached.
+    return stored.startsAt >= Math.floor(now / lengthMs) * lengthMs ? stored.count : 0
   }
-  return limit.seconds * 1_000
-}
-
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0)
+  // A slot counts for as long as its last millisecond is within the window.
+  const { slots, counts, quantum } = stored
+  return counts
+    .filter((_, index) => (slots[index] ?? 0) + quantum - 1 + lengthMs > now)
+    .reduce((sum, count) => sum + count, 0)
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import type { Sql } from 'postgres'
 import { InvalidArgumentException, SchemaBehind } from '../core/errors.ts'
@@ -5,8 +6,10 @@ import type { Statements } from './pool.ts'
 import { Pool } from './pool.ts'
 import { PREFIX_TOKEN, SCHEMA_TOKEN } from './schema/columns.ts'
 
-/** The package's `drizzle/`: two folders up, from `src/db` and from `dist/db` alike. */
-const MIGRATIONS = new URL('../../drizzle/', import.meta.url)
+/** Two folders up, from `src/db` and from `dist/db` alike. */
+const PACKAGE = new URL('../../', import.meta.url)
+/** Migrations of the tables; below it, in `functions/`, the functions. */
+const DRIZZLE = new URL('drizzle/', PACKAGE)
 
 /** For the look at what is applied. A migration has no limit: it may have to write a large table again. */
 const LOOK_SECONDS = 60
@@ -27,38 +30,110 @@ export interface MigrationTarget {
 }
 
 /**
- * Brings the tables of one prefix up to this code. Run again, it does nothing.
+ * Brings the tables and functions of one prefix up to this code. Run again, it does nothing.
  *
- * Each file is applied in a transaction of its own, under an advisory lock that ends with it: several processes may migrate
- * at the same moment, also through a transaction-mode pooler, and a file that fails leaves nothing behind.
- * Rule: docs/behaviour/database.md, "Migrations".
+ * Each migration of the tables is a transaction of its own; the functions that have changed are one transaction, since they call
+ * each other. An advisory lock ends with each transaction: several processes may migrate at the same moment, also through a
+ * transaction-mode pooler, and what fails leaves nothing behind.
+ * Rule: docs/behaviour/database.md, "Migrations" and "Functions".
  *
  * @returns the names of what this call applied
  */
 export async function migrate(target: MigrationTarget): Promise<{ applied: string[] }> {
   const names = identifiers(target)
+  const release = await readRelease()
+  const pending = await pendingFiles(target, release)
+  const functions = pending.filter(isFunction)
+  const groups = pending.filter((file) => !isFunction(file)).map((migration) => [migration])
+  if (functions.length > 0) groups.push(functions)
   const applied: string[] = []
-  for (const migration of await pendingMigrations(target)) {
-    const statements = await statementsOf(migration, names)
-    const apply = async (transaction: Statements): Promise<boolean> => {
-      await transaction.unsafe('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK])
-      if ((await history(transaction, names)).has(migration)) return false
-      await createSchema(transaction, names)
-      for (const statement of statements) await transaction.unsafe(statement)
-      await transaction.unsafe(`insert into ${names.history} (name) values ($1)`, [migration])
-      return true
-    }
-    const won = await overOneConnection(target, 0, (pool) => pool.begin(apply))
-    if (won) applied.push(migration)
+  for (const files of groups) {
+    const apply = (transaction: Statements) => applyFiles(transaction, names, files, release)
+    applied.push(...(await overOneConnection(target, 0, (pool) => pool.begin(apply))))
   }
   return { applied }
 }
 
 /** What {@link migrate} would apply, in order. */
 export async function pendingMigrations(target: MigrationTarget): Promise<string[]> {
+  const pending = await pendingFiles(target, await readRelease())
+  return pending.map(({ name }) => name)
+}
+
+/** Throws {@link SchemaBehind} unless all files of this code are applied. What a newer release has applied does no harm. */
+export async function assertMigrated(target: MigrationTarget): Promise<void> {
+  const [known, pending] = await Promise.all([knownFiles(), pendingMigrations(target)])
+  if (pending.length > 0) throw new SchemaBehind(known.length - pending.length, known.length)
+}
+
+/** A file of `drizzle/`. */
+interface SqlFile {
+  /** Its path there, without `.sql`. */
+  readonly name: string
+  /** With the tokens in place of prefix and schema. */
+  readonly template: string
+  /** Of a function: SHA-256 of `template`. Null: a migration of the tables. */
+  readonly hash: string | null
+}
+
+/** A row of the history. */
+interface AppliedFile {
+  readonly name: string
+  readonly hash: string | null
+  readonly release: string | null
+}
+
+const isFunction = ({ hash }: SqlFile): boolean => hash !== null
+
+/**
+ * A migration of the tables is applied once. A function is applied again when its text has changed, unless a newer release has put
+ * its own there: a process of the release before, which goes on during an upgrade, must neither refuse to start nor put its own back.
+ */
+function isPending(file: SqlFile, applied: ReadonlyMap<string, AppliedFile>, release: string): boolean {
+  const row = applied.get(file.name)
+  if (row === undefined) return true
+  return isFunction(file) && row.hash !== file.hash && !isLater(row.release ?? '0', release)
+}
+
+/** Whether a version comes after another one. A pre-release counts as its release. */
+function isLater(version: string, than: string): boolean {
+  const [left, right] = [numbersOf(version), numbersOf(than)]
+  const difference = left.map((number, index) => number - (right[index] ?? 0)).find((each) => each !== 0)
+  return difference !== undefined && difference > 0
+}
+
+const numbersOf = (version: string): number[] =>
+  version
+    .replace(/[-+].*/, '')
+    .split('.')
+    .map(Number)
+
+async function applyFiles(
+  transaction: Statements,
+  names: Identifiers,
+  files: readonly SqlFile[],
+  release: string,
+): Promise<string[]> {
+  await transaction.unsafe('select pg_advisory_xact_lock($1)', [MIGRATION_LOCK])
+  // Looked at again under the lock: another process may have been faster.
+  const applied = await history(transaction, names)
+  const pending = files.filter((file) => isPending(file, applied, release))
+  if (pending.length > 0) await createSchema(transaction, names)
+  for (const file of pending) {
+    for (const statement of statementsOf(file, names)) await transaction.unsafe(statement)
+    await transaction.unsafe(
+      `insert into ${names.history} (name, hash, release) values ($1, $2, $3)
+        on conflict (name) do update set hash = excluded.hash, release = excluded.release, updated_at = clock_timestamp()`,
+      [file.name, file.hash, release],
+    )
+  }
+  return pending.map(({ name }) => name)
+}
+
+async function pendingFiles(target: MigrationTarget, release: string): Promise<SqlFile[]> {
   const names = identifiers(target)
   const applied = await overOneConnection(target, LOOK_SECONDS, (pool) => history(pool, names))
-  return (await knownMigrations()).filter((migration) => !applied.has(migration))
+  return (await knownFiles()).filter((file) => isPending(file, applied, release))
 }
 
 async function overOneConnection<T>(
@@ -74,23 +149,33 @@ async function overOneConnection<T>(
   }
 }
 
-/** Throws {@link SchemaBehind} unless every migration of this code is applied. Those of a newer release do no harm. */
-export async function assertMigrated(target: MigrationTarget): Promise<void> {
-  const [known, pending] = await Promise.all([knownMigrations(), pendingMigrations(target)])
-  if (pending.length > 0) throw new SchemaBehind(known.length - pending.length, known.length)
+/** The tables' migrations, then the functions, each in the order of their names: numbers have leading zeros. */
+async function knownFiles(): Promise<SqlFile[]> {
+  const migrations = (await sqlFilesIn('')).map((file) => ({ ...file, hash: null }))
+  const functions = (await sqlFilesIn('functions/')).map((file) => ({
+    ...file,
+    hash: createHash('sha256').update(file.template).digest('hex'),
+  }))
+  return [...migrations, ...functions]
 }
 
-/** The files' names without `.sql`. Their numbers have leading zeros, so that their order is the alphabet's. */
-async function knownMigrations(): Promise<string[]> {
-  const files = await readdir(MIGRATIONS)
-  return files
-    .filter((file) => file.endsWith('.sql'))
-    .map((file) => file.slice(0, -'.sql'.length))
-    .sort()
+/** @param folder of `drizzle/`: empty, or with a slash at its end */
+async function sqlFilesIn(folder: string): Promise<Omit<SqlFile, 'hash'>[]> {
+  const files = (await readdir(new URL(folder, DRIZZLE))).filter((file) => file.endsWith('.sql')).sort()
+  return Promise.all(
+    files.map(async (file) => ({
+      name: `${folder}${file.slice(0, -'.sql'.length)}`,
+      template: await readFile(new URL(`${folder}${file}`, DRIZZLE), 'utf8'),
+    })),
+  )
 }
 
-async function statementsOf(migration: string, names: Identifiers): Promise<string[]> {
-  const template = await readFile(new URL(`${migration}.sql`, MIGRATIONS), 'utf8')
+/** The version of this package. */
+async function readRelease(): Promise<string> {
+  return (JSON.parse(await readFile(new URL('package.json', PACKAGE), 'utf8')) as { version: string }).version
+}
+
+function statementsOf({ template }: SqlFile, names: Identifiers): string[] {
   return template
     .replaceAll(PREFIX_TOKEN, () => names.prefix)
     .replaceAll(SCHEMA_TOKEN, () => escaped(names.schema)) // stands in double quotes everywhere
@@ -102,14 +187,14 @@ async function statementsOf(migration: string, names: Identifiers): Promise<stri
  *
  * `to_regclass()` would be shorter, but it may answer from the backend's cache what was true before the wait for the lock.
  */
-async function history(statements: Statements, names: Identifiers): Promise<Set<string>> {
+async function history(statements: Statements, names: Identifiers): Promise<Map<string, AppliedFile>> {
   const tables = (await statements.unsafe(
     'select from pg_class join pg_namespace on pg_namespace.oid = relnamespace where nspname = $1 and relname = $2',
     [names.schema, `${names.prefix}_migrations`],
   )) as unknown[]
-  if (tables.length === 0) return new Set()
-  const rows = (await statements.unsafe(`select name from ${names.history}`)) as { name: string }[]
-  return new Set(rows.map((row) => row.name))
+  if (tables.length === 0) return new Map()
+  const rows = (await statements.unsafe(`select name, hash, release from ${names.history}`)) as AppliedFile[]
+  return new Map(rows.map((row) => [row.name, row]))
 }
 
 /** Looks first: `if not exists` asks for the right to create a schema even when there is nothing to create. */

@@ -36,7 +36,7 @@ export interface Finding {
 export interface DoctorProbes {
   /** @throws BackendUnreachable, InvalidConfiguration */
   checkDatabase(): Promise<void>
-  /** Names of the migrations that are not applied. */
+  /** Names of the files of `drizzle/` that are not applied. */
   pendingMigrations(): Promise<readonly string[]>
   readonly baseUrl: string | null
   /** Whether nobody on this machine is asked to sign in. */

@@ -2,7 +2,7 @@
  * What is stored of an event that is told later: the event without its integration, as JSON. A row may be read by a newer
  * release than the one that wrote it, so it is checked when it is read.
  *
- * Rule: docs/behaviour/events.md, "Durable events". Those of a settlement are written by `record_events` (drizzle/0006).
+ * Rule: docs/behaviour/events.md, "Durable events". Those of a settlement are written by `record_events` (drizzle/functions/).
  */
 import { z } from 'zod'
 import type { DurableEventName } from '../core/durable-event.ts'

@@ -155,7 +155,7 @@ const ADDED: typeof SPECIFIED = {
     lost_workers: 'smallint, default 0',
     delivered_at: 'timestamp, nullable',
   },
-  _migrations: { id: 'bigint PK', name: 'string' },
+  _migrations: { id: 'bigint PK', name: 'string', hash: 'string(64), nullable', release: 'string, nullable' },
 }
 
 /** On every table. */

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { basename, join, relative } from 'node:path'
 import { promisify } from 'node:util'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Connection } from '../../src/db/client.ts'
@@ -11,9 +11,13 @@ import { createTables } from '../../src/db/schema/tables.ts'
 import { scratchDatabase } from './scratch-database.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const KNOWN = (await readdir(join(ROOT, 'drizzle')))
-  .filter((file) => file.endsWith('.sql'))
-  .map((file) => file.replace('.sql', ''))
+const namesIn = async (folder: string): Promise<string[]> =>
+  (await readdir(join(ROOT, 'drizzle', folder)))
+    .filter((file) => file.endsWith('.sql'))
+    .map((file) => join(folder, file.replace('.sql', '')))
+const MIGRATIONS = await namesIn('')
+const FUNCTIONS = await namesIn('functions')
+const KNOWN = [...MIGRATIONS, ...FUNCTIONS]
 
 let database: string
 let connection: Connection
@@ -125,6 +129,74 @@ describe('migrating', () => {
   })
 })
 
+describe('migrating functions', () => {
+  const target = () => ({ sql: connection.sql, tablePrefix: 'integration' })
+  const NAME = 'functions/is_breaker_well'
+
+  /** As a release of before has left it: another body, and the hash of another text. */
+  async function putEarlierFunction(): Promise<void> {
+    await connection.sql`
+      create or replace function integration_is_breaker_well(p_breaker jsonb, p_cooldown_seconds bigint, p_now_ms bigint)
+      returns boolean language sql immutable as 'select null::boolean'`
+    await connection.sql`update integration_migrations set hash = 'earlier', release = '0.0.1' where name = ${NAME}`
+  }
+
+  const isClosedWell = async (): Promise<unknown> =>
+    (await connection.sql`select integration_is_breaker_well(null, null, 0) as well`)[0]?.well
+
+  it('applies one whose text has changed again, and no other', async () => {
+    await migrate(target())
+    await putEarlierFunction()
+    expect(await pendingMigrations(target())).toEqual([NAME])
+    expect(await migrate(target())).toEqual({ applied: [NAME] })
+    expect(await isClosedWell()).toBe(true)
+    expect(await pendingMigrations(target())).toEqual([])
+  })
+
+  it('writes down hash and release of what it has applied', async () => {
+    await migrate(target())
+    const { version } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+    const rows = await connection.sql`select name, hash, release from integration_migrations order by id`
+    expect(rows).toEqual([
+      ...MIGRATIONS.map((name) => ({ name, hash: null, release: version })),
+      ...FUNCTIONS.map((name) => ({ name, hash: expect.stringMatching(/^[0-9a-f]{64}$/), release: version })),
+    ])
+  })
+
+  it('applies a changed one once when ten processes migrate at the same moment', async () => {
+    await migrate(target())
+    await putEarlierFunction()
+    const processes = Array.from({ length: 10 }, () => connect({ database, pool: { max: 1 } }))
+    const results = await Promise.all(processes.map(({ sql }) => migrate({ sql, tablePrefix: 'integration' })))
+    await Promise.all(processes.map((each) => each.close()))
+    expect(results.flatMap((result) => result.applied)).toEqual([NAME])
+  })
+
+  it('leaves none of the functions behind when one fails, and succeeds once the cause is gone', async () => {
+    // Postgres replaces no function by one with another return type.
+    await connection.sql`
+      create function integration_settle_joined(p_ended jsonb, p_rows jsonb, p_now bigint) returns text language sql as 'select null'`
+    await expect(migrate(target())).rejects.toThrow('cannot change return type of existing function')
+    const names = await connection.sql`select proname from pg_proc where starts_with(proname, 'integration_')`
+    expect(names.map((row) => row.proname)).toEqual(['integration_settle_joined'])
+    expect(await pendingMigrations(target())).toEqual(FUNCTIONS)
+    await connection.sql`drop function integration_settle_joined`
+    expect(await migrate(target())).toEqual({ applied: FUNCTIONS })
+  })
+
+  it.each([
+    { release: '999.0.0', applied: [] },
+    { release: '0.0.1', applied: [NAME] },
+    { release: '0.0.1-beta.2', applied: [NAME] },
+    { release: null, applied: [NAME] },
+  ])('of one that release $release has put there: applies $applied', async ({ release, applied }) => {
+    await migrate(target())
+    await connection.sql`update integration_migrations set hash = 'another', release = ${release} where name = ${NAME}`
+    expect(await pendingMigrations(target())).toEqual(applied)
+    expect(await migrate(target())).toEqual({ applied })
+  })
+})
+
 describe('starting', () => {
   it('fails on a database that is behind, and says by how much', async () => {
     const target = { sql: connection.sql, tablePrefix: 'integration' }
@@ -138,9 +210,17 @@ describe('starting', () => {
     await expect(assertMigrated(target)).rejects.toMatchObject({ code: 'schema_behind', applied: KNOWN.length - 1 })
   })
 
+  it('fails on a database with the function of an earlier release', async () => {
+    const target = { sql: connection.sql, tablePrefix: 'integration' }
+    await migrate(target)
+    await connection.sql`update integration_migrations set hash = 'earlier' where name = ${FUNCTIONS[0] as string}`
+    await expect(assertMigrated(target)).rejects.toMatchObject({ code: 'schema_behind', applied: KNOWN.length - 1 })
+  })
+
   it('works on a database that a newer release has migrated', async () => {
     const target = { sql: connection.sql, tablePrefix: 'integration' }
     await migrate(target)
+    await connection.sql`update integration_migrations set hash = 'newer', release = '999.0.0' where hash is not null`
     await connection.sql`insert into integration_migrations (name) values ('9999_of_tomorrow')`
     await expect(assertMigrated(target)).resolves.toBeUndefined()
     expect(await migrate(target)).toEqual({ applied: [] })
@@ -160,6 +240,12 @@ describe('the files in drizzle/', () => {
     )
     expect(stdout).toContain('No schema changes, nothing to migrate')
     expect(await readdir(out)).toEqual(await readdir(join(ROOT, 'drizzle')))
+  })
+
+  it.each(FUNCTIONS)('%s holds one function, which has its name and can be put over itself', async (name) => {
+    const template = await readFile(join(ROOT, 'drizzle', `${name}.sql`), 'utf8')
+    const made = template.matchAll(/^create (.*?function) "__schema__"\."__prefix___([a-z_]+)"/gim)
+    expect([...made].map(([, how, of]) => [how?.toLowerCase(), of])).toEqual([['or replace function', basename(name)]])
   })
 
   it('hold both tokens in double quotes only, where the migrator escapes for them', async () => {

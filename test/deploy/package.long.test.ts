@@ -99,6 +99,7 @@ describe('the tarball', () => {
       'dist/bin/worker.js',
       'dist/workflow-bundle.js',
       'docs/writing-a-provider.md',
+      'drizzle/functions/admit_calls.sql',
       'drizzle/meta/_journal.json',
       'scripts/prometheus/alerts.yml',
     ])

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Admission } from '../../src/core/call-state.ts'
 import { RateLimit } from '../../src/core/rate-limit.ts'
 import type { Limit, WindowState } from '../../src/core/rate-limiter.ts'
-import { admitByLimit } from '../../src/core/rate-limiter.ts'
 import { AdmissionLines } from '../../src/operations/request/admission-line.ts'
+import { admitByLimit } from '../model/rate-limiter.ts'
 
 const INTEGRATION = { id: 1, provider: 'plain' }
 const ADMITTED: Admission = { kind: 'admitted', generation: 0, probe: false }

@@ -62,7 +62,7 @@ async function ensureTemplate(admin: Sql, adminUrl: string, prefix: string): Pro
 /** A server that outlives the run may hold the template of older migrations. */
 async function migrationsHash(): Promise<string> {
   const hash = createHash('sha256')
-  for (const file of (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort()) {
+  for (const file of (await readdir(MIGRATIONS, { recursive: true })).filter((name) => name.endsWith('.sql')).sort()) {
     hash.update(file).update(await readFile(new URL(file, MIGRATIONS)))
   }
   return hash.digest('hex').slice(0, 8)

@@ -1,4 +1,7 @@
-/** Admission and settlement of outbound calls: an integration's own statements, which hold the whole rule (drizzle/0002). */
+/**
+ * Admission and settlement of outbound calls: an integration's own statements. The functions that they call, admit_calls and
+ * settle_calls, hold the whole rule (drizzle/functions/).
+ */
 import { randomBytes } from 'node:crypto'
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
@@ -7,8 +10,7 @@ import type { Admission } from '../../core/call-state.ts'
 import type { BreakerSettings, CircuitOverride } from '../../core/circuit-breaker.ts'
 import type { DurableEventName } from '../../core/durable-event.ts'
 import type { FailureClass } from '../../core/failure-class.ts'
-import type { HealthStatus } from '../../core/health.ts'
-import type { HealthThresholds } from '../../core/health-transition.ts'
+import type { HealthStatus, HealthThresholds } from '../../core/health.ts'
 import type { Limit } from '../../core/rate-limiter.ts'
 import type { Database } from '../client.ts'
 import { jsonText } from '../schema/columns.ts'
@@ -184,7 +186,7 @@ export function jsonLiteral(value: unknown): string {
   return `${literal(jsonText(value))}::jsonb`
 }
 
-/** A function of the migrations, by its name without the prefix. */
+/** A function of drizzle/functions/, by its name without the prefix. */
 export function functionNamed(tables: Tables, name: string): SQL {
   return sql.raw(functionName(tables, name))
 }

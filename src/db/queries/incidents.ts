@@ -1,4 +1,4 @@
-/** Statements over the incidents. The rules that need a lock are functions of the migrations (drizzle/0001, 0002, 0006). */
+/** Statements over the incidents. The rules that need a lock are functions (drizzle/functions/). */
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, isNull, lt, or, sql } from 'drizzle-orm'
 import type { IncidentSight } from '../../core/incident.ts'

@@ -1,4 +1,4 @@
-/** Admission and settlement for many integrations in one statement, where nothing is the matter: drizzle/0002. */
+/** Admission and settlement for many integrations in one statement, where nothing is the matter: drizzle/functions/*_joined.sql. */
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Database } from '../client.ts'

@@ -20,7 +20,7 @@ export type TableFactory = PgTableFn<string>
 export type Name = <Suffix extends string>(suffix: Suffix) => `<prefix>${Suffix}`
 
 /**
- * What stands for the prefix and the schema in `drizzle/*.sql`; the migrator puts a deployment's own in their place. A real
+ * What stands for the prefix and the schema in the SQL of `drizzle/`; the migrator puts a deployment's own in their place. A real
  * prefix would not do: `integration` also occurs in `integration_id`.
  */
 export const PREFIX_TOKEN = '__prefix__'

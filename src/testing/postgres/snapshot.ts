@@ -17,10 +17,10 @@ const MIGRATIONS = new URL('../../../drizzle/', import.meta.url)
 const OUTDATED_AFTER_MS = 14 * 24 * 60 * 60 * 1_000
 const SUFFIX = '.pglite.tar'
 
-/** @returns the snapshot's path: PGlite's version, the migrations, and where the tables are to be */
+/** @returns the snapshot's path: PGlite's version, the files of `drizzle/`, and where the tables are to be */
 export async function snapshotPath({ prefix, schema }: { prefix: string; schema: string }): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify([FORMAT, schema]))
-  for (const file of (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort())
+  for (const file of (await readdir(MIGRATIONS, { recursive: true })).filter((name) => name.endsWith('.sql')).sort())
     hash.update(file).update(await readFile(new URL(file, MIGRATIONS)))
   return join(cacheFolder(), `${await pgliteVersion()}-${prefix}-${hash.digest('hex').slice(0, 12)}${SUFFIX}`)
 }

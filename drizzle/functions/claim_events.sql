@@ -1,18 +1,12 @@
-ALTER TABLE "__schema__"."__prefix___events" ADD COLUMN "queue" bigint GENERATED ALWAYS AS (integration_id * 2 + (outcomes <> '{}'::jsonb)::int) STORED NOT NULL;--> statement-breakpoint
-ALTER TABLE "__schema__"."__prefix___events" ADD COLUMN "lost_workers" smallint DEFAULT 0 NOT NULL;--> statement-breakpoint
-CREATE INDEX "__prefix___events_queue_idx" ON "__schema__"."__prefix___events" USING btree ("queue","due_at","id") WHERE "__schema__"."__prefix___events"."delivered_at" is null and "__schema__"."__prefix___events"."claim" is null and "__schema__"."__prefix___events"."lost_workers" = 0;--> statement-breakpoint
-CREATE INDEX "__prefix___events_apart_idx" ON "__schema__"."__prefix___events" USING btree ("lost_workers","id") WHERE "__schema__"."__prefix___events"."delivered_at" is null and "__schema__"."__prefix___events"."claim" is null and "__schema__"."__prefix___events"."lost_workers" > 0;--> statement-breakpoint
--- The walk below meets an index entry of each row that waited a moment ago until a vacuum takes it away.
-ALTER TABLE "__schema__"."__prefix___events" SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);--> statement-breakpoint
 -- Claims the next events that are due, of many queues: it walks from one queue to the next and takes the rows of each that have been due
 -- longest. A queue of which nothing is due yet costs a step of the walk, and does not count. A function, without sorts, as
--- the claim of webhooks is.
+-- claim_webhooks is.
 -- Rows that have lost a worker come apart: up to p_room that have lost one, else a single one that has lost more, and none while the
 -- claim still holds one.
 -- p_rooms: how many rows a queue may get, by its number; p_room: any other one. p_now: of a clock that stands in for the database's. A
 -- row's first moment is the database's, which that clock may not have reached.
 -- Its last row has no event; it says how many queues were walked over and which was the last.
-CREATE FUNCTION "__schema__"."__prefix___claim_events"(
+CREATE OR REPLACE FUNCTION "__schema__"."__prefix___claim_events"(
 	p_claim text, p_after bigint, p_queues int, p_rows int, p_room int, p_rooms jsonb, p_now timestamptz
 ) RETURNS TABLE (event "__schema__"."__prefix___events", version text, judged_at_ms float8, walked int, upto bigint)
 LANGUAGE plpgsql SET enable_sort = off SET enable_incremental_sort = off AS $$

@@ -1,15 +1,4 @@
--- An incident is closed by its age although the breaker is open, once the cooldown is over: of an idle integration no call comes that would close it.
-DROP FUNCTION "__schema__"."__prefix___close_incident_if_well"(bigint, text, boolean, bigint, bigint);
---> statement-breakpoint
-CREATE FUNCTION "__schema__"."__prefix___is_breaker_well"(p_breaker jsonb, p_cooldown_seconds bigint, p_now_ms bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
--- Closed, or without a state. With a cooldown: also open for at least so long, when the next call would be a probe.
-	SELECT CASE coalesce(p_breaker ->> 'state', 'closed')
-		WHEN 'closed' THEN true
-		WHEN 'open' THEN coalesce((p_breaker ->> 'openedAt')::bigint + p_cooldown_seconds * 1000 <= p_now_ms, false)
-		ELSE false END
-$$;
---> statement-breakpoint
-CREATE FUNCTION "__schema__"."__prefix___close_incident_if_well"(
+CREATE OR REPLACE FUNCTION "__schema__"."__prefix___close_incident_if_well"(
 	p_integration bigint, p_key text, p_breaker_on boolean, p_cooldown_seconds bigint, p_older_than_seconds bigint, p_now bigint
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 -- Closes the open incident where, under the lock of the integration's row, all is well: healthy, not stale, breaker closed. Whoever heals one of the

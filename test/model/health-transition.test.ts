@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { FailureClass } from '../../src/core/failure-class.ts'
-import type { HealthState } from '../../src/core/health-transition.ts'
-import { healthAfter, isWorse } from '../../src/core/health-transition.ts'
+import type { HealthState } from './health-transition.ts'
+import { healthAfter, isWorse } from './health-transition.ts'
 
 const DEFAULTS = { degradedAfter: 5, failingAfter: 20, disabledAfter: 50 }
 

@@ -1,16 +1,14 @@
 /**
- * The same rule twice: core/ decides for a model, the functions of drizzle/0002 decide in Postgres. Over random histories (clocks that jump
- * and are set back, settings and overrides that change) both give the same verdicts, events and state.
+ * The same rule twice: the functions of drizzle/functions/ decide in Postgres, the model beside this file decides in TypeScript. Over random
+ * histories (clocks that jump and are set back, settings and overrides that change) both give the same verdicts, events and state.
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { Admission, CallState, Quiet } from '../../src/core/call-state.ts'
-import { admit, NO_CALLS, settle } from '../../src/core/call-state.ts'
+import type { Admission, CallState } from '../../src/core/call-state.ts'
 import type { BreakerSettings, BreakerState, CircuitOverride } from '../../src/core/circuit-breaker.ts'
 import { CLOSED_BREAKER, resetBreaker } from '../../src/core/circuit-breaker.ts'
 import type { FailureClass } from '../../src/core/failure-class.ts'
-import type { HealthState, HealthThresholds } from '../../src/core/health-transition.ts'
-import { healthAfter, isWorse } from '../../src/core/health-transition.ts'
+import type { HealthThresholds } from '../../src/core/health.ts'
 import type { Limit } from '../../src/core/rate-limiter.ts'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
@@ -22,6 +20,10 @@ import { createTables } from '../../src/db/schema/tables.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { requestValues } from '../support/request-values.ts'
+import type { Quiet } from './call-state.ts'
+import { admit, NO_CALLS, settle } from './call-state.ts'
+import type { HealthState } from './health-transition.ts'
+import { healthAfter, isWorse } from './health-transition.ts'
 
 let database: TestDatabase
 let connection: Connection
@@ -201,7 +203,7 @@ const calmHistories = fc.constantFrom(1, 10, 60, 61, 300).chain((windowSeconds) 
   }),
 )
 
-/** What core/ says, one call after the other. */
+/** What the model says, one call after the other. */
 class Model {
   state: CallState = NO_CALLS
   health: HealthState = { status: 'healthy', consecutiveFailures: 0 }
@@ -490,9 +492,9 @@ const EDGES: readonly { name: string; rules: Rules; steps: readonly { afterMs: n
   },
 ]
 
-it.each(EDGES)('gives the same as core: $name', agree)
+it.each(EDGES)('gives the same as the model: $name', agree)
 
-it('gives the same verdicts, events and state as core, over random histories', { timeout: 120_000 }, async () => {
+it('gives the same verdicts, events and state as the model, over random histories', { timeout: 120_000 }, async () => {
   await fc.assert(fc.asyncProperty(histories, agree), { numRuns: 60 })
 })
 

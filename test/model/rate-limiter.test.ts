@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Limit, WindowState } from '../../src/core/rate-limiter.ts'
-import { admitByLimit, unitsUsed } from '../../src/core/rate-limiter.ts'
+import { unitsUsed } from '../../src/core/rate-limiter.ts'
+import { admitByLimit } from './rate-limiter.ts'
 
 const START = 1_800_000_000_000
 
@@ -150,6 +151,14 @@ describe('boundaries', () => {
     { name: 'another kind starts empty', to: { ...sliding }, used: 0 },
   ])('$name', ({ to, used }) => {
     expect(unitsUsed(full(fixed, START), to, START + 1)).toBe(used)
+  })
+
+  it('a slot of several milliseconds counts until its last one has left', () => {
+    const limit: Limit = { limit: 1_025, seconds: 60, window: 'sliding' }
+    const start = Math.floor((START + 7) / 59) * 59 // ceil(60,000 / 1,024) milliseconds a slot
+    const state = full(limit, START + 7)
+    expect(unitsUsed(state, limit, start + 58 + 59_999)).toBe(1)
+    expect(unitsUsed(state, limit, start + 58 + 60_000)).toBe(0)
   })
 
   it('a lower limit refuses until enough has left', () => {

@@ -1,13 +1,9 @@
-ALTER TABLE "__schema__"."__prefix___webhooks" ADD COLUMN "lost_workers" smallint DEFAULT 0 NOT NULL;--> statement-breakpoint
-CREATE INDEX "__prefix___webhooks_apart_idx" ON "__schema__"."__prefix___webhooks" USING btree ("id") WHERE "__schema__"."__prefix___webhooks"."status" = 'pending' and "__schema__"."__prefix___webhooks"."lost_workers" > 0;--> statement-breakpoint
--- The walk below meets an index entry of each row that was pending a moment ago until a vacuum takes it away.
-ALTER TABLE "__schema__"."__prefix___webhooks" SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);--> statement-breakpoint
 -- Claims the next pending webhooks of many integrations: it walks from one integration with pending rows to the next, and takes the
 -- lowest ids of each, so that one with a million rows costs no more than one with ten. A function, so that its plans are kept although
 -- the driver prepares nothing; without sorts, since statistics behind a burst would have all rows of each integration sorted.
 -- p_rooms: how many rows an integration may get, by its id; p_room: any other one.
 -- Its last row has no webhook; it says how many integrations were walked over and which was the last.
-CREATE FUNCTION "__schema__"."__prefix___claim_webhooks"(
+CREATE OR REPLACE FUNCTION "__schema__"."__prefix___claim_webhooks"(
 	p_claim text, p_after bigint, p_integrations int, p_rows int, p_room int, p_rooms jsonb
 ) RETURNS TABLE (webhook "__schema__"."__prefix___webhooks", version text, walked int, upto bigint)
 LANGUAGE plpgsql SET enable_sort = off SET enable_incremental_sort = off AS $$

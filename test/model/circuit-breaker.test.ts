@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BreakerSettings, BreakerState, CircuitOverride } from '../../src/core/circuit-breaker.ts'
-import { admitByBreaker, CLOSED_BREAKER, resetBreaker, settleOnBreaker } from '../../src/core/circuit-breaker.ts'
+import { CLOSED_BREAKER, resetBreaker } from '../../src/core/circuit-breaker.ts'
 import type { FailureClass } from '../../src/core/failure-class.ts'
+import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
 
 const NOW = 1_800_000_000_000
 const SETTINGS: BreakerSettings = {

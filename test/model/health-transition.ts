@@ -1,22 +1,15 @@
 /**
- * What one outcome does to an integration's health.
+ * A model of health: what one outcome does to it. The product decides in SQL (drizzle/functions/settle_calls.sql);
+ * call-state.pg.test.ts compares the two.
  *
- * The functions of drizzle/0002 hold the same rule.
  * Rule: docs/behaviour/requests.md, "Health".
  */
-import type { FailureClass } from './failure-class.ts'
-import type { HealthStatus } from './health.ts'
+import type { FailureClass } from '../../src/core/failure-class.ts'
+import type { HealthStatus, HealthThresholds } from '../../src/core/health.ts'
 
 export interface HealthState {
   readonly status: HealthStatus
   readonly consecutiveFailures: number
-}
-
-export interface HealthThresholds {
-  readonly degradedAfter: number
-  readonly failingAfter: number
-  /** Null: never. */
-  readonly disabledAfter: number | null
 }
 
 const SEVERITY: Readonly<Record<HealthStatus, number>> = { healthy: 0, degraded: 1, failing: 2, disabled: 3 }

@@ -1,4 +1,0 @@
--- The next rows of a large run, the failed items and the runs of all integrations, each without walking the rest.
-CREATE INDEX "__prefix___logs_runs_idx" ON "__schema__"."__prefix___logs" USING btree ("id") WHERE "__schema__"."__prefix___logs"."operation" in ('sync', 'backfill');--> statement-breakpoint
-CREATE INDEX "__prefix___sync_items_pending_idx" ON "__schema__"."__prefix___sync_items" USING btree ("sync_log_id","id") WHERE "__schema__"."__prefix___sync_items"."status" = 'pending';--> statement-breakpoint
-CREATE INDEX "__prefix___sync_items_failed_idx" ON "__schema__"."__prefix___sync_items" USING btree ("id") WHERE "__schema__"."__prefix___sync_items"."status" = 'failed';

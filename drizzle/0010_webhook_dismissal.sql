@@ -1,3 +1,0 @@
-DROP INDEX "__schema__"."__prefix___webhooks_failed_idx";--> statement-breakpoint
-ALTER TABLE "__schema__"."__prefix___webhooks" ADD COLUMN "dismissed_at" timestamp (3) with time zone;--> statement-breakpoint
-CREATE INDEX "__prefix___webhooks_failed_idx" ON "__schema__"."__prefix___webhooks" USING btree ("attempts","processed_at") WHERE "__schema__"."__prefix___webhooks"."status" = 'failed' and "__schema__"."__prefix___webhooks"."dismissed_at" is null;

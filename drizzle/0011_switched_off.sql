@@ -1,2 +1,0 @@
--- When a person switched the integration off: a fact beside its health. Null for all that are on; no default, so no row is rewritten.
-ALTER TABLE "__schema__"."__prefix__s" ADD COLUMN "switched_off_at" timestamp (3) with time zone;

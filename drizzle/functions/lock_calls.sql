@@ -1,0 +1,31 @@
+-- Locks the three rows of store_calls.sql.
+CREATE OR REPLACE FUNCTION "__schema__"."__prefix___lock_calls"(p_integration bigint, p_key text) RETURNS jsonb LANGUAGE plpgsql AS $$
+-- The state, locked. Null when the integration is gone: then no row is left behind for it.
+DECLARE
+	state jsonb;
+	ended jsonb;
+	spent jsonb;
+	is_new boolean;
+BEGIN
+	SELECT value INTO state FROM "__schema__"."__prefix___cache" WHERE key = p_key FOR UPDATE;
+	is_new := NOT FOUND;
+	SELECT value INTO ended FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':ended' FOR UPDATE;
+	is_new := is_new OR NOT FOUND;
+	SELECT value INTO spent FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':window' FOR UPDATE;
+	is_new := is_new OR NOT FOUND;
+	IF is_new THEN
+		INSERT INTO "__schema__"."__prefix___cache" (key, value) VALUES (p_key, '{}'), (p_key || ':ended', '{}'), (p_key || ':window', '{}')
+			ON CONFLICT (key) DO NOTHING;
+		SELECT value INTO state FROM "__schema__"."__prefix___cache" WHERE key = p_key FOR UPDATE;
+		SELECT value INTO ended FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':ended' FOR UPDATE;
+		SELECT value INTO spent FROM "__schema__"."__prefix___cache" WHERE key = p_key || ':window' FOR UPDATE;
+		-- Who deletes the integration holds its row and does not see ours: it is waited for.
+		PERFORM FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR KEY SHARE;
+		IF NOT FOUND THEN
+			DELETE FROM "__schema__"."__prefix___cache" WHERE key IN (p_key, p_key || ':ended', p_key || ':window');
+			RETURN NULL;
+		END IF;
+	END IF;
+	RETURN "__schema__"."__prefix___merged_calls"(state, ended, spent);
+END
+$$;
