@@ -31,13 +31,13 @@ const endings = {
 const ALONE = [
   'test/bench/bench.e2e.test.ts',
   'test/e2e/sigterm.e2e.test.ts',
-  'test/operations/call-limits.e2e.test.ts',
-  'test/operations/idempotency.e2e.test.ts',
+  'test/calls/admission/call-limits.e2e.test.ts',
+  'test/calls/idempotency.e2e.test.ts',
   'test/testing/host-example.e2e.test.ts',
 ]
 
 /** They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. */
-export const REPLACING = ['test/operations/request.pg.test.ts', 'test/operations/request/pipeline.pg.test.ts']
+export const REPLACING = ['test/calls/request.pg.test.ts', 'test/calls/pipeline.pg.test.ts']
 /** The same, and needs nothing. */
 export const REPLACING_FAST = ['test/testing/postgres/missing.test.ts']
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import postgres from 'postgres'
-import { startLocalPostgres } from '../src/bin/dev/postgres.ts'
+import { startLocalPostgres } from '../dev/postgres.ts'
 
 export interface BenchPostgres {
   readonly url: string

@@ -1,7 +1,7 @@
 /** A Temporal server for one bench: the one at `TEMPORAL_ADDRESS`, else the dev server, in memory, as `npm start` sets it. */
 import { randomBytes } from 'node:crypto'
-import type { TemporalServer } from '../src/temporal/server.ts'
-import { findOrStartTemporalServer } from '../src/temporal/server.ts'
+import type { TemporalServer } from '../dev/temporal-server.ts'
+import { findOrStartTemporalServer } from '../dev/temporal-server.ts'
 
 /**
  * On a given server a bench has workflow ids and task queues of its own: its database begins with integration 1, as that of the

@@ -9,7 +9,7 @@ import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync,
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { run } from '../src/temporal/local-process.ts'
+import { run } from '../dev/local-process.ts'
 
 /** 10.8.2 comes with Node 20.20, the oldest Node that package.json allows. */
 const NPM_VERSIONS = ['10.8.2', '10', '11']

@@ -19,7 +19,7 @@ interface Outcome {
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** The folders the import rules are about; `bench/` and `examples/` come with later issues. */
-const ruledFolders = ['src', 'test', 'sandbox', 'examples', 'scripts', 'bench'].filter((folder) =>
+const ruledFolders = ['src', 'test', 'sandbox', 'examples', 'scripts', 'bench', 'dev'].filter((folder) =>
   existsSync(new URL(`../${folder}`, import.meta.url)),
 )
 

@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url'
 import { createContext, Script } from 'node:vm'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
-import { InvalidArgumentException, InvalidConfiguration } from './core/errors.ts'
-import type { Logger } from './core/logger.ts'
-import { errorLine } from './core/logger.ts'
+import { InvalidArgumentException, InvalidConfiguration } from './framework/errors.ts'
+import type { Logger } from './framework/logger.ts'
+import { errorLine } from './framework/logger.ts'
 import { WORKFLOW } from './workflows/ids.ts'
 
 /** What the first line of a bundle's file says. A worker of another package or SDK must not run it: replay could differ. */

@@ -17,8 +17,8 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import { CredentialsUnreadable, InvalidArgumentException, InvalidEncryptionKeys } from './core/errors.ts'
-import { keyFileFault } from './core/key-file.ts'
+import { CredentialsUnreadable, InvalidArgumentException, InvalidEncryptionKeys } from './framework/errors.ts'
+import { keyFileFault } from './framework/key-file.ts'
 
 /** A key of the ring. A `KeyObject` shows no bytes when it is printed or serialised. */
 export interface RingKey {

@@ -1,6 +1,9 @@
 /** All that the author of a provider imports: the contracts, their guards, and what helps to keep them. */
-export { reduceCheckpointsByMax } from './core/checkpoint.ts'
-export type { CircuitOverride } from './core/circuit-breaker.ts'
+
+export type { CircuitOverride } from './calls/admission/breaker-rules.ts'
+export { classOfStatus, FailureClass, statusOf } from './calls/failure-class-rules.ts'
+export { RateLimit } from './calls/rate-limit-rules.ts'
+export { retryAfterSeconds } from './calls/retry-rules.ts'
 export {
   EgressRefused,
   HttpError,
@@ -12,12 +15,9 @@ export {
   RateLimitExceededException,
   ReauthRequiredException,
   SchemaDrift,
-} from './core/errors.ts'
-export { classOfStatus, FailureClass, statusOf } from './core/failure-class.ts'
-export type { HealthStatus } from './core/health.ts'
-export type { Json } from './core/json.ts'
-export { RateLimit } from './core/rate-limit.ts'
-export { retryAfterSeconds } from './core/request-retry.ts'
+} from './framework/errors.ts'
+export type { Json } from './framework/json.ts'
+export type { HealthStatus } from './integrations/health-rules.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/current-sync-item.ts'
 export {
   ProviderEvent,
@@ -54,3 +54,4 @@ export * from './providers/provider.ts'
 export { isTimely, type SignedTimeOptions, soleHeader, verifyStandardWebhook } from './providers/standard-webhook.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'
+export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'

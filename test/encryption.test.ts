@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { inspect } from 'node:util'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { CredentialsUnreadable } from '../src/core/errors.ts'
-import { isIntegrationsError } from '../src/core/errors.ts'
 import type { Encryption } from '../src/encryption.ts'
 import { createEncryption, generateEncryptionKey, parseKeyRing } from '../src/encryption.ts'
+import type { CredentialsUnreadable } from '../src/framework/errors.ts'
+import { isIntegrationsError } from '../src/framework/errors.ts'
 
 /** A ring entry with bytes that are easy to look for. */
 function entry(kid: string, byte: number): string {

@@ -6,7 +6,7 @@
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
-import { cacheFolder, inNewFolder, oneAtATime, run } from '../../src/temporal/local-process.ts'
+import { cacheFolder, inNewFolder, oneAtATime, run } from '../../dev/local-process.ts'
 
 /** Knows fair queues (matching.enableFairness). It is the one inside the dev server that `npm start` builds. */
 const VERSION = 'v1.29.1'

@@ -7,13 +7,13 @@
 
 /** What a single machine needs; it can't be changed once the tables are made. */
 const HISTORY_SHARDS = 4
-/** Of each of the four services. Postgres takes 200 in all (src/bin/dev/postgres.ts). */
+/** Of each of the four services. Postgres takes 200 in all (dev/postgres.ts). */
 const CONNECTIONS = { main: 20, visibility: 10 }
 /** Of the four services, in their order. */
 const SERVICES = ['frontend', 'history', 'matching', 'worker'] as const
 const LOOPBACK = '127.0.0.1'
 
-/** As the dev server of `npm start` has them (src/temporal/server.ts), so that the two can be compared. */
+/** As the dev server of `npm start` has them (dev/temporal-server.ts), so that the two can be compared. */
 const DYNAMIC_CONFIG: Readonly<Record<string, boolean | number | readonly string[]>> = {
   'matching.enableFairness': true,
   'matching.numTaskqueueReadPartitions': 1,

@@ -4,7 +4,7 @@
  */
 import { chmodSync, cpSync, lstatSync, mkdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { run } from '../../src/temporal/local-process.ts'
+import { run } from '../../dev/local-process.ts'
 import { buildContext } from './build-context.ts'
 import type { Stage } from './dockerfile.ts'
 import { execForm, pairsOf, parseDockerfile, wordsOf } from './dockerfile.ts'

@@ -3,7 +3,7 @@ import { accessSync, constants } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { arch } from 'node:os'
 import { join } from 'node:path'
-import { cacheFolder, inNewFolder, oneAtATime, run } from '../../src/temporal/local-process.ts'
+import { cacheFolder, inNewFolder, oneAtATime, run } from '../../dev/local-process.ts'
 
 const INSTALL_SECONDS = 300
 

@@ -1,7 +1,8 @@
 /** The failure rates as an activity. Rule: docs/behaviour/failure-rates.md. */
-import type { EvaluateFailuresResult } from '../core/anomaly-jobs.ts'
-import type { Framework } from '../framework.ts'
-import { evaluateFailureRates } from '../operations/anomalies.ts'
+
+import type { Framework } from '../framework/context.ts'
+import { evaluateFailureRates } from '../incidents/anomalies.ts'
+import type { EvaluateFailuresResult } from '../incidents/jobs.ts'
 
 export function anomalyActivities(framework: Framework) {
   return {

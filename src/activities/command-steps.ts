@@ -6,9 +6,9 @@
  */
 
 import { z } from 'zod'
-import { isIntegrationsError } from '../core/errors.ts'
-import { lostDatabase } from '../core/lost-database.ts'
-import { Instant } from '../instant.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { Instant } from '../framework/instant.ts'
+import { lostDatabase } from '../framework/lost-database.ts'
 import { asRefusal, failureOf, isNotItsTurn } from './failures.ts'
 import type { Surroundings } from './surroundings.ts'
 import { temporalSurroundings } from './surroundings.ts'

@@ -1,8 +1,8 @@
 /** The command line's program as an activity. Rule: docs/behaviour/commands-as-workflows.md. */
 import type { ApplicationFailure } from '@temporalio/activity'
-import type { CommandAnswer, CommandRunner, RunCommandInput, RunCommandResult } from '../core/command-jobs.ts'
-import { COMMAND_EXIT } from '../core/command-jobs.ts'
-import { untilGivenUp } from '../operations/until-aborted.ts'
+import type { CommandAnswer, CommandRunner, RunCommandInput, RunCommandResult } from '../commands/jobs.ts'
+import { COMMAND_EXIT } from '../commands/jobs.ts'
+import { untilGivenUp } from '../framework/until-aborted.ts'
 import { keptAlive } from './heartbeat.ts'
 import { sdk, temporalSurroundings } from './surroundings.ts'
 

@@ -1,5 +1,5 @@
 /** Whether a command's own workflow can begin. Rule: docs/behaviour/commands-as-workflows.md, "Result". */
-import { isIntegrationsError } from '../core/errors.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
 import { failureOf } from './failures.ts'
 
 export type DatabaseCheckActivities = ReturnType<typeof databaseCheckActivities>

@@ -2,8 +2,9 @@
  * Listeners of framework events that activities tell. What a host's code takes too long for does not hold up its worker's end:
  * the listener is not waited for any more. Rule: docs/behaviour/workers.md, "The end of a worker".
  */
+
+import { Ending } from '../claims/ending.ts'
 import { listeningUntil } from '../events/listening-until.ts'
-import { Ending } from './ending.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** The same activity, whose listeners of framework events have 30 s when its worker stops, or it is cancelled. */

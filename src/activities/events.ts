@@ -1,29 +1,23 @@
 /** Delivers durable events. Rule: docs/behaviour/events.md, "Durable events". */
 import { setMaxListeners } from 'node:events'
 import { performance } from 'node:perf_hooks'
-import { MAX_LOST_WORKERS } from '../core/claim.ts'
-import { givenNowMs } from '../core/logger.ts'
-import type { Pumped, PumpInput } from '../core/pump-jobs.ts'
-import { EVENT_OUTBOX } from '../core/pump-jobs.ts'
-import type { ClaimedEvent, EventRow } from '../db/queries/events.ts'
-import {
-  claimEvents,
-  eventsSettledBefore,
-  handBackEvents,
-  nextEventDueInMs,
-  settleEvents,
-} from '../db/queries/events.ts'
-import type { ClaimRoom } from '../db/queries/pump-claims.ts'
-import { pumpedEvents } from '../db/queries/pump-claims.ts'
-import type { Framework } from '../framework.ts'
-import { IntegrationContexts } from '../operations/integration-contexts.ts'
-import { patiently } from '../operations/patiently.ts'
-import type { Told, ToldEvent } from '../operations/tell-event.ts'
-import { tellEvent } from '../operations/tell-event.ts'
-import { START_WINDOW_MS } from './batch.ts'
-import type { Looked } from './pump/pump.ts'
-import type { HandlingOf, LostRows, Pumping } from './pump/pumping.ts'
-import { pumpUntilRelieved } from './pump/pumping.ts'
+import { START_WINDOW_MS } from '../claims/batch.ts'
+import type { Pumped, PumpInput } from '../claims/jobs.ts'
+import { EVENT_OUTBOX } from '../claims/jobs.ts'
+import type { Looked } from '../claims/pump.ts'
+import type { ClaimRoom } from '../claims/pump-queries.ts'
+import { pumpedEvents } from '../claims/pump-queries.ts'
+import { MAX_LOST_WORKERS } from '../claims/rules.ts'
+import type { ClaimedEvent, EventRow } from '../events/queries.ts'
+import { claimEvents, eventsSettledBefore, handBackEvents, nextEventDueInMs, settleEvents } from '../events/queries.ts'
+import type { Told, ToldEvent } from '../events/tell-event.ts'
+import { tellEvent } from '../events/tell-event.ts'
+import type { Framework } from '../framework/context.ts'
+import { givenNowMs } from '../framework/logger.ts'
+import { patiently } from '../framework/patiently.ts'
+import { IntegrationContexts } from '../integrations/integration-contexts.ts'
+import type { HandlingOf, LostRows, Pumping } from './pumping.ts'
+import { pumpUntilRelieved } from './pumping.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Events of an integration that are told beside each other, and as many again of which somebody has been told. */

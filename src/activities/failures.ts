@@ -4,9 +4,9 @@
  */
 import type { ApplicationFailure } from '@temporalio/activity'
 import type { Duration } from '@temporalio/common'
-import { isIntegrationsError } from '../core/errors.ts'
-import { classifyFailure } from '../core/failure-class.ts'
-import { redactedErrorLine, redactedMessage } from '../operations/redacted-error.ts'
+import { classifyFailure } from '../calls/failure-class-rules.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
 import { sdk } from './surroundings.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000

@@ -1,10 +1,11 @@
 /** An incident's life, as its workflow sees it. Rule: docs/behaviour/incidents.md. */
-import type { FollowIncidentInput, IncidentSight } from '../core/incident.ts'
-import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
-import type { Framework } from '../framework.ts'
-import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../operations/incidents.ts'
-import { foundBy } from '../operations/metric-subject.ts'
-import { wakePendingOutbox } from '../operations/outbox.ts'
+
+import { wakePendingOutbox } from '../events/outbox.ts'
+import type { Framework } from '../framework/context.ts'
+import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../incidents/follow.ts'
+import type { FollowIncidentInput, IncidentSight } from '../incidents/rules.ts'
+import { foundBy } from '../observability/metric-subject.ts'
+import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 
 type Look = FollowIncidentInput & AsksLabels
 

@@ -1,4 +1,4 @@
-import type { Framework } from '../framework.ts'
+import type { Framework } from '../framework/context.ts'
 import { anomalyActivities } from './anomalies.ts'
 import { boundedStep, commandStep } from './command-steps.ts'
 import { tellingUntilEnd } from './ending-listeners.ts'

@@ -1,8 +1,9 @@
 /** The search for orphans as an activity, so that Temporal's own tools can run it. Rule: docs/behaviour/mappings.md, "Orphans". */
-import { InvalidArgumentException } from '../core/errors.ts'
-import type { FindOrphansInput, FindOrphansResult, Orphan } from '../core/orphan-jobs.ts'
-import type { Framework } from '../framework.ts'
-import { findOrphans } from '../operations/orphans.ts'
+
+import type { Framework } from '../framework/context.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
+import type { FindOrphansInput, FindOrphansResult, Orphan } from '../mappings/jobs.ts'
+import { findOrphans } from '../mappings/orphans.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Half of what Temporal takes as a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */

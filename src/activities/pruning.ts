@@ -1,7 +1,8 @@
 /** Pruning as activities, one step each. Rule: docs/behaviour/pruning.md. */
-import type { PruneStepInput } from '../core/pruning.ts'
-import type { Framework } from '../framework.ts'
-import { prunedRows, pruneRows } from '../operations/pruning.ts'
+
+import type { Framework } from '../framework/context.ts'
+import { prunedRows, pruneRows } from '../retention/pruning.ts'
+import type { PruneStepInput } from '../retention/rules.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 export function pruningActivities(framework: Framework, surroundings = temporalSurroundings) {

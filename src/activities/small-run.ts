@@ -3,11 +3,12 @@
  *
  * Rule: docs/behaviour/sync-listing.md, "A small run".
  */
-import { errorLine } from '../core/logger.ts'
-import { BATCH_ROWS } from '../core/sync-jobs.ts'
-import type { BegunListing } from '../db/queries/sync-listing.ts'
+
 import type { IntegrationRow } from '../db/schema/tables.ts'
-import type { Framework } from '../framework.ts'
+import type { Framework } from '../framework/context.ts'
+import { errorLine } from '../framework/logger.ts'
+import { BATCH_ROWS } from '../syncs/jobs.ts'
+import type { BegunListing } from '../syncs/listing/listing-queries.ts'
 import type { Surroundings } from './surroundings.ts'
 import { sdk } from './surroundings.ts'
 import type { Finalisation } from './sync-ends.ts'

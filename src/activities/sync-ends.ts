@@ -1,15 +1,15 @@
 /** How a run ends. Rule: docs/behaviour/sync-cursor.md, "Finalisation". */
 
-import type { RunIds } from '../core/sync-run.ts'
-import type { Framework } from '../framework.ts'
-import { subjectOf } from '../operations/metric-subject.ts'
-import { announceRun } from '../operations/sync-announcement.ts'
-import { cancelRun, failRun } from '../operations/sync-cut-short.ts'
-import type { Finalisation } from '../operations/sync-finalisation.ts'
-import { finaliseRun } from '../operations/sync-finalisation.ts'
+import type { Framework } from '../framework/context.ts'
+import { subjectOf } from '../observability/metric-subject.ts'
+import { announceRun } from '../syncs/announcement.ts'
+import { cancelRun, failRun } from '../syncs/cut-short.ts'
+import type { Finalisation } from '../syncs/finalisation.ts'
+import { finaliseRun } from '../syncs/finalisation.ts'
+import type { RunIds } from '../syncs/run-rules.ts'
 
-export type { RunIds } from '../core/sync-run.ts'
-export type { Finalisation } from '../operations/sync-finalisation.ts'
+export type { Finalisation } from '../syncs/finalisation.ts'
+export type { RunIds } from '../syncs/run-rules.ts'
 
 export function syncEndActivities(framework: Framework) {
   const { logger } = framework

@@ -1,6 +1,8 @@
-import { whileWaiting } from '../core/claim.ts'
-import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
-import type { LastFailure, ProcessSyncItemResult } from '../core/sync-jobs.ts'
+import { whileWaiting } from '../claims/rules.ts'
+import type { Framework } from '../framework/context.ts'
+import { foundBy } from '../observability/metric-subject.ts'
+import { itemResolved } from '../syncs/items/item-acts.ts'
+import { claimAndRecord } from '../syncs/items/item-failures.ts'
 import {
   claimItemForRetry,
   claimPendingItems,
@@ -8,13 +10,11 @@ import {
   endOutdatedRetry,
   findItem,
   outdatingItem,
-} from '../db/queries/sync-items.ts'
-import type { Framework } from '../framework.ts'
-import { foundBy } from '../operations/metric-subject.ts'
-import { itemResolved } from '../operations/sync-item-acts.ts'
-import { refusalsOf } from '../operations/sync-items.ts'
-import { claimAndRecord } from './item-failures.ts'
-import { ItemRunner } from './item-runner.ts'
+} from '../syncs/items/item-queries.ts'
+import { ItemRunner } from '../syncs/items/item-runner.ts'
+import { refusalsOf } from '../syncs/items/run-item.ts'
+import type { LastFailure, ProcessSyncItemResult } from '../syncs/jobs.ts'
+import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Either the next pending items of a run, or certain ones whose wait is over. */

@@ -4,24 +4,20 @@
  * Rule: docs/behaviour/sync-listing.md, "Tries of a listing".
  */
 
-import type { RateLimitExceededException } from '../core/errors.ts'
-import { isIntegrationsError, ListingSuperseded } from '../core/errors.ts'
-import { errorChain } from '../core/failure-class.ts'
-import type { Json } from '../core/json.ts'
-import { ListingBeginning } from '../core/listing-beginning.ts'
-import { LONGEST_DEFERRAL_SECONDS } from '../core/sync-item.ts'
-import { findIntegration } from '../db/queries/integrations.ts'
-import type { RunMetadata } from '../db/queries/logs.ts'
-import { findLog } from '../db/queries/logs.ts'
-import type { BegunListing, ListedItem, ListingNote } from '../db/queries/sync-listing.ts'
-import { beginListing, deleteUnstartedItems, listedKeys, storeListed } from '../db/queries/sync-listing.ts'
+import { errorChain } from '../calls/failure-class-rules.ts'
+import { insideSync } from '../calls/inside-sync.ts'
+import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
-import type { Framework } from '../framework.ts'
-import { insideSync } from '../operations/inside-sync.ts'
-import { integrationHandle } from '../operations/integration.ts'
-import { secretsIn } from '../operations/integration-secrets.ts'
-import { redactedErrorLine } from '../operations/redacted-error.ts'
-import { untilAborted } from '../operations/until-aborted.ts'
+import type { Framework } from '../framework/context.ts'
+import type { RateLimitExceededException } from '../framework/errors.ts'
+import { isIntegrationsError, ListingSuperseded } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { untilAborted } from '../framework/until-aborted.ts'
+import { integrationHandle } from '../integrations/handle.ts'
+import { findIntegration } from '../integrations/queries.ts'
+import type { RunMetadata } from '../observability/log-queries.ts'
+import { findLog } from '../observability/log-queries.ts'
 import type { HasScheduledSync, IntegrationProvider } from '../providers/provider.ts'
 import {
   classifiesFailures,
@@ -30,10 +26,14 @@ import {
   hasScheduledSync,
   requireContract,
 } from '../providers/provider.ts'
+import { LONGEST_DEFERRAL_SECONDS } from '../syncs/items/item-rules.ts'
+import { ListingBeginning } from '../syncs/listing/beginning-rules.ts'
+import type { BegunListing, ListedItem, ListingNote } from '../syncs/listing/listing-queries.ts'
+import { beginListing, deleteUnstartedItems, listedKeys, storeListed } from '../syncs/listing/listing-queries.ts'
+import type { Bookmark, FullListing } from '../syncs/listing/listing-session.ts'
+import { StoringSession } from '../syncs/listing/listing-session.ts'
 import { asFailure, isFinalFault } from './failures.ts'
 import type { Surroundings } from './surroundings.ts'
-import type { Bookmark, FullListing } from './sync-session.ts'
-import { StoringSession } from './sync-session.ts'
 
 /** Ids kept in the log of a run, so that its requests can be found. */
 const MAX_REQUEST_IDS = 1_000

@@ -1,4 +1,9 @@
 /** The commands about syncs as activities, so that Temporal's own tools can run them. Rule: docs/behaviour/sync-items.md, "Skip and retry". */
+
+import type { Framework } from '../framework/context.ts'
+import { advanceCursor } from '../syncs/cursor.ts'
+import { skipSyncItem } from '../syncs/items/item-acts.ts'
+import { listFailedItems } from '../syncs/items/item-list.ts'
 import type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -6,11 +11,7 @@ import type {
   ListFailedItemsInput,
   SkipSyncItemInput,
   SkipSyncItemResult,
-} from '../core/sync-jobs.ts'
-import type { Framework } from '../framework.ts'
-import { advanceCursor } from '../operations/sync-cursor.ts'
-import { skipSyncItem } from '../operations/sync-item-acts.ts'
-import { listFailedItems } from '../operations/sync-item-list.ts'
+} from '../syncs/jobs.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 export function syncOperationActivities(framework: Framework, surroundings = temporalSurroundings) {

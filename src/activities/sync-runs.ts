@@ -3,21 +3,22 @@
  *
  * Rule: docs/behaviour/sync-listing.md.
  */
-import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
-import type { RunIds } from '../core/sync-run.ts'
-import type { Framework } from '../framework.ts'
-import { foundBy } from '../operations/metric-subject.ts'
-import type { AdoptedRun } from '../operations/sync-adoption.ts'
-import { takeOverRun } from '../operations/sync-adoption.ts'
-import type { RunStart } from '../operations/sync-start.ts'
-import { openedBy, startRun } from '../operations/sync-start.ts'
+
+import type { Framework } from '../framework/context.ts'
+import { foundBy } from '../observability/metric-subject.ts'
+import type { AdoptedRun } from '../syncs/adoption.ts'
+import { takeOverRun } from '../syncs/adoption.ts'
+import type { RunIds } from '../syncs/run-rules.ts'
+import type { RunStart } from '../syncs/start.ts'
+import { openedBy, startRun } from '../syncs/start.ts'
+import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import type { FirstSteps } from './small-run.ts'
 import { firstSteps, runSettings } from './small-run.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import type { Listing, ListingInput } from './sync-listing.ts'
 import { listItems } from './sync-listing.ts'
 
-export type { AdoptedRun } from '../operations/sync-adoption.ts'
+export type { AdoptedRun } from '../syncs/adoption.ts'
 export type { Listing } from './sync-listing.ts'
 
 export type OpenedRun =

@@ -1,8 +1,8 @@
 /** An activity as a span, in the trace that its workflow was started in, or that its run is. Rule: docs/behaviour/tracing.md, "Workflows". */
 import { SpanKind } from '@opentelemetry/api'
 import type { Context, Info } from '@temporalio/activity'
-import { isTracedRun, RUN_HEADER, TRACE_HEADER, traceIdOf } from '../core/traced-run.ts'
-import { inSpan } from '../tracing/spans.ts'
+import { inSpan } from '../observability/spans.ts'
+import { isTracedRun, RUN_HEADER, TRACE_HEADER, traceIdOf } from '../observability/traced-run.ts'
 
 /** Temporal's headers, as far as they matter here. */
 type Headers = Readonly<Record<string, { readonly data?: Uint8Array | null }>>

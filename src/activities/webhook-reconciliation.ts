@@ -3,17 +3,14 @@
  *
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
-import { isIntegrationsError } from '../core/errors.ts'
-import type { ReconcileWebhooksInput } from '../core/webhook-jobs.ts'
-import type { Framework } from '../framework.ts'
-import { secretsIn } from '../operations/integration-secrets.ts'
-import type { Reconcilable, ReconciledIntegration } from '../operations/webhook-reconciliation.ts'
-import {
-  reconcilable,
-  reconcilableIntegrations,
-  reconcileIntegrationWebhooks,
-} from '../operations/webhook-reconciliation.ts'
+
+import { secretsIn } from '../credentials/integration-secrets.ts'
+import type { Framework } from '../framework/context.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
 import { classifiesFailures } from '../providers/provider.ts'
+import type { ReconcileWebhooksInput } from '../webhooks/jobs.ts'
+import type { Reconcilable, ReconciledIntegration } from '../webhooks/reconciliation.ts'
+import { reconcilable, reconcilableIntegrations, reconcileIntegrationWebhooks } from '../webhooks/reconciliation.ts'
 import { asFailure, isFinalFault } from './failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 

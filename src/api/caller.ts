@@ -1,7 +1,7 @@
 /** Finds out who calls. Rule: docs/behaviour/access.md. */
 import type { Context } from 'hono'
-import type { Principal } from '../core/access.ts'
-import { isSameOrigin, originOf, parseAuthorization } from '../core/access.ts'
+import type { Principal } from '../access/rules.ts'
+import { isSameOrigin, originOf, parseAuthorization } from '../access/rules.ts'
 import type { Integrations } from '../integrations.ts'
 import type { Session } from './session-cookie.ts'
 import { readSessionCookie } from './session-cookie.ts'

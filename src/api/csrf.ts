@@ -1,6 +1,6 @@
 /** The token that a session's own forms carry. Rule: docs/behaviour/access.md, "Sessions". */
 import type { Context, MiddlewareHandler } from 'hono'
-import { isSafeMethod, isSameSecret } from '../core/access.ts'
+import { isSafeMethod, isSameSecret } from '../access/rules.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { problemResponse } from './problem.ts'
 

@@ -1,7 +1,7 @@
 /** What Prometheus asks for. Rule: docs/behaviour/metrics.md, "Scraping". */
 import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
-import { isLocalHost } from '../core/access.ts'
+import { isLocalHost } from '../access/rules.ts'
 import type { Integrations } from '../integrations.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { hasLoginPage, operator } from './middleware.ts'

@@ -3,8 +3,8 @@
  * Rule: docs/behaviour/access.md, "Middleware by name".
  */
 import type { Context, MiddlewareHandler } from 'hono'
-import type { Scope } from '../core/access.ts'
-import { basePathOf, hasScope, isSafeMethod, routePathOf } from '../core/access.ts'
+import type { Scope } from '../access/rules.ts'
+import { basePathOf, hasScope, isSafeMethod, routePathOf } from '../access/rules.ts'
 import type { Integrations } from '../integrations.ts'
 import type { AccessEnvironment, Caller } from './caller.ts'
 import { callerOf, isFromOwnPage } from './caller.ts'

@@ -1,7 +1,7 @@
 /** How the OAuth routes say that something failed: a page for a person, JSON for a program. Rule: docs/behaviour/oauth.md, "Routes". */
 import type { Context, MiddlewareHandler } from 'hono'
-import { isIntegrationsError } from '../core/errors.ts'
-import { lostDatabase } from '../core/lost-database.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { lostDatabase } from '../framework/lost-database.ts'
 import type { Integrations } from '../integrations.ts'
 import type { PageNeeds } from './oauth-pages.ts'
 import { failurePage, oauthPageHeaders } from './oauth-pages.ts'

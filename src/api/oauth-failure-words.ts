@@ -1,5 +1,5 @@
 /** What a failed authorization is called before a person who is no engineer. Rule: docs/behaviour/oauth.md, "Pages". */
-import type { OAuthFailureCode } from '../core/errors.ts'
+import type { OAuthFailureCode } from '../framework/errors.ts'
 
 export interface FailureWords {
   readonly title: string

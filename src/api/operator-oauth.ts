@@ -1,7 +1,7 @@
 /** The operator API's authorizations. Rule: docs/behaviour/operator-api.md, "OAuth". */
 import { Hono } from 'hono'
-import { oauthStatusColumns } from '../core/oauth-status.ts'
 import type { Integrations } from '../integrations.ts'
+import { oauthStatusColumns } from '../oauth/status-rules.ts'
 import { optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { asColumns, idOf, noteAct } from './operator-api.ts'

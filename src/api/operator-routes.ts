@@ -1,7 +1,7 @@
 /** Everything under `operator.prefix`. Rule: docs/behaviour/operator-api.md. */
 import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
-import { isSafeMethod } from '../core/access.ts'
+import { isSafeMethod } from '../access/rules.ts'
 import type { Integrations } from '../integrations.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'

@@ -1,9 +1,9 @@
 /** What the operator API takes, by the names of the columns. Rule: docs/behaviour/operator-api.md. */
 
 import { z } from 'zod'
-import { MAX_LINK_SECONDS } from '../core/access.ts'
-import { HealthStatus } from '../core/health.ts'
-import { Instant } from '../instant.ts'
+import { MAX_LINK_SECONDS } from '../access/rules.ts'
+import { Instant } from '../framework/instant.ts'
+import { HealthStatus } from '../integrations/health-rules.ts'
 
 const id = z.int().min(1)
 /** Postgres holds no U+0000 in a text. */

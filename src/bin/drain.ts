@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { InvalidConfiguration } from '../core/errors.ts'
+import { InvalidConfiguration } from '../framework/errors.ts'
 
 const DEFAULT_DRAIN_SECONDS = 1
 const MAX_DRAIN_SECONDS = 3_600

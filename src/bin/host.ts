@@ -3,7 +3,7 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { createJiti } from 'jiti'
-import { InvalidConfiguration } from '../core/errors.ts'
+import { InvalidConfiguration } from '../framework/errors.ts'
 import type { Integrations } from '../integrations.ts'
 
 const NAMES = ['integrations.config.ts', 'integrations.config.js', 'integrations.config.mjs']

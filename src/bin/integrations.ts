@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** The `integrations` command line. */
-import { runProgram } from '../cli/program.ts'
-import { processTerminal } from '../cli/terminal.ts'
+import { runProgram } from '../commands/cli/program.ts'
+import { processTerminal } from '../commands/cli/terminal.ts'
 import { loadHost } from './host.ts'
 
 // Read by the host's default logger: its lines are none of the command's result.

@@ -1,4 +1,4 @@
-import { InvalidConfiguration } from '../core/errors.ts'
+import { InvalidConfiguration } from '../framework/errors.ts'
 
 const DEFAULT_HOST = '127.0.0.1'
 const DEFAULT_PORT = 3000

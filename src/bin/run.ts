@@ -1,8 +1,8 @@
 /** How a process of ours begins and ends: errors as one clear line, exit codes, an orderly stop. */
-import { isIntegrationsError } from '../core/errors.ts'
-import type { Logger } from '../core/logger.ts'
-import { errorLine } from '../core/logger.ts'
-import { redactLikely } from '../core/redaction.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import type { Logger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
+import { redactLikely } from '../framework/redaction.ts'
 
 /** 1: bad input, a refusal, or a fault of the host's code. 2: Postgres or Temporal was not reached. */
 const EXIT = { done: 0, refused: 1, faulty: 1, unreachable: 2 } as const

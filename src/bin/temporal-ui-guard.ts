@@ -1,8 +1,8 @@
 /** The guard in front of Temporal's UI as a process of its own, for docker-compose.yml: `temporal-ui-guard.js --ui <host:port> --at <host:port>`. */
 import { parseArgs } from 'node:util'
-import { InvalidConfiguration } from '../core/errors.ts'
-import { startUiGuard } from '../temporal/ui-guard.ts'
+import { InvalidConfiguration } from '../framework/errors.ts'
 import { runProcess } from './run.ts'
+import { startUiGuard } from './ui-guard.ts'
 
 await runProcess(async () => {
   const { values } = parseArgs({ options: { ui: { type: 'string' }, at: { type: 'string' } } })

@@ -2,9 +2,9 @@
 import type { Server } from 'node:http'
 import { serve } from '@hono/node-server'
 import { createWorkerApp } from '../api/metrics-routes.ts'
-import { InvalidConfiguration } from '../core/errors.ts'
+import { InvalidConfiguration } from '../framework/errors.ts'
 import type { Integrations } from '../integrations.ts'
-import { freePort } from '../temporal/local-process.ts'
+import { freePort } from './free-port.ts'
 import { address } from './listen-address.ts'
 
 const LOOPBACK: readonly string[] = ['127.0.0.1', '::1', 'localhost']

@@ -1,6 +1,6 @@
 /** A worker process: runs the workflows and activities until it is told to stop. */
-import { errorLine } from '../core/logger.ts'
-import { startTracing } from '../tracing/start.ts'
+import { errorLine } from '../framework/logger.ts'
+import { startTracing } from '../observability/tracing-start.ts'
 import type { RunningWorkers } from '../worker.ts'
 import { createWorkers, installTemporalLogger } from '../worker.ts'
 import { loadHost } from './host.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { LockTimeoutException } from '../core/errors.ts'
+import { LockTimeoutException } from '../framework/errors.ts'
 import type { CacheStore } from './store.ts'
 
 /** Waiters look again after 50 ms, then ever more slowly up to 250 ms: quick for short work, light for long. */

@@ -4,10 +4,11 @@
  * Its methods never wait between looking and writing, so each is as indivisible as a statement.
  * test/cache/conformance.ts holds both to the rules.
  */
-import type { Json } from '../core/json.ts'
-import type { Clock } from '../core/logger.ts'
-import { systemClock } from '../core/logger.ts'
+
 import { jsonText } from '../db/schema/columns.ts'
+import type { Json } from '../framework/json.ts'
+import type { Clock } from '../framework/logger.ts'
+import { systemClock } from '../framework/logger.ts'
 import type { CacheStore } from './store.ts'
 import { heldAsLock } from './store.ts'
 

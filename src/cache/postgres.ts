@@ -1,9 +1,9 @@
 import { and, eq, inArray, isNull, or, sql } from 'drizzle-orm'
-import type { Json } from '../core/json.ts'
-import type { Clock } from '../core/logger.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, intervalOf } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
+import type { Json } from '../framework/json.ts'
+import type { Clock } from '../framework/logger.ts'
 import type { CacheStore } from './store.ts'
 import { heldAsLock } from './store.ts'
 

@@ -1,6 +1,6 @@
-import { InvalidArgumentException } from '../core/errors.ts'
-import type { Json } from '../core/json.ts'
 import type { Transaction } from '../db/client.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
 
 /**
  * State that processes share, by key. An entry whose time is over counts as absent, from that very moment on.

@@ -1,7 +1,7 @@
 /** One value against what its kind allows. Each field that is wrong is a problem of its own. */
 
 import type { z } from 'zod'
-import type { ConfigurationProblem } from '../core/errors.ts'
+import type { ConfigurationProblem } from '../framework/errors.ts'
 import { masked, shown } from './received.ts'
 import type { ValueKind } from './value-kinds.ts'
 

@@ -3,7 +3,7 @@
  * Rule: docs/behaviour/configuration.md, "Keys that depend on each other".
  */
 
-import type { ConfigurationProblem } from '../core/errors.ts'
+import type { ConfigurationProblem } from '../framework/errors.ts'
 import { shown } from './received.ts'
 import type { Config } from './schema.ts'
 

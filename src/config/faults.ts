@@ -3,8 +3,8 @@
  * Rule: docs/behaviour/configuration.md, "Problems".
  */
 
-import type { ConfigurationProblem, InvalidEncryptionKeys, InvalidProvider } from '../core/errors.ts'
-import { InvalidConfiguration, isIntegrationsError } from '../core/errors.ts'
+import type { ConfigurationProblem, InvalidEncryptionKeys, InvalidProvider } from '../framework/errors.ts'
+import { InvalidConfiguration, isIntegrationsError } from '../framework/errors.ts'
 
 const KEY_RING =
   '"kid:base64[,kid:base64...]", 32 bytes each, the first one writes ' +

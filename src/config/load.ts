@@ -3,7 +3,7 @@
  * Rule: docs/behaviour/configuration.md.
  */
 
-import type { ConfigurationProblem } from '../core/errors.ts'
+import type { ConfigurationProblem } from '../framework/errors.ts'
 import type { Checked } from './check-value.ts'
 import { checkValue } from './check-value.ts'
 import type { Registered } from './cross-checks.ts'

@@ -5,7 +5,7 @@
  */
 
 import { z } from 'zod'
-import { EGRESS_RULE, parseEgressRule } from '../core/egress-rule.ts'
+import { EGRESS_RULE, parseEgressRule } from '../egress/address-rules.ts'
 import { isRecord } from './received.ts'
 import type { ValueKind } from './value-kinds.ts'
 import { anyString, bool, hasUserInfo, int, isHttpUrl } from './value-kinds.ts'

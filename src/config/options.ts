@@ -2,7 +2,7 @@
  * The options of `createIntegrations()` that are no keys: their checks and their defaults from the environment.
  * Rule: docs/behaviour/configuration.md, "Options".
  */
-import type { ConfigurationProblem } from '../core/errors.ts'
+import type { ConfigurationProblem } from '../framework/errors.ts'
 import type { UncheckedValue } from './check-value.ts'
 import { checkValue } from './check-value.ts'
 import { nearestName } from './nearest-name.ts'

@@ -4,9 +4,9 @@
  */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
-import type { ConfigurationProblem } from '../core/errors.ts'
-import { keyFileFault } from '../core/key-file.ts'
-import { errorLine } from '../core/logger.ts'
+import type { ConfigurationProblem } from '../framework/errors.ts'
+import { keyFileFault } from '../framework/key-file.ts'
+import { errorLine } from '../framework/logger.ts'
 import { shown } from './received.ts'
 
 /** As both of the SDK's connections take it, client and worker. */

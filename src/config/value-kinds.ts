@@ -7,7 +7,7 @@
  */
 
 import { z } from 'zod'
-import { NOTIFICATION_TYPES } from '../core/notification.ts'
+import { NOTIFICATION_TYPES } from '../events/notification-rules.ts'
 
 export interface ValueKind<T> {
   /** As the reference table writes it: `int`, `?int`, `string`, `?string`, `bool`, `array`. */

@@ -2,7 +2,7 @@ import type { PostgresJsDatabase } from 'drizzle-orm/postgres-js'
 import { drizzle } from 'drizzle-orm/postgres-js'
 import type { Options, Sql } from 'postgres'
 import postgres from 'postgres'
-import { BackendUnreachable, InvalidConfiguration } from '../core/errors.ts'
+import { BackendUnreachable, InvalidConfiguration } from '../framework/errors.ts'
 import { readDatabaseUrl } from './database-url.ts'
 import { Pool } from './pool.ts'
 

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import type { ConnectionOptions } from 'node:tls'
-import { InvalidConfiguration } from '../core/errors.ts'
-import { keyFileFault } from '../core/key-file.ts'
+import { InvalidConfiguration } from '../framework/errors.ts'
+import { keyFileFault } from '../framework/key-file.ts'
 
 export interface DatabaseUrl {
   /** Without the parameters that the driver does not know: it would send them on as server settings, and Postgres refuses. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import type { Sql } from 'postgres'
-import { InvalidArgumentException, SchemaBehind } from '../core/errors.ts'
+import { InvalidArgumentException, SchemaBehind } from '../framework/errors.ts'
 import type { Statements } from './pool.ts'
 import { Pool } from './pool.ts'
 import { PREFIX_TOKEN, SCHEMA_TOKEN } from './schema/columns.ts'

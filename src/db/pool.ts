@@ -345,7 +345,7 @@ function rows(
   return Object.assign(answer, { values })
 }
 
-/** In the driver's words: core/lost-database.ts knows it by its code. */
+/** In the driver's words: framework/lost-database.ts knows it by its code. */
 function connectionError(code: string, message: string): Error {
   return Object.assign(new Error(`Postgres: ${message}`), { code })
 }

@@ -6,7 +6,7 @@
 import type { LookupAddress, LookupAllOptions, LookupOptions } from 'node:dns'
 import type { LookupFunction } from 'node:net'
 import type { buildConnector } from 'undici'
-import type { EgressRules, Scheme } from './rules.ts'
+import type { EgressRules, Scheme } from './egress-policy.ts'
 
 /** `dns.lookup` asked for all addresses. */
 export type LookupAll = (

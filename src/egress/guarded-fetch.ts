@@ -3,14 +3,14 @@
  */
 
 import { lookup as dnsLookup } from 'node:dns'
-import { EgressRefused, InvalidArgumentException, ResponseTooLarge } from '../core/errors.ts'
-import { redactText } from '../core/redaction.ts'
+import { EgressRefused, InvalidArgumentException, ResponseTooLarge } from '../framework/errors.ts'
+import { redactText } from '../framework/redaction.ts'
 import type { LookupAll } from './connector.ts'
+import { EgressRules } from './egress-policy.ts'
 import type { Hop } from './redirects.ts'
 import { checkUrl, isRedirect, MAX_REDIRECTS, nextHop } from './redirects.ts'
 import type { HopAnswer, Route } from './route.ts'
 import { openRoute } from './route.ts'
-import { EgressRules } from './rules.ts'
 
 export interface EgressPolicy {
   /** Hosts and CIDR ranges that are reached though they are private, or asked by http. */

@@ -3,7 +3,7 @@
  * (https://fetch.spec.whatwg.org/#http-redirect-fetch), with our own limits: a body is for the origin that it was written for.
  * Rule: docs/behaviour/egress.md, "Redirects".
  */
-import { EgressRefused } from '../core/errors.ts'
+import { EgressRefused } from '../framework/errors.ts'
 
 /** One request on the wire. */
 export interface Hop {

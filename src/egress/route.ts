@@ -1,13 +1,13 @@
 /** Connections, and what is asked through them. Rule: docs/behaviour/egress.md, "When it is checked". */
 import type { Dispatcher, Response as UndiciResponse } from 'undici'
-import { bareHost } from '../core/egress-rule.ts'
-import type { EgressRefused } from '../core/errors.ts'
-import { isIntegrationsError } from '../core/errors.ts'
+import type { EgressRefused } from '../framework/errors.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { bareHost } from './address-rules.ts'
 import { parseAddress } from './addresses.ts'
 import type { LookupAll } from './connector.ts'
 import { guardedConnector, guardedLookup, resolve } from './connector.ts'
+import type { EgressRules, Scheme } from './egress-policy.ts'
 import type { Hop } from './redirects.ts'
-import type { EgressRules, Scheme } from './rules.ts'
 
 /** How deep `fetch failed` and the like hide what failed. */
 const MAX_CAUSES = 10

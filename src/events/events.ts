@@ -3,11 +3,11 @@
  *
  * Rule: docs/behaviour/events.md.
  */
-import type { FailureClass } from '../core/failure-class.ts'
-import type { HealthStatus } from '../core/health.ts'
-import type { Json } from '../core/json.ts'
-import type { RunStatus } from '../core/sync-run.ts'
+import type { FailureClass } from '../calls/failure-class-rules.ts'
+import type { Json } from '../framework/json.ts'
+import type { HealthStatus } from '../integrations/health-rules.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { RunStatus } from '../syncs/run-rules.ts'
 
 /** One attempt of an outbound call, as its row in `integration_requests` says. */
 export interface RequestRecord {

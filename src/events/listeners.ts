@@ -4,14 +4,15 @@
  *
  * Rule: docs/behaviour/events.md.
  */
-import { canBeDurable, DURABLE_EVENTS } from '../core/durable-event.ts'
-import { InvalidArgumentException } from '../core/errors.ts'
-import { secretsKnownTo } from '../core/known-secrets.ts'
-import type { Logger } from '../core/logger.ts'
-import { errorLine } from '../core/logger.ts'
-import { redactStart } from '../core/redaction.ts'
+
+import { InvalidArgumentException } from '../framework/errors.ts'
+import { secretsKnownTo } from '../framework/known-secrets.ts'
+import type { Logger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
+import { redactStart } from '../framework/redaction.ts'
 import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
+import { canBeDurable, DURABLE_EVENTS } from './durable-event-rules.ts'
 import type { EventName, IntegrationEvents } from './events.ts'
 import { hearing } from './listening-until.ts'
 

@@ -5,7 +5,7 @@
  * a sync run: it is stored between listing and processing, so it must survive JSON.
  */
 import type { z } from 'zod'
-import type { Json } from '../core/json.ts'
+import type { Json } from '../framework/json.ts'
 import type { Integration } from './integration.ts'
 
 /**

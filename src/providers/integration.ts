@@ -4,11 +4,11 @@
  * A handle is a snapshot of its row; shared state (cursor, counters, credentials) is decided in SQL, never from it.
  */
 import type { z } from 'zod'
-import type { CircuitOverride } from '../core/circuit-breaker.ts'
-import type { FailureClass } from '../core/failure-class.ts'
-import type { HealthStatus } from '../core/health.ts'
-import type { Json } from '../core/json.ts'
-import type { RateLimit } from '../core/rate-limit.ts'
+import type { CircuitOverride } from '../calls/admission/breaker-rules.ts'
+import type { FailureClass } from '../calls/failure-class-rules.ts'
+import type { RateLimit } from '../calls/rate-limit-rules.ts'
+import type { Json } from '../framework/json.ts'
+import type { HealthStatus } from '../integrations/health-rules.ts'
 import type { ProviderEvent } from './events.ts'
 import type { MappedModel, ModelRef } from './mapped-model.ts'
 import type { AuthenticatedUser } from './provider.ts'

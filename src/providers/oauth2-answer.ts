@@ -3,8 +3,8 @@
  * Rule: docs/writing-a-provider.md, "OAuth 2.0".
  */
 import type { TokenEndpointResponse } from 'oauth4webapi'
-import { HttpError, SchemaDrift } from '../core/errors.ts'
-import { REDACTED, redactBody, secretsOf } from '../core/redaction.ts'
+import { HttpError, SchemaDrift } from '../framework/errors.ts'
+import { REDACTED, redactBody, secretsOf } from '../framework/redaction.ts'
 import type { Credentials } from './integration.ts'
 
 /** A token that outlives this is one without an end. The years of ISO 8601 have four digits. */

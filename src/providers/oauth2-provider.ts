@@ -2,9 +2,9 @@
  * The OAuth 2.0 client of a provider, ready-made. Rule: docs/writing-a-provider.md, "OAuth 2.0".
  */
 import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
-import type { HttpError } from '../core/errors.ts'
-import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../core/errors.ts'
-import { tokensOf } from '../core/oauth-token.ts'
+import type { HttpError } from '../framework/errors.ts'
+import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../framework/errors.ts'
+import { tokensOf } from '../oauth/token-rules.ts'
 import type { Credentials, Integration, RequestContext } from './integration.ts'
 import type { OAuth2Library } from './oauth2-answer.ts'
 import { correctedAnswer, credentialsOf, oauth2Library, outlineOf, readable, refuseFailure } from './oauth2-answer.ts'

@@ -3,7 +3,7 @@
  * Rule: docs/writing-a-provider.md, "OAuth 2.0".
  */
 import type { AuthorizationServer, allowInsecureRequests, HttpRequestOptions } from 'oauth4webapi'
-import { InvalidArgumentException } from '../core/errors.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Integration, RequestContext } from './integration.ts'
 import type { OAuth2Library } from './oauth2-answer.ts'
 import { oauth2Library, readable, refuseFailure } from './oauth2-answer.ts'

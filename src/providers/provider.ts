@@ -3,10 +3,10 @@
  * looks at the members, never at the class.
  */
 import type { z } from 'zod'
-import { UnsupportedByProvider } from '../core/errors.ts'
-import type { FailureClass } from '../core/failure-class.ts'
-import type { Json } from '../core/json.ts'
-import type { RateLimit } from '../core/rate-limit.ts'
+import type { FailureClass } from '../calls/failure-class-rules.ts'
+import type { RateLimit } from '../calls/rate-limit-rules.ts'
+import { UnsupportedByProvider } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
 import type { SyncItemEventClass } from './events.ts'
 import type { Credentials, Integration } from './integration.ts'
 import type { SyncSession } from './sync-session.ts'

@@ -1,5 +1,5 @@
-import { InvalidProvider, UnknownProvider } from '../core/errors.ts'
-import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../core/provider-identifier.ts'
+import { InvalidProvider, UnknownProvider } from '../framework/errors.ts'
+import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../integrations/provider-identifier-rules.ts'
 import type {
   ClassifiesFailures,
   CustomizesRetry,

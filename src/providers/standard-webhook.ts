@@ -4,7 +4,7 @@
  * Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { InvalidArgumentException } from '../core/errors.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
 import type { WebhookRequest } from './webhook-request.ts'
 
 /** Of a key, in bytes: "between 24 bytes (192 bits) and 64 bytes (512 bits)". */

@@ -1,4 +1,4 @@
-import type { Json } from '../core/json.ts'
+import type { Json } from '../framework/json.ts'
 import type { SyncItemEvent, SyncItemEventClass } from './events.ts'
 import type { ExternalId, Integration } from './integration.ts'
 

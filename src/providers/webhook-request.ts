@@ -4,9 +4,9 @@
  * The same object is made from an HTTP request and from a stored row, so a replay sees what the first run saw.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
-import type { Json } from '../core/json.ts'
-import type { StoredDelivery } from '../core/webhook.ts'
-import { deliveryId, PSEUDO_HEADER, storedBody } from '../core/webhook.ts'
+import type { Json } from '../framework/json.ts'
+import type { StoredDelivery } from '../webhooks/rules.ts'
+import { deliveryId, PSEUDO_HEADER, storedBody } from '../webhooks/rules.ts'
 
 export interface WebhookRequest {
   readonly method: string

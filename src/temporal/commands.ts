@@ -3,9 +3,9 @@
  * have others; an API key or TLS settings come from its own environment (TEMPORAL_API_KEY, TEMPORAL_TLS…).
  */
 import type { Config } from '../config/schema.ts'
-import type { FollowIncidentInput } from '../core/incident.ts'
-import { shellWord } from '../core/shell-word.ts'
-import type { TemporalCommands } from '../framework.ts'
+import type { TemporalCommands } from '../framework/context.ts'
+import { shellWord } from '../framework/shell-word.ts'
+import type { FollowIncidentInput } from '../incidents/rules.ts'
 import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'

@@ -2,11 +2,11 @@ import { createRequire } from 'node:module'
 import type { Client, GrpcRetryOptions, WorkflowClientInterceptor } from '@temporalio/client'
 import type { TemporalTls } from '../config/temporal-tls.ts'
 import { temporalTlsOf } from '../config/temporal-tls.ts'
-import type { ConfigurationProblem } from '../core/errors.ts'
-import { BackendUnreachable } from '../core/errors.ts'
-import { errorLine } from '../core/logger.ts'
-import { TRACE_HEADER } from '../core/traced-run.ts'
-import { activeTraceparent } from '../tracing/spans.ts'
+import type { ConfigurationProblem } from '../framework/errors.ts'
+import { BackendUnreachable } from '../framework/errors.ts'
+import { errorLine } from '../framework/logger.ts'
+import { activeTraceparent } from '../observability/spans.ts'
+import { TRACE_HEADER } from '../observability/traced-run.ts'
 
 /** Where Temporal is and how to get in. */
 export interface TemporalOptions {

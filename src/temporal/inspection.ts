@@ -1,9 +1,9 @@
 /** What `doctor` and `schedules` see of Temporal. */
 import type { Client, ScheduleDescription } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
-import { BackendUnreachable, isIntegrationsError } from '../core/errors.ts'
-import { errorLine } from '../core/logger.ts'
-import type { ScheduleState, TemporalInspection } from '../framework.ts'
+import type { ScheduleState, TemporalInspection } from '../framework/context.ts'
+import { BackendUnreachable, isIntegrationsError } from '../framework/errors.ts'
+import { errorLine } from '../framework/logger.ts'
 import { scheduleId, workflowId } from '../workflows/ids.ts'
 import { temporalCommands } from './commands.ts'
 import type { TemporalAddress } from './connection.ts'

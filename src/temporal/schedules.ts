@@ -1,7 +1,7 @@
 /** Keeps the Temporal Schedules in step with the configuration. An operator's pause survives. */
 import type { CalendarSpecDescription, Client, ScheduleDescription } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
-import type { ReconcileWebhooksInput } from '../core/webhook-jobs.ts'
+import type { ReconcileWebhooksInput } from '../webhooks/jobs.ts'
 import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import { sdk } from './connection.ts'
 import type { StartTexts } from './start-texts.ts'

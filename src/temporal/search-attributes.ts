@@ -5,17 +5,12 @@
  * Rule: docs/behaviour/workflows.md, "Search attributes".
  */
 import type { Client, WorkflowStartOptions } from '@temporalio/client'
-import type { Logger } from '../core/logger.ts'
-import { errorLine } from '../core/logger.ts'
-import type {
-  AppliedSearchAttributes,
-  SearchAttributeName,
-  SearchAttributeState,
-  WorksFor,
-} from '../core/search-attributes.ts'
-import { SEARCH_ATTRIBUTES } from '../core/search-attributes.ts'
-import { shellWord } from '../core/shell-word.ts'
+import type { Logger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
+import { shellWord } from '../framework/shell-word.ts'
 import type { TemporalAddress } from './connection.ts'
+import type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState, WorksFor } from './label-rules.ts'
+import { SEARCH_ATTRIBUTES } from './label-rules.ts'
 
 /** `temporal.api.enums.v1.IndexedValueType`: those we use, and the others' names for a message. */
 const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList'] as const

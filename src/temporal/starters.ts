@@ -1,36 +1,36 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
 import type { Client, Workflow, WorkflowHandle, WorkflowResultType, WorkflowStartOptions } from '@temporalio/client'
+import type { PumpedQueue } from '../claims/jobs.ts'
+import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/jobs.ts'
 import type { Config } from '../config/schema.ts'
-import type { EvaluateFailuresResult } from '../core/anomaly-jobs.ts'
-import { BackendUnreachable, WorkflowFailed } from '../core/errors.ts'
-import type { FollowIncidentInput } from '../core/incident.ts'
-import type { Logger } from '../core/logger.ts'
-import { errorLine } from '../core/logger.ts'
-import type { Metrics } from '../core/metrics.ts'
-import { UNKNOWN_PROVIDER } from '../core/metrics.ts'
-import type { PruneResult } from '../core/pruning.ts'
-import type { PumpedQueue } from '../core/pump-jobs.ts'
-import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../core/pump-jobs.ts'
-import type { WorksFor } from '../core/search-attributes.ts'
+import type { WorkflowStarters } from '../framework/context.ts'
+import { BackendUnreachable, WorkflowFailed } from '../framework/errors.ts'
+import type { Logger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
+import type { EvaluateFailuresResult } from '../incidents/jobs.ts'
+import type { FollowIncidentInput } from '../incidents/rules.ts'
+import type { RefreshTokensResult } from '../oauth/jobs.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
+import type { PruneResult } from '../retention/rules.ts'
 import type {
   DispatchResult,
   ProcessSyncItemInput,
   ProcessSyncItemResult,
   SyncBegan,
   SyncProgress,
-} from '../core/sync-jobs.ts'
-import type { RefreshTokensResult } from '../core/token-jobs.ts'
+} from '../syncs/jobs.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
-} from '../core/webhook-jobs.ts'
-import type { WorkflowStarters } from '../framework.ts'
+} from '../webhooks/jobs.ts'
 import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput, SyncInput } from '../workflows/messages.ts'
 import { closeClient, sdk } from './connection.ts'
+import type { WorksFor } from './label-rules.ts'
 import type { StartLabels } from './search-attributes.ts'
 import { withSearchAttributes } from './search-attributes.ts'
 import type { StartTexts } from './start-texts.ts'

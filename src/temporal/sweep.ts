@@ -2,8 +2,8 @@
  * Wakes, every half minute, the inbox if rows have waited although it should have looked, and the outbox: the process that stored
  * them died before it could tell. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
-import type { Logger } from '../core/logger.ts'
-import { errorLine } from '../core/logger.ts'
+import type { Logger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
 
 const SWEEP_EVERY_MS = 30_000
 /** Long enough for the wake-up of the arrival itself, and for its first tries. */

@@ -1,7 +1,7 @@
 /** Workflows whose tasks fail again and again: none goes on by itself. Rule: docs/behaviour/webhook-recovery.md, "Wedged workflows". */
 import type { Client } from '@temporalio/client'
-import { REPLACEABLE_WORKFLOWS } from '../core/metrics.ts'
-import type { WedgedWorkflow } from '../framework.ts'
+import type { WedgedWorkflow } from '../framework/context.ts'
+import { REPLACEABLE_WORKFLOWS } from '../observability/metrics.ts'
 import { WORKFLOW, workflowId } from '../workflows/ids.ts'
 import { sdk } from './connection.ts'
 

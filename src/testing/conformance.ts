@@ -3,7 +3,7 @@
  *
  * Rule: docs/testing.md, "The conformance suite".
  */
-import type { Json } from '../core/json.ts'
+import type { Json } from '../framework/json.ts'
 import type { Credentials } from '../providers/integration.ts'
 import type { AnyProvider } from '../providers/registry.ts'
 import { Bench } from './conformance/bench.ts'

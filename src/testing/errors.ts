@@ -1,5 +1,5 @@
 /** What the testing kit refuses. Assertions that fail are Node's own AssertionError instead, so that runners show a diff. */
-import { IntegrationsError } from '../core/errors.ts'
+import { IntegrationsError } from '../framework/errors.ts'
 
 /** A call that nothing in the test answers. */
 export class UnexpectedRequest extends IntegrationsError {

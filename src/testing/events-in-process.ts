@@ -1,9 +1,9 @@
 /** The outbox's work without Temporal: tells whoever is due until nobody is. */
 import { randomUUID } from 'node:crypto'
 import { eventPumping } from '../activities/events.ts'
-import { pumpUntilEmpty } from '../activities/pump/pumping.ts'
-import { pumpClaimOf } from '../core/claim.ts'
-import type { Framework } from '../framework.ts'
+import { pumpUntilEmpty } from '../activities/pumping.ts'
+import { pumpClaimOf } from '../claims/rules.ts'
+import type { Framework } from '../framework/context.ts'
 import { surroundings } from './jobs-in-process.ts'
 
 export interface DeliveredEvents {

@@ -4,9 +4,9 @@
  * Rule: docs/testing.md, "Fake requests". For the real pipeline: scripted-transport.ts.
  */
 import { AssertionError } from 'node:assert'
-import { SchemaDrift } from '../core/errors.ts'
-import type { Json } from '../core/json.ts'
-import type { OutboundCall } from '../framework.ts'
+import type { OutboundCall } from '../framework/context.ts'
+import { SchemaDrift } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
 import type { Integration, RequestOptions } from '../providers/integration.ts'
 import { RepliesUsedUp, UnexpectedRequest } from './errors.ts'
 import type { RequestPattern } from './request-pattern.ts'

@@ -4,14 +4,14 @@
  */
 import { AssertionError } from 'node:assert'
 import { isDeepStrictEqual } from 'node:util'
-import type { Bookmark } from '../activities/sync-session.ts'
-import { StoringSession } from '../activities/sync-session.ts'
-import { reduceCheckpointsByMax } from '../core/checkpoint.ts'
-import type { Json } from '../core/json.ts'
-import type { Logger } from '../core/logger.ts'
 import { Listeners } from '../events/listeners.ts'
+import type { Json } from '../framework/json.ts'
+import type { Logger } from '../framework/logger.ts'
 import type { SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { ExternalId, Integration } from '../providers/integration.ts'
+import { reduceCheckpointsByMax } from '../syncs/checkpoint-rules.ts'
+import type { Bookmark } from '../syncs/listing/listing-session.ts'
+import { StoringSession } from '../syncs/listing/listing-session.ts'
 
 /** `sync.max_items_per_batch`, its default. */
 const SOFT_CAP = 1_000_000

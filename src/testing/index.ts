@@ -1,8 +1,8 @@
 /** `durable-integrations/testing`: what a host needs to test its provider, listeners and handlers without servers. */
 
-export type { FullListing } from '../activities/sync-session.ts'
-export type { ListedItem, NewSyncItem } from '../db/queries/sync-listing.ts'
-export type { HandlerInput } from '../framework.ts'
+export type { HandlerInput } from '../framework/context.ts'
+export type { ListedItem, NewSyncItem } from '../syncs/listing/listing-queries.ts'
+export type { FullListing } from '../syncs/listing/listing-session.ts'
 export {
   type BackfillWindow,
   describeProvider,

@@ -12,16 +12,16 @@ import { syncDispatchActivities } from '../activities/sync-dispatch.ts'
 import { tokenActivities } from '../activities/tokens.ts'
 import { webhookReconciliationActivities } from '../activities/webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from '../activities/webhook-recovery.ts'
-import { claimOf } from '../core/claim.ts'
-import type { PruneResult, PruningStep } from '../core/pruning.ts'
-import { PRUNING_STEPS } from '../core/pruning.ts'
+import { claimOf } from '../claims/rules.ts'
+import type { Framework, WorkflowStarters } from '../framework/context.ts'
+import type { PruneResult, PruningStep } from '../retention/rules.ts'
+import { PRUNING_STEPS } from '../retention/rules.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
-} from '../core/webhook-jobs.ts'
-import type { Framework, WorkflowStarters } from '../framework.ts'
+} from '../webhooks/jobs.ts'
 
 /** What they find around them: they are never cancelled. */
 export const surroundings = (): Surroundings => ({

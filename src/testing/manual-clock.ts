@@ -1,4 +1,4 @@
-import type { Clock } from '../core/logger.ts'
+import type { Clock } from '../framework/logger.ts'
 
 /** A length of time in parts; they add up. */
 export interface Duration {

@@ -1,4 +1,4 @@
-import type { Logger } from '../core/logger.ts'
+import type { Logger } from '../framework/logger.ts'
 
 export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error'

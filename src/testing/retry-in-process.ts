@@ -6,9 +6,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { syncItemActivities } from '../activities/sync-items.ts'
-import { claimOf } from '../core/claim.ts'
-import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../core/sync-jobs.ts'
-import type { Framework } from '../framework.ts'
+import { claimOf } from '../claims/rules.ts'
+import type { Framework } from '../framework/context.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/jobs.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 export async function retryItem(

@@ -1,7 +1,8 @@
 /** What stands in the place of the wire. Rule: docs/testing.md, "Scripted transport". */
+
+import type { EgressRules } from '../egress/egress-policy.ts'
 import type { Route } from '../egress/route.ts'
 import { schemeOf } from '../egress/route.ts'
-import type { EgressRules } from '../egress/rules.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 /** A request as it went over the wire. */

@@ -9,8 +9,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { FoundBy } from '../core/search-attributes.ts'
-import type { BackfillInput, BackfillResult } from '../core/sync-jobs.ts'
+import type { BackfillInput, BackfillResult } from '../syncs/jobs.ts'
+import type { FoundBy } from '../temporal/label-rules.ts'
 import { step } from './activity-options.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress, retryItem } from './messages.ts'

@@ -15,9 +15,9 @@ import {
 } from '@temporalio/workflow'
 import type { CommandActivities } from '../activities/commands.ts'
 import type { DatabaseCheckActivities } from '../activities/database-check.ts'
-import type { RunCommandInput, RunCommandResult } from '../core/command-jobs.ts'
-import type { DispatchResult } from '../core/sync-jobs.ts'
-import type { ProcessWebhookInput, ProcessWebhookResult } from '../core/webhook-jobs.ts'
+import type { RunCommandInput, RunCommandResult } from '../commands/jobs.ts'
+import type { DispatchResult } from '../syncs/jobs.ts'
+import type { ProcessWebhookInput, ProcessWebhookResult } from '../webhooks/jobs.ts'
 import { pass } from './activity-options.ts'
 import { dispatchSyncs } from './dispatch-syncs.ts'
 import {

@@ -4,10 +4,10 @@
  * Rule: docs/behaviour/workflows.md.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
-import type { IncidentSight } from '../core/incident.ts'
-import type { PumpCall } from '../core/pump-jobs.ts'
-import type { ProcessSyncItemInput, SyncBegan, SyncProgress } from '../core/sync-jobs.ts'
-import type { ProcessWebhookResult } from '../core/webhook-jobs.ts'
+import type { PumpCall } from '../claims/jobs.ts'
+import type { IncidentSight } from '../incidents/rules.ts'
+import type { ProcessSyncItemInput, SyncBegan, SyncProgress } from '../syncs/jobs.ts'
+import type { ProcessWebhookResult } from '../webhooks/jobs.ts'
 import { QUERY, SIGNAL } from './ids.ts'
 
 /** Rows wait for the inbox of webhooks, or for the outbox of events. */

@@ -5,8 +5,9 @@
  */
 import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { EvaluateFailuresResult } from '../core/anomaly-jobs.ts'
-import type { FindOrphansInput, FindOrphansResult } from '../core/orphan-jobs.ts'
+import type { EvaluateFailuresResult } from '../incidents/jobs.ts'
+import type { FindOrphansInput, FindOrphansResult } from '../mappings/jobs.ts'
+import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/jobs.ts'
 import type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -14,9 +15,8 @@ import type {
   ListFailedItemsInput,
   SkipSyncItemInput,
   SkipSyncItemResult,
-} from '../core/sync-jobs.ts'
-import type { RefreshTokensInput, RefreshTokensResult } from '../core/token-jobs.ts'
-import type { RecoverWebhooksResult } from '../core/webhook-jobs.ts'
+} from '../syncs/jobs.ts'
+import type { RecoverWebhooksResult } from '../webhooks/jobs.ts'
 import { pass, step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 

@@ -1,8 +1,8 @@
 import type { ActivityOptions } from '@temporalio/workflow'
 import { ActivityFailure, isCancellation, log, proxyActivities, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { PruneResult, PruneStepInput, PruningStep } from '../core/pruning.ts'
-import { PRUNING_STEPS } from '../core/pruning.ts'
+import type { PruneResult, PruneStepInput, PruningStep } from '../retention/rules.ts'
+import { PRUNING_STEPS } from '../retention/rules.ts'
 import { pass } from './activity-options.ts'
 import { showing } from './temporal-ui.ts'
 

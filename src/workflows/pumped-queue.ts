@@ -14,8 +14,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import { pumpClaimOf } from '../core/claim.ts'
-import type { Pumped, PumpInput } from '../core/pump-jobs.ts'
+import type { Pumped, PumpInput } from '../claims/jobs.ts'
+import { pumpClaimOf } from '../claims/rules.ts'
 import { pump } from './activity-options.ts'
 import type { PumpedQueueInput, PumpedQueueState } from './messages.ts'
 import { arrived, pumpCalls, pumpedQueueState } from './messages.ts'

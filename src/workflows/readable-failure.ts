@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/workflows.md, "Failures".
  */
 import { ActivityFailure, ApplicationFailure, isCancellation, TimeoutFailure } from '@temporalio/workflow'
-import { codeOf, remedyFor } from '../core/remedies.ts'
+import { codeOf, remedyFor } from '../framework/remedies.ts'
 
 /**
  * Runs `work`. When an activity fails, the workflow fails with the activity's message and its remedy, in place of Temporal's

@@ -7,7 +7,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from '../core/webhook-jobs.ts'
+import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from '../webhooks/jobs.ts'
 import { repeatable, step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 import { showing } from './temporal-ui.ts'

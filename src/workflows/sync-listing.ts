@@ -14,7 +14,7 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { ListingFault } from '../activities/small-run.ts'
 import type { Listing, RunSettings } from '../activities/sync-runs.ts'
-import { delayAfter } from '../core/sync-item.ts'
+import { delayAfter } from '../syncs/items/item-rules.ts'
 import { listing } from './activity-options.ts'
 import { withRemedy } from './readable-failure.ts'
 import { hasLongHistory } from './workflow-end.ts'

@@ -3,7 +3,7 @@
  * "Search attributes".
  */
 import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow'
-import type { AsksLabels, FoundBy } from '../core/search-attributes.ts'
+import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 
 /**
  * Sets the "Current details": a heading, a table of facts, and hints on what to do, as Markdown. Facts are ids, counts,

@@ -12,7 +12,7 @@ import type {
   WorkflowOutboundCallsInterceptor,
 } from '@temporalio/workflow'
 import { defaultPayloadConverter, workflowInfo } from '@temporalio/workflow'
-import { isTracedRun, RUN_HEADER, TRACE_HEADER } from '../core/traced-run.ts'
+import { isTracedRun, RUN_HEADER, TRACE_HEADER } from '../observability/traced-run.ts'
 
 export function interceptors(): WorkflowInterceptors {
   const trace = new PassedOn()

@@ -2,7 +2,7 @@
 import { CancelledFailure } from '@temporalio/common'
 import { describe, expect, it } from 'vitest'
 import { commandStep } from '../../src/activities/command-steps.ts'
-import * as errors from '../../src/core/errors.ts'
+import * as errors from '../../src/framework/errors.ts'
 import { runActivity } from '../support/activities.ts'
 
 /** How it ends that an activity throws this in a try. */

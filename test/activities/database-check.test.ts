@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { databaseCheckActivities } from '../../src/activities/database-check.ts'
-import { SchemaBehind } from '../../src/core/errors.ts'
+import { SchemaBehind } from '../../src/framework/errors.ts'
 import { runActivity } from '../support/activities.ts'
 import { testIntegrations } from '../support/integrations.ts'
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { OpenedRun } from '../../src/activities/sync-runs.ts'
 import { syncRunActivities } from '../../src/activities/sync-runs.ts'
-import { InvalidArgumentException, NonRetryable, RateLimitExceededException } from '../../src/core/errors.ts'
+import { InvalidArgumentException, NonRetryable, RateLimitExceededException } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { runActivity } from '../support/activities.ts'

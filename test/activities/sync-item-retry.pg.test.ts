@@ -1,8 +1,8 @@
 /** One failed item again, under a workflow of its own. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { OneItem, OneItemResult } from '../../src/activities/sync-items.ts'
-import { RateLimitExceededException } from '../../src/core/errors.ts'
 import type { LogRow, SyncItemRow } from '../../src/db/schema/tables.ts'
+import { RateLimitExceededException } from '../../src/framework/errors.ts'
 import type { CurrentSyncItem } from '../../src/providers/current-sync-item.ts'
 import { currentSyncItem } from '../../src/providers/current-sync-item.ts'
 import type { Integration } from '../../src/providers/integration.ts'

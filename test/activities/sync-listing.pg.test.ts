@@ -1,9 +1,9 @@
 /** A listing, try by try: what it stores, what it keeps for the next try, and who may store at all. */
 import { CancelledFailure } from '@temporalio/activity'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { HttpError, InvalidArgumentException, RateLimitExceededException } from '../../src/core/errors.ts'
-import type { Json } from '../../src/core/json.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
+import { HttpError, InvalidArgumentException, RateLimitExceededException } from '../../src/framework/errors.ts'
+import type { Json } from '../../src/framework/json.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { HasBackfill } from '../../src/providers/provider.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'

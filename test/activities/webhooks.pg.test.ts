@@ -1,10 +1,10 @@
 /** Claim, handler, settlement: stored webhooks as a pump works them off. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { BackendUnreachable } from '../../src/core/errors.ts'
-import type { Pumped } from '../../src/core/pump-jobs.ts'
-import { settleWebhooks } from '../../src/db/queries/webhooks.ts'
+import type { Pumped } from '../../src/claims/jobs.ts'
+import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { HandlesWebhooks, WebhookHandler } from '../../src/providers/provider.ts'
+import { settleWebhooks } from '../../src/webhooks/queries.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

@@ -6,7 +6,7 @@ import { classifyGitHubFailure, gitHubRetryDelayMs } from '../../src/adapters/gi
 import type { GitHubWebhookReceived } from '../../src/adapters/github/index.ts'
 import { GitHubCredentials, GitHubMetadata, GitHubProvider } from '../../src/adapters/github/index.ts'
 import { sinceOf } from '../../src/adapters/github/sync.ts'
-import { HttpError } from '../../src/core/errors.ts'
+import { HttpError } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { webhookRequest } from '../../src/providers/webhook-request.ts'
 

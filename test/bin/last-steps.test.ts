@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { lastSteps } from '../../src/bin/run.ts'
-import { BackendUnreachable } from '../../src/core/errors.ts'
+import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { LogLine } from '../../src/testing/recorded-log.ts'
 import { recordingLogger } from '../../src/testing/recorded-log.ts'
 

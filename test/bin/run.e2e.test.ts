@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
-import { startProcess } from '../../src/bin/dev/processes.ts'
+import type { ManagedProcess } from '../../dev/processes.ts'
+import { startProcess } from '../../dev/processes.ts'
 import { until } from '../e2e/own-stack.ts'
 
 const SCRIPT = fileURLToPath(new URL('./stopping-process.ts', import.meta.url))

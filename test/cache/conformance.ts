@@ -3,8 +3,8 @@ import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { withLock } from '../../src/cache/lock.ts'
 import type { CacheStore } from '../../src/cache/store.ts'
-import type { Json } from '../../src/core/json.ts'
-import type { Clock } from '../../src/core/logger.ts'
+import type { Json } from '../../src/framework/json.ts'
+import type { Clock } from '../../src/framework/logger.ts'
 import { occasion } from '../support/integrations.ts'
 
 /** Stores of one place, told apart by their prefix alone where the place is shared. */

@@ -7,7 +7,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { z } from 'zod'
-import type { Json } from '../../src/core/json.ts'
+import type { Json } from '../../src/framework/json.ts'
 import type { Integration } from '../../src/index.ts'
 import { createIntegrations } from '../../src/index.ts'
 import { SyncItemEvent } from '../../src/providers/events.ts'

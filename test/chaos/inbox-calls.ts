@@ -22,7 +22,7 @@ const DEADLINE_MS = 30_000
 const GIVEN_UP_AFTER_SECONDS = 9
 /** Longer than a worker may stand still: an idle connection is not to end under its next call. */
 const KEEP_ALIVE_MS = 300_000
-/** What `request()` throws where Postgres is away, so that no call is made: core/lost-database.ts. */
+/** What `request()` throws where Postgres is away, so that no call is made: framework/lost-database.ts. */
 const DATABASE_LOST = /^(CONNECTION_|CONNECT_TIMEOUT|STATEMENT_TIMEOUT|ECONN|EPIPE|08|53300|57P0)/
 
 interface Received {

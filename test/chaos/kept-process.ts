@@ -1,6 +1,6 @@
 /** A process that is started again whenever it ends, as a supervisor does, and that a test may end with `kill -9`. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ProcessExit } from '../../src/bin/dev/processes.ts'
+import type { ProcessExit } from '../../dev/processes.ts'
 
 const RESTART_AFTER_MS = 300
 const READY_SECONDS = 90

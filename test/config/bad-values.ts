@@ -3,7 +3,7 @@
  * text of its variable. Tests give them to one object and to real processes.
  */
 import { environmentName } from '../../src/config/schema.ts'
-import type { ConfigurationProblem } from '../../src/core/errors.ts'
+import type { ConfigurationProblem } from '../../src/framework/errors.ts'
 
 const ANY_INT = 'an integer from 1 to 2147483647'
 const QUEUE = 'a string that matches ^[A-Za-z0-9_.-]{1,64}$'

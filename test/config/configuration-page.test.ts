@@ -68,7 +68,7 @@ describe('docs/configuration.md', () => {
     const reads = /(?:process\.env|environment|\benv)\.([A-Z][A-Z_]+)\b|\b(INTEGRATIONS_[A-Z]+(?:_[A-Z]+)*)\b/g
     const files = readdirSync(`${root}src`, { recursive: true, encoding: 'utf8' })
     const read = new Set<string>()
-    for (const path of files.filter((path) => path.endsWith('.ts') && !path.startsWith('bin/dev')))
+    for (const path of files.filter((path) => path.endsWith('.ts')))
       for (const [, name, ours = ''] of readFileSync(`${root}src/${path}`, 'utf8').matchAll(reads))
         if (!foreign.has(name ?? ours)) read.add(name ?? ours)
     for (const name of ['DATABASE_URL', 'INTEGRATIONS_BASE_URL', 'LOG_STREAM']) expect(read).toContain(name)

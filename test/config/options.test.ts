@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import type { OptionName } from '../../src/config/option-registry.ts'
 import { checkOptions } from '../../src/config/options.ts'
-import type { ConfigurationProblem } from '../../src/core/errors.ts'
+import type { ConfigurationProblem } from '../../src/framework/errors.ts'
 import type { IntegrationsOptions } from '../../src/integrations.ts'
 
 /** What is in force of sound options. */

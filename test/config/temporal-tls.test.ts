@@ -2,7 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { temporalTlsOf } from '../../src/config/temporal-tls.ts'
-import type { ConfigurationProblem } from '../../src/core/errors.ts'
+import type { ConfigurationProblem } from '../../src/framework/errors.ts'
 import type { Certificates } from '../support/certificates.ts'
 import { makeCertificates } from '../support/certificates.ts'
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
-import { LockTimeoutException } from '../../src/core/errors.ts'
-import { errorKind } from '../../src/core/thrown.ts'
+import { LockTimeoutException } from '../../src/framework/errors.ts'
+import { errorKind } from '../../src/framework/thrown.ts'
 
 it.each<[string, unknown, string]>([
   ['its code', new LockTimeoutException('tokens', 15), 'lock_timeout'],

@@ -1,7 +1,7 @@
 /** The two statements around a call carry their values in their text: whatever a body holds must stay a value. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { settleCalls } from '../../src/db/queries/calls.ts'
-import { callTarget } from '../../src/operations/request/call-target.ts'
+import { settleCalls } from '../../src/calls/admission/call-queries.ts'
+import { callTarget } from '../../src/calls/call-target.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

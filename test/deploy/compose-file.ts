@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
-import { run } from '../../src/temporal/local-process.ts'
+import { run } from '../../dev/local-process.ts'
 import { findComposeResolver } from '../support/compose-resolver.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))

@@ -7,8 +7,8 @@
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { cacheFolder, oneAtATime, run } from '../../src/temporal/local-process.ts'
-import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { cacheFolder, oneAtATime, run } from '../../dev/local-process.ts'
+import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
 
 const BUILD_SECONDS = 1_800
 const MODULE = 'go.temporal.io/server'

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { DemoSummary } from '../../src/bin/dev/demo.ts'
+import type { DemoSummary } from '../../dev/demo.ts'
 import { runNpm } from './dev-command.ts'
 
 let folder: string

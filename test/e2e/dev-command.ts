@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import type { RunningState } from '../../src/bin/dev/lock.ts'
+import type { RunningState } from '../../dev/lock.ts'
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url))
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { post, sendWebhooks } from '../../dev/traffic.ts'
 import { sendWebhooks as sendFromHere } from '../../sandbox/github/webhook-sender.ts'
-import { post, sendWebhooks } from '../../src/bin/dev/traffic.ts'
 import type { OwnStack } from './own-stack.ts'
 import { holdLocks, killNine, killNineInTheAct, startOwnStack, until } from './own-stack.ts'
 

@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { post, sendWebhooks } from '../../src/bin/dev/traffic.ts'
-import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
+import { post, sendWebhooks } from '../../dev/traffic.ts'
 import type { OwnStack } from './own-stack.ts'
 import { startOwnStack, until } from './own-stack.ts'
 

@@ -5,9 +5,9 @@ import { createServer } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { EnvHttpProxyAgent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { classifyFailure } from '../../src/core/failure-class.ts'
-import { secretsOf } from '../../src/core/redaction.ts'
-import { EgressRules } from '../../src/egress/rules.ts'
+import { classifyFailure } from '../../src/calls/failure-class-rules.ts'
+import { EgressRules } from '../../src/egress/egress-policy.ts'
+import { secretsOf } from '../../src/framework/redaction.ts'
 import { egress, resolver, serve } from './servers.ts'
 
 const LOOPBACK = { allow: ['127.0.0.1'] }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { EgressRefused } from '../../src/core/errors.ts'
 import type { Hop } from '../../src/egress/redirects.ts'
 import { isRedirect, nextHop } from '../../src/egress/redirects.ts'
+import { EgressRefused } from '../../src/framework/errors.ts'
 
 const BODY = new TextEncoder().encode('{}')
 const hop = (method: string, body: Hop['body'] = null, url = 'https://api.example.com/a?b=c'): Hop => ({

@@ -1,8 +1,8 @@
 /** Listeners of framework events that are told while their worker ends. */
 import { beforeEach, describe, expect, it } from 'vitest'
-import type { Logger } from '../../src/core/logger.ts'
 import { Listeners } from '../../src/events/listeners.ts'
 import { listeningUntil, tellingAgain } from '../../src/events/listening-until.ts'
+import type { Logger } from '../../src/framework/logger.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 
 const STOPS = new Error('the worker stops')

@@ -129,7 +129,7 @@ describe('the repository', () => {
   })
 
   it('ships the pages that its commands refer to', () => {
-    const commands = files.filter(({ path }) => path.startsWith('src/cli/'))
+    const commands = files.filter(({ path }) => path.startsWith('src/commands/'))
     const pages = commands.flatMap(({ text }) =>
       [...text.matchAll(/: (docs\/[\w/-]+\.md)/g)].map(([, page]) => page ?? ''),
     )

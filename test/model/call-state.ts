@@ -4,10 +4,11 @@
  *
  * Rule: docs/behaviour/requests.md, "Admission" and "Settlement".
  */
-import type { Admission, CallState } from '../../src/core/call-state.ts'
-import type { BreakerSettings, CircuitOverride } from '../../src/core/circuit-breaker.ts'
-import { CLOSED_BREAKER } from '../../src/core/circuit-breaker.ts'
-import type { Limit } from '../../src/core/rate-limiter.ts'
+
+import type { BreakerSettings, CircuitOverride } from '../../src/calls/admission/breaker-rules.ts'
+import { CLOSED_BREAKER } from '../../src/calls/admission/breaker-rules.ts'
+import type { Limit } from '../../src/calls/admission/limiter-rules.ts'
+import type { Admission, CallState } from '../../src/calls/admission/state-rules.ts'
 import type { CircuitChange, Outcome } from './circuit-breaker.ts'
 import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
 import { admitByLimit } from './rate-limiter.ts'

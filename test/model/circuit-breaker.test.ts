@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { BreakerSettings, BreakerState, CircuitOverride } from '../../src/core/circuit-breaker.ts'
-import { CLOSED_BREAKER, resetBreaker } from '../../src/core/circuit-breaker.ts'
-import type { FailureClass } from '../../src/core/failure-class.ts'
+import type { BreakerSettings, BreakerState, CircuitOverride } from '../../src/calls/admission/breaker-rules.ts'
+import { CLOSED_BREAKER, resetBreaker } from '../../src/calls/admission/breaker-rules.ts'
+import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
 
 const NOW = 1_800_000_000_000

@@ -4,9 +4,9 @@
  *
  * Rule: docs/behaviour/requests.md, "Circuit breaker".
  */
-import type { BreakerSettings, BreakerState, CircuitOverride, Slice } from '../../src/core/circuit-breaker.ts'
-import { resetBreaker } from '../../src/core/circuit-breaker.ts'
-import type { FailureClass } from '../../src/core/failure-class.ts'
+import type { BreakerSettings, BreakerState, CircuitOverride, Slice } from '../../src/calls/admission/breaker-rules.ts'
+import { resetBreaker } from '../../src/calls/admission/breaker-rules.ts'
+import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 
 export type BreakerVerdict =
   | {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { FailureClass } from '../../src/core/failure-class.ts'
+import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 import type { HealthState } from './health-transition.ts'
 import { healthAfter, isWorse } from './health-transition.ts'
 

@@ -4,8 +4,8 @@
  *
  * Rule: docs/behaviour/requests.md, "Health".
  */
-import type { FailureClass } from '../../src/core/failure-class.ts'
-import type { HealthStatus, HealthThresholds } from '../../src/core/health.ts'
+import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
+import type { HealthStatus, HealthThresholds } from '../../src/integrations/health-rules.ts'
 
 export interface HealthState {
   readonly status: HealthStatus

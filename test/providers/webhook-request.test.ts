@@ -1,7 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { storeDelivery } from '../../src/core/webhook.ts'
 import type { WebhookRequest } from '../../src/providers/webhook-request.ts'
 import {
   activeWebhookSecrets,
@@ -10,6 +9,7 @@ import {
   verifyHmacSignature,
   webhookRequest,
 } from '../../src/providers/webhook-request.ts'
+import { storeDelivery } from '../../src/webhooks/rules.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 const AT = { receivedAt: new Date('2026-01-01T00:00:00Z'), toleranceSeconds: 300 }

@@ -34,7 +34,7 @@ describe('the configuration of the full Temporal server', () => {
   })
 
   it('has the dynamic configuration of the dev server, so that the two can be compared', () => {
-    const source = readFileSync(new URL('../../src/temporal/server.ts', import.meta.url), 'utf8')
+    const source = readFileSync(new URL('../../dev/temporal-server.ts', import.meta.url), 'utf8')
     const [, table = ''] = /const DYNAMIC_CONFIG[^{]*\{(.*?)\n\}/s.exec(source) ?? []
     const wanted = [...table.matchAll(/^ {2}'([^']+)': '([^']+)'/gm)].map(([, key, value]) => [key, String(value)])
     const has = Object.entries(JSON.parse(dynamicConfiguration()) as Record<string, { value: unknown }[]>)

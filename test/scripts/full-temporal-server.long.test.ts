@@ -3,8 +3,8 @@ import { existsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
-import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
-import { identifyProcess, startProcess } from '../../src/bin/dev/processes.ts'
+import type { ManagedProcess } from '../../dev/processes.ts'
+import { identifyProcess, startProcess } from '../../dev/processes.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const SCRIPT = ['--conditions=durable-source', '--import', 'tsx', 'scripts/full-temporal-server.ts']

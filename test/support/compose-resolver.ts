@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cacheFolder, inNewFolder, oneAtATime, run } from '../../src/temporal/local-process.ts'
+import { cacheFolder, inNewFolder, oneAtATime, run } from '../../dev/local-process.ts'
 
 const SOURCE = fileURLToPath(new URL('../../scripts/compose/', import.meta.url))
 const FILES = ['main.go', 'go.mod', 'go.sum']

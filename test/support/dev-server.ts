@@ -2,8 +2,8 @@
  * A Temporal dev server for the tests of one file, in memory and without a UI; each test takes workflow ids and task queues
  * of its own. `TEMPORAL_ADDRESS` names a server that is there already.
  */
-import type { TemporalServer } from '../../src/temporal/server.ts'
-import { findOrStartTemporalServer } from '../../src/temporal/server.ts'
+import type { TemporalServer } from '../../dev/temporal-server.ts'
+import { findOrStartTemporalServer } from '../../dev/temporal-server.ts'
 
 /** A variable of this module would not be shared by its copies in one process. */
 const SHARED = Symbol.for('durable-integrations.test.temporal')

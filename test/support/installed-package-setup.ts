@@ -58,6 +58,7 @@ function install(): string {
   compile('src', isSource, join(release, 'dist'))
   compile('test', isProcess, join(release, 'test'))
   // What these import by its path in the clone.
+  compile('dev', isSource, join(release, 'dev'))
   symlinkSync('dist', join(release, 'src'))
   cpSync(join(PACKAGE, 'drizzle'), join(release, 'drizzle'), { recursive: true })
   cpSync(join(PACKAGE, 'package.json'), join(release, 'package.json'))

@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { cacheFolder, oneAtATime, run } from '../../src/temporal/local-process.ts'
+import { cacheFolder, oneAtATime, run } from '../../dev/local-process.ts'
 import { pythonIn, pythonTag, replaceEnvironment, usableEnvironment } from './python-environment.ts'
 import type { StripePeer } from './stripe-peer.ts'
 import { startStripePeer } from './stripe-peer.ts'

@@ -4,9 +4,10 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { vi } from 'vitest'
-import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
-import { startProcess } from '../../src/bin/dev/processes.ts'
-import { connectTo, freePort } from '../../src/temporal/local-process.ts'
+import { connectTo } from '../../dev/local-process.ts'
+import type { ManagedProcess } from '../../dev/processes.ts'
+import { startProcess } from '../../dev/processes.ts'
+import { freePort } from '../../src/bin/free-port.ts'
 import { SOON } from './soon.ts'
 
 /** What PgBouncer says when a client, or a server, sends what it does not expect. */

@@ -9,7 +9,7 @@ import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { startLocalPostgres } from '../../src/bin/dev/postgres.ts'
+import { startLocalPostgres } from '../../dev/postgres.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {

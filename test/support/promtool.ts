@@ -10,7 +10,7 @@ import { copyFile, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { cacheFolder, inNewFolder, oneAtATime, run } from '../../src/temporal/local-process.ts'
+import { cacheFolder, inNewFolder, oneAtATime, run } from '../../dev/local-process.ts'
 
 const SOURCE = fileURLToPath(new URL('../../scripts/promtool/', import.meta.url))
 const FILES = ['main.go', 'go.mod', 'go.sum']

@@ -1,13 +1,13 @@
 /** Providers and item events made for tests: all they do is what the test scripts. */
 import { createHmac } from 'node:crypto'
 import { z } from 'zod'
-import { reduceCheckpointsByMax } from '../../src/core/checkpoint.ts'
-import type { Json } from '../../src/core/json.ts'
-import { RateLimit } from '../../src/core/rate-limit.ts'
+import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
+import type { Json } from '../../src/framework/json.ts'
 import { SyncItemEvent } from '../../src/providers/events.ts'
 import type { HandlesWebhooks, HasIncrementalSync, HasScheduledSync } from '../../src/providers/provider.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { activeWebhookSecrets, verifyHmacSignature } from '../../src/providers/webhook-request.ts'
+import { reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
 
 export const SECRET = 'whsec-of-the-tests'
 export const TOKEN = 'token-of/the tests+1234'

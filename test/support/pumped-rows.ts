@@ -1,6 +1,6 @@
 /** Rows of a pump without a database. */
-import type { PumpedRow } from '../../src/activities/pump/pump.ts'
-import type { Queued } from '../../src/activities/pump/queues.ts'
+import type { PumpedRow } from '../../src/claims/pump.ts'
+import type { Queued } from '../../src/claims/queues.ts'
 
 export interface Row extends PumpedRow {
   readonly what?: string

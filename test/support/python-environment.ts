@@ -4,7 +4,7 @@
  */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { inNewFolder, run } from '../../src/temporal/local-process.ts'
+import { inNewFolder, run } from '../../dev/local-process.ts'
 
 const START_SECONDS = 30
 const CACHE_TAG = 'import sys; print(sys.implementation.cache_tag)'

@@ -1,5 +1,5 @@
 /** The row of an attempt, as its settlement is given it. */
-import type { RequestValues } from '../../src/db/queries/calls.ts'
+import type { RequestValues } from '../../src/calls/admission/call-queries.ts'
 
 export function requestValues(given: Partial<RequestValues> = {}): RequestValues {
   return {

@@ -6,7 +6,7 @@
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'
-import { cacheFolder, inNewFolder, oneAtATime, run } from '../../src/temporal/local-process.ts'
+import { cacheFolder, inNewFolder, oneAtATime, run } from '../../dev/local-process.ts'
 import type { StripePeer } from './stripe-peer.ts'
 import { startStripePeer } from './stripe-peer.ts'
 

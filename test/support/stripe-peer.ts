@@ -1,7 +1,7 @@
 /** A stand-in for Stripe that runs as a process beside the tests, on a port of its own choice. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { startProcess } from '../../src/bin/dev/processes.ts'
-import { endWithParent } from '../../src/temporal/local-process.ts'
+import { endWithParent } from '../../dev/local-process.ts'
+import { startProcess } from '../../dev/processes.ts'
 
 /** Python alone takes some of it on a machine that is busy. */
 const START_SECONDS = 30

@@ -1,6 +1,6 @@
 /** A process of a test's own that tells it what it does: each message is an object with a `kind`. */
-import type { ManagedProcess } from '../../src/bin/dev/processes.ts'
-import { startProcess } from '../../src/bin/dev/processes.ts'
+import type { ManagedProcess } from '../../dev/processes.ts'
+import { startProcess } from '../../dev/processes.ts'
 
 /** What such a process may say; `failed` with a message is known to all of them. */
 interface Message {

@@ -11,8 +11,9 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { TestWorkflowEnvironment } from '@temporalio/testing'
-import { cacheFolder, freePort, oneAtATime } from '../../src/temporal/local-process.ts'
-import { downloadWithSdk } from '../../src/temporal/server-binary.ts'
+import { cacheFolder, oneAtATime } from '../../dev/local-process.ts'
+import { downloadWithSdk } from '../../dev/temporal-server-binary.ts'
+import { freePort } from '../../src/bin/free-port.ts'
 
 const execute = promisify(execFile)
 

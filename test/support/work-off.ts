@@ -1,10 +1,10 @@
 /** What an inbox does with the webhooks that are pending, of whichever integration, by a claim of its own. */
 import { randomUUID } from 'node:crypto'
-import { pumpUntilEmpty } from '../../src/activities/pump/pumping.ts'
+import { pumpUntilEmpty } from '../../src/activities/pumping.ts'
 import { webhookPumping } from '../../src/activities/webhooks.ts'
-import { pumpClaimOf } from '../../src/core/claim.ts'
-import type { Pumped } from '../../src/core/pump-jobs.ts'
-import type { Framework } from '../../src/framework.ts'
+import type { Pumped } from '../../src/claims/jobs.ts'
+import { pumpClaimOf } from '../../src/claims/rules.ts'
+import type { Framework } from '../../src/framework/context.ts'
 
 export interface WorkOff {
   /** Default: a new one. */

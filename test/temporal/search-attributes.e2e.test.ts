@@ -3,10 +3,13 @@ import type { WorkflowHandle } from '@temporalio/client'
 import { Client, Connection, defaultPayloadConverter } from '@temporalio/client'
 import { NativeConnection, Worker } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import type { TemporalServer } from '../../dev/temporal-server.ts'
+import { startTemporalServer } from '../../dev/temporal-server.ts'
+import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
 import { readBundle } from '../../src/bundled-workflows.ts'
 import { loadConfig } from '../../src/config/load.ts'
-import type { Logger } from '../../src/core/logger.ts'
-import type { WorkflowStarters } from '../../src/framework.ts'
+import type { WorkflowStarters } from '../../src/framework/context.ts'
+import type { Logger } from '../../src/framework/logger.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
 import {
   applySearchAttributes,
@@ -14,9 +17,6 @@ import {
   knownSearchAttributes,
   readSearchAttributes,
 } from '../../src/temporal/search-attributes.ts'
-import type { TemporalServer } from '../../src/temporal/server.ts'
-import { startTemporalServer } from '../../src/temporal/server.ts'
-import { findTemporalBinary } from '../../src/temporal/server-binary.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
 import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { installedBundle } from '../support/installed-script.ts'

@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Connection } from '@temporalio/client'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { commandLineOf } from '../../src/bin/dev/processes.ts'
-import { freePort } from '../../src/temporal/local-process.ts'
-import type { TemporalServer } from '../../src/temporal/server.ts'
-import { findOrStartTemporalServer, startTemporalServer } from '../../src/temporal/server.ts'
-import { findTemporalBinary, presentTemporalBinary } from '../../src/temporal/server-binary.ts'
+import { commandLineOf } from '../../dev/processes.ts'
+import type { TemporalServer } from '../../dev/temporal-server.ts'
+import { findOrStartTemporalServer, startTemporalServer } from '../../dev/temporal-server.ts'
+import { findTemporalBinary, presentTemporalBinary } from '../../dev/temporal-server-binary.ts'
+import { freePort } from '../../src/bin/free-port.ts'
 
 let binary: string
 const cleanups: (() => Promise<unknown>)[] = []

@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs'
 import { NativeConnection } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { ConfigurationProblem } from '../../src/core/errors.ts'
+import type { ConfigurationProblem } from '../../src/framework/errors.ts'
 import type { TemporalOptions } from '../../src/temporal/connection.ts'
 import {
   checkTemporal,

@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert'
 import { describe, expect, it } from 'vitest'
-import { classifyFailure, FailureClass } from '../../src/core/failure-class.ts'
+import { classifyFailure, FailureClass } from '../../src/calls/failure-class-rules.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import { scriptedTransport } from '../../src/testing/scripted-transport.ts'
 

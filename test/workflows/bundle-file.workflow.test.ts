@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { readBundle, shippedBundle } from '../../src/bundled-workflows.ts'
 import { createWorkers } from '../../src/worker.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
-import { runCommand } from '../cli/run.ts'
+import { runCommand } from '../commands/cli/run.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { silenceTemporal } from './stage.ts'
 

@@ -8,7 +8,7 @@ import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import { createActivities } from '../../src/activities/index.ts'
-import type { DurableEventName } from '../../src/core/durable-event.ts'
+import type { DurableEventName } from '../../src/events/durable-event-rules.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { SIGNAL, WORKFLOW } from '../../src/workflows/ids.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -95,7 +95,7 @@ class Outage {
       providers: { shop: {} },
       config: {
         health: { degraded_after: 2, failing_after: 3, disabled_after: 5 },
-        // It would refuse the later calls; test/operations/request/events.pg.test.ts has its story.
+        // It would refuse the later calls; test/calls/call-events.pg.test.ts has its story.
         circuit_breaker: { enabled: false },
         notifications: { targets: [{ url: receiver.url, secret: SECRET, allow_private: true }] },
       },

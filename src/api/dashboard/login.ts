@@ -2,7 +2,7 @@
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import { html } from 'hono/html'
-import { isSameSecret, safeNextPath } from '../../core/access.ts'
+import { isSameSecret, safeNextPath } from '../../access/rules.ts'
 import type { Integrations } from '../../integrations.ts'
 import { boundBody } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'

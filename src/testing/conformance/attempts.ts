@@ -1,6 +1,6 @@
 /** What each attempt of a request sends: one row stands for one attempt. Rule: docs/behaviour/requests.md. */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import type { OutboundCall } from '../../framework.ts'
+import type { OutboundCall } from '../../framework/context.ts'
 
 export interface Attempt {
   /** Method and endpoint, as the provider names them. */

@@ -1,8 +1,8 @@
 /** Where a provider is put through its checks: a kit whose wire the check plays, and a watch on what goes past it. */
 import assert from 'node:assert/strict'
-import { errorLine } from '../../core/logger.ts'
-import { RateLimit } from '../../core/rate-limit.ts'
-import type { Framework, OutboundCall } from '../../framework.ts'
+import { RateLimit } from '../../calls/rate-limit-rules.ts'
+import type { Framework, OutboundCall } from '../../framework/context.ts'
+import { errorLine } from '../../framework/logger.ts'
 import { partsOf } from '../../integrations.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'

@@ -1,7 +1,7 @@
 /** The schemas of credentials and metadata. Rule: docs/behaviour/credentials.md. */
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import { secretsOf } from '../../core/redaction.ts'
+import { secretsOf } from '../../framework/redaction.ts'
 import type { Credentials } from '../../providers/integration.ts'
 import type { IntegrationProvider } from '../../providers/provider.ts'
 import { handlesWebhooks, hasOAuth2 } from '../../providers/provider.ts'

@@ -1,6 +1,6 @@
 /** What a provider declares, and what its fixtures must hold. Rule: docs/writing-a-provider.md. */
 import assert from 'node:assert/strict'
-import { RateLimit } from '../../core/rate-limit.ts'
+import { RateLimit } from '../../calls/rate-limit-rules.ts'
 import { handlesWebhooks, hasBackfill, hasIncrementalSync, hasScheduledSync } from '../../providers/provider.ts'
 import { ProviderRegistry } from '../../providers/registry.ts'
 import type { Chapter, Check, Subject } from './check.ts'

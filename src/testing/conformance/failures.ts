@@ -1,6 +1,6 @@
 /** `classifyFailure()`, `isRetryable()`, `retryDelayMs()`. Rule: docs/behaviour/requests.md, "Failure classes" and "Retries". */
 import assert from 'node:assert/strict'
-import { FailureClass } from '../../core/failure-class.ts'
+import { FailureClass } from '../../calls/failure-class-rules.ts'
 import type { ClassifiesFailures, CustomizesRetry, IntegrationProvider } from '../../providers/provider.ts'
 import { classifiesFailures, customizesRetry } from '../../providers/provider.ts'
 import type { Chapter, Check } from './check.ts'

@@ -1,7 +1,7 @@
 /** What `sync()` hands in. Rule: docs/writing-a-provider.md, "A listing". */
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
-import { isJson } from '../../core/json.ts'
+import { isJson } from '../../framework/json.ts'
 import type { SyncItemEventClass } from '../../providers/events.ts'
 import type { HasScheduledSync } from '../../providers/provider.ts'
 import { hasIncrementalSync } from '../../providers/provider.ts'

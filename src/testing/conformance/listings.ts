@@ -1,7 +1,7 @@
 /** Listings of a provider, as the suite has them made. */
 import assert from 'node:assert/strict'
-import type { Json } from '../../core/json.ts'
-import { canonicalJson } from '../../core/json.ts'
+import type { Json } from '../../framework/json.ts'
+import { canonicalJson } from '../../framework/json.ts'
 import type { SyncItemEvent, SyncItemEventClass } from '../../providers/events.ts'
 import type { ExternalId, Integration } from '../../providers/integration.ts'
 import type { HasScheduledSync } from '../../providers/provider.ts'

@@ -1,6 +1,6 @@
 /** OAuth 2.0. Rule: docs/behaviour/oauth.md. */
 import assert from 'node:assert/strict'
-import { secretsOf } from '../../core/redaction.ts'
+import { secretsOf } from '../../framework/redaction.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
 import type { HasOAuth2 } from '../../providers/provider.ts'
 import type { SentRequest } from '../transport.ts'

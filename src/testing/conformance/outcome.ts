@@ -1,7 +1,7 @@
 /** What came of a piece of the provider's work, and how the suite speaks of it. */
 import { AssertionError } from 'node:assert'
 import { inspect } from 'node:util'
-import { errorLine } from '../../core/logger.ts'
+import { errorLine } from '../../framework/logger.ts'
 
 const MAX_LENGTH = 300
 

@@ -1,7 +1,7 @@
 /** `reduceCheckpoints()`. Rule: docs/behaviour/sync-cursor.md, "The cursor". */
 import assert from 'node:assert/strict'
-import type { Json } from '../../core/json.ts'
-import { isJson } from '../../core/json.ts'
+import type { Json } from '../../framework/json.ts'
+import { isJson } from '../../framework/json.ts'
 import type { HasScheduledSync } from '../../providers/provider.ts'
 import type { Chapter, Check } from './check.ts'
 import { shown } from './outcome.ts'

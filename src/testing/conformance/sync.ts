@@ -1,9 +1,9 @@
 /** `sync()` and `syncIncremental()`. Rule: docs/writing-a-provider.md, "A listing". */
 import assert from 'node:assert/strict'
-import { cursorNotAfter } from '../../core/checkpoint.ts'
-import type { Json } from '../../core/json.ts'
+import type { Json } from '../../framework/json.ts'
 import type { HasScheduledSync, IntegrationProvider } from '../../providers/provider.ts'
 import { hasIncrementalSync } from '../../providers/provider.ts'
+import { cursorNotAfter } from '../../syncs/checkpoint-rules.ts'
 import { changeChecks, latestCursorOf } from './changes.ts'
 import type { Chapter, Check } from './check.ts'
 import { itemChecks } from './items.ts'

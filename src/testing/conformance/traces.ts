@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { inspect } from 'node:util'
 import { count } from 'drizzle-orm'
-import { MIN_SECRET_LENGTH, secretsOf } from '../../core/redaction.ts'
+import { MIN_SECRET_LENGTH, secretsOf } from '../../framework/redaction.ts'
 import { partsOf } from '../../integrations.ts'
 import type { Integration } from '../../providers/integration.ts'
 import type { PlayedApi } from '../played-transport.ts'

@@ -2,7 +2,7 @@
  * Lets the database read the test's clock: functions of the names of Postgres' own, found before them by the search
  * path. Columns' defaults are bound to a function when a table is made, so this comes before the migrations.
  */
-import type { Clock } from '../../core/logger.ts'
+import type { Clock } from '../../framework/logger.ts'
 
 const SETTING = 'durable_integrations_kit.now'
 const SCHEMA = 'durable_integrations_kit'

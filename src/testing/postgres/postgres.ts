@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { MemoryFS, PGlite, PGliteOptions } from '@electric-sql/pglite'
-import type { Clock } from '../../core/logger.ts'
+import type { Clock } from '../../framework/logger.ts'
 import { EmbeddedDatabaseMissing } from '../errors.ts'
 import { CREATE_CLOCK, clockKeeper, useClock } from './clock.ts'
 import { Connection } from './connection.ts'

@@ -1,6 +1,6 @@
 /** A window of the past: every issue whose last update lies in it, each asked for once. */
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
-import { insideSync } from '../../../src/operations/inside-sync.ts'
+import { insideSync } from '../../../src/calls/inside-sync.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { FakeSyncSession } from '../../../src/testing/index.ts'
 import type { PlayedRepository } from './played-repository.ts'

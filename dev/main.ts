@@ -1,0 +1,147 @@
+/**
+ * `npm start` and `npm run demo`: the whole system on one machine, with nothing else installed.
+ *
+ * `dev.ts [demo] [--data <folder>]`
+ */
+import { randomBytes } from 'node:crypto'
+import { rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { devLogin } from '../src/api/middleware.ts'
+import { runDemo, summaryTable } from './demo.ts'
+import { acquireRunLock } from './lock.ts'
+import { createChecklist, createNarrator } from './narrator.ts'
+import { createSupervisor, stopOnSignals } from './processes.ts'
+import type { Stack } from './stack.ts'
+import { startStack } from './stack.ts'
+import { keepTrafficGoing } from './traffic.ts'
+
+/** How long Ctrl-C waits for the step of a start that is under way. */
+const LAST_STEP_MS = 3_000
+
+const { values, positionals } = parseArgs({ allowPositionals: true, options: { data: { type: 'string' } } })
+const demo = positionals[0] === 'demo'
+const folder = resolve(values.data ?? (demo ? join('.data', 'demo') : '.data'))
+/** In which `npm run cli` looks. */
+const isUsualFolder = folder === resolve('.data')
+const print = (line: string): void => console.log(line)
+
+process.exit(await main())
+
+async function main(): Promise<number> {
+  const outcome = await acquireRunLock({ folder, log: print })
+  if (outcome.kind === 'running') {
+    print(`It is running already (pid ${outcome.pid}):`)
+    printUrls(outcome.urls)
+    return 0
+  }
+  const { lock } = outcome
+  const supervisor = createSupervisor({ log: print })
+  supervisor.own('lock', async () => lock.release())
+  let ended: (code: number) => void = () => {}
+  const interrupted = new Promise<number>((done) => {
+    ended = done
+  })
+  stopOnSignals(supervisor, { log: print, exit: ended })
+  try {
+    // Each demo begins with nothing, so that its numbers are those of this run.
+    if (demo)
+      for (const name of ['postgres', 'temporal.db', 'temporal.db-shm', 'temporal.db-wal', 'encryption-keys'])
+        rmSync(join(folder, name), { recursive: true, force: true })
+    print(demo ? 'Durable Integrations: demo' : 'Durable Integrations: starting')
+    const narrator = createNarrator(print)
+    let isUp = false
+    const early: (() => void)[] = []
+    const starting = startStack({
+      folder,
+      supervisor,
+      lock,
+      checklist: createChecklist(print),
+      // The demo has ports and a timetable of its own: its syncs start when it says so.
+      ...(demo ? { anyPorts: true, env: demoEnvironment() } : {}),
+      // The checklist comes first; then what the processes had to say meanwhile.
+      onLine: (source, line) => {
+        const tell = (): void => narrator.line(source, line)
+        if (isUp) tell()
+        else early.push(tell)
+      },
+    })
+    const stack = await Promise.race([starting, interrupted])
+    if (typeof stack === 'number') {
+      // What the step under way has started is stopped as soon as it is there. A step that builds a server is not waited for.
+      await Promise.race([starting.catch(() => {}), sleep(LAST_STEP_MS)])
+      return stack
+    }
+    const urls = urlsOf(stack)
+    lock.setUp({ urls, environment: stack.environment })
+    print('')
+    printUrls(urls)
+    print('')
+    if (demo) {
+      isUp = true
+      for (const tell of early) tell()
+      return await Promise.race([interrupted, finishDemo(stack)])
+    }
+    print(`Ctrl-C stops it. Try \`kill -9 ${stack.worker.pid}\`, the worker: another is started, and nothing is lost.`)
+    print('')
+    isUp = true
+    for (const tell of early) tell()
+    const traffic = new AbortController()
+    supervisor.own('traffic', async () => traffic.abort())
+    keepTrafficGoing(stack, traffic.signal, (line) => narrator.line('traffic', line)).catch((error: unknown) => {
+      if (!supervisor.stopping) print(`traffic: ${error instanceof Error ? error.message : String(error)}`)
+    })
+    return await interrupted
+  } catch (error) {
+    if (supervisor.stopping) return await interrupted
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+    return 1
+  } finally {
+    await supervisor.stop()
+  }
+}
+
+async function finishDemo(stack: Stack): Promise<number> {
+  const summary = await runDemo(stack, (line) => print(`\n== ${line}`))
+  print('')
+  print(summaryTable(summary))
+  print('')
+  print(JSON.stringify(summary))
+  return summary.ok ? 0 : 1
+}
+
+function urlsOf(stack: Stack): Record<string, string> {
+  return {
+    API: stack.apiUrl,
+    Commands: `npm run cli -- ${isUsualFolder ? '' : `--data ${folder} `}list`,
+    Operator: `${stack.apiUrl}${devLogin(stack.integrations)}`,
+    ...(stack.temporalUi === null ? {} : { 'Temporal UI': stack.temporalUi }),
+    'Temporal server': stack.temporalAddress,
+    ...(stack.temporalBinary === null
+      ? {}
+      : { 'Temporal CLI': `${stack.temporalBinary} --address ${stack.temporalAddress}` }),
+    Webhooks: `${stack.apiUrl}/integrations/github/${stack.integrationId}/webhook`,
+    'Sandbox provider': stack.sandboxUrl,
+    // Without the password, which would end up in logs and screenshots.
+    Postgres: `PGPASSWORD=$(cat ${join(folder, 'postgres', 'password')}) psql ${withoutPassword(stack.databaseUrl)}`,
+  }
+}
+
+function withoutPassword(databaseUrl: string): string {
+  const url = new URL(databaseUrl)
+  url.password = ''
+  return url.href
+}
+
+function printUrls(urls: Readonly<Record<string, string>>): void {
+  for (const [name, url] of Object.entries(urls)) print(`  ${name.padEnd(18)} ${url}`)
+}
+
+/** On a server that was there already, the workflows of an earlier demo have the usual names. */
+function demoEnvironment(): Record<string, string> {
+  return {
+    INTEGRATIONS__SCHEDULES__ENABLED: 'false',
+    ...(process.env.TEMPORAL_ADDRESS ? { INTEGRATIONS__CACHE_PREFIX: `demo-${randomBytes(4).toString('hex')}` } : {}),
+  }
+}

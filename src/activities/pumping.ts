@@ -1,0 +1,177 @@
+/**
+ * Pumps of the inbox of webhooks and of the outbox of events: what they have in common besides their work.
+ *
+ * Rule: docs/behaviour/webhooks.md, "Claims", "The pump" and "The promise".
+ */
+import { performance } from 'node:perf_hooks'
+import { Ending } from '../claims/ending.ts'
+import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/jobs.ts'
+import { endPromise, promiseToLook, readPromise } from '../claims/lease-queries.ts'
+import type { PumpedRow, Source, Standing } from '../claims/pump.ts'
+import { Pump } from '../claims/pump.ts'
+import type { PumpedRows } from '../claims/pump-queries.ts'
+import { endClaim, handBackUnknown, idsHeldBy, keepClaim, pumpClaims, setApart } from '../claims/pump-queries.ts'
+import type { Framework } from '../framework/context.ts'
+import { patiently } from '../framework/patiently.ts'
+import { notItsTurn } from './failures.ts'
+import type { Surroundings } from './surroundings.ts'
+
+const HEARTBEAT_EVERY_MS = 5_000
+/** A claim that looks unserved is looked at again after this time: Postgres may only just be back, and its holder as well. */
+const CERTAIN_MS = 2_000
+
+/** What is done with rows; how a claim holds them is the same for all. */
+export type HandlingOf<Row, Outcome> = Pick<Source<Row, Outcome>, 'claim' | 'run' | 'settle' | 'handBack'>
+
+/** Rows of a dead pump, which were set apart. */
+export interface LostRows {
+  readonly claim: string
+  readonly ids: readonly number[]
+}
+
+/** What pumps work off, and how. */
+export interface Pumping<Row, Outcome> {
+  readonly queue: PumpedQueue
+  readonly rows: PumpedRows
+  /** Rows of a queue that run at once. */
+  readonly concurrency: number
+  /** Whether what runs has more time when the worker's grace is over. */
+  readonly isPatient: boolean
+  /** @param begun aborted when the activity ends: what a row needs is not waited for any more */
+  workOf(claim: string, begun: AbortSignal): HandlingOf<Row, Outcome> & { readonly tally: Tally }
+  /** @returns whether it has to be asked again soon */
+  afterLosses(lost: readonly LostRows[]): Promise<{ hasMore: boolean }>
+  nextDueInMs(): Promise<number | null>
+}
+
+/** As Temporal's activity: it promises to look, and takes up after those that have died. */
+export async function pumpUntilRelieved<Row extends PumpedRow, Outcome>(
+  framework: Framework,
+  pumping: Pumping<Row, Outcome>,
+  surroundings: Surroundings,
+  { claim: given }: PumpInput,
+): Promise<Pumped> {
+  if (surroundings.stopping?.aborted === true) throw notItsTurn('this worker stops', '200 milliseconds')
+  const claim = `${given}:${surroundings.info.attempt}`
+  return pumped(framework, pumping, surroundings, claim, standingOf(framework, pumping, given, claim))
+}
+
+/** Works off what waits, without any workflow, until nothing does. */
+export function pumpUntilEmpty<Row extends PumpedRow, Outcome>(
+  framework: Framework,
+  pumping: Pumping<Row, Outcome>,
+  surroundings: Surroundings,
+  claim: string,
+): Promise<Pumped> {
+  return pumped(framework, pumping, surroundings, claim)
+}
+
+async function pumped<Row extends PumpedRow, Outcome>(
+  { db, logger }: Framework,
+  pumping: Pumping<Row, Outcome>,
+  { cancellationSignal, isForgotten, graceIsOver, stopping, heartbeat }: Surroundings,
+  claim: string,
+  standing?: Standing,
+): Promise<Pumped> {
+  const { rows, concurrency } = pumping
+  const [cancelled, forgotten] = [new AbortController(), new AbortController()]
+  const cancel = (): void => {
+    const how = standing !== undefined && isForgotten?.() === true ? forgotten : cancelled
+    how.abort(cancellationSignal.reason)
+  }
+  if (cancellationSignal.aborted) cancel()
+  else cancellationSignal.addEventListener('abort', cancel, { once: true })
+  // A cancellation alone gives no handler up.
+  const ending = new Ending(graceIsOver ?? cancellationSignal)
+  const isOver = AbortSignal.any([cancelled.signal, ending.begun])
+  const work = pumping.workOf(claim, isOver)
+  const pump = new Pump<Row, Outcome>({
+    source: {
+      claim: (room) => work.claim(room),
+      run: (row, lost) => work.run(row, lost),
+      settle: (outcomes) => work.settle(outcomes),
+      handBack: (back) => work.handBack(back),
+      heldIds: () => idsHeldBy(db, rows, claim),
+      handBackUnknown: (known) => handBackUnknown(db, rows, claim, known),
+    },
+    concurrency,
+    begun: ending.begun,
+    cancelled: cancelled.signal,
+    forgotten: forgotten.signal,
+    enough: pumping.isPatient ? ending.signal : ending.begun,
+    logger,
+    ...(standing === undefined ? {} : { standing }),
+    ...(stopping === undefined ? {} : { stopping }),
+  })
+  const beat = setInterval(() => heartbeat?.(pump.figures), HEARTBEAT_EVERY_MS)
+  try {
+    const end = await pump.run()
+    const asking = { signal: isOver, logger }
+    const nextDueInMs = await patiently('asking when the next row is due', () => pumping.nextDueInMs(), asking)
+    return { end, ...work.tally, nextDueInMs }
+  } finally {
+    clearInterval(beat)
+    ending.release()
+  }
+}
+
+/** A pump as other processes know it. @param given its claim, as its workflow knows it */
+function standingOf<Row, Outcome>(
+  framework: Framework,
+  pumping: Pumping<Row, Outcome>,
+  given: string,
+  claim: string,
+): Standing {
+  const { db, tables, config, workflows } = framework
+  const prefix = config.cache_prefix
+  const inbox = { prefix, inbox: pumping.queue }
+  const suspects = new Map<string, number>()
+  return {
+    promise: (ms) => promiseToLook(db, tables, inbox, claim, ms),
+    async isRelieved() {
+      const promised = await readPromise(db, tables, inbox)
+      return promised !== null && promised.remainingMs > 0 && promised.by !== claim
+    },
+    async promisedFor() {
+      const promised = await readPromise(db, tables, inbox)
+      return promised === null || promised.hasEnded ? 0 : Math.max(0, promised.remainingMs)
+    },
+    keptPromise: () => endPromise(db, tables, inbox, claim),
+    serve: (seconds) => keepClaim(db, tables, { prefix, claim }, seconds),
+    ended: () => endClaim(db, tables, { prefix, claim }),
+    rescue: () => rescue(framework, pumping, suspects, (held) => held.startsWith(`${given}:`) && held !== claim),
+    call: (needs) => workflows.callPump(pumping.queue, { claim: given, needs }),
+  }
+}
+
+/**
+ * Sets the rows of dead pumps apart.
+ *
+ * @param suspects claims that looked unserved, and since when
+ * @param isPredecessor whether a claim is of an earlier try of the same activity, which its worker's death has ended
+ * @returns whether some claim may still turn out to be a dead one's
+ */
+async function rescue<Row, Outcome>(
+  { db, tables, config }: Framework,
+  pumping: Pumping<Row, Outcome>,
+  suspects: Map<string, number>,
+  isPredecessor: (claim: string) => boolean,
+): Promise<{ looksAgain: boolean }> {
+  const prefix = config.cache_prefix
+  const claims = await pumpClaims(db, tables, pumping.rows, prefix)
+  const unserved = new Set(claims.filter(({ served }) => !served).map(({ claim }) => claim))
+  for (const claim of suspects.keys()) if (!unserved.has(claim)) suspects.delete(claim)
+  const lost: LostRows[] = []
+  for (const claim of unserved) {
+    const since = suspects.get(claim) ?? performance.now()
+    suspects.set(claim, since)
+    if (performance.now() - since < CERTAIN_MS) continue
+    const ids = await setApart(db, tables, pumping.rows, { prefix, claim })
+    suspects.delete(claim)
+    if (ids.length > 0) lost.push({ claim, ids })
+  }
+  const { hasMore } = await pumping.afterLosses(lost)
+  return {
+    looksAgain: hasMore || suspects.size > 0 || claims.some(({ claim, served }) => served && isPredecessor(claim)),
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * Those in this process who wait to be admitted, a line per integration, in order of arrival.
+ *
+ * One statement asks for all who stand in line. Who is told to wait keeps the place, and the line asks again when the time
+ * has come: a hundred waiters cost one statement a window, not a hundred, and nobody is overtaken by a newcomer. After a wait
+ * for a sliding window the line keeps a pace.
+ * Rule: docs/behaviour/requests.md, "Admission" and "On the way".
+ */
+
+import type { IntegrationIdentity } from '../../framework/errors.ts'
+import type { Pace } from './pace-rules.ts'
+import { marginMs, paceOf } from './pace-rules.ts'
+import type { Admission } from './state-rules.ts'
+
+/** One statement must not hold the row for long. */
+const MAX_OWNERS = 100
+/** A sliding window frees its units one by one: so long at least they add up before the line asks again. */
+const MIN_PAUSE_MS = 10
+/** Node runs a longer timer at once. The line asks again and goes on waiting. */
+const MAX_PAUSE_MS = 2_147_483_647
+/** A paced line asks for all again so long after it was last told to wait: the limit may have been raised, or lifted. */
+const PACED_MS = 60_000
+
+/** What of an integration a statement needs. */
+type Identity = Pick<IntegrationIdentity, 'id' | 'provider'>
+type Wait = Extract<Admission, { readonly retryAfterMs: number; readonly kind: 'suppressed' | 'limited' }>
+
+interface Waiting {
+  readonly owner: string
+  readonly joinedAt: number
+  /** Each gate may hold a caller for the whole budget. */
+  readonly slept: { suppressed: number; limited: number }
+  /** Its caller's. */
+  readonly signal: AbortSignal | undefined
+  /** Of its caller's own time. */
+  readonly longestWaitMs: () => number
+  readonly resolve: (admission: Admission) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface Line {
+  readonly waiting: Waiting[]
+  /** Ends its pause; null: it does not sleep. */
+  wake: (() => void) | null
+  /** Null: all may be asked for at once. */
+  step: Step | null
+}
+
+/** A step of a paced line. Moments as `performance.now()`. */
+interface Step {
+  readonly pace: Pace
+  /** Callers that it may still ask for. */
+  left: number
+  /** When the next step begins. */
+  nextAt: number
+  readonly endsAt: number
+}
+
+export class AdmissionLines {
+  readonly #lines = new Map<number, Line>()
+  readonly #ask: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>
+  readonly #budgetMs: number
+
+  /**
+   * @param ask one statement; its verdicts stand in the order of the owners
+   * @param budgetMs how long each gate may hold one caller, in sum
+   */
+  constructor(
+    ask: (integration: Identity, owners: readonly string[]) => Promise<readonly Admission[]>,
+    budgetMs: number,
+  ) {
+    this.#ask = ask
+    this.#budgetMs = budgetMs
+  }
+
+  /**
+   * The verdict: admitted, the circuit is open, or a wait that is longer than the caller may sleep.
+   *
+   * A caller that gives up leaves the line with the reason of its signal. One whose question is under way gets the verdict
+   * all the same: what it took may have to be given back.
+   *
+   * @param longestWaitMs asked before each wait: a caller whose own time ends sooner is not made to wait
+   */
+  enter(
+    integration: Identity,
+    owner: string,
+    {
+      signal,
+      longestWaitMs = () => Number.POSITIVE_INFINITY,
+    }: { readonly signal?: AbortSignal; readonly longestWaitMs?: () => number } = {},
+  ): Promise<Admission> {
+    return new Promise((resolve, reject) => {
+      const line = this.#lines.get(integration.id) ?? { waiting: [], wake: null, step: null }
+      const leave = (): void => {
+        const place = line.waiting.indexOf(waiting)
+        // Its question is under way.
+        if (place === -1) return
+        line.waiting.splice(place, 1)
+        if (line.waiting.length === 0) line.wake?.()
+        waiting.reject(signal?.reason)
+      }
+      const over = (): void => signal?.removeEventListener('abort', leave)
+      const waiting: Waiting = {
+        owner,
+        joinedAt: performance.now(),
+        slept: { suppressed: 0, limited: 0 },
+        signal,
+        longestWaitMs,
+        resolve: (admission) => {
+          over()
+          resolve(admission)
+        },
+        reject: (error) => {
+          over()
+          reject(error)
+        },
+      }
+      signal?.addEventListener('abort', leave, { once: true })
+      line.waiting.push(waiting)
+      if (this.#lines.get(integration.id) === line) return
+      this.#lines.set(integration.id, line)
+      void this.#serve(integration, line)
+    })
+  }
+
+  async #serve(integration: Identity, line: Line): Promise<void> {
+    while (line.waiting.length > 0) {
+      if (line.step !== null && performance.now() >= line.step.endsAt) line.step = null
+      const asked = line.waiting.splice(0, Math.min(MAX_OWNERS, line.step?.left ?? MAX_OWNERS))
+      if (line.step !== null) line.step.left -= asked.length
+      let told: Wait | null = null
+      try {
+        const owners = asked.map(({ owner }) => owner)
+        told = this.#tell(line, asked, await this.#ask(integration, owners))
+      } catch (error) {
+        for (const { reject } of asked) reject(error)
+      }
+      if (told !== null && line.waiting.length > 0) await this.#waitAsTold(line, told)
+      if (line.step?.left === 0 && line.waiting.length > 0) await this.#nextStep(line, line.step)
+    }
+    this.#lines.delete(integration.id)
+  }
+
+  /** Who stays keeps the place. Returns what they wait for; null: nobody was told to wait. */
+  #tell(line: Line, asked: readonly Waiting[], verdicts: readonly Admission[]): Wait | null {
+    let told: Wait | null = null
+    const staying: Waiting[] = []
+    for (const [index, waiting] of asked.entries()) {
+      const verdict = verdicts[index] as Admission
+      if (isWait(verdict)) told = verdict
+      if (isWait(verdict) && this.#maySleep(waiting, verdict)) staying.push(waiting)
+      else waiting.resolve(verdict)
+    }
+    if (told === null) return null
+    // A unit that those in front did not get is not there for those behind them either.
+    const wait: Wait = told
+    for (const waiting of line.waiting.splice(0, Number.POSITIVE_INFINITY))
+      if (this.#maySleep(waiting, wait)) staying.push(waiting)
+      else waiting.resolve(wait)
+    // Who gave up while the question was under way has nothing to give back, and waits no more.
+    for (const waiting of staying)
+      if (waiting.signal?.aborted === true) waiting.reject(waiting.signal.reason)
+      else line.waiting.push(waiting)
+    return wait
+  }
+
+  #maySleep({ slept, longestWaitMs }: Waiting, { kind, retryAfterMs }: Pick<Wait, 'kind' | 'retryAfterMs'>): boolean {
+    return slept[kind] + retryAfterMs <= this.#budgetMs && retryAfterMs <= longestWaitMs()
+  }
+
+  async #waitAsTold(line: Line, told: Wait): Promise<void> {
+    const sliding = told.kind === 'limited' && told.limit.window === 'sliding' ? told.limit : null
+    const margin = sliding === null ? 0 : marginMs(sliding)
+    await this.#pause(line, told.kind, Math.max(told.retryAfterMs, MIN_PAUSE_MS) + margin)
+    // The provider's wish for quiet changes no pace; a fixed window has none.
+    if (told.kind === 'limited') line.step = sliding === null ? null : firstStep(paceOf(sliding))
+  }
+
+  async #nextStep(line: Line, step: Step): Promise<void> {
+    const restMs = Math.min(step.nextAt, step.endsAt) - performance.now()
+    if (restMs > 0) {
+      // A step makes nobody wait for longer than it may: such a caller is asked for now, with all in front of it.
+      const rest = { kind: 'limited', retryAfterMs: restMs } as const
+      const last = line.waiting.findLastIndex((waiting) => !this.#maySleep(waiting, rest))
+      if (last !== -1) {
+        step.left = last + 1
+        return
+      }
+      await this.#pause(line, 'limited', restMs)
+    }
+    step.left = step.pace.units
+    // A step that came late is not made up for: that would be a burst. One that a timer ended early makes none shorter.
+    step.nextAt = Math.max(step.nextAt, performance.now()) + step.pace.everyMs
+  }
+
+  async #pause(line: Line, kind: Wait['kind'], ms: number): Promise<void> {
+    const pauseMs = Math.min(ms, MAX_PAUSE_MS)
+    const startedAt = performance.now()
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, pauseMs)
+      // When the last one has left: then there is nobody to ask for.
+      line.wake = resolve
+    })
+    clearTimeout(timer)
+    line.wake = null
+    // Who has come meanwhile has slept the rest of it; of a pause that ended early nobody is charged more than it was.
+    const endedAt = Math.min(performance.now(), startedAt + pauseMs)
+    for (const { slept, joinedAt } of line.waiting) slept[kind] += Math.max(0, endedAt - Math.max(startedAt, joinedAt))
+  }
+}
+
+function isWait(admission: Admission): admission is Wait {
+  return admission.kind === 'suppressed' || admission.kind === 'limited'
+}
+
+function firstStep(pace: Pace): Step {
+  const now = performance.now()
+  return { pace, left: pace.units, nextAt: now + pace.everyMs, endsAt: now + PACED_MS }
+}

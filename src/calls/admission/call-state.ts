@@ -1,0 +1,282 @@
+/**
+ * What stands around an attempt: may it be made, and what did it come to. By the joined statements where they can decide, else
+ * by the integration's own.
+ *
+ * Rule: docs/behaviour/requests.md, "Admission", "Settlement" and "Joined statements".
+ */
+import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Framework } from '../../framework/context.ts'
+import { CircuitOpenException, IntegrationNotFound, RateLimitExceededException } from '../../framework/errors.ts'
+import { isAboutOneItem, Joiner } from '../../framework/joiner.ts'
+import { errorLine, systemClock } from '../../framework/logger.ts'
+import { lostDatabase } from '../../framework/lost-database.ts'
+import type { Identity } from '../../observability/spans.ts'
+import type { Integration } from '../../providers/integration.ts'
+import { callTarget, declaredLimit } from '../call-target.ts'
+import { followSignals } from '../follow-signals.ts'
+import { currentSync, longestWaitMs } from '../inside-sync.ts'
+import { AdmissionLines } from './admission-line.ts'
+import type { Admissions, CallEvent, CallOutcome, CallTarget } from './call-queries.ts'
+import { admitCalls, settleCalls } from './call-queries.ts'
+import { Exchange } from './exchange.ts'
+import type { Asked, Ended, Joined } from './joined-queries.ts'
+import { admitJoined, canJoin, joinable, settleJoined } from './joined-queries.ts'
+import { Leases } from './leases.ts'
+import type { Admission } from './state-rules.ts'
+
+/** A call that may be made; comes back with its outcome. */
+export interface Ticket {
+  readonly owner: string
+  /** Null: the breaker does not count this call. */
+  readonly generation: number | null
+}
+
+export interface SettledCall {
+  readonly rowId: number | null
+  /** What this very outcome changed. */
+  readonly events: readonly CallEvent[]
+}
+
+interface Queues {
+  readonly leases: Leases | null
+  readonly admissions: AdmissionLines
+  readonly settlements: Joiner<CallOutcome, SettledCall>
+}
+
+/** A settlement is tried again within so long: then the outcome goes to the caller without its row. */
+const SETTLEMENT_MS = 10_000
+const SETTLEMENT_WAITS_MS = [500, 3_000]
+/** Where Postgres is away, and may come back at any moment. */
+const AWAY_WAITS_MS = [500, 1_000, 2_000, 3_000, 3_000]
+
+/** One waits for the disk while the next one is prepared. */
+const SETTLEMENTS_AT_ONCE = 2
+const NOTHING_WRITTEN: SettledCall = { rowId: null, events: [] }
+
+/**
+ * Waits, within `rate_limiting.max_wait_seconds` for each gate, until the call may be made.
+ *
+ * @throws CircuitOpenException, RateLimitExceededException; whatever Postgres says: then the provider is not called
+ */
+export async function admitted(
+  framework: Framework,
+  integration: Integration,
+  signal: AbortSignal | undefined,
+): Promise<Ticket> {
+  const owner = randomUUID()
+  const sync = currentSync()
+  const { either, release } = eitherSignal(signal, sync?.signal)
+  try {
+    either?.throwIfAborted()
+    const admission = await queuesOf(framework).admissions.enter(integration, owner, {
+      ...(either === undefined ? {} : { signal: either }),
+      ...(sync === null ? {} : { longestWaitMs: () => longestWaitMs(sync) }),
+    })
+    if (admission.kind === 'admitted') {
+      if (either?.aborted === true) await giveUp(framework, integration, owner, admission)
+      either?.throwIfAborted()
+      return { owner, generation: admission.generation }
+    }
+    if (admission.kind === 'open') throw circuitOpen(framework, integration, admission)
+    framework.metrics.requestRateLimited(integration)
+    throw new RateLimitExceededException(
+      integration.toJSON(),
+      Math.max(1, Math.ceil(admission.retryAfterMs / 1_000)),
+      admission.kind === 'limited' ? admission.limit : null,
+    )
+  } finally {
+    release()
+  }
+}
+
+/** Most calls have neither; a controller costs as much as the rest of their admission. */
+function eitherSignal(
+  first: AbortSignal | undefined,
+  second: AbortSignal | undefined,
+): { readonly either: AbortSignal | undefined; readonly release: () => void } {
+  const only = first ?? second
+  if (only === undefined) return { either: undefined, release: () => {} }
+  if (first === undefined || second === undefined) {
+    // Many calls at once may share it, as in followSignals().
+    setMaxListeners(0, only)
+    return { either: only, release: () => {} }
+  }
+  const controller = new AbortController()
+  return { either: controller.signal, release: followSignals(controller, [first, second]) }
+}
+
+/** The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back. */
+async function giveUp(
+  framework: Framework,
+  integration: Integration,
+  owner: string,
+  { generation, probe }: Extract<Admission, { kind: 'admitted' }>,
+): Promise<void> {
+  if (!probe) return
+  await settled(framework, integration, {
+    owner,
+    generation,
+    class: 'unknown',
+    quietForMs: null,
+    quietUntil: null,
+    row: null,
+  })
+}
+
+/** Writes the outcome of an attempt and what follows from it. Never throws: the caller gets the call's outcome all the same. */
+export async function settled(
+  framework: Framework,
+  integration: Integration,
+  outcome: CallOutcome,
+): Promise<SettledCall> {
+  const bytes = (outcome.row?.request_data?.length ?? 0) + (outcome.row?.response_data?.length ?? 0)
+  // At once, also where other outcomes wait to be written first.
+  if (outcome.class === 'upstream' || outcome.quietForMs !== null || outcome.quietUntil !== null)
+    endLease(framework, integration.id)
+  const endsAt = performance.now() + SETTLEMENT_MS
+  for (let tries = 0; ; tries += 1)
+    try {
+      return await within(endsAt - performance.now(), queuesOf(framework).settlements.add(integration, outcome, bytes))
+    } catch (error) {
+      // What a column can't hold it will not hold the next time.
+      const waits = lostDatabase(error) === null ? SETTLEMENT_WAITS_MS : AWAY_WAITS_MS
+      const waitMs = isAboutOneItem(error) ? undefined : waits[tries]
+      if (waitMs === undefined || performance.now() + waitMs >= endsAt) {
+        framework.logger.error(
+          {
+            event: 'request.outcome_lost',
+            integration: integration.id,
+            provider: integration.provider,
+            endpoint: outcome.row?.endpoint,
+            error: errorLine(error, 500),
+          },
+          'the outcome of an outbound call could not be written; the call itself is unaffected',
+        )
+        return NOTHING_WRITTEN
+      }
+      await sleep(waitMs)
+    }
+}
+
+/** A statement that hangs must not keep the outcome from the caller. */
+function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = (): void => reject(new Error(`Postgres gave no answer within ${SETTLEMENT_MS / 1_000} s`))
+    const timer = setTimeout(late, ms)
+    work.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+/** What this process comes to know: the next call asks the database. */
+export function endLease(framework: Framework, integrationId: number): void {
+  queuesOf(framework).leases?.end(integrationId)
+}
+
+function circuitOpen(
+  { config }: Framework,
+  integration: Integration,
+  { openedAt, retryAfterMs }: Extract<Admission, { kind: 'open' }>,
+): CircuitOpenException {
+  return new CircuitOpenException(
+    integration.toJSON(),
+    openedAt === null ? null : new Date(openedAt),
+    config.circuit_breaker.cooldown_seconds,
+    retryAfterMs === null ? null : Math.max(1, Math.ceil(retryAfterMs / 1_000)),
+  )
+}
+
+const QUEUES = new WeakMap<Framework, Queues>()
+
+/** Made with the first call; a framework has one of each, so that its callers meet. */
+function queuesOf(framework: Framework): Queues {
+  const existing = QUEUES.get(framework)
+  if (existing !== undefined) return existing
+  const { db, callDb, tables, logger } = framework
+  /** What was warned of, until it is mended: not once a call. */
+  const warned = new Set<string>()
+  const warnOnce = ({ id, provider }: Identity, message: string, isSo: boolean): void => {
+    const key = `${id} ${message}`
+    if (!isSo) warned.delete(key)
+    else if (!warned.has(key)) {
+      warned.add(key)
+      logger.warn({ event: 'request.undecided', integration: id, provider }, message)
+    }
+  }
+  const admissions = new Exchange((asked: readonly Asked[]) => admitJoined(callDb, tables, asked), 1, byIntegration)
+  const settlements = new Exchange(
+    (ended: readonly Ended[]) => settleJoined(callDb, tables, ended),
+    SETTLEMENTS_AT_ONCE,
+    byIntegration,
+  )
+  /** Whose own statement found nothing the matter the last time: from then on the joined ones are asked. */
+  const plain = { admission: new Set<number>(), settlement: new Set<number>() }
+  // A clock of a test's own may stand still, and jump.
+  const leases = framework.clock === systemClock ? new Leases() : null
+  const joined = async (target: CallTarget, callers: number): Promise<Pick<Joined, 'generation'> | null> => {
+    const { integrationId } = target
+    const askedAt = performance.now()
+    const answer = await admissions.add({ target, callers, more: leases?.wanted(integrationId, callers) ?? 0 })
+    if (answer !== null) leases?.give(integrationId, answer, askedAt)
+    return answer
+  }
+  const queues: Queues = {
+    leases,
+    admissions: new AdmissionLines(async (integration, owners) => {
+      const { id } = integration
+      const admittedAll = ({ generation }: Pick<Joined, 'generation'>): Admission[] =>
+        owners.map(() => ({ kind: 'admitted', probe: false, generation }))
+      const leased = leases?.take(id, owners.length) ?? null
+      if (leased !== null) return admittedAll(leased)
+      const limit = declaredLimit(framework, integration.provider)
+      warnOnce(integration, 'defaultRateLimit() threw, or gave no RateLimit; it is ignored', limit === undefined)
+      const target = callTarget(framework, integration, limit ?? null)
+      const given = canJoin(target) && plain.admission.has(id) ? await joined(target, owners.length) : null
+      if (given !== null) return admittedAll(given)
+      leases?.end(id)
+      const answer = await admitCalls(db, tables, target, owners)
+      if (answer === null) throw new IntegrationNotFound(id)
+      warnOnce(integration, 'rate_limit_override holds no limit; it is ignored', answer.limitMalformed)
+      warnOnce(integration, 'circuit_override holds no override; it is ignored', answer.overrideMalformed)
+      if (isPlain(answer)) plain.admission.add(id)
+      else plain.admission.delete(id)
+      return answer.verdicts
+    }, framework.config.rate_limiting.max_wait_seconds * 1_000),
+    settlements: new Joiner<CallOutcome, SettledCall>(async (integration, outcomes) => {
+      const target = callTarget(framework, integration)
+      const { id } = integration
+      const ended = joinable(target, outcomes)
+      const ids = ended !== null && plain.settlement.has(id) ? await settlements.add(ended) : null
+      if (ids !== null) return ids.map((rowId) => ({ rowId, events: [] }))
+      leases?.end(id)
+      const answer = await settleCalls(db, tables, target, outcomes)
+      if (ended !== null && answer?.events.length === 0) plain.settlement.add(id)
+      else plain.settlement.delete(id)
+      if (answer === null) {
+        logger.warn(
+          { event: 'request.integration_gone', integration: integration.id, provider: integration.provider },
+          'deleted while calls were under way; their outcomes are not written',
+        )
+        return outcomes.map(() => NOTHING_WRITTEN)
+      }
+      return outcomes.map((_, at) => ({
+        rowId: answer.ids[at] ?? null,
+        events: answer.events.filter((event) => event.at === at),
+      }))
+    }),
+  }
+  QUEUES.set(framework, queues)
+  return queues
+}
+
+type OfTarget = Pick<Asked, 'target'>
+
+function byIntegration({ target: a }: OfTarget, { target: b }: OfTarget): number {
+  return a.integrationId - b.integrationId
+}
+
+function isPlain({ verdicts, override, overrideMalformed, limitSource, limitMalformed }: Admissions): boolean {
+  const isHeldBack = override !== null || overrideMalformed || limitSource === 'override' || limitMalformed
+  return !isHeldBack && verdicts.every((verdict) => verdict.kind === 'admitted' && !verdict.probe)
+}

@@ -1,0 +1,183 @@
+/**
+ * What can be read off whatever a call returned or threw: a fetch `Response`, an Octokit response or error, a Stripe
+ * object with its `lastResponse`. SDK values pass to the caller untouched; this is only for the request's row and for the
+ * limits that a provider tells of. Rule: docs/behaviour/requests.md, "What an answer says".
+ */
+import { HttpError } from '../framework/errors.ts'
+import { errorChain, statusOf } from './failure-class-rules.ts'
+import { retryAfterSeconds } from './retry-rules.ts'
+import { keepLargeText } from './stored-body.ts'
+
+export interface Answer {
+  readonly statusCode: number | null
+  readonly providerRequestId: string | null
+  readonly retryAfterSeconds: number | null
+  /** Calls that the provider's quota still allows. */
+  readonly rateLimitRemaining: number | null
+  /** When that quota is whole again. */
+  readonly rateLimitResetAt: Date | null
+}
+
+export const NO_ANSWER: Answer = {
+  statusCode: null,
+  providerRequestId: null,
+  retryAfterSeconds: null,
+  rateLimitRemaining: null,
+  rateLimitResetAt: null,
+}
+
+/** Header names under which providers give the id of a request. */
+const REQUEST_ID_HEADERS = ['request-id', 'x-github-request-id', 'x-request-id']
+const MAX_REQUEST_ID_LENGTH = 128
+
+/** A reset further ahead is no moment in seconds, or no clock to go by. */
+const MAX_RESET_AHEAD_MS = 86_400_000
+
+/** Redirects that say "not here, and not as something else": a write that follows none has not been made (RFC 9110, 15.4). */
+const UNMADE: ReadonlySet<number> = new Set([307, 308])
+
+/**
+ * A `Response` judged by its status and decoded; anything else as it is.
+ *
+ * @param keyed whether redirects were left alone, since the call has an idempotency key
+ * @throws HttpError for a status of 400 or more, and for a keyed call that was sent elsewhere
+ */
+export async function decode(value: unknown, { keyed = false } = {}): Promise<{ value: unknown; body: unknown }> {
+  if (!isResponse(value)) return { value, body: bodyOf(value) }
+  const decoded = await decodeBody(value)
+  if (value.status >= 400 || (keyed && UNMADE.has(value.status)))
+    throw new HttpError(value.status, new Headers([...value.headers]), decoded)
+  return { value: decoded, body: decoded }
+}
+
+export function answerOf(source: unknown, now: Date): Answer {
+  for (const link of typeof source === 'object' && source !== null ? errorChain(source) : []) {
+    const headers = headersOf(link)
+    if (headers === null) continue
+    return {
+      statusCode: statusIn(link) ?? statusOf(source),
+      providerRequestId: requestIdIn(link, headers),
+      retryAfterSeconds: retryAfterSeconds(headers('retry-after'), now),
+      ...quotaIn(headers, now),
+    }
+  }
+  return { ...NO_ANSWER, statusCode: source instanceof Error ? statusOf(source) : null }
+}
+
+/** By its shape: `context.fetch` answers with undici's class, a test's transport with the platform's. */
+function isResponse(value: unknown): value is Response {
+  if (value instanceof Response) return true
+  if (typeof value !== 'object' || value === null) return false
+  const { status, ok, headers, text, arrayBuffer } = value as Record<string, unknown>
+  return (
+    typeof status === 'number' &&
+    typeof ok === 'boolean' &&
+    typeof text === 'function' &&
+    typeof arrayBuffer === 'function' &&
+    typeof inner(headers, 'get') === 'function'
+  )
+}
+
+type HeaderReader = (name: string) => string | null
+
+function headersOf(link: object): HeaderReader | null {
+  const record = link as Record<string, unknown>
+  const holder = [record.headers, inner(record.response, 'headers'), inner(record.lastResponse, 'headers')].find(
+    (candidate) => typeof candidate === 'object' && candidate !== null,
+  )
+  if (holder === undefined) return null
+  const plain = holder as Record<string, unknown>
+  const read = (name: string): unknown =>
+    typeof plain.get === 'function' ? (holder as Headers).get(name) : plain[name]
+  return (name) => {
+    const value = read(name)
+    return value === undefined || value === null ? null : String(value)
+  }
+}
+
+function statusIn(link: object): number | null {
+  const record = link as Record<string, unknown>
+  const candidates = [record.status, record.statusCode, inner(record.lastResponse, 'statusCode')]
+  const status = candidates.find((value) => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599)
+  return status === undefined ? null : Number(status)
+}
+
+function requestIdIn(link: object, headers: HeaderReader): string | null {
+  const own =
+    inner((link as Record<string, unknown>).lastResponse, 'requestId') ?? (link as Record<string, unknown>).requestId
+  const found = typeof own === 'string' ? own : REQUEST_ID_HEADERS.map(headers).find((value) => value !== null)
+  return found === undefined || found === null ? null : cutRequestId(found)
+}
+
+/** Between characters: Postgres takes no half of a surrogate pair. */
+export function cutRequestId(id: string): string {
+  if (id.length <= MAX_REQUEST_ID_LENGTH) return id
+  return [...id].slice(0, MAX_REQUEST_ID_LENGTH).join('')
+}
+
+/**
+ * GitHub's headers, which many have taken over: what is left, and the reset in seconds since the epoch
+ * (https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#checking-the-status-of-your-rate-limit).
+ *
+ * A quota of one resource or route says nothing about the others: GitHub names it in `X-RateLimit-Resource`, Discord in
+ * `X-RateLimit-Bucket` (https://docs.discord.com/developers/topics/rate-limits).
+ */
+function quotaIn(headers: HeaderReader, now: Date): Pick<Answer, 'rateLimitRemaining' | 'rateLimitResetAt'> {
+  const resource = headers('x-ratelimit-resource')
+  const isPartial = (resource !== null && resource !== 'core') || headers('x-ratelimit-bucket') !== null
+  const remaining = headers('x-ratelimit-remaining')
+  if (isPartial || remaining === null || !/^\d{1,15}$/.test(remaining))
+    return { rateLimitRemaining: null, rateLimitResetAt: null }
+  const reset = headers('x-ratelimit-reset') ?? ''
+  const resetMs = /^\d{1,15}$/.test(reset) ? Number(reset) * 1_000 : Number.NaN
+  const isNear = resetMs > now.getTime() && resetMs <= now.getTime() + MAX_RESET_AHEAD_MS
+  return { rateLimitRemaining: Number(remaining), rateLimitResetAt: isNear ? new Date(resetMs) : null }
+}
+
+/** Octokit's answer holds the body in `data`, beside url, status and headers. Stripe's object is the body itself. */
+function bodyOf(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  const record = value as Record<string, unknown>
+  const isOctokit = 'data' in record && typeof record.status === 'number' && typeof record.headers === 'object'
+  return isOctokit ? record.data : value
+}
+
+/** Types of text outside `text/…`, by the subtype or its suffix (RFC 6839). */
+const TEXT_SUBTYPE =
+  /[/+.-](json|jsonl|ndjson|json-seq|xml|html|yaml|csv|toml|sql|graphql|javascript|ecmascript|x-www-form-urlencoded|jwt|jose|x-pem-file)$/
+
+/** JSON and text by the content type, and text where there is none. Anything else stays bytes: decoding would spoil them. */
+async function decodeBody(response: Response): Promise<unknown> {
+  const contentType = (response.headers.get('content-type') ?? '').toLowerCase()
+  const type = contentType.split(';', 1)[0]?.trim() ?? ''
+  if (type !== '' && !type.startsWith('text/') && !TEXT_SUBTYPE.test(type)) {
+    const bytes = new Uint8Array(await response.arrayBuffer())
+    return bytes.length === 0 ? null : bytes
+  }
+  const isJson = /[/+]json$/.test(type)
+  const decoder = isJson ? null : decoderOf(contentType)
+  const text = decoder === null ? await response.text() : decoder.decode(await response.arrayBuffer())
+  if (text === '') return null
+  if (!isJson) return text
+  try {
+    const decoded: unknown = JSON.parse(text)
+    keepLargeText(decoded, text)
+    return decoded
+  } catch {
+    return text
+  }
+}
+
+/** Null for UTF-8, which JSON always is (RFC 8259, 8.1), and for an unknown charset. */
+function decoderOf(contentType: string): InstanceType<typeof TextDecoder> | null {
+  const charset = /;\s*charset="?([^\s;"]+)/.exec(contentType)?.[1] ?? 'utf-8'
+  try {
+    return charset === 'utf-8' ? null : new TextDecoder(charset)
+  } catch {
+    return null
+  }
+}
+
+function inner(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
+}

@@ -1,0 +1,123 @@
+/** Tells the host what a settlement changed. After its commit, listeners in order. Rule: docs/behaviour/events.md. */
+
+import type { IncidentRecord, RequestRecord } from '../events/events.ts'
+import type { Framework, OutboundCall } from '../framework/context.ts'
+import { errorLine } from '../framework/logger.ts'
+import type { IncidentEvent } from '../incidents/queries.ts'
+import { findIncident } from '../incidents/queries.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { CallEvent, CallOutcome } from './admission/call-queries.ts'
+import type { SettledCall } from './admission/call-state.ts'
+import type { Attempt } from './attempt.ts'
+
+const MS_PER_SECOND = 1_000
+
+export interface Settled {
+  readonly call: SettledCall
+  readonly record: CallOutcome
+  readonly outcome: Attempt['outcome']
+}
+
+/** What the attempt changed, then the attempt itself; that needs its row. Counted either way: the call was made. */
+export async function announce(
+  framework: Framework,
+  { integration, observe }: Pick<OutboundCall<unknown>, 'integration' | 'observe'>,
+  { call, record, outcome }: Settled,
+): Promise<void> {
+  framework.metrics.requestMade(integration, record.class, (record.row?.duration_ms ?? 0) / MS_PER_SECOND)
+  const request = recordOf(call, record)
+  if (request !== null) observe?.(request)
+  await announceChanges(framework, integration, call.events)
+  if (request === null) return
+  const { listeners } = framework
+  if (outcome.kind === 'succeeded') await listeners.emit('RequestCompleted', { integration, request })
+  else await listeners.emit('RequestFailed', { integration, request, error: outcome.error })
+}
+
+/** In the order of the settlement: `IntegrationDisabled` before `IntegrationHealthChanged`, an incident after its cause. */
+export async function announceChanges(
+  framework: Framework,
+  integration: Integration,
+  events: readonly CallEvent[],
+): Promise<void> {
+  const { listeners } = framework
+  for (const event of events)
+    switch (event.kind) {
+      case 'circuit_opened':
+        await listeners.emit('CircuitOpened', {
+          integration,
+          reason: event.reason,
+          openedAt: new Date(event.openedAt),
+        })
+        break
+      case 'circuit_closed':
+        await listeners.emit('CircuitClosed', { integration, reason: event.reason })
+        break
+      case 'disabled':
+        await listeners.emit('IntegrationDisabled', { integration })
+        break
+      case 'health':
+        await listeners.emit('IntegrationHealthChanged', {
+          integration,
+          previousStatus: event.previous,
+          newStatus: event.new,
+        })
+        break
+      default:
+        await announceIncident(framework, integration, event)
+    }
+}
+
+const INCIDENT_EVENTS = {
+  incident_opened: 'IncidentOpened',
+  incident_escalated: 'IncidentEscalated',
+  incident_closed: 'IncidentClosed',
+} as const
+
+/** To its workflow, then with the row as it is now. One that can't be read costs the event, never the call. */
+async function announceIncident(
+  { db, tables, listeners, logger, workflows }: Framework,
+  integration: Integration,
+  event: IncidentEvent,
+): Promise<void> {
+  const { kind, incidentId } = event
+  workflows.followIncident(integration.id, kind === 'incident_closed' ? 'recovered' : 'escalate')
+  const name = INCIDENT_EVENTS[kind]
+  if (!listeners.has(name)) return
+  let incident: IncidentRecord | null
+  try {
+    incident = await findIncident(db, tables, incidentId)
+  } catch (error) {
+    logger.error(
+      {
+        event: name,
+        integration: integration.id,
+        provider: integration.provider,
+        incident: incidentId,
+        error: errorLine(error, 500),
+      },
+      'an incident could not be read; its listeners are not told',
+    )
+    return
+  }
+  // Null: deleted together with its integration.
+  if (incident === null) return
+  if (event.kind === 'incident_escalated')
+    await listeners.emit('IncidentEscalated', { integration, incident, rises: event.rises })
+  else await listeners.emit(INCIDENT_EVENTS[event.kind], { integration, incident })
+}
+
+/** Null when the row could not be written, which is logged. */
+function recordOf({ rowId }: SettledCall, { row }: CallOutcome): RequestRecord | null {
+  if (rowId === null || row === null) return null
+  return {
+    id: rowId,
+    endpoint: row.endpoint,
+    method: row.method,
+    statusCode: row.status_code,
+    failureClass: row.failure_class,
+    providerRequestId: row.provider_request_id,
+    durationMs: row.duration_ms,
+    retryOf: row.retry_of,
+  }
+}

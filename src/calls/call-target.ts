@@ -1,0 +1,76 @@
+/** What the statements around a call need to know of an integration, its provider and the configuration. */
+import { aroundIntegrationId, integrationKey } from '../cache/integration-keys.ts'
+import { settlementEventNames } from '../events/durable-events.ts'
+import type { Framework } from '../framework/context.ts'
+import { givenNowMs } from '../framework/logger.ts'
+import type { Integration } from '../providers/integration.ts'
+import { declaresRateLimit } from '../providers/provider.ts'
+import type { CallRules, CallTarget } from './admission/call-queries.ts'
+import type { Limit } from './admission/limiter-rules.ts'
+
+const CALLS = 'calls'
+
+/** Key of the shared state in the cache table, without the prefix. */
+export function callStateKey(integrationId: number): string {
+  return integrationKey(integrationId, CALLS)
+}
+
+/** That key with the prefix, around the integration's id, for statements about many. */
+export function aroundCallStateId({ config }: Pick<Framework, 'config'>): readonly [before: string, after: string] {
+  const [before, after] = aroundIntegrationId(CALLS)
+  return [`${config.cache_prefix}:${before}`, after]
+}
+
+export function callTarget(
+  framework: Framework,
+  { id, provider }: Pick<Integration, 'id' | 'provider'>,
+  limit: Limit | null = declaredLimit(framework, provider) ?? null,
+): CallTarget {
+  return {
+    integrationId: id,
+    key: `${framework.config.cache_prefix}:${callStateKey(id)}`,
+    rules: callRules(framework, limit),
+    nowMs: givenNowMs(framework),
+    eventNames: settlementEventNames(framework),
+  }
+}
+
+/** The provider's own limit; null: none. Undefined for what is no limit, which the statement could not read. */
+export function declaredLimit({ providers }: Framework, key: string): Limit | null | undefined {
+  const provider = providers.find(key)
+  if (provider === null || !declaresRateLimit(provider)) return null
+  try {
+    const given: Limit | null = provider.defaultRateLimit()
+    if (given === null) return null
+    const { limit, seconds, window } = given
+    const isCount = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
+    const isLimit = isCount(limit) && isCount(seconds) && (window === 'fixed' || window === 'sliding')
+    return isLimit ? { limit, seconds, window } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function callRules({ config }: Framework, limit: Limit | null): CallRules {
+  const { circuit_breaker: breaker, health } = config
+  return {
+    breaker: {
+      enabled: breaker.enabled,
+      strategy: breaker.strategy,
+      windowSeconds: breaker.time_window,
+      ratePercent: breaker.failure_rate_threshold,
+      minimum: breaker.minimum_requests,
+      threshold: breaker.threshold,
+      cooldownSeconds: breaker.cooldown_seconds,
+    },
+    limit,
+    circuitOverrides: breaker.overrides_enabled,
+    limitOverrides: config.rate_limiting.overrides_enabled,
+    health: {
+      degradedAfter: health.degraded_after,
+      failingAfter: health.failing_after,
+      disabledAfter: health.disabled_after,
+    },
+    incidents: config.observability.incidents_enabled,
+  }
+}

@@ -1,0 +1,184 @@
+/**
+ * One verdict per failed attempt; it feeds the retry decision, health and the circuit breaker.
+ *
+ * Rule: docs/behaviour/requests.md, "Failure classes".
+ */
+import { isIntegrationsError } from '../framework/errors.ts'
+
+export const FailureClass = {
+  Upstream: 'upstream',
+  Throttle: 'throttle',
+  Client: 'client',
+  Unknown: 'unknown',
+} as const
+export type FailureClass = (typeof FailureClass)[keyof typeof FailureClass]
+
+/** How deep causes are followed. Deeper chains are loops or noise. */
+const MAX_CHAIN_DEPTH = 10
+
+const CONNECTION_CODES: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'ESOCKETTIMEDOUT',
+  'ENETDOWN',
+  'EPROTO',
+  'UND_ERR_SOCKET',
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  // fetch's word for what node:http calls HPE_HEADER_OVERFLOW.
+  'UND_ERR_HEADERS_OVERFLOW',
+  // TLS and certificates, as Node names them: https://nodejs.org/api/tls.html#x509-certificate-error-codes
+  'CERT_CHAIN_TOO_LONG',
+  'CERT_HAS_EXPIRED',
+  'CERT_NOT_YET_VALID',
+  'CERT_REJECTED',
+  'CERT_REVOKED',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'CRL_HAS_EXPIRED',
+  'CRL_NOT_YET_VALID',
+  'CRL_SIGNATURE_FAILURE',
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'ERROR_IN_CERT_NOT_AFTER_FIELD',
+  'ERROR_IN_CERT_NOT_BEFORE_FIELD',
+  'ERROR_IN_CRL_LAST_UPDATE_FIELD',
+  'ERROR_IN_CRL_NEXT_UPDATE_FIELD',
+  'HOSTNAME_MISMATCH',
+  'INVALID_CA',
+  'INVALID_PURPOSE',
+  'PATH_LENGTH_EXCEEDED',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_DECODE_ISSUER_PUBLIC_KEY',
+  'UNABLE_TO_DECRYPT_CERT_SIGNATURE',
+  'UNABLE_TO_DECRYPT_CRL_SIGNATURE',
+  'UNABLE_TO_GET_CRL',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+])
+const CONNECTION_CODE_PREFIXES = ['HPE_', 'ERR_TLS_', 'ERR_SSL_']
+
+export interface ClassificationInput {
+  readonly error: unknown
+  /** Whether the caller's own signal was aborted: then nothing is the provider's fault. */
+  readonly callerAborted: boolean
+  /** The provider's own verdict, asked by the caller; null defers. */
+  readonly providerVerdict?: FailureClass | null
+}
+
+/** The class of a failed attempt. */
+export function classifyFailure({ error, callerAborted, providerVerdict = null }: ClassificationInput): FailureClass {
+  const chain = errorChain(error)
+  if (chain.some((link) => isIntegrationsError(link) && !OUTCOME_CODES.has(link.code))) return FailureClass.Unknown
+  if (chain.some(isAbort)) return callerAborted ? FailureClass.Unknown : FailureClass.Upstream
+  if (providerVerdict !== null) return providerVerdict
+  const status = statusOf(error)
+  if (status !== null) return classOfStatus(status)
+  return chain.some(isConnectionFault) ? FailureClass.Upstream : FailureClass.Unknown
+}
+
+/**
+ * Errors of ours that stand for what the provider did; every other one is no signal about the provider. A RetryableError
+ * asks for another attempt and says no more: what it wraps decides.
+ */
+const OUTCOME_CODES: ReadonlySet<string> = new Set(['http_error', 'request_timeout', 'retryable'])
+
+/** 429 throttle; 501 client (the provider will never do it); other 5xx upstream; 4xx client; less is no failure status. */
+export function classOfStatus(status: number): FailureClass {
+  if (status === 429) return FailureClass.Throttle
+  if (status === 501) return FailureClass.Client
+  if (status >= 500) return FailureClass.Upstream
+  if (status >= 400) return FailureClass.Client
+  return FailureClass.Unknown
+}
+
+/** The HTTP status that an error carries, outermost first; null without one. */
+export function statusOf(error: unknown): number | null {
+  for (const link of errorChain(error)) {
+    const record = link as Record<string, unknown>
+    // Octokit invents a 500 for a refused port, a bad URL and an abort alike: without a response its cause decides.
+    if (isOctokitErrorWithoutResponse(link) || record.name === 'AbortError') continue
+    const candidates = [
+      field(record.response, 'status'),
+      record.statusCode,
+      record.status,
+      field(record.$metadata, 'httpStatusCode'),
+      // As got has it: https://github.com/sindresorhus/got/blob/main/documentation/8-errors.md
+      field(record.response, 'statusCode'),
+      typeof record.code === 'number' && !isDomException(link) ? record.code : undefined,
+    ]
+    const status = candidates.find((value) => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599)
+    if (status !== undefined) return Number(status)
+  }
+  return null
+}
+
+/** The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut. */
+export function errorChain(error: unknown): object[] {
+  const chain: object[] = []
+  const visit = (link: unknown, depth: number): void => {
+    if (typeof link !== 'object' || link === null || depth > MAX_CHAIN_DEPTH || chain.includes(link)) return
+    chain.push(link)
+    // What is below a database driver's error is the host's database, not the provider.
+    if (isDatabaseError(link)) return
+    visit((link as { cause?: unknown }).cause, depth + 1)
+    const detail = (link as { detail?: unknown }).detail
+    if (typeof detail === 'object') visit(detail, depth + 1)
+    const errors = (link as { errors?: unknown }).errors
+    if (Array.isArray(errors)) for (const inner of errors) visit(inner, depth + 1)
+  }
+  visit(error, 0)
+  return chain
+}
+
+/** Whether this very link says that the connection failed, before an answer or in the middle of it. */
+export function isConnectionFault(link: object): boolean {
+  if (isDatabaseError(link)) return false
+  // Of an answer that does not begin with HTTP/, undici's error has no code: only this name.
+  if ((link as { name?: unknown }).name === 'HTTPParserError') return true
+  const code = codeOf(link)
+  if (CONNECTION_CODES.has(code) || CONNECTION_CODE_PREFIXES.some((prefix) => code.startsWith(prefix))) return true
+  return (link as { type?: unknown }).type === 'StripeConnectionError'
+}
+
+function isAbort(link: object): boolean {
+  const name = (link as { name?: unknown }).name
+  return name === 'AbortError' || name === 'TimeoutError'
+}
+
+/**
+ * Postgres' own errors carry a five-character SQLSTATE and a severity. What postgres.js throws of a refused socket looks like
+ * the provider's, but for the `query` and `parameters` that it puts on every error; Drizzle's has `query` and `params`.
+ */
+export function isDatabaseError(link: object): boolean {
+  const record = link as Record<string, unknown>
+  if (record.name === 'PostgresError') return true
+  if (Object.hasOwn(link, 'query') && (Object.hasOwn(link, 'parameters') || Object.hasOwn(link, 'params'))) return true
+  return typeof record.severity === 'string' && typeof record.code === 'string' && /^[0-9A-Z]{5}$/.test(record.code)
+}
+
+function isOctokitErrorWithoutResponse(link: object): boolean {
+  const record = link as Record<string, unknown>
+  return record.name === 'HttpError' && 'request' in record && record.response === undefined
+}
+
+function isDomException(link: object): boolean {
+  return typeof DOMException !== 'undefined' && link instanceof DOMException
+}
+
+function codeOf(link: object): string {
+  const code = (link as { code?: unknown }).code
+  return typeof code === 'string' ? code : ''
+}
+
+function field(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
+}

@@ -1,0 +1,270 @@
+/**
+ * The ledger of keyed writes: a key is spent before the call goes out, in a row of our own connection, so that neither a
+ * crash nor a host's rollback forgets it.
+ *
+ * Rule: docs/behaviour/requests.md, "Idempotency keys".
+ */
+import { randomUUID } from 'node:crypto'
+import { integrationKey } from '../cache/integration-keys.ts'
+import type { Framework } from '../framework/context.ts'
+import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
+import { errorLine, systemClock } from '../framework/logger.ts'
+import { isInsideTransaction } from '../framework/transactions.ts'
+import { insertLog } from '../observability/log-queries.ts'
+import type { Call, Integration, PriorCall } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+import { supportsIdempotency } from '../providers/provider.ts'
+import type { CallPlan } from './call-options.ts'
+import type { LedgerEntry, LedgerKey } from './idempotency-queries.ts'
+import {
+  deleteIdempotencyKey,
+  deleteReservation,
+  findIdempotencyKey,
+  insertIdempotencyKey,
+} from './idempotency-queries.ts'
+import * as rule from './idempotency-rules.ts'
+import type { Ending } from './request.ts'
+
+/** Beyond the call's own time: writing its outcome, and giving the turn back. */
+const LEASE_MARGIN_MS = 1_000
+/** A turn younger than this needs no renewal before the call. */
+const FRESH_MS = 250
+
+/** A key that this call has spent, until it is known how the call ended. */
+export interface Reservation {
+  /** The same call, made only while it is this caller's turn. */
+  guard<T>(call: Call<T>): Call<T>
+  /** Gives the key back if no attempt can have had an effect; else it stays spent. Never throws. */
+  end(ending: Ending): Promise<void>
+}
+
+const NO_RESERVATION: Reservation = { guard: (call) => call, end: async () => {} }
+
+/** A key, and whose it is in words: for the log. */
+interface OwnedKey extends LedgerKey {
+  readonly provider: string
+}
+
+/** @throws IdempotencyConflict; what Postgres says: then the provider is not called */
+export async function reserve(
+  framework: Framework,
+  integration: Integration,
+  provider: IntegrationProvider,
+  { idempotencyKey, timeoutMs }: Pick<CallPlan, 'idempotencyKey' | 'timeoutMs'>,
+): Promise<Reservation> {
+  if (idempotencyKey === null) return NO_RESERVATION
+  const key: OwnedKey = { integrationId: integration.id, provider: integration.provider, key: idempotencyKey }
+  const windowSeconds = supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
+  const mayBeSentAgain = (entry: LedgerEntry): boolean =>
+    rule.repeatVerdict(priorOf(entry).priorState, entry.ageSeconds, windowSeconds) === 'may be sent again'
+
+  // Another round only if the key was given back, or answered, between two of our statements.
+  for (;;) {
+    const own = await spend(framework, key)
+    const entry = own ?? (await ledgerEntry(framework, key))
+    if (entry === null) continue
+    if (windowSeconds === null) {
+      if (own === null) throw conflict(key, entry)
+      return { guard: (call) => call, end: (ending) => giveBack(framework, key, own.id, ending) }
+    }
+    if (own === null && !mayBeSentAgain(entry)) throw conflict(key, entry)
+
+    const turn = new Turn(framework, key, entry, timeoutMs)
+    try {
+      if (!(await turn.take())) throw conflict(key, entry)
+    } catch (error) {
+      // Postgres failed us: nothing was sent. A conflict is another matter: a repeat was quicker than we and uses the key.
+      if (own !== null && !(error instanceof IdempotencyConflict)) await release(framework, key, own.id)
+      throw error
+    }
+    // Whoever had the turn before us may have been answered since.
+    const still = own ?? (await ledgerEntry(framework, key))
+    if (still?.id !== entry.id || (own === null && !mayBeSentAgain(still))) {
+      await turn.giveBack()
+      continue
+    }
+    return {
+      guard: (call) => async (context) => {
+        await turn.renew()
+        // The renewal takes of the attempt's time: given up meanwhile means not sent.
+        context.signal.throwIfAborted()
+        return call(context)
+      },
+      async end(ending) {
+        if (own !== null) await giveBack(framework, key, own.id, ending)
+        await turn.giveBack()
+      },
+    }
+  }
+}
+
+/**
+ * Of those who use a key that the provider knows, too, one is let through at a time.
+ *
+ * The lock belongs to the reservation: after `forgetIdempotencyKey()` a dead holder's lease blocks nobody.
+ */
+class Turn {
+  readonly #owner = randomUUID()
+  readonly #lock: string
+  readonly #leaseSeconds: number
+  #takenAt = Number.NEGATIVE_INFINITY
+
+  constructor(
+    private readonly framework: Framework,
+    private readonly key: OwnedKey,
+    private readonly entry: LedgerEntry,
+    timeoutMs: number,
+  ) {
+    this.#lock = integrationKey(key.integrationId, `lock:idempotency:${entry.id}`)
+    this.#leaseSeconds = (timeoutMs + LEASE_MARGIN_MS) / 1_000
+  }
+
+  async take(): Promise<boolean> {
+    const isTaken = await this.framework.cache.acquire(this.#lock, this.#owner, this.#leaseSeconds)
+    if (isTaken) this.#takenAt = performance.now()
+    return isTaken
+  }
+
+  /** Before each attempt: the wait for capacity and between attempts is no part of the lease. @throws IdempotencyConflict */
+  async renew(): Promise<void> {
+    if (performance.now() - this.#takenAt < FRESH_MS) return
+    let refusal: IdempotencyConflict | null
+    try {
+      refusal = await this.#refusal()
+    } catch (error) {
+      this.#warn(error, 'nobody can say whose turn an idempotency key is: the call is not made')
+      // Not what the driver threw: a refused connection of ours would count as the provider's.
+      refusal = conflict(this.key, this.entry)
+    }
+    if (refusal !== null) throw refusal
+    this.#takenAt = performance.now()
+  }
+
+  /** Null: it is still, or again, this caller's turn. */
+  async #refusal(): Promise<IdempotencyConflict | null> {
+    if (await this.framework.cache.extend(this.#lock, this.#owner, this.#leaseSeconds)) return null
+    const isTaken = await this.take()
+    const entry = await ledgerEntry(this.framework, this.key)
+    // Somebody else was let through while we waited. Without a row an operator has freed the key: nobody's turn but ours.
+    return entry !== null && (!isTaken || entry.prior !== null) ? conflict(this.key, entry) : null
+  }
+
+  async giveBack(): Promise<void> {
+    try {
+      await this.framework.cache.release(this.#lock, this.#owner)
+    } catch (error) {
+      this.#warn(
+        error,
+        "the turn of an idempotency key could not be given back; it ends by itself after the call's timeout",
+      )
+    }
+  }
+
+  #warn(error: unknown, message: string): void {
+    this.framework.logger.warn(
+      {
+        event: 'idempotency.trouble',
+        integration: this.key.integrationId,
+        provider: this.key.provider,
+        error: errorLine(error, 500),
+      },
+      message,
+    )
+  }
+}
+
+/** Null: the key is spent already. @throws IntegrationNotFound */
+async function spend(framework: Framework, key: LedgerKey): Promise<LedgerEntry | null> {
+  try {
+    const row = await insertIdempotencyKey(framework.db, framework.tables, key, ownClock(framework))
+    return row === null ? null : { ...row, ageSeconds: 0, prior: null }
+  } catch (error) {
+    // The foreign key to the integration. https://www.postgresql.org/docs/current/errcodes-appendix.html
+    if ((error as { code?: unknown }).code === '23503') throw new IntegrationNotFound(key.integrationId)
+    throw error
+  }
+}
+
+async function giveBack(framework: Framework, key: OwnedKey, id: number, ending: Ending): Promise<void> {
+  if (ending.kind === 'failed' && ending.withoutEffect) await release(framework, key, id)
+}
+
+/** A key that can't be given back stays spent: the call's outcome is the news all the same. */
+async function release(framework: Framework, key: OwnedKey, id: number): Promise<void> {
+  try {
+    await deleteReservation(framework.db, framework.tables, id)
+  } catch (error) {
+    framework.logger.error(
+      {
+        event: 'idempotency.key_kept',
+        integration: key.integrationId,
+        provider: key.provider,
+        // Its row, not its text: a host may make keys of private data.
+        idempotency_key_id: id,
+        error: errorLine(error, 500),
+      },
+      'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
+    )
+  }
+}
+
+/** @throws IdempotencyInsideTransaction inside `integrations.transaction()` or a tracked database's transaction */
+export function refuseInsideTransaction(key: string): void {
+  if (isInsideTransaction()) throw new IdempotencyInsideTransaction(key)
+}
+
+/** What a key answered; null when it was never used. */
+export async function idempotencyRecord(
+  framework: Framework,
+  integrationId: number,
+  key: string,
+): Promise<PriorCall | null> {
+  if (!mayBeAKey(key)) return null
+  const entry = await ledgerEntry(framework, { integrationId, key })
+  return entry === null ? null : { key, ...priorOf(entry), reservedAt: entry.reservedAt }
+}
+
+/** The operator's way out: the key may be used again. False when there was none. */
+export async function forgetIdempotencyKey(
+  { db, tables }: Framework,
+  integrationId: number,
+  key: string,
+): Promise<boolean> {
+  if (!mayBeAKey(key)) return false
+  return db.transaction(async (tx) => {
+    const reservedAt = await deleteIdempotencyKey(tx, tables, { integrationId, key })
+    if (reservedAt === null) return false
+    await insertLog(tx, tables, {
+      integrationId,
+      operation: 'idempotency',
+      direction: 'outbound',
+      status: 'success',
+      summary: 'An idempotency key was forgotten: it may be used again',
+      metadata: { key, reserved_at: reservedAt.toISOString() },
+    })
+    return true
+  })
+}
+
+/** Postgres refuses U+0000 in a text, also in a question. */
+function mayBeAKey(key: string): boolean {
+  return typeof key === 'string' && !key.includes('\u0000')
+}
+
+function ledgerEntry(framework: Framework, key: LedgerKey): Promise<LedgerEntry | null> {
+  return findIdempotencyKey(framework.db, framework.tables, key, ownClock(framework))
+}
+
+/** Null: the database's. */
+function ownClock({ clock }: Framework): Date | null {
+  return clock === systemClock ? null : clock.now()
+}
+
+function priorOf({ prior }: LedgerEntry): Pick<PriorCall, 'priorState' | 'priorResponse' | 'priorRequestId'> {
+  if (prior === null) return { priorState: 'unknown', priorResponse: null, priorRequestId: null }
+  return { ...rule.priorAnswer(prior.responseData), priorRequestId: prior.requestId }
+}
+
+function conflict(key: LedgerKey, entry: LedgerEntry): IdempotencyConflict {
+  return new IdempotencyConflict({ ...key, ...priorOf(entry), reservedAt: entry.reservedAt })
+}

@@ -1,0 +1,158 @@
+/** What an attempt came to, as its settlement writes it: redacted, then cut. Rule: docs/behaviour/requests.md, "The row". */
+
+import type { Framework, OutboundCall } from '../framework/context.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { redactText, storable } from '../framework/redaction.ts'
+import { errorKind } from '../framework/thrown.ts'
+import { isInsideAdaptersTokenWork } from '../oauth/token-work.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+import type { CallOutcome } from './admission/call-queries.ts'
+import type { Ticket } from './admission/call-state.ts'
+import type { Attempt } from './attempt.ts'
+import { loggingRules } from './body-logging.ts'
+import type { CallPlan } from './call-options.ts'
+import { errorChain } from './failure-class-rules.ts'
+import type { BodyRules } from './stored-body.ts'
+import { cacheableText, storedBody } from './stored-body.ts'
+
+const MAX_REQUEST_DATA_BYTES = 65_536
+const MAX_ERROR_LENGTH = 2_000
+/** The text columns are varchar(255); what is longer is cut rather than the row lost. */
+const MAX_NAME_LENGTH = 255
+
+export interface AttemptInput {
+  readonly outbound: OutboundCall<unknown>
+  readonly plan: CallPlan
+  readonly attempt: Attempt
+  readonly ticket: Ticket
+  readonly retryOf: number | null
+  readonly secrets: readonly string[]
+}
+
+/** Never throws: the call has been made, and its outcome must be written. */
+export async function outcomeOf(
+  framework: Framework,
+  provider: IntegrationProvider,
+  { outbound, plan, attempt, ticket, retryOf, secrets }: AttemptInput,
+): Promise<CallOutcome> {
+  const { config } = framework
+  const { integration, options } = outbound
+  const { answer, outcome } = attempt
+  const rules = loggingRules(framework, provider, { integration, plan, secrets })
+  const isWhole = plan.cacheForMs !== null || plan.idempotencyKey !== null
+  const response = await responseOf(framework, integration, attempt, plan, {
+    ...rules.response,
+    secrets,
+    maxBytes: isWhole ? null : config.logging.max_response_bytes,
+  })
+  const failureClass = outcome.kind === 'failed' ? outcome.failureClass : null
+  const quietForMs = failureClass === 'throttle' ? retryAfterMs(attempt, config.retry.retry_after_max_seconds) : null
+  return {
+    owner: ticket.owner,
+    generation: ticket.generation,
+    class: failureClass,
+    quietForMs,
+    // A throttle says by `Retry-After` when to come again: an exhausted quota, whose reset may be far, is not waited for.
+    quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt) : null,
+    row: {
+      endpoint: named(redactText(storable(plan.endpoint), secrets)),
+      method: named(plan.method),
+      status_code: httpStatus(answer.statusCode),
+      request_data: await storedBody(framework, integration, options.data, {
+        ...rules.request,
+        secrets,
+        maxBytes: MAX_REQUEST_DATA_BYTES,
+      }),
+      idempotency_key: plan.idempotencyKey === null ? null : storable(plan.idempotencyKey),
+      provider_request_id:
+        answer.providerRequestId === null ? null : named(redactText(answer.providerRequestId, secrets)),
+      response_data: response.text,
+      error: outcome.kind === 'failed' ? storable(storedError(framework, integration, outcome.error, secrets)) : null,
+      failure_class: failureClass,
+      duration_ms: attempt.durationMs,
+      retry_of: retryOf,
+      related_type: options.relatedTo === undefined ? null : named(options.relatedTo.type),
+      related_id: options.relatedTo === undefined ? null : Number(options.relatedTo.id),
+      expires_in_ms: response.expiresInMs,
+      request_hash: response.expiresInMs === null ? null : plan.requestHash,
+    },
+  }
+}
+
+/** Only what can be served again exactly as it came expires; all else is stored for people. */
+async function responseOf(
+  framework: Framework,
+  integration: Integration,
+  { outcome }: Attempt,
+  { cacheForMs }: CallPlan,
+  rules: BodyRules,
+): Promise<{ readonly text: string | null; readonly expiresInMs: number | null }> {
+  if (outcome.kind === 'succeeded' && cacheForMs !== null && !rules.isUnlogged) {
+    const cacheable = await cacheableText(framework, integration, outcome, rules)
+    if (cacheable !== null) return { text: cacheable, expiresInMs: cacheForMs }
+  }
+  const body = outcome.kind === 'failed' ? (outcome.body ?? bodyOfError(outcome.error)) : outcome.body
+  return { text: await storedBody(framework, integration, body, rules), expiresInMs: null }
+}
+
+/** Errors of calls for tokens: the call that the token was for throws them on, and then nothing else tells what they are. */
+const ofTokenCalls = new WeakSet<object>()
+
+/**
+ * A failed call's error as a line to keep or to show. Of a call for tokens a foreign error's kind only: its text may quote
+ * tokens that nobody has stored, so that none is known to redact.
+ */
+export function storedError(
+  framework: Framework,
+  { id }: Integration,
+  error: unknown,
+  secrets: readonly string[],
+): string {
+  const chain = errorChain(error)
+  const isOfTokenCall = isInsideAdaptersTokenWork(framework, id)
+  if (isOfTokenCall) for (const link of chain) ofTokenCalls.add(link)
+  const isHidden = isOfTokenCall || chain.some((link) => ofTokenCalls.has(link))
+  return isHidden && !isIntegrationsError(error)
+    ? errorKind(error)
+    : redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
+}
+
+/** What the provider answered, on whichever error of the chain carries it: our `HttpError` or Octokit's. */
+function bodyOfError(error: unknown): unknown {
+  for (const link of errorChain(error)) {
+    const { body, response } = link as { body?: unknown; response?: { data?: unknown } | null }
+    if (body !== undefined) return body
+    if (response?.data !== undefined) return response.data
+  }
+  return null
+}
+
+/** A throttle's `Retry-After`, which only a provider can know. */
+function retryAfterMs({ answer: { retryAfterSeconds } }: Attempt, maxSeconds: number): number | null {
+  if (retryAfterSeconds === null || !(retryAfterSeconds > 0)) return null
+  return Math.round(Math.min(retryAfterSeconds, maxSeconds) * 1_000)
+}
+
+/** The wait is the longest that is allowed, and not what was asked for. */
+function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): boolean {
+  return retryAfterSeconds !== null && retryAfterSeconds * 1_000 > waitMs
+}
+
+/** An exhausted quota is whole again at its reset. What a call reports is not trusted to be of its type. */
+function quietUntil({ answer: { rateLimitRemaining, rateLimitResetAt } }: Attempt): number | null {
+  if (typeof rateLimitRemaining !== 'number' || !(rateLimitRemaining <= 0)) return null
+  const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
+  return Number.isNaN(at) ? null : at
+}
+
+function httpStatus(status: number | null): number | null {
+  return status !== null && Number.isInteger(status) && status >= 100 && status <= 599 ? status : null
+}
+
+function named(text: string): string {
+  // In UTF-16 units it is never shorter than in characters.
+  if (text.length <= MAX_NAME_LENGTH) return storable(text)
+  return [...storable(text.slice(0, 2 * MAX_NAME_LENGTH))].slice(0, MAX_NAME_LENGTH).join('')
+}

@@ -1,0 +1,163 @@
+/** Looking at and overriding the circuit breaker. Rule: docs/behaviour/requests.md, "Overrides". */
+
+import { despiteDeadlocks } from '../../db/client.ts'
+import type { IntegrationRow } from '../../db/schema/tables.ts'
+import type { DurableEvent } from '../../events/durable-events.ts'
+import { recordEvents } from '../../events/durable-events.ts'
+import type { Framework } from '../../framework/context.ts'
+import { IntegrationNotFound, InvalidArgumentException } from '../../framework/errors.ts'
+import { closeIncidents } from '../../incidents/closing.ts'
+import { findIntegration, updateIntegration } from '../../integrations/queries.ts'
+import type { CircuitView, Integration } from '../../providers/integration.ts'
+import type { BreakerState, CircuitOverride } from '../admission/breaker-rules.ts'
+import { CLOSED_BREAKER, failuresCounted, resetBreaker } from '../admission/breaker-rules.ts'
+import type { CallTarget } from '../admission/call-queries.ts'
+import { endLease } from '../admission/call-state.ts'
+import type { StoredCallState } from '../admission/state-queries.ts'
+import { callStates, lockCallState, storeCallState } from '../admission/state-queries.ts'
+import { announceChanges } from '../call-events.ts'
+import { callTarget } from '../call-target.ts'
+import { clearExpiredCircuitOverride } from './override-queries.ts'
+import { checkUntil, isOver } from './override-term.ts'
+
+const OVERRIDES: readonly unknown[] = ['forced_open', 'forced_closed', 'disabled'] satisfies CircuitOverride[]
+
+type CircuitColumns = Pick<IntegrationRow, 'id' | 'provider' | 'circuitOverride' | 'circuitOverrideUntil'>
+
+/** An override that is over is cleared by the way. @throws IntegrationNotFound */
+export async function circuitView(framework: Framework, integrationId: number): Promise<CircuitView> {
+  const { db, tables } = framework
+  const row = await findIntegration(db, tables, integrationId)
+  if (row === null) throw new IntegrationNotFound(integrationId)
+  const target = callTarget(framework, row)
+  const { nowMs, states } = await callStates(db, tables, [target.key])
+  const until = row.circuitOverrideUntil
+  const now = target.nowMs ?? nowMs
+  if (until === null || !isOver(until, now)) return circuitOf(row, target, states[target.key], now)
+  await endOverride(framework, row, target, until)
+  const after = await callStates(db, tables, [target.key])
+  return circuitOf(row, target, after.states[target.key], now)
+}
+
+/** As the first admission after its end would: the columns are cleared, and the breaker has itself back, closed and empty. */
+async function endOverride(
+  { db, tables }: Framework,
+  { id, circuitOverride }: CircuitColumns,
+  { key, rules }: CallTarget,
+  until: Date,
+): Promise<void> {
+  const wasObeyed = rules.circuitOverrides && OVERRIDES.includes(circuitOverride)
+  await despiteDeadlocks(() =>
+    db.transaction(async (tx) => {
+      const state = await lockCallState(tx, tables, id, key)
+      const isCleared = await clearExpiredCircuitOverride(tx, tables, id, until)
+      if (state !== null && isCleared && wasObeyed)
+        await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
+    }),
+  )
+}
+
+/** How the breakers of these rows stand, by the integration's id: one question for all of them. */
+export async function circuitsOf(
+  framework: Framework,
+  rows: readonly CircuitColumns[],
+): Promise<Map<number, CircuitView>> {
+  const targets = rows.map((row) => ({ row, target: callTarget(framework, row) }))
+  const { nowMs, states } = await callStates(
+    framework.db,
+    framework.tables,
+    targets.map(({ target }) => target.key),
+  )
+  return new Map(
+    targets.map(({ row, target }) => [row.id, circuitOf(row, target, states[target.key], target.nowMs ?? nowMs)]),
+  )
+}
+
+function circuitOf(
+  row: CircuitColumns,
+  { rules: { breaker: settings, circuitOverrides } }: CallTarget,
+  state: StoredCallState | undefined,
+  nowMs: number,
+): CircuitView {
+  const override = circuitOverrides ? overrideInForce(row, nowMs) : null
+  const breaker = state?.breaker ?? CLOSED_BREAKER
+  const isObeyed = override === null && settings.enabled
+  const isOpen = isObeyed && breaker.state === 'open'
+  const { failures, ratePercent } = failuresCounted(breaker, settings, nowMs)
+  const openedAt = isObeyed ? breaker.openedAt : null
+  return {
+    override,
+    overrideUntil: override === null ? null : row.circuitOverrideUntil,
+    state: isObeyed ? breaker.state : override === 'forced_open' ? 'open' : 'closed',
+    failures,
+    failureRate: ratePercent,
+    openedAt: openedAt === null ? null : new Date(openedAt),
+    retryAt: isOpen ? new Date((breaker.openedAt ?? nowMs) + settings.cooldownSeconds * 1_000) : null,
+  }
+}
+
+/**
+ * Forces the breaker, switches it off, or gives it back to itself; it is then closed and empty, also where an override ends by
+ * itself. Calls under way no longer count.
+ *
+ * @throws InvalidArgumentException, IntegrationNotFound; then nothing has changed
+ */
+export async function overrideCircuit(
+  framework: Framework,
+  integration: Integration,
+  to: CircuitOverride | null,
+  until?: Date,
+): Promise<void> {
+  const { db, tables, config, listeners, logger } = framework
+  if (to !== null && !OVERRIDES.includes(to))
+    throw new InvalidArgumentException(
+      'circuit override',
+      `${OVERRIDES.join(', ')} and null are allowed, ${String(to)} was given`,
+    )
+  const nowMs = await checkUntil(framework, integration, to, until)
+  const { key } = callTarget(framework, integration)
+  const closed = await despiteDeadlocks(() =>
+    db.transaction(async (tx) => {
+      const state = await lockCallState(tx, tables, integration.id, key)
+      const patch = { circuitOverride: to, circuitOverrideUntil: until ?? null }
+      if (state === null || (await updateIntegration(tx, tables, integration.id, patch)) === null)
+        throw new IntegrationNotFound(integration.id)
+      await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
+      if (config.circuit_breaker.overrides_enabled)
+        await recordEvents(framework, tx, integration.id, eventsOfOverride(to, nowMs))
+      // The breaker is closed now, and by nobody's force: nothing else might ever close the incident that it had opened.
+      return to === null ? await closeIncidents(framework, tx, [integration]) : null
+    }),
+  )
+  endLease(framework, integration.id)
+  await announceChanges(framework, integration, closed?.get(integration.id) ?? [])
+  if (!config.circuit_breaker.overrides_enabled) {
+    if (to !== null)
+      logger.warn(
+        { event: 'circuit.override_idle', integration: integration.id, provider: integration.provider, override: to },
+        'circuit_breaker.overrides_enabled is false: the override is stored, and nothing obeys it',
+      )
+    return
+  }
+  if (to === 'forced_open')
+    await listeners.emit('CircuitOpened', { integration, reason: to, openedAt: new Date(nowMs) })
+  if (to === 'forced_closed') await listeners.emit('CircuitClosed', { integration, reason: to })
+}
+
+function eventsOfOverride(to: CircuitOverride | null, nowMs: number): DurableEvent[] {
+  if (to === 'forced_open') return [{ name: 'CircuitOpened', payload: { reason: to, openedAt: new Date(nowMs) } }]
+  if (to === 'forced_closed') return [{ name: 'CircuitClosed', payload: { reason: to } }]
+  return []
+}
+
+function breakerOf({ breaker }: StoredCallState): BreakerState {
+  return breaker ?? CLOSED_BREAKER
+}
+
+function overrideInForce(
+  { circuitOverride, circuitOverrideUntil }: CircuitColumns,
+  nowMs: number,
+): CircuitOverride | null {
+  const isKnown = OVERRIDES.includes(circuitOverride)
+  return isKnown && !isOver(circuitOverrideUntil, nowMs) ? (circuitOverride as CircuitOverride) : null
+}

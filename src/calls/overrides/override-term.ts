@@ -1,0 +1,42 @@
+/** How long an override holds. Rule: docs/behaviour/requests.md, "Overrides". */
+
+import type { Framework } from '../../framework/context.ts'
+import { InvalidArgumentException } from '../../framework/errors.ts'
+import { isInstant } from '../../framework/instant.ts'
+import type { Integration } from '../../providers/integration.ts'
+import { callStates } from '../admission/state-queries.ts'
+import { callTarget } from '../call-target.ts'
+
+/** In force while now is before its end; null is for ever. */
+export function isOver(until: Date | null, nowMs: number): boolean {
+  return until !== null && nowMs >= until.getTime()
+}
+
+/**
+ * The moment now, by the clock that judges overrides.
+ *
+ * @throws InvalidArgumentException unless the end, if there is one, lies ahead and ends something
+ */
+export async function checkUntil(
+  framework: Framework,
+  integration: Integration,
+  override: unknown,
+  until: Date | undefined,
+): Promise<number> {
+  const { nowMs } = callTarget(framework, integration)
+  const now = nowMs ?? (await callStates(framework.db, framework.tables, [])).nowMs
+  if (until === undefined) return now
+  if (override === null)
+    throw new InvalidArgumentException('until', 'an end goes with an override; there is none to end')
+  if (!isInstant(until) || until.getTime() <= now)
+    throw new InvalidArgumentException(
+      'until',
+      `a moment after ${new Date(now).toISOString()} and before the year 10000 is allowed, ${shown(until)} was given`,
+    )
+  return now
+}
+
+function shown(until: unknown): string {
+  if (!(until instanceof Date)) return String(until)
+  return Number.isNaN(until.getTime()) ? 'an invalid date' : until.toISOString()
+}

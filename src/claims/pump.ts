@@ -1,0 +1,430 @@
+/**
+ * Works off stored rows of all integrations, for minutes: claims some, hands them to the queue of their integration, stores what
+ * became of them, and looks again, until nothing is left and its promise to look is kept.
+ *
+ * Rule: docs/behaviour/webhooks.md, "The pump".
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from '../framework/logger.ts'
+import { errorLine } from '../framework/logger.ts'
+import { patiently } from '../framework/patiently.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
+import type { PumpCall, PumpEnd } from './jobs.ts'
+import type { Queued, Room } from './queues.ts'
+import { Queues } from './queues.ts'
+import { SAY_EVERY_MS, SILENCE_SECONDS } from './serving.ts'
+import { Settling } from './settling.ts'
+
+/** Between two looks: while rows come, and after an empty look; a while after the last row, and while only slow handlers run then. */
+const AFTER_SOME_MS = 8
+const AFTER_NONE_MS = 12
+const QUIET_MS = 20
+const SLOW_HANDLERS_MS = 60
+const QUIET_AFTER_MS = 2_000
+/** The database is away. */
+const FIRST_RETRY_MS = 100
+const LAST_RETRY_MS = 2_000
+/** How often it looks for rows of pumps that have died. */
+const RESCUE_EVERY_MS = 2_500
+/** The promise is renewed while rows are held, and for some seconds after the last one: to start another pump takes 40 ms. */
+const RENEW_EVERY_MS = 1_000
+const LINGER_MS = 3_000
+/** How long it promises to look again. */
+export const PROMISE_MS = 2_000
+/** Another pump goes on after this time: histories, releases and load move on. */
+const SESSION_MS = 10 * 60_000
+/** More rows than its lanes take for this time: another pump is asked for, and again after the second time. */
+const PRESSED_MS = 1_000
+const HELP_EVERY_MS = 5_000
+/** A statement that says that its claim is served is sent anew, on another connection. */
+const SAY_SECONDS = 5
+/** A successor could not be asked for. */
+const ASK_AGAIN_MS = 1_000
+/** How often one that leaves asks whether another pump looks by now. */
+const RELIEF_EVERY_MS = 50
+
+export interface PumpedRow {
+  readonly id: number
+}
+
+/** What a look found. */
+export interface Looked<Row> {
+  readonly rows: readonly Queued<Row>[]
+  readonly walked: number
+  readonly upto: number
+}
+
+/** What is pumped: its statements, and what is done with a row. */
+export interface Source<Row, Outcome> {
+  claim(room: Room & { readonly after: number }): Promise<Looked<Row>>
+  /** Never throws. Null: it was not handled, so it goes back. @param lost aborted when the row is another one's by now */
+  run(row: Row, lost: AbortSignal): Promise<Outcome | null>
+  settle(outcomes: readonly Outcome[]): Promise<void>
+  handBack(rows: readonly Row[]): Promise<void>
+  /** Ids of the rows that its claim still holds. */
+  heldIds(): Promise<ReadonlySet<number>>
+  /** Gives rows of its claim back that it does not know of: a claim was stored whose answer was lost. @param known ids */
+  handBackUnknown(known: ReadonlySet<number>): Promise<void>
+}
+
+/** How a pump is known to others. Left out: it ends when nothing is left. */
+export interface Standing {
+  /** Promises to look once more in `ms` milliseconds. */
+  promise(ms: number): Promise<void>
+  /** For how many milliseconds a promise holds that another pump has made: this one keeps it as well. */
+  promisedFor(): Promise<number>
+  /** Whether another pump has made the promise that holds. */
+  isRelieved(): Promise<boolean>
+  /** The last look has been made. */
+  keptPromise(): Promise<void>
+  /** Says that its claim is served. @returns whether it was not until now: for the first time, or after too long a silence */
+  serve(seconds: number): Promise<{ readonly hasLapsed: boolean }>
+  ended(): Promise<void>
+  /** Takes up after pumps that have died. @returns whether it has to look again, since one may have */
+  rescue(): Promise<{ readonly looksAgain: boolean }>
+  /** Asks for another pump. @throws when Temporal does not answer */
+  call(needs: PumpCall['needs']): Promise<void>
+}
+
+export interface PumpOptions<Row, Outcome> {
+  readonly source: Source<Row, Outcome>
+  readonly standing?: Standing
+  readonly concurrency: number
+  /** Aborted when the activity ends: nothing new starts, and a statement that fails is not tried again. */
+  readonly begun: AbortSignal
+  /** Aborted when its activity is cancelled: nothing new starts, and what has run is stored all the same. */
+  readonly cancelled?: AbortSignal
+  /** Aborted when Temporal takes it for dead: it leaves. */
+  readonly forgotten?: AbortSignal
+  /** Aborted when its worker begins to stop: nothing new starts, and another pump shall go on at once. */
+  readonly stopping?: AbortSignal
+  /** Aborted when what still runs is given up. */
+  readonly enough: AbortSignal
+  readonly logger: Logger
+}
+
+/** What became of a row that has ended. */
+interface Ended<Row, Outcome> {
+  readonly queued: Queued<Row>
+  readonly outcome: Outcome
+}
+
+export class Pump<Row extends PumpedRow, Outcome> {
+  readonly #options: PumpOptions<Row, Outcome>
+  readonly #queues: Queues<Row>
+  readonly #settling: Settling<Ended<Row, Outcome>>
+  readonly #running = new Map<Row, AbortController>()
+  #lanes = new Set<Promise<void>>()
+  #handingBack: Promise<unknown> = Promise.resolve()
+  /** Rows on their way back to `pending`. */
+  #goingBack = 0
+  /** Rows that it has claimed and that are neither stored nor back. */
+  readonly #known = new Set<number>()
+  #mayHoldUnknown = false
+  readonly #startedAt = performance.now()
+  #after = 0
+  /** The looks since the walk began anew: a walk may be longer than one look, also over rows that nobody may claim. */
+  #round = { beganAt: 0, isEmpty: true }
+  #promisedUntil = 0
+  #renewedAt = Number.NEGATIVE_INFINITY
+  #lastRowAt = Number.NEGATIVE_INFINITY
+  #pressedSince: number | null = null
+  #calledAt = Number.NEGATIVE_INFINITY
+  #helpEveryMs = HELP_EVERY_MS
+  /** Until another pump's promise is over; null: it has not been asked for. */
+  #inherits: Promise<void> | null = null
+  #isCalling = false
+  #hasCalledSuccessor = false
+  #askedForReliefAt = Number.NEGATIVE_INFINITY
+  /** Rows of a dead one may wait for it. */
+  #mustRescue: boolean
+  /** Aborted when nothing new starts. */
+  readonly #ends: AbortSignal
+  /** By performance.now(). Until then its rows are its own; after it nothing is claimed and nothing starts. */
+  #servedUntil: number
+  #serving: Promise<void> | null = null
+  /** Others may have taken rows away. */
+  #mayHaveLost = false
+
+  constructor(options: PumpOptions<Row, Outcome>) {
+    const { source, concurrency, begun, cancelled, stopping, logger } = options
+    this.#options = options
+    this.#ends = AbortSignal.any([begun, cancelled, stopping].filter((signal) => signal !== undefined))
+    this.#mustRescue = options.standing !== undefined
+    this.#servedUntil = options.standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
+    this.#queues = new Queues(concurrency)
+    this.#settling = new Settling({
+      settle: (ended) => source.settle(ended.map(({ outcome }) => outcome)),
+      onSettled: (ended) => {
+        for (const { queued } of ended) {
+          this.#known.delete(queued.row.id)
+          this.#queues.settled(queued.queue)
+        }
+        for (const queue of new Set(ended.map(({ queued }) => queued.queue))) this.#startRows(queue)
+      },
+      signal: begun,
+      logger,
+    })
+  }
+
+  /** For people. */
+  get figures(): { held: number; queues: number; running: number } {
+    return { held: this.#queues.held, queues: this.#queues.queues, running: this.#running.size }
+  }
+
+  /** @throws the last error when the end came before an outcome could be stored */
+  async run(): Promise<PumpEnd> {
+    const { enough, standing } = this.#options
+    const giveUp = (): void => {
+      for (const controller of this.#running.values()) controller.abort(enough.reason)
+    }
+    enough.addEventListener('abort', giveUp, { once: true })
+    const saying = standing && setInterval(() => void this.#keepServing(standing), SAY_EVERY_MS)
+    const rescuing = standing && setInterval(() => void this.#rescue(standing), RESCUE_EVERY_MS)
+    try {
+      if (standing !== undefined) {
+        void this.#rescue(standing)
+        this.#inherits = this.#inherit(standing)
+      }
+      const end = await this.#untilEnd()
+      const isHandedOver = end === 'stopped' && standing !== undefined && this.#options.stopping?.aborted === true
+      const called = isHandedOver ? this.#call(standing, 'successor') : undefined
+      await this.#drain()
+      await called
+      return end
+    } finally {
+      clearInterval(saying)
+      clearInterval(rescuing)
+      enough.removeEventListener('abort', giveUp)
+      await standing?.ended().catch(() => {})
+    }
+  }
+
+  async #untilEnd(): Promise<PumpEnd> {
+    const { standing, logger } = this.#options
+    let retryMs = FIRST_RETRY_MS
+    for (;;) {
+      if (this.#ends.aborted) return 'stopped'
+      try {
+        if (standing !== undefined && (await this.#isRelieved(standing))) return 'relieved'
+        const isOver = await this.#look()
+        retryMs = FIRST_RETRY_MS
+        if (isOver) return 'empty'
+      } catch (error) {
+        logger.warn({ event: 'database.retried', error: errorLine(error, 300) }, 'a look failed; it is tried again')
+        this.#mayHoldUnknown = true
+        await this.#pause(retryMs)
+        retryMs = Math.min(retryMs * 2, LAST_RETRY_MS)
+        continue
+      }
+      if (standing !== undefined) this.#callWhenNeeded(standing)
+      await this.#pause(this.#restMs())
+    }
+  }
+
+  /** @returns whether nothing is left to do, or to wait for */
+  async #look(): Promise<boolean> {
+    const { source, standing } = this.#options
+    if (standing !== undefined && performance.now() >= this.#servedUntil) await this.#serve(standing)
+    const isBusy = this.#queues.held > 0 || performance.now() - this.#lastRowAt < LINGER_MS
+    const isDue = isBusy && performance.now() - this.#renewedAt >= RENEW_EVERY_MS
+    if (standing !== undefined && isDue && !this.#isLeaving) await this.#promise(standing)
+    if (this.#mayHoldUnknown) {
+      await source.handBackUnknown(this.#known)
+      this.#mayHoldUnknown = false
+    }
+    this.#handBack(this.#queues.takeLate())
+    const room = this.#queues.room()
+    const beganAt = performance.now()
+    const after = this.#after
+    const { rows, walked, upto } = await source.claim({ ...room, after })
+    const reachedEnd = walked < room.integrations
+    this.#after = reachedEnd ? 0 : upto
+    if (rows.length > 0) {
+      this.#lastRowAt = performance.now()
+      for (const { row } of rows) this.#known.add(row.id)
+      this.#queues.add(rows)
+    }
+    // Also those whose rest is over.
+    for (const queue of this.#queues.waiting()) this.#startRows(queue)
+    if (after === 0) this.#round = { beganAt, isEmpty: true }
+    const isIdle = rows.length === 0 && this.#queues.held === 0 && this.#goingBack === 0
+    if (!isIdle || room.isPartial) this.#round.isEmpty = false
+    if (!reachedEnd || !this.#round.isEmpty || this.#mustRescue) return false
+    if (standing === undefined) return true
+    await this.#inherits
+    if (this.#round.beganAt <= this.#promisedUntil) return false
+    // A first round that found nothing: who woke it was answered. Else the promise was made, and is kept by this round.
+    await standing.keptPromise()
+    return true
+  }
+
+  async #promise(standing: Standing): Promise<void> {
+    await standing.promise(PROMISE_MS)
+    this.#renewedAt = performance.now()
+    // Counted from the answer: the promise ends no later than this.
+    this.#promisedUntil = this.#renewedAt + PROMISE_MS
+  }
+
+  /** Another pump is to go on; until that one looks, this one does, and promises no more. */
+  get #isLeaving(): boolean {
+    return this.#hasCalledSuccessor || this.#options.forgotten?.aborted === true
+  }
+
+  async #isRelieved(standing: Standing): Promise<boolean> {
+    if (!this.#isLeaving || performance.now() - this.#askedForReliefAt < RELIEF_EVERY_MS) return false
+    this.#askedForReliefAt = performance.now()
+    return standing.isRelieved()
+  }
+
+  #restMs(): number {
+    const sinceRows = performance.now() - this.#lastRowAt
+    if (sinceRows < AFTER_SOME_MS) return AFTER_SOME_MS
+    if (sinceRows < QUIET_AFTER_MS) return AFTER_NONE_MS
+    return this.#queues.held === 0 ? QUIET_MS : SLOW_HANDLERS_MS
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#ends }).catch(() => {})
+  }
+
+  #startRows(queue: number): void {
+    while (!this.#ends.aborted && performance.now() < this.#servedUntil) {
+      const queued = this.#queues.take(queue)
+      if (queued === null) return
+      const lane = this.#runRow(queued)
+      this.#lanes.add(lane)
+      void lane.finally(() => this.#lanes.delete(lane))
+    }
+  }
+
+  async #runRow(queued: Queued<Row>): Promise<void> {
+    const { row, queue } = queued
+    const controller = new AbortController()
+    this.#running.set(row, controller)
+    const outcome = await this.#options.source.run(row, controller.signal)
+    this.#running.delete(row)
+    this.#queues.done(queued, outcome !== null)
+    if (outcome === null) this.#handBack([row])
+    else this.#settling.add({ queued, outcome }, this.#queues.hasBacklog(queue))
+    this.#startRows(queue)
+  }
+
+  #handBack(rows: readonly Row[]): void {
+    if (rows.length === 0) return
+    const { source, begun, logger } = this.#options
+    const back = (): Promise<void> =>
+      patiently('handing rows back', () => source.handBack(rows), { signal: begun, logger })
+    this.#goingBack += rows.length
+    this.#handingBack = this.#handingBack.then(back).finally(() => {
+      this.#goingBack -= rows.length
+      for (const { id } of rows) this.#known.delete(id)
+    })
+    // #drain() tells it.
+    this.#handingBack.catch(() => {})
+  }
+
+  /** Nothing is claimed any more: what has not started goes back, what runs ends, and all of it is stored. */
+  async #drain(): Promise<void> {
+    this.#handBack(this.#queues.takeOut())
+    while (this.#lanes.size > 0) await Promise.all(this.#lanes)
+    await this.#settling.finish()
+    await this.#handingBack
+  }
+
+  /** Those who ask at once share an answer. */
+  #serve(standing: Standing): Promise<void> {
+    this.#serving ??= this.#say(standing).finally(() => {
+      this.#serving = null
+    })
+    return this.#serving
+  }
+
+  async #say(standing: Standing): Promise<void> {
+    const askedAt = performance.now()
+    const late = (): Error => new Error(`no answer within ${SAY_SECONDS} s`)
+    const { hasLapsed } = await withTimeLimit(SAY_SECONDS, late, () => standing.serve(SILENCE_SECONDS))
+    this.#mayHaveLost ||= hasLapsed
+    if (this.#mayHaveLost) await this.#dropLost()
+    this.#mayHaveLost = false
+    this.#servedUntil = askedAt + SILENCE_SECONDS * 1_000
+  }
+
+  /**
+   * Makes a promise that holds its own, which relieves a pump that leaves. Without an answer it does not linger: a process that
+   * relied on the promise signals a moment after its end.
+   */
+  async #inherit(standing: Standing): Promise<void> {
+    const ms = await standing.promisedFor().catch(() => 0)
+    this.#promisedUntil = Math.max(this.#promisedUntil, performance.now() + ms)
+    // Else it promises as soon as it has a row.
+    if (ms > 0) await this.#promise(standing).catch(() => {})
+  }
+
+  async #keepServing(standing: Standing): Promise<void> {
+    try {
+      await this.#serve(standing)
+    } catch (error) {
+      this.#options.logger.warn(
+        { event: 'database.retried', error: errorLine(error, 300) },
+        'the claim of a pump could not be renewed; it is tried again',
+      )
+    }
+  }
+
+  async #rescue(standing: Standing): Promise<void> {
+    if (this.#ends.aborted) return
+    try {
+      this.#mustRescue = (await standing.rescue()).looksAgain
+    } catch (error) {
+      this.#options.logger.warn(
+        { event: 'database.retried', error: errorLine(error, 300) },
+        'rows of dead pumps could not be looked for; it is tried again',
+      )
+    }
+  }
+
+  /** After a silence others may have taken rows away: they do not start, and their handlers end here. */
+  async #dropLost(): Promise<void> {
+    // Those that are claimed meanwhile may be missing in the answer.
+    const asked = new Set([...this.#queues.unstarted(), ...this.#running.keys()])
+    if (asked.size === 0) return
+    const held = await this.#options.source.heldIds()
+    const isLost = (row: Row): boolean => asked.has(row) && !held.has(row.id)
+    for (const { id } of this.#queues.takeOut(({ row }) => isLost(row))) this.#known.delete(id)
+    for (const [row, controller] of this.#running)
+      if (isLost(row)) controller.abort(new Error('this worker was silent for too long, and the row was taken from it'))
+  }
+
+  #callWhenNeeded(standing: Standing): void {
+    const now = performance.now()
+    this.#pressedSince = this.#queues.isPressed ? (this.#pressedSince ?? now) : null
+    if (this.#isLeaving) return
+    const isOver = now - this.#startedAt >= SESSION_MS
+    const isPressed = this.#pressedSince !== null && now - this.#pressedSince >= PRESSED_MS
+    if (this.#isCalling || !(isOver || isPressed)) return
+    if (now - this.#calledAt < (isOver ? ASK_AGAIN_MS : this.#helpEveryMs)) return
+    // Each call is a signal: those that come after four pumps work already are fewer and fewer.
+    if (!isOver) this.#helpEveryMs = Number.isFinite(this.#calledAt) ? this.#helpEveryMs * 2 : this.#helpEveryMs
+    this.#calledAt = now
+    this.#isCalling = true
+    void this.#call(standing, isOver ? 'successor' : 'help').then((wasHeard) => {
+      this.#isCalling = false
+      // Without a successor it goes on: Temporal may be away for long.
+      if (isOver && wasHeard) this.#hasCalledSuccessor = true
+    })
+  }
+
+  async #call(standing: Standing, needs: PumpCall['needs']): Promise<boolean> {
+    try {
+      await standing.call(needs)
+      return true
+    } catch (error) {
+      this.#options.logger.warn(
+        { event: 'inbox.call_failed', needs, error: errorLine(error, 300) },
+        'a pump could not ask for another one',
+      )
+      return false
+    }
+  }
+}

@@ -1,0 +1,90 @@
+/** Stores the outcomes of a pump. Rule: docs/behaviour/webhooks.md, "Settling". */
+import type { Logger } from '../framework/logger.ts'
+import { patiently } from '../framework/patiently.ts'
+
+const MAX_ROWS = 200
+/** Outcomes of an integration with a backlog gather for this time, or until there are this many. */
+const GATHER_MS = 20
+const GATHER_ROWS = 50
+
+export interface SettlingOptions<Outcome> {
+  /** Tried until it succeeds, or the signal is aborted. */
+  settle(outcomes: readonly Outcome[]): Promise<void>
+  /** They are stored, or could not be before the end. */
+  onSettled(outcomes: readonly Outcome[]): void
+  readonly signal: AbortSignal
+  readonly logger: Logger
+}
+
+/**
+ * One statement at a time; what ends meanwhile goes with the next one. Outcomes of integrations with a backlog have a lane of their
+ * own, in larger statements: others do not wait for them.
+ */
+export class Settling<Outcome> {
+  readonly #quick: Lane<Outcome>
+  readonly #gathering: Lane<Outcome>
+
+  constructor(options: SettlingOptions<Outcome>) {
+    this.#quick = new Lane(options, 0)
+    this.#gathering = new Lane(options, GATHER_MS)
+  }
+
+  add(outcome: Outcome, isBacklog: boolean): void {
+    const lane = isBacklog ? this.#gathering : this.#quick
+    lane.add(outcome)
+  }
+
+  /** Waits for all of it. @throws the last error when the end came before it was stored */
+  async finish(): Promise<void> {
+    await Promise.all([this.#quick.finish(), this.#gathering.finish()])
+  }
+}
+
+class Lane<Outcome> {
+  #pending: Outcome[] = []
+  #writing: Promise<void> | null = null
+  #failure: unknown
+  #timer: NodeJS.Timeout | undefined
+  readonly #options: SettlingOptions<Outcome>
+  readonly #gatherMs: number
+
+  constructor(options: SettlingOptions<Outcome>, gatherMs: number) {
+    this.#options = options
+    this.#gatherMs = gatherMs
+  }
+
+  add(outcome: Outcome): void {
+    this.#pending.push(outcome)
+    if (this.#writing !== null) return
+    if (this.#gatherMs === 0 || this.#pending.length >= GATHER_ROWS) this.#start()
+    else this.#timer ??= setTimeout(() => this.#start(), this.#gatherMs)
+  }
+
+  async finish(): Promise<void> {
+    this.#start()
+    await this.#writing
+    if (this.#failure !== undefined) throw this.#failure
+  }
+
+  #start(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#writing === null && this.#pending.length > 0) this.#writing = this.#write()
+  }
+
+  async #write(): Promise<void> {
+    const { settle, onSettled } = this.#options
+    while (this.#pending.length > 0) {
+      const outcomes = this.#pending.splice(0, MAX_ROWS)
+      try {
+        await patiently('a settlement', () => settle(outcomes), this.#options)
+      } catch (error) {
+        // finish() tells it.
+        this.#failure ??= error
+      }
+      onSettled(outcomes)
+    }
+    // Not by a `finally()` of its promise, which comes later: what is added until then would lie.
+    this.#writing = null
+  }
+}

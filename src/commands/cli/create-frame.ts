@@ -1,0 +1,137 @@
+/** Makes the frame that the commands of one process stand in. The contract: frame.ts. */
+import { userInfo } from 'node:os'
+import { Command } from 'commander'
+import type { Integrations } from '../../integrations.ts'
+import { Interrupted } from './failure.ts'
+import type { Frame, HostlessContext, Outcome, Terminal } from './frame.ts'
+import { plainLines } from './plain.ts'
+
+/** What a command works with; loaded only when one runs, so that `--help` needs no database. */
+export type LoadIntegrations = () => Promise<Integrations>
+
+export interface FrameOptions {
+  readonly load: LoadIntegrations
+  readonly terminal: Terminal
+  /** Aborted by Ctrl-C. */
+  readonly signal?: AbortSignal
+  /** Who is asking; default `cli:<user>`. */
+  readonly by?: string
+  /**
+   * How long a command that does not watch the signal may go on after it, in milliseconds; what it ends with by then is its
+   * end. Default 0: at Ctrl-C the process ends, and the work with it.
+   */
+  readonly endingMs?: number
+  /** Told when a command ends with another exit code than 0. */
+  readonly onExitCode?: (exitCode: number) => void
+}
+
+export function createFrame({
+  load,
+  terminal,
+  signal = new AbortController().signal,
+  by = `cli:${userName()}`,
+  endingMs = 0,
+  ...options
+}: FrameOptions): Frame {
+  const contextOf = (args: readonly unknown[]): HostlessContext => {
+    const command = args.find((arg) => arg instanceof Command)
+    const { json = false, interactive = true } =
+      command?.optsWithGlobals<{ json?: boolean; interactive?: boolean }>() ?? {}
+    const isInteractive = terminal.isInteractive && interactive
+    return {
+      terminal: { ...terminal, isInteractive },
+      json,
+      by,
+      signal,
+      progress: (text) => isInteractive && terminal.err(`${plainLines(text)}\n`),
+      warn: (text) => terminal.err(`${plainLines(text)}\n`),
+    }
+  }
+  const tell = ({ document, text, exitCode = 0 }: Outcome, json: boolean): void => {
+    if (json) terminal.out(jsonLine(document))
+    else if (text !== '') terminal.out(`${plainLines(text)}\n`)
+    if (exitCode !== 0) options.onExitCode?.(exitCode)
+  }
+
+  return {
+    command: (name, summary, examples) =>
+      withCommonOptions(new Command(name))
+        .alias(`integrations:${name}`)
+        .description(summary)
+        .addHelpText('after', `\nExamples:\n${examples.map((example) => `  $ ${example}`).join('\n')}`),
+
+    action:
+      (work, { needs = 'tables', stopsItself = false } = {}) =>
+      async (...args) => {
+        const context = contextOf(args)
+        const integrations = await untilAborted(signal, load())
+        let outcome: Outcome
+        try {
+          if (needs === 'tables') await untilAborted(signal, integrations.ready())
+          // Work that may go on after the signal must not begin after it.
+          if (signal.aborted) throw new Interrupted()
+          outcome = await untilAborted(
+            signal,
+            work({ ...context, integrations }, ...(args as never)),
+            Math.max(endingMs, stopsItself ? STOPPING_MS : 0),
+          )
+        } finally {
+          await integrations.close()
+        }
+        // After the host is closed: what goes wrong there must not come as a second document.
+        tell(outcome, context.json)
+      },
+
+    actionWithoutHost:
+      (work) =>
+      async (...args) => {
+        const context = contextOf(args)
+        tell(await untilAborted(signal, work(context, ...(args as never))), context.json)
+      },
+  }
+}
+
+/** On the program as well as on each command, so that they may stand before or after the command's name. */
+export function withCommonOptions(command: Command): Command {
+  return command
+    .option('--json', 'print one JSON document on stdout, also for a failure')
+    .option('--no-interactive', 'ask nothing and show no progress')
+}
+
+/** One line; what a terminal would obey is escaped, the value stays. */
+export function jsonLine(document: unknown): string {
+  const text = JSON.stringify(document)
+  // JSON.stringify() escapes those below U+0020.
+  return `${text.replace(/[\u007f-\u009f]/g, (character) => `\\u00${character.charCodeAt(0).toString(16)}`)}\n`
+}
+
+/** How long a command that stops itself may take for it. */
+const STOPPING_MS = 5_000
+
+/** The work, or {@link Interrupted} as soon as (and `graceMs` after) the signal says so. Late results are dropped. */
+async function untilAborted<T>(signal: AbortSignal, work: Promise<T>, graceMs = 0): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  let abort = (): void => {}
+  const aborted = new Promise<never>((_, reject) => {
+    abort = () => {
+      timer = setTimeout(() => reject(new Interrupted()), graceMs)
+    }
+  })
+  signal.addEventListener('abort', abort, { once: true })
+  if (signal.aborted) abort()
+  try {
+    return await Promise.race([work, aborted])
+  } finally {
+    signal.removeEventListener('abort', abort)
+    clearTimeout(timer)
+  }
+}
+
+/** A container may run us as a user that has no name. */
+function userName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    return String(process.getuid?.() ?? 'unknown')
+  }
+}

@@ -1,0 +1,112 @@
+/** What a failed command says and ends with. Rule: docs/commands.md, "Exit codes". */
+import { CommanderError } from 'commander'
+import { classifyFailure, FailureClass } from '../../calls/failure-class-rules.ts'
+import { isIntegrationsError } from '../../framework/errors.ts'
+import { lostDatabase } from '../../framework/lost-database.ts'
+
+export const EXIT = {
+  done: 0,
+  /** Bad input, a refusal, or a part that failed. */
+  refused: 1,
+  /** Postgres, or a Temporal that the command needs, was not reached, or Postgres was lost while the command ran. */
+  unreachable: 2,
+  /** Ctrl-C: 128 and the signal's number, as shells count. */
+  interrupted: 130,
+} as const
+
+/** Somebody pressed Ctrl-C, or broke a question off. */
+export class Interrupted extends Error {
+  readonly code = 'interrupted'
+  constructor() {
+    super('Interrupted.')
+  }
+}
+
+/** A command that will not do what it was asked; the code is what `--json` prints. */
+export class Refused extends Error {
+  constructor(
+    readonly code:
+      | 'usage'
+      | 'already_installed'
+      | 'already_running'
+      | 'health_check_failed'
+      | 'listing_failed'
+      | 'confirmation_needed'
+      | 'file_exists'
+      | 'not_writable',
+    message: string,
+  ) {
+    super(message)
+  }
+}
+
+/** What `--json` prints of a failure. */
+export interface FailureDocument {
+  readonly error: { readonly code: string; readonly message: string; readonly problems?: readonly unknown[] }
+}
+
+export interface Failure {
+  readonly exitCode: number
+  readonly document: FailureDocument
+  /** For people; a stack only for what is no error of ours. */
+  readonly text: string
+}
+
+export function failureOf(error: unknown): Failure {
+  if (error instanceof Interrupted) return failure(EXIT.interrupted, error.code, error.message)
+  if (error instanceof Refused) return failure(EXIT.refused, error.code, error.message)
+  if (error instanceof CommanderError) return failure(EXIT.refused, 'usage', usageMessage(error))
+  if (isIntegrationsError(error)) {
+    const exitCode = error.code === 'backend_unreachable' ? EXIT.unreachable : EXIT.refused
+    return failure(exitCode, error.code, error.message, problemsOf(error))
+  }
+  const lost = lostDatabase(error)
+  if (lost !== null) return failure(EXIT.unreachable, 'backend_unreachable', lostMessage(lost))
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error))
+  return { ...failure(EXIT.refused, 'unexpected_error', `${name}: ${message}`), text: stack ?? message }
+}
+
+function lostMessage(code: string): string {
+  return `Postgres was lost while the command ran (${code}). What was done until then may stand; most commands can be run again. \`integrations doctor\` says whether it is back.`
+}
+
+function usageMessage({ code, message }: CommanderError): string {
+  if (code === 'commander.help') return 'A command is missing. `integrations --help` lists them.'
+  // What follows the equals sign of a mistyped option may be a credential.
+  const shown = code === 'commander.unknownOption' ? message.replace(/('-[^=\n]*)=[\s\S]*?'(?=\n\(|$)/, "$1'") : message
+  return shown.replace(/^error: /, '')
+}
+
+function failure(exitCode: number, code: string, message: string, problems: readonly unknown[] = []): Failure {
+  return {
+    exitCode,
+    document: { error: { code, message, ...(problems.length === 0 ? {} : { problems }) } },
+    text: message,
+  }
+}
+
+/** Each fault of its own, where an error lists several. */
+function problemsOf(error: object): readonly unknown[] {
+  if ('problems' in error && Array.isArray(error.problems)) return error.problems
+  if ('issues' in error && Array.isArray(error.issues)) return error.issues
+  return []
+}
+
+/**
+ * What the command says of a listing that failed. Rule: docs/commands.md, "sync".
+ *
+ * A provider that is away or answers with a failure: one line with the causes. Any other error stays as it is: our own errors have
+ * their words, and the author of a provider wants the stack of a mistake.
+ *
+ * @param causes as the sample tells them; null: the command failed before the listing
+ */
+export function listingFailure(error: unknown, causes: string | null): unknown {
+  if (causes === null || lostDatabase(error) !== null) return error
+  // Its words are the provider's, though its class is ours.
+  const asksAgain = isIntegrationsError(error, 'retryable')
+  if (!asksAgain) {
+    if (isIntegrationsError(error)) return error
+    if (classifyFailure({ error, callerAborted: false }) === FailureClass.Unknown) return error
+  }
+  return new Refused('listing_failed', `The provider failed while it was listed: ${causes}. Nothing was stored.`)
+}

@@ -1,0 +1,97 @@
+/** Reading, checking and changing an integration's credentials. */
+
+import type { z } from 'zod'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import { recordEvents } from '../events/durable-events.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound, InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
+import type { JsonObject } from '../framework/json-object.ts'
+import { asJsonObject } from '../framework/json-object.ts'
+import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import type { Credentials } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+
+/** Of credentials, and of metadata: what is larger is data. */
+const MAX_BYTES = 65_536
+
+/**
+ * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so that of
+ * many patches at the same moment all come in.
+ *
+ * @returns the keys that the patch names, and what is stored now
+ */
+export function patchCredentials(
+  framework: Framework,
+  integrationId: number,
+  patch: Credentials,
+  options: { replace?: boolean } = {},
+): Promise<{ keys: string[]; stored: Credentials }> {
+  return framework.db.transaction(async (tx) => {
+    const row = await lockIntegration(tx, framework.tables, integrationId)
+    if (row === null) throw new IntegrationNotFound(integrationId)
+    const credentials = patchedCredentials(framework, row, patch, options)
+    await updateIntegration(tx, framework.tables, integrationId, { credentials })
+    const keys = keysOf(patch)
+    await recordEvents(framework, tx, integrationId, [{ name: 'CredentialsUpdated', payload: { keys } }])
+    return { keys, stored: framework.encryption.decrypt(integrationId, credentials) }
+  })
+}
+
+/** The keys that a patch names; undefined is absent. */
+export function keysOf(patch: Credentials): string[] {
+  return Object.keys(patch).filter((key) => patch[key] !== undefined)
+}
+
+/** The encrypted text of a locked row's credentials with the patch in them. @throws as {@link checkCredentials}, UnknownProvider */
+export function patchedCredentials(
+  { encryption, providers }: Framework,
+  row: IntegrationRow,
+  patch: Credentials,
+  { replace = false }: { replace?: boolean } = {},
+): string {
+  const given = asJsonObject(patch)
+  if (!given.ok) throw new InvalidArgumentException('credentials', given.reason)
+  const current = replace ? {} : encryption.decrypt(row.id, row.credentials)
+  const merged = Object.fromEntries(
+    Object.entries({ ...current, ...given.value }).filter(([, value]) => value !== null),
+  )
+  return encryption.encrypt(row.id, checkCredentials(row.provider, providers.get(row.provider), merged))
+}
+
+/**
+ * The credentials as the provider's schema reads them.
+ *
+ * @throws InvalidCredentials naming paths, never values; InvalidArgumentException for what is no plain object of JSON values
+ */
+export function checkCredentials(key: string, provider: IntegrationProvider, credentials: unknown): Credentials {
+  return checkAgainst(key, 'credentials', provider.credentialsSchema, credentials)
+}
+
+/** The metadata as the provider's schema reads it. @throws as {@link checkCredentials} */
+export function checkMetadata(key: string, provider: IntegrationProvider, metadata: unknown): JsonObject {
+  return checkAgainst(key, 'metadata', provider.metadataSchema, metadata)
+}
+
+type Field = 'credentials' | 'metadata'
+
+function checkAgainst(key: string, field: Field, schema: z.ZodType | undefined, value: unknown): JsonObject {
+  const given = jsonObject(field, value)
+  if (schema === undefined) return given
+  const result = schema.safeParse(given)
+  // A schema may change what it reads, into a Date for example: that would be a text when it is read again.
+  if (result.success) return jsonObject(field, result.data, ' (as the provider’s schema returns it)')
+  throw new InvalidCredentials(
+    key,
+    field,
+    result.error.issues.map((issue) => ({ path: issue.path.map(String).join('.') || field, message: issue.message })),
+  )
+}
+
+function jsonObject(field: Field, value: unknown, where = ''): JsonObject {
+  const object = asJsonObject(value)
+  if (!object.ok) throw new InvalidArgumentException(field, `${object.reason}${where}`)
+  const bytes = Buffer.byteLength(JSON.stringify(object.value))
+  if (bytes > MAX_BYTES)
+    throw new InvalidArgumentException(field, `at most ${MAX_BYTES} bytes of JSON are allowed, ${bytes} were given`)
+  return object.value
+}

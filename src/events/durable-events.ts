@@ -1,0 +1,74 @@
+/** Writes events down for those who are told of them later. Rule: docs/behaviour/events.md, "Durable events". */
+
+import type { CallEvent } from '../calls/admission/call-queries.ts'
+import type { Database, Transaction } from '../db/client.ts'
+import type { Framework } from '../framework/context.ts'
+import type { DurableEventName } from './durable-event-rules.ts'
+import type { EventPayload } from './event-payloads.ts'
+import { encodeEvent } from './event-payloads.ts'
+import { insertEvents } from './queries.ts'
+
+/** An event without its integration, which is loaded when it is delivered. */
+export type DurableEvent = {
+  [Name in DurableEventName]: { readonly name: Name; readonly payload: EventPayload<Name> }
+}[DurableEventName]
+
+/** With whose it is. */
+export type OwnedEvent = DurableEvent & {
+  readonly integrationId: number
+  /** What its error may quote: {@link secretsKnownTo}. */
+  readonly secrets?: readonly string[]
+}
+
+/**
+ * Writes rows for those of the events that somebody is told of later. In the transaction of what they tell of; after its
+ * commit `listeners.emit()` wakes the outbox.
+ */
+export async function recordEvents(
+  framework: Framework,
+  db: Database | Transaction,
+  integrationId: number,
+  events: readonly DurableEvent[],
+): Promise<void> {
+  await recordOwnedEvents(
+    framework,
+    db,
+    events.map((event) => ({ ...event, integrationId })),
+  )
+}
+
+/** {@link recordEvents} for events of many integrations, in one statement. */
+export async function recordOwnedEvents(
+  { listeners, tables }: Framework,
+  db: Database | Transaction,
+  events: readonly OwnedEvent[],
+): Promise<void> {
+  const told = events.filter(({ name }) => listeners.isDurable(name))
+  await insertEvents(
+    db,
+    tables,
+    told.map(({ integrationId, name, payload, secrets }) => ({
+      integrationId,
+      name,
+      payload: encodeEvent(payload, secrets),
+    })),
+  )
+}
+
+const SETTLEMENT_EVENTS = {
+  circuit_opened: 'CircuitOpened',
+  circuit_closed: 'CircuitClosed',
+  disabled: 'IntegrationDisabled',
+  health: 'IntegrationHealthChanged',
+  incident_opened: 'IncidentOpened',
+  incident_escalated: 'IncidentEscalated',
+  incident_closed: 'IncidentClosed',
+} as const satisfies Record<CallEvent['kind'], DurableEventName>
+
+/** The names under which a settlement's changes are written down, by kind; null: nobody is told of any of them later. */
+export function settlementEventNames({
+  listeners,
+}: Framework): Partial<Record<CallEvent['kind'], DurableEventName>> | null {
+  const told = Object.entries(SETTLEMENT_EVENTS).filter(([, name]) => listeners.isDurable(name))
+  return told.length === 0 ? null : Object.fromEntries(told)
+}

@@ -1,0 +1,33 @@
+/**
+ * Who is told of a durable event, and how one of them is told.
+ *
+ * Rule: docs/behaviour/events.md, "Durable events".
+ */
+import type { DurableEventName } from './durable-event-rules.ts'
+import type { IntegrationEvents } from './events.ts'
+
+/** A durable event as it is delivered: read back from its row, with the handle of its integration as it is now. */
+export type DeliveredEvent = {
+  [Name in DurableEventName]: {
+    /** Of its row. */
+    readonly id: number
+    readonly name: Name
+    /** When what it tells of was stored. */
+    readonly createdAt: Date
+    readonly payload: IntegrationEvents[Name]
+  }
+}[DurableEventName]
+
+/** A queued listener or a notification target. */
+export interface Consumer {
+  /** By which a row remembers that this one has had it: `listener:...` or `target:...`. */
+  readonly key: string
+  /** How long one delivery may take; its signal is aborted then. */
+  readonly timeoutMs: number
+  /**
+   * Tells it. May be run twice for one event. A throw: it is tried again.
+   *
+   * @returns `gone`: it is given up at once, since its target says that it takes nothing any more
+   */
+  deliver(event: DeliveredEvent, signal: AbortSignal): Promise<'delivered' | 'gone'>
+}

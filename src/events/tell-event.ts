@@ -1,0 +1,185 @@
+/** Tells everybody who is due of one claimed event. Rule: docs/behaviour/events.md, "Durable events". */
+import { z } from 'zod'
+import { secretsIn } from '../credentials/integration-secrets.ts'
+import type { Framework } from '../framework/context.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { ConsumerOutcome, Outcomes, Try } from './delivery-rules.ts'
+import { isDue, nextDueMs, outcomeOf } from './delivery-rules.ts'
+import { canBeDurable } from './durable-event-rules.ts'
+import type { Consumer, DeliveredEvent } from './event-delivery.ts'
+import { decodeEvent } from './event-payloads.ts'
+import type { EventDelivery, QueuedListener } from './listeners.ts'
+import { notificationConsumers } from './notification-consumers.ts'
+import type { DeliveryLog, EventRow, EventSettlement } from './queries.ts'
+
+const MAX_ERROR_LENGTH = 1_000
+/** Stands for all who would be told of an event that this release can't read: a newer one may have written it. */
+const UNREADABLE = 'unreadable'
+
+interface Telling {
+  /** Whose event it is. */
+  readonly integration: Integration
+  /** By the clock that rows are judged by. */
+  readonly nowMs: () => number
+  /** Aborted when the worker stops: who has not answered by then is told again. */
+  readonly signal: AbortSignal
+  /** The row has lost so many workers that nobody is told any more. Default 0: it has not. */
+  readonly lostWorkers?: number
+}
+
+/** What became of it for one of them. */
+export interface Told {
+  readonly key: string
+  readonly outcome: ConsumerOutcome
+  readonly durationMs: number
+}
+
+export interface ToldEvent {
+  readonly row: EventRow
+  readonly told: readonly Told[]
+  readonly settlement: EventSettlement
+}
+
+/** Those who are told of a row, each with its try. Null: the worker stopped before an answer came. */
+type Tries = ReadonlyMap<string, () => Promise<Try | null>>
+
+/** Never throws. Null: the worker stopped before anybody had answered. */
+export async function tellEvent(framework: Framework, row: EventRow, telling: Telling): Promise<ToldEvent | null> {
+  const { [UNREADABLE]: unreadable, ...known } = readOutcomes(row.outcomes)
+  const tries = triesOf(framework, row, telling)
+  const before: Outcomes = tries.has(UNREADABLE) && unreadable !== undefined ? { [UNREADABLE]: unreadable } : known
+  const due = [...tries].filter(([key]) => isDue(before[key], telling.nowMs()))
+  const ended = await Promise.all(
+    due.map(async ([key, tryOnce]) => {
+      const startedAt = performance.now()
+      const tried = await tryOnce()
+      return { key, tried, durationMs: Math.round(performance.now() - startedAt) }
+    }),
+  )
+  const nowMs = telling.nowMs()
+  const told = ended.flatMap(({ key, tried, durationMs }) =>
+    tried === null ? [] : [{ key, durationMs, outcome: outcomeOf(tried, before[key], nowMs) }],
+  )
+  if (told.length === 0 && due.length > 0) return null
+  const outcomes = { ...known, ...before, ...Object.fromEntries(told.map(({ key, outcome }) => [key, outcome])) }
+  const dueMs = nextDueMs([...tries.keys()], outcomes, nowMs)
+  return {
+    row,
+    told,
+    settlement: {
+      id: row.id,
+      attempts: row.attempts,
+      claim: row.claim ?? '',
+      outcomes,
+      dueAt: dueMs === null ? null : new Date(dueMs),
+      logs: told.flatMap((each) => logOf(row, each)),
+    },
+  }
+}
+
+function triesOf(framework: Framework, row: EventRow, telling: Telling): Tries {
+  const failed = (error: unknown): Try => ({
+    kind: 'failed',
+    error: redactedErrorLine(error, secretsIn(telling.integration), MAX_ERROR_LENGTH),
+  })
+  try {
+    const event = eventOf(row, telling.integration)
+    return new Map(
+      consumersOf(framework, event).map((consumer) => [
+        consumer.key,
+        () => tryOnce(consumer, event, { ...telling, failed }),
+      ]),
+    )
+  } catch (error) {
+    return new Map([[UNREADABLE, async () => failed(error)]])
+  }
+}
+
+/** @throws what this release can't read */
+function eventOf({ id, name, createdAt, payload }: EventRow, integration: Integration): DeliveredEvent {
+  if (!canBeDurable(name)) throw new TypeError(`this release knows no durable event "${name}"`)
+  // The compiler does not see that the name and the payload belong together.
+  return { id, name, createdAt, payload: { ...decodeEvent(name, payload), integration } } as DeliveredEvent
+}
+
+/** Its text ends up in the event's row and in the logs. */
+class NotToldInTime extends Error {
+  override readonly name = 'NotToldInTime'
+  readonly code = 'not_told_in_time'
+}
+
+async function tryOnce(
+  { timeoutMs, deliver }: Consumer,
+  event: DeliveredEvent,
+  { signal, lostWorkers = 0, failed }: Telling & { readonly failed: (error: unknown) => Try },
+): Promise<Try | null> {
+  if (lostWorkers > 0) return { kind: 'lost', error: `worker lost ${lostWorkers} times` }
+  const seconds = timeoutMs / 1_000
+  try {
+    const answer = await withTimeLimit(
+      seconds,
+      () => new NotToldInTime(`no end within ${seconds} s`),
+      (limit) => deliver(event, limit),
+      signal,
+    )
+    return answer === 'gone' ? { kind: 'gone', error: '410 Gone: it takes nothing any more' } : { kind: 'delivered' }
+  } catch (error) {
+    return signal.aborted ? null : failed(error)
+  }
+}
+
+/** A listener is the host's own code, so only what it does not get is news; a target is somebody else. */
+function logOf({ name }: EventRow, { key, outcome, durationMs }: Told): DeliveryLog[] {
+  const operation = key.startsWith('target:') ? 'notification' : 'event'
+  const summary = `${name} to ${key}`
+  if (outcome.status === 'given_up') return [{ operation, status: 'failed', summary, error: outcome.error, durationMs }]
+  if (outcome.status === 'delivered' && operation === 'notification')
+    return [{ operation, status: 'success', summary, error: null, durationMs }]
+  return []
+}
+
+const LISTENER_TIMEOUT_MS = 60_000
+
+/** The consumers of a durable event: queued listeners of this process, and targets of its configuration. */
+function consumersOf(framework: Framework, event: DeliveredEvent): readonly Consumer[] {
+  return [
+    ...framework.listeners.queuedFor(event.name).map((listener) => listenerConsumer(listener)),
+    ...notificationConsumers(framework, event),
+  ]
+}
+
+function listenerConsumer({ name, listener }: QueuedListener): Consumer {
+  return {
+    key: `listener:${name}`,
+    timeoutMs: LISTENER_TIMEOUT_MS,
+    async deliver(event, signal) {
+      const delivery: EventDelivery = { id: `evt_${event.id}`, createdAt: event.createdAt, signal }
+      await listener(event.payload as never, delivery as never)
+      return 'delivered'
+    },
+  }
+}
+
+const StoredTold = z.object({ attempts: z.number(), at: z.string() })
+const StoredFailed = StoredTold.extend({ error: z.string() })
+
+const StoredOutcome = z.discriminatedUnion('status', [
+  StoredTold.extend({ status: z.literal('delivered') }),
+  StoredFailed.extend({ status: z.literal('waiting'), dueAt: z.iso.datetime() }),
+  StoredFailed.extend({ status: z.literal('given_up') }),
+])
+
+/**
+ * What a row remembers of its consumers. An outcome that this release cannot read counts as never told: the promise is at least
+ * once.
+ */
+function readOutcomes(stored: unknown): Outcomes {
+  const read: Record<string, ConsumerOutcome> = {}
+  for (const [key, outcome] of Object.entries(stored ?? {})) {
+    const { data } = StoredOutcome.safeParse(outcome)
+    if (data !== undefined) read[key] = data
+  }
+  return read
+}

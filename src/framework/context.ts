@@ -1,0 +1,258 @@
+/**
+ * What every operation and activity works with: its first argument. Made once by `createIntegrations()`.
+ */
+import type { z } from 'zod'
+import type { CacheStore } from '../cache/store.ts'
+import type { PumpCall, PumpedQueue } from '../claims/jobs.ts'
+import type { Config } from '../config/schema.ts'
+import type { Database } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
+import type { Egress } from '../egress/guarded-fetch.ts'
+import type { Encryption } from '../encryption.ts'
+import type { RequestRecord } from '../events/events.ts'
+import type { Listeners } from '../events/listeners.ts'
+import type { EvaluateFailuresResult } from '../incidents/jobs.ts'
+import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/jobs.ts'
+import type { Metrics, ReplaceableWorkflow } from '../observability/metrics.ts'
+import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
+import type { MappedModel } from '../providers/mapped-model.ts'
+import type { ProviderRegistry } from '../providers/registry.ts'
+import type { PruneResult } from '../retention/rules.ts'
+import type {
+  BackfillInput,
+  DispatchResult,
+  ProcessSyncItemInput,
+  ProcessSyncItemResult,
+  SyncBegan,
+  SyncProgress,
+} from '../syncs/jobs.ts'
+import type { SearchAttributeInspection } from '../temporal/label-rules.ts'
+import type {
+  ProcessWebhookInput,
+  ProcessWebhookResult,
+  ReconcileWebhooksInput,
+  ReconcileWebhooksResult,
+  RecoverWebhooksResult,
+  ReplacedWorkflow,
+} from '../webhooks/jobs.ts'
+import type { Clock, Logger } from './logger.ts'
+
+/** How operations reach Temporal; the only implementation that talks to a server is temporal/starters.ts. */
+export interface WorkflowStarters {
+  /**
+   * Tells the inbox that webhooks wait for it, unless it has promised to look: rows are committed before this is called. Returns at
+   * once and never throws: a wake-up that fails is tried again in the background, and recovery sweeps what is left.
+   */
+  wakeInbox(): void
+  /** A pump asks its workflow for another one. @throws BackendUnreachable */
+  callPump(queue: PumpedQueue, call: PumpCall): Promise<void>
+  /**
+   * Starts a run, on the queue of its provider. Its id is the overlap lock: a second start is refused by the server.
+   *
+   * @throws BackendUnreachable when Temporal does not answer within 5 s
+   */
+  startSync(
+    integrationId: number,
+    provider: string,
+    options?: { readonly onlyIfDue?: boolean },
+  ): Promise<'started' | 'already running'>
+  /**
+   * Starts a host's own workflow as the handler of one webhook; a second start does nothing.
+   *
+   * @param replayAttempt the attempt that began the row's last replay: each replay is a start of its own
+   * @throws BackendUnreachable when Temporal does not answer within 5 s
+   */
+  startHandler(
+    handler: { workflow: string; taskQueue?: string },
+    input: HandlerInput,
+    replayAttempt: number | null,
+  ): Promise<void>
+  /** Starts the job of one webhook; while one lives, a second start is refused by the server. @throws BackendUnreachable */
+  startProcessWebhook(input: ProcessWebhookInput): Promise<'started' | 'already running'>
+  /** Starts the job of one webhook and waits for its end. @throws BackendUnreachable */
+  runProcessWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult | 'already running'>
+  /**
+   * Ends workflows whose task fails again and again; another one goes on with their rows.
+   *
+   * @param told of each that this call has ended, once it has
+   * @throws BackendUnreachable
+   */
+  replaceWedged(told: (replaced: ReplacedWorkflow) => void): Promise<void>
+  /** Starts recovery, or joins the one that runs, and waits for its end. @throws BackendUnreachable */
+  runRecovery(): Promise<RecoverWebhooksResult>
+  /** Starts reconciliation and waits for its end. @throws BackendUnreachable */
+  runReconciliation(input: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult | 'already running'>
+  /** Starts what is due and evaluates staleness, or joins the dispatch that runs, and waits for its end. @throws BackendUnreachable */
+  runDispatch(): Promise<DispatchResult>
+  /** Refreshes tokens, or joins the run that refreshes the same ones, and waits for its end. @throws BackendUnreachable */
+  runTokenRefresh(input: RefreshTokensInput): Promise<RefreshTokensResult>
+  /** Tells the outbox that events wait for it, as {@link wakeInbox} does the inbox. */
+  wakeOutbox(): void
+  /** Tells the workflow of an integration's incident that its row has changed. Returns at once and never throws, as {@link wakeInbox}. */
+  followIncident(integrationId: number, change: 'escalate' | 'recovered'): void
+  /** Evaluates the failure rates, or joins the run that does, and waits for its end. @throws BackendUnreachable */
+  runEvaluateFailures(): Promise<EvaluateFailuresResult>
+  /** Prunes, or joins the run that does, and waits for its end. @throws BackendUnreachable */
+  runPrune(): Promise<PruneResult>
+  /** Pauses the run; without one it holds the id, so that none starts. @throws BackendUnreachable */
+  pauseSync(integrationId: number, provider: string): Promise<void>
+  /** False: no run lives. @throws BackendUnreachable */
+  resumeSync(integrationId: number): Promise<boolean>
+  /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
+  syncProgress(integrationId: number): Promise<SyncProgress | null>
+  /** Tells a run whose beginning takes its time how far it is, for its progress. @throws BackendUnreachable */
+  tellSyncBegan(integrationId: number, began: SyncBegan): Promise<void>
+  /** Tells a living run that one of its items was changed from outside; does nothing when there is none. */
+  nudgeSync(integrationId: number): Promise<void>
+  /** Starts the retry of one item; while one lives, a second start is refused by the server. @throws BackendUnreachable */
+  startProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<'started' | 'already running'>
+  /** Starts the retry of one item and waits for its end. @throws BackendUnreachable */
+  runProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<ProcessSyncItemResult | 'already running'>
+  /**
+   * Has an item that waits for another attempt tried now by the workflow that it waits in: of its run, of its backfill, or its
+   * retry. False: that one is gone. @throws BackendUnreachable
+   */
+  tryItemNow(
+    item: { readonly itemId: number; readonly integrationId: number },
+    waitsIn: 'run' | 'backfill' | 'retry',
+  ): Promise<boolean>
+  /** Whether the retry of this item lives. @throws BackendUnreachable */
+  isSyncItemRunning(itemId: number): Promise<boolean>
+  /** Its id allows one backfill at a time. @throws BackendUnreachable */
+  startBackfill(input: BackfillInput, provider: string): Promise<'started' | 'already running'>
+  /** Whether a run of this integration lives, paused ones too. @throws BackendUnreachable */
+  isSyncRunning(integrationId: number): Promise<boolean>
+  /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */
+  cancelSync(integrationId: number): Promise<void>
+  close(): Promise<void>
+}
+
+/** A workflow whose task fails again and again. */
+export interface WedgedWorkflow {
+  readonly id: string
+  readonly runId: string
+  readonly type: ReplaceableWorkflow
+  /** How often its task has been tried. */
+  readonly attempts: number
+}
+
+/** A Schedule that we keep, as the server has it. */
+export interface ScheduleState {
+  readonly name: string
+  readonly id: string
+  /** `left over`: under our prefix, and the configuration does not ask for it. */
+  readonly standing: 'in step' | 'missing' | 'differs' | 'left over'
+  /** In words; empty unless it differs. */
+  readonly differences: readonly string[]
+  /** Paused by an operator. */
+  readonly isPaused: boolean
+  readonly note: string | null
+  readonly lastRunAt: Date | null
+  readonly nextRunAt: Date | null
+}
+
+/** What can be seen of Temporal from outside; the only implementation is temporal/inspection.ts. */
+export interface TemporalInspection extends SearchAttributeInspection {
+  readonly address: string
+  readonly namespace: string
+  /** @throws BackendUnreachable */
+  check(): Promise<void>
+  /** The Schedules that the configuration asks for, and those of ours that are left over. */
+  schedules(): Promise<readonly ScheduleState[]>
+  /** Creates what is missing, updates what differs, removes what the configuration no longer wants. */
+  applySchedules(): Promise<readonly ScheduleState[]>
+  /** The task queues of this configuration, each with how many workers polled it lately. */
+  pollers(): Promise<readonly { readonly taskQueue: string; readonly workers: number }[]>
+  /** Workflows that do not go on, since their task fails again and again; rows say what is left to do. @throws BackendUnreachable */
+  wedged(): Promise<readonly WedgedWorkflow[]>
+  /** Whether the inbox of webhooks lives. @throws BackendUnreachable */
+  isInboxRunning(): Promise<boolean>
+  /** Whether the outbox lives, a waiting one too. @throws BackendUnreachable */
+  isOutboxRunning(): Promise<boolean>
+  /** Whether the workflow of an integration's incident lives. @throws BackendUnreachable */
+  isIncidentFollowed(integrationId: number): Promise<boolean>
+  readonly commands: TemporalCommands
+}
+
+/** Lines for the `temporal` command line, ready to be pasted. */
+export interface TemporalCommands {
+  /** For when `check()` threw this error. */
+  reach(error: unknown): string
+  wakeInbox(): string
+  askInbox(): string
+  /** Ends a workflow that does not go on. */
+  terminate(workflowId: string): string
+  wakeOutbox(): string
+  askOutbox(): string
+  /** Tells the workflow of an integration's incident to look, and starts it where none lives. */
+  followIncident(integrationId: number): string
+  askIncident(integrationId: number): string
+  /** Ends a Schedule's pause. */
+  resume(scheduleId: string): string
+  /** Starts what is due, now. */
+  dispatchNow(): string
+}
+
+/** What a host's workflow gets as its one argument. The payload stays in the row: read it in an activity. */
+export interface HandlerInput {
+  readonly webhookId: number
+  readonly integrationId: number
+  readonly eventType: string | null
+}
+
+/** What a handle knows of its tokens, and is told when they change. */
+export interface TokenHolder {
+  readonly integration: Integration
+  /** The newest credentials that the handle knows. */
+  credentials(): Credentials
+  /** The handle goes on with these. */
+  adopt(credentials: Credentials): void
+}
+
+/** A call as it comes to the door. */
+export interface OutboundCall<T> {
+  readonly integration: Integration
+  /** Those of the handle's snapshot, decrypted when first needed, and those that it was given or had before a refresh: their values are redacted. */
+  readonly credentials: () => Credentials
+  /** By which a refused token is refreshed; a call without it is not made again for that. */
+  readonly tokens?: TokenHolder | undefined
+  readonly endpoint: string
+  readonly method: string
+  readonly call: Call<T>
+  readonly options: RequestOptions
+  /** Given by a call by URL, whose endpoint is the path only: what the cache tells calls apart by. */
+  readonly url?: string | undefined
+  /** Given by `requestAs()`: the answer must fit. */
+  readonly schema?: z.ZodType
+  /** Sees each row, to be told which requests belong to a piece of work. */
+  readonly observe?: ((request: RequestRecord) => void) | undefined
+  /** Told the `Date` of each answer when its headers are there: what the provider's clock says then. */
+  readonly observeDate?: ((date: Date) => void) | undefined
+}
+
+/** @returns what the call gives, of the type that its caller asked for */
+export type RequestDoor = <T>(framework: Framework, outbound: OutboundCall<T>) => Promise<T>
+
+export interface Framework {
+  readonly config: Config
+  readonly db: Database
+  /** For the host's models and their mappings: a host's locked table must not hold up our own statements. */
+  readonly modelDb: Database
+  /** For the joined statements of outbound calls: few connections, whose caches stay warm, and never behind other work. */
+  readonly callDb: Database
+  readonly tables: Tables
+  readonly cache: CacheStore
+  readonly encryption: Encryption
+  readonly egress: Egress
+  readonly providers: ProviderRegistry
+  readonly models: ReadonlyMap<string, MappedModel>
+  readonly listeners: Listeners
+  readonly workflows: WorkflowStarters
+  readonly temporal: TemporalInspection
+  /** The only door to a provider: `performRequest`, or what the testing kit puts in its place. */
+  readonly request: RequestDoor
+  readonly clock: Clock
+  readonly logger: Logger
+  /** What this process does is counted here, once it is committed. */
+  readonly metrics: Metrics
+}

@@ -1,0 +1,84 @@
+/** Switching an integration on and off. Rule: docs/behaviour/integrations.md, "On and off". */
+
+import type { CallEvent } from '../calls/admission/call-queries.ts'
+import { announceChanges } from '../calls/call-events.ts'
+import type { Transaction } from '../db/client.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import { recordEvents } from '../events/durable-events.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationInactive, IntegrationNotFound } from '../framework/errors.ts'
+import { closeIncidents } from '../incidents/closing.ts'
+import type { Integration } from '../providers/integration.ts'
+import { hasScheduledSync } from '../providers/provider.ts'
+import { DUE_NOW, lockIntegration, switchedOff, updateIntegration } from './queries.ts'
+import { switchedOffBy } from './switched-off-rules.ts'
+
+/**
+ * Active, healthy, no failures counted; a scheduled one is due at once. The circuit breaker stays as it is. Health that
+ * becomes so is told as a call's would be, and closes an open incident if all else is well.
+ *
+ * @throws IntegrationNotFound
+ */
+export async function enableIntegration(framework: Framework, integration: Integration): Promise<void> {
+  const { db, tables } = framework
+  const { id } = integration
+  const { events } = await db.transaction(async (tx) => {
+    const row = await lockIntegration(tx, tables, id)
+    if (row === null) throw new IntegrationNotFound(id)
+    return enableLocked(framework, tx, row)
+  })
+  await tellEnabled(framework, integration, events)
+}
+
+export interface Enabled {
+  readonly row: IntegrationRow
+  /** To be told once the transaction is committed. */
+  readonly events: readonly CallEvent[]
+}
+
+export async function enableLocked(framework: Framework, tx: Transaction, before: IntegrationRow): Promise<Enabled> {
+  const { tables, providers } = framework
+  const { id, healthStatus: previousStatus } = before
+  const provider = providers.find(before.provider)
+  const isScheduled = provider !== null && hasScheduledSync(provider)
+  const row = await updateIntegration(tx, tables, id, {
+    isActive: true,
+    switchedOffAt: null,
+    healthStatus: 'healthy',
+    consecutiveFailures: 0,
+    ...(isScheduled ? DUE_NOW : {}),
+  })
+  if (row === null) throw new IntegrationNotFound(id)
+  if (previousStatus === 'healthy') return { row, events: [] }
+  await recordEvents(framework, tx, id, [
+    { name: 'IntegrationHealthChanged', payload: { previousStatus, newStatus: 'healthy' } },
+  ])
+  const closed = await closeIncidents(framework, tx, [before])
+  const healed: CallEvent = { at: 0, kind: 'health', previous: previousStatus, new: 'healthy' }
+  return { row, events: [healed, ...(closed.get(id) ?? [])] }
+}
+
+export async function tellEnabled(
+  framework: Framework,
+  integration: Integration,
+  events: readonly CallEvent[],
+): Promise<void> {
+  // Deliveries that came while its health had it switched off.
+  framework.workflows.wakeInbox()
+  await announceChanges(framework, integration, events)
+}
+
+/**
+ * Nothing scheduled starts and no webhook is taken, until a person says otherwise; what runs goes on. Health stays as it is.
+ *
+ * @throws IntegrationNotFound
+ */
+export async function disableIntegration({ db, tables }: Framework, id: number): Promise<void> {
+  if ((await updateIntegration(db, tables, id, switchedOff(tables))) === null) throw new IntegrationNotFound(id)
+}
+
+/** @throws IntegrationInactive */
+export function requireActive(row: IntegrationRow): void {
+  const by = switchedOffBy(row)
+  if (by !== null) throw new IntegrationInactive(row.id, by)
+}

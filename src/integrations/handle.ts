@@ -1,0 +1,184 @@
+/** Makes the handle of a row. */
+import { isDeepStrictEqual } from 'node:util'
+import { requestBuilder } from '../calls/builder.ts'
+import { forgetIdempotencyKey, idempotencyRecord } from '../calls/idempotency.ts'
+import { circuitView, overrideCircuit } from '../calls/overrides/circuit-override.ts'
+import { overrideRateLimit, rateLimitView } from '../calls/overrides/limit-override.ts'
+import {
+  authenticatedUser,
+  forgetAuthenticatedUser,
+  supportsAuthenticatedUser,
+} from '../credentials/authenticated-user.ts'
+import { cachedSecret, forgetCachedSecret } from '../credentials/cached-secret.ts'
+import { patchCredentials } from '../credentials/credentials.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { RequestRecord } from '../events/events.ts'
+import type { Framework, TokenHolder } from '../framework/context.ts'
+import { IntegrationNotFound, isIntegrationsError } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import { registerSecrets } from '../framework/known-secrets.ts'
+import {
+  findExternalId,
+  mapExternalId,
+  remapExternalId,
+  resolveMappings,
+  upsertByExternalId,
+} from '../mappings/mappings.ts'
+import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
+import { accessToken, refreshTokens, tokenExpiresSoon } from '../oauth/tokens.ts'
+import { startOperation } from '../observability/operation-log.ts'
+import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
+import { changeCursor } from '../syncs/cursor-change.ts'
+import { disableIntegration, enableIntegration } from './enabled.ts'
+import { findIntegration } from './queries.ts'
+import { recordOutcome } from './recorded-outcome.ts'
+
+/**
+ * A handle may live as long as its process, and have a new token every hour; calls that still send one of the last but twenty have
+ * ended long ago.
+ */
+const MAX_REMEMBERED = 20
+
+/** The handle of an id. @throws IntegrationNotFound */
+export async function getIntegration(framework: Framework, id: number): Promise<Integration> {
+  const row = await findIntegration(framework.db, framework.tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  return integrationHandle(framework, row)
+}
+
+/** A snapshot of the row with the operations bound to it. Printing or serialising it shows no credential. */
+export function integrationHandle(
+  framework: Framework,
+  row: IntegrationRow,
+  {
+    observe,
+    observeDate,
+    unstored,
+  }: {
+    observe?: (request: RequestRecord) => void
+    /** Told the `Date` of each answer, when its headers are there. */
+    observeDate?: (date: Date) => void
+    /** Secrets that the work with this handle sends, and that are in no row: redacted as the stored ones are. */
+    unstored?: Credentials
+  } = {},
+): Integration {
+  const identity = { id: row.id, provider: row.provider, name: row.name }
+  let known: Credentials | undefined
+  const credentials = (): Credentials => {
+    known ??= framework.encryption.decrypt(row.id, row.credentials)
+    return known
+  }
+  /** That this handle has known or was given since its snapshot: what goes on with it may send them. */
+  const given: Credentials[] = []
+  /** The same object while nothing is added to it: what is secret in it is found once. */
+  let everKnown: Credentials | undefined
+  const secrets = (): Credentials => {
+    if (given.length === 0 && unstored === undefined) return credentials()
+    everKnown ??= { now: credentials(), given: [...given], unstored }
+    return everKnown
+  }
+  const remember = (one: Credentials): void => {
+    given.push(one)
+    if (given.length > MAX_REMEMBERED) given.shift()
+    everKnown = undefined
+  }
+  const adopt = (newest: Credentials): void => {
+    const before = known ?? readable(framework, row)
+    if (isDeepStrictEqual(before, newest)) return
+    known = newest
+    if (before !== null) remember(before)
+  }
+
+  const handle: Integration = {
+    ...identity,
+    metadata: (row.metadata ?? {}) as Record<string, Json>,
+    owner: row.ownerType === null || row.ownerId === null ? null : { type: row.ownerType, id: row.ownerId },
+    isActive: row.isActive,
+    switchedOffAt: row.switchedOffAt,
+    healthStatus: row.healthStatus,
+    syncIntervalMinutes: row.syncIntervalMinutes,
+    syncCursor: (row.syncCursor ?? null) as Json,
+    lastSyncedAt: row.lastSyncedAt,
+    nextSyncAt: row.nextSyncAt,
+    createdAt: row.createdAt,
+
+    request: <T>(endpoint: string, method: string, call: Call<T>, options: RequestOptions = {}): Promise<never> =>
+      framework.request(framework, { ...own, endpoint, method, call, options }) as Promise<never>,
+    requestAs: (schema, endpoint, method, call, options = {}) =>
+      framework.request(framework, { ...own, endpoint, method, call, options, schema }) as never,
+    at: (endpoint) => requestBuilder(framework, { ...own, endpoint, options: {} }),
+
+    recordFailure: (failureClass) => recordOutcome(framework, handle, failureClass),
+    recordSuccess: () => recordOutcome(framework, handle, null),
+    circuit: () => circuitView(framework, row.id),
+    rateLimit: () => rateLimitView(framework, row.id),
+    overrideCircuit: (to, until) => overrideCircuit(framework, handle, to, until),
+    overrideRateLimit: (limit, until) => overrideRateLimit(framework, handle, limit, until),
+    startOperation: (operation) => startOperation(framework, handle, operation),
+    idempotencyRecord: (key) => idempotencyRecord(framework, row.id, key),
+    forgetIdempotencyKey: (key) => forgetIdempotencyKey(framework, row.id, key),
+
+    credentialsArray: () => ({ ...credentials() }),
+    async updateCredentials(patch, options) {
+      // Before it is checked: whoever gave one that is refused may still send it, or quote it.
+      remember(patch)
+      const { keys, stored } = await patchCredentials(framework, row.id, patch, options)
+      adopt(stored)
+      await forgetAuthenticatedUser(framework, row.id)
+      await noteCredentialsGiven(framework, row.id, options?.replace === true ? [...keys, 'access_token'] : keys)
+      await framework.listeners.emit('CredentialsUpdated', { integration: handle, keys })
+    },
+    async updateSyncCursor(value) {
+      await changeCursor(framework, row.id, value, 'code')
+    },
+
+    mapExternalId: (externalId, model) => mapExternalId(framework, row.id, externalId, model),
+    remapExternalId: (externalId, model) => remapExternalId(framework, row.id, externalId, model),
+    upsertByExternalId: (externalId, model, attributes) =>
+      upsertByExternalId(framework, row.id, externalId, model, attributes),
+    findExternalId: (model) => findExternalId(framework, row.id, model),
+    resolveMappings: (externalIds, model) => resolveMappings(framework, row.id, externalIds, model),
+    async resolveMapping(externalId, model) {
+      const found = await resolveMappings(framework, row.id, [externalId], model)
+      return [...found.values()][0] ?? null
+    },
+
+    getAccessToken: () => accessToken(framework, holder),
+    tokenExpiresSoon: () => tokenExpiresSoon(framework, holder),
+    refreshTokenIfNeeded: () => refreshTokens(framework, holder),
+    authenticatedUser: (cacheFor) => authenticatedUser(framework, handle, cacheFor),
+    supportsAuthenticatedUser: () => supportsAuthenticatedUser(framework, handle),
+    forgetAuthenticatedUser: () => forgetAuthenticatedUser(framework, row.id),
+    async cachedSecret(name, obtain) {
+      const value = await cachedSecret(framework, holder, name, obtain)
+      // Once: what was given before must not be pushed out by the same secret again and again.
+      if (!given.some((one) => one[name] === value)) remember({ [name]: value })
+      return value
+    },
+    forgetCachedSecret: (name) => forgetCachedSecret(framework, row.id, name),
+
+    emit: (event) => framework.listeners.deliver(event),
+    enable: () => enableIntegration(framework, handle),
+    disable: () => disableIntegration(framework, row.id),
+    refresh: () => getIntegration(framework, row.id),
+    toJSON: () => identity,
+  }
+  const holder: TokenHolder = {
+    integration: handle,
+    credentials,
+    adopt,
+  }
+  registerSecrets(handle, secrets)
+  const own = { integration: handle, credentials: secrets, observe, observeDate, tokens: holder }
+  return handle
+}
+
+/** Null: they can't be read, and a replacement has come for them. */
+function readable({ encryption }: Framework, row: IntegrationRow): Credentials | null {
+  try {
+    return encryption.decrypt(row.id, row.credentials)
+  } catch (error) {
+    if (isIntegrationsError(error, 'credentials_unreadable')) return null
+    throw error
+  }
+}

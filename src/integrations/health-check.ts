@@ -1,0 +1,102 @@
+/** Asks a provider whether it answers and takes the credentials. Rule: docs/behaviour/requests.md, "Health checks". */
+
+import { providerVerdict } from '../calls/attempt.ts'
+import type { FailureClass } from '../calls/failure-class-rules.ts'
+import { classifyFailure } from '../calls/failure-class-rules.ts'
+import { storedError } from '../calls/outcome.ts'
+import { secretsIn } from '../credentials/integration-secrets.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound } from '../framework/errors.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+import { hasHealthCheck } from '../providers/provider.ts'
+import { integrationHandle } from './handle.ts'
+import { findIntegration } from './queries.ts'
+import { recordOutcome } from './recorded-outcome.ts'
+
+const HEALTH_CHECK_TIMEOUT_SECONDS = 30
+const MAX_ERROR_LENGTH = 500
+
+export interface HealthCheckResult {
+  readonly ok: boolean
+  readonly durationMs: number
+  /** Why not, without secrets; null when it is. */
+  readonly error: string | null
+}
+
+/**
+ * Never throws for what the provider does: that is in the result. Null when the provider has no health check, or is not
+ * registered here.
+ *
+ * Its requests count for health as any others do. A check that makes none counts itself: as a success, or by the class of
+ * its error.
+ *
+ * @throws IntegrationNotFound
+ */
+export async function checkIntegrationHealth(framework: Framework, id: number): Promise<HealthCheckResult | null> {
+  const row = await findIntegration(framework.db, framework.tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  const provider = framework.providers.find(row.provider)
+  if (provider === null || !hasHealthCheck(provider)) return null
+
+  let calls = 0
+  let failure: string | null = null
+  const watching: Framework = {
+    ...framework,
+    request: async (_, outbound) => {
+      calls += 1
+      try {
+        return await framework.request(framework, outbound)
+      } catch (error) {
+        // Here, where it is known whether it was a call for tokens.
+        failure = storedError(framework, outbound.integration, error, secretsIn(outbound.integration))
+        throw error
+      }
+    },
+  }
+  const integration = integrationHandle(watching, row)
+  const { failureClass, ...result } = await ask(framework, provider, integration, () => failure)
+  if (calls === 0) await recordOutcome(framework, integration, failureClass)
+  return result
+}
+
+async function ask(
+  framework: Framework,
+  provider: Required<Pick<IntegrationProvider, 'healthCheck'>>,
+  integration: Integration,
+  /** Error of its latest request that failed: most checks answer false for it, and an operator wants to know why. */
+  lastFailure: () => string | null,
+): Promise<HealthCheckResult & { readonly failureClass: FailureClass | null }> {
+  const startedAt = performance.now()
+  const result = (failureClass: FailureClass | null, error: string | null) => ({
+    ok: error === null,
+    durationMs: Math.round(performance.now() - startedAt),
+    error,
+    failureClass,
+  })
+  const tooLate = new Error(`The health check did not end within ${HEALTH_CHECK_TIMEOUT_SECONDS} s.`)
+  // The word by which classifiers know a deadline, whoever set it.
+  tooLate.name = 'TimeoutError'
+  try {
+    const answer = await withTimeLimit(
+      HEALTH_CHECK_TIMEOUT_SECONDS,
+      () => tooLate,
+      async () => provider.healthCheck(integration),
+    )
+    if (answer === true) return result(null, null)
+    const failed = lastFailure()
+    const why = failed === null ? '' : ` What failed last: ${failed.slice(0, MAX_ERROR_LENGTH - 100)}`
+    return result('unknown', `The health check did not answer true.${why}`)
+  } catch (error) {
+    const secrets = secretsIn(integration)
+    // Of the credentials only the secrets are looked at, and unreadable ones must not hide why the check failed.
+    const credentials = () => ({ secrets })
+    const failureClass = classifyFailure({
+      error,
+      callerAborted: false,
+      providerVerdict: providerVerdict(framework, provider, error, { integration, credentials }),
+    })
+    return result(failureClass, storedError(framework, integration, error, secrets).slice(0, MAX_ERROR_LENGTH))
+  }
+}

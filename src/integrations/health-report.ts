@@ -1,0 +1,114 @@
+/** How one integration is, and why. Rule: docs/behaviour/health.md, "Report". */
+import { createHash } from 'node:crypto'
+import { integrationKey } from '../cache/integration-keys.ts'
+import type { FailureClass } from '../calls/failure-class-rules.ts'
+import { authenticatedUser, supportsAuthenticatedUser } from '../credentials/authenticated-user.ts'
+import { secretsIn } from '../credentials/integration-secrets.ts'
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound } from '../framework/errors.ts'
+import { givenNowMs } from '../framework/logger.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
+import type { IncidentSummary } from '../incidents/list.ts'
+import { listIncidents } from '../incidents/list.ts'
+import { mostFrequentErrors, trafficFigures } from '../observability/traffic-queries.ts'
+import type { AuthenticatedUser } from '../providers/provider.ts'
+import { integrationHandle } from './handle.ts'
+import { findIntegration } from './queries.ts'
+import type { IntegrationSummary } from './summaries.ts'
+import { summariesOf } from './summaries.ts'
+
+const TOP_ERRORS = 3
+const IDENTITY_SECONDS = 3_600
+/** A provider that hangs must not keep the report. */
+const IDENTITY_TIMEOUT_SECONDS = 10
+const MAX_ERROR_LENGTH = 500
+
+export interface HealthReport extends IntegrationSummary {
+  readonly consecutiveFailures: number
+  readonly consecutiveSyncFailures: number
+  readonly lastErrorAt: Date | null
+  readonly nextSyncAt: Date | null
+  /** Since when its failure rate counts as elevated; null: it does not. */
+  readonly elevatedSince: Date | null
+  /** The open one. */
+  readonly incident: IncidentSummary | null
+  /** Failed requests of the last 24 hours. */
+  readonly failures24h: Readonly<Record<FailureClass, number>>
+  /** Of the last 24 hours, whole milliseconds; null without requests. */
+  readonly meanMs24h: number | null
+  readonly p95Ms24h: number | null
+  /** The most frequent of the last 24 hours, three at most. */
+  readonly topErrors24h: readonly { readonly error: string; readonly requests: number }[]
+  /** Asked for at most once an hour; null where the provider has no identity, or it could not be asked. */
+  readonly identity: Omit<AuthenticatedUser, 'raw'> | null
+}
+
+/** @throws IntegrationNotFound */
+export async function healthReport(framework: Framework, id: number): Promise<HealthReport> {
+  const { db, tables } = framework
+  const row = await findIntegration(db, tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  const period = { hours: 24, nowMs: givenNowMs(framework) }
+  const traffic = await trafficFigures(db, tables, { integrationId: id }, period)
+  const { requests, failures } = traffic
+  const failed = Object.values(failures).reduce((sum, count) => sum + count, 0)
+  const [summary] = await summariesOf(framework, [row], new Map([[id, { requests, failed }]]))
+  return {
+    ...(summary as IntegrationSummary),
+    consecutiveFailures: row.consecutiveFailures,
+    consecutiveSyncFailures: row.consecutiveSyncFailures,
+    lastErrorAt: row.lastErrorAt,
+    nextSyncAt: row.nextSyncAt,
+    elevatedSince: row.anomalyAlertedAt,
+    incident: await openIncident(framework, id),
+    failures24h: failures,
+    meanMs24h: traffic.meanMs === null ? null : Math.round(traffic.meanMs),
+    p95Ms24h: traffic.p95Ms,
+    topErrors24h: await mostFrequentErrors(db, tables, id, { ...period, limit: TOP_ERRORS }),
+    identity: await identityOf(framework, row),
+  }
+}
+
+async function openIncident(framework: Framework, integrationId: number): Promise<IncidentSummary | null> {
+  for await (const incident of listIncidents(framework, { integrationId, status: 'open', limit: 1 })) return incident
+  return null
+}
+
+/**
+ * That a provider could not be asked is noted for these credentials: whoever looks each minute must not make an integration
+ * that fails fail more.
+ */
+async function identityOf(framework: Framework, row: IntegrationRow): Promise<HealthReport['identity']> {
+  const integration = integrationHandle(framework, row)
+  if (!supportsAuthenticatedUser(framework, integration)) return null
+  const { cache, logger } = framework
+  const refused = refusalKey(row)
+  if ((await cache.get(refused)) !== undefined) return null
+  try {
+    const { id, name, email, username } = await withTimeLimit(
+      IDENTITY_TIMEOUT_SECONDS,
+      () => new Error(`The provider did not answer within ${IDENTITY_TIMEOUT_SECONDS} s.`),
+      () => authenticatedUser(framework, integration, IDENTITY_SECONDS),
+    )
+    return { id, name, email, username }
+  } catch (error) {
+    await cache.set(refused, true, IDENTITY_SECONDS)
+    logger.warn(
+      {
+        event: 'health.identity_unknown',
+        integration: row.id,
+        provider: row.provider,
+        error: redactedErrorLine(error, secretsIn(integration), MAX_ERROR_LENGTH),
+      },
+      'whose credentials these are could not be asked; the report goes without, and asks again in an hour',
+    )
+    return null
+  }
+}
+
+/** Of these credentials only, as they are stored: others may be better. */
+function refusalKey({ id, credentials }: IntegrationRow): string {
+  return integrationKey(id, `identity-refused:${createHash('sha256').update(credentials).digest('hex').slice(0, 16)}`)
+}

@@ -1,0 +1,69 @@
+/** The registered providers, as `integrations install` and a dashboard show them. */
+import type { z } from 'zod'
+import type { Framework } from '../framework/context.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+import {
+  classifiesFailures,
+  customizesRetry,
+  declaresRateLimit,
+  handlesMissing,
+  handlesWebhooks,
+  hasBackfill,
+  hasHealthCheck,
+  hasIncrementalSync,
+  hasOAuth2,
+  hasScheduledSync,
+  identifiesAuthenticatedUser,
+  limitsRequestLogging,
+  reconcilesWebhooks,
+  redactsRequestData,
+  supportsIdempotency,
+} from '../providers/provider.ts'
+
+export interface ProviderDescription {
+  /** What stands in the `provider` column. */
+  readonly key: string
+  /** For people. */
+  readonly label: string
+  readonly credentialsSchema?: z.ZodType
+  readonly metadataSchema?: z.ZodType
+  readonly hasHealthCheck: boolean
+  /** Whether some of its integrations may do without a person's authorization: it has OAuth, and `needsAuthorization()`. */
+  readonly isAuthorizationOptional: boolean
+  /** Names of the contracts that it implements. */
+  readonly contracts: readonly string[]
+}
+
+const GUARDS: Readonly<Record<string, (provider: IntegrationProvider) => boolean>> = {
+  HasOAuth2: hasOAuth2,
+  HandlesWebhooks: handlesWebhooks,
+  ReconcilesWebhooks: reconcilesWebhooks,
+  DeclaresRateLimit: declaresRateLimit,
+  HasScheduledSync: hasScheduledSync,
+  HasIncrementalSync: hasIncrementalSync,
+  HasBackfill: hasBackfill,
+  HandlesMissing: handlesMissing,
+  ClassifiesFailures: classifiesFailures,
+  CustomizesRetry: customizesRetry,
+  SupportsIdempotency: supportsIdempotency,
+  IdentifiesAuthenticatedUser: identifiesAuthenticatedUser,
+  RedactsRequestData: redactsRequestData,
+  LimitsRequestLogging: limitsRequestLogging,
+}
+
+/** In the order of their identifiers. */
+export function describeProviders({ providers }: Framework): readonly ProviderDescription[] {
+  return providers.keys().map((key) => {
+    const provider = providers.get(key)
+    const { label, credentialsSchema, metadataSchema } = provider
+    return {
+      key,
+      label: label ?? key,
+      ...(credentialsSchema === undefined ? {} : { credentialsSchema }),
+      ...(metadataSchema === undefined ? {} : { metadataSchema }),
+      hasHealthCheck: hasHealthCheck(provider),
+      isAuthorizationOptional: hasOAuth2(provider) && provider.needsAuthorization !== undefined,
+      contracts: Object.keys(GUARDS).filter((contract) => GUARDS[contract]?.(provider)),
+    }
+  })
+}

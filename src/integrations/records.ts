@@ -1,0 +1,161 @@
+/** Creating, finding and changing integrations. Rule: docs/behaviour/integrations.md, "Creating and changing". */
+
+import { forgetAuthenticatedUser } from '../credentials/authenticated-user.ts'
+import { checkCredentials, checkMetadata, keysOf, patchedCredentials } from '../credentials/credentials.ts'
+import { recordEvents } from '../events/durable-events.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound, InvalidArgumentException, UnsupportedByProvider } from '../framework/errors.ts'
+import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
+import type { Credentials, Integration } from '../providers/integration.ts'
+import type { IntegrationProvider } from '../providers/provider.ts'
+import { hasScheduledSync } from '../providers/provider.ts'
+import { enableLocked, tellEnabled } from './enabled.ts'
+import { integrationHandle } from './handle.ts'
+import type { Owner } from './owner.ts'
+import { checkOwner } from './owner.ts'
+import {
+  findIntegration,
+  insertIntegration,
+  lockIntegration,
+  nextIntegrationId,
+  switchedOff,
+  TOUCHED,
+  updateIntegration,
+} from './queries.ts'
+
+const MAX_NAME_LENGTH = 255
+/** Column `sync_interval_minutes` is a Postgres integer. */
+const MAX_INTERVAL_MINUTES = 2 ** 31 - 1
+
+export interface CreateIntegration {
+  /** A registered provider's identifier. */
+  readonly provider: string
+  readonly name: string
+  /** Checked by the provider's schema, stored encrypted. */
+  readonly credentials: Credentials
+  readonly metadata?: Readonly<Record<string, unknown>>
+  /** Null is none. */
+  readonly owner?: Owner | null
+  /** Overrides the provider's default interval. */
+  readonly syncIntervalMinutes?: number | null
+  /** Default true. */
+  readonly isActive?: boolean
+}
+
+export type UpdateIntegration = Partial<
+  Pick<CreateIntegration, 'name' | 'metadata' | 'owner' | 'syncIntervalMinutes' | 'isActive' | 'credentials'>
+>
+
+/** @throws UnknownProvider, InvalidCredentials, InvalidArgumentException; then nothing is stored */
+export async function createIntegration(framework: Framework, given: CreateIntegration): Promise<Integration> {
+  const { db, tables, encryption, listeners, providers } = framework
+  const provider = providers.get(given.provider)
+  checkName(given.name)
+  checkInterval(given.provider, () => hasScheduledSync(provider), given.syncIntervalMinutes)
+  checkActive(given.isActive)
+  const owner = checkOwner(given.owner)
+  const credentials = checkCredentials(given.provider, provider, given.credentials)
+  const metadata = checkMetadata(given.provider, provider, given.metadata === undefined ? {} : given.metadata)
+  // Credentials are bound to the row's id, so the id comes first.
+  const id = await nextIntegrationId(db, tables)
+  const row = await db.transaction(async (tx) => {
+    const stored = await insertIntegration(tx, tables, {
+      id,
+      provider: given.provider,
+      name: given.name,
+      credentials: encryption.encrypt(id, credentials),
+      metadata,
+      ownerType: owner?.type ?? null,
+      ownerId: owner?.id ?? null,
+      syncIntervalMinutes: given.syncIntervalMinutes ?? null,
+      ...(given.isActive === false ? { isActive: false, switchedOffAt: framework.clock.now() } : {}),
+    })
+    await recordEvents(framework, tx, id, [{ name: 'IntegrationCreated', payload: {} }])
+    return stored
+  })
+  const integration = integrationHandle(framework, row)
+  await listeners.emit('IntegrationCreated', { integration })
+  return integration
+}
+
+export async function findIntegrationById(framework: Framework, id: number): Promise<Integration | null> {
+  const row = await findIntegration(framework.db, framework.tables, id)
+  return row === null ? null : integrationHandle(framework, row)
+}
+
+/**
+ * Changes what the patch names; credentials are merged. `isActive` is `enable()` where it is off, for whichever reason, and
+ * `disable()`.
+ *
+ * @throws as {@link createIntegration}, IntegrationNotFound
+ */
+export async function updateIntegrationRow(
+  framework: Framework,
+  id: number,
+  patch: UpdateIntegration,
+): Promise<Integration> {
+  const { db, tables, listeners, providers } = framework
+  // One transaction: of a patch that is refused nothing is stored.
+  const { row, events } = await db.transaction(async (tx) => {
+    const before = await lockIntegration(tx, tables, id)
+    if (before === null) throw new IntegrationNotFound(id)
+    if (patch.name !== undefined) checkName(patch.name)
+    checkActive(patch.isActive)
+    const owner = checkOwner(patch.owner)
+    // A provider that is not registered can't be asked what fits it; name, owner and switch are ours.
+    const provider = (): IntegrationProvider => providers.get(before.provider)
+    checkInterval(before.provider, () => hasScheduledSync(provider()), patch.syncIntervalMinutes)
+    const metadata =
+      patch.metadata === undefined ? undefined : checkMetadata(before.provider, provider(), patch.metadata)
+    const after = await updateIntegration(tx, tables, id, {
+      ...(patch.name === undefined ? {} : { name: patch.name }),
+      ...(metadata === undefined ? {} : { metadata }),
+      ...(owner === undefined ? {} : { ownerType: owner?.type ?? null, ownerId: owner?.id ?? null }),
+      ...(patch.syncIntervalMinutes === undefined ? {} : { syncIntervalMinutes: patch.syncIntervalMinutes }),
+      ...(patch.isActive === false ? switchedOff(tables) : {}),
+      ...(patch.credentials === undefined
+        ? {}
+        : { credentials: patchedCredentials(framework, before, patch.credentials) }),
+      ...TOUCHED,
+    })
+    if (patch.credentials !== undefined)
+      await recordEvents(framework, tx, id, [
+        { name: 'CredentialsUpdated', payload: { keys: keysOf(patch.credentials) } },
+      ])
+    if (after === null) throw new IntegrationNotFound(id)
+    // What is on is as it was asked to be: its health is not touched.
+    if (patch.isActive !== true || before.isActive) return { row: after, events: null }
+    return enableLocked(framework, tx, after)
+  })
+  const integration = integrationHandle(framework, row)
+  if (events !== null) await tellEnabled(framework, integration, events)
+  if (patch.credentials !== undefined) {
+    await forgetAuthenticatedUser(framework, id)
+    const keys = keysOf(patch.credentials)
+    await noteCredentialsGiven(framework, id, keys)
+    await listeners.emit('CredentialsUpdated', { integration, keys })
+  }
+  return integration
+}
+
+function checkName(name: unknown): void {
+  if (typeof name !== 'string') throw new InvalidArgumentException('name', 'text is allowed')
+  const length = [...name].length
+  if (name.trim() === '' || length > MAX_NAME_LENGTH || name.includes('\u0000'))
+    throw new InvalidArgumentException('name', `1 to ${MAX_NAME_LENGTH} characters are allowed, ${length} were given`)
+}
+
+function checkInterval(provider: string, isScheduled: () => boolean, minutes: number | null | undefined): void {
+  if (minutes === undefined || minutes === null) return
+  if (!isScheduled()) throw new UnsupportedByProvider(provider, 'HasScheduledSync')
+  if (!Number.isInteger(minutes) || minutes < 1 || minutes > MAX_INTERVAL_MINUTES)
+    throw new InvalidArgumentException(
+      'syncIntervalMinutes',
+      `an integer from 1 to ${MAX_INTERVAL_MINUTES} is allowed, ${minutes} was given`,
+    )
+}
+
+function checkActive(isActive: unknown): void {
+  if (isActive !== undefined && typeof isActive !== 'boolean')
+    throw new InvalidArgumentException('isActive', 'true or false is allowed')
+}

@@ -1,0 +1,178 @@
+/** Any Drizzle table of the host as a mapped model. */
+import { and, asc, eq, getTableName, gt, inArray, isNotNull, sql } from 'drizzle-orm'
+import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
+import { getTableConfig } from 'drizzle-orm/pg-core'
+import type { Database } from '../db/client.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
+import type { MappedModel } from '../providers/mapped-model.ts'
+
+export interface MappedTableOptions {
+  /** Stored in `internal_type`. Default: the table's name. */
+  readonly type?: string
+  /** The key column's property; its values must be unique. Default: the primary key. */
+  readonly key?: string
+  /** The property of the column that says when a row was made, shown for orphans. Default: `createdAt`, if there is one. */
+  readonly createdAt?: string
+  /** The table's own database. Default: the framework's, so that a row and its mapping are written together. */
+  readonly db?: Database
+}
+
+/**
+ * Whether the table is read in one order and compared in it is Postgres' affair: `order by` and `>` of one column go by the
+ * same collation, whichever the database has.
+ *
+ * @throws InvalidArgumentException for a composite or missing key, one whose values are no texts and numbers, no such column
+ */
+export function mappedTable<Table extends PgTable>(
+  table: Table,
+  options: MappedTableOptions = {},
+): MappedModel<Table['$inferSelect'], Partial<Table['$inferInsert']>> {
+  type Row = Table['$inferSelect']
+  const { property, column } = keyOf(table, options.key)
+  const type = options.type ?? getTableName(table)
+  const createdAt = createdAtOf(table, options.createdAt)
+  // Drizzle's builders are typed by the concrete table; here any table will do.
+  const on = (tx: unknown): Database => options.db ?? (tx as Database)
+  const anyTable = table as PgTable
+  const keyValue = (id: string): string | number => {
+    if (column.dataType !== 'number') return id
+    const key = Number(id)
+    // Rounded, it would be another row's.
+    if (Number.isInteger(key) && !Number.isSafeInteger(key))
+      throw new InvalidArgumentException(
+        'id',
+        `whole numbers of at most 2^53 - 1 are allowed for a column in mode "number", ${id} was given; use mode "bigint"`,
+      )
+    return key
+  }
+  const first = (rows: readonly unknown[]): Row => rows[0] as Row
+
+  return {
+    type,
+    of(rowOrId) {
+      const isRow = typeof rowOrId === 'object' && rowOrId !== null
+      const key = isRow ? (rowOrId as Record<string, unknown>)[property] : rowOrId
+      if (key === undefined || key === null)
+        throw new InvalidArgumentException('model', `a row with "${property}", or its key, is allowed; it is missing`)
+      return { type, id: String(key) }
+    },
+    find: async (tx, id) =>
+      ((
+        await on(tx)
+          .select()
+          .from(anyTable)
+          .where(eq(column, keyValue(id)))
+      )[0] as Row | undefined) ?? null,
+    findMany: async (tx, ids) =>
+      ids.length === 0
+        ? []
+        : ((await on(tx)
+            .select()
+            .from(anyTable)
+            .where(inArray(column, ids.map(keyValue)))) as Row[]),
+    create: async (tx, attributes) =>
+      first(
+        await on(tx)
+          .insert(anyTable)
+          .values(attributes as never)
+          .returning(),
+      ),
+    update: async (tx, id, attributes) => {
+      const isRow = eq(column, keyValue(id))
+      const isChange = Object.values(attributes).some((value) => value !== undefined)
+      // Drizzle refuses an update that sets nothing.
+      if (!isChange) return first(await on(tx).select().from(anyTable).where(isRow))
+      return first(
+        await on(tx)
+          .update(anyTable)
+          .set(attributes as never)
+          .where(isRow)
+          .returning(),
+      )
+    },
+    scan: async (tx, afterId, limit) => {
+      const rows = await on(tx)
+        .select({ id: column, ...(createdAt === undefined ? {} : { createdAt }) })
+        .from(anyTable)
+        // A row without a key is mapped to nothing, and comes after all others.
+        .where(and(isNotNull(column), afterId === null ? undefined : gt(column, keyValue(afterId))))
+        .orderBy(asc(column))
+        .limit(limit)
+      return rows.map((row) => ({
+        id: String(row.id),
+        createdAt: momentOf((row as { createdAt?: unknown }).createdAt),
+      }))
+    },
+    problems: (tx) => missingParts(on(tx), anyTable),
+    ...(options.db === undefined
+      ? {}
+      : {
+          remove: async (id: string) => {
+            await (options.db as Database).delete(anyTable).where(eq(column, keyValue(id)))
+          },
+        }),
+  }
+}
+
+/** As the catalogue has it: rights to read or write are not looked at. */
+async function missingParts(db: Database, table: PgTable): Promise<string[]> {
+  const { name, schema, columns } = getTableConfig(table)
+  const shown = schema === undefined ? name : `${schema}.${name}`
+  const path = [...(schema === undefined ? [] : [schema]), name]
+    .map((part) => `"${part.replaceAll('"', '""')}"`)
+    .join('.')
+  const rows = await db.execute<{ found: boolean; columns: string[] | null }>(sql`
+    select to_regclass(${path}) is not null as found,
+           (select json_agg(a.attname) from pg_attribute a
+            where a.attrelid = to_regclass(${path}) and a.attnum > 0 and not a.attisdropped) as columns`)
+  const [row] = rows
+  if (row?.found !== true) return [`the table "${shown}" does not exist`]
+  const there = new Set(row.columns ?? [])
+  const missing = columns.map((column) => column.name).filter((column) => !there.has(column))
+  if (missing.length === 0) return []
+  return [`the table "${shown}" lacks the column${missing.length === 1 ? '' : 's'} ${missing.join(', ')}`]
+}
+
+/** What comes back as it was by `String(value)`. Those of `customType()` are the host's own. */
+const KEY_TYPES: readonly string[] = ['string', 'number', 'bigint', 'custom']
+
+function keyOf(table: PgTable, property: string | undefined): { property: string; column: PgColumn } {
+  const { name, primaryKeys } = getTableConfig(table)
+  const found = columnsOf(table).filter(([key, column]) => (property === undefined ? column.primary : key === property))
+  const [only] = found
+  if (only === undefined || found.length > 1 || (property === undefined && primaryKeys.length > 0))
+    throw new InvalidArgumentException(
+      'table',
+      `"${name}" needs one key column (composite keys can't be mapped); name it by {key}`,
+    )
+  const [key, column] = only
+  if (!KEY_TYPES.includes(column.dataType))
+    throw new InvalidArgumentException(
+      'table',
+      `the key of "${name}" must hold texts or numbers, "${key}" holds what Drizzle calls ${column.dataType}; a date column is a text with {mode: 'string'}`,
+    )
+  return { property: key, column }
+}
+
+function createdAtOf(table: PgTable, property: string | undefined): PgColumn | undefined {
+  const found = columnsOf(table).find(([key]) => key === (property ?? 'createdAt'))
+  if (found === undefined && property !== undefined)
+    throw new InvalidArgumentException('table', `"${getTableName(table)}" has no column "${property}" for {createdAt}`)
+  return found?.[1]
+}
+
+/** By the property that Drizzle's rows have them under. */
+function columnsOf(table: PgTable): [string, PgColumn][] {
+  const { columns } = getTableConfig(table)
+  return Object.entries(table as unknown as Record<string, unknown>).filter(([, value]) =>
+    columns.includes(value as PgColumn),
+  ) as [string, PgColumn][]
+}
+
+/** Of whatever mode the column is. Drizzle, too, reads a timestamp without an offset as UTC. */
+function momentOf(value: unknown): Date | null {
+  const hasOffset = /\d:\d.*(Z|[+-]\d\d(:?\d\d)?)$/i
+  const moment = typeof value === 'string' ? new Date(hasOffset.test(value) ? value : `${value}Z`) : value
+  // Postgres' infinity is no JS date.
+  return moment instanceof Date && !Number.isNaN(moment.getTime()) ? moment : null
+}

@@ -1,0 +1,126 @@
+/** What is kept of an integration's refreshes, by which the next is timed. Rule: docs/behaviour/oauth.md, "Keep-alive". */
+import { integrationKey } from '../cache/integration-keys.ts'
+import type { Framework } from '../framework/context.ts'
+import { errorKind } from '../framework/thrown.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { HasOAuth2 } from '../providers/provider.ts'
+import type { KeepAliveState, TokenLifetimes } from './keep-alive-rules.ts'
+import { afterFailure, afterSuccess, hasFailedForGood, NOTHING_KNOWN } from './keep-alive-rules.ts'
+import { clearReauthMark, markReauthRequired } from './reauth.ts'
+import { afterTokenWork } from './token-work.ts'
+
+/** As the cache holds it. */
+interface StoredState {
+  readonly succeeded_at: string | null
+  readonly failures: number
+  readonly first_failed_at: string | null
+  readonly failed_at: string | null
+  readonly waits: number
+  readonly retry_at: string | null
+}
+
+function keepAliveKey(integrationId: number): string {
+  return integrationKey(integrationId, 'token-keep-alive')
+}
+
+/** A refresh or an authorization gave new tokens. */
+export async function noteTokenRefreshed({ cache, clock }: Framework, integrationId: number): Promise<void> {
+  await cache.set(keepAliveKey(integrationId), stored(afterSuccess(clock.now())), null)
+}
+
+/**
+ * A refresh failed, whoever asked for it. What has failed for four days needs a person.
+ *
+ * Called under the token lock, so nobody else counts at the same moment.
+ *
+ * @returns tells the listeners what has come of it, once the lock is given back
+ */
+export async function noteTokenRefreshFailed(
+  framework: Framework,
+  integration: Integration,
+  error: unknown,
+): Promise<() => Promise<void>> {
+  const { cache, clock } = framework
+  const state = afterFailure(await keepAliveState(framework, integration.id), clock.now())
+  await cache.set(keepAliveKey(integration.id), stored(state), null)
+  if (!hasFailedForGood(state)) return async () => {}
+  return markReauthRequired(framework, integration, reasonOf(state, error))
+}
+
+/** The tokens are gone: what was known of them is of no use. */
+export async function forgetKeepAlive({ cache }: Framework, integrationId: number): Promise<void> {
+  await cache.delete(keepAliveKey(integrationId))
+}
+
+/**
+ * Credentials were put in by hand. Of new tokens nothing is known: not that a person is needed, nor how long they have
+ * lain unused.
+ *
+ * @param keys those that were given, or removed
+ */
+export async function noteCredentialsGiven(
+  framework: Framework,
+  integrationId: number,
+  keys: readonly string[],
+): Promise<void> {
+  if (!keys.some((key) => key === 'access_token' || key === 'refresh_token')) return
+  await afterTokenWork(framework, integrationId, async () => {
+    await clearReauthMark(framework, integrationId)
+    await forgetKeepAlive(framework, integrationId)
+  })
+}
+
+export async function keepAliveState(framework: Framework, integrationId: number): Promise<KeepAliveState> {
+  return (await keepAliveStates(framework, [integrationId])).get(integrationId) ?? NOTHING_KNOWN
+}
+
+/** Of those of the integrations of which something is known, in one question. */
+export async function keepAliveStates(
+  { cache }: Framework,
+  integrationIds: readonly number[],
+): Promise<Map<number, KeepAliveState>> {
+  const found = await cache.getMany(integrationIds.map(keepAliveKey))
+  return new Map(
+    integrationIds.flatMap((id) => {
+      const state = found.get(keepAliveKey(id)) as StoredState | undefined
+      return state === undefined ? [] : [[id, restored(state)]]
+    }),
+  )
+}
+
+export function tokenLifetimes(provider: HasOAuth2): TokenLifetimes {
+  const maxIdleSeconds = provider.refreshTokenMaxIdle?.() ?? null
+  // What is no length of time says nothing of how long a token may idle.
+  const isLength = maxIdleSeconds !== null && Number.isFinite(maxIdleSeconds) && maxIdleSeconds > 0
+  return { thresholdSeconds: provider.refreshThreshold(), maxIdleSeconds: isLength ? maxIdleSeconds : null }
+}
+
+/** For a person; of the last error its kind only. */
+function reasonOf({ firstFailedAt, failures }: KeepAliveState, error: unknown): string {
+  return `every refresh since ${firstFailedAt?.toISOString()} failed, ${failures} in all; the last: ${errorKind(error)}`
+}
+
+function stored(state: KeepAliveState) {
+  return {
+    succeeded_at: text(state.succeededAt),
+    failures: state.failures,
+    first_failed_at: text(state.firstFailedAt),
+    failed_at: text(state.failedAt),
+    waits: state.waits,
+    retry_at: text(state.retryAt),
+  } satisfies StoredState
+}
+
+function restored(state: StoredState): KeepAliveState {
+  return {
+    succeededAt: time(state.succeeded_at),
+    failures: state.failures,
+    firstFailedAt: time(state.first_failed_at),
+    failedAt: time(state.failed_at),
+    waits: state.waits,
+    retryAt: time(state.retry_at),
+  }
+}
+
+const text = (at: Date | null): string | null => at?.toISOString() ?? null
+const time = (at: string | null): Date | null => (at === null ? null : new Date(at))

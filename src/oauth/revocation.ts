@@ -1,0 +1,136 @@
+/** The end of an authorization (RFC 7009). Rule: docs/behaviour/oauth.md, "Revocation". */
+
+import { forgetAuthenticatedUser } from '../credentials/authenticated-user.ts'
+import { recordEvents } from '../events/durable-events.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound, RequestTimeout } from '../framework/errors.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
+import { getIntegration } from '../integrations/handle.ts'
+import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { HasOAuth2 } from '../providers/provider.ts'
+import { providerErrorOf } from './callback-rules.ts'
+import { forgetKeepAlive } from './keep-alive.ts'
+import { oauthProviderOf } from './oauth-provider.ts'
+import { clearReauthMark } from './reauth.ts'
+import type { FailedStep } from './record.ts'
+import { failedOAuth, insertOAuthLog } from './record.ts'
+import type { Tokens } from './token-rules.ts'
+import { isSamePair, tokensOf } from './token-rules.ts'
+import { withTokenLock } from './token-work.ts'
+
+const TOKEN_KEYS = ['access_token', 'refresh_token', 'token_expires_at'] as const
+
+/** The rest of the lock's time is for what follows the provider's answer. */
+const PROVIDER_SHARE = 2 / 3
+
+export type Revocation =
+  | 'revoked'
+  | 'nothing to revoke'
+  /** The provider was asked about those that we had; an authorization that came in meanwhile stays. */
+  | 'newer tokens kept'
+
+/**
+ * Revokes at the provider and drops the tokens. `force`: drops them whatever the provider says.
+ *
+ * @throws OAuthFailure when the provider refuses, LockTimeoutException, IntegrationNotFound, UnknownProvider
+ */
+export async function revokeAuthorization(
+  framework: Framework,
+  id: number,
+  { force = false }: { readonly force?: boolean } = {},
+): Promise<Revocation> {
+  const provider = oauthProviderOf(framework, await getIntegration(framework, id))
+  const { asked, refusal, dropped } = await withTokenLock(framework, id, () =>
+    revoke(framework, id, { provider, force }),
+  )
+  // After the lock: a listener takes as long as it likes, and may ask for a token.
+  if (refusal !== null) {
+    const failure = await failedOAuth(framework, asked, refusal)
+    if (!force) throw failure
+  }
+  if (dropped === null) return 'nothing to revoke'
+  if (dropped.length === 0) return 'newer tokens kept'
+  const integration = await getIntegration(framework, id)
+  await framework.listeners.emit('CredentialsUpdated', { integration, keys: dropped })
+  await framework.listeners.emit('OAuthRevoked', { integration })
+  return 'revoked'
+}
+
+interface Revoked {
+  /** As it was when the provider was asked. */
+  readonly asked: Integration
+  readonly refusal: FailedStep | null
+  /** The keys that are gone; none where they are another authorization's by now; null: there was no token. */
+  readonly dropped: readonly string[] | null
+}
+
+/** Under the lock. */
+async function revoke(
+  framework: Framework,
+  id: number,
+  { provider, force }: { provider: HasOAuth2; force: boolean },
+): Promise<Revoked> {
+  // Read again: whoever held the lock may have refreshed them.
+  const asked = await getIntegration(framework, id)
+  const tokens = tokensOf(asked.credentialsArray())
+  const hasTokens = tokens.accessToken !== null || tokens.refreshToken !== null
+  const refusal = hasTokens ? await refusalOf(framework, asked, provider) : null
+  if (refusal !== null && !force) return { asked, refusal, dropped: [] }
+  const providerError = refusal === null ? null : (providerErrorOf(refusal.thrown) ?? refusal.code)
+  const dropped = hasTokens ? await dropTokens(framework, id, { tokens, force, providerError }) : null
+  if (dropped === null || dropped.length > 0) {
+    await clearReauthMark(framework, id)
+    await forgetAuthenticatedUser(framework, id)
+    await forgetKeepAlive(framework, id)
+  }
+  return { asked, refusal, dropped }
+}
+
+/** Null: the provider has revoked it. */
+async function refusalOf(
+  { config }: Framework,
+  integration: Integration,
+  provider: HasOAuth2,
+): Promise<FailedStep | null> {
+  const seconds = config.oauth.refresh_lock_ttl * PROVIDER_SHARE
+  const late = () => new RequestTimeout('revokeToken()', Math.round(seconds * 1_000))
+  try {
+    await withTimeLimit(seconds, late, async () => provider.revokeToken(integration))
+    return null
+  } catch (thrown) {
+    const message = 'The provider did not revoke the authorization.'
+    return { stage: 'revoke', code: 'revoke_failed', message, thrown }
+  }
+}
+
+/**
+ * The provider's schema is not asked: it may want tokens, and these are worthless. Tokens of another authorization, which has
+ * come in meanwhile, stay.
+ */
+async function dropTokens(
+  framework: Framework,
+  id: number,
+  { tokens, force, providerError }: { tokens: Tokens; force: boolean; providerError: string | null },
+): Promise<string[]> {
+  const { db, tables, encryption } = framework
+  return db.transaction(async (tx) => {
+    const row = await lockIntegration(tx, tables, id)
+    if (row === null) throw new IntegrationNotFound(id)
+    const stored = encryption.decrypt(id, row.credentials)
+    const keys = isSamePair(tokensOf(stored), tokens) ? TOKEN_KEYS.filter((key) => key in stored) : []
+    const kept = Object.fromEntries(Object.entries(stored).filter(([key]) => !keys.some((gone) => gone === key)))
+    await updateIntegration(tx, tables, id, { credentials: encryption.encrypt(id, kept) })
+    await insertOAuthLog(framework, tx, id, {
+      status: 'success',
+      summary: keys.length > 0 ? 'Revoked.' : 'Revoked; the tokens of a newer authorization stay.',
+      metadata: { stage: 'revoke', keys, force, provider_error: providerError },
+    })
+    if (keys.length > 0)
+      await recordEvents(framework, tx, id, [
+        { name: 'CredentialsUpdated', payload: { keys } },
+        { name: 'OAuthRevoked', payload: {} },
+      ])
+    return keys
+  })
+}

@@ -1,0 +1,318 @@
+/**
+ * The newest tokens of an integration: those that somebody else has stored, or new ones from the provider. One refresh at a
+ * time in all processes, and in one process one for all who ask at the same moment.
+ *
+ * Rule: docs/behaviour/oauth.md, "Refresh".
+ */
+import { AsyncResource } from 'node:async_hooks'
+import { integrationKey } from '../cache/integration-keys.ts'
+import { classifyFailure } from '../calls/failure-class-rules.ts'
+import { isSurelyWithoutEffect } from '../calls/idempotency-rules.ts'
+import { keysOf } from '../credentials/credentials.ts'
+import type { Database } from '../db/client.ts'
+import type { Framework } from '../framework/context.ts'
+import {
+  InvalidArgumentException,
+  isIntegrationsError,
+  ReauthRequiredException,
+  RequestTimeout,
+} from '../framework/errors.ts'
+import { secretsKnownTo } from '../framework/known-secrets.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { redactText } from '../framework/redaction.ts'
+import { errorKind } from '../framework/thrown.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
+import type { Credentials, Integration } from '../providers/integration.ts'
+import type { HasOAuth2 } from '../providers/provider.ts'
+import { isInvalidGrant } from './invalid-grant-rules.ts'
+import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
+import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
+import type { Tokens } from './token-rules.ts'
+import { expiresSoon, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './token-rules.ts'
+import { saveTokens } from './token-save.ts'
+import { insideTokenWork, withTokenLock } from './token-work.ts'
+
+export interface TokenQuestion {
+  /** Any handle of the integration. */
+  readonly integration: Integration
+  readonly provider: HasOAuth2
+  /** The tokens that are not good enough any more. */
+  readonly known: Tokens
+  /** They were refused, or are wanted anew: however long they are good for, the stored ones will do only if the access token is another one. */
+  readonly force: boolean
+}
+
+const UNDER_WAY = new WeakMap<Database, Map<string, Promise<Credentials>>>()
+
+/**
+ * What many wait for belongs to none of them: not to the sync, the operation or the transaction of who happened to ask first.
+ * Bound to the context in which this file was loaded, which is none.
+ */
+const outsideOfCallers = AsyncResource.bind(<T>(work: () => T): T => work())
+
+/**
+ * The stored credentials, after a refresh where they need one.
+ *
+ * @throws ReauthRequiredException, LockTimeoutException, RequestTimeout when the lock's time is over, whatever `refreshToken()` threw
+ */
+export function newestCredentials(framework: Framework, question: TokenQuestion): Promise<Credentials> {
+  const { integration, known, force } = question
+  const underWay = UNDER_WAY.get(framework.db) ?? new Map<string, Promise<Credentials>>()
+  UNDER_WAY.set(framework.db, underWay)
+  const key = JSON.stringify([integration.id, force, known.accessToken, known.refreshToken])
+  const existing = underWay.get(key)
+  if (existing !== undefined) return existing
+  const answer = outsideOfCallers(() => newest(framework, question)).finally(() => underWay.delete(key))
+  underWay.set(key, answer)
+  return answer
+}
+
+/** What is stored now, and whether it will do. */
+interface Look {
+  readonly fresh: Integration
+  readonly credentials: Credentials
+  readonly tokens: Tokens
+  readonly willDo: boolean
+}
+
+async function look({ clock }: Framework, { integration, provider, known, force }: TokenQuestion): Promise<Look> {
+  const fresh = await integration.refresh()
+  const credentials = fresh.credentialsArray()
+  const tokens = tokensOf(credentials)
+  const isNewer = force ? tokens.accessToken !== known.accessToken : !isSamePair(tokens, known)
+  const isSoon = tokens.accessToken !== null && expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+  return { fresh, credentials, tokens, willDo: isNewer || (!force && !isSoon) }
+}
+
+async function newest(framework: Framework, question: TokenQuestion): Promise<Credentials> {
+  const { id } = question.integration
+  // Without the lock first: that nothing has to be done, or can be, is not worth a wait for whoever refreshes.
+  const seen = await look(framework, question)
+  if (seen.willDo) return seen.credentials
+  await refuseIfMarked(framework, id)
+  try {
+    const ended = await withTokenLock(framework, id, () => refresh(framework, question))
+    await ended.announce()
+    if ('failure' in ended) throw ended.failure
+    return ended.credentials
+  } catch (error) {
+    if (!isIntegrationsError(error, 'lock_timeout')) throw error
+    const since = await look(framework, question)
+    if (since.willDo) return since.credentials
+    throw error
+  }
+}
+
+async function refuseIfMarked(framework: Framework, integrationId: number): Promise<void> {
+  const mark = await reauthMark(framework, integrationId)
+  if (mark !== null) throw new ReauthRequiredException(integrationId, mark.reason)
+}
+
+interface Refreshed {
+  readonly credentials: Credentials
+  /** Tells the listeners, once the lock is given back: they take as long as they like. */
+  readonly announce: () => Promise<void>
+}
+
+interface Failed {
+  /** To be thrown. */
+  readonly failure: unknown
+  /** As of {@link Refreshed}. */
+  readonly announce: () => Promise<void>
+}
+
+/** Under the lock. */
+async function refresh(framework: Framework, question: TokenQuestion): Promise<Refreshed | Failed> {
+  const startedAt = performance.now()
+  const ttlMs = framework.config.oauth.refresh_lock_ttl * 1_000
+  const seen = await look(framework, question)
+  if (seen.willDo) return { credentials: seen.credentials, announce: async () => {} }
+  await refuseIfMarked(framework, seen.fresh.id)
+  const beginning = await noteRefreshBegun(framework, seen.fresh.id, seen.tokens)
+  const tooLate = new RequestTimeout('refreshToken()', ttlMs)
+  const leftMs = ttlMs - (performance.now() - startedAt)
+  // The lock is over, and somebody else may be asking.
+  if (leftMs <= 0) {
+    // Of ours nothing has begun; what was cut off before us is still to be told.
+    if (beginning.cutOffAt === null) await forgetRefreshBegun(framework, seen.fresh.id)
+    throw tooLate
+  }
+  const work = askAndSave(framework, question.provider, seen)
+  const late = () => tooLate
+  try {
+    return await withTimeLimit(leftMs / 1_000, late, () => work)
+  } catch (error) {
+    if (error === tooLate) followLate(framework, seen.fresh, work)
+    return await failed(framework, seen, beginning, error)
+  }
+}
+
+async function askAndSave(
+  framework: Framework,
+  provider: HasOAuth2,
+  { fresh, tokens }: Pick<Look, 'fresh' | 'tokens'>,
+): Promise<Refreshed> {
+  const { clock, listeners, logger } = framework
+  const { id } = fresh
+  const given: unknown = await insideTokenWork(framework, id, () => provider.refreshToken(fresh))
+  const isSoon = expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+  const refreshed = refreshedTokens(given, isSoon)
+  if (refreshed === null)
+    throw new InvalidArgumentException(
+      'result of refreshToken()',
+      'an object with an access_token of at least one character is allowed',
+    )
+  const { patch, isExpiryUnreadable } = refreshed
+  if (isExpiryUnreadable)
+    logger.warn(
+      { event: 'tokens.expiry_unreadable', integration: id, provider: fresh.provider },
+      'refreshToken() gave a token_expires_at that is no ISO 8601 time; the tokens are stored without one, so they are not refreshed before they are refused',
+    )
+  const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch)
+  if (!isOurs) return { credentials, announce: async () => {} }
+  await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
+    await forgetRefreshBegun(framework, id)
+    // An answer that comes late may have been taken for lost, and its token been refused to who asked next.
+    await clearReauthMark(framework, id)
+    await noteTokenRefreshed(framework, id)
+  })
+  const announce = (): Promise<void> =>
+    settle(framework, fresh, 'listeners of CredentialsUpdated could not be told', async () => {
+      if (!listeners.has('CredentialsUpdated')) return
+      const integration = await fresh.refresh()
+      await insideTokenWork(
+        framework,
+        id,
+        () => listeners.emit('CredentialsUpdated', { integration, keys: keysOf(patch) }),
+        { isAdapters: false },
+      )
+    })
+  return { credentials, announce }
+}
+
+/** The caller has its error. What comes all the same is stored if nobody was quicker, and so not lost. */
+function followLate(framework: Framework, fresh: Integration, work: Promise<Refreshed>): void {
+  const { logger } = framework
+  const late = { integration: fresh.id, provider: fresh.provider }
+  work
+    .then(({ announce }) => {
+      logger.warn(
+        { ...late, event: 'tokens.refreshed_late' },
+        'refreshToken() answered after the time of its lock; what it gave is stored',
+      )
+      return announce()
+    })
+    .catch((error: unknown) =>
+      logger.warn(
+        // Its kind only: it may quote tokens that nobody has stored.
+        { ...late, event: 'tokens.refresh_failed_late', error: errorKind(error) },
+        'refreshToken() failed after the time of its lock',
+      ),
+    )
+}
+
+/** With ReauthRequiredException where the provider takes the stored tokens no longer; else with the error. */
+async function failed(
+  framework: Framework,
+  { fresh, tokens }: Look,
+  { cutOffAt }: Beginning,
+  error: unknown,
+): Promise<Refreshed | Failed> {
+  const { id } = fresh
+  const isRefused = isIntegrationsError(error, 'reauth_required')
+    ? (error as ReauthRequiredException).integrationId === id
+    : isInvalidGrant(error)
+  if (isRefused) {
+    const now = await fresh.refresh()
+    // Somebody was quicker and has used our refresh token up: theirs is the answer.
+    if (!isSamePair(tokensOf(now.credentialsArray()), tokens))
+      return { credentials: now.credentialsArray(), announce: async () => {} }
+    const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
+    const announce = await markReauthRequired(framework, now, reason)
+    await settle(framework, fresh, 'the mark of a refresh could not be removed', () =>
+      forgetRefreshBegun(framework, id),
+    )
+    return { failure: new ReauthRequiredException(id, reason, { cause: error }), announce }
+  }
+  let announce = async (): Promise<void> => {}
+  await settle(framework, fresh, 'a failed refresh could not be counted', async () => {
+    const isGone = isIntegrationsError(error, 'integration_not_found')
+    // Else the tokens may have been replaced, and the answer lost.
+    const isWithoutEffect =
+      isOwnRefusal(error) || isSurelyWithoutEffect(error, classifyFailure({ error, callerAborted: false }))
+    if (isGone || (cutOffAt === null && isWithoutEffect)) await forgetRefreshBegun(framework, id)
+    if (!isGone && !isOwnRefusal(error)) announce = await noteTokenRefreshFailed(framework, fresh, error)
+  })
+  return { failure: error, announce }
+}
+
+/** The breaker's or the limiter's: the provider was not asked, so nothing has failed. */
+function isOwnRefusal(error: unknown): boolean {
+  return isIntegrationsError(error, 'circuit_open') || isIntegrationsError(error, 'rate_limit_exceeded')
+}
+
+function reasonOf(error: unknown, cutOffAt: string | null, secrets: readonly string[]): string {
+  const said = isIntegrationsError(error, 'reauth_required')
+    ? redactText((error as ReauthRequiredException).reason, secrets)
+    : 'invalid_grant'
+  return cutOffAt === null
+    ? said
+    : `${said}; a refresh that began at ${cutOffAt} was cut off before its tokens were stored`
+}
+
+/** The tokens are the news; that something about them could not be written is a line in the log. */
+async function settle(
+  { logger }: Framework,
+  fresh: Integration,
+  message: string,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    logger.error(
+      {
+        event: 'tokens.not_announced',
+        integration: fresh.id,
+        provider: fresh.provider,
+        error: redactedErrorLine(error, secretsKnownTo(fresh), 500),
+      },
+      message,
+    )
+  }
+}
+
+/** As the cache holds it. */
+interface StoredBeginning {
+  readonly started_at: string
+  /** SHA-256 of the token that was sent. */
+  readonly token: string
+}
+
+interface Beginning {
+  /** When an earlier refresh by the same token began that came to no end; null: there was none. */
+  readonly cutOffAt: string | null
+}
+
+function beginningKey(integrationId: number): string {
+  return integrationKey(integrationId, 'token-refresh')
+}
+
+/**
+ * Notes that a refresh begins. If the note cannot be stored, the provider is not asked.
+ *
+ * The note stays until the new tokens are stored. A process that dies in between leaves a refresh token that the provider may have
+ * replaced; when the provider refuses it, the note says why. Rule: docs/behaviour/oauth.md, "A refresh that is cut off".
+ */
+async function noteRefreshBegun({ cache, clock }: Framework, integrationId: number, sent: Tokens): Promise<Beginning> {
+  const token = tokenDigest(sent)
+  const earlier = (await cache.get(beginningKey(integrationId))) as StoredBeginning | undefined
+  if (earlier?.token === token) return { cutOffAt: earlier.started_at }
+  const own = { started_at: clock.now().toISOString(), token } satisfies StoredBeginning
+  await cache.set(beginningKey(integrationId), own, null)
+  return { cutOffAt: null }
+}
+
+async function forgetRefreshBegun({ cache }: Framework, integrationId: number): Promise<void> {
+  await cache.delete(beginningKey(integrationId))
+}

@@ -1,0 +1,114 @@
+/**
+ * An integration's OAuth tokens: given out, and refreshed when they expire soon. Rule: docs/behaviour/oauth.md, "Tokens".
+ */
+
+import type { Database } from '../db/client.ts'
+import type { Framework, TokenHolder } from '../framework/context.ts'
+import { UnsupportedByProvider } from '../framework/errors.ts'
+import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
+import { errorKind } from '../framework/thrown.ts'
+import type { HasOAuth2 } from '../providers/provider.ts'
+import { oauthClientOf } from './oauth-provider.ts'
+import { newestCredentials } from './token-refresh.ts'
+import type { Tokens } from './token-rules.ts'
+import { expiresSoon, tokensOf } from './token-rules.ts'
+import { noteTokenUse } from './token-use.ts'
+import { isInsideTokenWork } from './token-work.ts'
+
+/** @returns the access token; null when there is none. @throws UnknownProvider, ReauthRequiredException, or what the refresh threw */
+export async function accessToken(framework: Framework, holder: TokenHolder): Promise<string | null> {
+  try {
+    const token = await goodToken(framework, holder)
+    noteTokenUse(holder, token)
+    return token
+  } catch (error) {
+    noteTokenUse(holder, null)
+    throw error
+  }
+}
+
+async function goodToken(framework: Framework, holder: TokenHolder): Promise<string | null> {
+  const { integration } = holder
+  const known = tokensOf(holder.credentials())
+  const provider = oauthProvider(framework, holder)
+  if (provider === null || !isSoon(framework, provider, known) || isInsideTokenWork(framework, integration.id))
+    return known.accessToken
+  try {
+    holder.adopt(await newestCredentials(framework, { integration, provider, known, force: false }))
+    return tokensOf(holder.credentials()).accessToken
+  } catch (error) {
+    const isOver = known.expiresAt === null || known.expiresAt.getTime() <= framework.clock.now().getTime()
+    if (isOver) throw error
+    warnings(framework).warn(
+      String(integration.id),
+      () => ({
+        integration: integration.id,
+        provider: integration.provider,
+        expiresAt: known.expiresAt?.toISOString(),
+        // Its kind only: it may quote tokens that nobody has stored.
+        error: errorKind(error),
+      }),
+      'a token that expires soon could not be refreshed; it is used while it lasts',
+    )
+    return known.accessToken
+  }
+}
+
+/** Whether the holder's token expires within the provider's `refreshThreshold()`. */
+export function tokenExpiresSoon(framework: Framework, holder: TokenHolder): boolean {
+  const provider = oauthProvider(framework, holder)
+  return provider !== null && isSoon(framework, provider, tokensOf(holder.credentials()))
+}
+
+export interface RefreshOptions {
+  /** Refreshes however long the token is good for, unless the stored one differs from the holder's already. Default false. */
+  readonly force?: boolean
+}
+
+/** @returns whether the holder has another token than before. @throws as {@link accessToken}; UnsupportedByProvider when forced */
+export async function refreshTokens(
+  framework: Framework,
+  holder: TokenHolder,
+  { force = false }: RefreshOptions = {},
+): Promise<boolean> {
+  const { integration } = holder
+  const provider = oauthProvider(framework, holder)
+  if (provider === null && force) throw new UnsupportedByProvider(integration.provider, 'HasOAuth2')
+  if (provider === null || isInsideTokenWork(framework, integration.id)) return false
+  const known = tokensOf(holder.credentials())
+  holder.adopt(await newestCredentials(framework, { integration, provider, known, force }))
+  return tokensOf(holder.credentials()).accessToken !== known.accessToken
+}
+
+/**
+ * Gets another token for one that the provider has refused.
+ *
+ * @returns whether the holder has another one now. @throws as {@link refreshTokens}
+ */
+export async function replaceToken(framework: Framework, holder: TokenHolder, refused: string): Promise<boolean> {
+  const { integration } = holder
+  const provider = oauthProvider(framework, holder)
+  if (provider === null) return false
+  const known: Tokens = { ...tokensOf(holder.credentials()), accessToken: refused }
+  holder.adopt(await newestCredentials(framework, { integration, provider, known, force: true }))
+  const { accessToken: newest } = tokensOf(holder.credentials())
+  return newest !== null && newest !== refused
+}
+
+/** Null: no OAuth for this integration; then the stored token is all there is. @throws UnknownProvider */
+function oauthProvider({ providers }: Framework, { integration }: TokenHolder): HasOAuth2 | null {
+  return oauthClientOf(providers.get(integration.provider), integration)
+}
+
+function isSoon({ clock }: Framework, provider: HasOAuth2, tokens: Tokens): boolean {
+  return tokens.accessToken !== null && expiresSoon(tokens, provider.refreshThreshold(), clock.now())
+}
+
+const WARNINGS = new WeakMap<Database, RepeatedWarnings>()
+
+/** While a token endpoint is away, every call would warn. */
+function warnings({ db, logger, clock }: Framework): RepeatedWarnings {
+  const known = WARNINGS.get(db) ?? new RepeatedWarnings(logger, clock)
+  WARNINGS.set(db, known)
+  return known
+}

@@ -1,0 +1,188 @@
+/** Statements over the operation logs. */
+import { and, desc, eq, inArray, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import { jsonText, MAX_INTEGER } from '../db/schema/columns.ts'
+import type { LogRow, Tables } from '../db/schema/tables.ts'
+import type { Json } from '../framework/json.ts'
+
+export async function insertLog(
+  db: Database | Transaction,
+  { logs }: Tables,
+  values: typeof logs.$inferInsert,
+): Promise<number> {
+  const [row] = await db.insert(logs).values(values).returning({ id: logs.id })
+  return (row as { id: number }).id
+}
+
+/** What a run's log row says about it, in `metadata`. */
+export type RunMetadata = {
+  readonly run_id: string
+  readonly incremental: boolean
+  readonly cursor_before: Json
+  readonly enumerated: boolean
+  readonly [key: string]: Json
+}
+
+export async function findLog(db: Database | Transaction, { logs }: Tables, id: number): Promise<LogRow | null> {
+  const [row] = await db.select().from(logs).where(eq(logs.id, id))
+  return row ?? null
+}
+
+/** The row, locked until the transaction ends. */
+export async function lockLog(tx: Transaction, { logs }: Tables, id: number): Promise<LogRow | null> {
+  const [row] = await tx.select().from(logs).where(eq(logs.id, id)).for('update')
+  return row ?? null
+}
+
+/** Adds to a row's metadata; keys that are there already are replaced. */
+export async function mergeLogMetadata(
+  db: Database | Transaction,
+  { logs }: Tables,
+  id: number,
+  patch: Record<string, Json>,
+): Promise<void> {
+  await db
+    .update(logs)
+    .set({ metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${jsonText(patch)}::jsonb` })
+    .where(eq(logs.id, id))
+}
+
+/** Ends an operation that has this status still. False: its row is gone, or was ended by somebody else. */
+export async function endLog(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  from: string,
+  patch: Partial<typeof logs.$inferInsert>,
+): Promise<boolean> {
+  const rows = await db
+    .update(logs)
+    .set(patch)
+    .where(and(eq(logs.id, id), eq(logs.status, from)))
+    .returning({ id: logs.id })
+  return rows.length > 0
+}
+
+/**
+ * Ends a run's log: what is given of the metadata is added to it. The duration is the run's age by the database's clock, at
+ * most what the column holds: a run of 25 days or more must end, too.
+ */
+export async function endRunLog(
+  tx: Transaction,
+  { logs }: Tables,
+  id: number,
+  {
+    metadata = {},
+    ...end
+  }: {
+    readonly status: string
+    readonly summary?: string
+    readonly error?: string
+    readonly metadata?: Record<string, Json>
+  },
+): Promise<void> {
+  const ageMs = sql`round(extract(epoch from clock_timestamp() - ${logs.createdAt}) * 1000)`
+  await tx
+    .update(logs)
+    .set({
+      ...end,
+      durationMs: sql`greatest(0, least(${ageMs}, ${sql.raw(String(MAX_INTEGER))}))`,
+      metadata: sql`coalesce(${logs.metadata}, '{}'::jsonb) || ${jsonText(metadata)}::jsonb`,
+    })
+    .where(eq(logs.id, id))
+}
+
+/** The newest run of the integration that has not ended. */
+export async function newestOpenRun(db: Database, { logs }: Tables, integrationId: number): Promise<number | null> {
+  const [row] = await db
+    .select({ id: logs.id })
+    .from(logs)
+    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, 'sync'), eq(logs.status, 'processing')))
+    .orderBy(desc(logs.id))
+    .limit(1)
+  return row?.id ?? null
+}
+
+/** Runs that may be finalised, or whose cursor may be due: not those that the cursor was set after. Newest first. */
+export async function runsToAdvance(
+  db: Database,
+  { logs }: Tables,
+  integrationId: number,
+  limit: number,
+): Promise<number[]> {
+  const rows = await db.execute<{ id: string }>(sql`
+    select id from ${logs}
+    where integration_id = ${integrationId} and operation = 'sync' and metadata -> 'enumerated' = 'true'::jsonb
+      and (status = 'processing' or (status in ('success', 'partial', 'failed') and id > coalesce((
+        select max(id) from ${logs} where integration_id = ${integrationId} and operation = 'cursor'), 0)))
+    order by id desc limit ${limit}`)
+  return rows.map((row) => Number(row.id))
+}
+
+/**
+ * Takes the announcement of a finalised run for so many seconds. Of two at once one wins. Null: nothing is to be announced,
+ * or somebody else has it.
+ *
+ * @param announcer a text of its own for each that asks
+ */
+export async function claimAnnouncement(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  { announcer, leaseSeconds }: { readonly announcer: string; readonly leaseSeconds: number },
+): Promise<LogRow | null> {
+  const [row] = await db
+    .update(logs)
+    .set({ metadata: announcedBy(logs, announcer, leaseSeconds) })
+    .where(
+      and(
+        eq(logs.id, id),
+        eq(logs.operation, 'sync'),
+        inArray(logs.status, ['success', 'partial', 'failed']),
+        // Only finalisation writes it: a run whose listing failed is `failed`, too.
+        sql`${logs.metadata} -> 'success_count' is not null`,
+        sql`${logs.metadata} -> 'announced_at' is null`,
+        sql`coalesce((${logs.metadata} ->> 'announcing_until')::float8, 0) <= ${NOW_SECONDS}`,
+      ),
+    )
+    .returning()
+  return row ?? null
+}
+
+/** Keeps an announcement for so many seconds from now. False: somebody else has taken it, or noted it. */
+export async function renewAnnouncement(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  { announcer, leaseSeconds }: { readonly announcer: string; readonly leaseSeconds: number },
+): Promise<boolean> {
+  const rows = await db
+    .update(logs)
+    .set({ metadata: announcedBy(logs, announcer, leaseSeconds) })
+    .where(and(eq(logs.id, id), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
+    .returning({ id: logs.id })
+  return rows.length > 0
+}
+
+const NOW_SECONDS = sql`extract(epoch from clock_timestamp())::float8`
+
+function announcedBy(logs: Tables['logs'], announcer: string, leaseSeconds: number) {
+  return sql`${logs.metadata} || jsonb_build_object(
+    'announcer', ${announcer}::text, 'announcing_until', ${NOW_SECONDS} + ${leaseSeconds}::float8)`
+}
+
+/** Notes that a run is announced. False: somebody else has taken the announcement meanwhile. */
+export async function noteAnnouncement(
+  db: Database,
+  { logs }: Tables,
+  id: number,
+  { announcer, at }: { readonly announcer: string; readonly at: Date },
+): Promise<boolean> {
+  const patch = { announced_at: at.toISOString() }
+  const rows = await db
+    .update(logs)
+    .set({ metadata: sql`(${logs.metadata} - 'announcing_until' - 'announcer') || ${jsonText(patch)}::jsonb` })
+    .where(and(eq(logs.id, id), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
+    .returning({ id: logs.id })
+  return rows.length > 0
+}

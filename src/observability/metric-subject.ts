@@ -1,0 +1,84 @@
+/**
+ * Which integration, and which provider, a count, a log line or a workflow belongs to.
+ *
+ * Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields".
+ */
+
+import type { Framework } from '../framework/context.ts'
+import type { IntegrationContext } from '../integrations/integration-context.ts'
+import { findProvider } from '../integrations/queries.ts'
+import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
+import type { Subject } from './metrics.ts'
+import { UNKNOWN_PROVIDER } from './metrics.ts'
+
+/** Nobody is kept waiting longer for a word in a log line. */
+const PATIENCE_MS = 2_000
+
+/** Never throws, and never waits long: what is told of has happened, whether or not its provider can be told. */
+export async function subjectOf(framework: Framework, id: number): Promise<Subject> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLate = new Promise<null>((resolve) => {
+    timer = setTimeout(resolve, PATIENCE_MS, null)
+  })
+  const provider = await Promise.race([providerOf(framework, id), tooLate])
+  clearTimeout(timer)
+  return { id, provider: provider ?? UNKNOWN_PROVIDER }
+}
+
+/** The integrations of a batch: each that was read for its rows is known when they are settled. */
+export class BatchSubjects {
+  readonly #rows = new Map<number, Subject>()
+  readonly #read: (id: number) => Promise<IntegrationContext | null>
+
+  /** @param read as {@link integrationReader} gives it */
+  constructor(read: (id: number) => Promise<IntegrationContext | null>) {
+    this.#read = read
+  }
+
+  /** Reads it, and notes whose it is. */
+  async read(id: number): Promise<IntegrationContext | null> {
+    const context = await this.#read(id)
+    if (context !== null) this.#rows.set(id, context.row)
+    return context
+  }
+
+  /** For rows that are settled without having run. Never throws. */
+  async note(id: number): Promise<void> {
+    if (!this.#rows.has(id)) await this.read(id).catch(() => null)
+  }
+
+  of(id: number): Subject {
+    return this.#rows.get(id) ?? { id, provider: UNKNOWN_PROVIDER }
+  }
+}
+
+/** Each is read once in a process: an integration keeps its provider. */
+const PROVIDERS = new WeakMap<Framework, Map<number, string>>()
+/** A map of this size is emptied. */
+const MAX_REMEMBERED = 10_000
+
+/** The provider of an integration. Null: there is no such row, or it cannot be read now. Never rejects. */
+async function providerOf(framework: Framework, integrationId: number): Promise<string | null> {
+  const providers = PROVIDERS.get(framework) ?? new Map<number, string>()
+  PROVIDERS.set(framework, providers)
+  const known = providers.get(integrationId)
+  if (known !== undefined) return known
+  const provider = await findProvider(framework.db, framework.tables, integrationId).catch(() => null)
+  if (provider === null) return null
+  if (providers.size >= MAX_REMEMBERED) providers.clear()
+  providers.set(integrationId, provider)
+  return provider
+}
+
+/**
+ * The search attributes of an integration's workflow, as a part of an activity's answer. Empty where the workflow did not ask, where
+ * the namespace has no such attributes, and where the row cannot be read: no work fails for a label, and the next answer brings it.
+ * Workflows of a release without labels do not ask.
+ *
+ * Rule: docs/behaviour/workflows.md, "Search attributes".
+ */
+export async function foundBy(framework: Framework, integrationId: number, { labels }: AsksLabels): Promise<FoundBy> {
+  if (labels !== true || !framework.temporal.maySetSearchAttributes()) return {}
+  const provider = await providerOf(framework, integrationId)
+  return provider === null ? {} : { foundBy: { integrationId, provider } }
+}

@@ -1,0 +1,218 @@
+/** Operations as a host logs them. Rule: docs/behaviour/operations.md. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { currentSync } from '../calls/inside-sync.ts'
+import { secretsIn } from '../credentials/integration-secrets.ts'
+import type { Database } from '../db/client.ts'
+import { MAX_INTEGER } from '../db/schema/columns.ts'
+import { LOG_DIRECTIONS } from '../db/schema/logs.ts'
+import type { OperationRecord } from '../events/events.ts'
+import type { Framework } from '../framework/context.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import { isJson } from '../framework/json.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { REDACTED, redactBody, redactStart, redactText } from '../framework/redaction.ts'
+import type { Integration, Operation, OperationInput } from '../providers/integration.ts'
+import { endLog, insertLog } from './log-queries.ts'
+
+const MAX_TEXT_LENGTH = 255
+const MAX_ERROR_LENGTH = 1_000
+const MAX_SMALLINT = 32_767
+
+/**
+ * The framework's own operations. Some are read again (a `cursor` row keeps a run from moving the cursor), and erasure
+ * keeps what theirs say.
+ */
+const RESERVED: readonly string[] = [
+  ...['sync', 'sync_item', 'backfill', 'cursor', 'remap', 'erase', 'operator', 'oauth', 'idempotency'],
+  ...['webhook', 'webhook_replay', 'webhook_reconcile', 'event', 'notification'],
+]
+
+/** The operation in whose `run()` this code runs. Of the same database: a process may serve two. */
+const around = new AsyncLocalStorage<{ readonly db: Database; readonly id: number }>()
+
+const EVENT_OF_STATUS: Readonly<Record<string, 'OperationStarted' | 'OperationCompleted' | 'OperationFailed'>> = {
+  processing: 'OperationStarted',
+  success: 'OperationCompleted',
+  failed: 'OperationFailed',
+}
+
+interface Ending {
+  readonly status: 'success' | 'failed'
+  readonly summary?: string | undefined
+  readonly metadata?: Json | undefined
+  readonly result?: Json | undefined
+  readonly error?: string
+}
+
+/** Writes the log row of an operation that begins. @throws InvalidArgumentException; then nothing is stored */
+export async function startOperation(
+  framework: Framework,
+  integration: Integration,
+  input: OperationInput,
+): Promise<Operation> {
+  const { db, tables, listeners, logger } = framework
+  const secrets = secretsIn(integration)
+  const status = checkInput(input)
+  const parent = around.getStore()
+  const item = currentSync()?.item
+  const run = item?.db === db ? item.current : null
+  let metadata = input.metadata ?? null
+  let log: Omit<OperationRecord, 'id'> = {
+    operation: input.operation,
+    direction: input.direction,
+    status,
+    summary: input.summary === undefined ? null : shortened(input.summary, secrets),
+    externalId: input.externalId ?? null,
+    error: null,
+    durationMs: null,
+    // The nearest: an operation, else the run whose item this is a part of.
+    parentId: parent?.db === db ? parent.id : (run?.syncLogId ?? null),
+  }
+  const attemptIf = (failed: boolean): number | null => (run !== null && failed ? run.attempt : null)
+  const startedAt = performance.now()
+  const id = await insertLog(db, tables, {
+    integrationId: integration.id,
+    ...log,
+    attempt: attemptIf(status === 'failed'),
+    maxAttempts: run === null ? null : Math.min(run.maxAttempts, MAX_SMALLINT),
+    metadata: metadata === null ? null : storedJson(metadata, secrets),
+  })
+  let ended = status === 'success' || status === 'failed'
+
+  const tell = async (): Promise<void> => {
+    const event = EVENT_OF_STATUS[log.status]
+    if (event !== undefined) await listeners.emit(event, { integration, log: { id, ...log } })
+  }
+  const end = async (ending: Ending): Promise<void> => {
+    if (ended) throw new TypeError(`operation ${id} (${log.operation}) has ended as ${log.status} already`)
+    checkEnding(ending)
+    const before = log
+    const merged = ending.metadata === undefined ? metadata : mergedMetadata(metadata, ending.metadata)
+    ended = true
+    log = {
+      ...before,
+      status: ending.status,
+      summary: ending.summary === undefined ? before.summary : shortened(ending.summary, secrets),
+      error: ending.error ?? null,
+      durationMs: Math.min(Math.round(performance.now() - startedAt), MAX_INTEGER),
+    }
+    let isWritten: boolean
+    try {
+      isWritten = await endLog(db, tables, id, before.status, {
+        status: log.status,
+        summary: log.summary,
+        error: log.error,
+        attempt: attemptIf(log.status === 'failed'),
+        durationMs: log.durationMs,
+        metadata: merged === null ? null : storedJson(merged, secrets),
+        resultData: ending.result === undefined || ending.result === null ? null : storedJson(ending.result, secrets),
+      })
+    } catch (error) {
+      // Not ended: it may be tried again.
+      log = before
+      ended = false
+      throw error
+    }
+    metadata = merged
+    if (isWritten) await tell()
+    else
+      logger.warn(
+        {
+          event: 'operation.log_lost',
+          integration: integration.id,
+          provider: integration.provider,
+          log: id,
+          operation: log.operation,
+        },
+        'the log row of an operation is gone, or was ended by somebody else; it is left as it is',
+      )
+  }
+
+  await tell()
+  return {
+    id,
+    succeed: (outcome = {}) => end({ ...outcome, status: 'success' }),
+    fail: (error, outcome = {}) =>
+      end({ ...outcome, status: 'failed', error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH) }),
+    run: (work) => around.run({ db, id }, work),
+  }
+}
+
+/** @returns the status; default `processing` */
+function checkInput(input: OperationInput): string {
+  const { operation, direction, status = 'processing', summary, externalId, metadata } = input
+  checkText('operation', operation)
+  if (RESERVED.includes(operation))
+    throw new InvalidArgumentException(
+      'operation',
+      `"${operation}" is one of the framework's own (${RESERVED.join(', ')}); give it another name`,
+    )
+  if (!LOG_DIRECTIONS.includes(direction))
+    throw new InvalidArgumentException(
+      'direction',
+      `${LOG_DIRECTIONS.join(' and ')} are allowed, ${String(direction)} was given`,
+    )
+  checkText('status', status)
+  if (externalId !== undefined) checkText('externalId', externalId)
+  checkEnding({ summary, metadata })
+  return status
+}
+
+function checkEnding({ summary, metadata, result }: Pick<Ending, 'summary' | 'metadata' | 'result'>): void {
+  if (summary !== undefined && typeof summary !== 'string')
+    throw new InvalidArgumentException('summary', 'a text is allowed')
+  for (const [name, value] of Object.entries({ metadata, result }))
+    if (value !== undefined && !isJson(value)) throw new InvalidArgumentException(name, 'a JSON value is allowed')
+}
+
+function checkText(name: string, text: unknown): void {
+  const isFit = typeof text === 'string' && text.trim() !== '' && [...text].length <= MAX_TEXT_LENGTH
+  if (!isFit || text.includes('\u0000'))
+    throw new InvalidArgumentException(
+      name,
+      `a text of 1 to ${MAX_TEXT_LENGTH} characters that is not blank, without U+0000, is allowed`,
+    )
+}
+
+/** Postgres counts code points, of at most two characters each. */
+function shortened(text: string, secrets: readonly string[]): string {
+  return [...redactStart(text.replaceAll('\u0000', ''), secrets, 2 * MAX_TEXT_LENGTH)]
+    .slice(0, MAX_TEXT_LENGTH)
+    .join('')
+}
+
+/** Objects are merged, key by key; anything else takes the place of what was there. */
+function mergedMetadata(before: Json, after: Json): Json {
+  return isObject(before) && isObject(after) ? { ...before, ...after } : after
+}
+
+function isObject(value: Json): value is { readonly [key: string]: Json } {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** What is larger is data, not a note. */
+const MAX_JSON_BYTES = 65_536
+
+/**
+ * A value for the JSON columns of the logs: without secrets; a marker of its size in place of one that is too large.
+ *
+ * Rule: docs/behaviour/operations.md, "What is stored".
+ */
+function storedJson(value: Json, secrets: readonly string[]): Json {
+  const text = JSON.stringify(value)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_JSON_BYTES) return { note: `${bytes} bytes not stored` }
+  return withoutSecrets(JSON.parse(redactBody(text, [])) as Json, secrets)
+}
+
+/** Value by value: a secret may be a number's digits, and its place in the text must stay JSON. */
+function withoutSecrets(value: Json, secrets: readonly string[]): Json {
+  if (typeof value === 'string') return redactText(value, secrets)
+  if (typeof value === 'number') return redactText(String(value), secrets) === String(value) ? value : REDACTED
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map((inner: Json) => withoutSecrets(inner, secrets))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [redactText(key, secrets), withoutSecrets(inner, secrets)]),
+  )
+}

@@ -1,0 +1,186 @@
+/** Deletes what is kept no longer. Rule: docs/behaviour/pruning.md. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { aroundCallStateId } from '../calls/call-target.ts'
+import { despiteDeadlocks } from '../db/client.ts'
+import type { Framework } from '../framework/context.ts'
+import { givenNowMs } from '../framework/logger.ts'
+import { autoCloseIncident } from '../incidents/follow.ts'
+import type { ChunkInput, DeletingStep, Position } from './queries.ts'
+import {
+  addToCount,
+  countClosable,
+  countPrunable,
+  databaseNowMs,
+  incidentsOpenSince,
+  integrationsToPrune,
+  pruneChunk,
+  readCount,
+} from './queries.ts'
+import type { PruneCounts, PruneStepInput, PruningStep } from './rules.ts'
+import { PRUNING_STEPS } from './rules.ts'
+
+const DAY_MS = 86_400_000
+/** Long enough to be looked at, and for a run to be asked what it did. */
+const EVENTS_DAYS = 7
+/** Counts are needed while their run lives; what they leave behind goes with later runs. */
+const COUNT_DAYS = 7
+/** Integrations or incidents of one look. */
+const PAGE = 500
+/** A chunk is over within milliseconds; on a database that takes longer the rest need not grow without end. */
+const LONGEST_REST_MS = 1_000
+
+export interface Pruning {
+  /** Ends the step after the chunk under way: it throws the signal's reason. */
+  readonly signal: AbortSignal
+  /** Told after each chunk. @param rows of this try */
+  readonly onProgress?: (rows: number) => void
+}
+
+/** One try of one step. */
+interface Try extends Pruning {
+  readonly framework: Framework
+  readonly before: string
+  /** Of what the run has counted in this step. */
+  readonly key: string
+  readonly countExpiresAt: string
+}
+
+/** @returns rows, those of an earlier try of the same run included */
+export async function pruneRows(framework: Framework, input: PruneStepInput, options: Pruning): Promise<number> {
+  const { db, tables } = framework
+  const key = countKey(framework, input)
+  const nowMs = await now(framework)
+  const before = limitOf(framework, input.step, nowMs)
+  if (before !== null) {
+    const countExpiresAt = new Date(nowMs + COUNT_DAYS * DAY_MS).toISOString()
+    await pruneStep({ ...options, framework, before, key, countExpiresAt }, input.step)
+  }
+  return readCount(db, tables, key)
+}
+
+/** What a run has counted in a step so far. */
+export async function prunedRows(framework: Framework, input: PruneStepInput): Promise<number> {
+  return readCount(framework.db, framework.tables, countKey(framework, input))
+}
+
+/** What a run would do now; changes nothing. */
+export async function countPrunableRows(framework: Framework): Promise<PruneCounts> {
+  const nowMs = await now(framework)
+  const counts: Partial<Record<PruningStep, number>> = {}
+  for (const step of PRUNING_STEPS) {
+    const before = limitOf(framework, step, nowMs)
+    counts[step] = before === null ? 0 : await countOf(framework, step, { before, nowMs })
+  }
+  return counts as PruneCounts
+}
+
+/** The moments before which rows should have gone by so many days, for each step; null: it takes none. */
+export async function overdueLimits(
+  framework: Framework,
+  graceDays: number,
+): Promise<readonly (readonly [PruningStep, string | null])[]> {
+  const nowMs = (await now(framework)) - graceDays * DAY_MS
+  return PRUNING_STEPS.map((step) => [step, limitOf(framework, step, nowMs)] as const)
+}
+
+function countOf(
+  framework: Framework,
+  step: PruningStep,
+  { before, nowMs }: { readonly before: string; readonly nowMs: number },
+): Promise<number> {
+  const { config, db, tables } = framework
+  if (step !== 'incidents_closed') return countPrunable(db, tables, step, before)
+  const { enabled, cooldown_seconds: cooldownSeconds } = config.circuit_breaker
+  const breaker = enabled ? { aroundId: aroundCallStateId(framework), cooldownSeconds } : null
+  return countClosable(db, tables, { before, nowMs, breaker })
+}
+
+async function now(framework: Framework): Promise<number> {
+  return givenNowMs(framework) ?? databaseNowMs(framework.db)
+}
+
+/** The moment before which a step takes rows; null: it takes none. Before 1970 there are none, and dates end. */
+function limitOf({ config: { pruning } }: Framework, step: PruningStep, nowMs: number): string | null {
+  const days: Record<PruningStep, number | null> = {
+    requests: pruning.requests_days,
+    logs: pruning.logs_days,
+    idempotency_keys: pruning.idempotency_keys_days,
+    sync_items: pruning.sync_items_days,
+    incidents_closed: pruning.incidents_stale_after_days,
+    incidents: pruning.incidents_days,
+    cache: 0,
+    events: EVENTS_DAYS,
+    webhooks: pruning.webhooks_days,
+  }
+  const kept = days[step]
+  return kept === null ? null : new Date(Math.max(0, nowMs - kept * DAY_MS)).toISOString()
+}
+
+function countKey({ config }: Framework, { step, runId }: PruneStepInput): string {
+  return `${config.cache_prefix}:pruning:${runId}:${step}`
+}
+
+async function pruneStep(run: Try, step: PruningStep): Promise<void> {
+  if (step === 'incidents_closed') return closeIncidents(run)
+  if (step === 'webhooks') return pruneWebhooks(run)
+  await pruneTable(run, step)
+}
+
+async function pruneWebhooks(run: Try): Promise<void> {
+  const { db, tables } = run.framework
+  for (let afterId: number | undefined = 0; afterId !== undefined; ) {
+    const ids = await integrationsToPrune(db, tables, { before: run.before, afterId, limit: PAGE })
+    for (const integrationId of ids) await pruneTable(run, 'webhooks', integrationId)
+    afterId = ids.at(-1)
+  }
+}
+
+async function pruneTable(run: Try, step: DeletingStep, integrationId?: number): Promise<void> {
+  const { signal, onProgress, framework } = run
+  let after: Position | null = null
+  let rows = 0
+  do {
+    signal.throwIfAborted()
+    const began = performance.now()
+    const chunk = await despiteDeadlocks(() =>
+      prunedChunk(run, step, {
+        before: run.before,
+        after,
+        limit: framework.config.pruning.chunk_size,
+        ...(integrationId === undefined ? {} : { integrationId }),
+      }),
+    )
+    rows += chunk.rows
+    onProgress?.(rows)
+    after = chunk.next
+    // As long as the chunk took: half of what the database has is for those who wait for an answer.
+    if (after !== null)
+      await sleep(Math.min(performance.now() - began, LONGEST_REST_MS), undefined, { signal }).catch(() => {})
+  } while (after !== null)
+}
+
+/** One chunk and its count, in one transaction. */
+function prunedChunk({ framework: { db, tables }, key, countExpiresAt }: Try, step: DeletingStep, chunk: ChunkInput) {
+  return db.transaction(async (tx) => {
+    const pruned = await pruneChunk(tx, tables, step, chunk)
+    if (pruned.rows > 0) await addToCount(tx, tables, { key, rows: pruned.rows, expiresAt: countExpiresAt })
+    return pruned
+  })
+}
+
+/** By the rule that an incident's own workflow goes by. */
+async function closeIncidents({ framework, before, key, countExpiresAt, signal, onProgress }: Try): Promise<void> {
+  const { db, tables } = framework
+  let closed = 0
+  for (let afterId: number | undefined = 0; afterId !== undefined; ) {
+    const page = await incidentsOpenSince(db, tables, { before, afterId, limit: PAGE })
+    for (const { integrationId } of page) {
+      signal.throwIfAborted()
+      const isClosed = await autoCloseIncident(framework, integrationId, (tx) =>
+        addToCount(tx, tables, { key, rows: 1, expiresAt: countExpiresAt }),
+      )
+      if (isClosed) onProgress?.(++closed)
+    }
+    afterId = page.at(-1)?.id
+  }
+}

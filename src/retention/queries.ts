@@ -1,0 +1,405 @@
+/**
+ * Statements that delete what is kept no longer. Each walks along the index over its moments, from where the last one ended:
+ * what was deleted stays in the index for a while, and is not read again.
+ *
+ * Rule: docs/behaviour/pruning.md.
+ */
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
+import { functionNamed } from '../calls/admission/call-queries.ts'
+import type { Database, Transaction } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { Tables } from '../db/schema/tables.ts'
+import type { PruningStep } from './rules.ts'
+
+/** A step that deletes rows. */
+export type DeletingStep = Exclude<PruningStep, 'incidents_closed'>
+
+/** Where a walk is: moment and id of the last row it took, as Postgres writes them. */
+export interface Position {
+  readonly at: string
+  readonly id: string
+}
+
+export interface Pruned {
+  /** Rows that went. */
+  readonly rows: number
+  /** Where the next chunk goes on; null: this was the last. */
+  readonly next: Position | null
+}
+
+/** What of a table may go, of a row called `t`. */
+interface Prunable {
+  readonly table: SQL
+  readonly key: SQL
+  /** The moment that its age is counted from. */
+  readonly at: SQL
+  readonly where: SQL
+}
+
+const ID = sql.raw('id')
+const CREATED_AT = sql.raw('created_at')
+const EVERY = sql`true`
+
+/**
+ * Rows that the living still need stay, however old. A scalar query with a limit is asked once per row, by its index; as
+ * `not exists` it would become a join that reads the other table anew for each chunk.
+ */
+function prunable(tables: Tables, step: DeletingStep): Prunable {
+  const byAge = (table: SQL, where = EVERY): Prunable => ({ table, key: ID, at: CREATED_AT, where })
+  switch (step) {
+    case 'requests':
+      return byAge(sql`${tables.requests}`)
+    case 'logs':
+      return byAge(sql`${tables.logs}`, logMayGo(tables))
+    case 'idempotency_keys':
+      return byAge(sql`${tables.idempotencyKeys}`)
+    case 'sync_items':
+      return {
+        table: sql`${tables.syncItems}`,
+        key: ID,
+        at: sql.raw('completed_at'),
+        where: sql`t.status in ('success', 'skipped') and ${hasNoLivingRun(tables, sql`t`)}`,
+      }
+    case 'incidents':
+      return { table: sql`${tables.incidents}`, key: ID, at: sql.raw('closed_at'), where: sql`t.status = 'closed'` }
+    case 'cache':
+      return { table: sql`${tables.cache}`, key: sql.raw('key'), at: sql.raw('expires_at'), where: EVERY }
+    case 'events':
+      return { table: sql`${tables.events}`, key: ID, at: sql.raw('delivered_at'), where: EVERY }
+    case 'webhooks':
+      return byAge(sql`${tables.webhooks}`, sql`t.status in ('processed', 'failed')`)
+  }
+}
+
+/** The run of an item called so has ended; without a log it was pruned since. */
+function hasNoLivingRun({ logs }: Tables, item: SQL): SQL {
+  return sql`(
+    select l.id from ${logs} l
+    where l.id = ${item}.sync_log_id and l.operation in ('sync', 'backfill') and l.status = 'processing'
+  ) is null`
+}
+
+/**
+ * Not of a run that lives, or that has items to be looked after. Not a cursor set by hand, as long as a run stays that began
+ * before it and may end after it: that run must not move the cursor. Not the mark up to which an integration's deliveries are
+ * known, where no later one is.
+ */
+function logMayGo({ logs, syncItems }: Tables): SQL {
+  const unfinished = (log: SQL) => sql`(
+    ${log}.operation in ('sync', 'backfill') and ${log}.status = 'processing' or (
+      select i.id from ${syncItems} i
+      where i.sync_log_id = ${log}.id and i.status in ('pending', 'processing', 'failed') limit 1
+    ) is not null)`
+  return sql`not ${unfinished(sql`t`)}
+    and (t.operation <> 'cursor' or (
+      select run.id from ${logs} run
+      where run.integration_id = t.integration_id and run.operation = 'sync' and run.id < t.id and ${unfinished(sql`run`)}
+      limit 1) is null)
+    and (t.operation <> 'webhook_reconcile' or t.status <> 'success' or t.metadata ->> 'mark' is null or (
+      select later.id from ${logs} later
+      where later.integration_id = t.integration_id and later.operation = 'webhook_reconcile' and later.id > t.id
+        and later.status = 'success' and later.metadata ->> 'mark' is not null
+      limit 1) is not null)`
+}
+
+export interface ChunkInput {
+  /** ISO 8601: what is strictly older goes. */
+  readonly before: string
+  readonly after: Position | null
+  readonly limit: number
+  /** Of webhooks: their index is by integration. */
+  readonly integrationId?: number
+}
+
+/**
+ * Deletes the next rows of a step. Rows that somebody holds at this moment are passed over: a later run takes them. In the
+ * transaction of whoever counts them.
+ */
+export async function pruneChunk(
+  tx: Transaction,
+  tables: Tables,
+  step: DeletingStep,
+  input: ChunkInput,
+): Promise<Pruned> {
+  const { table, key, at } = prunable(tables, step)
+  const found = await tx.execute<{ id: string; at: string }>(sql`
+    select t.${key}::text as id, t.${at}::text as at from ${table} t
+    where ${isDue(tables, step, input)} and ${isBehind(tables, step, input.after)}
+    order by t.${at}, t.${key} limit ${input.limit} for update of t skip locked`)
+  const last = found.at(-1)
+  if (last === undefined) return { rows: 0, next: null }
+  const ids = found.map(({ id }) => id)
+  const rows = await deleteRows(tx, tables, step, ids)
+  return { rows, next: found.length < input.limit ? null : { id: last.id, at: last.at } }
+}
+
+/** How many rows a step would delete now. */
+export async function countPrunable(db: Database, tables: Tables, step: DeletingStep, before: string): Promise<number> {
+  const { table } = prunable(tables, step)
+  const goes = step === 'sync_items' ? sql`not ${isNeeded(tables)}` : EVERY
+  const [row] = await db.execute<{ rows: string }>(sql`
+    select count(*)::text as rows from ${table} t where ${isDue(tables, step, { before })} and ${goes}`)
+  const rows = Number(row?.rows)
+  return step === 'sync_items' ? rows + (await countResolved(db, tables, before)) : rows
+}
+
+/** The moment of the oldest row that a step would delete now; null: there is none. */
+export async function oldestPrunable(
+  db: Database,
+  tables: Tables,
+  step: Exclude<DeletingStep, 'webhooks'>,
+  before: string,
+): Promise<Date | null> {
+  const { table, at } = prunable(tables, step)
+  const goes = step === 'sync_items' ? sql`not ${isNeeded(tables)}` : EVERY
+  const [row] = await db.execute<{ at: string | Date }>(sql`
+    select t.${at} as at from ${table} t
+    where ${isDue(tables, step, { before })} and ${goes} order by t.${at} limit 1`)
+  return row === undefined ? null : new Date(row.at)
+}
+
+function isDue(
+  tables: Tables,
+  step: DeletingStep,
+  { before, integrationId }: Pick<ChunkInput, 'before' | 'integrationId'>,
+): SQL {
+  const { at, where } = prunable(tables, step)
+  const moment = sql`${before}::timestamptz`
+  // It was created before it was processed, and the index knows only of that.
+  const due =
+    step === 'webhooks' ? sql`t.created_at < ${moment} and t.processed_at < ${moment}` : sql`t.${at} < ${moment}`
+  const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
+  return sql`${own} and ${due} and ${where}`
+}
+
+/** The first half leads the index, the second tells rows of the same moment apart. */
+function isBehind(tables: Tables, step: DeletingStep, after: Position | null): SQL {
+  if (after === null) return EVERY
+  const { at, key } = prunable(tables, step)
+  const id = step === 'cache' ? sql`${after.id}::text` : sql`${after.id}::bigint`
+  const moment = sql`${after.at}::timestamptz`
+  return sql`t.${at} >= ${moment} and (t.${at} > ${moment} or t.${key} > ${id})`
+}
+
+/** Deletes locked rows, and what goes with them. @returns how many went */
+async function deleteRows(
+  tx: Transaction,
+  tables: Tables,
+  step: DeletingStep,
+  ids: readonly string[],
+): Promise<number> {
+  const { table, key } = prunable(tables, step)
+  const list = listOf(ids, step)
+  switch (step) {
+    case 'sync_items':
+      return deleteItems(tx, tables, ids)
+    case 'requests':
+      await forget(tx, sql`${tables.requests}`, sql.raw('retry_of'), list)
+      break
+    case 'logs':
+      await forget(tx, sql`${tables.logs}`, sql.raw('parent_id'), list)
+      break
+  }
+  const gone = await tx.execute<{ rows: number }>(sql`
+    with gone as (delete from ${table} t where t.${key} = any(${list}) returning 1)
+    select count(*)::int as rows from gone`)
+  return gone[0]?.rows ?? 0
+}
+
+/** Who stays points nowhere instead of at what goes. */
+async function forget(tx: Transaction, table: SQL, column: SQL, ids: SQL): Promise<void> {
+  await tx.execute(sql`
+    update ${table} t set ${column} = null, updated_at = clock_timestamp()
+    where t.${column} = any(${ids}) and t.id <> all(${ids})`)
+}
+
+function listOf(ids: readonly string[], step: DeletingStep): SQL {
+  const texts = sql`select e from jsonb_array_elements_text(${jsonText(ids)}::jsonb) e`
+  return step === 'cache' ? sql`array(${texts})` : sql`array(${texts})::bigint[]`
+}
+
+/**
+ * Whether an earlier item of the same external id still needs the completed item called `t`. One that failed and is of the same
+ * class goes with it; one that is not done yet may still fail; and one of another class counts the runs it failed in from `t` on
+ * (`stuckItems` in sync-ends.ts).
+ */
+function isNeeded(tables: Tables): SQL {
+  const { syncItems } = tables
+  return sql`exists (
+    select 1 from ${syncItems} e
+    where e.integration_id = t.integration_id and e.external_id = t.external_id and e.id < t.id
+      and e.status in ('pending', 'processing', 'failed')
+      and not (e.status = 'failed' and e.event_class = t.event_class and ${hasNoLivingRun(tables, sql`e`)}))`
+}
+
+/**
+ * Completed items, and the failed ones that they made up for: without the completed one such a row would hold the cursor again.
+ *
+ * A failed row that somebody takes up at this moment keeps its completed one, too. Nobody takes up a completed row, so what is
+ * neither completed nor locked here is all that can change.
+ */
+async function deleteItems(tx: Transaction, tables: Tables, ids: readonly string[]): Promise<number> {
+  const { syncItems } = tables
+  const completed = listOf(ids, 'sync_items')
+  const undone = undoneBeside(tables, completed)
+  const failed = listOf(
+    await idsOf(
+      tx,
+      sql`
+        select f.id::text as id from ${syncItems} f
+        where f.id in (select e.id from ${undone} e where e.status = 'failed') and f.status = 'failed'
+          and ${hasNoLivingRun(tables, sql`f`)}
+        order by f.id for update of f skip locked`,
+    ),
+    'sync_items',
+  )
+  // Judged when the locks are there.
+  const going = listOf(
+    await idsOf(
+      tx,
+      sql`
+        with undone as materialized (select * from ${undone} e)
+        select t.id::text as id from ${syncItems} t
+        where t.id = any(${completed}) and not exists (
+          select 1 from undone e
+          where e.integration_id = t.integration_id and e.external_id = t.external_id and e.id < t.id
+            and not (e.event_class = t.event_class and e.id = any(${failed})))`,
+    ),
+    'sync_items',
+  )
+  const gone = await tx.execute<{ rows: number }>(sql`
+    with completed as (
+      select id, integration_id, external_id, event_class from ${syncItems} where id = any(${going})
+    ), going as (
+      select id from completed
+      union
+      select f.id from ${syncItems} f
+      join completed t using (integration_id, external_id, event_class)
+      where f.id = any(${failed}) and f.id < t.id
+    ), gone as (
+      delete from ${syncItems} t using going where t.id = going.id returning 1
+    )
+    select count(*)::int as rows from gone`)
+  return gone[0]?.rows ?? 0
+}
+
+/**
+ * Items with the external id of one of these that are not done. Each external id is looked up once, however many of the rows
+ * have it, and by its index: a join could read the whole table for each chunk.
+ */
+function undoneBeside({ syncItems }: Tables, ids: SQL): SQL {
+  return sql`(
+    select e.* from (
+      select distinct integration_id, external_id from ${syncItems} where id = any(${ids}) and external_id is not null
+    ) pair
+    cross join lateral (
+      select e.id, e.integration_id, e.external_id, e.event_class, e.status from ${syncItems} e
+      where e.integration_id = pair.integration_id and e.external_id = pair.external_id
+        and e.status in ('pending', 'processing', 'failed')
+      offset 0
+    ) e)`
+}
+
+async function idsOf(tx: Transaction, statement: SQL): Promise<string[]> {
+  const rows = await tx.execute<{ id: string }>(statement)
+  return rows.map(({ id }) => id)
+}
+
+/** Failed items that would go with the completed ones that they have lost their meaning to. */
+async function countResolved(db: Database, tables: Tables, before: string): Promise<number> {
+  const [row] = await db.execute<{ rows: string }>(sql`
+    select count(*)::text as rows from ${tables.syncItems} f
+    where f.status = 'failed' and ${hasNoLivingRun(tables, sql`f`)} and exists (
+      select 1 from ${tables.syncItems} t
+      where t.integration_id = f.integration_id and t.external_id = f.external_id and t.event_class = f.event_class
+        and t.id > f.id and ${isDue(tables, 'sync_items', { before })} and not ${isNeeded(tables)})`)
+  return Number(row?.rows)
+}
+
+/** The next integrations that have webhooks to delete, by ascending id. */
+export async function integrationsToPrune(
+  db: Database,
+  tables: Tables,
+  { before, afterId, limit }: { readonly before: string; readonly afterId: number; readonly limit: number },
+): Promise<number[]> {
+  const rows = await db.execute<{ id: string }>(sql`
+    select i.id from ${tables.integrations} i
+    where i.id > ${afterId} and (
+      select t.id from ${tables.webhooks} t
+      where t.integration_id = i.id and ${isDue(tables, 'webhooks', { before })} limit 1) is not null
+    order by i.id limit ${limit}`)
+  return rows.map(({ id }) => Number(id))
+}
+
+/** The next open incidents that are older, by ascending id. */
+export async function incidentsOpenSince(
+  db: Database,
+  { incidents }: Tables,
+  { before, afterId, limit }: { readonly before: string; readonly afterId: number; readonly limit: number },
+): Promise<{ id: number; integrationId: number }[]> {
+  const rows = await db.execute<{ id: string; integration_id: string }>(sql`
+    select id, integration_id from ${incidents}
+    where status = 'open' and opened_at < ${before}::timestamptz and id > ${afterId}
+    order by id limit ${limit}`)
+  return rows.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
+}
+
+/** Where the breakers of all integrations are, and when one that is open keeps no incident from being closed by its age. */
+export interface BreakerRead {
+  /** The keys of the integrations' shared state, before and after the id. */
+  readonly aroundId: readonly [string, string]
+  readonly cooldownSeconds: number
+}
+
+/**
+ * How many open incidents would be closed now: those of integrations with which all is well.
+ *
+ * @param breaker null: breakers are off
+ */
+export async function countClosable(
+  db: Database,
+  tables: Tables,
+  { before, nowMs, breaker }: { readonly before: string; readonly nowMs: number; readonly breaker: BreakerRead | null },
+): Promise<number> {
+  const { incidents, integrations, cache } = tables
+  const isBreakerWell =
+    breaker === null
+      ? EVERY
+      : sql`${functionNamed(tables, 'is_breaker_well')}((
+          select c.value -> 'breaker' from ${cache} c
+          where c.key = ${breaker.aroundId[0]}::text || i.id || ${breaker.aroundId[1]}::text),
+          ${breaker.cooldownSeconds}::bigint, ${Math.floor(nowMs)}::bigint)`
+  const [row] = await db.execute<{ rows: string }>(sql`
+    select count(*)::text as rows from ${incidents} o join ${integrations} i on i.id = o.integration_id
+    where o.status = 'open' and o.opened_at < ${before}::timestamptz
+      and i.health_status = 'healthy' and i.sync_stale_alerted_at is null and ${isBreakerWell}`)
+  return Number(row?.rows)
+}
+
+/** The database's clock, in milliseconds. */
+export async function databaseNowMs(db: Database): Promise<number> {
+  const [row] = await db.execute<{ now: string }>(
+    sql`select floor(extract(epoch from clock_timestamp()) * 1000)::text as now`,
+  )
+  return Number(row?.now)
+}
+
+/** Adds to what a run has counted. In the transaction of the rows that it counts, so that no crash parts them. */
+export async function addToCount(
+  tx: Transaction,
+  { cache }: Tables,
+  { key, rows, expiresAt }: { readonly key: string; readonly rows: number; readonly expiresAt: string },
+): Promise<void> {
+  await tx.execute(sql`
+    insert into ${cache} as c (key, value, expires_at)
+    values (${key}, ${jsonText(rows)}::jsonb, ${expiresAt}::timestamptz)
+    on conflict (key) do update
+    set value = to_jsonb((c.value #>> '{}')::bigint + ${rows}), expires_at = excluded.expires_at,
+        updated_at = clock_timestamp()`)
+}
+
+export async function readCount(db: Database, { cache }: Tables, key: string): Promise<number> {
+  const [row] = await db.execute<{ rows: string }>(sql`select value #>> '{}' as rows from ${cache} where key = ${key}`)
+  return Number(row?.rows ?? 0)
+}

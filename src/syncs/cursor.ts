@@ -1,0 +1,98 @@
+/** Setting the cursor by hand, and finalising late. Rule: docs/behaviour/sync-cursor.md, "By hand". */
+
+import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNotFound } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import { findIntegration } from '../integrations/queries.ts'
+import { findLog, runsToAdvance } from '../observability/log-queries.ts'
+import { hasScheduledSync, requireContract } from '../providers/provider.ts'
+import { announceRun } from './announcement.ts'
+import type { CursorChange } from './cursor-change.ts'
+import { changeCursor, checkedCursor } from './cursor-change.ts'
+import { endLivingRun } from './cut-short.ts'
+import { finaliseRun } from './finalisation.ts'
+import type { AdvanceCursorInput, AdvanceCursorResult } from './jobs.ts'
+import { reclaimAbandonedItems } from './reclaim.ts'
+import type { RunIds } from './run-rules.ts'
+
+export type { CursorChange } from './cursor-change.ts'
+
+const DEFAULT_RUNS = 100
+
+/**
+ * Sets the cursor; null: the next run lists everything. A run that began before never touches it again.
+ *
+ * @param force ends a living run first
+ * @throws IntegrationNotFound, InvalidArgumentException; IntegrationBusy while a run lives, unless forced
+ */
+export async function setSyncCursor(
+  framework: Framework,
+  id: number,
+  cursor: Json,
+  { force = false }: { readonly force?: boolean } = {},
+): Promise<CursorChange> {
+  // Judged first: a living run is not ended for what can't be stored.
+  checkedCursor(cursor)
+  await rowOf(framework, id)
+  if (await framework.workflows.isSyncRunning(id)) {
+    if (!force) throw new IntegrationBusy(id)
+    await endLivingRun(framework, id)
+  }
+  return changeCursor(framework, id, cursor, 'operator')
+}
+
+/**
+ * Finalises runs whose items are all done and which nobody finalised, and moves the cursor where a retry or a skip came late.
+ * Oldest first; each is announced if nobody has done so.
+ *
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, CheckpointsNotReduced
+ */
+export async function advanceCursor(
+  framework: Framework,
+  { integrationId, reclaimStale = false, limit = DEFAULT_RUNS }: AdvanceCursorInput,
+): Promise<AdvanceCursorResult> {
+  const { db, tables, providers } = framework
+  const row = await rowOf(framework, integrationId)
+  requireContract(row.provider, providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
+  const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, integrationId, null)).items : 0
+  const newestFirst = await runsToAdvance(db, tables, integrationId, limit)
+  const runs = await finaliseEach(
+    framework,
+    newestFirst.reverse().map((syncLogId) => ({ integrationId, syncLogId })),
+  )
+  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, integrationId)), reclaimed }
+}
+
+/** Finalises one run. @throws SyncRunNotFound, CheckpointsNotReduced */
+export async function finaliseOneRun(framework: Framework, syncLogId: number): Promise<AdvanceCursorResult> {
+  const log = await findLog(framework.db, framework.tables, syncLogId)
+  if (log === null || !['sync', 'backfill'].includes(log.operation)) throw new SyncRunNotFound(syncLogId)
+  const { integrationId } = log
+  const row = await rowOf(framework, integrationId)
+  const runs = await finaliseEach(framework, [{ integrationId, syncLogId }])
+  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, integrationId)), reclaimed: 0 }
+}
+
+/** @returns how many were finalised */
+async function finaliseEach(framework: Framework, runs: readonly RunIds[]): Promise<number> {
+  let finalised = 0
+  for (const run of runs) {
+    const { result, isFinalisedNow } = await finaliseRun(framework, run)
+    if (result.kind === 'reducer threw') throw new CheckpointsNotReduced(run.syncLogId, result.reason)
+    if (isFinalisedNow) finalised += 1
+    // Also one that was finalised by a process that died before it had told anybody.
+    if (result.kind === 'finalised') await announceRun(framework, run)
+  }
+  return finalised
+}
+
+async function rowOf({ db, tables }: Framework, id: number): Promise<IntegrationRow> {
+  const row = await findIntegration(db, tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  return row
+}
+
+function cursorOf(row: IntegrationRow): Json {
+  return (row.syncCursor ?? null) as Json
+}

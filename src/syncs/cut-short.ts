@@ -1,0 +1,132 @@
+/** Ends a run that does not come to its end: its listing failed, or it was cancelled. Rule: docs/behaviour/sync-cursor.md, "Cut short". */
+
+import type { Transaction } from '../db/client.ts'
+import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { lockIntegration } from '../integrations/queries.ts'
+import { endRunLog, lockLog, mergeLogMetadata } from '../observability/log-queries.ts'
+import { deletePendingItems, failHeldItems } from './end-queries.ts'
+import { planNext } from './next-run.ts'
+import { recentRuns } from './opening-queries.ts'
+import type { RunIds } from './run-rules.ts'
+
+const MAX_ERROR_LENGTH = 1_000
+
+/**
+ * The run is given up: what had not started goes, the cursor stays, the next run is planned as after a failure. Once only,
+ * as finalisation.
+ */
+export async function failRun(framework: Framework, run: RunIds, reason: string): Promise<boolean> {
+  return endOpenRun(framework, run, async (tx, row, log) => {
+    // Without its rows the run has not seen all that it listed: its cursor is never taken, late or not.
+    const deleted = await deletePendingItems(tx, framework.tables, log.id)
+    if (deleted > 0) await mergeLogMetadata(tx, framework.tables, log.id, { enumerated: false })
+    await endRunLog(tx, framework.tables, log.id, {
+      status: 'failed',
+      error: reason.slice(0, MAX_ERROR_LENGTH),
+    })
+    if (log.operation === 'sync') await planNext(framework, tx, row, 'with failures')
+    return { status: 'failed', failedItems: 0 }
+  })
+}
+
+/**
+ * The run is cancelled: what had not started goes, what waits or is still held is `failed` with the error `cancelled`. The
+ * cursor, the last clean time and the counter stay; the next run is due after one interval. A batch that comes late finds
+ * its rows settled. Once only.
+ */
+export async function cancelRun(framework: Framework, run: RunIds): Promise<boolean> {
+  return endOpenRun(framework, run, async (tx, row, log) => {
+    const failed = await letGoOfItems(framework, tx, log, 'cancelled')
+    await endRunLog(tx, framework.tables, log.id, {
+      status: 'cancelled',
+      summary: failed === 0 ? 'cancelled' : `cancelled, ${failed} items had begun`,
+    })
+    if (log.operation === 'sync') await planNext(framework, tx, row, 'cancelled')
+    return { status: 'cancelled', failedItems: failed }
+  })
+}
+
+/**
+ * The slice of a backfill whose workflow is gone: what had not started goes, what waits or is still held is `failed` with
+ * the error `abandoned`. Its items hold no cursor. Once only.
+ *
+ * @param retried items that a retry by hand has: they are its own
+ */
+export async function abandonSlice(
+  framework: Framework,
+  run: RunIds,
+  reason: string,
+  retried: readonly number[],
+): Promise<boolean> {
+  return endOpenRun(framework, run, async (tx, _, log) => {
+    const failed = await letGoOfItems(framework, tx, log, 'abandoned', retried)
+    await endRunLog(tx, framework.tables, log.id, {
+      status: 'failed',
+      error: reason.slice(0, MAX_ERROR_LENGTH),
+    })
+    return { status: 'failed', failedItems: failed }
+  })
+}
+
+/** @returns how many had begun, and are failed now */
+async function letGoOfItems(
+  { tables }: Framework,
+  tx: Transaction,
+  { id }: LogRow,
+  error: string,
+  but: readonly number[] = [],
+): Promise<number> {
+  await deletePendingItems(tx, tables, id)
+  const failed = await failHeldItems(tx, tables, id, error, but)
+  // What a batch that was ending has handed back between these two statements.
+  await deletePendingItems(tx, tables, id)
+  // Void: with rows deleted, the rest says nothing about what was listed.
+  await mergeLogMetadata(tx, tables, id, { enumerated: false })
+  return failed
+}
+
+/** What is counted of a run that was cut short. */
+interface Ended {
+  readonly status: 'failed' | 'cancelled'
+  /** Items that had begun, and are failed by its end. */
+  readonly failedItems: number
+}
+
+/** @returns false when somebody else has ended it already, or it is gone */
+async function endOpenRun(
+  { db, tables, metrics }: Framework,
+  { integrationId, syncLogId }: RunIds,
+  end: (tx: Transaction, row: IntegrationRow, log: LogRow) => Promise<Ended>,
+): Promise<boolean> {
+  const ended = await db.transaction(async (tx) => {
+    const row = await lockIntegration(tx, tables, integrationId)
+    const log = await lockLog(tx, tables, syncLogId)
+    if (row === null || log === null || log.status !== 'processing') return null
+    return { row, ...(await end(tx, row, log)) }
+  })
+  if (ended === null) return false
+  metrics.syncRunEnded(ended.row, ended.status)
+  if (ended.failedItems > 0) metrics.syncItemSettled(ended.row, 'failed', ended.failedItems)
+  return true
+}
+
+/** The log of a living run is among the newest ones: a run that adopts an older one opens none. */
+const RECENT_RUNS = 20
+
+/**
+ * Cancels the living run and waits until it is over. Rule: docs/behaviour/syncs.md, "Cancel".
+ *
+ * A run that no worker ends is terminated, and cannot end its own log. Its log is ended here, or the next run would go on with what
+ * it left.
+ *
+ * @throws BackendUnreachable
+ */
+export async function endLivingRun(framework: Framework, integrationId: number): Promise<void> {
+  const { db, tables, workflows } = framework
+  // Asked before: a run that begins once this one is over is not meant.
+  const open = (await recentRuns(db, tables, integrationId, RECENT_RUNS)).filter(({ isOpen }) => isOpen)
+  await workflows.cancelSync(integrationId)
+  // Once only: a log that the run has ended itself is left as it is.
+  for (const { syncLogId } of open) await cancelRun(framework, { integrationId, syncLogId })
+}

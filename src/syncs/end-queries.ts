@@ -1,0 +1,284 @@
+/** Statements by which a sync run is ended. */
+import type { SQL } from 'drizzle-orm'
+import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
+import type { Json } from '../framework/json.ts'
+
+export type ItemCounts = Record<SyncItemRow['status'], number>
+
+export async function countItems(db: Database, { syncItems }: Tables, syncLogId: number): Promise<ItemCounts> {
+  const [row] = await db.execute<{ counts: Partial<ItemCounts> | null }>(
+    sql`select ${countsOf(syncItems, syncLogId)} as counts`,
+  )
+  return { ...NO_ITEMS, ...row?.counts }
+}
+
+/** A run's log, locked until the transaction ends, and how its items stand. */
+export async function lockRun(
+  tx: Transaction,
+  { logs, syncItems }: Tables,
+  syncLogId: number,
+): Promise<{ log: LogRow; counts: ItemCounts } | null> {
+  const [row] = await tx
+    .select({ log: logs, counts: sql<Partial<ItemCounts> | null>`${countsOf(syncItems, syncLogId)}` })
+    .from(logs)
+    .where(eq(logs.id, syncLogId))
+    .for('update')
+  return row === undefined ? null : { log: row.log, counts: { ...NO_ITEMS, ...row.counts } }
+}
+
+const NO_ITEMS: ItemCounts = { pending: 0, processing: 0, success: 0, failed: 0, skipped: 0 }
+
+function countsOf(syncItems: Tables['syncItems'], syncLogId: number): SQL {
+  return sql`(
+    select jsonb_object_agg(status, count)
+    from (select i.status, count(*) from ${syncItems} i where i.sync_log_id = ${syncLogId} group by i.status) counted)`
+}
+
+/** Rows of a run that are neither finished nor held: what a workflow that lost count must take up again. */
+export async function waitingItems(
+  db: Database | Transaction,
+  { syncItems }: Tables,
+  syncLogId: number,
+  limit: number,
+): Promise<WaitingRow[]> {
+  return (
+    db
+      .select({
+        id: syncItems.id,
+        attempts: syncItems.attempts,
+        waitedSeconds: sql<number>`extract(epoch from clock_timestamp() - ${syncItems.updatedAt})::float8`,
+        secondsLeft: sql<number | null>`extract(epoch from ${syncItems.nextAttemptAt} - clock_timestamp())::float8`,
+      })
+      .from(syncItems)
+      .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
+      // Those that are due first: beyond the limit none must be named again and again in place of the others.
+      .orderBy(sql`${syncItems.nextAttemptAt} nulls first`, asc(syncItems.id))
+      .limit(limit)
+  )
+}
+
+export interface WaitingRow {
+  readonly id: number
+  readonly attempts: number
+  /** Since its last attempt. */
+  readonly waitedSeconds: number
+  /** Until its next attempt; null: its batch was lost before it could say. */
+  readonly secondsLeft: number | null
+}
+
+/**
+ * Checkpoints of the run's finished items in dispatch order, page by page. Read by a cursor: pages by id would sort what is
+ * left anew for each. Once in a transaction.
+ */
+export async function* finishedCheckpoints(
+  tx: Transaction,
+  { syncItems }: Tables,
+  syncLogId: number,
+  pageSize: number,
+): AsyncGenerator<Json[]> {
+  // `+ 0`: sorted once, and not read in the order of the primary key, which would walk the rows of every other run.
+  const finished = sql`
+    select checkpoint_value::text as checkpoint from ${syncItems}
+    where sync_log_id = ${sql.raw(String(syncLogId))} and status in ('success', 'skipped') and checkpoint_value is not null
+    order by id + 0`
+  const parsed = (rows: readonly { checkpoint: string }[]) =>
+    rows.map(({ checkpoint }) => JSON.parse(checkpoint) as Json)
+  const few = await tx.execute<{ checkpoint: string }>(sql`${finished} limit ${sql.raw(String(pageSize + 1))}`)
+  if (few.length <= pageSize) {
+    if (few.length > 0) yield parsed(few)
+    return
+  }
+  await tx.execute(sql`declare finished_checkpoints no scroll cursor for ${finished}`)
+  for (;;) {
+    const rows = await tx.execute<{ checkpoint: string }>(
+      sql`fetch forward ${sql.raw(String(pageSize))} from finished_checkpoints`,
+    )
+    if (rows.length > 0) yield parsed(rows)
+    if (rows.length < pageSize) return
+  }
+}
+
+/**
+ * External ids asked about in one statement. In pages, and without a join of items with items: right after many inserts the
+ * planner knows nothing of them and would compare each with each.
+ */
+const IDS_PAGE = 1_000
+
+/**
+ * Whether the cursor must stay whatever this run came to: somebody set it since the run began, or an item of an earlier run
+ * is not done, neither by its own row nor by a later one of the same class and external id. An item that is retried right
+ * now is not done either. A backfill's rows hold nothing, but can make up for a failed item.
+ */
+export async function isCursorHeld(
+  tx: Transaction,
+  { syncItems, logs }: Tables,
+  integrationId: number,
+  runLogId: number,
+): Promise<boolean> {
+  // Without a log an item is of a run that was pruned since.
+  const undone = sql`
+    status in ('pending', 'processing', 'failed') and coalesce(sync_log_id, 0) < ${runLogId}
+    and coalesce(sync_log_id, 0) not in (
+      select id from ${logs} where integration_id = ${integrationId} and operation = 'backfill')`
+  // One without items: the cursor was set by hand since.
+  const rows = await tx.execute<{ external_id: string | null; was_set: boolean }>(sql`
+    select external_id, false as was_set from (
+      select distinct external_id from ${syncItems} where integration_id = ${integrationId} and ${undone}) undone
+    union all
+    select null, true where exists (
+      select 1 from ${logs} where integration_id = ${integrationId} and operation = 'cursor' and id > ${runLogId})`)
+  if (rows.some(({ was_set }) => was_set)) return true
+  const ids = rows.flatMap((row) => row.external_id ?? [])
+  // Without an external id no other item makes up for it.
+  if (ids.length < rows.length) return true
+  for (let from = 0; from < ids.length; from += IDS_PAGE) {
+    const unresolved = await tx.execute(sql`
+      select 1 from ${syncItems}
+      where integration_id = ${integrationId} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
+      group by event_class, external_id
+      having max(id) filter (where ${undone}) > coalesce(max(id) filter (where status in ('success', 'skipped')), 0)
+      limit 1`)
+    if (unresolved.length > 0) return true
+  }
+  return false
+}
+
+export interface StuckItem {
+  /** The failed row of this run; of several with this external id the last. */
+  readonly itemId: number
+  readonly runs: number
+}
+
+/**
+ * External ids that failed in this run and, counting it, in so many runs since they last succeeded or were skipped, whatever
+ * their class. Backfills are no such runs.
+ */
+export async function stuckItems(
+  tx: Transaction,
+  { syncItems, logs }: Tables,
+  run: { readonly id: number; readonly integrationId: number },
+  threshold: number,
+): Promise<StuckItem[]> {
+  const failed = await tx.execute<{ external_id: string }>(sql`
+    select distinct external_id from ${syncItems}
+    where sync_log_id = ${run.id} and status = 'failed' and external_id <> ''`)
+  const ids = failed.map((row) => row.external_id)
+  const stuck: StuckItem[] = []
+  for (let from = 0; from < ids.length; from += IDS_PAGE) {
+    const rows = await tx.execute<{ id: string; runs: string }>(sql`
+      select max(id) filter (where sync_log_id = ${run.id}) as id, count(distinct sync_log_id) as runs
+      from (
+        select id, external_id, sync_log_id, status,
+               max(id) filter (where status in ('success', 'skipped')) over (partition by external_id) as done
+        from ${syncItems}
+        where integration_id = ${run.integrationId} and external_id = any(${textArray(ids.slice(from, from + IDS_PAGE))})
+      ) item
+      where status = 'failed' and id > coalesce(done, 0) and sync_log_id <= ${run.id}
+        and sync_log_id not in (
+          select id from ${logs} where integration_id = ${run.integrationId} and operation = 'backfill')
+      group by external_id having count(distinct sync_log_id) >= ${threshold}`)
+    stuck.push(...rows.map((row) => ({ itemId: Number(row.id), runs: Number(row.runs) })))
+  }
+  return stuck.sort((a, b) => a.itemId - b.itemId)
+}
+
+/** One parameter, whose values the planner knows: it hashes them. */
+function textArray(values: readonly string[]): SQL {
+  const literal = `{${values.map((value) => `"${value.replaceAll(/[\\"]/g, '\\$&')}"`).join(',')}}`
+  return sql`${literal}::text[]`
+}
+
+export async function itemsById(
+  db: Database | Transaction,
+  { syncItems }: Tables,
+  ids: readonly number[],
+): Promise<Map<number, SyncItemRow>> {
+  const rows = await db
+    .select()
+    .from(syncItems)
+    .where(inArray(syncItems.id, [...ids]))
+  return new Map(rows.map((row) => [row.id, row]))
+}
+
+/** Deletes what has not started. @returns how many */
+export async function deletePendingItems(tx: Transaction, { syncItems }: Tables, syncLogId: number): Promise<number> {
+  const [row] = await tx.execute<{ count: string }>(sql`
+    with gone as (delete from ${syncItems} where sync_log_id = ${syncLogId} and status = 'pending' returning 1)
+    select count(*) as count from gone`)
+  return Number(row?.count)
+}
+
+/** Fails what waits or is held: whoever holds it loses by its claim. @param but these stay @returns how many */
+export async function failHeldItems(
+  tx: Transaction,
+  { syncItems }: Tables,
+  syncLogId: number,
+  error: string,
+  but: readonly number[] = [],
+): Promise<number> {
+  const [row] = await tx.execute<{ count: string }>(sql`
+    with failed as (
+      update ${syncItems}
+      set status = 'failed', error = ${error}, claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
+      where sync_log_id = ${syncLogId} and status = 'processing'
+        and id not in (select value::bigint from jsonb_array_elements_text(${jsonText(but)}::jsonb)) returning 1
+    )
+    select count(*) as count from failed`)
+  return Number(row?.count)
+}
+
+export interface InFlightItem {
+  readonly id: number
+  readonly syncLogId: number | null
+  readonly externalId: string | null
+  readonly attempts: number
+  readonly claim: string | null
+}
+
+/** Items that began, have not ended, and were created more than so many seconds ago. A backfill's own go on with it. */
+export async function itemsInFlightSince(
+  db: Database,
+  { syncItems, logs }: Tables,
+  { integrationId, seconds }: { integrationId: number; seconds: number },
+): Promise<InFlightItem[]> {
+  return db
+    .select({
+      id: syncItems.id,
+      syncLogId: syncItems.syncLogId,
+      externalId: syncItems.externalId,
+      attempts: syncItems.attempts,
+      claim: syncItems.claim,
+    })
+    .from(syncItems)
+    .leftJoin(logs, eq(logs.id, syncItems.syncLogId))
+    .where(
+      and(
+        eq(syncItems.integrationId, integrationId),
+        eq(syncItems.status, 'processing'),
+        sql`${syncItems.createdAt} < clock_timestamp() - make_interval(secs => ${seconds}::double precision)`,
+        sql`${logs.operation} is distinct from 'backfill'`,
+      ),
+    )
+    .orderBy(asc(syncItems.id))
+}
+
+/** Fails those that nobody has moved since they were read. @returns these */
+export async function failAbandonedItems(
+  db: Database,
+  { syncItems }: Tables,
+  items: readonly InFlightItem[],
+): Promise<InFlightItem[]> {
+  if (items.length === 0) return []
+  const rows = await db.execute<{ id: string }>(sql`
+    update ${syncItems} s
+    set status = 'failed', error = 'abandoned', claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
+    from jsonb_to_recordset(${jsonText(items)}::jsonb) as seen (id bigint, attempts integer, claim text)
+    where s.id = seen.id and s.status = 'processing' and s.attempts = seen.attempts
+      and s.claim is not distinct from seen.claim
+    returning s.id`)
+  const failed = new Set(rows.map((row) => Number(row.id)))
+  return items.filter(({ id }) => failed.has(id))
+}

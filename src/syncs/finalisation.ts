@@ -1,0 +1,255 @@
+/**
+ * Ends a sync run: its status, the cursor, and when the next one is due.
+ *
+ * Rule: docs/behaviour/sync-cursor.md, "Finalisation" and "The cursor".
+ */
+import { sha256Hex } from '../access/rules.ts'
+import type { Transaction } from '../db/client.ts'
+import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import type { Json } from '../framework/json.ts'
+import { errorLine } from '../framework/logger.ts'
+import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import type { RunMetadata } from '../observability/log-queries.ts'
+import { endRunLog, mergeLogMetadata } from '../observability/log-queries.ts'
+import type { HasScheduledSync } from '../providers/provider.ts'
+import { cursorNotAfter, hasInstant, nextCursor } from './checkpoint-rules.ts'
+import { checkedCursor } from './cursor-change.ts'
+import { endStaleness, recordRunEnd } from './end-events.ts'
+import type { ItemCounts, StuckItem, WaitingRow } from './end-queries.ts'
+import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
+import { remainingWaitSeconds } from './items/item-rules.ts'
+import { planNext } from './next-run.ts'
+import type { RunIds, RunStatus } from './run-rules.ts'
+import { runStatus } from './run-rules.ts'
+
+const CHECKPOINT_PAGE = 5_000
+/** The log's row holds so many, and so many events are told of one run: more of them say nothing new. */
+const MAX_STUCK = 1_000
+/** As many rows as a run's list of waiting items holds. */
+const MAX_WAITING = 1_000
+const MAX_ERROR_LENGTH = 1_000
+
+export type Finalisation =
+  | {
+      readonly kind: 'finalised'
+      readonly status: RunStatus
+      readonly succeeded: number
+      readonly failed: number
+      readonly skipped: number
+      /** It named everything that there is at the provider, and all of it went well. */
+      readonly fullListing: boolean
+    }
+  | { readonly kind: 'unfinished'; readonly pending: number; readonly waiting: { id: number; seconds: number }[] }
+  /** The provider's `reduceCheckpoints()` threw: nothing was changed, it may be tried again. */
+  | { readonly kind: 'reducer threw'; readonly reason: string }
+  | { readonly kind: 'not this time'; readonly reason: string }
+
+export interface RunEnd {
+  readonly result: Finalisation
+  /** After it. Null also when there is nothing to tell. */
+  readonly cursor: Json
+  /** By this very call. Whoever finalised a run announces it. */
+  readonly isFinalisedNow: boolean
+  /** It had nobody to tell, and says so in its log. */
+  readonly isAnnounced: boolean
+  readonly cursorMoved: boolean
+}
+
+export interface Finalising {
+  /** Notes that the run is announced where there is nothing to tell, or nobody listens. Default false. */
+  readonly announces?: boolean
+}
+
+/**
+ * One transaction, under the locks of the integration and of the run's log. Once only: the log must still be
+ * `processing`, and no item may be unfinished. Of a run that was finalised before, only the cursor may move: a failed item
+ * has succeeded or was skipped since.
+ */
+export async function finaliseRun(
+  framework: Framework,
+  run: RunIds,
+  { announces = false }: Finalising = {},
+): Promise<RunEnd & { readonly provider: string | null }> {
+  try {
+    const { row, end } = await framework.db.transaction(async (tx) => {
+      const row = await lockIntegration(tx, framework.tables, run.integrationId)
+      return { row, end: await finalise(framework, tx, row, run, announces) }
+    })
+    if (row !== null && end.isFinalisedNow && end.result.kind === 'finalised')
+      framework.metrics.syncRunEnded(row, end.result.status)
+    return { ...end, provider: row?.provider ?? null }
+  } catch (error) {
+    if (!(error instanceof ReducerThrew)) throw error
+    return { provider: null, ...unchanged({ kind: 'reducer threw', reason: errorLine(error.cause, MAX_ERROR_LENGTH) }) }
+  }
+}
+
+/** Rolls the transaction back; never leaves this file. */
+class ReducerThrew extends Error {}
+
+async function finalise(
+  framework: Framework,
+  tx: Transaction,
+  row: IntegrationRow | null,
+  { syncLogId }: RunIds,
+  announces: boolean,
+): Promise<RunEnd> {
+  const { tables } = framework
+  const run = await lockRun(tx, tables, syncLogId)
+  if (row === null || run === null || run.log.integrationId !== row.id)
+    return unchanged({ kind: 'not this time', reason: 'the run or its integration is gone' })
+  const { log, counts } = run
+  if (log.status === 'cancelled') return unchanged({ kind: 'not this time', reason: 'the run was cancelled' })
+  if (!(log.metadata as RunMetadata).enumerated)
+    return unchanged({ kind: 'not this time', reason: 'the listing is not complete' })
+  if (log.status !== 'processing') return finaliseLate(framework, tx, row, log, counts)
+  if (counts.pending + counts.processing > 0) {
+    const waiting = await waitingItems(tx, tables, syncLogId, MAX_WAITING)
+    const again = waiting.map((item) => ({ id: item.id, seconds: remainingWait(framework, item) }))
+    return unchanged({ kind: 'unfinished', pending: counts.pending, waiting: again }, cursorOf(row))
+  }
+  return finaliseOpen(framework, tx, row, log, counts, announces)
+}
+
+/** All its items have ended, and nobody has finalised it. */
+async function finaliseOpen(
+  framework: Framework,
+  tx: Transaction,
+  row: IntegrationRow,
+  log: LogRow,
+  counts: ItemCounts,
+  announces: boolean,
+): Promise<RunEnd> {
+  const { config, tables, listeners, clock } = framework
+  const status = runStatus({ succeeded: counts.success, failed: counts.failed, skipped: counts.skipped })
+  const isClean = counts.failed === 0
+  // A backfill covers what lies behind the cursor: neither the cursor nor the plan of the ordinary runs is its own.
+  const isOrdinary = log.operation === 'sync'
+  const advanced = isOrdinary ? await advancedCursor(framework, tx, row, log, counts) : null
+  const cursor = advanced === null ? cursorOf(row) : advanced.to
+  const threshold = config.sync.stuck_item_after_runs
+  const stuck = isOrdinary && !isClean ? await stuckItems(tx, tables, log, threshold) : []
+  const toldStuck = stuckToTell(stuck, log.id)
+  const stalenessRecovered = isOrdinary && isClean && row.syncStaleAlertedAt !== null
+  const isAnnounced =
+    announces && isOrdinary && stuck.length === 0 && !stalenessRecovered && !listeners.has('SyncCompleted')
+  await endRunLog(tx, tables, log.id, {
+    status,
+    summary: `${counts.success} succeeded, ${counts.failed} failed, ${counts.skipped} skipped`,
+    metadata: {
+      success_count: counts.success,
+      failure_count: counts.failed,
+      skipped_count: counts.skipped,
+      ...(isOrdinary ? { cursor_after: cursor } : {}),
+      ...(stuck.length === 0 ? {} : stuckMetadata(toldStuck, stuck.length)),
+      ...(stalenessRecovered ? { staleness_recovered: true } : {}),
+      ...(isAnnounced ? { announced_at: clock.now().toISOString() } : {}),
+    },
+  })
+  if (isOrdinary) {
+    await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
+    if (stalenessRecovered) await endStaleness(framework, tx, row, log.id)
+    await recordRunEnd(framework, tx, row.id, { status, counts, cursor, stuck: toldStuck })
+  }
+  const result = finalised(status, log, counts)
+  return { result, cursor, isFinalisedNow: true, isAnnounced, cursorMoved: advanced !== null }
+}
+
+/**
+ * Beyond the limit those are left out that have been told of the most often. Of those that became stuck together another part
+ * is told in each run: the order among them is by a digest that differs from run to run.
+ */
+function stuckToTell(stuck: readonly StuckItem[], syncLogId: number): StuckItem[] {
+  const turn = new Map(stuck.map(({ itemId }) => [itemId, sha256Hex(`${syncLogId}:${itemId}`)]))
+  const turnOf = ({ itemId }: StuckItem): string => turn.get(itemId) ?? ''
+  return [...stuck]
+    .sort((a, b) => a.runs - b.runs || (turnOf(a) < turnOf(b) ? -1 : 1))
+    .slice(0, MAX_STUCK)
+    .sort((a, b) => a.itemId - b.itemId)
+}
+
+/** @param found told ones and others */
+function stuckMetadata(told: readonly StuckItem[], found: number): Record<string, Json> {
+  return {
+    stuck: told.map(({ itemId, runs }) => ({ item_id: itemId, runs })),
+    ...(found > told.length ? { stuck_untold: found - told.length } : {}),
+  }
+}
+
+/** Status, counts, times and events are those of its end; only the cursor may be due now. */
+async function finaliseLate(
+  framework: Framework,
+  tx: Transaction,
+  row: IntegrationRow,
+  log: LogRow,
+  counts: ItemCounts,
+): Promise<RunEnd> {
+  const result = finalised(log.status as RunStatus, log, counts)
+  const isDone = counts.pending + counts.processing === 0 && log.operation === 'sync'
+  const advanced = isDone ? await advancedCursor(framework, tx, row, log, counts) : null
+  if (advanced === null) return unchanged(result, cursorOf(row))
+  await updateIntegration(tx, framework.tables, row.id, { syncCursor: advanced.to })
+  await mergeLogMetadata(tx, framework.tables, log.id, { cursor_after: advanced.to })
+  return { result, cursor: advanced.to, isFinalisedNow: false, isAnnounced: false, cursorMoved: true }
+}
+
+/** The cursor after this run; null when it stays. */
+async function advancedCursor(
+  { providers, tables, logger }: Framework,
+  tx: Transaction,
+  row: IntegrationRow,
+  log: LogRow,
+  counts: ItemCounts,
+): Promise<{ to: Json } | null> {
+  if (counts.failed > 0 || counts.success + counts.skipped === 0) return null
+  if (await isCursorHeld(tx, tables, row.id, log.id)) return null
+  const provider = providers.get(row.provider) as HasScheduledSync
+  const reduce = (checkpoints: readonly Json[]): Json => {
+    try {
+      return checkedCursor(provider.reduceCheckpoints(checkpoints))
+    } catch (cause) {
+      throw new ReducerThrew('reduceCheckpoints() threw', { cause })
+    }
+  }
+  let reduced: Json = null
+  for await (const page of finishedCheckpoints(tx, tables, log.id, CHECKPOINT_PAGE))
+    reduced = reduce(reduced === null ? page : [reduced, ...page])
+  const { listing_began_at: beganAt } = log.metadata as RunMetadata
+  const isBounded = provider.listsByCheckpoint !== true && typeof beganAt === 'string'
+  const candidate = isBounded ? cursorNotAfter(reduced, new Date(beganAt)) : reduced
+  const step = nextCursor(cursorOf(row), [candidate], reduce)
+  if (step.kind === 'keep') return null
+  if (isBounded && !hasInstant(candidate))
+    logger.warn(
+      { event: 'sync.cursor_without_time', integration: row.id, provider: row.provider, sync_log: log.id },
+      'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
+    )
+  return { to: step.to }
+}
+
+/** Seconds until the next attempt of an item that no batch holds. */
+export function remainingWait({ config }: Framework, { attempts, waitedSeconds, secondsLeft }: WaitingRow): number {
+  if (secondsLeft !== null) return Math.max(0, Math.ceil(secondsLeft))
+  return remainingWaitSeconds(attempts, waitedSeconds, config.sync.item_backoff)
+}
+
+function cursorOf(row: IntegrationRow): Json {
+  return (row.syncCursor ?? null) as Json
+}
+
+function finalised(status: RunStatus, log: LogRow, counts: ItemCounts): Extract<Finalisation, { kind: 'finalised' }> {
+  const fullListing = (log.metadata as RunMetadata).full_listing ?? null
+  return {
+    kind: 'finalised',
+    status,
+    succeeded: counts.success,
+    failed: counts.failed,
+    skipped: counts.skipped,
+    fullListing: log.operation === 'sync' && status === 'success' && fullListing !== null,
+  }
+}
+
+function unchanged(result: Finalisation, cursor: Json = null): RunEnd {
+  return { result, cursor, isFinalisedNow: false, isAnnounced: false, cursorMoved: false }
+}

@@ -1,0 +1,295 @@
+import type { Batch } from '../../claims/batch.ts'
+import { runBatch, START_WINDOW_MS } from '../../claims/batch.ts'
+import { Ending } from '../../claims/ending.ts'
+import { lossesOf, MAX_LOST_WORKERS } from '../../claims/rules.ts'
+import type { SyncItemRow } from '../../db/schema/tables.ts'
+import type { Framework } from '../../framework/context.ts'
+import { ItemTimedOut } from '../../framework/errors.ts'
+import { errorLine } from '../../framework/logger.ts'
+import { patiently } from '../../framework/patiently.ts'
+import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
+import { withTimeLimit } from '../../framework/time-limit.ts'
+import type { IntegrationContext } from '../../integrations/integration-context.ts'
+import { integrationReader } from '../../integrations/integration-context.ts'
+import { BatchSubjects } from '../../observability/metric-subject.ts'
+import type { LastFailure } from '../jobs.ts'
+import { settleAndRecord } from './item-failures.ts'
+import type { GivenBack, ItemSettlement } from './item-queries.ts'
+import { handBackItems, itemsHeldBy, itemsSettledBefore, takeUpItem } from './item-queries.ts'
+import type { ItemRun, ItemWork } from './run-item.ts'
+import { givenUp, itemRecord, runSyncItem } from './run-item.ts'
+
+export interface RunItems {
+  readonly claim: string
+  /** Aborted when the worker stops or the run is cancelled. */
+  readonly cancelled: AbortSignal
+  readonly retry: ItemWork['retry']
+  /** Where a row goes that no listener has seen. */
+  readonly givenBack: GivenBack
+  /** Milliseconds after the claim from which on no more items start. Default: 30 s. */
+  readonly startWithinMs?: number
+}
+
+/** Of an error, in the progress of a run. */
+const MAX_TOLD_LENGTH = 300
+
+/** Runs and settles the items of one claim: of a run's batch, or the one of a retry. */
+export class ItemRunner {
+  /** `handedBack`: no listener has seen them. `deferredSeconds`: the longest that was asked for. */
+  readonly tally = { succeeded: 0, failed: 0, handedBack: 0, deferredSeconds: 0 }
+  /** Items that run again. */
+  readonly waiting: { id: number; seconds: number; because: 'failed' | 'deferred' | 'not yet' | 'interrupted' }[] = []
+  /** The last attempt that did not succeed, if one did not. */
+  lastFailure: LastFailure | null = null
+  readonly #framework: Framework
+  readonly #work: Omit<ItemWork, 'claimedAt'>
+  readonly #claim: string
+  readonly #subjects: BatchSubjects
+  readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows' | 'run' | 'startBy'>
+  readonly #ending: Ending
+  readonly #startWithinMs: number
+  #told: Promise<void> = Promise.resolve()
+
+  constructor(framework: Framework, { claim, cancelled, retry, givenBack, startWithinMs = START_WINDOW_MS }: RunItems) {
+    const { config, db, tables, logger } = framework
+    this.#framework = framework
+    this.#claim = claim
+    this.#subjects = new BatchSubjects(integrationReader(framework))
+    this.#ending = new Ending(cancelled)
+    this.#startWithinMs = startWithinMs
+    const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
+    this.#work = { cancelled, enough: this.#ending.signal, retry, waitsFor }
+    this.#batch = {
+      concurrency: config.sync.item_concurrency,
+      signal: cancelled,
+      logger,
+      prepare: (row) => this.#subjects.read(row.integrationId),
+      settle: (runs) => this.#settle(runs),
+      handBack: async (unstarted) => {
+        const back = await handBackItems(db, tables, unstarted, givenBack)
+        this.tally.handedBack += back.size
+        if (givenBack.status === 'processing')
+          this.waiting.push(...[...back].map((id) => ({ id, seconds: 0, because: 'interrupted' as const })))
+      },
+    }
+  }
+
+  /**
+   * Takes up what an earlier try of the same activity left behind.
+   *
+   * @returns how many there were
+   */
+  async takeUpHeld(): Promise<number> {
+    const { config, db, tables } = this.#framework
+    const heldRows = await itemsHeldBy(db, tables, this.#claim)
+    for (const group of takenUpTogether(heldRows, this.#claim, config.sync.item_concurrency)) {
+      const again: SyncItemRow[] = []
+      for (const held of group) {
+        const taken = await this.#takeUp(held)
+        if (taken?.kind === 'again') again.push(taken.row)
+        if (taken?.kind === 'given up') {
+          await this.#subjects.note(held.integrationId)
+          await patiently('a settlement', () => this.#settle([taken.run]), this.#batch)
+        }
+      }
+      await this.#runClaimed(again)
+    }
+    return heldRows.length
+  }
+
+  /** @param rows as the claim gave them: those to run, and those that it refused */
+  async run(rows: readonly SyncItemRow[]): Promise<void> {
+    const refused = rows.filter(({ status }) => status === 'failed')
+    for (const row of refused) {
+      await this.#subjects.note(row.integrationId)
+      this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
+    }
+    await this.#runClaimed(rows.filter(({ status }) => status === 'processing'))
+  }
+
+  /** Waits until listeners of `SyncItemFailed` have been told. */
+  async end(): Promise<void> {
+    await this.#told
+    this.#ending.release()
+  }
+
+  /** @param rows claimed just now */
+  async #runClaimed(rows: readonly SyncItemRow[]): Promise<void> {
+    const work = { ...this.#work, claimedAt: this.#framework.clock.now() }
+    await runBatch({
+      ...this.#batch,
+      rows,
+      startBy: performance.now() + this.#startWithinMs,
+      run: (row, integration) => runSyncItem(this.#framework, row, integration, work),
+    })
+  }
+
+  /** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
+  async #takeUp(
+    held: SyncItemRow,
+  ): Promise<{ kind: 'again'; row: SyncItemRow } | { kind: 'given up'; run: ItemRun } | null> {
+    const { db, tables, logger } = this.#framework
+    const taken = await takeUpItem(db, tables, held, this.#claim)
+    if (taken === null) return null
+    const { row, losses } = taken
+    await this.#subjects.note(row.integrationId)
+    const { provider } = this.#subjects.of(row.integrationId)
+    logger.warn(
+      { event: 'item.worker_lost', integration: row.integrationId, provider, sync_item: row.id, losses },
+      'the worker of a sync item was lost; it is taken up again',
+    )
+    if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
+    return { kind: 'given up', run: givenUp(row, `worker lost ${losses} times`) }
+  }
+
+  async #settle(runs: readonly ItemRun[]): Promise<void> {
+    const { db, tables, logger } = this.#framework
+    const settled = await settleAndRecord(this.#framework, runs)
+    const left = runs.filter(({ row }) => !settled.has(row.id))
+    for (const id of await itemsSettledBefore(db, tables, left.map(settlementOf))) settled.add(id)
+    for (const run of runs) {
+      if (settled.has(run.row.id)) this.#report(run)
+      else
+        logger.warn(
+          {
+            event: 'item.superseded',
+            integration: run.row.integrationId,
+            provider: this.#subjects.of(run.row.integrationId).provider,
+            sync_item: run.row.id,
+          },
+          'this item was moved on meanwhile; the outcome of this attempt does not count',
+        )
+    }
+  }
+
+  #report({ row, step, message, maxAttempts, error }: ItemRun): void {
+    const { metrics } = this.#framework
+    const of = this.#subjects.of(row.integrationId)
+    if (message !== null)
+      this.lastFailure = { itemId: row.id, attempt: row.attempts, error: message.slice(0, MAX_TOLD_LENGTH) }
+    if (step.kind === 'succeed') {
+      this.tally.succeeded += 1
+      metrics.syncItemSettled(of, 'success')
+    } else if (step.kind === 'fail') this.#failed(row, step.reason, error)
+    else {
+      const { because, seconds } = step
+      this.waiting.push({ id: row.id, seconds, because })
+      if (because === 'failed')
+        failedAttempt(this.#framework, { row, provider: of.provider, error: message ?? '', maxAttempts, seconds })
+      if (because === 'deferred') {
+        this.tally.deferredSeconds = Math.max(this.tally.deferredSeconds, seconds)
+        metrics.syncItemDeferred(of)
+      }
+    }
+  }
+
+  #failed(row: SyncItemRow, reason: string, error: unknown): void {
+    this.tally.failed += 1
+    this.#framework.metrics.syncItemSettled(this.#subjects.of(row.integrationId), 'failed')
+    this.#framework.logger.warn(
+      {
+        event: 'item.failed',
+        integration: row.integrationId,
+        provider: this.#subjects.of(row.integrationId).provider,
+        sync_item: row.id,
+        external_id: row.externalId,
+        error: reason,
+      },
+      'sync item failed',
+    )
+    // Beside the batch: a slow listener of the event holds up no other item's settlement.
+    this.#told = this.#told.then(() => this.#tell(row, reason, error))
+  }
+
+  async #tell(row: SyncItemRow, reason: string, error: unknown): Promise<void> {
+    const { config, listeners, logger } = this.#framework
+    if (!listeners.has('SyncItemFailed')) return
+    const limit = config.sync.item_timeout
+    try {
+      const integration = (await this.#subjects.read(row.integrationId))?.handle
+      if (integration === undefined) return
+      const event = { integration, item: itemRecord(row, reason), error }
+      await withTimeLimit(
+        limit,
+        () => new ItemTimedOut(limit),
+        () => listeners.emit('SyncItemFailed', event),
+      )
+    } catch (fault) {
+      logger.error(
+        {
+          event: 'item.untold',
+          integration: row.integrationId,
+          provider: this.#subjects.of(row.integrationId).provider,
+          sync_item: row.id,
+          error: errorLine(fault, 300),
+        },
+        'not all listeners of SyncItemFailed could be told of this item',
+      )
+    }
+  }
+}
+
+const settlementOf = ({ settlement }: ItemRun): ItemSettlement => settlement
+
+/**
+ * The order in which rows of a lost worker are taken up. Rule: docs/behaviour/sync-items.md, "Lost workers".
+ *
+ * Rows that have lost one worker run beside each other: most of them had not started, and one after the other a full batch of slow
+ * handlers would take an hour. A row that has lost more runs alone: if this row kills workers, it takes no other row down.
+ */
+function takenUpTogether<Row extends { readonly claim: string | null }>(
+  rows: readonly Row[],
+  claim: string,
+  concurrency: number,
+): readonly Row[][] {
+  const isFirstLoss = (row: Row): boolean => lossesOf(row.claim ?? claim, claim) === 0
+  const first = rows.filter(isFirstLoss)
+  const together: Row[][] = []
+  for (let at = 0; at < first.length; at += concurrency) together.push(first.slice(at, at + concurrency))
+  return [...together, ...rows.filter((row) => !isFirstLoss(row)).map((row) => [row])]
+}
+
+const WARNINGS = new WeakMap<Framework, RepeatedWarnings>()
+/** Characters at the beginning of an error's text, which tell its kind. */
+const KIND_LENGTH = 120
+
+interface FailedAttempt {
+  readonly row: SyncItemRow
+  readonly provider: string | null
+  readonly error: string
+  readonly maxAttempts: number
+  readonly seconds: number
+}
+
+/**
+ * Logs an attempt that failed and is not the item's last. One cause can fail many items: the first failure of a kind is logged, then
+ * one line a minute says how many there were. Rule: docs/behaviour/logs.md.
+ */
+function failedAttempt(framework: Framework, { row, provider, error, maxAttempts, seconds }: FailedAttempt): void {
+  const warnings = WARNINGS.get(framework) ?? new RepeatedWarnings(framework.logger, framework.clock)
+  WARNINGS.set(framework, warnings)
+  warnings.warn(
+    `${row.integrationId} ${row.syncLogId} ${kindOf(error)}`,
+    () => ({
+      event: 'item.attempt_failed',
+      integration: row.integrationId,
+      provider,
+      sync_log: row.syncLogId,
+      sync_item: row.id,
+      external_id: row.externalId,
+      attempt: row.attempts,
+      max_attempts: maxAttempts,
+      retry_after_seconds: seconds,
+      error,
+    }),
+    'an attempt of a sync item failed, and it is tried again',
+  )
+}
+
+/** An error's text without what differs between items: numbers, and ids in hexadecimal. */
+function kindOf(error: string): string {
+  return error
+    .replace(/\b[0-9a-f]{8}[0-9a-f-]*\b/gi, '#')
+    .replace(/\d+/g, '#')
+    .slice(0, KIND_LENGTH)
+}

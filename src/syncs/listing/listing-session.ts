@@ -1,0 +1,329 @@
+/**
+ * The session behind a provider's `sync()`: checks each item at once, stores them in chunks, keeps bookmarks.
+ *
+ * Rule: docs/behaviour/sync-listing.md, "The session".
+ */
+
+import type { Listeners } from '../../events/listeners.ts'
+import { InvalidArgumentException, SyncSessionClosed } from '../../framework/errors.ts'
+import type { Json } from '../../framework/json.ts'
+import { jsonEquals } from '../../framework/json.ts'
+import type { Logger } from '../../framework/logger.ts'
+import type { SyncItemEvent, SyncItemEventClass } from '../../providers/events.ts'
+import type { ExternalId, Integration } from '../../providers/integration.ts'
+import type { SyncSession } from '../../providers/sync-session.ts'
+import { isNewerCopy } from '../checkpoint-rules.ts'
+import { bookmarkPosition, listedExternalId, listedItem, listedModel, warnOfListing } from './listed-item.ts'
+import type { ListedItem, NewSyncItem } from './listing-queries.ts'
+import { Refusals } from './refusals.ts'
+
+/** The item that fills a chunk waits for its insert: a fast listing never outruns the database, nor the memory. */
+const CHUNK_ROWS = 500
+const CHUNK_CHARACTERS = 4_194_304
+
+/** A place in the listing: all that was handed in before it is whole. */
+export interface Bookmark {
+  readonly position: Json
+  /** Items up to it, dropped duplicates not counted. */
+  readonly count: number
+  readonly duplicates: number
+  /** What fullListing() was told. */
+  readonly fullListing: FullListing | null
+}
+
+export interface FullListing {
+  readonly internalType: string | null
+}
+
+export interface SessionOptions {
+  readonly integration: Integration
+  readonly syncLogId: number
+  readonly cursor: Json
+  /** Where an earlier try of the listing got to; null: begin at the beginning. */
+  readonly resume: Bookmark | null
+  readonly signal: AbortSignal
+  readonly listeners: Listeners
+  readonly logger: Logger
+  /** The provider's: of two copies of an item it says which one is newer. */
+  reduce(checkpoints: readonly Json[]): Json
+  /** `sync.max_items_per_batch`: one warning beyond it, the run goes on. */
+  readonly softCap: number
+  /** A listing of a window is never a full one. */
+  readonly isWindow: boolean
+  /** Models that fullListing() may name; null: any. */
+  readonly models: ReadonlyMap<string, unknown> | null
+  /** Stores items, and then the bookmark that vouches for all up to them. A rejection ends the listing. */
+  store(items: readonly ListedItem[], bookmark: Bookmark | null): Promise<void>
+}
+
+/** As JSON text: what an item without a checkpoint has. */
+const NO_CHECKPOINT = 'null'
+
+export class StoringSession implements SyncSession {
+  readonly integration: Integration
+  readonly syncLogId: number
+  readonly signal: AbortSignal
+  readonly #options: SessionOptions
+  readonly #abort = new AbortController()
+  /** What nobody takes notice of ends the listing: an item of it would be missing, and nobody would know. */
+  readonly #refusals = new Refusals((error) => this.#abort.abort(error))
+  #buffer: ListedItem[] = []
+  #bufferedCharacters = 0
+  /** Places in the buffer by class and external id: a newer copy takes the place of an older one. */
+  readonly #bufferedAt = new Map<string, number>()
+  /** By class and external id the checkpoint of the copy that is kept, as JSON text. */
+  readonly #seen = new Map<string, Map<string, string>>()
+  #count: number
+  #dropped: number
+  #replaced = 0
+  #fullListing: FullListing | null
+  #isBookmarked = false
+  #closed = false
+  #writing: Promise<void> = Promise.resolve()
+
+  constructor(options: SessionOptions) {
+    this.#options = options
+    this.integration = options.integration
+    this.syncLogId = options.syncLogId
+    this.signal = AbortSignal.any([options.signal, this.#abort.signal])
+    this.#count = options.resume?.count ?? 0
+    this.#dropped = options.resume?.duplicates ?? 0
+    this.#fullListing = options.resume?.fullListing ?? null
+  }
+
+  cursor(): Json {
+    return this.#options.cursor
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  get isEmpty(): boolean {
+    return this.#count === 0
+  }
+
+  get duplicatesDropped(): number {
+    return this.#dropped
+  }
+
+  /** How many of the duplicates were newer copies, which are kept in the place of the older ones. */
+  get duplicatesReplacing(): number {
+    return this.#replaced
+  }
+
+  /** Whether this try has stored a bookmark beyond the one that it began with. */
+  get isBookmarked(): boolean {
+    return this.#isBookmarked
+  }
+
+  get fullListingOf(): FullListing | null {
+    return this.#fullListing
+  }
+
+  resumeFrom(): Json {
+    return this.#options.resume?.position ?? null
+  }
+
+  /** An item of an earlier try that is kept. @param checkpoint as JSON text */
+  know(eventClass: string, externalId: ExternalId | null, checkpoint: string | null): void {
+    const id = listedExternalId(externalId)
+    if (id !== null) this.#seenOf(eventClass).set(id, checkpoint ?? NO_CHECKPOINT)
+  }
+
+  has({ type }: SyncItemEventClass, externalId: ExternalId): boolean {
+    const id = listedExternalId(externalId)
+    return id !== null && this.#seen.get(type)?.has(id) === true
+  }
+
+  // Not `async`: a promise of its own that nobody awaits would end the process when it is rejected.
+  dispatch(
+    event: SyncItemEvent<unknown>,
+    checkpointValue: Json = null,
+    externalId: ExternalId | null = null,
+  ): Promise<void> {
+    if (this.signal.aborted || this.#closed) return this.#refused()
+    let item: NewSyncItem
+    try {
+      item = listedItem(this.#options.listeners, event, checkpointValue, externalId)
+    } catch (error) {
+      return this.#refusals.refuse(error)
+    }
+    const kept = this.#keptCheckpointOf(item)
+    if (kept !== null) return this.#repeated(item, kept)
+    this.#count += 1
+    if (this.#count === this.#options.softCap + 1)
+      this.#options.logger.warn(
+        {
+          event: 'sync.many_items',
+          integration: this.integration.id,
+          provider: this.integration.provider,
+          sync_log: this.syncLogId,
+          cap: this.#options.softCap,
+        },
+        'the run has more items than sync.max_items_per_batch; it goes on',
+      )
+    return this.#take(item, { isRepeat: false })
+  }
+
+  bookmark(position: Json): Promise<void> {
+    if (this.signal.aborted || this.#closed) return this.#refused()
+    try {
+      position = bookmarkPosition(position)
+    } catch (error) {
+      return this.#refusals.refuse(error)
+    }
+    return this.#flush({
+      position,
+      count: this.#count,
+      duplicates: this.#dropped,
+      fullListing: this.#fullListing,
+    })
+  }
+
+  fullListing(internalType?: string): void {
+    this.#mustBeOpen()
+    const { models, isWindow } = this.#options
+    if (isWindow)
+      throw new InvalidArgumentException(
+        'fullListing',
+        'it is allowed in sync() and syncIncremental(); this is syncWindow(), which lists a part only',
+      )
+    this.#fullListing = { internalType: listedModel(models, internalType) }
+  }
+
+  warn(...given: Parameters<SyncSession['warn']>): void {
+    warnOfListing(this.#options.logger, this, ...given)
+  }
+
+  /**
+   * Waits for what is being stored; later calls throw.
+   *
+   * @returns what is left to be stored
+   * @throws what could not be stored, or was refused without anybody's notice
+   */
+  async close(): Promise<readonly ListedItem[]> {
+    this.#closed = true
+    const rest = this.#emptied()
+    await this.#writing
+    this.#refusals.throwUnnoticed()
+    return rest
+  }
+
+  /**
+   * Stores no more, and waits for what is being stored: nothing of a listing that failed may land after its next try began.
+   *
+   * @param reason given: the provider's code may still be running, and is told by the signal
+   */
+  async abandon(reason?: unknown): Promise<void> {
+    this.#closed = true
+    this.#emptied()
+    if (reason !== undefined) this.#abort.abort(reason)
+    await this.#writing.catch(() => {})
+  }
+
+  /** Told by the rejection, if anybody awaits it, and by the log: what is handed in too late is not stored. */
+  #refused(): Promise<void> {
+    if (!this.signal.aborted)
+      this.#options.logger.error(
+        {
+          event: 'sync.late_dispatch',
+          integration: this.integration.id,
+          provider: this.integration.provider,
+          sync_log: this.syncLogId,
+        },
+        'an item or a bookmark was handed in after sync() had returned, and is not stored: await every call of the session',
+      )
+    const refused = Promise.reject(this.signal.aborted ? this.signal.reason : new SyncSessionClosed())
+    refused.catch(() => {})
+    return refused
+  }
+
+  #mustBeOpen(): void {
+    this.signal.throwIfAborted()
+    if (this.#closed) throw new SyncSessionClosed()
+  }
+
+  #flush(bookmark: Bookmark | null): Promise<void> {
+    const chunk = this.#emptied()
+    // One after the other, so that un-awaited calls keep their order too.
+    this.#writing = this.#writing.then(async () => {
+      await this.#options.store(chunk, bookmark)
+      if (bookmark !== null && !jsonEquals(bookmark.position, this.resumeFrom())) this.#isBookmarked = true
+    })
+    // close() reports it. Until then the signal tells the provider's code, which may not have awaited it.
+    this.#writing.catch((error: unknown) => this.#abort.abort(error))
+    return this.#writing
+  }
+
+  #emptied(): readonly ListedItem[] {
+    const chunk = this.#buffer
+    this.#buffer = []
+    this.#bufferedCharacters = 0
+    this.#bufferedAt.clear()
+    return chunk
+  }
+
+  #seenOf(eventClass: string): Map<string, string> {
+    let seen = this.#seen.get(eventClass)
+    if (seen === undefined) {
+      seen = new Map()
+      this.#seen.set(eventClass, seen)
+    }
+    return seen
+  }
+
+  /** Null: the run has no item of this class and external id. */
+  #keptCheckpointOf({ eventClass, externalId }: NewSyncItem): string | null {
+    return externalId === null ? null : (this.#seen.get(eventClass)?.get(externalId) ?? null)
+  }
+
+  #take(item: NewSyncItem, { isRepeat }: { readonly isRepeat: boolean }): Promise<void> {
+    if (item.externalId !== null) {
+      this.#seenOf(item.eventClass).set(item.externalId, item.checkpoint)
+      this.#bufferedAt.set(keyOf(item), this.#buffer.length)
+    }
+    this.#buffer.push({ ...item, isRepeat })
+    return this.#grown(charactersOf(item))
+  }
+
+  #repeated(item: NewSyncItem, keptCheckpoint: string): Promise<void> {
+    const { reduce, logger } = this.#options
+    const isNewer = isNewerCopy(JSON.parse(keptCheckpoint) as Json, JSON.parse(item.checkpoint) as Json, reduce)
+    this.#dropped += 1
+    logger.warn(
+      {
+        event: 'sync.item_repeated',
+        integration: this.integration.id,
+        provider: this.integration.provider,
+        sync_log: this.syncLogId,
+        external_id: item.externalId,
+        kept: isNewer ? 'later' : 'earlier',
+      },
+      'an item was listed twice in this run; the newer copy is kept',
+    )
+    if (!isNewer) return Promise.resolve()
+    this.#replaced += 1
+    const place = this.#bufferedAt.get(keyOf(item))
+    const older = place === undefined ? undefined : this.#buffer[place]
+    if (place === undefined || older === undefined) return this.#take(item, { isRepeat: true })
+    this.#seenOf(item.eventClass).set(item.externalId as string, item.checkpoint)
+    this.#buffer[place] = { ...item, isRepeat: older.isRepeat }
+    return this.#grown(charactersOf(item) - charactersOf(older))
+  }
+
+  /** The item that fills a chunk waits until it is stored. */
+  #grown(characters: number): Promise<void> {
+    this.#bufferedCharacters += characters
+    const isFull = this.#buffer.length >= CHUNK_ROWS || this.#bufferedCharacters >= CHUNK_CHARACTERS
+    return isFull ? this.#flush(null) : Promise.resolve()
+  }
+}
+
+function keyOf({ eventClass, externalId }: NewSyncItem): string {
+  return `${eventClass}\u0000${externalId}`
+}
+
+function charactersOf({ payload, checkpoint }: NewSyncItem): number {
+  return payload.length + checkpoint.length
+}

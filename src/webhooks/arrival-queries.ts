@@ -1,0 +1,340 @@
+/** What arrives: whose it is, its one row, and which inboxes have something to do. */
+import type { Query, SQL } from 'drizzle-orm'
+import { and, asc, eq, sql } from 'drizzle-orm'
+import type { PreparedQueryConfig } from 'drizzle-orm/pg-core'
+import { PgDialect } from 'drizzle-orm/pg-core'
+import type { Database } from '../db/client.ts'
+import { clockNow, jsonText } from '../db/schema/columns.ts'
+import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import { acceptsWebhooks, canBeId } from '../integrations/queries.ts'
+import { waitingInboxes } from './waiting-queries.ts'
+
+/** An integration that accepts deliveries, as it was read. */
+export interface AcceptingIntegration {
+  readonly row: IntegrationRow
+  /** The row's `xmin`: every update gives it another one, whoever makes it (manual, 5.6 "System Columns"). */
+  readonly version: string
+}
+
+/** Whose a delivery is. */
+export interface DeliveryOwner {
+  readonly integrationId: number
+  /**
+   * Of the row that its signature was verified by, or `ANY_VERSION`: it must accept deliveries, however often it has been
+   * written since; null: trusted, nothing is asked but that the integration is there.
+   */
+  readonly version: string | null
+}
+
+export interface NewDelivery {
+  readonly deliveryId: string
+  readonly eventType: string | null
+  readonly payload: string
+  readonly headers: Readonly<Record<string, readonly string[]>>
+  /** Cache key of its signed bytes, where the delivery id is none of them: while that is reserved, the delivery is a duplicate. */
+  readonly signedKey?: string
+  /** Of the span in which it is stored; none: nobody traces it. */
+  readonly traceparent?: string
+}
+
+export interface OwnedDelivery extends NewDelivery {
+  readonly owner: DeliveryOwner
+}
+
+export type StoredDelivery = { readonly id: number } | 'duplicate'
+
+export interface StoreOptions {
+  /** Whether the same statement writes a `WebhookReceived` down for each, for those who are told later. Default false. */
+  readonly recordsEvents?: boolean
+}
+
+/**
+ * Those who may own a delivery, lowest id first: the one of the id, or all of the provider.
+ *
+ * @param limit the first ones only
+ */
+export async function acceptingIntegrations(
+  db: Database,
+  tables: Tables,
+  { provider, integrationId }: { provider: string; integrationId: number | null },
+  limit: number,
+): Promise<AcceptingIntegration[]> {
+  const { integrations } = tables
+  const conditions: SQL[] = [eq(integrations.provider, provider), acceptsWebhooks(tables)]
+  if (integrationId !== null && !canBeId(integrationId)) return []
+  if (integrationId !== null) conditions.push(eq(integrations.id, integrationId))
+  return db
+    .select({ row: integrations, version: sql<string>`${integrations}.xmin::text` })
+    .from(integrations)
+    .where(and(...conditions))
+    .orderBy(asc(integrations.id))
+    .limit(limit)
+}
+
+/**
+ * Stores deliveries of one owner as `pending`: one result each, in their order.
+ *
+ * @returns `changed` when the owner is not as it was: nothing is stored
+ */
+export async function storeDeliveries(
+  db: Database,
+  tables: Tables,
+  owner: DeliveryOwner,
+  rows: readonly NewDelivery[],
+  options: StoreOptions = {},
+): Promise<readonly StoredDelivery[] | 'changed'> {
+  const stored = await storeOwnedDeliveries(
+    db,
+    tables,
+    rows.map((row) => ({ ...row, owner })),
+    0,
+    options,
+  )
+  const results: StoredDelivery[] = []
+  for (const result of stored) {
+    // They have one owner: it has changed for all of them, or for none.
+    if (result === 'changed') return 'changed'
+    results.push(result)
+  }
+  return results
+}
+
+/**
+ * Stores deliveries of any owners, in one statement, as `pending`: one result each, in their order.
+ *
+ * The first copy of a delivery id is the stored one, whoever else is storing it. An owner's row is looked at by the same
+ * statement: who has been switched off, deleted or given other credentials since gets nothing, and the delivery is to be
+ * verified anew.
+ *
+ * @param replayWindowSeconds how long signed bytes are reserved under their key
+ */
+export async function storeOwnedDeliveries(
+  db: Database,
+  tables: Tables,
+  deliveries: readonly OwnedDelivery[],
+  replayWindowSeconds: number,
+  { recordsEvents = false }: StoreOptions = {},
+): Promise<readonly (StoredDelivery | 'changed')[]> {
+  if (deliveries.length === 0) return []
+  let rows: readonly Found[]
+  try {
+    rows = await execute(db, tables, deliveries, { replayWindowSeconds, recordsEvents })
+  } catch (error) {
+    // Deleted after the statement had looked.
+    if (isForeignKeyViolation(error) && distinctOwners(deliveries).length === 1) return deliveries.map(() => 'changed')
+    throw error
+  }
+  const current = new Set<string>()
+  const ids = new Map<string, number>()
+  for (const { id, integration_id, name } of rows)
+    if (id === null) current.add(nameOf(integration_id, name))
+    else ids.set(nameOf(integration_id, name), Number(id))
+  const isCurrent = ({ owner }: OwnedDelivery): boolean =>
+    current.has(nameOf(owner.integrationId, owner.version ?? TRUSTED))
+  // Of the copies that were stored, not of those whose owner has changed.
+  const firsts = new Map<string, OwnedDelivery>()
+  for (const delivery of deliveries) {
+    const name = nameOf(delivery.owner.integrationId, delivery.deliveryId)
+    if (isCurrent(delivery) && !firsts.has(name)) firsts.set(name, delivery)
+  }
+  return deliveries.map((delivery) => {
+    const { owner, deliveryId } = delivery
+    if (!isCurrent(delivery)) return 'changed'
+    const name = nameOf(owner.integrationId, deliveryId)
+    const id = ids.get(name)
+    return id !== undefined && firsts.get(name) === delivery ? { id } : 'duplicate'
+  })
+}
+
+/** Integrations whose inbox has something to do, each once. Those that their health disabled wait for an operator. */
+export async function integrationsToWake(
+  db: Database,
+  tables: Tables,
+  /** Only those whose first pending row has waited for longer. */
+  { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
+): Promise<number[]> {
+  const statement = sql`
+    with recursive ${waitingInboxes(tables, sql`w.created_at`)}
+    select waiting.integration_id from waiting join ${tables.integrations} i on i.id = waiting.integration_id
+    where i.health_status <> 'disabled'
+      and waiting.since <= clock_timestamp() - make_interval(secs => ${olderThanSeconds}::double precision)
+    order by waiting.integration_id`
+  const rows = await db.transaction(async (tx) => {
+    // What the statistics don't know yet is not to be sorted: waiting-inboxes.ts.
+    await tx.execute(sql`
+      select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)`)
+    return tx.execute<{ integration_id: string }>(statement)
+  })
+  return rows.map((row) => Number(row.integration_id))
+}
+
+/** No row has them: transaction ids of users begin at 3. */
+const TRUSTED = '0'
+export const ANY_VERSION = '1'
+/**
+ * Between texts that travel as one parameter. The driver knows no arrays here (`fetch_types`, db/client.ts), and bodies would
+ * have to be escaped in them, or in JSON. Nobody outside can know it, so no body holds it.
+ */
+const SEPARATOR = `<${crypto.randomUUID()}>`
+
+/** A row of the statement: an owner who is as it was, by its version, or a delivery that was stored, by its id. */
+interface Found {
+  readonly id: string | null
+  readonly integration_id: string
+  readonly name: string
+}
+interface Returns<Row> extends PreparedQueryConfig {
+  execute: readonly Row[]
+}
+
+/** What the statement is given. */
+type Given =
+  | 'ownerIds'
+  | 'ownerVersions'
+  | 'integrationIds'
+  | 'versions'
+  | 'deliveryIds'
+  | 'eventTypes'
+  | 'payloads'
+  | 'headers'
+  | 'signedKeys'
+  | 'traceparents'
+  | 'windowSeconds'
+
+const given = (name: Given): SQL => sql`${sql.placeholder(name)}`
+const separator = (): SQL => sql`${sql.placeholder('separator')}`
+/** Texts of which none is empty. */
+const list = (name: Given): SQL => sql`string_to_array(${given(name)}, ${separator()})`
+/** The same with nulls. */
+const listWithNulls = (name: Given): SQL => sql`string_to_array(${given(name)}, ${separator()}, '')`
+/** Texts that may be empty, each with a separator behind it: an empty text alone would be read as no element at all. */
+const listWithEmpty = (name: Given): SQL => sql`trim_array(string_to_array(${given(name)}, ${separator()}), 1)`
+
+async function execute(
+  db: Database,
+  tables: Tables,
+  deliveries: readonly OwnedDelivery[],
+  { replayWindowSeconds, recordsEvents }: { replayWindowSeconds: number; recordsEvents: boolean },
+): Promise<readonly Found[]> {
+  const owners = distinctOwners(deliveries)
+  const isGuarded = deliveries.some(({ signedKey }) => signedKey !== undefined)
+  const isTraced = deliveries.some(({ traceparent }) => traceparent !== undefined)
+  const values: Record<Given, string> = {
+    ownerIds: joined(owners, ({ integrationId }) => String(integrationId)),
+    ownerVersions: joined(owners, ({ version }) => version ?? TRUSTED),
+    integrationIds: joined(deliveries, ({ owner }) => String(owner.integrationId)),
+    versions: joined(deliveries, ({ owner }) => owner.version ?? TRUSTED),
+    deliveryIds: joined(deliveries, ({ deliveryId }) => deliveryId),
+    eventTypes: joined(deliveries, ({ eventType }) => eventType ?? ''),
+    payloads: joined(deliveries, ({ payload }) => payload) + SEPARATOR,
+    headers: joined(deliveries, ({ headers }) => jsonText(headers)),
+    signedKeys: isGuarded ? joined(deliveries, ({ signedKey }) => signedKey ?? '') : '',
+    traceparents: isTraced ? joined(deliveries, ({ traceparent }) => traceparent ?? '') : '',
+    windowSeconds: String(replayWindowSeconds),
+  }
+  // A name of any kind lets the driver keep it prepared where the URL of the database says `prepare=true`.
+  const query = statementOf(tables, { isGuarded, isTraced, recordsEvents })
+  const prepared = db._.session.prepareQuery<Returns<Found>>(query, undefined, 'store', false)
+  return prepared.execute({ ...values, separator: SEPARATOR })
+}
+
+function joined<Item>(items: readonly Item[], textOf: (item: Item) => string): string {
+  let text = ''
+  for (const [at, item] of items.entries()) text += at === 0 ? textOf(item) : SEPARATOR + textOf(item)
+  return text
+}
+
+/** What a statement does beside storing. */
+interface StatementParts {
+  readonly isGuarded: boolean
+  readonly isTraced: boolean
+  readonly recordsEvents: boolean
+}
+
+const STATEMENTS = new WeakMap<Tables, Map<string, Query>>()
+
+/** Its text is the same for any number of deliveries. */
+function statementOf(tables: Tables, parts: StatementParts): Query {
+  const known = STATEMENTS.get(tables) ?? new Map<string, Query>()
+  STATEMENTS.set(tables, known)
+  const name = `${parts.isGuarded} ${parts.isTraced} ${parts.recordsEvents}`
+  const query = known.get(name) ?? new PgDialect().sqlToQuery(statement(tables, parts))
+  known.set(name, query)
+  return query
+}
+
+function statement(tables: Tables, { isGuarded, isTraced, recordsEvents }: StatementParts): SQL {
+  const { webhooks, integrations } = tables
+  const traceparent = isTraced ? sql`, traceparent` : sql``
+  return sql`
+    with owner as (
+      select i.id, asked.version
+      from unnest(${list('ownerIds')}::bigint[], ${list('ownerVersions')}) as asked (id, version)
+      join ${integrations} i on i.id = asked.id
+      where asked.version = ${sql.raw(`'${TRUSTED}'`)}
+         or (asked.version in (i.xmin::text, ${sql.raw(`'${ANY_VERSION}'`)}) and i.switched_off_at is null and (i.is_active or i.health_status = 'disabled'))
+    ), given as (
+      select g.* from unnest(
+        ${list('integrationIds')}::bigint[], ${list('versions')}, ${list('deliveryIds')},
+        ${listWithNulls('eventTypes')}, ${listWithEmpty('payloads')}, ${list('headers')}::jsonb[]
+        ${isGuarded ? sql`, ${listWithNulls('signedKeys')}` : sql``}${isTraced ? sql`, ${listWithNulls('traceparents')}` : sql``}
+      ) as g (integration_id, version, delivery_id, event_type, payload, headers${isGuarded ? sql`, signed_key` : sql``}${traceparent})
+      join owner on owner.id = g.integration_id and owner.version = g.version
+    )${isGuarded ? reservation(tables) : sql``}, stored as (
+      insert into ${webhooks} (integration_id, delivery_id, event_type, payload, headers${traceparent})
+      select integration_id, delivery_id, event_type, payload, headers${traceparent} from given
+      ${isGuarded ? sql`where signed_key is null or (signed_key, delivery_id) in (select key, value #>> '{}' from fresh)` : sql``}
+      order by integration_id, delivery_id
+      on conflict (integration_id, delivery_id) do nothing
+      returning id, integration_id, delivery_id${recordsEvents ? sql`, event_type` : sql``}
+    )${recordsEvents ? eventRows(tables) : sql``}
+    select null as id, id as integration_id, version as name from owner
+    union all
+    select id, integration_id, delivery_id from stored`
+}
+
+/**
+ * The signed bytes that nobody else has delivered lately. One whose delivery id is stored already is that delivery once more, and
+ * reserves nothing.
+ */
+function reservation({ cache, webhooks }: Tables): SQL {
+  return sql`, fresh as (
+      insert into ${cache} as c (key, value, expires_at)
+      select distinct on (signed_key) signed_key, to_jsonb(delivery_id),
+             clock_timestamp() + make_interval(secs => ${given('windowSeconds')}::double precision)
+      from given g
+      where signed_key is not null and not exists (
+        select 1 from ${webhooks} w where w.integration_id = g.integration_id and w.delivery_id = g.delivery_id
+      )
+      order by signed_key, delivery_id
+      on conflict (key) do update
+      set value = excluded.value, expires_at = excluded.expires_at, updated_at = clock_timestamp()
+      where c.expires_at <= ${clockNow()}
+      returning key, value
+    )`
+}
+
+/** As events/event-payloads.ts reads them. */
+function eventRows({ events, integrations }: Tables): SQL {
+  return sql`, told as (
+      insert into ${events} (integration_id, name, payload)
+      select i.id, 'WebhookReceived', jsonb_build_object(
+        'provider', i.provider, 'webhookId', stored.id, 'deliveryId', stored.delivery_id, 'eventType', stored.event_type)
+      from stored join ${integrations} i on i.id = stored.integration_id
+      order by stored.id
+    )`
+}
+
+function distinctOwners(deliveries: readonly OwnedDelivery[]): DeliveryOwner[] {
+  const owners = new Map<string, DeliveryOwner>()
+  for (const { owner } of deliveries) owners.set(nameOf(owner.integrationId, owner.version ?? TRUSTED), owner)
+  return [...owners.values()]
+}
+
+function isForeignKeyViolation(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === '23503'
+}
+
+function nameOf(integrationId: number | string, rest: string): string {
+  return `${integrationId}:${rest}`
+}

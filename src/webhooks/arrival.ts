@@ -1,0 +1,425 @@
+/**
+ * What happens to a delivery before it is answered, in this order: provider, integration, body size, challenge,
+ * signature, ids, one row, `WebhookReceived`, wake-up.
+ *
+ * Rule: docs/behaviour/webhooks.md, "Arrival".
+ */
+import { createHash } from 'node:crypto'
+import { setImmediate as turn } from 'node:timers/promises'
+import { SpanKind } from '@opentelemetry/api'
+import { integrationKey } from '../cache/integration-keys.ts'
+import { pumpClaims, pumpedWebhooks } from '../claims/pump-queries.ts'
+import { headersWithoutSecrets } from '../credentials/integration-secrets.ts'
+import { despiteDeadlocks } from '../db/client.ts'
+import type { Framework } from '../framework/context.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { JoiningQueue } from '../framework/joiner.ts'
+import { errorLine } from '../framework/logger.ts'
+import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
+import { identityAttributes, inSpan, traceparentOf } from '../observability/spans.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { HandlesWebhooks, Maybe } from '../providers/provider.ts'
+import { handlesWebhooks } from '../providers/provider.ts'
+import type { WebhookRequest } from '../providers/webhook-request.ts'
+import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
+import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
+import { ANY_VERSION, integrationsToWake, storeOwnedDeliveries } from './arrival-queries.ts'
+import type { WebhookOwner, WebhookOwners } from './owners.ts'
+import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
+import { eventType, storeDelivery } from './rules.ts'
+import { VerificationCredit } from './verification-credit.ts'
+
+/** A delivery as the door sees it. */
+export interface Delivery {
+  readonly provider: string
+  /** Null on the provider's generic route. */
+  readonly integrationId: number | null
+  readonly method: string
+  readonly path: string
+  /** Raw, without the question mark. */
+  readonly query: string
+  readonly headers: Headers
+  /** Lower-case names and values as they were sent, repeats apart; `headers` joins those. Default: the joined ones. */
+  readonly rawHeaders?: Iterable<readonly [string, string]>
+  /** Reads at most so many bytes. */
+  readBody(
+    maxBytes: number,
+  ): Promise<{ kind: 'read'; bytes: Uint8Array } | { kind: 'too large' } | { kind: 'too slow' }>
+}
+
+/** What became of it; the door turns each kind into a status. */
+export type Arrival =
+  | { readonly kind: 'queued'; readonly webhookId: number }
+  | { readonly kind: 'duplicate' }
+  | { readonly kind: 'challenge'; readonly status: number; readonly contentType: string; readonly body: string }
+  | { readonly kind: 'unknown provider' }
+  | { readonly kind: 'no webhooks' }
+  | { readonly kind: 'unknown integration' }
+  | { readonly kind: 'too large'; readonly maxBytes: number }
+  | { readonly kind: 'too slow' }
+  | { readonly kind: 'bad signature' }
+  | { readonly kind: 'unavailable' }
+
+/** A challenge's answer goes to whoever asked, unsigned: small, and never markup. */
+const MAX_CHALLENGE_BYTES = 4_096
+const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application/json'])
+
+/** While one statement waits for the disk, the next one is prepared. */
+const STATEMENTS_AT_ONCE = 2
+/** Other requests have a turn whenever the search for an owner has taken so long. */
+const TURN_MS = 10
+/** How often a delivery whose owner changes while it is stored is verified anew. */
+const TRIES = 3
+
+/** What the deliveries of a process share. */
+interface Desk {
+  readonly owners: KnownOwners
+  readonly rows: JoiningQueue<OwnedDelivery, StoredDelivery | 'changed'>
+  readonly warnings: RepeatedWarnings
+  readonly credit: VerificationCredit
+}
+
+export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
+  const provider = framework.providers.find(delivery.provider)
+  if (provider === null) return { kind: 'unknown provider' }
+  if (!handlesWebhooks(provider)) return { kind: 'no webhooks' }
+  try {
+    return await receive(framework, provider, delivery)
+  } catch (error) {
+    // Nothing was answered 2xx, so the provider sends it again.
+    framework.logger.error(
+      { event: 'webhook.not_stored', provider: delivery.provider, error: errorLine(error, 500) },
+      'a delivery could not be stored',
+    )
+    return { kind: 'unavailable' }
+  }
+}
+
+async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
+  const arrivedAt = performance.now()
+  const { owners, rows, warnings, credit } = deskOf(framework)
+  const found = owners.find(delivery)
+  // Nothing is awaited that is there already: under load the event loop's turns are what a delivery costs.
+  let candidates = found instanceof Promise ? await found : found
+  const first = candidates.owners[0]
+  if (first === undefined) return { kind: 'unknown integration' }
+  if (!candidates.areAll)
+    warnings.warn(
+      `candidates ${delivery.provider}`,
+      () => ({ event: 'webhook.many_candidates', provider: delivery.provider, asked: MAX_CANDIDATES }),
+      'many integrations share the generic webhook route; use the route with the id',
+    )
+
+  // The route with an id has one candidate, and costs what that one costs.
+  if (candidates.owners.length > 1 && credit.isSpent()) return busy(framework, delivery)
+
+  const { max_payload_bytes: maxBytes, timestamp_tolerance: toleranceSeconds } = framework.config.webhook
+  // Whoever hangs up in the middle reads no answer, and is no fault of ours.
+  const body = await delivery.readBody(maxBytes).catch(() => ({ kind: 'too slow' }) as const)
+  if (body.kind === 'too large') return { kind: 'too large', maxBytes }
+  if (body.kind === 'too slow') return body
+  const request = webhookRequest({
+    method: delivery.method,
+    path: delivery.path,
+    query: delivery.query,
+    headers: delivery.headers,
+    rawBody: body.bytes,
+    receivedAt: framework.clock.now(),
+    toleranceSeconds,
+  })
+
+  if (provider.answerWebhookChallenge !== undefined) {
+    const challenge = await answerChallenge(framework, provider, first.integration, request)
+    if (challenge !== null) return challenge
+  }
+
+  let row: NewDelivery | undefined
+  for (let tries = 1; ; tries += 1) {
+    let verdict = await ownerAmong(framework, provider, candidates, request)
+    if (verdict.kind !== 'verified' && candidates.readAt < arrivedAt) {
+      // A secret may have been added since: nobody is refused by what is behind.
+      const known = candidates
+      candidates = await owners.readAfter(delivery, arrivedAt)
+      if (candidates.owners.length === 0) return { kind: 'unknown integration' }
+      if (!isSame(known, candidates)) verdict = await ownerAmong(framework, provider, candidates, request)
+    }
+    if (verdict.kind === 'busy') return busy(framework, delivery)
+    if (verdict.kind === 'bad signature') noteRefusal(framework, delivery)
+    if (verdict.kind !== 'verified') return verdict
+    const { integration, version } = verdict.owner
+    row ??= rowOf(framework, provider, delivery, request)
+    const owned: OwnedDelivery = {
+      ...row,
+      headers: headersWithoutSecrets(row.headers, integration),
+      ...signedKeyOf(framework, provider, integration.id, request),
+      // A row that changes all the time, for other reasons: what was read a moment ago will do, while it accepts deliveries.
+      owner: { integrationId: integration.id, version: tries < TRIES ? version : ANY_VERSION },
+    }
+    const stored = await inStoreSpan(integration, (traced) => rows.add({ ...owned, ...traced }, owned.payload.length))
+    if (stored !== 'changed') return arrived(framework, integration, row, stored)
+    // The last try asks for no version, so it goes by what is read now.
+    candidates =
+      tries + 1 < TRIES
+        ? await owners.readInPlaceOf(delivery, candidates)
+        : await owners.readAfter(delivery, performance.now())
+    if (candidates.owners.length === 0) return { kind: 'unknown integration' }
+  }
+}
+
+/**
+ * The row carries on the trace of its request: its processing, by whichever worker and however much later, is part of it.
+ *
+ * @param store given what the row is to carry, which is nothing where nobody traces
+ */
+function inStoreSpan(
+  integration: Integration,
+  store: (traced: Pick<OwnedDelivery, 'traceparent'>) => Promise<StoredDelivery | 'changed'>,
+): Promise<StoredDelivery | 'changed'> {
+  const start = () => ({
+    name: 'webhook store',
+    kind: SpanKind.INTERNAL,
+    attributes: identityAttributes(integration),
+  })
+  return inSpan(start, async (span) => {
+    const traceparent = traceparentOf(span.spanContext())
+    const stored = await store(traceparent === null ? {} : { traceparent })
+    if (typeof stored === 'object') span.setAttribute('webhook.id', stored.id)
+    else span.setAttribute('webhook.outcome', stored)
+    return stored
+  })
+}
+
+/** Committed: told, and the inbox woken, neither of them awaited. */
+function arrived(
+  framework: Framework,
+  integration: Integration,
+  { deliveryId, eventType: type }: NewDelivery,
+  stored: StoredDelivery,
+): Arrival {
+  if (stored !== 'duplicate') {
+    framework.logger.info(
+      {
+        event: 'webhook.stored',
+        integration: integration.id,
+        provider: integration.provider,
+        webhook: stored.id,
+        type,
+        delivery: deliveryId,
+      },
+      'webhook stored',
+    )
+    void framework.listeners.emit('WebhookReceived', {
+      integration,
+      provider: integration.provider,
+      webhookId: stored.id,
+      deliveryId,
+      eventType: type,
+    })
+  }
+  // Of a duplicate, too: a repeat may be the provider's answer to a wake-up that failed.
+  framework.workflows.wakeInbox()
+  return stored === 'duplicate' ? { kind: 'duplicate' } : { kind: 'queued', webhookId: stored.id }
+}
+
+function rowOf(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  delivery: Delivery,
+  request: WebhookRequest,
+): NewDelivery {
+  const type = eventType(textOrNull(lenient(framework, () => provider.resolveWebhookEvent?.(request))))
+  const deliveryId = deliveryIdOf(request, textOrNull(lenient(framework, () => provider.webhookDeliveryId?.(request))))
+  const stored = storeDelivery({
+    method: delivery.method,
+    query: delivery.query,
+    headers: delivery.rawHeaders ?? delivery.headers,
+    rawBody: request.rawBody,
+  })
+  return { deliveryId, eventType: type, payload: stored.payload, headers: stored.headers }
+}
+
+/** Cache key that detects the same signed bytes sent again under another, unsigned delivery id. */
+function signedKeyOf(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  integrationId: number,
+  request: WebhookRequest,
+): Pick<NewDelivery, 'signedKey'> | null {
+  const { config } = framework
+  if (provider.deliveryIdSigned !== false || config.webhook.replay_window === 0) return null
+  // Nothing unsigned, such as the event type of a header, may be in it: whoever repeats a delivery could change that.
+  const signed = lenient(framework, () => provider.webhookSignedBytes?.(request))
+  const isBytes = typeof signed === 'string' || signed instanceof Uint8Array
+  const digest = createHash('sha256')
+    .update(isBytes ? signed : request.rawBody)
+    .digest('hex')
+  return { signedKey: `${config.cache_prefix}:${integrationKey(integrationId, `webhook-signed:${digest}`)}` }
+}
+
+async function answerChallenge(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  integration: Integration,
+  request: WebhookRequest,
+): Promise<Arrival | null> {
+  const answer = await provider.answerWebhookChallenge?.(integration, request)
+  if (answer === undefined || answer === null) return null
+  if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
+    framework.logger.warn(
+      { event: 'webhook.challenge_refused', integration: integration.id, provider: integration.provider },
+      `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
+    )
+    return { kind: 'bad signature' }
+  }
+  return { kind: 'challenge', ...answer }
+}
+
+type Verdict =
+  | { readonly kind: 'verified'; readonly owner: WebhookOwner }
+  | { readonly kind: 'bad signature' }
+  | { readonly kind: 'unavailable' }
+  /** The time that a process has for asking many is spent: who owns the delivery is not known. */
+  | { readonly kind: 'busy' }
+
+/**
+ * The first candidate whose signature verifies owns the delivery. What it costs to ask further ones is paid from the
+ * process's credit, and given back for a delivery that is genuine.
+ */
+async function ownerAmong(
+  framework: Framework,
+  provider: HandlesWebhooks,
+  { owners }: WebhookOwners,
+  request: WebhookRequest,
+): Promise<Verdict> {
+  const { credit } = deskOf(framework)
+  let unreadable = 0
+  let spentMs = 0
+  const paid = (integration: Integration): Maybe<boolean> => {
+    const startedAt = performance.now()
+    try {
+      return provider.verifyWebhookSignature(integration, request)
+    } finally {
+      const tookMs = performance.now() - startedAt
+      spentMs += tookMs
+      credit.spend(tookMs)
+    }
+  }
+  let turnAt = performance.now()
+  for (const owner of owners) {
+    const { integration } = owner
+    const isFirst = owner === owners[0]
+    if (!isFirst && credit.isSpent()) return { kind: 'busy' }
+    if (performance.now() - turnAt >= TURN_MS) {
+      await turn()
+      turnAt = performance.now()
+    }
+    try {
+      const verified = isFirst ? provider.verifyWebhookSignature(integration, request) : paid(integration)
+      if ((typeof verified === 'boolean' ? verified : await verified) === true) {
+        credit.giveBack(spentMs)
+        return { kind: 'verified', owner }
+      }
+    } catch (error) {
+      // Credentials that can't be read are our trouble, not the sender's: it should try again.
+      if (isIntegrationsError(error, 'credentials_unreadable')) unreadable += 1
+      else
+        deskOf(framework).warnings.warn(
+          `threw ${integration.id}`,
+          // Its message may quote what was sent, and nobody knows by whom.
+          () => ({
+            event: 'webhook.verification_threw',
+            integration: integration.id,
+            provider: integration.provider,
+            error: error instanceof Error ? error.name : typeof error,
+          }),
+          'verifyWebhookSignature() threw; counts as false',
+        )
+    }
+  }
+  return unreadable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature' }
+}
+
+/** The sender tries again, when there is time again. */
+function busy(framework: Framework, { provider }: Delivery): Arrival {
+  deskOf(framework).warnings.warn(
+    `busy ${provider}`,
+    () => ({ event: 'webhook.generic_route_busy', provider }),
+    'forged deliveries keep the generic webhook routes busy; deliveries there are told to come again',
+  )
+  return { kind: 'unavailable' }
+}
+
+/** Says nothing of what was sent: whoever sent it is not who they say they are. */
+function noteRefusal(framework: Framework, { provider, integrationId }: Delivery): void {
+  deskOf(framework).warnings.warn(
+    `refused ${integrationId ?? provider}`,
+    () => ({ event: 'webhook.refused', provider, integration: integrationId }),
+    'deliveries were refused: their signature is missing or does not match',
+  )
+}
+
+/** A verified delivery is never lost to a provider's reading of it: a throw counts as none. */
+function lenient(framework: Framework, read: () => unknown): unknown {
+  try {
+    return read()
+  } catch (error) {
+    // Its message may quote what was sent.
+    deskOf(framework).warnings.warn(
+      'unread',
+      () => ({ event: 'webhook.unread', error: error instanceof Error ? error.name : typeof error }),
+      'a provider could not read a delivery; counts as none',
+    )
+    return null
+  }
+}
+
+const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
+/**
+ * Wakes the inbox if rows wait for it, those of integrations apart that their health disabled, or if the claim of some is not served.
+ *
+ * @param olderThanSeconds only where the first one of an integration has waited for longer
+ * @returns of how many integrations rows are pending
+ */
+export async function wakePendingInbox(
+  { db, tables, config, workflows }: Framework,
+  { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
+): Promise<number> {
+  const ids = await integrationsToWake(db, tables, { olderThanSeconds })
+  const held = ids.length > 0 ? [] : await pumpClaims(db, tables, pumpedWebhooks(tables), config.cache_prefix)
+  const isWoken = ids.length > 0 || held.some(({ served }) => !served)
+  if (isWoken) workflows.wakeInbox()
+  return ids.length
+}
+
+function isSame({ owners: a }: WebhookOwners, { owners: b }: WebhookOwners): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ version, integration }, at) => version === b[at]?.version && integration.id === b[at]?.integration.id)
+  )
+}
+
+const DESKS = new WeakMap<Framework, Desk>()
+
+/** Made with the first delivery; a framework has one, so that its deliveries meet. */
+function deskOf(framework: Framework): Desk {
+  const existing = DESKS.get(framework)
+  if (existing !== undefined) return existing
+  const { db, tables, config, listeners, logger, clock } = framework
+  const desk: Desk = {
+    owners: new KnownOwners(framework),
+    rows: new JoiningQueue(
+      (deliveries) =>
+        despiteDeadlocks(() =>
+          storeOwnedDeliveries(db, tables, deliveries, config.webhook.replay_window, {
+            recordsEvents: listeners.isDurable('WebhookReceived'),
+          }),
+        ),
+      { atOnce: STATEMENTS_AT_ONCE, gathers: true },
+    ),
+    warnings: new RepeatedWarnings(logger, clock),
+    credit: new VerificationCredit(),
+  }
+  DESKS.set(framework, desk)
+  return desk
+}

@@ -1,0 +1,258 @@
+/** Runs the handler of one claimed webhook. The inbox, recovery and replay all come through here. */
+
+import { SpanKind } from '@opentelemetry/api'
+import type { IntegrationRow, WebhookRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { HandlerTimedOut, isIntegrationsError } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import { withoutNul } from '../framework/json.ts'
+import { errorLine } from '../framework/logger.ts'
+import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
+import { redactBody } from '../framework/redaction.ts'
+import { errorKind } from '../framework/thrown.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
+import type { IntegrationContext } from '../integrations/integration-context.ts'
+import { isSwitchedOffByPerson } from '../integrations/switched-off-rules.ts'
+import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
+import { inSpan, markFailed } from '../observability/spans.ts'
+import type { HandlesWebhooks, WebhookContext, WebhookHandler } from '../providers/provider.ts'
+import { handlesWebhooks } from '../providers/provider.ts'
+import type { WebhookRequest } from '../providers/webhook-request.ts'
+import { storedWebhookRequest } from '../providers/webhook-request.ts'
+import type { WebhookOutcome } from './queries.ts'
+import { routeOf } from './rules.ts'
+import type { Guarded } from './stale-guard.ts'
+import { HandledVersions, judged, unlessStale } from './stale-guard.ts'
+
+const MAX_ERROR_LENGTH = 1_000
+const MAX_RESULT_BYTES = 65_536
+
+/**
+ * The outcome of one attempt; never throws. Null: its handler is a workflow and Temporal did not answer, so nobody has been
+ * asked to handle it; or the worker stops and its handler has not ended in time, so the row goes back.
+ *
+ * @param row as claimed: the outcome carries its `attempts` and `claim`, by which the settlement is guarded
+ * @param integration read after the claim, so that the webhook sees it as it is when it runs; null when it is gone
+ * @param handled what other rows have found out
+ * @param enough aborted when a handler that still runs is given up
+ */
+export function runWebhook(
+  framework: Framework,
+  row: WebhookRow,
+  integration: IntegrationContext | null,
+  { handled = new HandledVersions(), enough }: { handled?: HandledVersions; enough?: AbortSignal } = {},
+): Promise<WebhookOutcome | null> {
+  const start = () => ({
+    name: 'webhook handle',
+    kind: SpanKind.CONSUMER,
+    attributes: { 'integration.id': row.integrationId, 'webhook.id': row.id, 'webhook.attempt': row.attempts },
+    // Of the trace of its request, wherever and however much later it runs; linked to what runs it together with others.
+    parent: row.traceparent,
+  })
+  return inSpan(start, async (span) => {
+    if (integration !== null) span.setAttribute('integration.provider', integration.row.provider)
+    if (row.eventType !== null) span.setAttribute('webhook.event_type', row.eventType)
+    const outcome = await attemptOf(framework, {
+      row,
+      integration,
+      handled,
+      enough,
+      onError: (kind) => markFailed(span, kind),
+    })
+    span.setAttribute('webhook.outcome', outcome?.status ?? 'handed back')
+    return outcome
+  })
+}
+
+interface Attempted {
+  readonly row: WebhookRow
+  readonly integration: IntegrationContext | null
+  readonly handled: HandledVersions
+  readonly enough: AbortSignal | undefined
+  /** Told its kind, never its text. */
+  readonly onError: (kind: string) => void
+}
+
+async function attemptOf(
+  framework: Framework,
+  { row, integration, handled, enough, onError }: Attempted,
+): Promise<WebhookOutcome | null> {
+  const startedAt = performance.now()
+  const end = (
+    outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string; loggedError?: string },
+  ): WebhookOutcome => ({
+    id: row.id,
+    integrationId: row.integrationId,
+    attempts: row.attempts,
+    claim: row.claim ?? '',
+    durationMs: Math.round(performance.now() - startedAt),
+    status: outcome.status,
+    error: outcome.status === 'failed' ? outcome.error : null,
+    loggedError: outcome.status === 'failed' ? (outcome.loggedError ?? outcome.error) : null,
+    result: outcome.status === 'processed' ? outcome.result : null,
+  })
+  let secrets: () => readonly string[] = () => []
+  try {
+    const refusal = refusalOf(framework, integration?.row ?? null)
+    if (integration === null || refusal !== null) {
+      onError('refused')
+      return end({ status: 'failed', error: refusal ?? 'gone' })
+    }
+    integration.secrets()
+    // Asked again after the handler: it may have brought a new token.
+    secrets = () => integration.secrets()
+    const limit = framework.config.webhook.handler_timeout
+    const result = await withTimeLimit(
+      limit,
+      () => new HandlerTimedOut(limit),
+      (signal) => dispatch(framework, row, integration, { signal, handled }),
+      enough,
+    )
+    return end({ status: 'processed', result: storedResult(result, secrets()) })
+  } catch (error) {
+    if (error instanceof HandlerNotReached) return null
+    if (enough?.aborted === true && error === enough.reason) {
+      const why = errorLine(enough.reason, 300)
+      framework.logger.warn(
+        {
+          event: 'webhook.interrupted',
+          integration: row.integrationId,
+          provider: integration?.row.provider ?? UNKNOWN_PROVIDER,
+          webhook: row.id,
+          attempt: row.attempts,
+          why,
+        },
+        'a handler that still runs is given up; its webhook goes back, or another worker has it by now, and its handler runs again',
+      )
+      return null
+    }
+    onError(errorKind(error))
+    const known = secrets()
+    return end({
+      status: 'failed',
+      error: redactedMessage(error, known, MAX_ERROR_LENGTH),
+      loggedError: redactedErrorLine(error, known, MAX_ERROR_LENGTH),
+    })
+  }
+}
+
+/** Thrown and caught here only. */
+class HandlerNotReached extends Error {}
+
+/** Why nothing can handle the row; null when something can. */
+function refusalOf(framework: Framework, integration: IntegrationRow | null): string | null {
+  if (integration === null) return 'the integration is gone'
+  // One that its health disabled after the claim goes on: only an operator's word turns a delivery away.
+  if (isSwitchedOffByPerson(integration)) return 'the integration is switched off'
+  const provider = framework.providers.find(integration.provider)
+  if (provider === null) return `the provider "${integration.provider}" is not registered`
+  return handlesWebhooks(provider) ? null : `the provider "${integration.provider}" does not handle webhooks`
+}
+
+async function dispatch(
+  framework: Framework,
+  row: WebhookRow,
+  integration: IntegrationContext,
+  { signal, handled }: { signal: AbortSignal; handled: HandledVersions },
+): Promise<unknown> {
+  const provider = framework.providers.get(integration.row.provider) as HandlesWebhooks
+  const handler = handlerOf(provider, row.eventType)
+  if (handler === 'ignored') return { status: 'ignored' }
+  const request = requestOf(framework, row)
+  const guarded = judged(staleGuardOf(handler), row.integrationId, () => request.json())
+  const run = () => handle(framework, handler, { row, integration, provider, request, signal })
+  return guarded === null
+    ? run()
+    : unlessStale(framework, guarded, { signal, handled, owner: `webhook:${row.id}` }, run)
+}
+
+function handlerOf(provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' {
+  const handlers = provider.webhookHandlers?.() ?? null
+  const route = routeOf(eventType, handlers)
+  return route.kind === 'handler' ? (handlers?.[route.eventType] ?? 'ignored') : route.kind
+}
+
+function requestOf(framework: Framework, row: WebhookRow): WebhookRequest {
+  return storedWebhookRequest({
+    payload: row.payload,
+    headers: row.headers,
+    receivedAt: row.createdAt,
+    toleranceSeconds: framework.config.webhook.timestamp_tolerance,
+  })
+}
+
+const staleGuardOf = (handler: WebhookHandler | 'provider' | 'ignored') =>
+  typeof handler === 'object' ? handler.staleGuard : undefined
+
+/**
+ * What the row is a version of, so that a batch can put rows of the same thing in order. Null for one that nobody judges.
+ * What goes wrong here goes wrong again when the row runs, and is its outcome then.
+ */
+export function guardedBy(framework: Framework, row: WebhookRow, integration: IntegrationRow): Guarded | null {
+  const provider = framework.providers.find(integration.provider)
+  if (provider === null || !handlesWebhooks(provider)) return null
+  try {
+    return judged(staleGuardOf(handlerOf(provider, row.eventType)), row.integrationId, () =>
+      requestOf(framework, row).json(),
+    )
+  } catch {
+    return null
+  }
+}
+
+interface Call {
+  readonly row: WebhookRow
+  readonly integration: IntegrationContext
+  readonly provider: HandlesWebhooks
+  readonly request: WebhookRequest
+  readonly signal: AbortSignal
+}
+
+async function handle(
+  framework: Framework,
+  handler: WebhookHandler | 'provider',
+  { row, integration, provider, request, signal }: Call,
+): Promise<unknown> {
+  const context: WebhookContext = {
+    webhookId: row.id,
+    deliveryId: row.deliveryId,
+    eventType: row.eventType,
+    attempt: row.attempts,
+    signal,
+  }
+  if (handler === 'provider') return provider.handleWebhook(integration.handle, request, context)
+  if (typeof handler === 'function') return handler(integration.handle, request, context)
+  if ('handle' in handler) return handler.handle(integration.handle, request, context)
+  const { workflow, taskQueue } = handler
+  const input = { webhookId: row.id, integrationId: row.integrationId, eventType: row.eventType }
+  try {
+    await framework.workflows.startHandler(
+      { workflow, ...(taskQueue === undefined ? {} : { taskQueue }) },
+      input,
+      row.replayAttempt,
+    )
+  } catch (error) {
+    if (isIntegrationsError(error, 'backend_unreachable')) throw new HandlerNotReached()
+    throw error
+  }
+  return { status: 'started', workflow }
+}
+
+/** The handler's result as JSON without secrets; a note when it is too large or no JSON, null when it is none. */
+function storedResult(result: unknown, secrets: readonly string[]): Json {
+  const text = jsonTextOf(result)
+  if (text === undefined) return null
+  if (text === null) return { note: 'result not stored: it is no JSON' }
+  const bytes = Buffer.byteLength(text)
+  if (bytes > MAX_RESULT_BYTES) return { note: `result of ${bytes} bytes not stored` }
+  return withoutNul(JSON.parse(redactBody(text, secrets)) as Json)
+}
+
+/** Null for what JSON can't hold: the handler has run, so its result must not make it a failure. */
+function jsonTextOf(result: unknown): string | undefined | null {
+  try {
+    return JSON.stringify(result)
+  } catch {
+    return null
+  }
+}

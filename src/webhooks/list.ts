@@ -1,0 +1,129 @@
+/** Webhooks as they are listed and shown. Rule: docs/behaviour/webhook-replay.md, "The list" and "One webhook". */
+
+import { WEBHOOK_STATUSES } from '../db/schema/webhooks.ts'
+import type { Framework } from '../framework/context.ts'
+import { InvalidArgumentException, WebhookNotFound } from '../framework/errors.ts'
+import { isId } from '../framework/id.ts'
+import { checkPeriod } from '../framework/list-filter.ts'
+import { REDACTED, redactBody, secretsOf } from '../framework/redaction.ts'
+import { redacted } from '../framework/redaction-thread.ts'
+import { checkOwner } from '../integrations/owner.ts'
+import { findIntegration } from '../integrations/queries.ts'
+import type { WebhookFilter, WebhookSummary } from './list-queries.ts'
+import { findWebhook, pageOfWebhooks } from './list-queries.ts'
+import { PSEUDO_HEADER } from './rules.ts'
+
+const PAGE = 100
+
+export type { WebhookSummary }
+
+export interface ListWebhooks extends WebhookFilter {
+  /** Ids below this one. */
+  readonly after?: number | undefined
+  /** At most so many; at least 1. */
+  readonly limit?: number | undefined
+}
+
+export interface WebhookDetail extends WebhookSummary {
+  /** Lower-case name to values; names that start with a colon are ours. */
+  readonly headers: Readonly<Record<string, readonly string[]>>
+  /** What was delivered; the empty text once it has been erased. */
+  readonly payload: string
+  /** `text`: the payload is what was delivered; `base64`: it is that, encoded. */
+  readonly encoding: 'text' | 'base64'
+}
+
+/** Newest first, without payloads and headers. @throws InvalidArgumentException at once, before anything is read */
+export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): AsyncIterable<WebhookSummary> {
+  checkFilter(filter)
+  const { after, limit } = filter
+  if (after !== undefined && !isId(after))
+    throw new InvalidArgumentException('after', `an id is allowed, ${String(after)} was given`)
+  if (limit !== undefined) checkLimit(limit)
+  return rows(framework, filter)
+}
+
+async function* rows(
+  { db, tables }: Framework,
+  { after, limit = Number.POSITIVE_INFINITY, ...filter }: ListWebhooks,
+): AsyncGenerator<WebhookSummary> {
+  let below = after
+  for (let left = limit; left > 0; ) {
+    const size = Math.min(PAGE, left)
+    const page = await pageOfWebhooks(db, tables, filter, { below, limit: size })
+    yield* page
+    if (page.length < size) return
+    below = page.at(-1)?.id
+    left -= page.length
+  }
+}
+
+/** The row with the very bytes that were delivered: for code, and not for a screen. @throws WebhookNotFound */
+export async function getWebhook({ db, tables }: Framework, id: number): Promise<WebhookDetail> {
+  const row = isId(id) ? await findWebhook(db, tables, id) : null
+  if (row === null) throw new WebhookNotFound(id)
+  return { ...row, encoding: row.headers[PSEUDO_HEADER.encoding]?.[0] === 'base64' ? 'base64' : 'text' }
+}
+
+/**
+ * The same for people: what the integration's credentials hold is redacted, since some providers send their secret along as
+ * it is. With credentials that can't be read nobody knows what that is, and nothing that was delivered is shown.
+ *
+ * @throws WebhookNotFound
+ */
+export async function showWebhook(framework: Framework, id: number): Promise<WebhookDetail> {
+  const { db, tables, encryption } = framework
+  const webhook = await getWebhook(framework, id)
+  const owner = await findIntegration(db, tables, webhook.integrationId)
+  const secrets = owner === null ? null : knownSecrets(() => encryption.decrypt(owner.id, owner.credentials))
+  const shown = (value: string): string => (secrets === null ? REDACTED : redactBody(value, secrets))
+  const headers = Object.entries(webhook.headers).map(
+    ([name, values]) => [name, name === PSEUDO_HEADER.encoding ? values : values.map(shown)] as const,
+  )
+  return {
+    ...webhook,
+    headers: Object.fromEntries(headers),
+    payload: secrets === null ? REDACTED : await shownPayload(webhook, secrets),
+  }
+}
+
+async function shownPayload({ payload, encoding }: WebhookDetail, secrets: readonly string[]): Promise<string> {
+  if (encoding === 'text') return redacted(payload, 'redactBody', payload, secrets)
+  // A character a byte, so that all others stay as they are; the secrets are spelled so, too.
+  const bytes = Buffer.from(payload, 'base64').toString('latin1')
+  return Buffer.from(await redacted(bytes, 'redactText', bytes, secrets), 'latin1').toString('base64')
+}
+
+function knownSecrets(decrypt: () => Record<string, unknown>): string[] | null {
+  try {
+    return secretsOf(decrypt())
+  } catch {
+    return null
+  }
+}
+
+/** @throws InvalidArgumentException */
+export function checkLimit(limit: number): void {
+  if (!isId(limit))
+    throw new InvalidArgumentException('limit', `an integer of at least 1 is allowed, ${String(limit)} was given`)
+}
+
+/** @throws InvalidArgumentException */
+export function checkFilter(filter: WebhookFilter): void {
+  const { integration, provider, owner, status, dismissed, event, since, until } = filter
+  if (integration !== undefined && !isId(integration))
+    throw new InvalidArgumentException('integration', `an id is allowed, ${String(integration)} was given`)
+  for (const [name, value] of Object.entries({ provider, event }))
+    if (value !== undefined && (typeof value !== 'string' || value === '' || value.includes('\u0000')))
+      throw new InvalidArgumentException(name, 'a text that is not empty and without U+0000 is allowed')
+  if (owner !== undefined && checkOwner(owner) === null)
+    throw new InvalidArgumentException('owner', 'a type and an id are needed')
+  if (status !== undefined && !WEBHOOK_STATUSES.includes(status))
+    throw new InvalidArgumentException(
+      'status',
+      `${WEBHOOK_STATUSES.join(', ')} are allowed, ${String(status)} was given`,
+    )
+  if (dismissed !== undefined && typeof dismissed !== 'boolean')
+    throw new InvalidArgumentException('dismissed', `true and false are allowed, ${String(dismissed)} was given`)
+  checkPeriod(since, until)
+}

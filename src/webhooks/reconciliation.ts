@@ -1,0 +1,307 @@
+/**
+ * Stores the deliveries that a provider's API knows of and that never arrived.
+ *
+ * Rule: docs/behaviour/webhook-reconciliation.md.
+ */
+
+import { headersWithoutSecrets, secretsIn } from '../credentials/integration-secrets.ts'
+import { despiteDeadlocks } from '../db/client.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
+import { INSTANT, Instant } from '../framework/instant.ts'
+import type { Json } from '../framework/json.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
+import { listedUntilAborted, untilAborted } from '../framework/until-aborted.ts'
+import { requireActive } from '../integrations/enabled.ts'
+import { integrationHandle } from '../integrations/handle.ts'
+import { findIntegration } from '../integrations/queries.ts'
+import { warnOfUnregistered } from '../integrations/unregistered-providers.ts'
+import { insertLog } from '../observability/log-queries.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { ReconcilesWebhooks } from '../providers/provider.ts'
+import { reconcilesWebhooks, requireContract } from '../providers/provider.ts'
+import { storeDeliveries } from './arrival-queries.ts'
+import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from './jobs.ts'
+import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
+import { foundDelivery } from './missed-webhook.ts'
+import { activeIntegrationsOf, knownDeliveries, lastReconciledUntil } from './reconciliation-queries.ts'
+import type { ReconciliationWindow } from './reconciliation-rules.ts'
+import { reconciliationWindow, settledBefore } from './reconciliation-rules.ts'
+
+/** Deliveries looked up, and stored, at once: so many, or so many bytes of payload. */
+const PAGE_ROWS = 200
+const PAGE_BYTES = 4_194_304
+/** In one run of one integration: what is more comes with the next run, so that no inbox is flooded. */
+const MAX_INSERTS = 1_000
+const MAX_ERROR_LENGTH = 1_000
+
+/** An integration that can be asked. */
+export interface Reconcilable {
+  readonly integration: Integration
+  readonly provider: ReconcilesWebhooks
+}
+
+export interface ReconciledIntegration {
+  /** Deliveries of the window that the provider listed. */
+  readonly seen: number
+  readonly known: number
+  /** Stored, or in a dry run: would be. */
+  readonly inserted: number
+  /** Beyond `webhook.max_payload_bytes`. */
+  readonly tooLarge: number
+  /** More were missing than one run stores. */
+  readonly capped: boolean
+}
+
+/**
+ * Starts a reconciliation and waits for its end.
+ *
+ * @throws what {@link reconcilableIntegrations} throws; BackendUnreachable
+ */
+export async function reconcileNow(
+  framework: Framework,
+  input: ReconcileWebhooksInput = {},
+): Promise<ReconcileWebhooksResult | 'already running'> {
+  // Here, where the caller sees them as they are, and again in the workflow: things may have changed by then.
+  await reconcilableIntegrations(framework, input)
+  return framework.workflows.runReconciliation(input)
+}
+
+/**
+ * The integration that is asked for, or every active one whose provider can.
+ *
+ * @throws InvalidArgumentException for a time that is none or too late; IntegrationNotFound, IntegrationInactive,
+ *   UnknownProvider, UnsupportedByProvider
+ */
+export async function reconcilableIntegrations(
+  framework: Framework,
+  { integrationId, since }: ReconcileWebhooksInput,
+): Promise<number[]> {
+  if (since !== undefined) wantedBeginning(since, framework.clock.now())
+  if (integrationId !== undefined) {
+    const { integration } = await reconcilable(framework, integrationId)
+    return [integration.id]
+  }
+  await warnOfUnregistered(framework)
+  const able = framework.providers.entries().filter(([, provider]) => reconcilesWebhooks(provider))
+  return activeIntegrationsOf(
+    framework.db,
+    framework.tables,
+    able.map(([key]) => key),
+  )
+}
+
+/**
+ * Reconciles one integration. May be run twice: what the first run stored is known to the second.
+ *
+ * @param signal aborted when the run is cancelled or the worker stops: a call of the provider's that is under way is not waited for
+ * @throws InvalidArgumentException for a `since` that is too late; what the provider throws: the log has it then, and the
+ *   next run asks about the same time again
+ */
+export async function reconcileIntegrationWebhooks(
+  framework: Framework,
+  { integration, provider }: Reconcilable,
+  { since, dryRun = false }: { readonly since?: string | undefined; readonly dryRun?: boolean | undefined },
+  signal: AbortSignal,
+): Promise<ReconciledIntegration> {
+  const { clock, db, tables } = framework
+  const run = new Reconciliation(framework, integration, { dryRun })
+  const window = reconciliationWindow({
+    now: clock.now(),
+    lookbackSeconds: provider.reconcileLookbackSeconds,
+    lastUntil: await lastReconciledUntil(db, tables, integration.id),
+    wanted: since === undefined ? null : wantedBeginning(since, clock.now()),
+  })
+  if (window.since >= window.until) return run.counts
+  const startedAt = performance.now()
+  const note = (status: 'success' | 'partial' | 'failed', error: string | null): Promise<void> =>
+    writeDown(framework, run, window, { status, error, durationMs: Math.round(performance.now() - startedAt) })
+  try {
+    await run.list(provider, window, signal)
+  } catch (error) {
+    // A run that is cancelled, or whose worker stops, has not failed. Of an integration that is gone no log is kept.
+    if (!dryRun && !signal.aborted && !isIntegrationsError(error, 'integration_not_found'))
+      await note('failed', redactedErrorLine(error, secretsIn(integration), MAX_ERROR_LENGTH))
+    throw error
+  }
+  if (!dryRun) await note(run.counts.capped ? 'partial' : 'success', null)
+  return run.counts
+}
+
+/** One run over one integration: what it has counted so far. */
+class Reconciliation {
+  readonly counts = { seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: false }
+  readonly integration: Integration
+  readonly #framework: Framework
+  readonly #dryRun: boolean
+  /** What this run has stored, or would have: a provider may list the same delivery twice. */
+  readonly #taken = new Set<string>()
+
+  constructor(framework: Framework, integration: Integration, { dryRun }: { dryRun: boolean }) {
+    this.#framework = framework
+    this.#dryRun = dryRun
+    this.integration = integration
+  }
+
+  async list(provider: ReconcilesWebhooks, { since, until }: ReconciliationWindow, signal: AbortSignal): Promise<void> {
+    let page: FoundDelivery[] = []
+    let bytes = 0
+    const listed = provider.missedWebhooks(this.integration, { since, until, signal })
+    for await (const missed of listedUntilAborted(listed, signal)) {
+      signal.throwIfAborted()
+      const found = foundDelivery(missed, this.#framework.config.webhook.max_payload_bytes)
+      if (found.occurredAt < since || found.occurredAt >= until) continue
+      this.counts.seen += 1
+      page.push(found)
+      if (found.content.kind === 'given') bytes += found.content.delivery?.payload.length ?? 0
+      if (page.length < PAGE_ROWS && bytes < PAGE_BYTES) continue
+      await this.#take(page, signal)
+      // The rest would only be listed, at the cost of the provider's rate limit.
+      if (this.counts.capped) return
+      page = []
+      bytes = 0
+    }
+    await this.#take(page, signal)
+  }
+
+  async #take(page: readonly FoundDelivery[], signal: AbortSignal): Promise<void> {
+    const { db, tables } = this.#framework
+    const { id } = this.integration
+    const known = await knownDeliveries(db, tables, id, [...new Set(page.map(({ deliveryId }) => deliveryId))])
+    let missing: NewDelivery[] = []
+    let bytes = 0
+    for (const { deliveryId, eventType, content } of page) {
+      if (known.has(deliveryId) || this.#taken.has(deliveryId)) {
+        this.counts.known += 1
+        continue
+      }
+      const hasRoom = this.counts.inserted + missing.length < MAX_INSERTS
+      const loaded = await contentOf(content, { hasRoom, signal }).catch(async (error: unknown) => {
+        // Each has cost a call; dropped here, every run would pay for them again and stop at the same one.
+        await this.#keep(missing)
+        throw error
+      })
+      if (loaded === 'not asked for') this.counts.capped = true
+      else if (loaded === null) continue
+      else if (loaded.delivery === null) this.counts.tooLarge += 1
+      else if (!hasRoom) this.counts.capped = true
+      else {
+        this.#taken.add(deliveryId)
+        const headers = headersWithoutSecrets(loaded.delivery.headers, this.integration)
+        missing.push({ deliveryId, eventType, ...loaded.delivery, headers })
+        bytes += loaded.delivery.payload.length
+      }
+      if (bytes < PAGE_BYTES) continue
+      await this.#keep(missing)
+      missing = []
+      bytes = 0
+    }
+    await this.#keep(missing)
+  }
+
+  async #keep(missing: readonly NewDelivery[]): Promise<void> {
+    if (this.#dryRun) this.counts.inserted += missing.length
+    else await this.#store(missing)
+  }
+
+  async #store(missing: readonly NewDelivery[]): Promise<void> {
+    if (missing.length === 0) return
+    const { db, tables, workflows, listeners, metrics } = this.#framework
+    const { id, provider } = this.integration
+    // Without a version: the provider's own API vouches for it, whatever the row holds by now.
+    const recordsEvents = listeners.isDurable('WebhookReceived')
+    const stored = await despiteDeadlocks(() =>
+      storeDeliveries(db, tables, { integrationId: id, version: null }, missing, { recordsEvents }),
+    )
+    if (stored === 'changed') throw new IntegrationNotFound(id)
+    const queued = stored.flatMap((outcome, index) =>
+      outcome === 'duplicate' ? [] : [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }],
+    )
+    this.counts.inserted += queued.length
+    metrics.webhookReceived(this.integration, 'reconciled', queued.length)
+    // Arrived by itself meanwhile.
+    this.counts.known += missing.length - queued.length
+    if (queued.length > 0) workflows.wakeInbox()
+    for (const {
+      webhookId,
+      delivery: { deliveryId, eventType },
+    } of queued)
+      await listeners.emit('WebhookReceived', {
+        integration: this.integration,
+        provider,
+        webhookId,
+        deliveryId,
+        eventType,
+      })
+  }
+}
+
+type NewDelivery = Parameters<typeof storeDeliveries>[3][number]
+
+/** A call of the provider's, where its content is not given: not for one that there is no room for. Null: it has forgotten it. */
+async function contentOf(
+  content: DeliveryContent,
+  { hasRoom, signal }: { hasRoom: boolean; signal: AbortSignal },
+): Promise<Pick<Extract<DeliveryContent, { kind: 'given' }>, 'delivery'> | 'not asked for' | null> {
+  if (content.kind === 'given') return content
+  if (!hasRoom) return 'not asked for'
+  signal.throwIfAborted()
+  return untilAborted(content.load(), signal)
+}
+
+/** The log row of a run. Its `mark` is where the next one goes on. */
+async function writeDown(
+  { db, tables, logger }: Framework,
+  { integration, counts }: Reconciliation,
+  { since, until, isGapless }: ReconciliationWindow,
+  ending: { status: 'success' | 'partial' | 'failed'; error: string | null; durationMs: number },
+): Promise<void> {
+  const { seen, known, inserted, tooLarge, capped } = counts
+  const noted = { since: since.toISOString(), until: until.toISOString(), seen, known, inserted, too_large: tooLarge }
+  const mark: Json = ending.status === 'success' && isGapless ? noted.until : null
+  await insertLog(db, tables, {
+    integrationId: integration.id,
+    operation: 'webhook_reconcile',
+    direction: 'inbound',
+    metadata: { ...noted, capped, mark },
+    ...ending,
+  })
+  const fields = {
+    event: `webhook.reconcile_${ending.status}`,
+    integration: integration.id,
+    provider: integration.provider,
+    ...noted,
+  }
+  if (ending.status === 'success') logger.info(fields, 'webhooks reconciled')
+  else if (capped)
+    logger.warn(
+      fields,
+      `more than ${MAX_INSERTS} webhooks were missing; a run from the same beginning stores the next ones`,
+    )
+  else
+    logger.warn({ ...fields, error: ending.error }, 'a reconciliation failed; a run from the same beginning asks again')
+}
+
+/** @throws IntegrationNotFound, IntegrationInactive, UnknownProvider, UnsupportedByProvider */
+export async function reconcilable(framework: Framework, id: number): Promise<Reconcilable> {
+  const row = await findIntegration(framework.db, framework.tables, id)
+  if (row === null) throw new IntegrationNotFound(id)
+  const provider = requireContract(
+    row.provider,
+    framework.providers.get(row.provider),
+    reconcilesWebhooks,
+    'ReconcilesWebhooks',
+  )
+  requireActive(row)
+  return { integration: integrationHandle(framework, row), provider }
+}
+
+function wantedBeginning(since: string, now: Date): Date {
+  const end = settledBefore(now)
+  const moment = Instant.safeParse(since)
+  if (moment.success && moment.data < end) return moment.data
+  throw new InvalidArgumentException(
+    'since',
+    `${INSTANT}, and before ${end.toISOString()} is allowed: what is younger may still arrive by itself; ${JSON.stringify(since)} was given`,
+  )
+}

@@ -1,0 +1,116 @@
+/**
+ * What make-provider writes compiles and passes as it is written: with the package installed, by the program itself, in a vitest
+ * of the host's own. All 32 combinations are compiled. The suites of the usual parts, of all and of none are run; those of every
+ * combination in make-provider.long.test.ts.
+ */
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import type { Part } from '../../../src/commands/scaffold/names.ts'
+import { PARTS } from '../../../src/commands/scaffold/names.ts'
+import type { SuiteResult } from './written-providers.ts'
+import { COMBINATIONS, compilerErrors, suiteResults, writeProvider } from './written-providers.ts'
+
+const PACKAGE = fileURLToPath(new URL('../../../', import.meta.url))
+
+/** Beside the usual ones, which the program itself writes. */
+const RUN: readonly (readonly Part[])[] = [PARTS, []]
+
+let host: string
+let suites: Promise<ReadonlyMap<string, SuiteResult>>
+/** In the clone, where the package's own name leads to src/ and its types. */
+let sources: string
+
+beforeAll(async () => {
+  host = await mkdtemp(join(inject('installed'), 'make-provider-'))
+  sources = await mkdtemp(join(PACKAGE, '.data', 'make-provider-'))
+  await promisify(execFile)(join(inject('installed'), 'node_modules/.bin/integrations'), ['make-provider', 'acme'], {
+    cwd: host,
+  })
+  for (const parts of RUN) await writeProvider(host, parts)
+  await alter(await writeProvider(join(host, 'broken'), ['webhooks']), "'x-acme-signature'", "'x-acme-digest'")
+  // Beside the compiler: both have one core then.
+  suites = suiteResults(host, { conditions: [], workers: 1 })
+  suites.catch(() => {})
+})
+afterAll(async () => {
+  await Promise.allSettled([suites])
+  await Promise.all([host, sources].map((folder) => rm(folder, { recursive: true, force: true })))
+})
+
+async function alter(name: string, from: string, to: string): Promise<void> {
+  const path = join(host, 'broken', name, 'acme.ts')
+  const text = await readFile(path, 'utf8')
+  expect(text).toContain(from)
+  await writeFile(path, text.replace(from, to))
+}
+
+it('compiles with every check on, whatever it is made with', async () => {
+  const names: string[] = []
+  for (const parts of COMBINATIONS) names.push(await writeProvider(sources, parts))
+  expect(new Set(names).size).toBe(32)
+  const written = names.flatMap((name) => [join(sources, name, 'acme.ts'), join(sources, name, 'acme.test.ts')])
+  const text = await readFile(join(sources, 'sync', 'acme.ts'), 'utf8')
+  const mistaken = join(sources, 'mistaken.ts')
+  await writeFile(mistaken, text.replace('SYNC_INTERVAL_MINUTES = 15', "SYNC_INTERVAL_MINUTES = 'often'"))
+  // One that is wrong shows that the compiler has looked.
+  expect(compilerErrors([...written, mistaken], 'nodenext')).toEqual([
+    `${mistaken}: Type 'string' is not assignable to type 'number'.`,
+  ])
+})
+
+it('is laid out by the formatter of this package as it is written', async () => {
+  for (const identifier of ['acme', 'a-rather-long-name-of-one'])
+    for (const parts of COMBINATIONS) await writeProvider(join(sources, identifier), parts, identifier)
+  // The package's own configuration passes the folder by in which these stand.
+  const configuration = JSON.parse(await readFile(join(PACKAGE, 'biome.json'), 'utf8')) as object
+  const here = { files: { includes: ['**/*.ts'] }, json: { formatter: { enabled: false } } }
+  await writeFile(join(sources, 'biome.json'), JSON.stringify({ ...configuration, ...here }))
+  const biome = join(PACKAGE, 'node_modules/.bin/biome')
+  // It ends with 1 for a file that it would write otherwise.
+  const { stdout, stderr } = await promisify(execFile)(
+    biome,
+    ['ci', '--linter-enabled=false', '--vcs-enabled=false', '.'],
+    {
+      cwd: sources,
+    },
+  )
+  expect(stdout + stderr).toMatch(/Checked \d{3} files/)
+})
+
+it('passes the conformance suite, made with the usual parts, with all and with none', async () => {
+  const results = await suites
+  const names = RUN.map((parts) => `${parts.join('-') || 'none'}/acme.test.ts`)
+  for (const path of [...names, 'src/providers/acme.test.ts']) {
+    expect(results.get(path), path).toEqual({ passed: expect.any(Number), failed: [] })
+    expect(results.get(path)?.passed, path).toBeGreaterThan(0)
+  }
+})
+
+// Of a module in TypeScript Node 20 says that it can't read it; of one in JavaScript, as later ones of TypeScript: that there is no acme.js.
+it.each(['ts', 'mjs'])(
+  'is found by the commands in an integrations.config.%s, under the name that is printed',
+  async (ending) => {
+    const module = join(host, `integrations.config.${ending}`)
+    const lines = [
+      "import { AcmeProvider } from './src/providers/acme.js'",
+      'export default { ready() {}, label: new AcmeProvider().label }',
+    ]
+    await writeFile(module, lines.join('\n'))
+    const loader = pathToFileURL(join(inject('installed'), 'node_modules/durable-integrations/dist/bin/host.js')).href
+    const script = `const { loadHost } = await import(${JSON.stringify(loader)})
+    console.log((await loadHost(${JSON.stringify(module)})).integrations.label)`
+    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+      cwd: host,
+    })
+    expect(stdout).toBe('Acme\n')
+  },
+)
+
+it('does not pass when it looks for the signature in another header', async () => {
+  const { failed = [] } = (await suites).get('broken/webhooks/acme.test.ts') ?? {}
+  expect(failed.join('\n')).toMatch(/signature/i)
+})

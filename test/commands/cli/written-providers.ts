@@ -1,0 +1,115 @@
+/** Providers as `make-provider` writes them, compiled and run as whoever has them written would. */
+import { execFile } from 'node:child_process'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import ts from 'typescript'
+import type { Part } from '../../../src/commands/scaffold/names.ts'
+import { PARTS, providerNames } from '../../../src/commands/scaffold/names.ts'
+import { providerFile } from '../../../src/commands/scaffold/provider-file.ts'
+import { testFile } from '../../../src/commands/scaffold/test-file.ts'
+
+const PACKAGE = fileURLToPath(new URL('../../../', import.meta.url))
+
+export const COMBINATIONS: readonly (readonly Part[])[] = Array.from({ length: 2 ** PARTS.length }, (_, bits) =>
+  PARTS.filter((_part, place) => (bits >> place) % 2 === 1),
+)
+
+/** @returns the folder's name in `folder` */
+export async function writeProvider(folder: string, parts: readonly Part[], identifier = 'acme'): Promise<string> {
+  const name = parts.length === 0 ? 'none' : parts.join('-')
+  const names = providerNames(identifier)
+  const chosen = new Set(parts)
+  await mkdir(join(folder, name), { recursive: true })
+  await writeFile(join(folder, name, `${identifier}.ts`), providerFile(names, chosen))
+  await writeFile(join(folder, name, `${identifier}.test.ts`), testFile(names, chosen))
+  return name
+}
+
+/** Everything on that a host may have on, beyond `strict`. */
+const STRICTEST: ts.CompilerOptions = {
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+  noPropertyAccessFromIndexSignature: true,
+  noImplicitOverride: true,
+  noImplicitReturns: true,
+  noUnusedLocals: true,
+  noUnusedParameters: true,
+  verbatimModuleSyntax: true,
+  isolatedModules: true,
+  erasableSyntaxOnly: false,
+}
+
+const RESOLUTIONS = {
+  nodenext: { module: ts.ModuleKind.NodeNext, moduleResolution: ts.ModuleResolutionKind.NodeNext },
+  bundler: { module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler },
+}
+
+/** What the compiler says of these files, on our sources; `skipLibCheck` is for the packages. */
+export function compilerErrors(paths: readonly string[], resolution: keyof typeof RESOLUTIONS): string[] {
+  const program = ts.createProgram(paths, {
+    ...STRICTEST,
+    ...RESOLUTIONS[resolution],
+    target: ts.ScriptTarget.ES2023,
+    lib: ['lib.es2023.d.ts', 'lib.esnext.disposable.d.ts'],
+    customConditions: ['durable-source'],
+    // Of our sources, which are no part of what is looked at here.
+    allowImportingTsExtensions: true,
+    noEmit: true,
+    skipLibCheck: true,
+    types: ['node'],
+  })
+  return paths.flatMap((path) => {
+    const file = program.getSourceFile(path)
+    const found = [...program.getSyntacticDiagnostics(file), ...program.getSemanticDiagnostics(file)]
+    return found.map(({ messageText }) => `${path}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`)
+  })
+}
+
+export interface SuiteResult {
+  readonly passed: number
+  readonly failed: readonly string[]
+}
+
+/**
+ * Runs the tests in a folder by a vitest of their own. From the clone's root: there a snapshot of the database is.
+ *
+ * @returns by the path of the file, from that folder on
+ */
+export async function suiteResults(
+  folder: string,
+  { conditions, workers }: { conditions: readonly string[]; workers: number },
+): Promise<ReadonlyMap<string, SuiteResult>> {
+  const config = join(folder, 'vitest.config.mjs')
+  const outputFile = join(folder, 'results.json')
+  // As in vitest.config.ts: vitest hands them on to Node, which can't load what @opentelemetry/api has for `module`.
+  const resolve = { conditions: [...conditions, 'node', 'development|production'] }
+  const ssr = { resolve: { ...resolve, externalConditions: [...conditions, 'node'] } }
+  const execArgv = conditions.map((condition) => `--conditions=${condition}`)
+  // What a host's runner has is too little for a machine that is busy with other tests.
+  const timeouts = { testTimeout: 180_000, hookTimeout: 180_000 }
+  const pool = { pool: 'threads', isolate: false, maxWorkers: workers, execArgv, ...timeouts }
+  const test = { ...pool, reporters: ['json'], outputFile }
+  await writeFile(config, `export default ${JSON.stringify({ root: folder, resolve, ssr, test })}\n`)
+  const vitest = join(PACKAGE, 'node_modules/vitest/vitest.mjs')
+  const env = { PATH: process.env.PATH, HOME: process.env.HOME, NO_COLOR: '1' }
+  const ended = await promisify(execFile)(process.execPath, [vitest, 'run', '--config', config], { cwd: PACKAGE, env })
+    .then(({ stderr }) => stderr)
+    // Tests that fail end it with 1, and leave their report nevertheless.
+    .catch((error: Error) => error.message)
+  const report = await readFile(outputFile, 'utf8').catch((cause: unknown) => {
+    throw new Error(`vitest left no report: ${ended}`, { cause })
+  })
+  const { testResults } = JSON.parse(report) as {
+    testResults: { name: string; message: string; assertionResults: { status: string; fullName: string }[] }[]
+  }
+  return new Map(
+    testResults.map(({ name, message, assertionResults: tests }) => {
+      const failed = tests.filter(({ status }) => status !== 'passed').map(({ fullName }) => fullName)
+      const passed = tests.length - failed.length
+      return [relative(folder, name), { passed, failed: message === '' ? failed : [...failed, message] }]
+    }),
+  )
+}

@@ -1,0 +1,230 @@
+/** What is written where, and what is refused. That it compiles and passes: test/commands/cli/make-provider.e2e.test.ts. */
+import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join, relative } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import type { Ran } from './cli/run.ts'
+import { runCommand } from './cli/run.ts'
+
+const PACKAGE_JSON = new URL('../../package.json', import.meta.url)
+const PackageJson = z.object({ devDependencies: z.object({ vitest: z.string() }) })
+
+let folder: string
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'make-provider-'))
+})
+afterEach(() => rm(folder, { recursive: true, force: true }))
+
+/** With a folder of the test's own, unless the words name one. */
+function make(...words: string[]): Promise<Ran> {
+  const dir = words.includes('--dir') ? [] : ['--dir', folder]
+  return runCommand(async () => expect.unreachable('no host is needed'), ['make-provider', ...words, ...dir])
+}
+
+const read = (name: string): Promise<string> => readFile(join(folder, name), 'utf8')
+
+describe('make-provider', () => {
+  it('writes a provider and its tests, into a folder that it makes', async () => {
+    const dir = join(folder, 'app', 'providers')
+    const { exitCode, err, json } = await make('acme-crm', '--dir', dir, '--json')
+    expect({ exitCode, err }).toEqual({ exitCode: 0, err: '' })
+    expect(json()).toEqual({
+      identifier: 'acme-crm',
+      class_name: 'AcmeCrmProvider',
+      with: ['sync', 'webhooks', 'health'],
+      files: [join(dir, 'acme-crm.ts'), join(dir, 'acme-crm.test.ts')],
+    })
+    expect(await readdir(dir)).toEqual(['acme-crm.test.ts', 'acme-crm.ts'])
+    expect(await read('app/providers/acme-crm.ts')).toContain(
+      'export class AcmeCrmProvider implements HasIncrementalSync, HandlesWebhooks {',
+    )
+    expect(await read('app/providers/acme-crm.test.ts')).toContain("import { AcmeCrmProvider } from './acme-crm.js'")
+  })
+
+  it('says how to go on', async () => {
+    const { exitCode, out } = await make('acme-crm', '--with', 'oauth')
+    expect(exitCode).toBe(0)
+    const lines = out.split('\n')
+    const path = relative('.', join(folder, 'acme-crm.js'))
+    for (const line of [
+      `  ${join(folder, 'acme-crm.ts')}`,
+      '  npm install durable-integrations zod && npm install --save-dev vitest@4 @electric-sql/pglite',
+      `  npx vitest run ${join(folder, 'acme-crm.test.ts')}`,
+      `  import { AcmeCrmProvider } from '${path}'`,
+      "  providers: { 'acme-crm': new AcmeCrmProvider({ id: process.env.ACME_CRM_CLIENT_ID ?? '', secret: process.env.ACME_CRM_CLIENT_SECRET }) },",
+      '  integrations install acme-crm --name <name>',
+    ])
+      expect(lines).toContain(line)
+  })
+
+  it('names a folder that begins with a dot as one below this folder', async () => {
+    await mkdir('.data', { recursive: true })
+    const hidden = await mkdtemp(join('.data', 'make-provider-'))
+    try {
+      const { out } = await make('acme', '--dir', hidden)
+      expect(out).toContain(`import { AcmeProvider } from './${hidden}/acme.js'`)
+    } finally {
+      await rm(hidden, { recursive: true, force: true })
+    }
+  })
+
+  it.each([
+    [['--with', 'sync'], ['sync']],
+    [
+      ['--with', 'webhooks,sync,webhooks'],
+      ['sync', 'webhooks'],
+    ],
+    [
+      ['--with', 'identity', '--with', 'oauth'],
+      ['oauth', 'identity'],
+    ],
+    [['--with', 'none'], []],
+  ])('with %j is one with %j', async (words, parts) => {
+    expect((await make('acme', ...words, '--json')).json()).toMatchObject({ with: parts })
+  })
+
+  it.each([
+    ['sync', 'syncIncremental('],
+    ['webhooks', 'verifyWebhookSignature('],
+    ['oauth', 'extends OAuth2Provider'],
+    ['health', 'healthCheck('],
+    ['identity', 'authenticatedUser('],
+  ])('has with %s, and only then, %j', async (part, code) => {
+    await make('with', '--with', part)
+    const others = ['sync', 'webhooks', 'oauth', 'health', 'identity'].filter((other) => other !== part)
+    await make('without', '--with', others.join(','))
+    expect(await read('with.ts')).toContain(code)
+    expect(await read('without.ts')).not.toContain(code)
+  })
+})
+
+describe('what it says to install', () => {
+  it('is the vitest that this package is tested with: a later one may want another Node', async () => {
+    const { devDependencies } = PackageJson.parse(JSON.parse(await readFile(PACKAGE_JSON, 'utf8')))
+    const [, major] = /^\^(\d+)\./.exec(devDependencies.vitest) ?? []
+    expect((await make('acme')).out).toContain(` vitest@${major} `)
+  })
+})
+
+describe('the calls of what is written', () => {
+  it.each(['sync,health', 'sync,health,oauth', 'health', 'identity,oauth'])(
+    'with %s go below the path that the address of the API has',
+    async (parts) => {
+      await make('acme', '--with', parts)
+      expect(await read('acme.ts')).toMatch(/new URL\(`\$\{API_URL\}\$\{path\}`\)/)
+    },
+  )
+
+  it('are named by their path: what is asked for is in the query, and beside the path in the row', async () => {
+    await make('acme', '--with', 'sync')
+    const text = await read('acme.ts')
+    expect(text).toContain("read(integration, '/v1/items', ItemPage, { data, signal: session.signal })")
+    expect(text).toContain('url.search = new URLSearchParams(options.data).toString()')
+  })
+
+  it('are not made without a token', async () => {
+    await make('acme', '--with', 'sync,oauth')
+    expect(await read('acme.ts')).toContain('if (token === null) throw new ReauthRequiredException(integration.id,')
+  })
+})
+
+describe('refused', () => {
+  it.each(['', 'Acme', '42', '-acme', '_acme', 'acme.crm', '../acme', 'a/b', 'acme crm', 'ä', 'a'.repeat(65)])(
+    'is the identifier %j, with what is allowed',
+    async (identifier) => {
+      const { exitCode, out, err } = await make('--dir', folder, '--', identifier)
+      expect({ exitCode, out }).toEqual({ exitCode: 1, out: '' })
+      expect(err).toContain(
+        `an identifier is 1 to 64 of a-z, 0-9, "_" and "-", and not all digits, "${identifier}" was`,
+      )
+      expect(await readdir(folder)).toEqual([])
+    },
+  )
+
+  it.each(['mail', '', 'sync,', 'sync, webhooks', 'none,sync', 'SYNC'])('is --with %j', async (parts) => {
+    const { exitCode, err } = await make('acme', '--with', parts)
+    expect(exitCode).toBe(1)
+    expect(err).toContain(
+      `any of sync, webhooks, oauth, health, identity with commas between, or none, are allowed, "${parts}" was given`,
+    )
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it.each([
+    ['the provider', ['acme.ts']],
+    ['its tests', ['acme.test.ts']],
+    ['both', ['acme.ts', 'acme.test.ts']],
+  ])('is to overwrite %s', async (_, names) => {
+    for (const name of names) await writeFile(join(folder, name), 'mine')
+    const { exitCode, json } = await make('acme', '--json')
+    expect(exitCode).toBe(1)
+    const paths = names.map((name) => join(folder, name)).join(' and ')
+    expect(json()).toEqual({
+      error: { code: 'file_exists', message: expect.stringMatching(new RegExp(`^${paths} (is|are) there .*--force`)) },
+    })
+    expect((await readdir(folder)).sort()).toEqual([...names].sort())
+    for (const name of names) expect(await read(name)).toBe('mine')
+  })
+
+  it('is to write through a link that leads nowhere', async () => {
+    await symlink(join(folder, 'elsewhere'), join(folder, 'acme.ts'))
+    expect((await make('acme', '--json')).json()).toMatchObject({ error: { code: 'file_exists' } })
+    expect(await readdir(folder)).toEqual(['acme.ts'])
+  })
+
+  it.each([
+    ['is a file', 'taken'],
+    ['lies below a file', 'taken/providers'],
+    ['has a name too long for a disk', 'n'.repeat(300)],
+  ])('is a folder that %s, with what the system says', async (_, name) => {
+    await writeFile(join(folder, 'taken'), 'mine')
+    const dir = join(folder, name)
+    const { exitCode, json } = await make('acme', '--dir', dir, '--json')
+    expect(exitCode).toBe(1)
+    expect(json()).toEqual({
+      error: {
+        code: 'not_writable',
+        message: expect.stringMatching(/^The provider can't be written to .+: E[A-Z]+: .+\. Give another by --dir\.$/),
+      },
+    })
+    expect(await readdir(folder)).toEqual(['taken'])
+    expect(await read('taken')).toBe('mine')
+  })
+})
+
+describe('--force', () => {
+  it('overwrites both files', async () => {
+    for (const name of ['acme.ts', 'acme.test.ts']) await writeFile(join(folder, name), 'mine')
+    expect((await make('acme', '--force')).exitCode).toBe(0)
+    expect(await read('acme.ts')).toContain('export class AcmeProvider')
+    expect(await read('acme.test.ts')).toContain('describeProvider(')
+  })
+
+  it('leaves no half when the second file cannot be written', async () => {
+    await mkdir(join(folder, 'acme.test.ts'))
+    const { exitCode, json } = await make('acme', '--force', '--json')
+    expect(exitCode).toBe(1)
+    expect(json()).toMatchObject({ error: { code: 'not_writable', message: expect.stringContaining('EISDIR') } })
+    expect(await readdir(folder)).toEqual(['acme.test.ts'])
+  })
+
+  it('leaves the first file as it was when the second cannot be written', async () => {
+    await writeFile(join(folder, 'acme.ts'), 'mine')
+    await mkdir(join(folder, 'acme.test.ts'))
+    const { exitCode, json } = await make('acme', '--force', '--json')
+    expect(exitCode).toBe(1)
+    expect(json()).toMatchObject({ error: { code: 'not_writable' } })
+    expect(await read('acme.ts')).toBe('mine')
+    expect((await readdir(folder)).sort()).toEqual(['acme.test.ts', 'acme.ts'])
+  })
+
+  it('replaces a link, and leaves what it leads to alone', async () => {
+    await writeFile(join(folder, 'elsewhere'), 'mine')
+    for (const name of ['acme.ts', 'acme.test.ts']) await symlink(join(folder, 'elsewhere'), join(folder, name))
+    expect((await make('acme', '--force')).exitCode).toBe(0)
+    expect(await read('elsewhere')).toBe('mine')
+    expect(await read('acme.ts')).toContain('export class AcmeProvider')
+    expect((await lstat(join(folder, 'acme.ts'))).isSymbolicLink()).toBe(false)
+  })
+})

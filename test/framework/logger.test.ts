@@ -1,0 +1,58 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { InvalidArgumentException } from '../../src/framework/errors.ts'
+import { errorLine } from '../../src/framework/logger.ts'
+import { ODD_ERRORS } from '../support/odd-errors.ts'
+
+function error(message: string, fields: Record<string, unknown> = {}): Error {
+  return Object.assign(new Error(message), fields)
+}
+
+describe('an error as one line', () => {
+  it.each<[string, unknown, string]>([
+    ['name and message', new TypeError('no'), 'TypeError: no'],
+    ['a code', error('no', { code: 'ECONNRESET' }), 'Error: no (ECONNRESET)'],
+    ['a numeric code', error('no', { code: 404 }), 'Error: no (404)'],
+    ['no code that is an object', error('no', { code: {} }), 'Error: no'],
+    [
+      'one of ours',
+      new InvalidArgumentException('id', 'a number'),
+      'InvalidArgumentException: Invalid id: a number (invalid_argument)',
+    ],
+    ['no stack and no cause', error('no', { cause: error('why') }), 'Error: no'],
+    ['a thrown text', 'no', 'no'],
+    ['a thrown number', 7, '7'],
+    ['nothing thrown', undefined, 'undefined'],
+    ['a thrown symbol', Symbol('no'), 'Symbol(no)'],
+    ['a thrown object without a text', Object.create(null), 'object'],
+    ['U+0000 nowhere', error('a\u0000b', { code: 'c\u0000d' }), 'Error: ab (cd)'],
+    ['U+0000 nowhere in a text', 'a\u0000b', 'ab'],
+  ])('%s', (_, thrown, line) => {
+    expect(errorLine(thrown, 200)).toBe(line)
+  })
+
+  it.each(ODD_ERRORS)('is one also of %s', (_, { make, line }) => {
+    expect(errorLine(make(), 200)).toBe(line)
+  })
+
+  it('keeps the code when the message is cut', () => {
+    expect(errorLine(error('x'.repeat(100), { code: 'ECONNRESET' }), 30)).toBe('Error: xxxxxxxxxx (ECONNRESET)')
+  })
+
+  it('is never longer than asked, and holds no U+0000', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', '\u0000', '😀', ' '), maxLength: 80 })
+    fc.assert(
+      fc.property(
+        text,
+        fc.option(text),
+        fc.boolean(),
+        fc.integer({ min: 1, max: 100 }),
+        (message, code, thrownText, max) => {
+          const line = errorLine(thrownText ? message : error(message, { code }), max)
+          expect(line.length).toBeLessThanOrEqual(max)
+          expect(line).not.toContain('\u0000')
+        },
+      ),
+    )
+  })
+})

@@ -1,0 +1,49 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+/** Which files are rules stands in the import rules. */
+const { forbidden } = createRequire(import.meta.url)(`${root}.dependency-cruiser.cjs`) as {
+  forbidden: { name: string; from: { path: string[] } }[]
+}
+const RULES = new RegExp(forbidden.find(({ name }) => name === 'rules-are-pure')?.from.path.join('|') ?? '^$')
+
+/** What would make the same arguments give another answer. Time and chance are arguments. */
+const IMPURE = [
+  /\bDate\.now\b/,
+  /\bnew Date\(\s*\)/,
+  /\bperformance\.now\b/,
+  /\bMath\.random\b/,
+  /\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b/,
+  /\bset(Timeout|Interval|Immediate)\b/,
+  /\bprocess\.(env|argv|cwd|hrtime|memoryUsage)\b/,
+  /\bfetch\(/,
+  /\bconsole\./,
+]
+
+/** The one place where the time comes in; everything else is handed a clock or a moment. */
+const THE_CLOCK = 'export const systemClock: Clock = { now: () => new Date() }'
+
+/** Advice to a reader may name `randomBytes()`; only code counts. */
+const codeOf = (text: string) =>
+  text
+    .replaceAll(/\/\*[\s\S]*?\*\//g, '')
+    .replaceAll(/'[^'\n]*'|`[^`]*`/g, "''")
+    .replaceAll(/\/\/.*$/gm, '')
+
+describe('a rule', async () => {
+  const paths = (await readdir(`${root}src`, { recursive: true }))
+    .map((path) => `src/${path}`)
+    .filter((path) => RULES.test(path))
+
+  it('is found in every concept that has one', () => {
+    expect(paths.length).toBeGreaterThan(40)
+  })
+
+  it.each(paths)('%s decides from its arguments alone', async (path) => {
+    const code = codeOf((await readFile(root + path, 'utf8')).replace(THE_CLOCK, ''))
+    expect(IMPURE.filter((pattern) => pattern.test(code)).map(String)).toEqual([])
+  })
+})

@@ -1,0 +1,77 @@
+/** The alerts, the page that shows them, the runbook, and what /metrics prints. Whether they fire: alerts.long.test.ts. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { prometheusMetrics } from '../../src/observability/prometheus.ts'
+import { alertsIn, alertsText, alertTests } from './alert-files.ts'
+import { readMetrics } from './prometheus-text.ts'
+
+const page = (path: string): string => readFileSync(new URL(`../../docs/${path}`, import.meta.url), 'utf8')
+const ALERTS = alertsIn(alertsText())
+const NAMES = ALERTS.map(({ alert }) => alert)
+/** A metric, and what of its labels has to have which value. */
+const SELECTOR = /(integrations_[a-z_]+)(?:\{([^}]*)\})?/g
+const STANDING = {
+  webhooks: { pending: 3, processing: 1, failed: 2 },
+  oldestPendingSeconds: 12.5,
+  syncItems: { pending: 0, processing: 0, failed: 7 },
+  stale: 1,
+  circuitsOpen: 2,
+  incidentsOpen: { health: 1, circuit: 0, sync: 0 },
+  health: { healthy: 4, degraded: 0, failing: 1, disabled: 0 },
+}
+
+function selectorsOf(expr: string): { name: string; labels: [label: string, value: string][] }[] {
+  return [...expr.matchAll(SELECTOR)].map(([, name = '', given = '']) => ({
+    name,
+    labels: [...given.matchAll(/(\w+)="([^"]*)"/g)].map(([, label = '', value = '']) => [label, value]),
+  }))
+}
+
+describe('the alerts', () => {
+  it('stand on the page as they stand in the file', () => {
+    const [, onPage = ''] = /^## Alerts$[\s\S]*?^```yaml\n([\s\S]*?)^```$/m.exec(page('behaviour/metrics.md')) ?? []
+    expect(NAMES.length).toBeGreaterThan(5)
+    expect(onPage).toBe(alertsText().replace(/^(#.*\n)+/, ''))
+    expect(page('behaviour/metrics.md')).toContain('](../../scripts/prometheus/alerts.yml)')
+  })
+
+  it('each go by series that /metrics has from its first answer on', async () => {
+    const samples = readMetrics(await prometheusMetrics({ byIntegration: false }).text(STANDING, ['acme']))
+    for (const { alert, expr } of ALERTS) {
+      const selectors = selectorsOf(expr)
+      expect(selectors.length, alert).toBeGreaterThan(0)
+      for (const { name, labels } of selectors) {
+        const fitting = samples.filter(
+          (sample) => sample.name === name && labels.every(([label, value]) => sample.labels[label] === value),
+        )
+        expect(fitting.length, `${alert}: ${name} with ${JSON.stringify(labels)}`).toBeGreaterThan(0)
+        for (const [, label = ''] of expr.matchAll(/\bby \((\w+)\)/g))
+          expect(Object.keys(fitting[0]?.labels ?? {}), `${alert}: by (${label})`).toContain(label)
+      }
+      // Nothing but these may be meant as a metric.
+      const names = expr.replaceAll(SELECTOR, '').match(/\b[a-z]+_[a-z_]+\b/g)
+      expect(names, alert).toBeNull()
+    }
+  })
+
+  it('each have a row in the runbook, and no row is of another one', () => {
+    const [, table = ''] = /^## An alert fired$([\s\S]*?)^## /m.exec(page('operating.md')) ?? []
+    const rows = [...table.matchAll(/^\| `(\w+)` \| `integrations [^|]+\| ([^|]+) \|$/gm)]
+    expect(rows.map(([, name]) => name).sort()).toEqual([...NAMES].sort())
+  })
+
+  it('are each tried by series that fire them, and by others that do not', () => {
+    const said = alertTests().flatMap(({ name, alert_rule_test }) =>
+      NAMES.flatMap((alert) => {
+        const looks = alert_rule_test.filter(({ alertname }) => alertname === alert)
+        const isFired = looks.some(({ exp_alerts = [] }) => exp_alerts.length > 0)
+        return looks.length === 0 ? [] : [{ alert, name, isFired }]
+      }),
+    )
+    const tried = (isFired: boolean): string[] => [
+      ...new Set(said.filter((one) => one.isFired === isFired).map(({ alert }) => alert)),
+    ]
+    expect(tried(true).sort()).toEqual([...NAMES].sort())
+    expect(tried(false).sort()).toEqual([...NAMES].sort())
+  })
+})

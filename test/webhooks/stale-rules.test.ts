@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest'
+import { compareVersions } from '../../src/webhooks/stale-rules.ts'
+
+it.each([
+  ['numbers as numbers', 9, 10, -1],
+  ['equal numbers', 10, 10, 0],
+  ['numbers below zero', -1, -2, 1],
+  ['instants of different zones', '2026-11-21T12:00:00+02:00', '2026-11-21T10:30:00Z', -1],
+  ['one instant, written in two zones', '2026-11-21T12:00:00+02:00', '2026-11-21T10:00:00Z', 0],
+  ['an instant with and without its fraction', '2026-11-21T10:00:00Z', '2026-11-21T10:00:00.000Z', 0],
+  ['instants a microsecond apart', '2026-11-21T10:00:00.000001Z', '2026-11-21T10:00:00.000002Z', -1],
+  ['a fraction with zeros at its end', '2026-11-21T10:00:00.1234500Z', '2026-11-21T10:00:00.12345Z', 0],
+  ['fractions of different lengths', '2026-11-21T10:00:00.12309Z', '2026-11-21T10:00:00.1231Z', -1],
+  ['an instant with a space and a small z', '2026-11-21 10:00:00z', '2026-11-21T10:00:01Z', -1],
+  ['times without a zone, which are no instants', '2026-11-21T10:00:00', '2026-11-21T09:00:00', 1],
+  ['a 32nd of May, which is none either', '2026-05-32T00:00:00+02:00', '2026-05-32T00:00:00Z', -1],
+  ['digits in texts by code unit', '10', '9', -1],
+  ['other texts by code unit', 'Z', 'a', -1],
+  ['a number beside a text as its text', 10, '9', -1],
+  ['equal texts', 'v1', 'v1', 0],
+] as const)('compares %s', (_, a, b, expected) => {
+  expect(Math.sign(compareVersions(a, b))).toBe(expected)
+  expect(Math.sign(compareVersions(b, a))).toBe(expected === 0 ? 0 : -expected)
+})
