@@ -45,11 +45,14 @@ interface Queues {
   readonly settlements: Joiner<CallOutcome, SettledCall>
 }
 
-/** A settlement is tried again within so long: then the outcome goes to the caller without its row. */
+/** A settlement is tried for this time; then the outcome goes to the caller without its row. */
 const SETTLEMENT_MS = 10_000
-const SETTLEMENT_WAITS_MS = [500, 3_000]
-/** Where Postgres is away, and may come back at any moment. */
-const AWAY_WAITS_MS = [500, 1_000, 2_000, 3_000, 3_000]
+/** The last try begins this long before the end. */
+const LAST_TRY_MS = 500
+/** Waits after a fault of the statement; after one more the settlement is given up. */
+const FAULT_WAITS_MS = [500, 3_000]
+/** Waits while Postgres is away, which may come back at any moment; the last one is repeated. */
+const AWAY_WAITS_MS = [500, 1_000, 2_000, 3_000]
 
 /** One waits for the disk while the next one is prepared. */
 const SETTLEMENTS_AT_ONCE = 2
@@ -136,14 +139,16 @@ export async function settled(
   if (outcome.class === 'upstream' || outcome.quietForMs !== null || outcome.quietUntil !== null)
     endLease(framework, integration.id)
   const endsAt = performance.now() + SETTLEMENT_MS
-  for (let tries = 0; ; tries += 1)
+  const waits = { away: AWAY_WAITS_MS.values(), fault: FAULT_WAITS_MS.values() }
+  for (;;)
     try {
       return await within(endsAt - performance.now(), queuesOf(framework).settlements.add(integration, outcome, bytes))
     } catch (error) {
+      const isAway = lostDatabase(error) !== null
+      const waitMs = (isAway ? waits.away : waits.fault).next().value ?? (isAway ? AWAY_WAITS_MS.at(-1) : undefined)
+      const leftMs = endsAt - LAST_TRY_MS - performance.now()
       // What a column can't hold it will not hold the next time.
-      const waits = lostDatabase(error) === null ? SETTLEMENT_WAITS_MS : AWAY_WAITS_MS
-      const waitMs = isAboutOneItem(error) ? undefined : waits[tries]
-      if (waitMs === undefined || performance.now() + waitMs >= endsAt) {
+      if (waitMs === undefined || leftMs <= 0 || isAboutOneItem(error)) {
         framework.logger.error(
           {
             event: 'request.outcome_lost',
@@ -156,7 +161,7 @@ export async function settled(
         )
         return NOTHING_WRITTEN
       }
-      await sleep(waitMs)
+      await sleep(Math.min(waitMs, leftMs))
     }
 }
 
