@@ -1,14 +1,9 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
+import { isRuleFile } from '../support/rule-files.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
-/** Which files are rules stands in the import rules. */
-const { forbidden } = createRequire(import.meta.url)(`${root}.dependency-cruiser.cjs`) as {
-  forbidden: { name: string; from: { path: string[] } }[]
-}
-const RULES = new RegExp(forbidden.find(({ name }) => name === 'rules-are-pure')?.from.path.join('|') ?? '^$')
 
 /** What would make the same arguments give another answer. Time and chance are arguments. */
 const IMPURE = [
@@ -34,9 +29,7 @@ const codeOf = (text: string) =>
     .replaceAll(/\/\/.*$/gm, '')
 
 describe('a rule', async () => {
-  const paths = (await readdir(`${root}src`, { recursive: true }))
-    .map((path) => `src/${path}`)
-    .filter((path) => RULES.test(path))
+  const paths = (await readdir(`${root}src`, { recursive: true })).map((path) => `src/${path}`).filter(isRuleFile)
 
   it('is found in every concept that has one', () => {
     expect(paths.length).toBeGreaterThan(40)
