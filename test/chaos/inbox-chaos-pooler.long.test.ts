@@ -65,12 +65,15 @@ function complaints(story: readonly Happened[]): string[] {
 
 /**
  * A client that ends without a word was killed, or its link was cut, or held up until the client had given up. A backend of a
- * Postgres that is killed says that its server has gone.
+ * Postgres that is killed says that its server has gone, to a connection that is idle and to one that is just being opened.
  */
 function followsFrom({ fault, fromMs, untilMs }: Happened, line: string): boolean {
   const isAtPostgres = 'backend' in fault ? fault.backend === 'postgres' : fault.kind === 'kill'
   if (line.includes('client unexpected eof')) return isAtPostgres && isWithin(line, fromMs, untilMs + TOLD_WITHIN_MS)
-  if (line.includes('idle server got dirty'))
+  if (
+    line.includes('idle server got dirty') ||
+    line.includes('login failed: FATAL: terminating connection due to unexpected postmaster exit')
+  )
     return fault.kind === 'kill' && fault.target === 'postgres' && isWithin(line, fromMs, fromMs + DYING_MS)
   return false
 }
