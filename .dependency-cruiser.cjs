@@ -2,16 +2,16 @@
  * Who may import whom. Docs: CONTRIBUTING.md, "Import rules". test/house/import-rules.test.ts plants an import that breaks each rule.
  */
 
-/** Pure files: `rules.ts`, `…-rules.ts`, what workflows exchange (`jobs.ts`), and the plain values below. */
+/** Pure files: `rules.ts`, `…-rules.ts`, what workflows exchange (`…-jobs.ts`), and the plain values below. */
 const RULES = [
-  '/(rules|jobs|[a-z-]+-rules)[.]ts$',
+  '/(rules|[a-z-]+-rules|[a-z-]+-jobs)[.]ts$',
   '^src/framework/(backoff|error-kind|errors|id|json|json-object|json-scan|key-file|known-secrets|logger|lost-database|redaction|redactor|remedies|shell-word|thrown)[.]ts$',
   '^src/observability/(metrics|trace-header|traced-run)[.]ts$',
 ]
 
 /** The doors to the concepts. No concept knows them. */
 const DOORS =
-  '^src/((api|workflows|activities|commands|bin|temporal|adapters|testing)/|(index|integrations|worker|worker-sizes|bundled-workflows|provider)[.]ts$)'
+  '^src/((api|workflows|activities|commands|bin|temporal|adapters|testing)/|(index|create-integrations|create-workers|worker-sizes|bundled-workflows|provider)[.]ts$)'
 
 /**
  * What each concept may import beside rules, `framework/`, `db/` and the small services. A new arrow gets its word here first.
@@ -49,17 +49,17 @@ const SERVICES = '^src/((framework|db|cache|config|egress)/|encryption[.]ts$)'
 
 /** Packages that stand in one place, behind an interface of ours. */
 const PLACES = {
-  '@temporalio/(activity|common)': '^src/(activities|temporal|bundled|worker)',
-  '@temporalio/client': '^(src/(temporal/|integrations[.]ts$)|dev/)',
-  '@temporalio/worker': '^src/(worker|worker-sizes|bundled-workflows)[.]ts$',
+  '@temporalio/(activity|common)': '^src/(activities/|temporal/|bundled-workflows|create-workers|worker-sizes)',
+  '@temporalio/client': '^(src/(temporal/|create-integrations[.]ts$)|dev/)',
+  '@temporalio/worker': '^src/(create-workers|worker-sizes|bundled-workflows)[.]ts$',
   '@temporalio/workflow': '^src/workflows/',
   '(@clack/prompts|cli-table3|commander)': '^(src/(commands|bin)/|dev/)',
   '(@hono/node-server|jiti)': '^(src/bin/|dev/)',
   'drizzle-orm': '^src/(?!api/|workflows/|activities/|commands/|adapters/|bin/|temporal/)',
-  hono: '^src/(api/|testing/|integrations[.]ts$)',
+  hono: '^src/(api/|testing/|create-integrations[.]ts$)',
   oauth4webapi: '^src/providers/',
-  pino: '^(src/(integrations[.]ts$|bin/)|dev/)',
-  postgres: '^(src/(db|testing)/|src/integrations[.]ts$|dev/)',
+  pino: '^(src/(create-integrations[.]ts$|bin/)|dev/)',
+  postgres: '^(src/(db|testing)/|src/create-integrations[.]ts$|dev/)',
   'prom-client': '^src/observability/prometheus[.]ts$',
   '@opentelemetry/(exporter|resources|sdk).*': '^src/observability/tracing-sdk[.]ts$',
   '(undici|ipaddr[.]js)': '^src/egress/',
@@ -107,7 +107,7 @@ module.exports = {
         pathNot: [
           ...RULES,
           '^src/(api|commands)/',
-          '^src/(integrations|bundled-workflows|encryption)[.]ts$',
+          '^src/(create-integrations|bundled-workflows|encryption)[.]ts$',
           '^src/(framework/instant|providers/webhook-request|observability/spans)[.]ts$',
         ],
         dependencyTypesNot: ['type-only'],

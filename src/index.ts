@@ -6,6 +6,7 @@ export type { ConfigEntry } from './config/describe.ts'
 export type { ConfigSource } from './config/load.ts'
 export type { Config, ConfigInput, ConfigKey, ConfigUnit } from './config/schema.ts'
 export type { TemporalTls } from './config/temporal-tls.ts'
+export { createIntegrations, type Integrations, type IntegrationsOptions } from './create-integrations.ts'
 export type { KeyStatus, KeyUse } from './credentials/encryption-keys.ts'
 export type { KeyRotation, RotateOptions } from './credentials/key-rotation.ts'
 export type { Database, Transaction } from './db/client.ts'
@@ -29,16 +30,16 @@ export type {
   Listeners,
   QueuedListener,
 } from './events/listeners.ts'
-export type { SentNotification } from './events/notifications.ts'
+export type { SentNotification } from './events/notify.ts'
 export type { OutboxStatus } from './events/outbox.ts'
 export type { ScheduleState } from './framework/context.ts'
 export * from './framework/errors.ts'
 export type { Clock, Logger } from './framework/logger.ts'
 export type { HasTransactions } from './framework/transactions.ts'
-export type { ElevatedRate, EvaluateFailuresResult } from './incidents/jobs.ts'
+export type { ElevatedRate, EvaluateFailuresResult } from './incidents/incident-jobs.ts'
+export type { IncidentSummary } from './incidents/incident-list-queries.ts'
 export type { ListIncidents } from './incidents/list.ts'
-export type { IncidentSummary } from './incidents/list-queries.ts'
-export type { Finding } from './integrations/doctor/doctor.ts'
+export type { Finding } from './integrations/doctor/run-doctor.ts'
 export type { HealthCheckResult } from './integrations/health-check.ts'
 export type { HealthReport } from './integrations/health-report.ts'
 export type { ListIntegrations } from './integrations/list.ts'
@@ -49,13 +50,12 @@ export type { ProviderDescription } from './integrations/provider-list.ts'
 export type { PartState, Readiness } from './integrations/readiness.ts'
 export type { CreateIntegration, UpdateIntegration } from './integrations/records.ts'
 export type { IntegrationSummary } from './integrations/summaries.ts'
-export { createIntegrations, type Integrations, type IntegrationsOptions } from './integrations.ts'
-export type { FindOrphansInput, FindOrphansResult, Orphan } from './mappings/jobs.ts'
 export { type MappedTableOptions, mappedTable } from './mappings/mapped-table.ts'
+export type { FindOrphansInput, FindOrphansResult, Orphan } from './mappings/mapping-jobs.ts'
 export type { OrphanSearch } from './mappings/orphans.ts'
 export type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './oauth/authorization.ts'
-export type { RefreshTokensInput, RefreshTokensResult } from './oauth/jobs.ts'
 export type { OAuthLink } from './oauth/links.ts'
+export type { RefreshTokensInput, RefreshTokensResult } from './oauth/oauth-jobs.ts'
 export type { Revocation } from './oauth/revocation.ts'
 export type { OAuthStatus } from './oauth/status-rules.ts'
 export type { Statistics, StatisticsInput, StatisticsSpan } from './observability/statistics.ts'
@@ -70,6 +70,10 @@ export type { CursorChange } from './syncs/cursor.ts'
 export type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 export type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
 export type { ItemStanding } from './syncs/items/item-list-queries.ts'
+export type { SampledItem, SampleOptions, SyncSample } from './syncs/listing/sample.ts'
+export type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
+export type { RunStatus } from './syncs/run-rules.ts'
+export type { LastRun, SyncStanding } from './syncs/standing-queries.ts'
 export type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -82,11 +86,7 @@ export type {
   SkipSyncItemResult,
   StaleSync,
   SyncProgress,
-} from './syncs/jobs.ts'
-export type { SampledItem, SampleOptions, SyncSample } from './syncs/listing/sample.ts'
-export type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
-export type { RunStatus } from './syncs/run-rules.ts'
-export type { LastRun, SyncStanding } from './syncs/standing-queries.ts'
+} from './syncs/sync-jobs.ts'
 export type { TemporalOptions } from './temporal/connection.ts'
 export type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState } from './temporal/label-rules.ts'
 export type { Arrival, Delivery } from './webhooks/arrival.ts'
@@ -97,6 +97,9 @@ export type {
   DismissedWebhooks,
   DismissWebhooks,
 } from './webhooks/dismissal.ts'
+export type { ListWebhooks, WebhookDetail, WebhookSummary } from './webhooks/list.ts'
+export type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } from './webhooks/replay.ts'
+export type { RotatedWebhookSecret, RotateWebhookSecret } from './webhooks/secrets.ts'
 export type {
   ProcessWebhookInput,
   ProcessWebhookResult,
@@ -104,7 +107,4 @@ export type {
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
   ReplacedWorkflow,
-} from './webhooks/jobs.ts'
-export type { ListWebhooks, WebhookDetail, WebhookSummary } from './webhooks/list.ts'
-export type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } from './webhooks/replay.ts'
-export type { RotatedWebhookSecret, RotateWebhookSecret } from './webhooks/secrets.ts'
+} from './webhooks/webhook-jobs.ts'

@@ -18,13 +18,9 @@ export {
 } from './framework/errors.ts'
 export type { Json } from './framework/json.ts'
 export type { HealthStatus } from './integrations/health-rules.ts'
+export type { AuthenticatedUser } from './providers/contracts.ts'
+export * from './providers/contracts.ts'
 export { type CurrentSyncItem, currentSyncItem } from './providers/current-sync-item.ts'
-export {
-  ProviderEvent,
-  type ProviderEventClass,
-  SyncItemEvent,
-  type SyncItemEventClass,
-} from './providers/events.ts'
 export type {
   Answered,
   Call,
@@ -49,8 +45,12 @@ export {
   OAuth2Provider,
 } from './providers/oauth2-provider.ts'
 export type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './providers/oauth2-server.ts'
-export type { AuthenticatedUser } from './providers/provider.ts'
-export * from './providers/provider.ts'
+export {
+  ProviderEvent,
+  type ProviderEventClass,
+  SyncItemEvent,
+  type SyncItemEventClass,
+} from './providers/provider-events.ts'
 export { isTimely, type SignedTimeOptions, soleHeader, verifyStandardWebhook } from './providers/standard-webhook.ts'
 export type { SyncSession } from './providers/sync-session.ts'
 export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'

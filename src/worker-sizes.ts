@@ -1,6 +1,6 @@
 /** What a Temporal worker may do at once, and how long it may take to end. Rule: docs/behaviour/workers.md. */
 import type { WorkerOptions } from '@temporalio/worker'
-import type { Integrations } from './integrations.ts'
+import type { Integrations } from './create-integrations.ts'
 
 /**
  * How long the workflow thread may be at one task. The SDK takes it and does not declare it (`addDefaultWorkerOptions()` in

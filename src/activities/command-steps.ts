@@ -9,7 +9,7 @@ import { z } from 'zod'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { Instant } from '../framework/instant.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
-import { asRefusal, failureOf, isNotItsTurn } from './failures.ts'
+import { asRefusal, failureOf, isNotItsTurn } from './activity-failures.ts'
 import type { Surroundings } from './surroundings.ts'
 import { temporalSurroundings } from './surroundings.ts'
 

@@ -1,6 +1,6 @@
 /** Whether a command's own workflow can begin. Rule: docs/behaviour/commands-as-workflows.md, "Result". */
 import { isIntegrationsError } from '../framework/errors.ts'
-import { failureOf } from './failures.ts'
+import { failureOf } from './activity-failures.ts'
 
 export type DatabaseCheckActivities = ReturnType<typeof databaseCheckActivities>
 

@@ -5,15 +5,15 @@
  */
 import { performance } from 'node:perf_hooks'
 import { Ending } from '../claims/ending.ts'
-import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/jobs.ts'
 import { endPromise, promiseToLook, readPromise } from '../claims/lease-queries.ts'
 import type { PumpedRow, Source, Standing } from '../claims/pump.ts'
 import { Pump } from '../claims/pump.ts'
+import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/pump-jobs.ts'
 import type { PumpedRows } from '../claims/pump-queries.ts'
 import { endClaim, handBackUnknown, idsHeldBy, keepClaim, pumpClaims, setApart } from '../claims/pump-queries.ts'
 import type { Framework } from '../framework/context.ts'
 import { patiently } from '../framework/patiently.ts'
-import { notItsTurn } from './failures.ts'
+import { notItsTurn } from './activity-failures.ts'
 import type { Surroundings } from './surroundings.ts'
 
 const HEARTBEAT_EVERY_MS = 5_000

@@ -10,9 +10,9 @@ import { identityAttributes, inSpan } from '../observability/spans.ts'
 import { dueRule } from '../syncs/due.ts'
 import type { DueIntegration } from '../syncs/due-queries.ts'
 import { dueIntegrations } from '../syncs/due-queries.ts'
-import type { DispatchResult } from '../syncs/jobs.ts'
 import { evaluateStaleSyncs } from '../syncs/staleness.ts'
-import { asFailure } from './failures.ts'
+import type { DispatchResult } from '../syncs/sync-jobs.ts'
+import { asFailure } from './activity-failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Runs started in one dispatch; the next minute's takes the rest. */

@@ -11,7 +11,7 @@ import type {
   ListFailedItemsInput,
   SkipSyncItemInput,
   SkipSyncItemResult,
-} from '../syncs/jobs.ts'
+} from '../syncs/sync-jobs.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 export function syncOperationActivities(framework: Framework, surroundings = temporalSurroundings) {

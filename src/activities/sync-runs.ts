@@ -12,14 +12,14 @@ import type { RunIds } from '../syncs/run-rules.ts'
 import type { RunStart } from '../syncs/start.ts'
 import { openedBy, startRun } from '../syncs/start.ts'
 import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
+import type { Listing, ListingInput } from './listing-activities.ts'
+import { listItems } from './listing-activities.ts'
 import type { FirstSteps } from './small-run.ts'
 import { firstSteps, runSettings } from './small-run.ts'
 import { temporalSurroundings } from './surroundings.ts'
-import type { Listing, ListingInput } from './sync-listing.ts'
-import { listItems } from './sync-listing.ts'
 
 export type { AdoptedRun } from '../syncs/adoption.ts'
-export type { Listing } from './sync-listing.ts'
+export type { Listing } from './listing-activities.ts'
 
 export type OpenedRun =
   | {

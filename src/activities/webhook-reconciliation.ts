@@ -7,11 +7,11 @@
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import { classifiesFailures } from '../providers/provider.ts'
-import type { ReconcileWebhooksInput } from '../webhooks/jobs.ts'
+import { classifiesFailures } from '../providers/contracts.ts'
 import type { Reconcilable, ReconciledIntegration } from '../webhooks/reconciliation.ts'
 import { reconcilable, reconcilableIntegrations, reconcileIntegrationWebhooks } from '../webhooks/reconciliation.ts'
-import { asFailure, isFinalFault } from './failures.ts'
+import type { ReconcileWebhooksInput } from '../webhooks/webhook-jobs.ts'
+import { asFailure, isFinalFault } from './activity-failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 export interface ReconcileIntegrationInput {

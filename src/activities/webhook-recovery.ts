@@ -4,14 +4,14 @@ import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { foundBy } from '../observability/metric-subject.ts'
 import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
-import type { ProcessWebhookInput, ProcessWebhookResult, RecoverWebhooksResult } from '../webhooks/jobs.ts'
 import type { ClaimableFrom } from '../webhooks/queries.ts'
 import { claimWebhook, webhooksHeldBy } from '../webhooks/queries.ts'
 import { recoverWebhooks } from '../webhooks/recovery.ts'
 import { webhookState } from '../webhooks/recovery-queries.ts'
-import { notItsTurn } from './failures.ts'
+import type { ProcessWebhookInput, ProcessWebhookResult, RecoverWebhooksResult } from '../webhooks/webhook-jobs.ts'
+import { notItsTurn } from './activity-failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
-import { runOne, WebhookWork } from './webhooks.ts'
+import { runOne, WebhookWork } from './webhook-activities.ts'
 
 export interface ProcessOneWebhook extends ProcessWebhookInput, AsksLabels {
   /** Made by the workflow, so that a second try of this very activity carries the same one. */

@@ -1,6 +1,6 @@
 /** `durable-integrations/api`: the routes as a Hono app, to be mounted in a host's own or served by bin/api. */
 import { Hono } from 'hono'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { metricsRoutes } from './metrics-routes.ts'
 import { devLogin } from './middleware.ts'
 import { oauthRoutes } from './oauth-routes.ts'

@@ -2,7 +2,7 @@
 import type { Context } from 'hono'
 import type { Principal } from '../access/rules.ts'
 import { isSameOrigin, originOf, parseAuthorization } from '../access/rules.ts'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import type { Session } from './session-cookie.ts'
 import { readSessionCookie } from './session-cookie.ts'
 

@@ -2,7 +2,7 @@
 import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
 import { isLocalHost } from '../access/rules.ts'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { hasLoginPage, operator } from './middleware.ts'
 import { problemHandler, problemResponse } from './problem.ts'

@@ -5,7 +5,7 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import type { Scope } from '../access/rules.ts'
 import { basePathOf, hasScope, isSafeMethod, routePathOf } from '../access/rules.ts'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import type { AccessEnvironment, Caller } from './caller.ts'
 import { callerOf, isFromOwnPage } from './caller.ts'
 import { problemResponse } from './problem.ts'

@@ -1,8 +1,8 @@
 /** How the OAuth routes say that something failed: a page for a person, JSON for a program. Rule: docs/behaviour/oauth.md, "Routes". */
 import type { Context, MiddlewareHandler } from 'hono'
+import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
-import type { Integrations } from '../integrations.ts'
 import type { PageNeeds } from './oauth-pages.ts'
 import { failurePage, oauthPageHeaders } from './oauth-pages.ts'
 import { AWAY_RETRY_SECONDS, DATABASE_AWAY, failedRequest } from './problem.ts'

@@ -1,7 +1,7 @@
 /** The operator API's integrations. Rule: docs/behaviour/operator-api.md. */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { jsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'

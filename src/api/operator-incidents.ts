@@ -1,6 +1,6 @@
 /** What the operator API tells of trouble: incidents, an integration's health, figures over all. Rule: docs/behaviour/operator-api.md, "Trouble". */
 import { Hono } from 'hono'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { asColumns, idOf, pageOf } from './operator-api.ts'

@@ -1,6 +1,6 @@
 /** The operator API's authorizations. Rule: docs/behaviour/operator-api.md, "OAuth". */
 import { Hono } from 'hono'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { oauthStatusColumns } from '../oauth/status-rules.ts'
 import { optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'

@@ -1,8 +1,8 @@
 /** The operator API's syncs. Rule: docs/behaviour/operator-api.md, "Syncs". */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
+import type { Integrations } from '../create-integrations.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
-import type { Integrations } from '../integrations.ts'
 import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'

@@ -1,6 +1,6 @@
 /** The operator API's webhooks. Rule: docs/behaviour/operator-api.md, "Webhooks". */
 import { Hono } from 'hono'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'

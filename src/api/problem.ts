@@ -1,10 +1,10 @@
 /** Refusals and failures as `application/problem+json` (RFC 9457). Rule: docs/behaviour/operator-api.md, "Errors". */
 import { STATUS_CODES } from 'node:http'
 import type { Context, ErrorHandler } from 'hono'
+import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
 import { stackFrames, thrownTexts } from '../framework/thrown.ts'
-import type { Integrations } from '../integrations.ts'
 
 /** What is wrong with one field of a body or a query. */
 export interface FieldProblem {

@@ -1,6 +1,6 @@
 /** What an API process of ours answers. Rule: docs/behaviour/operator-api.md, "Pages". */
 import type { Hono } from 'hono'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { createApi } from './app.ts'
 import { hasLoginPage, operatorRoot } from './middleware.ts'
 

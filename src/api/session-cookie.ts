@@ -1,7 +1,7 @@
 /** The cookie that carries a session. Rule: docs/behaviour/access.md, "Sessions". */
 import type { Context } from 'hono'
 import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 
 export type Session = NonNullable<Awaited<ReturnType<Integrations['access']['bySession']>>>
 

@@ -3,7 +3,7 @@
  */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { middlewareOf } from './middleware.ts'
 import { namedRoutes } from './named-routes.ts'
 import { BODY_TIMEOUT_MS, incomingOf, lingering, readBody } from './request-body.ts'

@@ -3,8 +3,8 @@ import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { createJiti } from 'jiti'
+import type { Integrations } from '../create-integrations.ts'
 import { InvalidConfiguration } from '../framework/errors.ts'
-import type { Integrations } from '../integrations.ts'
 
 const NAMES = ['integrations.config.ts', 'integrations.config.js', 'integrations.config.mjs']
 

@@ -2,8 +2,8 @@
 import type { Server } from 'node:http'
 import { serve } from '@hono/node-server'
 import { createWorkerApp } from '../api/metrics-routes.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { InvalidConfiguration } from '../framework/errors.ts'
-import type { Integrations } from '../integrations.ts'
 import { freePort } from './free-port.ts'
 import { address } from './listen-address.ts'
 

@@ -1,8 +1,9 @@
 /** A worker process: runs the workflows and activities until it is told to stop. */
+
+import type { RunningWorkers } from '../create-workers.ts'
+import { createWorkers, installTemporalLogger } from '../create-workers.ts'
 import { errorLine } from '../framework/logger.ts'
 import { startTracing } from '../observability/tracing-start.ts'
-import type { RunningWorkers } from '../worker.ts'
-import { createWorkers, installTemporalLogger } from '../worker.ts'
 import { loadHost } from './host.ts'
 import { lastSteps, onStop, runProcess } from './run.ts'
 import { startWorkerMetrics } from './worker-metrics.ts'

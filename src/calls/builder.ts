@@ -1,8 +1,8 @@
 /** `integration.at(endpoint)`: a call step by step, and calls by URL. Rule: docs/behaviour/requests.md, "The builder". */
 import type { z } from 'zod'
 import type { Framework, OutboundCall } from '../framework/context.ts'
+import { supportsIdempotency } from '../providers/contracts.ts'
 import type { Answered, Call, RequestBuilder, RequestOptions } from '../providers/integration.ts'
-import { supportsIdempotency } from '../providers/provider.ts'
 import type { UrlCall } from './call-by-url.ts'
 import { callByUrl } from './call-by-url.ts'
 

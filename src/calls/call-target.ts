@@ -3,8 +3,8 @@ import { aroundIntegrationId, integrationKey } from '../cache/integration-keys.t
 import { settlementEventNames } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
+import { declaresRateLimit } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import { declaresRateLimit } from '../providers/provider.ts'
 import type { CallRules, CallTarget } from './admission/call-queries.ts'
 import type { Limit } from './admission/limiter-rules.ts'
 

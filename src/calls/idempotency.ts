@@ -11,9 +11,9 @@ import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound 
 import { errorLine, systemClock } from '../framework/logger.ts'
 import { isInsideTransaction } from '../framework/transactions.ts'
 import { insertLog } from '../observability/log-queries.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
+import { supportsIdempotency } from '../providers/contracts.ts'
 import type { Call, Integration, PriorCall } from '../providers/integration.ts'
-import type { IntegrationProvider } from '../providers/provider.ts'
-import { supportsIdempotency } from '../providers/provider.ts'
 import type { CallPlan } from './call-options.ts'
 import type { LedgerEntry, LedgerKey } from './idempotency-queries.ts'
 import {

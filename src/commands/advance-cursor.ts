@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
+import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import type { Integrations } from '../integrations.ts'
 import { integrationId, jsonValue, limit } from './cli/arguments.ts'
 import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'

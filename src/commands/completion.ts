@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { Argument } from 'commander'
-import { completionScript, SHELLS } from './cli/completion.ts'
+import { completionScript, SHELLS } from './cli/completion-script.ts'
 import type { Frame } from './cli/frame.ts'
 
 /** `integrations completion <shell>`: prints the script that completes commands, options and their choices. */

@@ -46,7 +46,7 @@ export function configCommand(frame: Frame): Command {
     )
 }
 
-type Entry = ReturnType<import('../integrations.ts').Integrations['configuration']>[number]
+type Entry = ReturnType<import('../create-integrations.ts').Integrations['configuration']>[number]
 
 function textOf(entries: readonly Entry[]): string {
   return table(

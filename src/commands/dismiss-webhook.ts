@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { instant, integrationId, limit, webhookId } from './cli/arguments.ts'
 import { confirmOrRefuse } from './cli/confirmation.ts'
 import { Refused } from './cli/failure.ts'

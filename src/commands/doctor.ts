@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import type { Frame } from './cli/frame.ts'
 import { plain } from './cli/plain.ts'
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { integrationId, limit } from './cli/arguments.ts'
 import { Interrupted } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'

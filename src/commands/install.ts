@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
+import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import type { Integrations } from '../integrations.ts'
 import { integrationId, minutes, owner } from './cli/arguments.ts'
 import type { ConnectLink } from './cli/connect-link.ts'
 import { connectsByOAuth, linkBase, linkText, makeConnectLink, TOKEN_KEYS } from './cli/connect-link.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { instant, integrationId, limit } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
 import { table } from './cli/frame.ts'

@@ -54,7 +54,9 @@ function switchedOn(active?: boolean, inactive?: boolean): { active?: boolean } 
 }
 
 type Summary =
-  ReturnType<import('../integrations.ts').Integrations['summaries']> extends AsyncIterable<infer Item> ? Item : never
+  ReturnType<import('../create-integrations.ts').Integrations['summaries']> extends AsyncIterable<infer Item>
+    ? Item
+    : never
 type Row = ReturnType<typeof rowOf>
 
 export function rowOf(summary: Summary) {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { Argument } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { count, eventId, givenUpLimit } from './cli/arguments.ts'
 import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { byWorker } from './cli/by-worker.ts'
 import type { Frame } from './cli/frame.ts'
 import { table } from './cli/frame.ts'

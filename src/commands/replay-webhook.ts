@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
-import type { Integrations } from '../integrations.ts'
+import type { Integrations } from '../create-integrations.ts'
 import { instant, integrationId, limit, webhookId } from './cli/arguments.ts'
 import { byWorker } from './cli/by-worker.ts'
 import { confirmOrRefuse } from './cli/confirmation.ts'

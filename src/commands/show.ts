@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
+import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import type { Integrations } from '../integrations.ts'
 import { oauthStatusColumns } from '../oauth/status-rules.ts'
 import { integrationId } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'

@@ -7,9 +7,9 @@ import { InvalidArgumentException, SchemaDrift } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { canonicalJson, isJson } from '../framework/json.ts'
 import { findIntegration } from '../integrations/queries.ts'
+import type { AuthenticatedUser, IntegrationProvider } from '../providers/contracts.ts'
+import { hasOAuth2, identifiesAuthenticatedUser, requireContract } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
-import type { AuthenticatedUser, IntegrationProvider } from '../providers/provider.ts'
-import { hasOAuth2, identifiesAuthenticatedUser, requireContract } from '../providers/provider.ts'
 
 /** Whole seconds that a Postgres integer holds, as every length of time in the configuration. */
 const MAX_CACHE_SECONDS = 2 ** 31 - 1

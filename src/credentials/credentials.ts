@@ -8,8 +8,8 @@ import { IntegrationNotFound, InvalidArgumentException, InvalidCredentials } fro
 import type { JsonObject } from '../framework/json-object.ts'
 import { asJsonObject } from '../framework/json-object.ts'
 import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
-import type { IntegrationProvider } from '../providers/provider.ts'
 
 /** Of credentials, and of metadata: what is larger is data. */
 const MAX_BYTES = 65_536

@@ -10,8 +10,13 @@ import { secretsKnownTo } from '../framework/known-secrets.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import { redactStart } from '../framework/redaction.ts'
-import type { ProviderEvent, ProviderEventClass, SyncItemEvent, SyncItemEventClass } from '../providers/events.ts'
 import type { Integration } from '../providers/integration.ts'
+import type {
+  ProviderEvent,
+  ProviderEventClass,
+  SyncItemEvent,
+  SyncItemEventClass,
+} from '../providers/provider-events.ts'
 import { canBeDurable, DURABLE_EVENTS } from './durable-event-rules.ts'
 import type { EventName, IntegrationEvents } from './events.ts'
 import { hearing } from './listening-until.ts'

@@ -2,7 +2,7 @@
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import { hasGivenUp } from '../db/schema/events.ts'
+import { hasGivenUp } from '../db/schema/events-table.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import { momentOf } from './queries.ts'
 

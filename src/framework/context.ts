@@ -3,7 +3,7 @@
  */
 import type { z } from 'zod'
 import type { CacheStore } from '../cache/store.ts'
-import type { PumpCall, PumpedQueue } from '../claims/jobs.ts'
+import type { PumpCall, PumpedQueue } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
@@ -11,8 +11,8 @@ import type { Egress } from '../egress/guarded-fetch.ts'
 import type { Encryption } from '../encryption.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Listeners } from '../events/listeners.ts'
-import type { EvaluateFailuresResult } from '../incidents/jobs.ts'
-import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/jobs.ts'
+import type { EvaluateFailuresResult } from '../incidents/incident-jobs.ts'
+import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type { Metrics, ReplaceableWorkflow } from '../observability/metrics.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
@@ -25,7 +25,7 @@ import type {
   ProcessSyncItemResult,
   SyncBegan,
   SyncProgress,
-} from '../syncs/jobs.ts'
+} from '../syncs/sync-jobs.ts'
 import type { SearchAttributeInspection } from '../temporal/label-rules.ts'
 import type {
   ProcessWebhookInput,
@@ -34,7 +34,7 @@ import type {
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
   ReplacedWorkflow,
-} from '../webhooks/jobs.ts'
+} from '../webhooks/webhook-jobs.ts'
 import type { Clock, Logger } from './logger.ts'
 
 /** How operations reach Temporal; the only implementation that talks to a server is temporal/starters.ts. */

@@ -10,7 +10,7 @@ import type { ObservedIntegration } from './anomaly-queries.ts'
 import { clearElevated, markElevated, observeWindow } from './anomaly-queries.ts'
 import type { FailureRateVerdict } from './anomaly-rules.ts'
 import { failureRateVerdict } from './anomaly-rules.ts'
-import type { ElevatedRate, EvaluateFailuresResult } from './jobs.ts'
+import type { ElevatedRate, EvaluateFailuresResult } from './incident-jobs.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000

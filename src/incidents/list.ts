@@ -1,13 +1,13 @@
 /** Reading incidents. Rule: docs/behaviour/incidents.md, "Looking". */
 
-import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../db/schema/incidents.ts'
+import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../db/schema/incidents-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { IncidentNotFound, InvalidArgumentException } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
 import { checkOwner } from '../integrations/owner.ts'
-import type { IncidentFilter, IncidentSummary } from './list-queries.ts'
-import { findIncidentSummary, pageOfIncidents } from './list-queries.ts'
+import type { IncidentFilter, IncidentSummary } from './incident-list-queries.ts'
+import { findIncidentSummary, pageOfIncidents } from './incident-list-queries.ts'
 
 export type { IncidentSummary }
 

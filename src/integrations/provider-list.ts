@@ -1,7 +1,7 @@
 /** The registered providers, as `integrations install` and a dashboard show them. */
 import type { z } from 'zod'
 import type { Framework } from '../framework/context.ts'
-import type { IntegrationProvider } from '../providers/provider.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
 import {
   classifiesFailures,
   customizesRetry,
@@ -18,7 +18,7 @@ import {
   reconcilesWebhooks,
   redactsRequestData,
   supportsIdempotency,
-} from '../providers/provider.ts'
+} from '../providers/contracts.ts'
 
 export interface ProviderDescription {
   /** What stands in the `provider` column. */

@@ -6,7 +6,7 @@ import { checkIds } from '../framework/list-filter.ts'
 import { modelConnection } from '../framework/transactions.ts'
 import { findIntegration } from '../integrations/queries.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
-import type { FindOrphansInput, FindOrphansResult, Orphan } from './jobs.ts'
+import type { FindOrphansInput, FindOrphansResult, Orphan } from './mapping-jobs.ts'
 import { mappedInternalIds } from './queries.ts'
 
 /** Rows of one look: a short statement on both sides, and all that is held at once. */

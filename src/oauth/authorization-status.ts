@@ -3,7 +3,7 @@
 import type { Framework } from '../framework/context.ts'
 import { UnsupportedByProvider } from '../framework/errors.ts'
 import { getIntegration } from '../integrations/handle.ts'
-import { hasOAuth2 } from '../providers/provider.ts'
+import { hasOAuth2 } from '../providers/contracts.ts'
 import { keepAliveState, tokenLifetimes } from './keep-alive.ts'
 import { refreshDueAt } from './keep-alive-rules.ts'
 import { doesWithoutAuthorization } from './oauth-provider.ts'

@@ -2,9 +2,9 @@
 
 import type { Framework } from '../framework/context.ts'
 import { OAuthFailure } from '../framework/errors.ts'
+import type { HasOAuth2, IntegrationProvider } from '../providers/contracts.ts'
+import { hasOAuth2 } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { HasOAuth2, IntegrationProvider } from '../providers/provider.ts'
-import { hasOAuth2 } from '../providers/provider.ts'
 
 /** @throws UnknownProvider, OAuthFailure where it has no OAuth */
 export function oauthProviderOf(

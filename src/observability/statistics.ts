@@ -1,6 +1,6 @@
 /** Figures over many integrations. Rule: docs/behaviour/health.md, "Statistics". */
 
-import { WEBHOOK_STATUSES } from '../db/schema/webhooks.ts'
+import { WEBHOOK_STATUSES } from '../db/schema/webhooks-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { checkChoice, checkTexts } from '../framework/list-filter.ts'
 import { givenNowMs } from '../framework/logger.ts'

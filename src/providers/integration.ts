@@ -9,9 +9,9 @@ import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { RateLimit } from '../calls/rate-limit-rules.ts'
 import type { Json } from '../framework/json.ts'
 import type { HealthStatus } from '../integrations/health-rules.ts'
-import type { ProviderEvent } from './events.ts'
+import type { AuthenticatedUser } from './contracts.ts'
 import type { MappedModel, ModelRef } from './mapped-model.ts'
-import type { AuthenticatedUser } from './provider.ts'
+import type { ProviderEvent } from './provider-events.ts'
 
 /** Provider credentials, decrypted. A plain object of at most 64 KiB. */
 export type Credentials = Record<string, unknown>

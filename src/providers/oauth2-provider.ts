@@ -5,12 +5,12 @@ import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } f
 import type { HttpError } from '../framework/errors.ts'
 import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../framework/errors.ts'
 import { tokensOf } from '../oauth/token-rules.ts'
+import type { HasOAuth2 } from './contracts.ts'
 import type { Credentials, Integration, RequestContext } from './integration.ts'
 import type { OAuth2Library } from './oauth2-answer.ts'
 import { correctedAnswer, credentialsOf, oauth2Library, outlineOf, readable, refuseFailure } from './oauth2-answer.ts'
 import type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './oauth2-server.ts'
 import { checkedUrl, clientOptions, DiscoveredServers } from './oauth2-server.ts'
-import type { HasOAuth2 } from './provider.ts'
 
 /** Who we are to the authorization server. */
 export interface OAuth2Client {

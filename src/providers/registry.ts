@@ -12,8 +12,8 @@ import type {
   LimitsRequestLogging,
   RedactsRequestData,
   SupportsIdempotency,
-} from './provider.ts'
-import { incompleteContracts } from './provider.ts'
+} from './contracts.ts'
+import { incompleteContracts } from './contracts.ts'
 
 /** An instance, a class without constructor arguments, or a function that makes one; made once. */
 export type ProviderSource = AnyProvider | (new () => AnyProvider) | (() => AnyProvider)

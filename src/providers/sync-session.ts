@@ -1,6 +1,6 @@
 import type { Json } from '../framework/json.ts'
-import type { SyncItemEvent, SyncItemEventClass } from './events.ts'
 import type { ExternalId, Integration } from './integration.ts'
+import type { SyncItemEvent, SyncItemEventClass } from './provider-events.ts'
 
 /** What a provider's `sync()` works with: where to start, and where to hand the items in. */
 export interface SyncSession {

@@ -5,8 +5,8 @@ import { IntegrationNotFound, InvalidArgumentException } from '../framework/erro
 import { INSTANT, Instant } from '../framework/instant.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { findIntegration } from '../integrations/queries.ts'
-import { hasBackfill, requireContract } from '../providers/provider.ts'
-import type { BackfillInput } from './jobs.ts'
+import { hasBackfill, requireContract } from '../providers/contracts.ts'
+import type { BackfillInput } from './sync-jobs.ts'
 
 const DAY_MS = 86_400_000
 /** Ten years, leap days included: a longer window is rather a slip of the pen than a wish. */

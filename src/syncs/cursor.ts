@@ -6,15 +6,15 @@ import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNot
 import type { Json } from '../framework/json.ts'
 import { findIntegration } from '../integrations/queries.ts'
 import { findLog, runsToAdvance } from '../observability/log-queries.ts'
-import { hasScheduledSync, requireContract } from '../providers/provider.ts'
+import { hasScheduledSync, requireContract } from '../providers/contracts.ts'
 import { announceRun } from './announcement.ts'
 import type { CursorChange } from './cursor-change.ts'
 import { changeCursor, checkedCursor } from './cursor-change.ts'
 import { endLivingRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
-import type { AdvanceCursorInput, AdvanceCursorResult } from './jobs.ts'
 import { reclaimAbandonedItems } from './reclaim.ts'
 import type { RunIds } from './run-rules.ts'
+import type { AdvanceCursorInput, AdvanceCursorResult } from './sync-jobs.ts'
 
 export type { CursorChange } from './cursor-change.ts'
 

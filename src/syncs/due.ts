@@ -2,7 +2,7 @@
 
 import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
-import { hasScheduledSync } from '../providers/provider.ts'
+import { hasScheduledSync } from '../providers/contracts.ts'
 import type { DueRule } from './due-queries.ts'
 
 /** What an integration's own may be at most: the column is an integer. */

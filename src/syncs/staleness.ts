@@ -10,9 +10,9 @@ import { openStaleIncidents, recordIncidentEvents } from '../incidents/queries.t
 import { integrationHandle } from '../integrations/handle.ts'
 import { integrationsById } from '../integrations/queries.ts'
 import { declaredIntervals } from './due.ts'
-import type { DispatchResult } from './jobs.ts'
 import type { LateSync, StaleEdge, StalenessRule } from './staleness-queries.ts'
 import { clearRecovered, markStale } from './staleness-queries.ts'
+import type { DispatchResult } from './sync-jobs.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000

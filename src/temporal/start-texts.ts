@@ -5,7 +5,7 @@
  *
  * What it is doing right now it says itself: workflows/temporal-ui.ts. Rule: docs/behaviour/workflows.md, "In the Temporal UI".
  */
-import type { BackfillInput } from '../syncs/jobs.ts'
+import type { BackfillInput } from '../syncs/sync-jobs.ts'
 
 export interface StartTexts {
   readonly staticSummary: string

@@ -1,15 +1,15 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
 import type { Client, Workflow, WorkflowHandle, WorkflowResultType, WorkflowStartOptions } from '@temporalio/client'
-import type { PumpedQueue } from '../claims/jobs.ts'
-import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/jobs.ts'
+import type { PumpedQueue } from '../claims/pump-jobs.ts'
+import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
 import type { WorkflowStarters } from '../framework/context.ts'
 import { BackendUnreachable, WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
-import type { EvaluateFailuresResult } from '../incidents/jobs.ts'
+import type { EvaluateFailuresResult } from '../incidents/incident-jobs.ts'
 import type { FollowIncidentInput } from '../incidents/rules.ts'
-import type { RefreshTokensResult } from '../oauth/jobs.ts'
+import type { RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import type { PruneResult } from '../retention/rules.ts'
@@ -19,14 +19,14 @@ import type {
   ProcessSyncItemResult,
   SyncBegan,
   SyncProgress,
-} from '../syncs/jobs.ts'
+} from '../syncs/sync-jobs.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
   RecoverWebhooksResult,
-} from '../webhooks/jobs.ts'
+} from '../webhooks/webhook-jobs.ts'
 import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput, SyncInput } from '../workflows/messages.ts'
 import { closeClient, sdk } from './connection.ts'

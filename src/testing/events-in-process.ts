@@ -1,6 +1,6 @@
 /** The outbox's work without Temporal: tells whoever is due until nobody is. */
 import { randomUUID } from 'node:crypto'
-import { eventPumping } from '../activities/events.ts'
+import { eventPumping } from '../activities/event-activities.ts'
 import { pumpUntilEmpty } from '../activities/pumping.ts'
 import { pumpClaimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'

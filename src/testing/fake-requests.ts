@@ -8,9 +8,9 @@ import type { OutboundCall } from '../framework/context.ts'
 import { SchemaDrift } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import type { Integration, RequestOptions } from '../providers/integration.ts'
-import { RepliesUsedUp, UnexpectedRequest } from './errors.ts'
 import type { RequestPattern } from './request-pattern.ts'
 import { byPrecedence, matches, parsePattern } from './request-pattern.ts'
+import { RepliesUsedUp, UnexpectedRequest } from './testing-errors.ts'
 
 /** A call as the fakes saw it. */
 export interface FakedCall {

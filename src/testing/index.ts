@@ -10,7 +10,6 @@ export {
   type SuiteRunner,
   type WebhookFixture,
 } from './conformance.ts'
-export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './errors.ts'
 export type { DeliveredEvents } from './events-in-process.ts'
 export type { FakeSequence } from './fake-requests.ts'
 export { type FakedCall, type FakeReply, type FakeRequests, sequence } from './fake-requests.ts'
@@ -42,6 +41,7 @@ export {
   type TestIntegrationsOptions,
   type TestSync,
 } from './test-integrations.ts'
+export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './testing-errors.ts'
 export type { SentRequest, Transport } from './transport.ts'
 export type { ProcessedWebhooks } from './webhooks-in-process.ts'
 export type { Started, StartedWorkflow } from './without-temporal.ts'

@@ -5,11 +5,11 @@
  * Rule: docs/testing.md, "Jobs".
  */
 import { randomUUID } from 'node:crypto'
-import { anomalyActivities } from '../activities/anomalies.ts'
-import { pruningActivities } from '../activities/pruning.ts'
+import { anomalyActivities } from '../activities/anomaly-activities.ts'
+import { pruningActivities } from '../activities/pruning-activities.ts'
 import type { Surroundings } from '../activities/surroundings.ts'
 import { syncDispatchActivities } from '../activities/sync-dispatch.ts'
-import { tokenActivities } from '../activities/tokens.ts'
+import { tokenActivities } from '../activities/token-activities.ts'
 import { webhookReconciliationActivities } from '../activities/webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from '../activities/webhook-recovery.ts'
 import { claimOf } from '../claims/rules.ts'
@@ -21,7 +21,7 @@ import type {
   ProcessWebhookResult,
   ReconcileWebhooksInput,
   ReconcileWebhooksResult,
-} from '../webhooks/jobs.ts'
+} from '../webhooks/webhook-jobs.ts'
 
 /** What they find around them: they are never cancelled. */
 export const surroundings = (): Surroundings => ({

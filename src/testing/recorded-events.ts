@@ -1,6 +1,6 @@
 import type { EventName, IntegrationEvents } from '../events/events.ts'
 import type { Listeners } from '../events/listeners.ts'
-import type { ProviderEvent, SyncItemEvent } from '../providers/events.ts'
+import type { ProviderEvent, SyncItemEvent } from '../providers/provider-events.ts'
 
 /** A class of events, or a parent of some. */
 type EventClass<Event> = abstract new (...rest: never[]) => Event

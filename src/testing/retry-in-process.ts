@@ -5,10 +5,10 @@
  * Rule: docs/behaviour/sync-items.md.
  */
 import { randomUUID } from 'node:crypto'
-import { syncItemActivities } from '../activities/sync-items.ts'
+import { syncItemActivities } from '../activities/item-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
-import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/jobs.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 export async function retryItem(

@@ -5,8 +5,8 @@
  */
 import { AssertionError } from 'node:assert'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { RepliesUsedUp } from './errors.ts'
 import type { ManualClock } from './manual-clock.ts'
+import { RepliesUsedUp } from './testing-errors.ts'
 import type { SentRequest, Transport } from './transport.ts'
 import { connectionReset } from './transport.ts'
 

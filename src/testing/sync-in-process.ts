@@ -5,17 +5,17 @@
  * Rule: docs/behaviour/syncs.md, "A run".
  */
 import { randomUUID } from 'node:crypto'
+import type { ItemBatch, ItemBatchResult } from '../activities/item-activities.ts'
+import { syncItemActivities } from '../activities/item-activities.ts'
 import { syncBackfillActivities } from '../activities/sync-backfills.ts'
 import type { RunIds } from '../activities/sync-ends.ts'
 import { syncEndActivities } from '../activities/sync-ends.ts'
-import type { ItemBatch, ItemBatchResult } from '../activities/sync-items.ts'
-import { syncItemActivities } from '../activities/sync-items.ts'
 import { syncRunActivities } from '../activities/sync-runs.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
-import { BATCH_ROWS } from '../syncs/jobs.ts'
-import { SyncDidNotEnd } from './errors.ts'
+import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
 import type { ManualClock } from './manual-clock.ts'
+import { SyncDidNotEnd } from './testing-errors.ts'
 
 /** Seconds after the first and the second attempt: docs/behaviour/sync-listing.md, "Faults, lost workers, deferrals". */
 const LISTING_WAITS_SECONDS = [10, 30]

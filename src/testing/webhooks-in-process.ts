@@ -1,10 +1,10 @@
 /** The inbox's work without Temporal: claims and runs what is pending until nothing is. */
 import { randomUUID } from 'node:crypto'
 import { pumpUntilEmpty } from '../activities/pumping.ts'
-import { webhookPumping } from '../activities/webhooks.ts'
+import { webhookPumping } from '../activities/webhook-activities.ts'
 import { pumpClaimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
-import type { ProcessWebhookInput } from '../webhooks/jobs.ts'
+import type { ProcessWebhookInput } from '../webhooks/webhook-jobs.ts'
 import { processOne, surroundings } from './jobs-in-process.ts'
 
 export interface ProcessedWebhooks {

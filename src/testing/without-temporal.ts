@@ -1,8 +1,8 @@
 /** What the framework would ask of Temporal: written down, so that the test runs it when it wants to. */
 
 import type { HandlerInput, TemporalInspection, WorkflowStarters } from '../framework/context.ts'
-import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/jobs.ts'
-import type { ProcessWebhookInput } from '../webhooks/jobs.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
+import type { ProcessWebhookInput } from '../webhooks/webhook-jobs.ts'
 import type { jobsInProcess } from './jobs-in-process.ts'
 
 export interface StartedWorkflow {

@@ -5,9 +5,9 @@
 import { and, asc, eq, gt, lte, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
-import type { WebhookFilter } from './list-queries.ts'
-import { selected } from './list-queries.ts'
 import type { ReplayChunk } from './replay-queries.ts'
+import type { WebhookFilter } from './webhook-list-queries.ts'
+import { selected } from './webhook-list-queries.ts'
 
 /** Failed ones: those that are dismissed, or those that are not. */
 export type DismissalFilter = WebhookFilter & { readonly status: 'failed'; readonly dismissed: boolean }

@@ -1,6 +1,6 @@
 /** Webhooks as they are listed and shown. Rule: docs/behaviour/webhook-replay.md, "The list" and "One webhook". */
 
-import { WEBHOOK_STATUSES } from '../db/schema/webhooks.ts'
+import { WEBHOOK_STATUSES } from '../db/schema/webhooks-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
@@ -9,9 +9,9 @@ import { REDACTED, redactBody, secretsOf } from '../framework/redaction.ts'
 import { redacted } from '../framework/redaction-thread.ts'
 import { checkOwner } from '../integrations/owner.ts'
 import { findIntegration } from '../integrations/queries.ts'
-import type { WebhookFilter, WebhookSummary } from './list-queries.ts'
-import { findWebhook, pageOfWebhooks } from './list-queries.ts'
 import { PSEUDO_HEADER } from './rules.ts'
+import type { WebhookFilter, WebhookSummary } from './webhook-list-queries.ts'
+import { findWebhook, pageOfWebhooks } from './webhook-list-queries.ts'
 
 const PAGE = 100
 

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { isInstant } from '../framework/instant.ts'
-import type { ListedWebhook, MissedWebhook } from '../providers/provider.ts'
+import type { ListedWebhook, MissedWebhook } from '../providers/contracts.ts'
 import type { StoredDelivery } from './rules.ts'
 import { deliveryId, eventType, PSEUDO_HEADER, storeDelivery } from './rules.ts'
 

@@ -8,9 +8,9 @@ import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
-import type { ProcessWebhookInput, RecoverWebhooksResult, ReplacedWorkflow } from './jobs.ts'
 import type { Due, TakenUp } from './recovery-queries.ts'
 import { crowdedIntegrations, takeUpDue, undoTakeUp } from './recovery-queries.ts'
+import type { ProcessWebhookInput, RecoverWebhooksResult, ReplacedWorkflow } from './webhook-jobs.ts'
 
 /** Webhooks that get a workflow of their own in a pass; the others wait for the next run. */
 const MAX_JOBS = 500

@@ -3,9 +3,9 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, gt, inArray, lte, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
-import type { WebhookFilter } from './list-queries.ts'
-import { selected } from './list-queries.ts'
 import { isNotErased, oneMore } from './queries.ts'
+import type { WebhookFilter } from './webhook-list-queries.ts'
+import { selected } from './webhook-list-queries.ts'
 
 /** What has been settled, and is there still. */
 export type ReplayFilter = WebhookFilter & { readonly status: 'processed' | 'failed' }

@@ -3,12 +3,12 @@
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
 import { findIntegration } from '../integrations/queries.ts'
-import type { ProcessWebhookResult } from './jobs.ts'
 import type { WebhookDetail } from './list.ts'
 import { checkFilter, checkLimit, getWebhook } from './list.ts'
-import type { WebhookFilter } from './list-queries.ts'
 import type { ReplayFilter, ReplayPreview } from './replay-queries.ts'
 import { highestWebhookId, isMoreToReplay, previewReplay, replayChunk } from './replay-queries.ts'
+import type { ProcessWebhookResult } from './webhook-jobs.ts'
+import type { WebhookFilter } from './webhook-list-queries.ts'
 
 const DEFAULT_LIMIT = 1_000
 const CHUNK_ROWS = 500

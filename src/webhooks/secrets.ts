@@ -7,8 +7,8 @@ import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
-import { handlesWebhooks, requireContract } from '../providers/provider.ts'
 import { activeWebhookSecrets, furtherWebhookSecrets, MAX_WEBHOOK_SECRETS } from '../providers/webhook-request.ts'
 
 /** Of a secret that we make, in bytes: as many as SHA-256 gives, within the 24 to 64 of Standard Webhooks. */

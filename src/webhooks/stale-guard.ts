@@ -9,7 +9,7 @@ import { withLock } from '../cache/lock.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import { patiently } from '../framework/patiently.ts'
-import type { StaleGuard } from '../providers/provider.ts'
+import type { StaleGuard } from '../providers/contracts.ts'
 import type { Version } from './stale-rules.ts'
 import { compareVersions } from './stale-rules.ts'
 

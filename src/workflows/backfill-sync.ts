@@ -9,7 +9,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { BackfillInput, BackfillResult } from '../syncs/jobs.ts'
+import type { BackfillInput, BackfillResult } from '../syncs/sync-jobs.ts'
 import type { FoundBy } from '../temporal/label-rules.ts'
 import { step } from './activity-options.ts'
 import type { BackfillProgress } from './messages.ts'

@@ -1,6 +1,6 @@
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { DispatchResult } from '../syncs/jobs.ts'
+import type { DispatchResult } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 

@@ -1,5 +1,21 @@
 /** The bundle's entry. A host with workflows of its own re-exports this beside them. A command's workflow also has the command's name. */
 export { backfillSync } from './backfill-sync.ts'
+export { dispatchSyncs } from './dispatch-syncs.ts'
+export { incident } from './incident.ts'
+export {
+  advanceCursor,
+  evaluateFailures,
+  findOrphans,
+  listFailedItems,
+  recoverWebhooks,
+  refreshTokens,
+  skipSyncItem,
+} from './one-activity.ts'
+export { processSyncItem } from './process-sync-item.ts'
+export { processWebhook } from './process-webhook.ts'
+export { prune } from './prune-workflow.ts'
+export { eventOutbox, webhookInbox } from './pumped-queue.ts'
+export { reconcileWebhooks } from './reconcile-workflow.ts'
 export {
   advanceCursorCommand as 'integrations:advance-cursor',
   evaluateFailuresCommand as 'integrations:evaluate-failures',
@@ -41,21 +57,5 @@ export {
   runProgramCommand as 'integrations:test',
   skipSyncItemCommand as 'integrations:skip-sync-item',
   syncCommand as 'integrations:sync',
-} from './commands.ts'
-export { dispatchSyncs } from './dispatch-syncs.ts'
-export { incident } from './incident.ts'
-export {
-  advanceCursor,
-  evaluateFailures,
-  findOrphans,
-  listFailedItems,
-  recoverWebhooks,
-  refreshTokens,
-  skipSyncItem,
-} from './one-activity.ts'
-export { processSyncItem } from './process-sync-item.ts'
-export { processWebhook } from './process-webhook.ts'
-export { prune } from './prune.ts'
-export { eventOutbox, webhookInbox } from './pumped-queue.ts'
-export { reconcileWebhooks } from './reconcile-webhooks.ts'
+} from './started-commands.ts'
 export { syncIntegration } from './sync-integration.ts'

@@ -4,10 +4,10 @@
  * Rule: docs/behaviour/workflows.md.
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
-import type { PumpCall } from '../claims/jobs.ts'
+import type { PumpCall } from '../claims/pump-jobs.ts'
 import type { IncidentSight } from '../incidents/rules.ts'
-import type { ProcessSyncItemInput, SyncBegan, SyncProgress } from '../syncs/jobs.ts'
-import type { ProcessWebhookResult } from '../webhooks/jobs.ts'
+import type { ProcessSyncItemInput, SyncBegan, SyncProgress } from '../syncs/sync-jobs.ts'
+import type { ProcessWebhookResult } from '../webhooks/webhook-jobs.ts'
 import { QUERY, SIGNAL } from './ids.ts'
 
 /** Rows wait for the inbox of webhooks, or for the outbox of events. */

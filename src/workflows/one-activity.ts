@@ -5,9 +5,9 @@
  */
 import { ActivityCancellationType, proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { EvaluateFailuresResult } from '../incidents/jobs.ts'
-import type { FindOrphansInput, FindOrphansResult } from '../mappings/jobs.ts'
-import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/jobs.ts'
+import type { EvaluateFailuresResult } from '../incidents/incident-jobs.ts'
+import type { FindOrphansInput, FindOrphansResult } from '../mappings/mapping-jobs.ts'
+import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import type {
   AdvanceCursorInput,
   AdvanceCursorResult,
@@ -15,8 +15,8 @@ import type {
   ListFailedItemsInput,
   SkipSyncItemInput,
   SkipSyncItemResult,
-} from '../syncs/jobs.ts'
-import type { RecoverWebhooksResult } from '../webhooks/jobs.ts'
+} from '../syncs/sync-jobs.ts'
+import type { RecoverWebhooksResult } from '../webhooks/webhook-jobs.ts'
 import { pass, step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 

@@ -1,7 +1,7 @@
 import { condition, continueAsNew, proxyActivities, setHandler, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../claims/rules.ts'
-import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/jobs.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
 import type { FoundBy } from '../temporal/label-rules.ts'
 import { batch } from './activity-options.ts'
 import type { ProcessSyncItemState } from './messages.ts'

@@ -14,7 +14,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { Pumped, PumpInput } from '../claims/jobs.ts'
+import type { Pumped, PumpInput } from '../claims/pump-jobs.ts'
 import { pumpClaimOf } from '../claims/rules.ts'
 import { pump } from './activity-options.ts'
 import type { PumpedQueueInput, PumpedQueueState } from './messages.ts'

@@ -11,7 +11,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { LastFailure, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../syncs/jobs.ts'
+import type { LastFailure, ProcessSyncItemInput, ProcessSyncItemResult, SyncProgress } from '../syncs/sync-jobs.ts'
 import { step } from './activity-options.ts'
 import { WORKFLOW, workflowId } from './ids.ts'
 import { cancel, itemsChanged, pause, resume, retryItem, skipItem } from './messages.ts'

@@ -1,8 +1,8 @@
 /** The log of a backfill's slice, and telling a provider what is gone. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { InvalidArgumentException } from '../../src/framework/errors.ts'
+import type { HandlesMissing, HasBackfill } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import type { HandlesMissing, HasBackfill } from '../../src/providers/provider.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'

@@ -1,6 +1,6 @@
 /** One failed item again, under a workflow of its own. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { OneItem, OneItemResult } from '../../src/activities/sync-items.ts'
+import type { OneItem, OneItemResult } from '../../src/activities/item-activities.ts'
 import type { LogRow, SyncItemRow } from '../../src/db/schema/tables.ts'
 import { RateLimitExceededException } from '../../src/framework/errors.ts'
 import type { CurrentSyncItem } from '../../src/providers/current-sync-item.ts'

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, it, onTestFinished } from 'vitest'
 import { createApi, namedRoutes } from '../../src/api/app.ts'
-import { createIntegrations } from '../../src/integrations.ts'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import { encryptionKey } from '../support/integrations.ts'
 
 const PAGE = readFileSync(new URL('../../docs/behaviour/access.md', import.meta.url), 'utf8')

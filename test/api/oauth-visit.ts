@@ -1,8 +1,8 @@
 /** A browser that an authorization leads about: it follows nothing by itself and keeps cookies as a browser does. */
 import type { Hono } from 'hono'
 import { createApi } from '../../src/api/app.ts'
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { Credentials, Integration } from '../../src/providers/integration.ts'
-import type { HasOAuth2 } from '../../src/providers/provider.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { from } from '../support/operators.ts'
 

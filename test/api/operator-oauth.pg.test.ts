@@ -2,7 +2,7 @@
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
-import type { RefreshTokensInput } from '../../src/oauth/jobs.ts'
+import type { RefreshTokensInput } from '../../src/oauth/oauth-jobs.ts'
 import { clearReauthMark, markReauthRequired } from '../../src/oauth/reauth.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { scriptedOAuth } from '../oauth/scripted-oauth.ts'

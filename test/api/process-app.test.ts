@@ -2,7 +2,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
 import { createProcessApp } from '../../src/api/process-app.ts'
-import type { IntegrationsOptions } from '../../src/integrations.ts'
+import type { IntegrationsOptions } from '../../src/create-integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { TOKENS } from '../support/operators.ts'
 

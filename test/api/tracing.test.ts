@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import { Hono } from 'hono'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
+import type { Integrations } from '../../src/create-integrations.ts'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import type { Logger } from '../../src/framework/logger.ts'
-import type { Integrations } from '../../src/integrations.ts'
-import { createIntegrations } from '../../src/integrations.ts'
 import { TOKENS } from '../support/operators.ts'
 
 const made: Integrations[] = []

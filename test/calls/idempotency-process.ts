@@ -3,10 +3,10 @@
  * environment; it says over IPC what it does.
  */
 import { fileURLToPath } from 'node:url'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
-import { createIntegrations } from '../../src/integrations.ts'
+import type { SupportsIdempotency } from '../../src/providers/contracts.ts'
 import type { Call } from '../../src/providers/integration.ts'
-import type { SupportsIdempotency } from '../../src/providers/provider.ts'
 
 /** What a process says. */
 export type Said =

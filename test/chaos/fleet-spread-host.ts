@@ -10,7 +10,7 @@ import postgres from 'postgres'
 import { z } from 'zod'
 import type { Integration } from '../../src/index.ts'
 import { createIntegrations } from '../../src/index.ts'
-import { SyncItemEvent } from '../../src/providers/events.ts'
+import { SyncItemEvent } from '../../src/providers/provider-events.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 
 const MEMBER = process.env.FLEET_MEMBER ?? 'worker'

@@ -18,7 +18,7 @@ import { startProcess } from '../../dev/processes.ts'
 import { startTemporalServer } from '../../dev/temporal-server.ts'
 import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
 import { loadHost } from '../../src/bin/host.ts'
-import type { Integrations } from '../../src/integrations.ts'
+import type { Integrations } from '../../src/create-integrations.ts'
 import { taskQueuesOf } from '../../src/temporal/task-queues.ts'
 import { installedProgram, installedScript } from '../support/installed-script.ts'
 

@@ -2,7 +2,7 @@
  * One API and some workers over many integrations. Each worker reaches Postgres, or the PgBouncer before it, and Temporal by links
  * that can be cut.
  */
-import type { Integrations } from '../../src/integrations.ts'
+import type { Integrations } from '../../src/create-integrations.ts'
 import type { CuttingProxy } from '../support/cutting-proxy.ts'
 import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { SECRET } from '../support/providers.ts'

@@ -1,8 +1,8 @@
 /** How long a pump works, what it promises, and what becomes of its rows at its end. Rows, time and other pumps are scripted. */
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { PumpEnd } from '../../src/claims/jobs.ts'
 import type { Looked, PumpedRow, Source, Standing } from '../../src/claims/pump.ts'
 import { Pump } from '../../src/claims/pump.ts'
+import type { PumpEnd } from '../../src/claims/pump-jobs.ts'
 import type { Queued, Room } from '../../src/claims/queues.ts'
 import { occasion } from '../support/integrations.ts'
 import type { Row } from '../support/pumped-rows.ts'

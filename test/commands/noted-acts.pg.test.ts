@@ -1,7 +1,7 @@
 /** Commands that change an integration, or open it to somebody, write down who asked. */
 import { userInfo } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { HasOAuth2 } from '../../src/providers/provider.ts'
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

@@ -1,10 +1,10 @@
 /** install, oauth-link, oauth-status, refresh-tokens and revoke-oauth of a provider that a person connects. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { z } from 'zod'
-import type { RefreshTokensInput } from '../../src/oauth/jobs.ts'
+import type { RefreshTokensInput } from '../../src/oauth/oauth-jobs.ts'
 import { markReauthRequired } from '../../src/oauth/reauth.ts'
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import type { HasOAuth2 } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

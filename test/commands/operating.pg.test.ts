@@ -1,6 +1,6 @@
 /** list, show, enable, disable, delete, erase, sync, keys, config and migrate on real rows. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createIntegrations } from '../../src/integrations.ts'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import { markReauthRequired } from '../../src/oauth/reauth.ts'
 import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import type { TestDatabase } from '../support/database.ts'

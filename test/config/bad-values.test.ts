@@ -1,11 +1,11 @@
 /** What `createIntegrations()` says of bad values: exactly what was decided, all of it at once, and no secret. */
 import { describe, expect, it, vi } from 'vitest'
 import { CONFIG_KEYS } from '../../src/config/schema.ts'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import { EGRESS_RULE } from '../../src/egress/address-rules.ts'
 import type { ConfigurationProblem, InvalidConfiguration } from '../../src/framework/errors.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
-import { createIntegrations } from '../../src/integrations.ts'
-import { SyncItemEvent } from '../../src/providers/events.ts'
+import { SyncItemEvent } from '../../src/providers/provider-events.ts'
 import { encryptionKey } from '../support/integrations.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 import type { BadValue } from './bad-values.ts'

@@ -3,9 +3,9 @@ import type { LoadConfigOptions } from '../../src/config/load.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import { CONFIG_KEYS, environmentName } from '../../src/config/schema.ts'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import type { ConfigurationProblem, InvalidConfiguration } from '../../src/framework/errors.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
-import { createIntegrations } from '../../src/integrations.ts'
 import { encryptionKey } from '../support/integrations.ts'
 
 const MAX_INT = 2_147_483_647

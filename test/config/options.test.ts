@@ -1,8 +1,8 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import type { OptionName } from '../../src/config/option-registry.ts'
 import { checkOptions } from '../../src/config/options.ts'
+import type { IntegrationsOptions } from '../../src/create-integrations.ts'
 import type { ConfigurationProblem } from '../../src/framework/errors.ts'
-import type { IntegrationsOptions } from '../../src/integrations.ts'
 
 /** What is in force of sound options. */
 function inForce(options: object, environment: Record<string, string> = {}) {

@@ -1,8 +1,8 @@
 /** Who an integration's credentials belong to: asked of the provider, or kept for a while. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { forgetAuthenticatedUser } from '../../src/credentials/authenticated-user.ts'
+import type { AuthenticatedUser, HasOAuth2, IdentifiesAuthenticatedUser } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import type { AuthenticatedUser, HasOAuth2, IdentifiesAuthenticatedUser } from '../../src/providers/provider.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'

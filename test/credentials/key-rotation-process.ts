@@ -2,8 +2,9 @@
  * A process of key-rotation.e2e.test.ts: `traffic <name>`, `rotate`, or `rotate-until-killed`. Database and keys come from the environment; it says
  * over IPC what it does, and ends when it is told `stop`.
  */
+
+import { createIntegrations } from '../../src/create-integrations.ts'
 import type { Json } from '../../src/framework/json.ts'
-import { createIntegrations } from '../../src/integrations.ts'
 
 /** What a process says. */
 export type Said =

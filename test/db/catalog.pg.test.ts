@@ -1,7 +1,7 @@
 import type { Sql } from 'postgres'
 import { beforeAll, describe, expect, it } from 'vitest'
+import { migrate } from '../../src/db/apply-migrations.ts'
 import { connect } from '../../src/db/client.ts'
-import { migrate } from '../../src/db/migrate.ts'
 import { scratchDatabase } from './scratch-database.ts'
 
 /**

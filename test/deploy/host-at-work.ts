@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import type { Sql } from 'postgres'
 import { expect } from 'vitest'
 import { GitHubProvider } from '../../src/adapters/github/index.ts'
-import { createIntegrations } from '../../src/integrations.ts'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import { until } from '../e2e/own-stack.ts'
 import { sign } from '../support/providers.ts'
 

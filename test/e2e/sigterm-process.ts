@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import postgres from 'postgres'
 import { z } from 'zod'
 import { createIntegrations } from '../../src/index.ts'
-import { SyncItemEvent } from '../../src/providers/events.ts'
+import { SyncItemEvent } from '../../src/providers/provider-events.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 
 const ITEMS = 120

@@ -3,9 +3,9 @@ import { z } from 'zod'
 import type { EventKey } from '../../src/events/listeners.ts'
 import { Listeners } from '../../src/events/listeners.ts'
 import type { Logger } from '../../src/framework/logger.ts'
-import type { ProviderEventClass, SyncItemEventClass } from '../../src/providers/events.ts'
-import { ProviderEvent, SyncItemEvent } from '../../src/providers/events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import type { ProviderEventClass, SyncItemEventClass } from '../../src/providers/provider-events.ts'
+import { ProviderEvent, SyncItemEvent } from '../../src/providers/provider-events.ts'
 
 const integration = { id: 7, provider: 'github', name: 'ours' } as Integration
 const created = { integration }

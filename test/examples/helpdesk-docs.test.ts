@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
 import { DesklineProvider } from '../../examples/helpdesk/deskline/provider.ts'
-import { incompleteContracts } from '../../src/providers/provider.ts'
+import { incompleteContracts } from '../../src/providers/contracts.ts'
 
 const CONTRACT =
   /^export interface (\w+) extends (?:IntegrationProvider|DeclaresRateLimit|HandlesWebhooks|HasScheduledSync) /gm
@@ -18,7 +18,7 @@ it('shows the signature of the example as it is', async () => {
 
 it('lists every contract that there is', async () => {
   const page = await read('docs/writing-a-provider.md')
-  const contracts = [...(await read('src/providers/provider.ts')).matchAll(CONTRACT)]
+  const contracts = [...(await read('src/providers/contracts.ts')).matchAll(CONTRACT)]
   const names = contracts.map(([, name = '']) => name)
   expect(names.length).toBeGreaterThan(10)
   expect(names.filter((name) => !page.includes(`| \`${name}\` |`))).toEqual([])

@@ -38,15 +38,15 @@ const plants: Plant[] = [
   breaks('src/calls/some-rules.ts', 'src/calls/queries.ts', 'rules-are-pure'),
 
   holds('src/workflows', '@temporalio/workflow'),
-  holds('src/workflows', 'src/syncs/jobs.ts'),
+  holds('src/workflows', 'src/syncs/sync-jobs.ts'),
   holdsAsType('src/workflows', 'src/activities/index.ts'),
   breaks('src/workflows', 'src/activities/index.ts', 'workflows-are-replayed'),
   breaks('src/workflows', 'node:crypto', 'workflows-are-replayed'),
   breaks('src/workflows', '@temporalio/client', 'workflows-are-replayed', 'place-of-temporalioclient'),
 
   holds('src/api', 'src/webhooks/rules.ts'),
-  holds('src/api', 'src/integrations.ts'),
-  holds('src/commands', 'src/commands/jobs.ts'),
+  holds('src/api', 'src/create-integrations.ts'),
+  holds('src/commands', 'src/commands/command-jobs.ts'),
   breaks('src/api', 'src/webhooks/arrival.ts', 'people-come-through-integrations'),
   breaks('src/commands', 'src/db/client.ts', 'people-come-through-integrations'),
   breaks('src/webhooks', 'src/api/app.ts', 'concepts-know-no-door'),

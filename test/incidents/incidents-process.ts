@@ -4,7 +4,7 @@
  */
 
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
-import { createIntegrations, partsOf } from '../../src/integrations.ts'
+import { createIntegrations, partsOf } from '../../src/create-integrations.ts'
 import { evaluateStaleSyncs } from '../../src/syncs/staleness.ts'
 
 export type Said =

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { healthReport } from '../../src/integrations/health-report.ts'
 import { statistics } from '../../src/observability/statistics.ts'
-import type { IdentifiesAuthenticatedUser } from '../../src/providers/provider.ts'
+import type { IdentifiesAuthenticatedUser } from '../../src/providers/contracts.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

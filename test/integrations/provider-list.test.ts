@@ -1,7 +1,7 @@
 /** The contracts of a provider, as commands and a dashboard show them. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { GitHubProvider } from '../../src/adapters/github/index.ts'
-import type { IntegrationProvider } from '../../src/providers/provider.ts'
+import type { IntegrationProvider } from '../../src/providers/contracts.ts'
 import type { TestIntegrations } from '../../src/testing/index.ts'
 import { createTestIntegrations } from '../../src/testing/index.ts'
 

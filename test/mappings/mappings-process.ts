@@ -6,7 +6,7 @@
 import { fileURLToPath } from 'node:url'
 import { sql } from 'drizzle-orm'
 import { bigint, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
-import { createIntegrations } from '../../src/integrations.ts'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import { mappedTable } from '../../src/mappings/mapped-table.ts'
 
 /** What a process says. */

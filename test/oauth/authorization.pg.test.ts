@@ -1,9 +1,9 @@
 /** Authorizations among everything else that goes on: refreshes, revocations, secrets. Rule: docs/behaviour/oauth.md. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { IntegrationsOptions } from '../../src/integrations.ts'
+import type { IntegrationsOptions } from '../../src/create-integrations.ts'
 import { reauthMark } from '../../src/oauth/reauth.ts'
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import type { HasOAuth2 } from '../../src/providers/provider.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

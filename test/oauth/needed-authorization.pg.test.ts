@@ -1,8 +1,8 @@
 /** A provider with a key or OAuth: of an integration with a key no authorization is asked. Rule: docs/behaviour/oauth.md, "A key or OAuth". */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { tokenActivities } from '../../src/activities/tokens.ts'
+import { tokenActivities } from '../../src/activities/token-activities.ts'
 import { createApi } from '../../src/api/app.ts'
-import type { DoctorProbes } from '../../src/integrations/doctor/doctor.ts'
+import type { DoctorProbes } from '../../src/integrations/doctor/run-doctor.ts'
 import { oauthReauthorization, oauthRefreshes } from '../../src/integrations/doctor/token-checks.ts'
 import { healthReport } from '../../src/integrations/health-report.ts'
 import { noteTokenRefreshFailed } from '../../src/oauth/keep-alive.ts'

@@ -1,6 +1,7 @@
 /** A provider with OAuth whose refreshes do what the test says. */
+
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { Credentials, Integration } from '../../src/providers/integration.ts'
-import type { HasOAuth2 } from '../../src/providers/provider.ts'
 
 export function scriptedOAuth(
   refresh: (integration: Integration) => Promise<Credentials> | Credentials,

@@ -4,10 +4,10 @@
  */
 import { fileURLToPath } from 'node:url'
 import { z } from 'zod'
+import { createIntegrations } from '../../src/create-integrations.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
-import { createIntegrations } from '../../src/integrations.ts'
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import type { HasOAuth2 } from '../../src/providers/provider.ts'
 
 /** What a process says. */
 export type Said =

@@ -77,7 +77,7 @@ describe('the log lines of the sources', () => {
     const has = (name: string) => (line: LogLine) => line.fields.includes(name)
     const owned = LINES.filter((line) => OWNED.some((name) => has(name)(line)))
     expect(owned.filter((line) => !has('integration')(line)).map(({ at }) => at)).toEqual([])
-    // Of a line of a workflow the worker looks the provider up: src/worker.ts, "installTemporalLogger".
+    // Of a line of a workflow the worker looks the provider up: src/create-workers.ts, "installTemporalLogger".
     const told = LINES.filter((line) => has('integration')(line) && !line.isOfWorkflow)
     expect(told.length).toBeGreaterThan(60)
     expect(told.filter((line) => !has('provider')(line)).map(({ at }) => at)).toEqual([])

@@ -1,8 +1,8 @@
 /** The host of tracing.e2e.test.ts: a webhook and a sync item are each handled by a call to the provider at PROVIDER_URL. */
 import { z } from 'zod'
 import { createIntegrations } from '../../src/index.ts'
-import { SyncItemEvent } from '../../src/providers/events.ts'
 import type { Integration } from '../../src/providers/integration.ts'
+import { SyncItemEvent } from '../../src/providers/provider-events.ts'
 import { syncProvider, webhookProvider } from '../support/providers.ts'
 
 class CallingItem extends SyncItemEvent<{ n: number }> {

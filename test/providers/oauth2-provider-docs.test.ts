@@ -1,7 +1,7 @@
 /** The example of the docs is the file that the tests compile and run. */
 import { readFile } from 'node:fs/promises'
 import { expect, it } from 'vitest'
-import { hasOAuth2, incompleteContracts } from '../../src/providers/provider.ts'
+import { hasOAuth2, incompleteContracts } from '../../src/providers/contracts.ts'
 import { AcmeProvider } from './acme-oauth-provider.ts'
 
 it('shows a provider that compiles, and is one with OAuth', async () => {

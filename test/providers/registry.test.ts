@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { IntegrationProvider } from '../../src/providers/provider.ts'
+import type { IntegrationProvider } from '../../src/providers/contracts.ts'
 import type { ProviderSource } from '../../src/providers/registry.ts'
 import { ProviderRegistry } from '../../src/providers/registry.ts'
 

@@ -3,7 +3,7 @@
  * IPC how far it is.
  */
 
-import { createIntegrations, partsOf } from '../../src/integrations.ts'
+import { createIntegrations, partsOf } from '../../src/create-integrations.ts'
 import { pruneRows } from '../../src/retention/pruning.ts'
 import type { PruneCounts, PruningStep } from '../../src/retention/rules.ts'
 import { PRUNING_STEPS } from '../../src/retention/rules.ts'

@@ -8,7 +8,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { inject } from 'vitest'
-import { migrate } from '../../src/db/migrate.ts'
+import { migrate } from '../../src/db/apply-migrations.ts'
 
 /** Makes the test files of a run wait for the one that builds the template. The bytes are arbitrary ("tmpl"). */
 const TEMPLATE_LOCK = 0x746d706c

@@ -28,7 +28,7 @@ export const SECONDS: Readonly<Record<string, number>> = {
   'test/config/effects.e2e.test.ts': 22,
   'test/e2e/demo.e2e.test.ts': 21,
   'test/temporal/syncs.e2e.test.ts': 21,
-  'test/temporal/schedules.e2e.test.ts': 18,
+  'test/temporal/keep-schedules.e2e.test.ts': 18,
   'test/observability/tracing.e2e.test.ts': 15,
   'test/e2e/oauth.e2e.test.ts': 12,
   'test/temporal/server.e2e.test.ts': 11,

@@ -1,6 +1,6 @@
 /** Operators of a test: one that may read, one that may operate, and what their browsers send. */
 import { createHash } from 'node:crypto'
-import type { Integrations } from '../../src/integrations.ts'
+import type { Integrations } from '../../src/create-integrations.ts'
 
 export const READ_TOKEN = 'read-token-of-the-tests-000000000000000000000'
 export const OPERATE_TOKEN = 'operate-token-of-the-tests-000000000000000000'

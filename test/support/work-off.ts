@@ -1,8 +1,8 @@
 /** What an inbox does with the webhooks that are pending, of whichever integration, by a claim of its own. */
 import { randomUUID } from 'node:crypto'
 import { pumpUntilEmpty } from '../../src/activities/pumping.ts'
-import { webhookPumping } from '../../src/activities/webhooks.ts'
-import type { Pumped } from '../../src/claims/jobs.ts'
+import { webhookPumping } from '../../src/activities/webhook-activities.ts'
+import type { Pumped } from '../../src/claims/pump-jobs.ts'
 import { pumpClaimOf } from '../../src/claims/rules.ts'
 import type { Framework } from '../../src/framework/context.ts'
 

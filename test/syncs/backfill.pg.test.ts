@@ -1,6 +1,6 @@
 /** Who may be backfilled, and which windows. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { HasBackfill } from '../../src/providers/provider.ts'
+import type { HasBackfill } from '../../src/providers/contracts.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { Runtime, Worker } from '@temporalio/worker'
 import { afterEach, expect, it, vi } from 'vitest'
-import { createWorkers, installTemporalLogger } from '../../src/worker.ts'
+import { createWorkers, installTemporalLogger } from '../../src/create-workers.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { installedBundle } from '../support/installed-script.ts'
 import { testIntegrations } from '../support/integrations.ts'

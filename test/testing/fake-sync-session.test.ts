@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert'
 import { describe, expect, it } from 'vitest'
-import { SyncItemEvent } from '../../src/providers/events.ts'
+import { SyncItemEvent } from '../../src/providers/provider-events.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
 import { FakeSyncSession } from '../../src/testing/fake-sync-session.ts'
 import { OtherSynced, syncProvider, ThingSynced } from '../support/providers.ts'

@@ -1,7 +1,7 @@
 /** A host's test of its OAuth provider: the kit refreshes by its clock, and the token endpoint is faked. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { HttpError } from '../../src/framework/errors.ts'
-import type { HasOAuth2 } from '../../src/providers/provider.ts'
+import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { TestIntegrations } from '../../src/testing/index.ts'
 import { createTestIntegrations, sequence } from '../../src/testing/index.ts'
 

@@ -1,6 +1,6 @@
 /** A transport stands below the guard: what a provider sees is what it sees in production. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { partsOf } from '../../src/integrations.ts'
+import { partsOf } from '../../src/create-integrations.ts'
 import type { Integration, RequestContext } from '../../src/providers/integration.ts'
 import type { PlayedApi, TestIntegrations } from '../../src/testing/index.ts'
 import { createTestIntegrations, playedTransport } from '../../src/testing/index.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import type { MissedWebhook } from '../../src/providers/provider.ts'
+import type { MissedWebhook } from '../../src/providers/contracts.ts'
 import { foundDelivery } from '../../src/webhooks/missed-webhook.ts'
 import type { StoredDelivery } from '../../src/webhooks/rules.ts'
 

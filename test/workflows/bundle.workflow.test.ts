@@ -1,11 +1,11 @@
 import { builtinModules } from 'node:module'
 import { createContext, Script } from 'node:vm'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { bundleWorkflows } from '../../src/worker.ts'
+import { bundleWorkflows } from '../../src/create-workers.ts'
 import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
-import { runProgramCommand } from '../../src/workflows/commands.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
 import * as workflows from '../../src/workflows/index.ts'
+import { runProgramCommand } from '../../src/workflows/started-commands.ts'
 import { isRuleFile } from '../support/rule-files.ts'
 import { silenceTemporal } from './stage.ts'
 

@@ -1,16 +1,16 @@
 /** Copies of our workflows that do something else first: histories of the real ones must not fit them. */
 import { sleep } from '@temporalio/workflow'
 import type { FollowIncidentInput } from '../../src/incidents/rules.ts'
-import type { FindOrphansInput } from '../../src/mappings/jobs.ts'
-import type { RefreshTokensInput } from '../../src/oauth/jobs.ts'
+import type { FindOrphansInput } from '../../src/mappings/mapping-jobs.ts'
+import type { RefreshTokensInput } from '../../src/oauth/oauth-jobs.ts'
 import type {
   AdvanceCursorInput,
   BackfillInput,
   ListFailedItemsInput,
   ProcessSyncItemInput,
   SkipSyncItemInput,
-} from '../../src/syncs/jobs.ts'
-import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/webhooks/jobs.ts'
+} from '../../src/syncs/sync-jobs.ts'
+import type { ProcessWebhookInput, ReconcileWebhooksInput } from '../../src/webhooks/webhook-jobs.ts'
 import * as real from '../../src/workflows/index.ts'
 import type { PumpedQueueInput, SyncInput } from '../../src/workflows/messages.ts'
 

@@ -1,6 +1,6 @@
 import { Context } from '@temporalio/activity'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { PumpInput } from '../../src/claims/jobs.ts'
+import type { PumpInput } from '../../src/claims/pump-jobs.ts'
 import { recordEvents } from '../../src/events/durable-events.ts'
 import { claimEvents } from '../../src/events/queries.ts'
 import { ManualClock } from '../../src/testing/manual-clock.ts'

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Activities } from '../../src/activities/index.ts'
 import { createActivities } from '../../src/activities/index.ts'
-import type { RefreshTokensInput } from '../../src/oauth/jobs.ts'
+import type { RefreshTokensInput } from '../../src/oauth/oauth-jobs.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
 import { scriptedOAuth } from '../oauth/scripted-oauth.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -13,7 +13,7 @@ import { countEvents, openStage } from './stage.ts'
 
 const HOUR_MS = 3_600_000
 /**
- * The Schedule comes each ten minutes, and the time-skipping server knows no Schedules: test/activities/tokens.pg.test.ts has
+ * The Schedule comes each ten minutes, and the time-skipping server knows no Schedules: test/activities/token-activities.pg.test.ts has
  * passes of ten minutes.
  */
 const HOURLY = '0 * * * *'

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { Worker } from '@temporalio/worker'
 import { beforeAll, describe, expect, it } from 'vitest'
-import { bundleWorkflows } from '../../src/worker.ts'
+import { bundleWorkflows } from '../../src/create-workers.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
 import { silenceTemporal } from './stage.ts'
 

@@ -1,4 +1,4 @@
-import type { PumpEnd, Pumped, PumpInput } from '../../src/claims/jobs.ts'
+import type { PumpEnd, Pumped, PumpInput } from '../../src/claims/pump-jobs.ts'
 
 /** Pending rows as a number, and pumps that end as they are told. */
 export class ScriptedPumps {

@@ -1,6 +1,6 @@
 import type { Activities } from '../../src/activities/index.ts'
+import type { ItemBatch, ItemBatchResult } from '../../src/activities/item-activities.ts'
 import type { Finalisation } from '../../src/activities/sync-ends.ts'
-import type { ItemBatch, ItemBatchResult } from '../../src/activities/sync-items.ts'
 import type { AdoptedRun, Listing, OpenedRun, RunSettings } from '../../src/activities/sync-runs.ts'
 import type { Scene } from './stage.ts'
 

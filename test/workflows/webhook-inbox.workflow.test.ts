@@ -1,7 +1,7 @@
 import { Context } from '@temporalio/activity'
 import { ApplicationFailure } from '@temporalio/common'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { PumpCall } from '../../src/claims/jobs.ts'
+import type { PumpCall } from '../../src/claims/pump-jobs.ts'
 import { arrived, pumpCalls, pumpedQueueState } from '../../src/workflows/messages.ts'
 import { occasion } from '../support/integrations.ts'
 import { SOON } from '../support/soon.ts'

@@ -9,7 +9,7 @@ import {
 } from '../../provider.ts'
 import { withAccessToken } from './app-token.ts'
 import { AssetHosts } from './asset-hosts.ts'
-import { nullWhenGone } from './call.ts'
+import { nullWhenGone } from './github-call.ts'
 import { repositoryOf } from './repository.ts'
 
 export interface GitHubAsset {

@@ -2,9 +2,9 @@
 import type { AuthenticatedUser, Integration, Json } from '../../provider.ts'
 import type { GitHubAsset } from './assets.ts'
 import { downloadAsset } from './assets.ts'
-import { callGitHub } from './call.ts'
 import { GitHubComments } from './comments.ts'
 import { GitHubUser } from './data.ts'
+import { callGitHub } from './github-call.ts'
 import { GitHubIssues } from './issues.ts'
 import { repositoryOf } from './repository.ts'
 

@@ -1,10 +1,10 @@
 /** The comments of issues and pull requests. Rule: docs/behaviour/github.md, "Operations". */
 import type { RestEndpointMethodTypes } from '@octokit/rest'
 import type { Integration, RequestOptions } from '../../provider.ts'
-import { checkNumber, checkText, instantText } from './arguments.ts'
-import { callGitHub, nullWhenGone } from './call.ts'
 import type { GitHubComment } from './data.ts'
 import { AnsweredComment, GitHubRawComment } from './data.ts'
+import { checkNumber, checkText, instantText } from './github-arguments.ts'
+import { callGitHub, nullWhenGone } from './github-call.ts'
 import type { Callback, Reading } from './pages.ts'
 import { each, PAGE_SIZE, pagesOf } from './pages.ts'
 import { repositoryOf } from './repository.ts'

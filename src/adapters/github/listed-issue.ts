@@ -5,9 +5,9 @@
  */
 import { z } from 'zod'
 import type { Json, SyncSession } from '../../provider.ts'
-import { instantIn } from './arguments.ts'
 import type { GitHubIssue } from './data.ts'
-import { GitHubIssueSynced } from './events.ts'
+import { instantIn } from './github-arguments.ts'
+import { GitHubIssueSynced } from './github-events.ts'
 import { repositoryOf } from './repository.ts'
 
 /** What a session takes of one item, as JSON: docs/behaviour/sync-listing.md, "The session". */

@@ -1,8 +1,8 @@
 /** The pages of a list, one call each. Rule: docs/behaviour/github.md, "Lists". */
 import { z } from 'zod'
 import type { RequestOptions } from '../../provider.ts'
-import type { PreparedRequest } from './call.ts'
-import { callGitHub } from './call.ts'
+import type { PreparedRequest } from './github-call.ts'
+import { callGitHub } from './github-call.ts'
 import type { Repository } from './repository.ts'
 import { checkOfRepository } from './transfers.ts'
 

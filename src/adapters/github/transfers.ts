@@ -8,8 +8,8 @@
 import type { RestEndpointMethodTypes } from '@octokit/rest'
 import { z } from 'zod'
 import { IntegrationsError } from '../../provider.ts'
-import type { GitHubCall } from './call.ts'
-import { callGitHub } from './call.ts'
+import type { GitHubCall } from './github-call.ts'
+import { callGitHub } from './github-call.ts'
 import type { Repository } from './repository.ts'
 
 /** What was asked of an issue is not of this repository: the issue was transferred. */

@@ -3,14 +3,14 @@ import type Stripe from 'stripe'
 import type { Integration } from '../../provider.ts'
 import type { StripeAccount } from './account.ts'
 import { checkedBaseUrl } from './account.ts'
-import { callStripe } from './call.ts'
 import { Charges } from './resources/charges.ts'
 import { Customers } from './resources/customers.ts'
 import { Disputes } from './resources/disputes.ts'
-import { Events } from './resources/events.ts'
 import { PaymentIntents } from './resources/payment-intents.ts'
 import { Refunds } from './resources/refunds.ts'
+import { Events } from './resources/stripe-events.ts'
 import { WebhookEndpoints } from './resources/webhook-endpoints.ts'
+import { callStripe } from './stripe-call.ts'
 
 /**
  * Every operation is one `integration.request()`: reads have 3 attempts, writes 1. What Stripe answers is returned as the SDK

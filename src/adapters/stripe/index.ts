@@ -1,14 +1,10 @@
 /** The Stripe adapter: `durable-integrations/stripe`. */
 
-export type { Keyed, Page } from './call.ts'
 export { StripeClient } from './client.ts'
-export { StripeCredentials } from './credentials.ts'
 export type { PageParams } from './paging.ts'
-export { StripeProvider } from './provider.ts'
 export type { CaptureCharge, Charges, ListCharges } from './resources/charges.ts'
 export type { CreateCustomer, Customers, ListCustomers, UpdateCustomer } from './resources/customers.ts'
 export type { Disputes, ListDisputes, UpdateDispute } from './resources/disputes.ts'
-export type { Events, ListEvents } from './resources/events.ts'
 export type {
   CancelPaymentIntent,
   CapturePaymentIntent,
@@ -19,5 +15,9 @@ export type {
   UpdatePaymentIntent,
 } from './resources/payment-intents.ts'
 export type { CreateRefund, ListRefunds, Refunds } from './resources/refunds.ts'
+export type { Events, ListEvents } from './resources/stripe-events.ts'
 export type { CreateWebhookEndpoint, UpdateWebhookEndpoint, WebhookEndpoints } from './resources/webhook-endpoints.ts'
-export { StripeWebhookReceived } from './webhooks.ts'
+export type { Keyed, Page } from './stripe-call.ts'
+export { StripeCredentials } from './stripe-credentials.ts'
+export { StripeProvider } from './stripe-provider.ts'
+export { StripeWebhookReceived } from './stripe-webhooks.ts'

@@ -1,4 +1,4 @@
-import { checkPositive, checkTexts } from './arguments.ts'
+import { checkPositive, checkTexts } from './stripe-arguments.ts'
 
 /** One page of a list: https://docs.stripe.com/api/pagination */
 export interface PageParams {

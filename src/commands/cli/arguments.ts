@@ -2,10 +2,10 @@
 
 import { InvalidArgumentError } from 'commander'
 import { z } from 'zod'
+import type { Integrations } from '../../create-integrations.ts'
 import { INSTANT, Instant } from '../../framework/instant.ts'
 import { lossInParsing } from '../../framework/json-scan.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../../integrations/provider-identifier-rules.ts'
-import type { Integrations } from '../../integrations.ts'
 import type { Part } from '../scaffold/names.ts'
 import { PARTS } from '../scaffold/names.ts'
 

@@ -1,6 +1,7 @@
 /** The link by which a person connects an integration to its provider. Rule: docs/commands.md, "oauth-link". */
+
+import type { Integrations } from '../../create-integrations.ts'
 import { BaseUrlMissing, OAuthFailure } from '../../framework/errors.ts'
-import type { Integrations } from '../../integrations.ts'
 
 /** Credentials that come by OAuth: nobody types them in. */
 export const TOKEN_KEYS: readonly string[] = ['access_token', 'refresh_token', 'token_expires_at']

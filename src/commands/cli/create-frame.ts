@@ -1,7 +1,7 @@
 /** Makes the frame that the commands of one process stand in. The contract: frame.ts. */
 import { userInfo } from 'node:os'
 import { Command } from 'commander'
-import type { Integrations } from '../../integrations.ts'
+import type { Integrations } from '../../create-integrations.ts'
 import { Interrupted } from './failure.ts'
 import type { Frame, HostlessContext, Outcome, Terminal } from './frame.ts'
 import { plainLines } from './plain.ts'

@@ -6,7 +6,7 @@
  */
 import CliTable from 'cli-table3'
 import type { Command } from 'commander'
-import type { Integrations } from '../../integrations.ts'
+import type { Integrations } from '../../create-integrations.ts'
 import { plain } from './plain.ts'
 
 /** Questions to whoever sits there. Each throws {@link Interrupted} when it is broken off. */

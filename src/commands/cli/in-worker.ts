@@ -4,8 +4,8 @@
  * Rule: docs/behaviour/commands-as-workflows.md.
  */
 
-import type { Integrations } from '../../integrations.ts'
-import type { CommandRunner } from '../jobs.ts'
+import type { Integrations } from '../../create-integrations.ts'
+import type { CommandRunner } from '../command-jobs.ts'
 
 /** Loads the commands when the first one is run: no worker's start waits for them. */
 export function createCommandRunner(integrations: Integrations): CommandRunner {

@@ -1,5 +1,5 @@
 /** How far a sync run is, in one line. Rule: docs/commands.md, "sync-progress". */
-import type { Integrations } from '../../integrations.ts'
+import type { Integrations } from '../../create-integrations.ts'
 import type { Terminal } from './frame.ts'
 import { plain } from './plain.ts'
 

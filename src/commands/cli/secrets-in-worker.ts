@@ -7,7 +7,7 @@
  */
 
 import { secretsOf } from '../../framework/redaction.ts'
-import type { CommandAnswer } from '../jobs.ts'
+import type { CommandAnswer } from '../command-jobs.ts'
 import { Refused } from './failure.ts'
 
 type Fields = Readonly<Record<string, unknown>>

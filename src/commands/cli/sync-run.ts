@@ -1,5 +1,5 @@
 /** Sync runs as commands show them. Rule: docs/commands.md, "show-sync-run". */
-import type { Integrations } from '../../integrations.ts'
+import type { Integrations } from '../../create-integrations.ts'
 
 type SyncRun = ReturnType<Integrations['syncs']['runs']> extends AsyncIterable<infer Run> ? Run : never
 

@@ -1,7 +1,7 @@
 /** Watches a sync run until it ends. Rule: docs/commands.md, "sync-progress". */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Integrations } from '../../create-integrations.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
-import type { Integrations } from '../../integrations.ts'
 import { Interrupted } from './failure.ts'
 import type { CommandContext } from './frame.ts'
 import type { SyncProgress } from './progress-line.ts'

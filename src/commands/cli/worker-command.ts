@@ -1,8 +1,8 @@
 /** One command, run by the program on the worker's own object. Rule: docs/behaviour/commands-as-workflows.md. */
 import type { Command } from 'commander'
+import type { Integrations } from '../../create-integrations.ts'
 import { redactText } from '../../framework/redaction.ts'
-import type { Integrations } from '../../integrations.ts'
-import type { CommandAnswer, CommandCall } from '../jobs.ts'
+import type { CommandAnswer, CommandCall } from '../command-jobs.ts'
 import { wordsOf } from './command-words.ts'
 import { createFrame } from './create-frame.ts'
 import type { FailureDocument } from './failure.ts'

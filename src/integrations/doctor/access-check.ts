@@ -1,6 +1,6 @@
-import { hasOAuth2 } from '../../providers/provider.ts'
-import type { Check } from './check.ts'
-import { ok, warning } from './check.ts'
+import { hasOAuth2 } from '../../providers/contracts.ts'
+import type { Check } from './doctor-check.ts'
+import { ok, warning } from './doctor-check.ts'
 
 /** Prints a new token, and the line that makes it known to API, worker and CLI started from the same shell. */
 const NEW_TOKEN = `node -e ${"'"}const { createHash, randomBytes } = require("crypto"); const token = randomBytes(32).toString("base64url"); const sha256 = createHash("sha256").update(token).digest("hex"); console.log("# token: " + token); console.log("export INTEGRATIONS__OPERATOR__TOKENS=\\x27" + JSON.stringify([{ name: "me", sha256, scopes: ["operate"] }]) + "\\x27")${"'"}`

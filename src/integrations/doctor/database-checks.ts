@@ -1,6 +1,6 @@
 import { errorLine } from '../../framework/logger.ts'
-import type { Check } from './check.ts'
-import { counted, fault, moment, ok, warning } from './check.ts'
+import type { Check } from './doctor-check.ts'
+import { counted, fault, moment, ok, warning } from './doctor-check.ts'
 import { databaseClock } from './doctor-queries.ts'
 
 /** Beyond it, moments of the process and of the database can't be compared, and signatures with a time in them look old. */

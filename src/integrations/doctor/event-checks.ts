@@ -1,6 +1,6 @@
 import { outboxStatus } from '../../events/outbox.ts'
-import type { Check } from './check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, warning } from './check.ts'
+import type { Check } from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, warning } from './doctor-check.ts'
 import { lateEvents } from './doctor-queries.ts'
 
 /** A wake-up that fails is tried again, and each worker sweeps every 30 s (docs/behaviour/events.md, "Durable events"). */

@@ -1,5 +1,5 @@
-import type { Check, Observation } from './check.ts'
-import { capped, MAX_LOOKED_AT, moment, warning } from './check.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
 import { unseenIncidents } from './doctor-queries.ts'
 
 /** Each dispatch, once a minute, tells the workflows of those that changed unseen (docs/behaviour/incidents.md). */

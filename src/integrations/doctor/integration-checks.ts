@@ -1,8 +1,8 @@
 import { circuitsOf } from '../../calls/overrides/circuit-override.ts'
 import { shellWord } from '../../framework/shell-word.ts'
 import type { CircuitView } from '../../providers/integration.ts'
-import type { Check, Observation } from './check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './check.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
 import { disabledIntegrations, pageOfCircuits, providersInUse } from './doctor-queries.ts'
 
 export const providersRegistered: Check = {

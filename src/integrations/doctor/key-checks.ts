@@ -1,8 +1,8 @@
 import { keyStatus, verifyKeys } from '../../credentials/encryption-keys.ts'
 import type { Framework } from '../../framework/context.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
-import type { Check, Observation } from './check.ts'
-import { capped, counted, fault, MAX_FINDINGS, ok, warning } from './check.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, counted, fault, MAX_FINDINGS, ok, warning } from './doctor-check.ts'
 import { pageOfCredentials } from './doctor-queries.ts'
 
 const PAGE = 500

@@ -1,6 +1,6 @@
 import { modelProblems } from '../../mappings/model-tables.ts'
-import type { Check } from './check.ts'
-import { capped, counted, fault } from './check.ts'
+import type { Check } from './doctor-check.ts'
+import { capped, counted, fault } from './doctor-check.ts'
 
 export const modelsTables: Check = {
   name: 'models.tables',

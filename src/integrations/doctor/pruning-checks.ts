@@ -1,8 +1,8 @@
 import { oldestOverdue } from '../../retention/overdue-queries.ts'
 import { overdueLimits } from '../../retention/pruning.ts'
 import type { DeletingStep } from '../../retention/queries.ts'
-import type { Check } from './check.ts'
-import { moment, ok, warning } from './check.ts'
+import type { Check } from './doctor-check.ts'
+import { moment, ok, warning } from './doctor-check.ts'
 
 /** Pruning comes once a day; one that is missed is made up for by the next. */
 const GRACE_DAYS = 2

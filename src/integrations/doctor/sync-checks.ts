@@ -1,8 +1,8 @@
 import type { Framework } from '../../framework/context.ts'
 import { dueRule } from '../../syncs/due.ts'
 import { overdueIntegrations } from '../../syncs/due-queries.ts'
-import type { Check, Observation } from './check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, nameOf, ok, psqlCommand, warning } from './check.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, nameOf, ok, psqlCommand, warning } from './doctor-check.ts'
 import { openRuns, staleIntegrations, stillOpen, unresolvedItems } from './doctor-queries.ts'
 
 /** A dispatch comes each minute and starts three thousand; so long means that none came. */

@@ -1,7 +1,7 @@
 import type { ScheduleState } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
-import type { Check, Observation } from './check.ts'
-import { capped, fault, ok, warning, workerCommand } from './check.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, fault, ok, warning, workerCommand } from './doctor-check.ts'
 
 const APPLY = 'integrations schedules --apply'
 

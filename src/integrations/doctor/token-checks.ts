@@ -1,9 +1,9 @@
 import type { Framework } from '../../framework/context.ts'
 import { keepAliveStates } from '../../oauth/keep-alive.ts'
 import { neededReauthMarks, needingAuthorization } from '../../oauth/reauth-list.ts'
-import { hasOAuth2 } from '../../providers/provider.ts'
-import type { Check, Observation } from './check.ts'
-import { capped, fault, MAX_LOOKED_AT, moment, warning } from './check.ts'
+import { hasOAuth2 } from '../../providers/contracts.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
 import { pageOfAuthorized } from './doctor-queries.ts'
 
 const PAGE = 1_000

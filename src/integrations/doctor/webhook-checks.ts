@@ -1,5 +1,5 @@
-import type { Check, Observation } from './check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, nameOf, psqlCommand, warning } from './check.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, nameOf, psqlCommand, warning } from './doctor-check.ts'
 import { lateFailedWebhooks, lingeringWebhooks } from './doctor-queries.ts'
 
 /** A wake-up that fails is tried again a minute later at the most, and each process sweeps (docs/behaviour/webhook-recovery.md, "Wake-ups"). */

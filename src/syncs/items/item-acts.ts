@@ -16,7 +16,7 @@ import { findLog, lockLog } from '../../observability/log-queries.ts'
 import { subjectOf } from '../../observability/metric-subject.ts'
 import { announceRun } from '../announcement.ts'
 import { finaliseRun } from '../finalisation.ts'
-import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult } from '../jobs.ts'
+import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult } from '../sync-jobs.ts'
 import { findItem, outdatingItem, skipFailedItem } from './item-queries.ts'
 
 /** As for `sync.item_tries`. */

@@ -1,6 +1,6 @@
 /** Sync items as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
 
-import { SYNC_ITEM_STATUSES } from '../../db/schema/sync-items.ts'
+import { SYNC_ITEM_STATUSES } from '../../db/schema/sync-items-table.ts'
 import type { SyncItemRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
@@ -10,7 +10,7 @@ import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../
 import { REDACTED, secretsOf } from '../../framework/redaction.ts'
 import { redacted } from '../../framework/redaction-thread.ts'
 import { findIntegration } from '../../integrations/queries.ts'
-import type { FailedItem, ListFailedItemsInput } from '../jobs.ts'
+import type { FailedItem, ListFailedItemsInput } from '../sync-jobs.ts'
 import type { ItemStanding, SyncItemFilter, SyncItemSummary } from './item-list-queries.ts'
 import { findSyncItem, pageOfSyncItems } from './item-list-queries.ts'
 

@@ -11,7 +11,7 @@ import { redactLikely, redactStart } from '../../framework/redaction.ts'
 import { thrownTexts } from '../../framework/thrown.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
-import { hasIncrementalSync, hasScheduledSync, requireContract } from '../../providers/provider.ts'
+import { hasIncrementalSync, hasScheduledSync, requireContract } from '../../providers/contracts.ts'
 import type { SampledItem } from './sampling-session.ts'
 import { SamplingSession } from './sampling-session.ts'
 

@@ -1,16 +1,16 @@
 /** What changes while it is listed. Rule: docs/behaviour/sync-cursor.md, "The beginning of the listing". */
 import assert from 'node:assert/strict'
+import { partsOf } from '../../create-integrations.ts'
 import type { Json } from '../../framework/json.ts'
 import { jsonEquals } from '../../framework/json.ts'
-import { partsOf } from '../../integrations.ts'
 import { findLog } from '../../observability/log-queries.ts'
-import type { HasScheduledSync } from '../../providers/provider.ts'
+import type { HasScheduledSync } from '../../providers/contracts.ts'
 import { cursorNotAfter, hasInstant } from '../../syncs/checkpoint-rules.ts'
 import type { PlayedApi } from '../played-transport.ts'
 import type { Bench } from './bench.ts'
-import type { Check } from './check.ts'
+import type { Check } from './conformance-check.ts'
 import { typeOf, wholeListing } from './listings.ts'
-import { shown } from './outcome.ts'
+import { shown } from './outcome-checks.ts'
 
 /** Between the first page and what changes behind it: more than clocks differ by, less than a token lasts. */
 const LISTING_SECONDS = 600

@@ -7,21 +7,21 @@ import {
   hasScheduledSync,
   identifiesAuthenticatedUser,
   reconcilesWebhooks,
-} from '../../providers/provider.ts'
-import { backfillChapter } from './backfill.ts'
-import type { Chapter, Subject } from './check.ts'
-import { credentialsChapter } from './credentials.ts'
+} from '../../providers/contracts.ts'
+import { backfillChapter } from './backfill-checks.ts'
+import type { Chapter, Subject } from './conformance-check.ts'
+import { credentialsChapter } from './credential-checks.ts'
 import { declarationChapter, isWhole } from './declarations.ts'
-import { failureChapters } from './failures.ts'
-import { healthChapter } from './health.ts'
+import { failureChapters } from './failure-checks.ts'
+import { healthChapter } from './health-checks.ts'
 import { identityChapter } from './identity.ts'
 import { oauthChapter } from './oauth.ts'
-import { reconciliationChapter } from './reconciliation.ts'
+import { reconciliationChapter } from './reconciliation-checks.ts'
 import { reducerChapter } from './reducer.ts'
 import { signatureChapter } from './signatures.ts'
-import { syncChapter } from './sync.ts'
+import { syncChapter } from './sync-conformance.ts'
 import { traceChapter } from './traces.ts'
-import { webhookChapter } from './webhooks.ts'
+import { webhookChapter } from './webhook-conformance.ts'
 
 export function chapters(subject: Subject): Chapter[] {
   const declared = declarationChapter(subject)

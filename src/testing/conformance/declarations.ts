@@ -1,10 +1,10 @@
 /** What a provider declares, and what its fixtures must hold. Rule: docs/writing-a-provider.md. */
 import assert from 'node:assert/strict'
 import { RateLimit } from '../../calls/rate-limit-rules.ts'
-import { handlesWebhooks, hasBackfill, hasIncrementalSync, hasScheduledSync } from '../../providers/provider.ts'
+import { handlesWebhooks, hasBackfill, hasIncrementalSync, hasScheduledSync } from '../../providers/contracts.ts'
 import { ProviderRegistry } from '../../providers/registry.ts'
-import type { Chapter, Check, Subject } from './check.ts'
-import { given, outcomeOf, shown, wordsFor } from './outcome.ts'
+import type { Chapter, Check, Subject } from './conformance-check.ts'
+import { given, outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 const LEAST_CHECKPOINTS = 3
 

@@ -1,8 +1,8 @@
 /** `authenticatedUser()`. Rule: docs/behaviour/identity.md. */
 import assert from 'node:assert/strict'
-import type { IdentifiesAuthenticatedUser } from '../../providers/provider.ts'
-import type { Chapter } from './check.ts'
-import { outcomeOf, shown, wordsFor } from './outcome.ts'
+import type { IdentifiesAuthenticatedUser } from '../../providers/contracts.ts'
+import type { Chapter } from './conformance-check.ts'
+import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 import { answering } from './played-faults.ts'
 
 export function identityChapter(): Chapter {

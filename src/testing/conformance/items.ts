@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { isDeepStrictEqual } from 'node:util'
 import { isJson } from '../../framework/json.ts'
-import type { SyncItemEventClass } from '../../providers/events.ts'
-import type { HasScheduledSync } from '../../providers/provider.ts'
-import { hasIncrementalSync } from '../../providers/provider.ts'
+import type { HasScheduledSync } from '../../providers/contracts.ts'
+import { hasIncrementalSync } from '../../providers/contracts.ts'
+import type { SyncItemEventClass } from '../../providers/provider-events.ts'
 import type { DispatchedItem } from '../fake-sync-session.ts'
-import type { Check } from './check.ts'
+import type { Check } from './conformance-check.ts'
 import { keyOf, typeOf, wholeListing } from './listings.ts'
 
 const CLASSES: Check = {

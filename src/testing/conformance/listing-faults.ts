@@ -4,7 +4,7 @@ import type { FakeSyncSession } from '../fake-sync-session.ts'
 import type { PlayedApi } from '../played-transport.ts'
 import type { SentRequest } from '../transport.ts'
 import type { Bench } from './bench.ts'
-import type { Check } from './check.ts'
+import type { Check } from './conformance-check.ts'
 import type { Listing } from './listings.ts'
 import {
   askedAfterAbort,
@@ -18,7 +18,7 @@ import {
   typeOf,
   wholeListing,
 } from './listings.ts'
-import { outcomeOf, shown, wordsFor } from './outcome.ts'
+import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 import { answering, cut, cutInBody, HTML, interruptedAt, placeOf } from './played-faults.ts'
 
 /** Longer than a call waits for capacity in its own attempts, so that the run is put off instead. */

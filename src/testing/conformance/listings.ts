@@ -2,16 +2,16 @@
 import assert from 'node:assert/strict'
 import type { Json } from '../../framework/json.ts'
 import { canonicalJson } from '../../framework/json.ts'
-import type { SyncItemEvent, SyncItemEventClass } from '../../providers/events.ts'
+import type { HasScheduledSync } from '../../providers/contracts.ts'
+import { hasIncrementalSync } from '../../providers/contracts.ts'
 import type { ExternalId, Integration } from '../../providers/integration.ts'
-import type { HasScheduledSync } from '../../providers/provider.ts'
-import { hasIncrementalSync } from '../../providers/provider.ts'
+import type { SyncItemEvent, SyncItemEventClass } from '../../providers/provider-events.ts'
 import { FakeSyncSession } from '../fake-sync-session.ts'
 import type { PlayedApi } from '../played-transport.ts'
 import type { TestSync } from '../test-integrations.ts'
 import type { SentRequest } from '../transport.ts'
 import type { Bench } from './bench.ts'
-import { outcomeOf, shown, wordsFor } from './outcome.ts'
+import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 
 /** A session that takes items of any class: which ones are declared is another check's. */
 export function sessionOf(integration: Integration, cursor: Json = null, signal?: AbortSignal): FakeSyncSession {

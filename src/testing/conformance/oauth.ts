@@ -1,12 +1,12 @@
 /** OAuth 2.0. Rule: docs/behaviour/oauth.md. */
 import assert from 'node:assert/strict'
 import { secretsOf } from '../../framework/redaction.ts'
+import type { HasOAuth2 } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
-import type { HasOAuth2 } from '../../providers/provider.ts'
 import type { SentRequest } from '../transport.ts'
 import type { Bench } from './bench.ts'
-import type { Chapter, Check, Subject } from './check.ts'
-import { outcomeOf, shown, wordsFor } from './outcome.ts'
+import type { Chapter, Check, Subject } from './conformance-check.ts'
+import { outcomeOf, shown, wordsFor } from './outcome-checks.ts'
 import { answering } from './played-faults.ts'
 
 export const REDIRECT_URI = 'https://host.example/integrations/oauth/callback'

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import type { Json } from '../../framework/json.ts'
 import { isJson } from '../../framework/json.ts'
-import type { HasScheduledSync } from '../../providers/provider.ts'
-import type { Chapter, Check } from './check.ts'
-import { shown } from './outcome.ts'
+import type { HasScheduledSync } from '../../providers/contracts.ts'
+import type { Chapter, Check } from './conformance-check.ts'
+import { shown } from './outcome-checks.ts'
 
 type Reduce = (checkpoints: readonly Json[]) => Json
 

@@ -1,6 +1,6 @@
 /** All that a provider does, once: what the checks of its traces are made on. */
-import type { Integration } from '../../providers/integration.ts'
-import type { HasOAuth2 } from '../../providers/provider.ts'
+
+import type { HasOAuth2 } from '../../providers/contracts.ts'
 import {
   handlesWebhooks,
   hasBackfill,
@@ -9,15 +9,16 @@ import {
   hasScheduledSync,
   identifiesAuthenticatedUser,
   reconcilesWebhooks,
-} from '../../providers/provider.ts'
-import { windowed } from './backfill.ts'
+} from '../../providers/contracts.ts'
+import type { Integration } from '../../providers/integration.ts'
+import { windowed } from './backfill-checks.ts'
 import type { Bench } from './bench.ts'
 import { delivery } from './deliveries.ts'
 import { listed, sessionOf } from './listings.ts'
 import { exchanged, hasRefreshToken } from './oauth.ts'
-import { outcomeOf } from './outcome.ts'
-import { missed } from './reconciliation.ts'
-import { answerTo } from './webhooks.ts'
+import { outcomeOf } from './outcome-checks.ts'
+import { missed } from './reconciliation-checks.ts'
+import { answerTo } from './webhook-conformance.ts'
 
 export interface Thrown {
   readonly by: string

@@ -1,12 +1,12 @@
 /** `verifyWebhookSignature()`. Rule: docs/behaviour/webhook-signatures.md. */
 import assert from 'node:assert/strict'
+import type { HandlesWebhooks } from '../../providers/contracts.ts'
 import type { Credentials, Integration } from '../../providers/integration.ts'
-import type { HandlesWebhooks } from '../../providers/provider.ts'
 import type { WebhookFixture } from '../conformance.ts'
 import type { Bench } from './bench.ts'
-import type { Chapter, Check } from './check.ts'
+import type { Chapter, Check } from './conformance-check.ts'
 import { delivery, received, withBody, withByteAt, withCharacterAt, withDigest, withSignature } from './deliveries.ts'
-import { outcomeOf, wordsFor } from './outcome.ts'
+import { outcomeOf, wordsFor } from './outcome-checks.ts'
 
 const DAY_MS = 86_400_000
 /** Characters from the end of a digest: the last ones of base64 are padding, or have bits that count for nothing. */

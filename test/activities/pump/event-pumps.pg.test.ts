@@ -1,9 +1,9 @@
 /** Pumps of durable events as workers run them, and what becomes of the rows of one that has died. Real rows, and real time. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { eventActivities } from '../../../src/activities/events.ts'
-import type { Pumped } from '../../../src/claims/jobs.ts'
-import { EVENT_OUTBOX } from '../../../src/claims/jobs.ts'
+import { eventActivities } from '../../../src/activities/event-activities.ts'
 import { readPromise } from '../../../src/claims/lease-queries.ts'
+import type { Pumped } from '../../../src/claims/pump-jobs.ts'
+import { EVENT_OUTBOX } from '../../../src/claims/pump-jobs.ts'
 import { isServed, keepClaim, pumpedEvents, setApart } from '../../../src/claims/pump-queries.ts'
 import { recordEvents } from '../../../src/events/durable-events.ts'
 import { claimEvents } from '../../../src/events/queries.ts'

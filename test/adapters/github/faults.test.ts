@@ -1,8 +1,8 @@
 /** What goes wrong between us and GitHub: the row that it leaves, its class, and what becomes of the sync. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
-import { callGitHub } from '../../../src/adapters/github/call.ts'
-import { isGitHubRetryable } from '../../../src/adapters/github/failures.ts'
+import { callGitHub } from '../../../src/adapters/github/github-call.ts'
+import { isGitHubRetryable } from '../../../src/adapters/github/github-failures.ts'
 import { repositoryOf } from '../../../src/adapters/github/repository.ts'
 import { HttpError } from '../../../src/framework/errors.ts'
 import type { Integration } from '../../../src/providers/integration.ts'

@@ -1,9 +1,9 @@
 /** What a failed call to Stripe comes out as: thrown, stored and classified. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { callStripe } from '../../../src/adapters/stripe/call.ts'
 import type { StripeClient } from '../../../src/adapters/stripe/index.ts'
 import { StripeProvider } from '../../../src/adapters/stripe/index.ts'
-import { classifyStripeFailure } from '../../../src/adapters/stripe/provider.ts'
+import { callStripe } from '../../../src/adapters/stripe/stripe-call.ts'
+import { classifyStripeFailure } from '../../../src/adapters/stripe/stripe-provider.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import { createTestIntegrations } from '../../../src/testing/index.ts'
 import { API_KEY, StripeKit } from './stripe-kit.ts'

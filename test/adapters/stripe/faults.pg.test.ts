@@ -1,8 +1,8 @@
 /** What becomes of a call to Stripe that goes wrong: what is thrown, what is logged, and what it means for the account. */
 import type { RequestListener } from 'node:http'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
-import { callStripe } from '../../../src/adapters/stripe/call.ts'
 import { StripeProvider } from '../../../src/adapters/stripe/index.ts'
+import { callStripe } from '../../../src/adapters/stripe/stripe-call.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'

@@ -1,7 +1,7 @@
 /** The framework in this process, its Stripe a script. */
 import { asc, eq } from 'drizzle-orm'
 import { StripeProvider } from '../../../src/adapters/stripe/index.ts'
-import { partsOf } from '../../../src/integrations.ts'
+import { partsOf } from '../../../src/create-integrations.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { PlayedApi, ScriptedReply, ScriptedTransport, TestIntegrations } from '../../../src/testing/index.ts'
 import { createTestIntegrations, scriptedTransport } from '../../../src/testing/index.ts'

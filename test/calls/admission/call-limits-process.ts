@@ -3,7 +3,7 @@
  * environment; it says over IPC what became of its calls.
  */
 import { RateLimit } from '../../../src/calls/rate-limit-rules.ts'
-import { createIntegrations } from '../../../src/integrations.ts'
+import { createIntegrations } from '../../../src/create-integrations.ts'
 
 /** What a process is given, as JSON in `CALLS`. */
 export interface Calls {

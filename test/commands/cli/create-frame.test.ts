@@ -2,8 +2,8 @@ import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
 import type { ActionOptions, CommandContext, Outcome } from '../../../src/commands/cli/frame.ts'
+import type { Integrations } from '../../../src/create-integrations.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
-import type { Integrations } from '../../../src/integrations.ts'
 
 const DONE: Outcome = { document: { done: true }, text: 'Done.' }
 

@@ -3,7 +3,7 @@
 import type { Prompts, Terminal } from '../../../src/commands/cli/frame.ts'
 import { runProgram } from '../../../src/commands/cli/program.ts'
 import { processSources } from '../../../src/commands/cli/terminal.ts'
-import type { Integrations } from '../../../src/integrations.ts'
+import type { Integrations } from '../../../src/create-integrations.ts'
 
 export interface Ran {
   readonly exitCode: number

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { createCommandRunner } from '../../../src/commands/cli/in-worker.ts'
+import type { Integrations } from '../../../src/create-integrations.ts'
 import { IntegrationNotFound } from '../../../src/framework/errors.ts'
-import type { Integrations } from '../../../src/integrations.ts'
 
 afterEach(() => {
   vi.useRealTimers()

@@ -1,8 +1,8 @@
 /** What is written down of items that fail, for those who are told later. Rule: docs/behaviour/events.md, "Durable events". */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { IntegrationEvents } from '../../../src/events/events.ts'
+import type { HasOAuth2, HasScheduledSync } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
-import type { HasOAuth2, HasScheduledSync } from '../../../src/providers/provider.ts'
 import { deliverDueEvents } from '../../../src/testing/events-in-process.ts'
 import { scriptedOAuth } from '../../oauth/scripted-oauth.ts'
 import { runActivity } from '../../support/activities.ts'

@@ -1,9 +1,9 @@
 /** What a provider's sync() may hand in, and which rows come of it. */
 import { Context } from '@temporalio/activity'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SyncItemEvent } from '../../../src/providers/events.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { MappedModel } from '../../../src/providers/mapped-model.ts'
+import { SyncItemEvent } from '../../../src/providers/provider-events.ts'
 import type { SyncSession } from '../../../src/providers/sync-session.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'

@@ -1,7 +1,7 @@
 /** Which mapped ids two full listings in a row did not name, and when nobody is told of them. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { LogRow } from '../../../src/db/schema/tables.ts'
-import type { HandlesMissing } from '../../../src/providers/provider.ts'
+import type { HandlesMissing } from '../../../src/providers/contracts.ts'
 import { handleMissing, missingItemsOf } from '../../../src/syncs/listing/missing.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'

@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import { ManualClock } from '../../../src/testing/manual-clock.ts'
-import { startPostgres } from '../../../src/testing/postgres/postgres.ts'
+import { startPostgres } from '../../../src/testing/postgres/wire-postgres.ts'
 
 vi.mock('@electric-sql/pglite', () => {
   throw Object.assign(new Error("Cannot find package '@electric-sql/pglite'"), { code: 'ERR_MODULE_NOT_FOUND' })

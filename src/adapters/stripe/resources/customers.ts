@@ -1,11 +1,11 @@
 /** https://docs.stripe.com/api/customers */
 import type Stripe from 'stripe'
 import type { StripeAccount } from '../account.ts'
-import { checkTexts, given, pathOf } from '../arguments.ts'
-import type { Keyed, Page } from '../call.ts'
-import { callStripe } from '../call.ts'
 import type { PageParams } from '../paging.ts'
 import { pageParams } from '../paging.ts'
+import { checkTexts, given, pathOf } from '../stripe-arguments.ts'
+import type { Keyed, Page } from '../stripe-call.ts'
+import { callStripe } from '../stripe-call.ts'
 
 type Maybe<T> = T | null | undefined
 

@@ -2,11 +2,11 @@
 import type Stripe from 'stripe'
 import { InvalidArgumentException } from '../../../provider.ts'
 import type { StripeAccount } from '../account.ts'
-import { checkPositive, checkTexts, given, isGiven, pathOf } from '../arguments.ts'
-import type { Keyed, Page } from '../call.ts'
-import { callStripe } from '../call.ts'
 import type { PageParams } from '../paging.ts'
 import { pageParams } from '../paging.ts'
+import { checkPositive, checkTexts, given, isGiven, pathOf } from '../stripe-arguments.ts'
+import type { Keyed, Page } from '../stripe-call.ts'
+import { callStripe } from '../stripe-call.ts'
 
 type Maybe<T> = T | null | undefined
 

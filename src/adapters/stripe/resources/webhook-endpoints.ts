@@ -1,11 +1,11 @@
 /** https://docs.stripe.com/api/webhook_endpoints */
 import type Stripe from 'stripe'
 import type { StripeAccount } from '../account.ts'
-import { checkNames, checkText, checkTexts, given, pathOf, required } from '../arguments.ts'
-import type { Keyed, Page } from '../call.ts'
-import { callStripe } from '../call.ts'
 import type { PageParams } from '../paging.ts'
 import { pageParams } from '../paging.ts'
+import { checkNames, checkText, checkTexts, given, pathOf, required } from '../stripe-arguments.ts'
+import type { Keyed, Page } from '../stripe-call.ts'
+import { callStripe } from '../stripe-call.ts'
 
 type Endpoint = Stripe.Response<Stripe.WebhookEndpoint>
 type Maybe<T> = T | null | undefined

@@ -1,0 +1,91 @@
+/** The command line's program as an activity. Rule: docs/behaviour/commands-as-workflows.md. */
+import type { ApplicationFailure } from '@temporalio/activity'
+import type { CommandAnswer, CommandRunner, RunCommandInput, RunCommandResult } from '../commands/command-jobs.ts'
+import { COMMAND_EXIT } from '../commands/command-jobs.ts'
+import { untilGivenUp } from '../framework/until-aborted.ts'
+import { keptAlive } from './heartbeat.ts'
+import { sdk, temporalSurroundings } from './surroundings.ts'
+
+/** Half of what Temporal takes as a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */
+const MAX_DOCUMENT_BYTES = 1_000_000
+/** Notes are for people; a page of them is enough. */
+const MAX_NOTES_LENGTH = 10_000
+
+export type CommandActivities = ReturnType<typeof commandActivities>
+
+export function commandActivities(run: CommandRunner, surroundings = temporalSurroundings) {
+  return {
+    /**
+     * May be run twice, when a worker is lost with it: most commands say what should be, and are harmless a second time; those
+     * that make or remove something then refuse with what they find.
+     *
+     * @throws ApplicationFailure with the code of the command line; only an unreachable backend is tried again
+     */
+    runCommand: keptAlive(async ({ command, input, workflowId }: RunCommandInput): Promise<RunCommandResult> => {
+      const { cancellationSignal: signal } = surroundings()
+      const givenUp = new AbortController()
+      const call = { command, input, by: `workflow:${workflowId}`, signal }
+      const answer = await untilGivenUp(givenUp.signal, () => run(call))
+      const { exitCode, document, notes } = answer
+      // It was broken off and has not ended: what it has under way stops at its next step. As Temporal has it: an operator's
+      // cancellation ends it, a worker that stops leaves it to another one. One that has ended since says how.
+      if (exitCode === COMMAND_EXIT.interrupted) {
+        givenUp.abort(signal.reason)
+        throw signal.reason
+      }
+      const bytes = Buffer.byteLength(JSON.stringify(document) ?? 'null')
+      if (exitCode !== COMMAND_EXIT.done) throw failureOf(command, answer, bytes <= MAX_DOCUMENT_BYTES)
+      if (bytes > MAX_DOCUMENT_BYTES) throw tooLarge(command, bytes)
+      return { document, notes: fitting(notes) }
+    }),
+  }
+}
+
+function failureOf(
+  command: string,
+  { exitCode, document, notes }: CommandAnswer,
+  isDocumentKept: boolean,
+): ApplicationFailure {
+  const error = errorIn(document)
+  const { message, type } =
+    error === null
+      ? { message: partFailed(command, notes, isDocumentKept), type: 'part_failed' }
+      : { message: error.message, type: error.code }
+  const failure = sdk().ApplicationFailure.create({
+    message,
+    type,
+    nonRetryable: exitCode !== COMMAND_EXIT.unreachable,
+    ...(isDocumentKept ? { details: [document] } : {}),
+  })
+  failure.stack = ''
+  return failure
+}
+
+function partFailed(command: string, notes: readonly string[], isDocumentKept: boolean): string {
+  const where = isDocumentKept
+    ? 'the details of this failure hold its result'
+    : 'its result is larger than a history takes; the command line prints it'
+  return [`${command} is done, and a part of it failed: ${where}.`, ...fitting(notes)].join('\n')
+}
+
+function tooLarge(command: string, bytes: number): ApplicationFailure {
+  const failure = sdk().ApplicationFailure.nonRetryable(
+    `The result of ${command} has ${bytes} bytes; a workflow's has at most ${MAX_DOCUMENT_BYTES}. Ask for less, by "limit" or by what chooses, ` +
+      'or use the command line. If it was to change something, it has.',
+    'result_too_large',
+  )
+  failure.stack = ''
+  return failure
+}
+
+/** As the command line prints a failure. */
+function errorIn(document: unknown): { readonly code: string; readonly message: string } | null {
+  if (typeof document !== 'object' || document === null || !('error' in document)) return null
+  const { error } = document
+  if (typeof error !== 'object' || error === null || !('code' in error) || !('message' in error)) return null
+  return { code: String(error.code), message: String(error.message) }
+}
+
+function fitting(notes: readonly string[]): readonly string[] {
+  return notes.join('').length <= MAX_NOTES_LENGTH ? notes : [`${notes.join('\n').slice(0, MAX_NOTES_LENGTH)} …`]
+}

@@ -1,0 +1,130 @@
+/**
+ * The deliveries that a repository's webhook knows of. Rule: docs/behaviour/github.md, "Missed webhooks".
+ *
+ * Source: https://docs.github.com/en/rest/repos/webhooks#list-deliveries-for-a-repository-webhook
+ */
+import type { RestEndpointMethodTypes } from '@octokit/rest'
+import { z } from 'zod'
+import type { Integration, Json, ListedWebhook } from '../../provider.ts'
+import { IntegrationsError } from '../../provider.ts'
+import type { GitHubAnswer, PreparedRequest } from './github-call.ts'
+import { callGitHub, nullWhenGone } from './github-call.ts'
+import { uuidOf } from './github-webhooks.ts'
+import { PAGE_SIZE } from './pages.ts'
+import { GitHubMetadata, repositoryOf } from './repository.ts'
+
+type Repos = RestEndpointMethodTypes['repos']
+
+/** https://docs.github.com/en/webhooks/testing-and-troubleshooting-webhooks/viewing-webhook-deliveries */
+export const DELIVERIES_KEPT_SECONDS = 3 * 86_400
+
+/**
+ * GitHub sends payloads of up to 25 MB (https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap); written anew,
+ * with other escapes, one may be longer, and the answer of ours stands beside it. What is too large for us is not judged here.
+ */
+const MAX_DELIVERY_BYTES = 100 * 1_048_576
+
+const Delivery = z.looseObject({
+  id: z.number().int(),
+  guid: z.string().min(1),
+  delivered_at: z.iso.datetime({ offset: true }),
+  event: z.string(),
+})
+type Delivery = z.infer<typeof Delivery>
+
+const Sent = z.looseObject({
+  request: z.looseObject({
+    headers: z.record(z.string(), z.unknown()).nullish(),
+    payload: z.custom<Json>((value) => value !== undefined).nullish(),
+  }),
+})
+
+/** GitHub's list of deliveries goes on at another host, or at none. */
+export class GitHubDeliveriesCutShort extends IntegrationsError {
+  override readonly code = 'github_deliveries_cut_short'
+  constructor(readonly repository: string) {
+    super(
+      `The link to the next page of the deliveries of ${repository} does not lead to its API: what comes after is unknown.`,
+    )
+  }
+}
+
+/** Oldest first; without `hook_id` in the metadata nobody knows which webhook to ask for, and there are none. */
+export async function* missedWebhooks(
+  integration: Integration,
+  { since, until, signal }: { readonly since: Date; readonly until: Date; readonly signal: AbortSignal },
+): AsyncGenerator<ListedWebhook> {
+  const { hook_id: hook } = GitHubMetadata.parse(integration.metadata)
+  if (hook === undefined) return
+  const hookId = Number(hook)
+  const within: Delivery[] = []
+  for await (const page of deliveryPages(integration, hookId, signal)) {
+    within.push(...page.filter(({ delivered_at: at }) => new Date(at) >= since && new Date(at) < until))
+    // Newest first: what follows is older still.
+    if (page.some(({ delivered_at: at }) => new Date(at) < since)) break
+  }
+  within.sort((a, b) => Date.parse(a.delivered_at) - Date.parse(b.delivered_at) || a.id - b.id)
+  for (const { id, guid, event, delivered_at } of within)
+    yield {
+      deliveryId: uuidOf(guid) ?? guid,
+      eventType: event,
+      occurredAt: new Date(delivered_at),
+      load: () => sentIn(integration, { hookId, deliveryId: id, signal }),
+    }
+}
+
+async function* deliveryPages(
+  integration: Integration,
+  hookId: number,
+  signal: AbortSignal,
+): AsyncGenerator<Delivery[]> {
+  const repository = repositoryOf(integration)
+  const { owner, repo, path, endpoint } = repository
+  const first = endpoint('GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries', {
+    owner,
+    repo,
+    hook_id: hookId,
+    per_page: PAGE_SIZE,
+  } satisfies Repos['listWebhookDeliveries']['parameters'])
+  let request: PreparedRequest = first
+  for (let page = 1; ; page += 1) {
+    const call = { endpoint: `${path}/hooks/${hookId}/deliveries?page=${page}`, request, signal }
+    const { data, next }: GitHubAnswer<Delivery[]> = await callGitHub(repository, z.array(Delivery), call)
+    yield data
+    if (next.kind === 'none') return
+    // It is a cursor: there is no page number to go by.
+    if (next.kind !== 'at') throw new GitHubDeliveriesCutShort(path)
+    request = { ...first, url: next.url }
+  }
+}
+
+/** What GitHub sent then. Null: it has forgotten it. */
+async function sentIn(
+  integration: Integration,
+  { hookId, deliveryId, signal }: { hookId: number; deliveryId: number; signal: AbortSignal },
+): Promise<{ payload: Exclude<Json, string>; headers: Record<string, string> } | null> {
+  const repository = repositoryOf(integration)
+  const { owner, repo, path, endpoint } = repository
+  const request = endpoint('GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries/{delivery_id}', {
+    owner,
+    repo,
+    hook_id: hookId,
+    delivery_id: deliveryId,
+  } satisfies Repos['getWebhookDelivery']['parameters'])
+  const call = {
+    endpoint: `${path}/hooks/${hookId}/deliveries/${deliveryId}`,
+    request,
+    maxBytes: MAX_DELIVERY_BYTES,
+    signal,
+  }
+  const answer = await nullWhenGone(callGitHub(repository, Sent, call))
+  const { headers, payload } = answer?.data.request ?? {}
+  if (payload === null || payload === undefined || typeof payload === 'string') return null
+  return { payload, headers: textsOf(headers ?? {}) }
+}
+
+function textsOf(headers: Record<string, unknown>): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
+  )
+}

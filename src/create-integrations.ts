@@ -1,0 +1,752 @@
+/**
+ * The composition root: one object that a host makes once and gives to its API, its workers and the CLI alike. Each
+ * method binds one operation; there is no logic here.
+ */
+
+import type { Client } from '@temporalio/client'
+import type { MiddlewareHandler } from 'hono'
+import { pino } from 'pino'
+import type { Sql } from 'postgres'
+import type { Access } from './access/tokens-and-links.ts'
+import { createAccess } from './access/tokens-and-links.ts'
+import { postgresCache } from './cache/postgres.ts'
+import { performRequest } from './calls/request.ts'
+import { readPromise } from './claims/lease-queries.ts'
+import type { PumpedQueue } from './claims/pump-jobs.ts'
+import { EVENT_OUTBOX, WEBHOOK_INBOX } from './claims/pump-jobs.ts'
+import { InboxPromise } from './claims/pump-promise.ts'
+import { queueProblems } from './config/cross-checks.ts'
+import type { ConfigEntry } from './config/describe.ts'
+import { describeConfig } from './config/describe.ts'
+import { attempt } from './config/faults.ts'
+import { collectConfig } from './config/load.ts'
+import { checkOptions } from './config/options.ts'
+import { isRecord } from './config/received.ts'
+import type { Config, ConfigInput } from './config/schema.ts'
+import type { KeyStatus } from './credentials/encryption-keys.ts'
+import { keyStatus, verifyKeys } from './credentials/encryption-keys.ts'
+import type { KeyRotation, RotateOptions } from './credentials/key-rotation.ts'
+import { rotateKeys } from './credentials/key-rotation.ts'
+import { assertMigrated, migrate, pendingMigrations } from './db/apply-migrations.ts'
+import type { Transaction } from './db/client.ts'
+import { checkConnection, connect } from './db/client.ts'
+import { readDatabaseUrl } from './db/database-url.ts'
+import { createTables } from './db/schema/tables.ts'
+import type { EgressPolicy } from './egress/guarded-fetch.ts'
+import { createEgress } from './egress/guarded-fetch.ts'
+import { createEncryption, parseKeyRing } from './encryption.ts'
+import type { EventName, IntegrationEvents } from './events/events.ts'
+import type { EventDelivery, EventKey, Listener, ListenerOptions } from './events/listeners.ts'
+import { Listeners } from './events/listeners.ts'
+import { isNotified } from './events/notification-rules.ts'
+import type { SentNotification } from './events/notify.ts'
+import { testNotifications } from './events/notify.ts'
+import type { OutboxStatus } from './events/outbox.ts'
+import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
+import type { Framework, TemporalInspection } from './framework/context.ts'
+import type { ConfigurationProblem } from './framework/errors.ts'
+import { InvalidConfiguration } from './framework/errors.ts'
+import type { Json } from './framework/json.ts'
+import type { Clock, Logger } from './framework/logger.ts'
+import { systemClock } from './framework/logger.ts'
+import type { HasTransactions } from './framework/transactions.ts'
+import { runInTransaction, trackTransactions } from './framework/transactions.ts'
+import type { EvaluateFailuresResult } from './incidents/incident-jobs.ts'
+import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
+import { getIncident, listIncidents } from './incidents/list.ts'
+import type { Finding } from './integrations/doctor/run-doctor.ts'
+import { runDoctor } from './integrations/doctor/run-doctor.ts'
+import { disableIntegration, enableIntegration } from './integrations/enabled.ts'
+import { getIntegration } from './integrations/handle.ts'
+import type { HealthCheckResult } from './integrations/health-check.ts'
+import { checkIntegrationHealth } from './integrations/health-check.ts'
+import type { HealthReport } from './integrations/health-report.ts'
+import { healthReport } from './integrations/health-report.ts'
+import type { ListIntegrations } from './integrations/list.ts'
+import { listIntegrations } from './integrations/list.ts'
+import type { OperatorView } from './integrations/operator-view.ts'
+import { operatorView } from './integrations/operator-view.ts'
+import type { ProviderDescription } from './integrations/provider-list.ts'
+import { describeProviders } from './integrations/provider-list.ts'
+import type { Readiness } from './integrations/readiness.ts'
+import { createReadiness } from './integrations/readiness.ts'
+import type { CreateIntegration, UpdateIntegration } from './integrations/records.ts'
+import { createIntegration, findIntegrationById, updateIntegrationRow } from './integrations/records.ts'
+import type { IntegrationSummary } from './integrations/summaries.ts'
+import { summariseIntegrations } from './integrations/summaries.ts'
+import type { FindOrphansInput, FindOrphansResult } from './mappings/mapping-jobs.ts'
+import { reportUnfitModels } from './mappings/model-tables.ts'
+import type { OrphanSearch } from './mappings/orphans.ts'
+import { findOrphans } from './mappings/orphans.ts'
+import type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './oauth/authorization.ts'
+import { beginAuthorization, completeAuthorization, startAuthorization } from './oauth/authorization.ts'
+import type { OAuthStatus } from './oauth/authorization-status.ts'
+import { oauthStatus } from './oauth/authorization-status.ts'
+import type { OAuthLink } from './oauth/links.ts'
+import { oauthLink } from './oauth/links.ts'
+import type { RefreshTokensInput, RefreshTokensResult } from './oauth/oauth-jobs.ts'
+import type { Revocation } from './oauth/revocation.ts'
+import { revokeAuthorization } from './oauth/revocation.ts'
+import { subjectOf } from './observability/metric-subject.ts'
+import { prometheusMetrics } from './observability/prometheus.ts'
+import { traceFields } from './observability/spans.ts'
+import { standingReader } from './observability/standing.ts'
+import type { Statistics, StatisticsInput } from './observability/statistics.ts'
+import { statistics } from './observability/statistics.ts'
+import { hasOAuth2, hasScheduledSync, reconcilesWebhooks } from './providers/contracts.ts'
+import type { Integration } from './providers/integration.ts'
+import type { MappedModel } from './providers/mapped-model.ts'
+import type {
+  ProviderEvent,
+  ProviderEventClass,
+  SyncItemEvent,
+  SyncItemEventClass,
+} from './providers/provider-events.ts'
+import type { ProviderSource } from './providers/registry.ts'
+import { ProviderRegistry } from './providers/registry.ts'
+import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
+import { deleteIntegration } from './retention/deletion.ts'
+import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
+import { eraseIntegration } from './retention/erasure.ts'
+import { countPrunableRows } from './retention/pruning.ts'
+import type { PruneResult } from './retention/rules.ts'
+import { startBackfill } from './syncs/backfill.ts'
+import { cancelSyncNow, pauseSync, progressOfSync, resumeSync, startSyncNow } from './syncs/by-hand.ts'
+import type { CursorChange } from './syncs/cursor.ts'
+import { advanceCursor, finaliseOneRun, setSyncCursor } from './syncs/cursor.ts'
+import type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
+import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-acts.ts'
+import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
+import { getSyncItem, listFailedItems, listSyncItems } from './syncs/items/item-list.ts'
+import type { SampleOptions, SyncSample } from './syncs/listing/sample.ts'
+import { sampleSync } from './syncs/listing/sample.ts'
+import type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
+import { getSyncRun, listSyncRuns } from './syncs/run-list.ts'
+import type {
+  AdvanceCursorInput,
+  AdvanceCursorResult,
+  BackfillInput,
+  DispatchResult,
+  FailedItem,
+  ListFailedItemsInput,
+  ProcessSyncItemResult,
+  SkipSyncItemResult,
+  SyncProgress,
+} from './syncs/sync-jobs.ts'
+import type { TemporalOptions } from './temporal/connection.ts'
+import { lazyClient, temporalAddress, withTemporalEnvironment } from './temporal/connection.ts'
+import { temporalInspection } from './temporal/inspection.ts'
+import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
+import { temporalStarters } from './temporal/starters.ts'
+import type { Arrival, Delivery } from './webhooks/arrival.ts'
+import { wakePendingInbox } from './webhooks/arrival.ts'
+import { receiveCounted } from './webhooks/counted-delivery.ts'
+import type {
+  Dismissal,
+  DismissalPreview,
+  DismissedWebhook,
+  DismissedWebhooks,
+  DismissWebhooks,
+} from './webhooks/dismissal.ts'
+import { dismissWebhook, dismissWebhooks, previewDismissals } from './webhooks/dismissal.ts'
+import type { ListWebhooks, WebhookDetail, WebhookSummary } from './webhooks/list.ts'
+import { getWebhook, listWebhooks } from './webhooks/list.ts'
+import { reconcileNow } from './webhooks/reconciliation.ts'
+import type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } from './webhooks/replay.ts'
+import { previewReplays, replayWebhook, replayWebhooks, startReplay } from './webhooks/replay.ts'
+import type { RotatedWebhookSecret, RotateWebhookSecret } from './webhooks/secrets.ts'
+import { rotateWebhookSecret } from './webhooks/secrets.ts'
+import type {
+  ProcessWebhookResult,
+  ReconcileWebhooksInput,
+  ReconcileWebhooksResult,
+  RecoverWebhooksResult,
+} from './webhooks/webhook-jobs.ts'
+import { workflowId } from './workflows/ids.ts'
+
+export interface IntegrationsOptions {
+  /** URL of a Postgres of 14 or newer, or a postgres.js client. Default: DATABASE_URL. */
+  readonly database?: string | Sql | undefined
+  readonly temporal?: TemporalOptions
+  /** `kid:base64,…`, 32 bytes each; the first writes, all read. Default: INTEGRATIONS_ENCRYPTION_KEYS or …_FILE. */
+  readonly encryptionKeys?: string | readonly string[] | undefined
+  readonly config?: ConfigInput
+  readonly providers?: Readonly<Record<string, ProviderSource>>
+  /** The host's models by the name stored in `internal_type`. */
+  // biome-ignore lint/suspicious/noExplicitAny: each model has row and attribute types of its own
+  readonly models?: Readonly<Record<string, MappedModel<any, any>>>
+  readonly logger?: Logger
+  readonly clock?: Clock
+  /** Where the API is reached from outside, such as `https://api.example.com`. Default: INTEGRATIONS_BASE_URL. */
+  readonly baseUrl?: string
+  /** Middleware by the names that `webhook.middleware` and the like may use; adds to the built-in ones, or replaces one. */
+  readonly middleware?: Readonly<Record<string, MiddlewareHandler>>
+  /**
+   * Makes an operator token from the key ring and logs the address that signs a browser in with it. For development only; refused
+   * where NODE_ENV is production.
+   * Default: whether INTEGRATIONS_DEV is 1.
+   */
+  readonly dev?: boolean
+  /** What `context.fetch` and calls by URL may reach beyond public addresses, or not at all. */
+  readonly egress?: EgressPolicy
+  /** Connections of each of our two large pools at most (default 10), and after how long an unused one is closed (default 60 s). */
+  readonly pool?: { readonly max?: number; readonly idleSeconds?: number; readonly statementSeconds?: number }
+  /** Postgres schema of our tables. Default `public`. */
+  readonly schema?: string
+}
+
+export interface Integrations {
+  readonly config: Config
+  create(integration: CreateIntegration): Promise<Integration>
+  /** Null when there is none. */
+  find(id: number): Promise<Integration | null>
+  /** @throws IntegrationNotFound */
+  get(id: number): Promise<Integration>
+  list(filter?: ListIntegrations): AsyncIterable<Integration>
+  update(id: number, patch: UpdateIntegration): Promise<Integration>
+  /** Removes the row and all its rows. @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced */
+  delete(id: number, options?: DeleteIntegration): Promise<DeletedRows>
+  /** Blanks payloads, bodies, results and credentials; counts and times stay. @throws as {@link Integrations.delete} */
+  erase(id: number, options?: EraseIntegration): Promise<ErasedRows>
+  enable(id: number): Promise<void>
+  disable(id: number): Promise<void>
+  /** As an operator lists them, with traffic of the last 24 hours. */
+  summaries(filter?: ListIntegrations): AsyncIterable<IntegrationSummary>
+  /**
+   * Asks the provider's `healthCheck()`, 30 s at most; null when it has none. What goes wrong there is in the result.
+   * @throws IntegrationNotFound
+   */
+  check(id: number): Promise<HealthCheckResult | null>
+  /** The registered providers, by their identifier. */
+  providers(): readonly ProviderDescription[]
+  register(key: string, provider: ProviderSource, options?: { replace?: boolean }): void
+
+  on<Name extends EventName>(
+    name: Name,
+    listener: (payload: IntegrationEvents[Name], delivery?: EventDelivery) => unknown,
+    options?: ListenerOptions,
+  ): void
+  on<Event extends ProviderEvent>(
+    eventClass: ProviderEventClass<Event>,
+    listener: (event: Event) => unknown,
+    options?: ListenerOptions,
+  ): void
+  on<Event extends SyncItemEvent<unknown>>(
+    eventClass: SyncItemEventClass<Event>,
+    listener: (event: Event) => unknown,
+    options?: ListenerOptions,
+  ): void
+  off(key: EventKey, listener: Listener): void
+
+  readonly webhooks: {
+    /** What happens to a delivery before it is answered. The routes of `createApi()` use it. */
+    receive(delivery: Delivery): Promise<Arrival>
+    /**
+     * Wakes the inbox of every integration that has pending rows: done by each API process at its start.
+     *
+     * @param options `olderThanSeconds`: only where the first of them has waited for longer
+     */
+    wakePending(options?: { readonly olderThanSeconds?: number }): Promise<number>
+    /** Newest first, without payloads and headers. */
+    list(filter?: ListWebhooks): AsyncIterable<WebhookSummary>
+    /** The row with the very bytes that were delivered: for code, and not for a screen. @throws WebhookNotFound */
+    get(id: number): Promise<WebhookDetail>
+    /**
+     * Runs a settled webhook again on a worker and waits for its end.
+     *
+     * @throws WebhookNotFound; WebhookNotReplayable when it is not settled, or erased; BackendUnreachable
+     */
+    replay(id: number): Promise<ProcessWebhookResult>
+    /** Starts the same and does not wait. @throws as {@link replay} */
+    startReplay(id: number): Promise<StartedReplay>
+    /** What `replayMany()` would do; changes nothing. */
+    previewReplay(filter?: ReplayWebhooks): Promise<ReplayPreview>
+    /** Puts settled webhooks back into the queue, lowest id first; the inboxes run them. */
+    replayMany(filter?: ReplayWebhooks): Promise<ReplayedWebhooks>
+    /** Gives a failed webhook up: it is hidden, and not tried again; or takes that back. @throws WebhookNotFound, WebhookNotFailed */
+    dismiss(id: number, dismissal?: Dismissal): Promise<DismissedWebhook>
+    /** What `dismissMany()` would do; changes nothing. */
+    previewDismissal(filter?: DismissWebhooks, dismissal?: Dismissal): Promise<DismissalPreview>
+    /** The same for many, lowest id first. */
+    dismissMany(filter?: DismissWebhooks, dismissal?: Dismissal): Promise<DismissedWebhooks>
+    /** Takes up what is stranded or due for another attempt, and waits for the end. @throws BackendUnreachable */
+    recover(): Promise<RecoverWebhooksResult>
+    /**
+     * Asks providers for deliveries that never came, and waits for the end.
+     *
+     * @throws InvalidArgumentException, IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable
+     */
+    reconcile(input?: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult | 'already running'>
+    /**
+     * Puts a new webhook secret in place of the present one, which stays valid for `webhook.secret_overlap`.
+     *
+     * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidCredentials, CredentialsUnreadable
+     */
+    rotateSecret(id: number, rotation?: RotateWebhookSecret): Promise<RotatedWebhookSecret>
+  }
+  readonly syncs: {
+    /**
+     * Starts a run now, due or not. A run that has just noted its end may still be telling its listeners, and counts as
+     * running until then.
+     */
+    start(integrationId: number): Promise<'started' | 'already running'>
+    /** Starts every run that is due, and waits for that. @throws BackendUnreachable */
+    dispatch(): Promise<DispatchResult>
+    /** Takes nothing new in; what runs goes on. Without a run it keeps one from starting, until `resume()`. */
+    pause(integrationId: number): Promise<void>
+    resume(integrationId: number): Promise<'resumed' | 'not running'>
+    /** Ends the run and waits until it is over; nothing of it moves the cursor. */
+    cancel(integrationId: number): Promise<'cancelled' | 'not running'>
+    /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
+    progress(integrationId: number): Promise<SyncProgress | null>
+    /**
+     * Sets the cursor, null for a full listing. Runs that began before never touch it again.
+     *
+     * @throws IntegrationNotFound, InvalidArgumentException; IntegrationBusy while a run lives, unless forced
+     */
+    setCursor(integrationId: number, cursor: Json, options?: { readonly force?: boolean }): Promise<CursorChange>
+    /** Finalises runs that nobody finalised, and moves the cursor where a retry or a skip came late. @throws CheckpointsNotReduced */
+    advanceCursor(input: AdvanceCursorInput): Promise<AdvanceCursorResult>
+    /** Starts a run over a window of the past; the cursor and the times stay. */
+    backfill(input: BackfillInput): Promise<'started' | 'already running'>
+    /** Lists a few items in this process and stores none. */
+    sample(integrationId: number, options?: SampleOptions): Promise<SyncSample>
+    /** Newest first; backfills, too. */
+    runs(filter?: ListSyncRuns): AsyncIterable<SyncRunSummary>
+    /** @throws SyncRunNotFound */
+    run(syncLogId: number): Promise<SyncRunDetail>
+    /** Finalises one run, if its items are done. @throws SyncRunNotFound, CheckpointsNotReduced */
+    finalise(syncLogId: number): Promise<AdvanceCursorResult>
+  }
+  readonly syncItems: {
+    /** Newest first, without payloads. */
+    list(filter?: ListSyncItems): AsyncIterable<SyncItemSummary>
+    /** The failed ones that no later run made up for, or those that wait for another attempt, newest first. @throws InvalidArgumentException */
+    failed(input?: ListFailedItemsInput): Promise<FailedItem[]>
+    /** @throws SyncItemNotFound */
+    get(id: number): Promise<SyncItemDetail>
+    /** Gives a failed item up for good. @throws SyncItemNotFound, SyncItemNotFailed */
+    skip(id: number): Promise<SkipSyncItemResult>
+    /**
+     * Runs a failed item again on a worker and waits; one that waits for another attempt is tried now.
+     *
+     * @throws SyncItemNotFound, SyncItemNotFailed, BackendUnreachable; SyncItemOutdated when a later run has a newer copy,
+     *   unless forced
+     */
+    retry(id: number, options?: RetryItem): Promise<ProcessSyncItemResult>
+    /** Starts the same and does not wait. @throws as {@link retry} */
+    startRetry(id: number, options?: RetryItem): Promise<StartedRetry>
+  }
+
+  readonly oauth: {
+    /**
+     * A link that opens one action of one integration to whoever has it, for a while.
+     *
+     * @throws BaseUrlMissing, IntegrationNotFound, OAuthFailure where it needs no authorization
+     */
+    link(id: number, options: OAuthLink): Promise<string>
+    /**
+     * Begins an authorization for a host that leads the browser itself; the answer comes to our callback route.
+     *
+     * @throws BaseUrlMissing, IntegrationNotFound, UnknownProvider, OAuthFailure
+     */
+    start(id: number): Promise<{ url: string; state: string }>
+    /** As `start()`, bound to the browser that is before us: the routes of `createApi()` use it. */
+    begin(id: number, place: OAuthPlace): Promise<BegunAuthorization>
+    /** @throws OAuthFailure, IntegrationNotFound; then nothing is stored */
+    complete(callback: OAuthCallback): Promise<CompletedAuthorization>
+    /** @throws OAuthFailure when the provider refuses, unless forced; LockTimeoutException */
+    revoke(id: number, options?: { readonly force?: boolean }): Promise<Revocation>
+    status(id: number): Promise<OAuthStatus>
+    /** Refreshes the tokens that are due, or those of one integration, on a worker, and waits for it. @throws BackendUnreachable */
+    refresh(input?: RefreshTokensInput): Promise<RefreshTokensResult>
+  }
+  /**
+   * Rows of a host's model that nothing maps.
+   *
+   * @throws InvalidArgumentException naming the registered models, IntegrationNotFound
+   */
+  findOrphans(input: FindOrphansInput, search?: OrphanSearch): Promise<FindOrphansResult>
+
+  readonly incidents: {
+    /** Newest first. */
+    list(filter?: ListIncidents): AsyncIterable<IncidentSummary>
+    /** @throws IncidentNotFound */
+    get(id: number): Promise<IncidentSummary>
+  }
+  readonly notifications: {
+    /** Sends a test event from this process. @throws InvalidArgumentException for a target that is not there */
+    test(options?: { readonly target?: number }): Promise<readonly SentNotification[]>
+    /** Of the outbox: what waits for a queued listener or a target, and what was given up. */
+    status(options?: { readonly limit?: number }): Promise<OutboxStatus>
+    /** Gives what was given up in the last seven days another ten tries. @returns rows */
+    retry(options?: { readonly eventId?: number }): Promise<number>
+    /** Wakes the outbox if rows wait. @returns whether it did */
+    wakePending(): Promise<boolean>
+  }
+  /** How one integration is, and why. @throws IntegrationNotFound */
+  health(id: number): Promise<HealthReport>
+  /** Figures over all integrations, or a provider's. */
+  stats(input?: StatisticsInput): Promise<Statistics>
+  /** Evaluates the failure rates on a worker and waits for it. @throws BackendUnreachable */
+  evaluateFailures(): Promise<EvaluateFailuresResult>
+  /**
+   * Deletes what is kept no longer, on a worker, and waits for it.
+   *
+   * @param options `dryRun` only counts, here
+   * @throws BackendUnreachable
+   */
+  prune(options?: { readonly dryRun?: boolean }): Promise<PruneResult>
+
+  readonly keys: {
+    status(): Promise<KeyStatus>
+    /** Encrypts anew, with the key that writes, whatever another key wrote. Online; run again, it goes on. */
+    rotate(options?: RotateOptions): Promise<KeyRotation>
+  }
+  readonly schedules: Pick<
+    TemporalInspection,
+    'schedules' | 'applySchedules' | 'searchAttributes' | 'applySearchAttributes'
+  >
+  /** Every check, in order; looks only. */
+  doctor(): Promise<readonly Finding[]>
+  /** The configuration in force, key by key, secrets masked. */
+  configuration(): readonly ConfigEntry[]
+  /** What this object's process has done, and how things stand in the database. */
+  readonly metrics: {
+    /**
+     * As Prometheus reads it. Without the database's part when that does not answer within 4 s; asked again within 5 s it gives
+     * the same for that part.
+     */
+    text(): Promise<string>
+    /** Of `text()`. */
+    readonly contentType: string
+    /** From now on Node's own figures of this process, too: memory, event loop, garbage. Our API and worker processes do it. */
+    includeProcess(): void
+  }
+  /** Who may call, and what the HTTP routes need to know to ask. */
+  readonly access: Access & {
+    readonly baseUrl: string | null
+    readonly dev: boolean
+    readonly middleware: Readonly<Record<string, MiddlewareHandler>>
+  }
+  /** What the operator API shows and writes down. */
+  readonly operator: OperatorView
+  readonly logger: Logger
+
+  /** A transaction of the host's models. Inside it no keyed write is made: a rollback would forget it. */
+  transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
+  /** Makes the transactions of a host's Drizzle database known, for the same refusal. */
+  trackTransactions<DB extends HasTransactions>(db: DB): DB
+
+  /** Brings tables and functions up to this code. */
+  migrate(): Promise<{ applied: string[] }>
+  /** What `migrate()` would apply, in order. */
+  pendingMigrations(): Promise<string[]>
+  /**
+   * Checks what a process needs before it starts: Postgres answers, the tables are up to date, the keys read what is
+   * stored, the providers that the configuration names are registered. @throws InvalidConfiguration, BackendUnreachable,
+   * SchemaBehind, EncryptionKeyMismatch
+   */
+  ready(): Promise<void>
+  /** Whether it can do its work now, part by part; Temporal too. Never throws. */
+  readiness(): Promise<Readiness>
+  close(): Promise<void>
+}
+
+/** One for admissions, two for settlements, of which one may wait for the disk. */
+const CALL_CONNECTIONS = 3
+/** The connection of the gauges of /metrics closes when nobody has scraped for so long. */
+const STANDING_IDLE_SECONDS = 30
+
+/**
+ * @throws InvalidConfiguration with every fault at once: of keys, options, the database's URL, encryption keys, providers
+ */
+export function createIntegrations(given: IntegrationsOptions = {}): Integrations {
+  const problems: ConfigurationProblem[] = []
+  const { baseUrl, dev, logLevel } = checkOptions(given, process.env, problems)
+  const options: IntegrationsOptions = isRecord(given) ? given : {}
+  const optionProviders = namesAndValues(options.providers)
+  const providerSources = { ...namesAndValues(options.config?.providers), ...optionProviders }
+  const loaded = collectConfig(
+    {
+      config: options.config,
+      optionProviderKeys: Object.keys(optionProviders),
+      middlewareNames: Object.keys(namesAndValues(options.middleware)),
+    },
+    problems,
+  )
+  const { config, warnings } = loaded
+  const database = options.database === undefined ? (process.env.DATABASE_URL ?? '') : options.database
+  if (typeof database === 'string') attempt(problems, 'database', () => readDatabaseUrl(database))
+  const temporalOptions = withTemporalEnvironment(
+    isRecord(options.temporal) ? options.temporal : {},
+    process.env,
+    problems,
+  )
+  const ring = attempt(problems, 'encryptionKeys', () => parseKeyRing({ encryptionKeys: options.encryptionKeys }))
+  const logger = options.logger ?? defaultLogger(logLevel)
+  const listeners = new Listeners(logger, {
+    isTold: (name) => isNotified(config.notifications.targets, name),
+    wake: () => framework.workflows.wakeOutbox(),
+  })
+  const providers = new ProviderRegistry()
+  const register = (key: string, source: ProviderSource, registration?: { replace?: boolean }): void => {
+    providers.register(key, source, registration)
+    const provider = providers.get(key)
+    if (hasScheduledSync(provider))
+      for (const eventClass of provider.syncItemEvents?.() ?? []) listeners.registerItemClass(eventClass)
+  }
+  for (const [key, source] of Object.entries(providerSources))
+    attempt(problems, `providers.${key}`, () => register(key, source as ProviderSource))
+  if (problems.length > 0 || ring === undefined) throw new InvalidConfiguration(problems)
+  for (const warning of warnings) logger.warn({ event: 'configuration.warning' }, warning)
+
+  const encryption = createEncryption(ring)
+  const pool = { database, ...(options.pool === undefined ? {} : { pool: options.pool }) }
+  const connection = connect(pool)
+  const modelConnection = connect({ ...pool, names: false })
+  const callConnection = connect({
+    database,
+    pool: { ...options.pool, max: Math.min(options.pool?.max ?? CALL_CONNECTIONS, CALL_CONNECTIONS) },
+  })
+  // Opened by a scrape; one every 15 s keeps it.
+  const standingConnection = connect({ database, pool: { max: 1, idleSeconds: STANDING_IDLE_SECONDS } })
+  const tables = createTables(config.table_prefix, options.schema)
+  let client: Client | undefined
+  const temporal = (): Client => {
+    client ??= lazyClient(temporalOptions)
+    return client
+  }
+
+  const needs: ScheduleNeeds = {
+    canRefreshTokens: () => providers.entries().some(([, provider]) => hasOAuth2(provider)),
+    canReconcile: () => providers.entries().some(([, provider]) => reconcilesWebhooks(provider)),
+  }
+  const metrics = prometheusMetrics({ byIntegration: config.metrics.by_integration })
+  const providerOf = async (id: number): Promise<string> => (await subjectOf(framework, id)).provider
+  const promiseOf = (inbox: PumpedQueue) =>
+    new InboxPromise(() => readPromise(connection.db, tables, { prefix: config.cache_prefix, inbox }))
+  const framework: Framework = {
+    config,
+    db: connection.db,
+    modelDb: modelConnection.db,
+    callDb: callConnection.db,
+    tables,
+    cache: postgresCache(connection.db, tables, config.cache_prefix, options.clock),
+    encryption,
+    egress: createEgress(options.egress),
+    providers,
+    models: new Map(Object.entries(options.models ?? {})),
+    listeners,
+    workflows: temporalStarters(temporal, config, logger, metrics, {
+      providerOf,
+      promises: { [WEBHOOK_INBOX]: promiseOf(WEBHOOK_INBOX), [EVENT_OUTBOX]: promiseOf(EVENT_OUTBOX) },
+    }),
+    temporal: temporalInspection(temporal, config, temporalAddress(temporalOptions), needs),
+    request: performRequest,
+    clock: options.clock ?? systemClock,
+    logger,
+    metrics,
+  }
+  const target = {
+    sql: connection.sql,
+    tablePrefix: config.table_prefix,
+    ...(options.schema === undefined ? {} : { schema: options.schema }),
+  }
+
+  const readStanding = standingReader(framework, standingConnection.db)
+  const access = { ...createAccess(framework, dev), baseUrl, dev, middleware: options.middleware ?? {} }
+
+  const integrations: Integrations = {
+    config,
+    create: (integration) => createIntegration(framework, integration),
+    find: (id) => findIntegrationById(framework, id),
+    get: (id) => getIntegration(framework, id),
+    list: (filter) => listIntegrations(framework, filter),
+    update: (id, patch) => updateIntegrationRow(framework, id, patch),
+    delete: (id, deletion) => deleteIntegration(framework, id, deletion),
+    erase: (id, erasure) => eraseIntegration(framework, id, erasure),
+    enable: async (id) => enableIntegration(framework, await getIntegration(framework, id)),
+    disable: (id) => disableIntegration(framework, id),
+    summaries: (filter) => summariseIntegrations(framework, filter),
+    check: (id) => checkIntegrationHealth(framework, id),
+    providers: () => describeProviders(framework),
+    register,
+    on: (key: EventKey, listener: Listener, listenerOptions?: ListenerOptions) =>
+      listeners.on(key, listener, listenerOptions),
+    off: (key, listener) => listeners.off(key, listener),
+    webhooks: {
+      receive: (delivery) => receiveCounted(framework, delivery),
+      // An API process does this at its start: what the first wake-up needs is loaded before a delivery could wait for it.
+      wakePending: (options) => {
+        temporal()
+        return wakePendingInbox(framework, options)
+      },
+      list: (filter) => listWebhooks(framework, filter),
+      get: (id) => getWebhook(framework, id),
+      replay: (id) => replayWebhook(framework, id),
+      startReplay: (id) => startReplay(framework, id, workflowId.processWebhook(config.cache_prefix, id)),
+      previewReplay: (filter) => previewReplays(framework, filter),
+      replayMany: (filter) => replayWebhooks(framework, filter),
+      dismiss: (id, dismissal) => dismissWebhook(framework, id, dismissal),
+      previewDismissal: (filter, dismissal) => previewDismissals(framework, filter, dismissal),
+      dismissMany: (filter, dismissal) => dismissWebhooks(framework, filter, dismissal),
+      recover: () => framework.workflows.runRecovery(),
+      reconcile: (input) => reconcileNow(framework, input),
+      rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
+    },
+    syncs: {
+      start: (integrationId) => startSyncNow(framework, integrationId),
+      dispatch: () => framework.workflows.runDispatch(),
+      pause: (integrationId) => pauseSync(framework, integrationId),
+      resume: (integrationId) => resumeSync(framework, integrationId),
+      cancel: (integrationId) => cancelSyncNow(framework, integrationId),
+      progress: (integrationId) => progressOfSync(framework, integrationId),
+      setCursor: (integrationId, cursor, change) => setSyncCursor(framework, integrationId, cursor, change),
+      advanceCursor: (input) => advanceCursor(framework, input),
+      backfill: (input) => startBackfill(framework, input),
+      sample: (integrationId, sampling) => sampleSync(framework, integrationId, sampling),
+      runs: (filter) => listSyncRuns(framework, filter),
+      run: (syncLogId) => getSyncRun(framework, syncLogId),
+      finalise: (syncLogId) => finaliseOneRun(framework, syncLogId),
+    },
+    syncItems: {
+      list: (filter) => listSyncItems(framework, filter),
+      failed: (input) => listFailedItems(framework, input ?? {}),
+      get: (id) => getSyncItem(framework, id),
+      skip: (id) => skipSyncItem(framework, id),
+      retry: (id, retry) => retrySyncItem(framework, id, retry),
+      startRetry: (id, retry) =>
+        startItemRetry(
+          framework,
+          id,
+          (integrationId) => ({
+            retry: workflowId.processSyncItem(config.cache_prefix, id),
+            run: workflowId.syncIntegration(config.cache_prefix, integrationId),
+            backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
+          }),
+          retry,
+        ),
+    },
+    incidents: {
+      list: (filter) => listIncidents(framework, filter),
+      get: (id) => getIncident(framework, id),
+    },
+    notifications: {
+      test: (options) => testNotifications(framework, options),
+      status: (options) => outboxStatus(framework, options),
+      retry: (options) => retryGivenUp(framework, options),
+      wakePending: () => wakePendingOutbox(framework),
+    },
+    health: (id) => healthReport(framework, id),
+    stats: (input) => statistics(framework, input),
+    evaluateFailures: () => framework.workflows.runEvaluateFailures(),
+    prune: async ({ dryRun = false } = {}) =>
+      dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),
+    keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
+    schedules: {
+      schedules: () => framework.temporal.schedules(),
+      applySchedules: () => framework.temporal.applySchedules(),
+      searchAttributes: () => framework.temporal.searchAttributes(),
+      applySearchAttributes: () => framework.temporal.applySearchAttributes(),
+    },
+    doctor: () =>
+      runDoctor(framework, {
+        checkDatabase: () => checkConnection(connection),
+        pendingMigrations: () => pendingMigrations(target),
+        baseUrl,
+        dev,
+      }),
+    configuration: () => describeConfig(loaded),
+    metrics: {
+      contentType: metrics.contentType,
+      text: async () =>
+        metrics.text(
+          await readStanding(),
+          providers.entries().map(([key]) => key),
+        ),
+      includeProcess: () => metrics.includeProcess(),
+    },
+    oauth: {
+      link: (id, link) => oauthLink(framework, access, id, link),
+      start: (id) => startAuthorization(framework, access, id),
+      begin: (id, place) => beginAuthorization(framework, place, id),
+      complete: (callback) => completeAuthorization(framework, callback),
+      revoke: (id, revocation) => revokeAuthorization(framework, id, revocation),
+      status: (id) => oauthStatus(framework, id),
+      refresh: (input) => framework.workflows.runTokenRefresh(input ?? {}),
+    },
+    findOrphans: (input, search) => findOrphans(framework, input, search),
+    access,
+    operator: operatorView(framework),
+    logger,
+    readiness: createReadiness(framework, {
+      postgres: () => checkConnection(connection),
+      migrations: () => assertMigrated(target),
+      keys: () => verifyKeys(framework),
+    }),
+    transaction: (work) => runInTransaction(framework, work),
+    trackTransactions,
+    migrate: () => migrate(target),
+    pendingMigrations: () => pendingMigrations(target),
+    async ready() {
+      const unknown = queueProblems(
+        config,
+        providers.entries().map(([key]) => key),
+      )
+      if (unknown.length > 0) throw new InvalidConfiguration(unknown)
+      await checkConnection(connection)
+      await assertMigrated(target)
+      await verifyKeys(framework)
+    },
+    async close() {
+      if (client !== undefined) await framework.workflows.close()
+      const connections = [connection, modelConnection, callConnection, standingConnection]
+      await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
+    },
+  }
+  PARTS.set(integrations, {
+    framework,
+    temporal: temporalOptions,
+    client: temporal,
+    needs,
+    providerOf,
+    reportModels: () => reportUnfitModels(framework),
+  })
+  return integrations
+}
+
+/** What a worker needs beyond the public object. */
+export interface Parts {
+  readonly framework: Framework
+  readonly temporal: TemporalOptions
+  readonly client: () => Client
+  readonly needs: ScheduleNeeds
+  /** For log lines; never rejects. */
+  readonly providerOf: (integrationId: number) => Promise<string>
+  /** Says in the log which of the host's models do not fit their tables. */
+  readonly reportModels: () => Promise<void>
+}
+
+const PARTS = new WeakMap<Integrations, Parts>()
+
+/** For worker.ts: the object's inside. Not exported from the package. */
+export function partsOf(integrations: Integrations): Parts {
+  const parts = PARTS.get(integrations)
+  if (parts === undefined) throw new TypeError('expected an object made by createIntegrations() of this very package')
+  return parts
+}
+
+/** Lines of JSON at LOG_LEVEL (default `info`) to LOG_STREAM: `stdout`, the default, or `stderr`. */
+function defaultLogger(level: string): Logger {
+  const fd = process.env.LOG_STREAM === 'stderr' ? process.stderr.fd : process.stdout.fd
+  return pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime, mixin: () => ({ ...traceFields() }) },
+    pino.destination({ fd, sync: true }),
+  )
+}
+
+/** Of what a host gave for an object: whatever else it is, the options' check has reported. */
+function namesAndValues(given: unknown): Record<string, unknown> {
+  return isRecord(given) ? given : {}
+}

@@ -1,0 +1,52 @@
+import { sql } from 'drizzle-orm'
+import { check, foreignKey, index, integer, smallint, text } from 'drizzle-orm/pg-core'
+import type { Name, TableFactory } from './columns.ts'
+import { id, isOneOf, json, oneOf, reference, string, timestamps } from './columns.ts'
+import type { IntegrationsTable } from './integrations-table.ts'
+
+export const LOG_DIRECTIONS = ['inbound', 'outbound'] as const
+
+/** One row per operation: a sync run, a handled webhook, an import, an operator's act. */
+export const logsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
+  table(
+    name('_logs'),
+    {
+      id: id(),
+      integrationId: reference('integration_id').notNull(),
+      operation: string('operation').notNull(),
+      direction: oneOf('direction', LOG_DIRECTIONS).notNull(),
+      /** Free-form: `success`, `failed`, `processing`, `pending`, `partial`, ... */
+      status: string('status').notNull(),
+      summary: string('summary'),
+      externalId: string('external_id'),
+      metadata: json('metadata'),
+      resultData: json('result_data'),
+      error: text('error'),
+      /** Null outside a sync item's run. */
+      attempt: smallint('attempt'),
+      /** Null outside a sync item's run. */
+      maxAttempts: smallint('max_attempts'),
+      durationMs: integer('duration_ms'),
+      /** The log of the operation that this one is part of. No foreign key: pruning may take the parent earlier. */
+      parentId: reference('parent_id'),
+      ...timestamps(),
+    },
+    (column) => [
+      // The runs of an integration, newest last.
+      index(name('_logs_operation_idx')).on(column.integrationId, column.operation, column.id),
+      // The runs of all integrations, among many times as many other logs.
+      index(name('_logs_runs_idx')).on(column.id).where(sql`${column.operation} in ('sync', 'backfill')`),
+      // Pruning.
+      index(name('_logs_created_at_idx')).on(column.createdAt),
+      // Pruning forgets the parent that a surviving log points to.
+      index(name('_logs_parent_idx')).on(column.parentId).where(sql`${column.parentId} is not null`),
+      foreignKey({
+        name: name('_logs_integration_fk'),
+        columns: [column.integrationId],
+        foreignColumns: [integrations.id],
+      }).onDelete('cascade'),
+      check(name('_logs_direction_check'), isOneOf(column.direction, LOG_DIRECTIONS)),
+    ],
+  )
+
+export type LogsTable = ReturnType<typeof logsTable>

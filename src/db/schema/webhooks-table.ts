@@ -1,0 +1,72 @@
+import { sql } from 'drizzle-orm'
+import { check, foreignKey, index, smallint, text, unique } from 'drizzle-orm/pg-core'
+import type { Name, TableFactory } from './columns.ts'
+import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
+import type { IntegrationsTable } from './integrations-table.ts'
+
+export const WEBHOOK_STATUSES = ['pending', 'processing', 'processed', 'failed'] as const
+
+/** One row per delivery. A `pending` row is the queue's entry. */
+export const webhooksTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
+  table(
+    name('_webhooks'),
+    {
+      id: id(),
+      integrationId: reference('integration_id').notNull(),
+      /** One row per delivery id and integration: the first copy is the stored one. */
+      deliveryId: string('delivery_id').notNull(),
+      eventType: string('event_type'),
+      /** The body's very bytes: as text, or in base64 when the headers say so. */
+      payload: text('payload').notNull(),
+      /** Lower-case name to values; names that start with a colon are ours. */
+      headers: json('headers').$type<Record<string, string[]>>().notNull(),
+      status: oneOf('status', WEBHOOK_STATUSES).notNull().default('pending'),
+      /** How often the row has been claimed. */
+      attempts: smallint('attempts').notNull().default(0),
+      /** Null unless `failed`. */
+      error: text('error'),
+      /** Set with `processed` and `failed`. */
+      processedAt: moment('processed_at'),
+      /** Who holds the row while it is `processing`. Ours, beyond the specification. */
+      claim: string('claim', 120),
+      /**
+       * The attempt that began the last replay; null: never replayed. Later attempts belong to that replay until the next one.
+       * Ours, beyond the specification.
+       */
+      replayAttempt: smallint('replay_attempt'),
+      /**
+       * How often a worker was lost while it held the row, since it was settled last. A row that has lost one leaves the inbox for a
+       * workflow of its own. Ours, beyond the specification.
+       */
+      lostWorkers: smallint('lost_workers').notNull().default(0),
+      /** A `failed` row that somebody has given up: hidden, and not tried again. Null in any other status. Ours, beyond the specification. */
+      dismissedAt: moment('dismissed_at'),
+      /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: nobody traced it. Ours, beyond the specification. */
+      traceparent: string('traceparent', 55),
+      ...timestamps(),
+    },
+    (column) => [
+      unique(name('_webhooks_delivery_id_key')).on(column.integrationId, column.deliveryId),
+      index(name('_webhooks_created_at_idx')).on(column.integrationId, column.createdAt),
+      index(name('_webhooks_status_idx')).on(column.status, column.updatedAt),
+      // The next rows of an inbox.
+      index(name('_webhooks_pending_idx')).on(column.integrationId, column.id).where(sql`${column.status} = 'pending'`),
+      // Rows that wait for a workflow of their own.
+      index(name('_webhooks_apart_idx'))
+        .on(column.id)
+        .where(sql`${column.status} = 'pending' and ${column.lostWorkers} > 0`),
+      // What a claim still holds.
+      index(name('_webhooks_claim_idx')).on(column.claim).where(sql`${column.status} = 'processing'`),
+      // What may be tried again, and what is counted as failed: rows that have used up their attempts are many, and are not walked.
+      index(name('_webhooks_failed_idx'))
+        .on(column.attempts, column.processedAt)
+        .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
+      foreignKey({
+        name: name('_webhooks_integration_fk'),
+        columns: [column.integrationId],
+        foreignColumns: [integrations.id],
+      }).onDelete('cascade'),
+      check(name('_webhooks_status_check'), isOneOf(column.status, WEBHOOK_STATUSES)),
+      check(name('_webhooks_attempts_check'), sql`${column.attempts} >= 0`),
+    ],
+  )

@@ -1,0 +1,108 @@
+/**
+ * Looks for what is wrong and names the command that mends it.
+ *
+ * Rule: docs/behaviour/doctor.md.
+ */
+
+import type { Framework } from '../../framework/context.ts'
+import { errorLine } from '../../framework/logger.ts'
+import { withTimeLimit } from '../../framework/time-limit.ts'
+import { accessBaseUrl, accessTokens } from './access-check.ts'
+import { clockSkew, databaseMigrations, databaseReachable } from './database-checks.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import { fault, skipped } from './doctor-check.ts'
+import { eventsGivenUp, eventsWaiting } from './event-checks.ts'
+import { incidentsUnseen } from './incident-checks.ts'
+import { circuitsOpen, integrationsDisabled, providersRegistered } from './integration-checks.ts'
+import { keysMatch, keysReadable, keysRotation } from './key-checks.ts'
+import { modelsTables } from './model-checks.ts'
+import { pruningOverdue } from './pruning-checks.ts'
+import { syncFailedItems, syncOverdue, syncPaused, syncStale, syncStuck } from './sync-checks.ts'
+import { temporalReachable, temporalSchedules, temporalWedged, temporalWorkers } from './temporal-checks.ts'
+import { oauthReauthorization, oauthRefreshes } from './token-checks.ts'
+import { webhooksFailed, webhooksPending, webhooksProcessing } from './webhook-checks.ts'
+
+export interface Finding {
+  /** Stable name of the check, such as `database.reachable`. */
+  readonly check: string
+  /** `skipped`: could not be looked at, because an earlier check found a fault. */
+  readonly status: 'ok' | 'warning' | 'fault' | 'skipped'
+  /** What is wrong, since when and how much of it; on `ok` what was looked at. */
+  readonly message: string
+  /** The command, ready to be pasted; null when nothing is wrong, or the check itself failed. */
+  readonly remedy: string | null
+}
+
+/** What the composition root knows and the framework does not. */
+export interface DoctorProbes {
+  /** @throws BackendUnreachable, InvalidConfiguration */
+  checkDatabase(): Promise<void>
+  /** Names of the files of `drizzle/` that are not applied. */
+  pendingMigrations(): Promise<readonly string[]>
+  readonly baseUrl: string | null
+  /** Whether nobody on this machine is asked to sign in. */
+  readonly dev: boolean
+}
+
+/** In order: what a check needs stands before it. */
+const CHECKS: readonly Check[] = [
+  databaseReachable,
+  databaseMigrations,
+  clockSkew,
+  keysMatch,
+  keysRotation,
+  keysReadable,
+  temporalReachable,
+  temporalSchedules,
+  temporalWorkers,
+  temporalWedged,
+  providersRegistered,
+  modelsTables,
+  integrationsDisabled,
+  circuitsOpen,
+  oauthReauthorization,
+  oauthRefreshes,
+  webhooksPending,
+  webhooksProcessing,
+  webhooksFailed,
+  syncStuck,
+  syncOverdue,
+  syncPaused,
+  syncStale,
+  syncFailedItems,
+  incidentsUnseen,
+  eventsWaiting,
+  eventsGivenUp,
+  pruningOverdue,
+  accessTokens,
+  accessBaseUrl,
+]
+
+/** A backend that accepts and then does not answer must not keep the other findings from whoever waits for them. */
+const CHECK_SECONDS = 30
+
+/** Every check at least once, in order; it never throws. */
+export async function runDoctor(framework: Framework, probes: DoctorProbes): Promise<readonly Finding[]> {
+  const findings: Finding[] = []
+  /** By check: the one at fault that is the reason. */
+  const blocked = new Map<string, string>()
+  for (const check of CHECKS) {
+    const reason = check.needs.map((need) => blocked.get(need)).find((root) => root !== undefined)
+    const seen =
+      reason === undefined ? await look(check, framework, probes) : [skipped(`Not looked at: see ${reason}.`)]
+    const isAtFault = seen.some(({ status }) => status === 'fault')
+    if (reason !== undefined || isAtFault) blocked.set(check.name, reason ?? check.name)
+    findings.push(...seen.map((observation) => ({ check: check.name, ...observation })))
+  }
+  return findings
+}
+
+async function look(check: Check, framework: Framework, probes: DoctorProbes): Promise<readonly Observation[]> {
+  try {
+    const late = () => new Error(`no answer within ${CHECK_SECONDS} s`)
+    const seen = await withTimeLimit(CHECK_SECONDS, late, () => check.look(framework, probes))
+    return [seen].flat()
+  } catch (error) {
+    return [fault(`The check itself failed: ${errorLine(error, 500)}`, null)]
+  }
+}

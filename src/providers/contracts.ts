@@ -1,0 +1,323 @@
+/**
+ * The contracts of a provider. A class implements `IntegrationProvider` and whichever others fit; a guard per contract
+ * looks at the members, never at the class.
+ */
+import type { z } from 'zod'
+import type { FailureClass } from '../calls/failure-class-rules.ts'
+import type { RateLimit } from '../calls/rate-limit-rules.ts'
+import { UnsupportedByProvider } from '../framework/errors.ts'
+import type { Json } from '../framework/json.ts'
+import type { Credentials, Integration } from './integration.ts'
+import type { SyncItemEventClass } from './provider-events.ts'
+import type { SyncSession } from './sync-session.ts'
+import type { WebhookRequest } from './webhook-request.ts'
+
+export type Maybe<T> = T | Promise<T>
+
+/** What every provider is. All members are optional: a bare object can be a provider. */
+export interface IntegrationProvider {
+  /** For people; default: the identifier. */
+  readonly label?: string
+  /** True: the provider answers and takes the credentials. */
+  healthCheck?(integration: Integration): Maybe<boolean>
+  /** Checks credentials at create, update, exchange and refresh. */
+  readonly credentialsSchema?: z.ZodType
+  readonly metadataSchema?: z.ZodType
+}
+
+/** OAuth 2.0 authorization code flow (RFC 6749, section 4.1). */
+export interface HasOAuth2 extends IntegrationProvider {
+  authorizationUrl(
+    integration: Integration,
+    redirectUri: string,
+    state: string,
+    pkce?: { readonly codeChallenge: string; readonly codeChallengeMethod: 'S256' },
+  ): Maybe<string>
+  /** The returned keys are merged into the credentials. */
+  exchangeCode(
+    integration: Integration,
+    code: string,
+    redirectUri: string,
+    pkce?: { readonly codeVerifier: string },
+  ): Promise<Credentials>
+  refreshToken(integration: Integration): Promise<Credentials>
+  revokeToken(integration: Integration): Promise<void>
+  /** Seconds before expiry at which a token is refreshed. */
+  refreshThreshold(): number
+  readonly pkce?: 'S256' | undefined
+  /** RFC 9207: compared with the callback's `iss`. */
+  readonly issuer?: string
+  /** Seconds that a refresh token may lie unused; null: for ever. */
+  refreshTokenMaxIdle?(): number | null
+  /**
+   * Whether this integration needs a person's authorization; default: true. False where its credentials hold another way in,
+   * such as an API key. Asked often, so it looks at the integration alone. What throws counts as true.
+   */
+  needsAuthorization?(integration: Integration): boolean
+}
+
+/** Which attempt at which webhook a handler is called for. */
+export interface WebhookContext {
+  readonly webhookId: number
+  readonly deliveryId: string
+  readonly eventType: string | null
+  /** From 1. */
+  readonly attempt: number
+  /** Aborted when `webhook.handler_timeout` is over: the attempt has failed, and its late result is dropped. */
+  readonly signal: AbortSignal
+}
+
+export type HandleWebhook = (
+  integration: Integration,
+  request: WebhookRequest,
+  context: WebhookContext,
+) => Maybe<unknown>
+
+/**
+ * What a payload is a version of; null: not judged. A version strictly below the highest one handled for the same key is
+ * not handled: its webhook is `processed` with the result `stale`. An equal one runs.
+ *
+ * Instants (ISO 8601) are compared as instants, numbers as numbers, anything else by code unit.
+ */
+export type StaleGuard = (payload: Json) => { readonly key: string; readonly version: string | number } | null
+
+/** A function, or the name of a workflow of the host's own that is started once per webhook. */
+export type WebhookHandler =
+  | HandleWebhook
+  | { readonly handle: HandleWebhook; readonly staleGuard?: StaleGuard }
+  | { readonly workflow: string; readonly taskQueue?: string; readonly staleGuard?: StaleGuard }
+
+export interface HandlesWebhooks extends IntegrationProvider {
+  /** Only a returned `true` lets a delivery in; throwing counts as false. */
+  verifyWebhookSignature(integration: Integration, request: WebhookRequest): Maybe<boolean>
+  /** Called when no handler is declared for the type. Its result is kept in the operation log. */
+  handleWebhook(integration: Integration, request: WebhookRequest, context: WebhookContext): Maybe<unknown>
+  resolveWebhookEvent?(request: WebhookRequest): string | null
+  /** The provider's own id of a delivery, by which repeats are known; null: the body's digest. */
+  webhookDeliveryId?(request: WebhookRequest): string | null
+  /**
+   * Whether the signature covers the delivery id; default: true. False (the id is in an unsigned header): the same
+   * signed bytes under another id are a repeat for `webhook.replay_window` seconds, so that a delivery can't be replayed by
+   * renaming it.
+   */
+  readonly deliveryIdSigned?: boolean
+  /**
+   * Exactly what the signature covers; default: the raw body. For a provider with `deliveryIdSigned = false` whose signature
+   * covers more than the body (a time, the query) or less. Asked once the signature has verified.
+   */
+  webhookSignedBytes?(request: WebhookRequest): Uint8Array | string
+  webhookHandlers?(): Record<string, WebhookHandler>
+  /** Answers a subscription challenge before the signature is looked at; null: an ordinary delivery. */
+  answerWebhookChallenge?(
+    integration: Integration,
+    request: WebhookRequest,
+  ): Maybe<{ status: number; contentType: 'text/plain' | 'application/json'; body: string } | null>
+}
+
+/** A delivery that the provider's API still knows. */
+export interface MissedWebhook {
+  /** The same as its delivery would have had: by it what has arrived is known. */
+  readonly deliveryId: string
+  readonly eventType: string | null
+  /** Text or bytes as they would have been delivered; anything else is stored as JSON. */
+  readonly payload: string | Uint8Array | Exclude<Json, string>
+  readonly headers: Readonly<Record<string, string | readonly string[]>>
+  readonly occurredAt: Date
+}
+
+/** A delivery whose content costs a call of its own: that is made for those only that have not arrived. */
+export interface ListedWebhook extends Omit<MissedWebhook, 'payload' | 'headers'> {
+  /** Null: the provider's API has forgotten it meanwhile. */
+  load(): Promise<Pick<MissedWebhook, 'payload' | 'headers'> | null>
+}
+
+/** A provider whose API lists what it has, or should have, delivered. */
+export interface ReconcilesWebhooks extends HandlesWebhooks {
+  /** Seconds back from now beyond which the API knows nothing. */
+  readonly reconcileLookbackSeconds: number
+  /** Oldest first, `since` inclusive, `until` exclusive. Its calls go through `integration.request()`. */
+  missedWebhooks(
+    integration: Integration,
+    window: { readonly since: Date; readonly until: Date; readonly signal: AbortSignal },
+  ): AsyncIterable<MissedWebhook | ListedWebhook>
+}
+
+export interface DeclaresRateLimit extends IntegrationProvider {
+  /** Null: no limit. */
+  defaultRateLimit(): RateLimit | null
+}
+
+export interface HasScheduledSync extends DeclaresRateLimit {
+  /** Lists everything and hands each item to the session. */
+  sync(integration: Integration, session: SyncSession): Promise<void>
+  /** The next cursor out of finished items' checkpoints. Associative, idempotent, in any order. */
+  reduceCheckpoints(checkpoints: readonly Json[]): Json
+  /**
+   * True: the API lists in the order of the checkpoints, and all of it in one list. So what changes meanwhile comes at the end or,
+   * read backwards, at the beginning, and the cursor may pass the moment at which the listing began. Default: it never does,
+   * where it is a time.
+   */
+  readonly listsByCheckpoint?: boolean
+  /** Minutes between runs; null: only by hand. */
+  defaultSyncInterval?(): number | null
+  /** The event classes that `sync()` dispatches, so that another process can read stored items. */
+  syncItemEvents?(): readonly SyncItemEventClass[]
+}
+
+export interface HasIncrementalSync extends HasScheduledSync {
+  /** Lists what changed since `session.cursor()`. */
+  syncIncremental(integration: Integration, session: SyncSession): Promise<void>
+}
+
+/** A provider that can list a window of the past, apart from its cursor. */
+export interface HasBackfill extends HasScheduledSync {
+  /** Lists what changed at or after `from` and before `to`. */
+  syncWindow(
+    integration: Integration,
+    session: SyncSession,
+    window: { readonly from: Date; readonly to: Date },
+  ): Promise<void>
+}
+
+/** A provider whose full listings tell what is gone. */
+export interface HandlesMissing extends HasScheduledSync {
+  /** Told of mapped external ids that two full listings in a row did not name, 500 at a time. Must be idempotent. */
+  handleMissing(integration: Integration, externalIds: readonly string[]): Promise<void>
+}
+
+/** A provider that knows its failures better than the default classifier. */
+export interface ClassifiesFailures extends IntegrationProvider {
+  /** Null defers. */
+  classifyFailure(error: unknown): FailureClass | null
+}
+
+export interface RetryWait {
+  /** By the framework's clock. */
+  readonly now: Date
+  /** `retry.retry_after_max_seconds`: no attempt waits for longer, whatever the provider asks for. */
+  readonly longestSeconds: number
+}
+
+/** A provider that knows which of its errors are worth another attempt. At least one member. */
+export interface CustomizesRetry extends IntegrationProvider {
+  /** @param wait what is known of the wait before the next attempt: a provider that asks for a longer one may say no */
+  isRetryable?(error: unknown, wait: RetryWait): boolean | null
+  /**
+   * @param attempt the one that failed, from 1
+   * @param now by the framework's clock, for a provider that names a moment
+   */
+  retryDelayMs?(error: unknown, attempt: number, now: Date): number | null
+}
+
+/** The provider de-duplicates writes by a key header. */
+export interface SupportsIdempotency extends IntegrationProvider {
+  readonly supportsIdempotency: true
+  readonly idempotencyHeader?: string
+  readonly idempotencyWindowSeconds: number
+}
+
+export interface IdentifiesAuthenticatedUser extends IntegrationProvider {
+  authenticatedUser(integration: Integration): Promise<AuthenticatedUser>
+}
+
+/** Dot paths whose values are never stored. At least one member. */
+export interface RedactsRequestData extends IntegrationProvider {
+  redactedRequestPaths?(): string[]
+  redactedResponsePaths?(): string[]
+}
+
+/** Answers that are stored as a size note: `[METHOD:]path/*`, `*` within one segment. */
+export interface LimitsRequestLogging extends IntegrationProvider {
+  unloggedResponses(): string[]
+}
+
+/** The required members of each contract, all or none of which a provider has. */
+const CONTRACTS = {
+  HasOAuth2: ['authorizationUrl', 'exchangeCode', 'refreshToken', 'revokeToken', 'refreshThreshold'],
+  HandlesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
+  ReconcilesWebhooks: ['missedWebhooks', 'reconcileLookbackSeconds', 'verifyWebhookSignature', 'handleWebhook'],
+  HasScheduledSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HasIncrementalSync: ['syncIncremental', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HasBackfill: ['syncWindow', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HandlesMissing: ['handleMissing', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  SupportsIdempotency: ['supportsIdempotency', 'idempotencyWindowSeconds'],
+} as const
+
+/** Members that stand for a contract by themselves; `defaultRateLimit` alone is complete. */
+const SHARED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
+  ReconcilesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
+  HasScheduledSync: ['defaultRateLimit'],
+  HasIncrementalSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HasBackfill: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+  HandlesMissing: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+}
+
+/** Contracts that the provider implements by halves, with the members that are missing. */
+export function incompleteContracts(provider: object): { contract: string; missing: string[] }[] {
+  return Object.entries(CONTRACTS).flatMap(([contract, members]) => {
+    const own = members.filter((member) => !(SHARED_MEMBERS[contract] ?? []).includes(member))
+    if (!own.some((member) => has(provider, member))) return []
+    const missing = members.filter((member) => !has(provider, member))
+    return missing.length > 0 ? [{ contract, missing: [...missing] }] : []
+  })
+}
+
+type Guarded = IntegrationProvider
+
+export const hasOAuth2 = (p: Guarded): p is HasOAuth2 => hasAll(p, CONTRACTS.HasOAuth2)
+export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => hasAll(p, CONTRACTS.HandlesWebhooks)
+export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks => hasAll(p, CONTRACTS.ReconcilesWebhooks)
+export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => has(p, 'defaultRateLimit')
+export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => hasAll(p, CONTRACTS.HasScheduledSync)
+export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync => hasAll(p, CONTRACTS.HasIncrementalSync)
+export const hasBackfill = (p: Guarded): p is HasBackfill => hasAll(p, CONTRACTS.HasBackfill)
+export const handlesMissing = (p: Guarded): p is HandlesMissing => hasAll(p, CONTRACTS.HandlesMissing)
+export const classifiesFailures = (p: Guarded): p is ClassifiesFailures => has(p, 'classifyFailure')
+export const customizesRetry = (p: Guarded): p is CustomizesRetry => has(p, 'isRetryable') || has(p, 'retryDelayMs')
+export const supportsIdempotency = (p: Guarded): p is SupportsIdempotency => hasAll(p, CONTRACTS.SupportsIdempotency)
+export const identifiesAuthenticatedUser = (p: Guarded): p is IdentifiesAuthenticatedUser => has(p, 'authenticatedUser')
+export const redactsRequestData = (p: Guarded): p is RedactsRequestData =>
+  has(p, 'redactedRequestPaths') || has(p, 'redactedResponsePaths')
+export const limitsRequestLogging = (p: Guarded): p is LimitsRequestLogging => has(p, 'unloggedResponses')
+export const hasHealthCheck = (p: Guarded): p is Guarded & Required<Pick<Guarded, 'healthCheck'>> =>
+  has(p, 'healthCheck')
+
+/**
+ * The provider as the contract asked for.
+ *
+ * @throws UnsupportedByProvider naming the contract
+ */
+export function requireContract<P extends IntegrationProvider>(
+  key: string,
+  provider: IntegrationProvider,
+  guard: (provider: IntegrationProvider) => provider is P,
+  contract: string,
+): P {
+  if (!guard(provider)) throw new UnsupportedByProvider(key, contract)
+  return provider
+}
+
+function hasAll(provider: object, members: readonly string[]): boolean {
+  return members.every((member) => has(provider, member))
+}
+
+/** Members that are values, with what counts as having them; every other one is a method. */
+const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
+  supportsIdempotency: (value) => value === true,
+  idempotencyWindowSeconds: (value) => typeof value === 'number',
+  reconcileLookbackSeconds: (value) => typeof value === 'number' && value > 0,
+}
+
+function has(provider: object, member: string): boolean {
+  const value = (provider as Record<string, unknown>)[member]
+  return VALUES[member]?.(value) ?? typeof value === 'function'
+}
+
+/** Who the credentials belong to, as the provider says. */
+export interface AuthenticatedUser {
+  readonly id: string
+  readonly name: string | null
+  readonly email: string | null
+  readonly username: string | null
+  readonly raw?: Json
+}

@@ -1,0 +1,258 @@
+/** Keeps the Temporal Schedules in step with the configuration. An operator's pause survives. */
+import type { CalendarSpecDescription, Client, ScheduleDescription } from '@temporalio/client'
+import type { Config } from '../config/schema.ts'
+import type { ReconcileWebhooksInput } from '../webhooks/webhook-jobs.ts'
+import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
+import { sdk } from './connection.ts'
+import type { StartTexts } from './start-texts.ts'
+import { startTexts } from './start-texts.ts'
+
+/** A worker that was away for longer does not make up for what it missed: the next run takes it all. */
+const CATCH_UP_SECONDS = 60
+/** Pruning comes once a day: whoever was away at night makes up for it in the morning. */
+const PRUNE_CATCH_UP_SECONDS = 6 * 3_600
+const MINUTE_SECONDS = 60
+
+/** What the wanted Schedules depend on, beyond the configuration. */
+export interface ScheduleNeeds {
+  /** Whether a provider is registered that can list what never arrived. */
+  canReconcile(): boolean
+  /** Whether a provider is registered whose tokens are refreshed. */
+  canRefreshTokens(): boolean
+}
+
+/** Each so many seconds, or at an hour of each day, UTC, and up to so many seconds later. */
+type Timing =
+  | { readonly everySeconds: number }
+  | { readonly dailyAtHour: number; readonly jitterSeconds: number; readonly catchUpSeconds: number }
+
+interface Timetable {
+  readonly name: string
+  readonly workflow: string
+  readonly workflowId: string
+  readonly timing: Timing
+  readonly taskQueue: string
+  readonly args: readonly unknown[]
+  readonly texts: StartTexts
+  /** With `schedules.enabled`; false: it is removed. */
+  readonly isWanted: boolean
+}
+
+/** Every Schedule that this release knows, wanted or not. */
+function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleNeeds): Timetable[] {
+  const prefix = config.cache_prefix
+  return [
+    {
+      name: 'dispatch-syncs',
+      workflow: WORKFLOW.dispatchSyncs,
+      workflowId: workflowId.dispatchSyncs(prefix),
+      timing: { everySeconds: MINUTE_SECONDS },
+      taskQueue: taskQueue(prefix, config.sync.queue),
+      args: [],
+      texts: startTexts.dispatchSyncs(),
+      isWanted: true,
+    },
+    {
+      name: 'evaluate-failures',
+      workflow: WORKFLOW.evaluateFailures,
+      workflowId: workflowId.evaluateFailures(prefix),
+      timing: { everySeconds: MINUTE_SECONDS },
+      taskQueue: taskQueue(prefix, config.sync.queue),
+      args: [],
+      texts: startTexts.evaluateFailures(),
+      isWanted: config.observability.anomaly_enabled,
+    },
+    {
+      name: 'recover-webhooks',
+      workflow: WORKFLOW.recoverWebhooks,
+      workflowId: workflowId.recoverWebhooks(prefix),
+      timing: { everySeconds: 5 * MINUTE_SECONDS },
+      taskQueue: taskQueue(prefix, config.webhook.queue),
+      args: [],
+      texts: startTexts.recoverWebhooks(),
+      isWanted: true,
+    },
+    {
+      name: 'refresh-tokens',
+      workflow: WORKFLOW.refreshTokens,
+      workflowId: workflowId.refreshTokens(prefix),
+      timing: { everySeconds: 10 * MINUTE_SECONDS },
+      taskQueue: taskQueue(prefix, config.sync.queue),
+      args: [],
+      texts: startTexts.refreshTokens(),
+      isWanted: canRefreshTokens(),
+    },
+    {
+      name: 'reconcile',
+      workflow: WORKFLOW.reconcileWebhooks,
+      workflowId: workflowId.reconcileWebhooks(prefix),
+      timing: { everySeconds: 60 * MINUTE_SECONDS },
+      taskQueue: taskQueue(prefix, config.webhook.queue),
+      args: [{} satisfies ReconcileWebhooksInput],
+      texts: startTexts.reconcileWebhooks(),
+      isWanted: canReconcile(),
+    },
+    {
+      name: 'prune',
+      workflow: WORKFLOW.prune,
+      workflowId: workflowId.prune(prefix),
+      timing: { dailyAtHour: 3, jitterSeconds: 10 * MINUTE_SECONDS, catchUpSeconds: PRUNE_CATCH_UP_SECONDS },
+      taskQueue: taskQueue(prefix, config.sync.queue),
+      args: [],
+      texts: startTexts.prune(),
+      isWanted: true,
+    },
+  ]
+}
+
+/** Names of the Schedules that the configuration and the providers ask for. */
+export function wantedSchedules(config: Config, needs: ScheduleNeeds): string[] {
+  if (!config.schedules.enabled) return []
+  return timetable(config, needs).flatMap(({ name, isWanted }) => (isWanted ? [name] : []))
+}
+
+/**
+ * Creates what is missing, updates what differs, and removes ours that are not wanted: where the host keeps the timing
+ * itself, or no provider has a use for it. Several workers may do it at the same moment.
+ *
+ * A Schedule of a name that this release does not know stays: it may be a newer release's, whose workers run beside ours.
+ */
+export async function ensureSchedules(client: Client, config: Config, needs: ScheduleNeeds): Promise<void> {
+  const wanted = wantedSchedules(config, needs)
+  for (const entry of timetable(config, needs)) {
+    const id = scheduleId(config.cache_prefix, entry.name)
+    if (!wanted.includes(entry.name)) {
+      await removeSchedule(client, id)
+      continue
+    }
+    const definition = definitionOf(entry)
+    try {
+      await client.schedule.create({ scheduleId: id, ...definition })
+    } catch (error) {
+      if (!(error instanceof sdk().ScheduleAlreadyRunning)) throw error
+      await client.schedule.getHandle(id).update((previous) => ({ ...previous, ...definition }))
+    }
+  }
+}
+
+/** Does nothing when it is gone already. */
+export async function removeSchedule(client: Client, id: string): Promise<void> {
+  try {
+    await client.schedule.getHandle(id).delete()
+  } catch (error) {
+    if (!(error instanceof sdk().ScheduleNotFoundError)) throw error
+  }
+}
+
+/** What of a Schedule on the server is not as the configuration says, in words; its pause is not ours to judge. */
+export function scheduleDifferences(
+  config: Config,
+  needs: ScheduleNeeds,
+  name: string,
+  found: ScheduleDescription,
+): string[] {
+  const entry = timetable(config, needs).find((candidate) => candidate.name === name)
+  if (entry === undefined) return []
+  const { action, policies } = found
+  const compared: [what: string, found: string | undefined, wanted: string][] = [
+    ['workflow', action.workflowType, entry.workflow],
+    ['workflow id', action.workflowId, entry.workflowId],
+    ['task queue', action.taskQueue, entry.taskQueue],
+    ['input', JSON.stringify(action.args ?? []), JSON.stringify(entry.args)],
+    ['summary', action.staticSummary, entry.texts.staticSummary],
+    // Paragraphs are no words for a line.
+    ['details', action.staticDetails === entry.texts.staticDetails ? 'ours' : 'other ones', 'ours'],
+    ['interval', intervalsFound(found), intervalWanted(entry.timing)],
+    ['calendar', calendarsFound(found), calendarWanted(entry.timing)],
+    ['jitter', `${(found.spec.jitter ?? 0) / 1_000} s`, `${jitterSeconds(entry.timing)} s`],
+    ['overlap policy', policies.overlap, sdk().ScheduleOverlapPolicy.SKIP],
+    ['catch-up window', `${policies.catchupWindow / 1_000} s`, `${catchUpSeconds(entry.timing)} s`],
+  ]
+  return compared
+    .filter(([, is, shouldBe]) => is !== shouldBe)
+    .map(([what, is, shouldBe]) => `${what} ${is} instead of ${shouldBe}`)
+}
+
+function intervalWanted(timing: Timing): string {
+  return 'everySeconds' in timing ? `${timing.everySeconds} s` : 'none'
+}
+
+function calendarWanted(timing: Timing): string {
+  return 'dailyAtHour' in timing ? dailyAt(timing.dailyAtHour) : 'none'
+}
+
+function dailyAt(hour: number): string {
+  return `daily at ${String(hour).padStart(2, '0')}:00 UTC`
+}
+
+function intervalsFound({ spec: { intervals = [] } }: ScheduleDescription): string {
+  const words = intervals.map(({ every, offset }) => `${every / 1_000} s${offset > 0 ? ' with an offset' : ''}`)
+  return words.join(' and ') || 'none'
+}
+
+function calendarsFound({ spec }: ScheduleDescription): string {
+  const { calendars = [], skip = [], timezone = '', startAt, endAt } = spec
+  const words = [
+    ...calendars.map(calendarWords),
+    ...(skip.length > 0 ? ['what it skips'] : []),
+    ...(timezone !== '' && timezone !== 'UTC' ? [`the time zone ${timezone}`] : []),
+    ...(startAt !== undefined || endAt !== undefined ? ['a beginning or an end'] : []),
+  ]
+  return words.join(' and ') || 'none'
+}
+
+/** Of all that a calendar can say we ask for one: an hour of each day. The server answers with what is left out written in. */
+function calendarWords({ second, minute, hour, dayOfMonth, month, year, dayOfWeek }: CalendarSpecDescription): string {
+  const [at] = hour
+  const isDaily =
+    isOnly(second, 0) &&
+    isOnly(minute, 0) &&
+    hour.length === 1 &&
+    at?.start === at?.end &&
+    isAll(dayOfMonth, 1, 31) &&
+    isAll(month, 'JANUARY', 'DECEMBER') &&
+    year.length === 0 &&
+    isAll(dayOfWeek, 'SUNDAY', 'SATURDAY')
+  return isDaily && at !== undefined ? dailyAt(at.start) : 'another one'
+}
+
+interface FoundRange {
+  readonly start: number | string
+  readonly end: number | string
+  readonly step: number
+}
+
+function isOnly(ranges: readonly FoundRange[], value: number): boolean {
+  return ranges.length === 1 && ranges[0]?.start === value && ranges[0].end === value
+}
+
+function isAll(ranges: readonly FoundRange[], first: number | string, last: number | string): boolean {
+  return ranges.length === 1 && ranges[0]?.start === first && ranges[0].end === last && ranges[0].step <= 1
+}
+
+function jitterSeconds(timing: Timing): number {
+  return 'jitterSeconds' in timing ? timing.jitterSeconds : 0
+}
+
+function catchUpSeconds(timing: Timing): number {
+  return 'catchUpSeconds' in timing ? timing.catchUpSeconds : CATCH_UP_SECONDS
+}
+
+function definitionOf(entry: Timetable) {
+  const { timing } = entry
+  return {
+    spec:
+      'everySeconds' in timing
+        ? { intervals: [{ every: timing.everySeconds * 1_000 }] }
+        : { calendars: [{ hour: timing.dailyAtHour }], jitter: timing.jitterSeconds * 1_000 },
+    action: {
+      type: 'startWorkflow' as const,
+      workflowType: entry.workflow,
+      workflowId: entry.workflowId,
+      taskQueue: entry.taskQueue,
+      args: [...entry.args],
+      ...entry.texts,
+    },
+    policies: { overlap: sdk().ScheduleOverlapPolicy.SKIP, catchupWindow: catchUpSeconds(timing) * 1_000 },
+  }
+}

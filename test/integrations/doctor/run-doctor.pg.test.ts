@@ -1,0 +1,834 @@
+import { integer, pgTable, text } from 'drizzle-orm/pg-core'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { loadConfig } from '../../../src/config/load.ts'
+import type { Framework, ScheduleState, TemporalInspection, WedgedWorkflow } from '../../../src/framework/context.ts'
+import { BackendUnreachable } from '../../../src/framework/errors.ts'
+import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
+import { runDoctor } from '../../../src/integrations/doctor/run-doctor.ts'
+import { mappedTable } from '../../../src/mappings/mapped-table.ts'
+import { reportUnfitModels } from '../../../src/mappings/model-tables.ts'
+import { noteTokenRefreshed, noteTokenRefreshFailed } from '../../../src/oauth/keep-alive.ts'
+import { markReauthRequired } from '../../../src/oauth/reauth.ts'
+import type { HasOAuth2 } from '../../../src/providers/contracts.ts'
+import type { Integration } from '../../../src/providers/integration.ts'
+import type { MappedModel } from '../../../src/providers/mapped-model.ts'
+import type { SyncProgress } from '../../../src/syncs/sync-jobs.ts'
+import { temporalCommands } from '../../../src/temporal/command-lines.ts'
+import { scriptedOAuth } from '../../oauth/scripted-oauth.ts'
+import type { TestDatabase } from '../../support/database.ts'
+import { createTestDatabase } from '../../support/database.ts'
+import type { TestIntegrations } from '../../support/integrations.ts'
+import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
+import { syncProvider, webhookProvider } from '../../support/providers.ts'
+import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
+
+const KEY = encryptionKey('test')
+const HOUR_MS = 3_600_000
+const IN_STEP: ScheduleState = {
+  name: 'dispatch-syncs',
+  id: 'integrations:schedule:dispatch-syncs',
+  standing: 'in step',
+  differences: [],
+  isPaused: false,
+  note: null,
+  lastRunAt: null,
+  nextRunAt: null,
+}
+
+let database: TestDatabase
+let test: TestIntegrations
+/** How Temporal answers. */
+let temporal: {
+  schedules: ScheduleState[]
+  workers: number
+  wedged: readonly WedgedWorkflow[]
+  inbox: boolean
+  outbox: boolean
+  followed: Set<number>
+  unreachable: Error | null
+}
+let probes: DoctorProbes
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, {
+    encryptionKeys: KEY,
+    config: { operator: { tokens: [{ name: 'test', sha256: 'a'.repeat(64), scopes: ['read'] }] } },
+    providers: {
+      hooks: webhookProvider(),
+      things: syncProvider(() => {}),
+      byhand: syncProvider(() => {}, { defaultSyncInterval: () => null }),
+    },
+  })
+  Object.assign(test.framework, { temporal: scriptedTemporal() })
+})
+afterAll(async () => {
+  await test?.close()
+  await database?.drop()
+})
+
+beforeEach(async () => {
+  temporal = {
+    schedules: [IN_STEP],
+    workers: 1,
+    wedged: [],
+    inbox: false,
+    outbox: false,
+    followed: new Set(),
+    unreachable: null,
+  }
+  probes = { checkDatabase: async () => {}, pendingMigrations: async () => [], baseUrl: null, dev: false }
+  test.starts.running.clear()
+  await test.sql`delete from integrations`
+})
+
+function scriptedTemporal(): TemporalInspection {
+  const where = { address: 'temporal.example:7233', namespace: 'default' }
+  const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] })
+  return {
+    ...where,
+    commands: temporalCommands(config, where),
+    async check() {
+      if (temporal.unreachable !== null) throw temporal.unreachable
+    },
+    schedules: async () => temporal.schedules,
+    applySchedules: async () => temporal.schedules,
+    searchAttributes: async () => [],
+    applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
+    maySetSearchAttributes: () => false,
+    pollers: async () => [{ taskQueue: 'integrations-default', workers: temporal.workers }],
+    wedged: async () => temporal.wedged,
+    isInboxRunning: async () => temporal.inbox,
+    isOutboxRunning: async () => temporal.outbox,
+    isIncidentFollowed: async (id) => temporal.followed.has(id),
+  }
+}
+
+async function wrong(): Promise<Finding[]> {
+  const findings = await runDoctor(test.framework, probes)
+  return findings.filter(({ status }) => status === 'fault' || status === 'warning')
+}
+
+const ago = (ms: number): Date => new Date(Date.now() - ms)
+
+it('finds nothing on healthy rows, and looks at everything', async () => {
+  const things = await makeIntegration(test, 'things')
+  const hooks = await makeIntegration(test, 'hooks')
+  await makeWebhook(test, hooks.id, { status: 'pending' })
+  await makeWebhook(test, hooks.id, { status: 'processed', updatedAt: ago(HOUR_MS) })
+  const run = await makeRun(test, things.id, {}, { status: 'success', createdAt: ago(HOUR_MS) })
+  await makeItem(test, run, { status: 'failed', externalId: 'a' })
+  await makeItem(test, run, { status: 'success', externalId: 'a' })
+  const findings = await runDoctor(test.framework, probes)
+  expect(findings.filter(({ status }) => status !== 'ok')).toEqual([])
+  expect(findings.length).toBe(30)
+})
+
+describe('models of the host', () => {
+  const issues = pgTable('doctor_issues', { id: integer().primaryKey(), title: text(), state: text() })
+
+  it('whose table is missing, or lacks columns, are a fault each', async () => {
+    const unreadable = {
+      ...mappedTable(issues),
+      problems: undefined,
+      scan: () => Promise.reject(new Error('no route')),
+    }
+    const models = new Map<string, MappedModel>([
+      ['issue', mappedTable(issues) as MappedModel],
+      ['other', unreadable as unknown as MappedModel],
+    ])
+    const before = test.framework.models
+    Object.assign(test.framework, { models })
+    const messages = async () => (await wrong()).map(({ check, status, message }) => [check, status, message])
+    try {
+      expect(await messages()).toEqual([
+        ['models.tables', 'fault', expect.stringContaining('the table "doctor_issues" does not exist')],
+        [
+          'models.tables',
+          'fault',
+          expect.stringContaining('"other" does not fit its table: it can\'t be read: Error: no route'),
+        ],
+      ])
+      await test.sql`create table doctor_issues (id int primary key)`
+      expect((await messages())[0]?.[2]).toContain('"doctor_issues" lacks the columns title, state')
+      const logged = test.lines.length
+      await reportUnfitModels(test.framework)
+      expect(test.lines.slice(logged)).toMatchObject([
+        { level: 'error', fields: { event: 'worker.model_unfit', model: 'issue' } },
+        { level: 'error', fields: { event: 'worker.model_unfit', model: 'other' } },
+      ])
+      models.delete('other')
+      await test.sql`alter table doctor_issues add title text, add state text`
+      expect(await messages()).toEqual([])
+    } finally {
+      Object.assign(test.framework, { models: before })
+    }
+  })
+})
+
+describe('pending webhooks', () => {
+  it('are no fault before two minutes have passed, nor while the inbox lives', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(60_000) })
+    expect(await wrong()).toEqual([])
+    await makeWebhook(test, id, { updatedAt: ago(130_000) })
+    expect(await wrong()).toMatchObject([{ check: 'webhooks.pending', status: 'fault' }])
+    temporal.inbox = true
+    expect(await wrong()).toEqual([])
+  })
+
+  it('are a warning when a living inbox has not got to them for webhook.pending_timeout', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    temporal.inbox = true
+    await makeWebhook(test, id, { updatedAt: ago(HOUR_MS + 10_000) })
+    expect(await wrong()).toMatchObject([
+      { check: 'webhooks.pending', status: 'warning', remedy: expect.stringContaining('workflow query') },
+    ])
+  })
+
+  it('of an integration that its health disabled wait on purpose', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(HOUR_MS) })
+    await setIntegration(test, id, { healthStatus: 'disabled' })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'integrations.disabled',
+        message: expect.stringContaining('1 webhook wait'),
+        remedy: `integrations enable ${id}`,
+      },
+    ])
+  })
+
+  it('are counted by integration, ten at most, with a word on the rest', async () => {
+    for (let n = 0; n < 12; n++) {
+      const { id } = await makeIntegration(test, 'hooks')
+      await makeWebhook(test, id, { updatedAt: ago(HOUR_MS - n * 1_000) })
+    }
+    const found = await wrong()
+    expect(found).toHaveLength(11)
+    expect(found.at(-1)?.message).toContain('at least 2 more')
+  })
+})
+
+describe('circuits', () => {
+  const failing = () => Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }))
+
+  it('that are open are shown, with the moment since and the command that tells more', async () => {
+    const integration = await makeIntegration(test, 'hooks')
+    for (let calls = 0; calls < 10; calls += 1)
+      await expect(integration.request('things', 'GET', failing, { attempts: 1 })).rejects.toThrow('refused')
+    const { openedAt } = await integration.circuit()
+    expect(await wrong()).toEqual([
+      {
+        check: 'circuits.open',
+        status: 'warning',
+        message: expect.stringContaining(`is open since ${openedAt?.toISOString().slice(0, 19)}Z; the next probe`),
+        remedy: `integrations circuit ${integration.id} status`,
+      },
+    ])
+  })
+
+  it.each([
+    ['forced_open', 'forced its circuit open'],
+    ['forced_closed', 'forced its circuit closed'],
+    ['disabled', 'switched its circuit breaker off'],
+  ] as const)('that an operator has overridden by %s are given back by a command', async (override, message) => {
+    const integration = await makeIntegration(test, 'hooks')
+    await integration.overrideCircuit(override, new Date('2099-01-01T00:00:00Z'))
+    expect(await wrong()).toEqual([
+      {
+        check: 'circuits.open',
+        status: 'warning',
+        message: expect.stringMatching(new RegExp(`${message}.*until 2099-01-01T00:00:00Z`)),
+        remedy: `integrations circuit ${integration.id} auto`,
+      },
+    ])
+    await integration.overrideCircuit(null)
+    expect(await wrong()).toEqual([])
+  })
+})
+
+describe('processing webhooks', () => {
+  it('are left alone until webhook.processing_timeout', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_740_000) })
+    expect(await wrong()).toEqual([])
+    await makeWebhook(test, id, { status: 'processing', claim: 'gone:1', updatedAt: ago(1_810_000) })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'webhooks.processing',
+        status: 'fault',
+        message: expect.stringContaining('1 webhook of integration'),
+        remedy: 'integrations recover-webhooks',
+      },
+    ])
+  })
+
+  it('that a living inbox may hold are not to be put back by hand', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    temporal.inbox = true
+    await makeWebhook(test, id, { status: 'processing', claim: 'slow:1', updatedAt: ago(HOUR_MS) })
+    const [found] = await wrong()
+    expect(found).toMatchObject({ check: 'webhooks.processing', status: 'warning' })
+    expect(found?.remedy).toContain('workflow query')
+  })
+})
+
+describe('runs', () => {
+  it('that live are no fault, nor is what an earlier one left open: the next one settles it', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: new Date(Date.now() + HOUR_MS) })
+    test.starts.running.add(id)
+    const older = await makeRun(test, id, {}, { createdAt: ago(2 * HOUR_MS) })
+    const newer = await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
+    expect(await wrong()).toEqual([])
+    test.starts.running.delete(id)
+    expect(await wrong()).toMatchObject(
+      [older, newer].map((log) => ({
+        check: 'sync.stuck',
+        status: 'fault',
+        message: expect.stringContaining(`log ${log.id},`),
+        remedy: `integrations sync --integration ${id}`,
+      })),
+    )
+  })
+
+  it('whose workflow is gone are closed by hand where the integration is switched off: no run goes on with them', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await makeRun(test, id, {}, { createdAt: ago(HOUR_MS) })
+    await setIntegration(test, id, { isActive: false })
+    expect(await wrong()).toMatchObject([{ check: 'sync.stuck', remedy: expect.stringContaining('psql') }])
+  })
+
+  it('are overdue five minutes after their time, unless one lives or nobody plans them', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const byHand = await makeIntegration(test, 'byhand')
+    await setIntegration(test, byHand.id, { nextSyncAt: ago(HOUR_MS) })
+    await setIntegration(test, id, { nextSyncAt: ago(240_000) })
+    expect(await wrong()).toEqual([])
+    await setIntegration(test, id, { nextSyncAt: ago(310_000) })
+    expect(await wrong()).toMatchObject([
+      { check: 'sync.overdue', remedy: expect.stringContaining('schedule trigger') },
+    ])
+    test.starts.running.add(id)
+    expect(await wrong()).toEqual([])
+  })
+
+  it('are not overdue while they wait for their health', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const health = { healthStatus: 'degraded', nextSyncAt: ago(HOUR_MS) } as const
+    await setIntegration(test, id, { ...health, lastSyncedAt: ago(24 * 60_000) })
+    expect(await wrong()).toEqual([])
+    await setIntegration(test, id, { ...health, lastSyncedAt: ago(26 * 60_000) })
+    expect(await wrong()).toMatchObject([{ check: 'sync.overdue' }])
+  })
+
+  it('that are due and paused are a warning, not overdue', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: ago(HOUR_MS) })
+    test.starts.running.add(id)
+    const progress: SyncProgress = {
+      phase: 'held',
+      isPaused: true,
+      syncLogId: null,
+      listed: null,
+      succeeded: 0,
+      failed: 0,
+      waiting: 0,
+      nextAttemptAt: null,
+      lastFailure: null,
+      perSecond: null,
+      secondsLeft: null,
+      intakeFrom: null,
+      startedAt: ago(HOUR_MS).toISOString(),
+    }
+    const { workflows } = test.framework
+    const before = workflows.syncProgress
+    try {
+      Object.assign(workflows, { syncProgress: async () => progress })
+      expect(await wrong()).toMatchObject([
+        { check: 'sync.paused', status: 'warning', remedy: `integrations resume-sync ${id}` },
+      ])
+      Object.assign(workflows, { syncProgress: async () => ({ ...progress, isPaused: false }) })
+      expect(await wrong()).toEqual([])
+    } finally {
+      Object.assign(workflows, { syncProgress: before })
+    }
+  })
+
+  it('that have not ended clean for too long are a warning, with the last clean one', async () => {
+    const [clean, never, off] = [
+      await makeIntegration(test, 'byhand'),
+      await makeIntegration(test, 'byhand'),
+      await makeIntegration(test, 'byhand'),
+    ]
+    const lastSyncedAt = ago(48 * HOUR_MS)
+    await setIntegration(test, clean.id, { lastSyncedAt, syncStaleAlertedAt: ago(2 * HOUR_MS) })
+    await setIntegration(test, never.id, { syncStaleAlertedAt: ago(HOUR_MS) })
+    await setIntegration(test, off.id, { syncStaleAlertedAt: ago(HOUR_MS), isActive: false })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.stale',
+        status: 'warning',
+        message: expect.stringContaining(lastSyncedAt.toISOString().slice(0, 19)),
+        remedy: `integrations list-sync-runs --integration ${clean.id}`,
+      },
+      { check: 'sync.stale', message: expect.stringContaining('never') },
+    ])
+  })
+
+  it('of ours whose task fails again and again are a fault each, with the line that ends it', async () => {
+    temporal.wedged = [{ id: 'integrations:webhook-inbox', runId: 'r', type: 'webhookInbox', attempts: 7 }]
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'temporal.wedged',
+        status: 'fault',
+        message: expect.stringContaining('integrations:webhook-inbox has been tried 7 times'),
+        remedy: expect.stringContaining('temporal workflow terminate'),
+      },
+    ])
+  })
+
+  it('that are overdue for want of a worker are the worker’s finding', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    await setIntegration(test, id, { nextSyncAt: ago(HOUR_MS) })
+    temporal.workers = 0
+    expect((await wrong()).map(({ check }) => check)).toEqual(['temporal.workers'])
+  })
+
+  it('with failed items that hold the cursor: another run for those with an external id, else letting go', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const run = await makeRun(test, id, {}, { status: 'partial' })
+    await makeItem(test, run, { status: 'failed', externalId: 'a' })
+    await makeItem(test, run, { status: 'failed', externalId: 'b' })
+    await makeItem(test, run, { status: 'failed' })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'sync.failed_items',
+        message: expect.stringMatching(/^2 items /),
+        remedy: `integrations sync --integration ${id}`,
+      },
+      {
+        check: 'sync.failed_items',
+        message: expect.stringMatching(/^1 item without/),
+        remedy: expect.stringContaining('psql'),
+      },
+    ])
+  })
+})
+
+describe('failed items of a backfill', () => {
+  it('hold no cursor, so they are no finding, and are not let go of with those that do', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const backfill = await makeRun(test, id, {}, { operation: 'backfill', status: 'partial' })
+    await makeItem(test, backfill, { status: 'failed', externalId: 'a' })
+    await makeItem(test, backfill, { status: 'failed' })
+    expect(await wrong()).toEqual([])
+
+    const run = await makeRun(test, id, {}, { status: 'partial' })
+    const held = await makeItem(test, run, { status: 'failed' })
+    // The log of its run has been pruned: nobody can say that it was a backfill's.
+    const unknown = await makeItem(test, { id: backfill.id, integrationId: id }, { status: 'failed', syncLogId: null })
+    const [finding, ...others] = await wrong()
+    expect(others).toEqual([])
+    expect(finding).toMatchObject({ check: 'sync.failed_items', message: expect.stringMatching(/^2 items without/) })
+    const statement = /-c '(.*)'$/s.exec(finding?.remedy ?? '')?.[1] ?? ''
+    await test.sql.unsafe(statement)
+    const rows = await test.sql`select id::int, status from integration_sync_items where integration_id = ${id}`
+    const skipped = rows.filter(({ status }) => status === 'skipped')
+    expect(skipped.map((row) => row.id).sort((a, b) => a - b)).toEqual([held.id, unknown.id])
+    expect(await wrong()).toEqual([])
+  })
+})
+
+describe('incidents', () => {
+  const unseen = (id: number, values: Parameters<typeof makeIncident>[2] = {}) =>
+    makeIncident(test, id, { openedAt: ago(HOUR_MS), updatedAt: ago(310_000), ...values })
+
+  it('are left alone for five minutes, and while their workflow has seen them', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await unseen(id, { updatedAt: ago(240_000) })
+    await unseen((await makeIntegration(test, 'hooks')).id, { followedAt: ago(310_000) })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that changed without their workflow having seen it are a warning, with what wakes it or asks it', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const incident = await unseen(id, { followedAt: ago(HOUR_MS) })
+    const [gone, ...others] = await wrong()
+    expect(others).toEqual([])
+    expect(gone).toMatchObject({
+      check: 'incidents.unseen',
+      status: 'warning',
+      message: expect.stringContaining(
+        `Incident ${incident.id} of integration ${id}, open since ${incident.openedAt.toISOString().slice(0, 19)}Z`,
+      ),
+    })
+    expect(gone?.message).toContain('which is gone')
+    expect(gone?.remedy).toContain(`--workflow-id integrations:incident:${id} --type incident`)
+    expect(gone?.remedy).toContain('--signal-name escalate')
+    temporal.followed.add(id)
+    expect(await wrong()).toMatchObject([
+      { check: 'incidents.unseen', status: 'warning', remedy: expect.stringContaining('workflow query') },
+    ])
+  })
+
+  it('that nobody has looked at for more than a day are found while they are open', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const quiet = { openedAt: ago(90 * HOUR_MS), updatedAt: ago(90 * HOUR_MS) }
+    await makeIncident(test, id, { ...quiet, followedAt: ago(28 * HOUR_MS), status: 'closed', closedAt: ago(HOUR_MS) })
+    const open = await makeIncident(test, id, { ...quiet, followedAt: ago(26 * HOUR_MS) })
+    expect(await wrong()).toEqual([])
+    await test.sql`update integration_incidents set followed_at = ${ago(28 * HOUR_MS)} where id = ${open.id}`
+    expect(await wrong()).toMatchObject([
+      { check: 'incidents.unseen', message: expect.stringContaining(`Incident ${open.id} `) },
+    ])
+  })
+})
+
+describe('events', () => {
+  const GIVEN_UP = { status: 'given_up', attempts: 10, error: '503', at: new Date().toISOString() }
+  const DELIVERED = { status: 'delivered', attempts: 1, at: new Date().toISOString() }
+  const plant = async (values: Partial<Framework['tables']['events']['$inferInsert']>): Promise<void> => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const { db, tables } = test.framework
+    await db.insert(tables.events).values({ integrationId: id, name: 'IntegrationDisabled', payload: {}, ...values })
+  }
+
+  it('that wait on purpose, or not for long, are no finding', async () => {
+    await plant({ dueAt: new Date(Date.now() + HOUR_MS), attempts: 1 })
+    await plant({ dueAt: ago(60_000) })
+    await plant({ dueAt: ago(HOUR_MS), claim: 'pump:living:1:1', updatedAt: ago(3 * 60_000) })
+    await plant({ dueAt: ago(HOUR_MS), deliveredAt: new Date() })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('that nobody takes up are a fault, and a warning when a living outbox has not got to them', async () => {
+    await plant({ dueAt: ago(130_000) })
+    await plant({ dueAt: ago(180_000) })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'events.waiting',
+        status: 'fault',
+        message: expect.stringMatching(/^2 events wait .*the outbox does not run/),
+        remedy: expect.stringContaining('--workflow-id integrations:event-outbox --type eventOutbox'),
+      },
+    ])
+    temporal.outbox = true
+    expect(await wrong()).toEqual([])
+    await plant({ dueAt: ago(HOUR_MS) })
+    expect(await wrong()).toMatchObject([
+      {
+        check: 'events.waiting',
+        status: 'warning',
+        message: expect.stringMatching(/^3 events /),
+        remedy: expect.stringContaining('workflow query'),
+      },
+    ])
+  })
+
+  it('that a claim holds whose workflow is gone are a fault', async () => {
+    await plant({ dueAt: ago(HOUR_MS), claim: 'pump:gone:1:1', updatedAt: ago(4 * 60_000) })
+    expect(await wrong()).toMatchObject([
+      { check: 'events.waiting', status: 'fault', message: expect.stringMatching(/^1 event waits /) },
+    ])
+  })
+
+  it('that were given up are told by listener, with why', async () => {
+    await plant({ deliveredAt: new Date(), outcomes: { 'target:aaaaaaaaaaaa': GIVEN_UP, 'listener:page': DELIVERED } })
+    await plant({ deliveredAt: new Date(), outcomes: { 'target:aaaaaaaaaaaa': GIVEN_UP, 'listener:page': GIVEN_UP } })
+    await plant({ deliveredAt: new Date(), outcomes: { 'listener:page': DELIVERED } })
+    const found = await wrong()
+    expect(found).toHaveLength(2)
+    for (const finding of found)
+      expect(finding).toMatchObject({
+        check: 'events.given_up',
+        status: 'warning',
+        message: expect.stringContaining('failed with: 503'),
+        remedy: 'integrations notifications retry',
+      })
+    expect(found.find(({ message }) => message.includes('target:aaaaaaaaaaaa'))?.message).toMatch(/^2 events /)
+    expect(found.find(({ message }) => message.includes('listener:page'))?.message).toMatch(/^1 event /)
+  })
+
+  it('are not looked at while no worker is there to tell them', async () => {
+    await plant({ dueAt: ago(HOUR_MS) })
+    temporal.workers = 0
+    expect((await wrong()).map(({ check }) => check)).toEqual(['temporal.workers'])
+  })
+})
+
+describe('rows that should have been pruned', () => {
+  const DAY_MS = 24 * HOUR_MS
+  type Plant = (integration: number, age: (days: number) => Date) => Promise<unknown>
+  const into = <Name extends keyof Framework['tables']>(name: Name) =>
+    test.framework.db.insert(test.framework.tables[name])
+
+  it.each<[string, Plant]>([
+    [
+      'requests since',
+      (integrationId, age) =>
+        into('requests').values({
+          integrationId,
+          endpoint: '/things',
+          method: 'GET',
+          createdAt: age(90),
+        }),
+    ],
+    [
+      'logs since',
+      (integrationId, age) =>
+        into('logs').values({
+          integrationId,
+          operation: 'sync',
+          direction: 'inbound',
+          status: 'success',
+          createdAt: age(365),
+        }),
+    ],
+    [
+      'idempotency keys since',
+      (integrationId, age) => into('idempotencyKeys').values({ integrationId, key: 'k', createdAt: age(90) }),
+    ],
+    [
+      'completed items since',
+      (integrationId, age) =>
+        into('syncItems').values({
+          integrationId,
+          eventClass: 'test.thing',
+          payload: {},
+          status: 'skipped',
+          completedAt: age(30),
+        }),
+    ],
+    [
+      'closed incidents since',
+      (integrationId, age) =>
+        into('incidents').values({
+          integrationId,
+          status: 'closed',
+          source: 'sync',
+          reason: 'sync_stale',
+          peakSeverity: 'failing',
+          openedAt: age(400),
+          closedAt: age(365),
+          updatedAt: age(365),
+          followedAt: age(365),
+        }),
+    ],
+    ['expired cache rows since', (_, age) => into('cache').values({ key: 'of-the-test', value: 1, expiresAt: age(0) })],
+    [
+      'delivered events since',
+      (integrationId, age) =>
+        into('events').values({
+          integrationId,
+          name: 'IntegrationDisabled',
+          payload: {},
+          deliveredAt: age(7),
+        }),
+    ],
+  ])('%s: two days are allowed', async (words, plant) => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await plant(id, (days) => ago((days + 2) * DAY_MS - 60_000))
+    expect(await wrong()).toEqual([])
+    await test.sql`delete from integrations`
+    await test.sql`delete from integration_cache where key = 'of-the-test'`
+    const other = await makeIntegration(test, 'hooks')
+    await plant(other.id, (days) => ago((days + 2) * DAY_MS + 60_000))
+    try {
+      expect(await wrong()).toMatchObject([
+        {
+          check: 'pruning.overdue',
+          status: 'warning',
+          message: expect.stringContaining(words),
+          remedy: 'integrations prune',
+        },
+      ])
+    } finally {
+      await test.sql`delete from integration_cache where key = 'of-the-test'`
+    }
+  })
+
+  it('but that pruning keeps are no finding', async () => {
+    const { id } = await makeIntegration(test, 'things')
+    const old = { createdAt: ago(400 * DAY_MS), updatedAt: ago(400 * DAY_MS) }
+    const run = await makeRun(test, id, {}, { status: 'partial', ...old })
+    await makeItem(test, run, { status: 'failed', externalId: 'a', ...old })
+    await makeItem(test, run, { status: 'success', externalId: 'a' })
+    await makeIncident(test, id, { openedAt: ago(400 * DAY_MS) })
+    const hooks = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, hooks.id, { status: 'processed', processedAt: ago(400 * DAY_MS), ...old })
+    expect(await wrong()).toEqual([])
+  })
+
+  it('are none where the retention goes back to before all dates', async () => {
+    const { config } = test.framework
+    const pruning = { ...config.pruning, requests_days: 2_147_483_647 }
+    const findings = await runDoctor({ ...test.framework, config: { ...config, pruning } }, probes)
+    expect(findings.find(({ check }) => check === 'pruning.overdue')).toMatchObject({ status: 'ok' })
+  })
+
+  it('webhooks among them, once webhook retention is set', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    const at = ago(400 * DAY_MS)
+    await makeWebhook(test, id, { status: 'processed', processedAt: at, createdAt: at, updatedAt: at })
+    const { config } = test.framework
+    const pruning = { ...config.pruning, webhooks_days: 30 }
+    const findings = await runDoctor({ ...test.framework, config: { ...config, pruning } }, probes)
+    expect(findings.find(({ check }) => check === 'pruning.overdue')).toMatchObject({
+      status: 'warning',
+      message: expect.stringContaining('webhooks since'),
+    })
+  })
+})
+
+describe('this process', () => {
+  it('whose clock is off by more than 5 s', async () => {
+    const at = (ms: number) => ({ ...test.framework, clock: { now: () => new Date(Date.now() + ms) } })
+    const status = async (ms: number) => (await runDoctor(at(ms), probes)).find(({ check }) => check === 'clock.skew')
+    expect(await status(4_000)).toMatchObject({ status: 'ok' })
+    // How long the answer takes is in doubt for either clock, and taken off.
+    const message = (word: string) => expect.stringMatching(new RegExp(`clock is ([3-5]\\d|60) s ${word} Postgres'`))
+    expect(await status(60_000)).toMatchObject({ status: 'warning', message: message('ahead of') })
+    expect(await status(-60_000)).toMatchObject({ status: 'warning', message: message('behind') })
+  })
+
+  it('that has an OAuth provider and no base URL', async () => {
+    const oauth: HasOAuth2 = {
+      authorizationUrl: () => 'https://provider.example/authorize',
+      exchangeCode: async () => ({ access_token: 'x' }),
+      refreshToken: async () => ({ access_token: 'x' }),
+      revokeToken: async () => {},
+      refreshThreshold: () => 300,
+    }
+    const with_ = testIntegrations(database.url, { encryptionKeys: KEY, providers: { oauth } })
+    const look = async (given: DoctorProbes) =>
+      (await runDoctor({ ...test.framework, providers: with_.framework.providers }, given)).find(
+        ({ check }) => check === 'access.base_url',
+      )
+    expect(await look(probes)).toMatchObject({
+      status: 'warning',
+      remedy: expect.stringContaining('INTEGRATIONS_BASE_URL='),
+    })
+    expect(await look({ ...probes, baseUrl: 'https://api.example' })).toMatchObject({ status: 'ok' })
+    expect(await look({ ...probes, baseUrl: 'http://localhost:3000' })).toMatchObject({ status: 'ok' })
+    expect(await look({ ...probes, baseUrl: 'http://[::1]:3000/api' })).toMatchObject({ status: 'ok' })
+    expect(await look({ ...probes, baseUrl: 'http://localhost.example' })).toMatchObject({
+      status: 'warning',
+      message: expect.stringContaining('without TLS'),
+      remedy: expect.stringContaining('INTEGRATIONS_BASE_URL=https:'),
+    })
+    await with_.close()
+  })
+
+  it('with the wrong ring leaves no trace of it in an empty database', async () => {
+    await test.sql`delete from integration_cache`
+    expect(await wrong()).toEqual([])
+    expect(await test.sql`select key from integration_cache where key like '%canary%'`).toEqual([])
+  })
+})
+
+describe('authorizations', () => {
+  const TOKENS = { access_token: 'a', refresh_token: 'r' }
+  let host: TestIntegrations
+  beforeAll(() => {
+    host = testIntegrations(database.url, { encryptionKeys: KEY, providers: { oauth: scriptedOAuth(() => ({})) } })
+    Object.assign(host.framework, { temporal: test.framework.temporal })
+  })
+  afterAll(() => host?.close())
+  const found = async (name: string) =>
+    (await runDoctor(host.framework, probes)).filter(({ check, status }) => check === name && status !== 'ok')
+
+  it('that only a person can give anew are a fault each, with the link', async () => {
+    const { id } = await makeIntegration(host, 'oauth', { credentials: TOKENS })
+    const off = await makeIntegration(host, 'oauth', { credentials: TOKENS, isActive: false })
+    const failed = await makeIntegration(host, 'oauth', { credentials: TOKENS })
+    await setIntegration(host, failed.id, { isActive: false, healthStatus: 'disabled' })
+    for (const each of [id, off.id, failed.id])
+      await markReauthRequired(host.framework, await host.integrations.get(each), 'invalid_grant')
+    const seen = await found('oauth.reauthorization')
+    expect(seen).toMatchObject([
+      {
+        status: 'fault',
+        message: expect.stringMatching(
+          new RegExp(`^Integration ${id} has had no valid authorization since .*Z [(]invalid_grant[)]: a person`),
+        ),
+        remedy: `integrations oauth-link ${id}`,
+      },
+      { remedy: `integrations oauth-link ${failed.id}` },
+    ])
+  })
+
+  it('whose refreshes have failed for an hour are a warning, unless a person is waited for', async () => {
+    const [young, old, marked] = await Promise.all(
+      [0, 0, 0].map(() => makeIntegration(host, 'oauth', { credentials: TOKENS })),
+    )
+    if (young === undefined || old === undefined || marked === undefined) return expect.unreachable()
+    const failedAgo = (integration: Integration, ms: number) =>
+      noteTokenRefreshFailed({ ...host.framework, clock: { now: () => ago(ms) } }, integration, new Error('down'))
+    await failedAgo(young, HOUR_MS - 60_000)
+    for (const each of [old, marked]) await failedAgo(each, HOUR_MS + 10_000)
+    await markReauthRequired(host.framework, marked, 'invalid_grant')
+    const seen = await found('oauth.refreshes')
+    expect(seen).toMatchObject([
+      {
+        status: 'warning',
+        message: expect.stringMatching(
+          new RegExp(
+            `^The tokens of integration ${old.id} could not be refreshed since .*Z, 1 failed in all; the next`,
+          ),
+        ),
+        remedy: `integrations refresh-tokens ${old.id}`,
+      },
+    ])
+    await noteTokenRefreshed(host.framework, old.id)
+    expect(await found('oauth.refreshes')).toEqual([])
+  })
+
+  it('of many pages are found, and ten are named', async () => {
+    const first = await makeIntegration(host, 'oauth', { credentials: TOKENS })
+    await test.sql`
+      insert into integrations (provider, name, credentials)
+      select provider, name, credentials from integrations, generate_series(1, 1010) where id = ${first.id}`
+    const ids = await test.sql<{ id: string }[]>`select id from integrations order by id desc limit 12`
+    for (const { id } of ids)
+      await markReauthRequired(host.framework, await host.integrations.get(Number(id)), 'invalid_grant')
+    const seen = await found('oauth.reauthorization')
+    expect(seen.length).toBe(11)
+    expect(seen.at(-1)?.message).toBe('And at least 2 more such. Mend these first.')
+  })
+})
+
+describe('what can’t be looked at', () => {
+  it('names the root, however far away', async () => {
+    const refused = new BackendUnreachable('Postgres', 'db.example:5432', { remedy: 'Check it.' })
+    probes = { ...probes, checkDatabase: () => Promise.reject(refused) }
+    const findings = await runDoctor(test.framework, probes)
+    expect(findings.filter(({ status }) => status === 'fault').map(({ check }) => check)).toEqual([
+      'database.reachable',
+    ])
+    expect(findings.find(({ check }) => check === 'keys.readable')?.message).toBe(
+      'Not looked at: see database.reachable.',
+    )
+  })
+
+  it('for want of Temporal is not told as a fault of its own', async () => {
+    const { id } = await makeIntegration(test, 'hooks')
+    await makeWebhook(test, id, { updatedAt: ago(HOUR_MS) })
+    temporal.unreachable = new BackendUnreachable('Temporal', 'temporal.example:7233', { remedy: 'Check it.' })
+    expect(await wrong()).toMatchObject([
+      { check: 'temporal.reachable', remedy: expect.stringContaining('cluster health') },
+    ])
+  })
+
+  it('since the check itself fails is a fault, and the other checks go on', async () => {
+    probes = { ...probes, pendingMigrations: () => Promise.reject(new Error('permission denied for table')) }
+    const findings = await runDoctor(test.framework, probes)
+    expect(findings.find(({ check }) => check === 'database.migrations')).toMatchObject({
+      status: 'fault',
+      message: expect.stringContaining('permission denied for table'),
+      remedy: null,
+    })
+    expect(findings.find(({ check }) => check === 'access.tokens')).toMatchObject({ status: 'ok' })
+  })
+})
