@@ -37,3 +37,23 @@ function storable(line: string): string {
 export function givenNowMs({ clock }: { readonly clock: Clock }): number | null {
   return clock === systemClock ? null : clock.now().getTime()
 }
+
+/** A logger whose every line has these fields, before the line's own. */
+export function boundLogger(logger: Logger, fields: Readonly<Record<string, unknown>>): Logger {
+  const { isLevelEnabled } = logger
+  return {
+    debug: (own, message) => logger.debug({ ...fields, ...own }, message),
+    info: (own, message) => logger.info({ ...fields, ...own }, message),
+    warn: (own, message) => logger.warn({ ...fields, ...own }, message),
+    error: (own, message) => logger.error({ ...fields, ...own }, message),
+    ...(isLevelEnabled === undefined ? {} : { isLevelEnabled: (level) => isLevelEnabled.call(logger, level) }),
+  }
+}
+
+/** A logger whose every line names the integration and its provider. */
+export function integrationLogger(
+  { logger }: { readonly logger: Logger },
+  { id, provider }: { readonly id: number; readonly provider: string },
+): Logger {
+  return boundLogger(logger, { integration: id, provider })
+}

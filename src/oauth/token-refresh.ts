@@ -18,6 +18,7 @@ import {
   RequestTimeout,
 } from '../framework/errors.ts'
 import { secretsKnownTo } from '../framework/known-secrets.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { redactText } from '../framework/redaction.ts'
 import { errorKind } from '../framework/thrown.ts'
@@ -152,7 +153,7 @@ async function askAndSave(
   provider: HasOAuth2,
   { fresh, tokens }: Pick<Look, 'fresh' | 'tokens'>,
 ): Promise<Refreshed> {
-  const { clock, listeners, logger } = framework
+  const { clock, listeners } = framework
   const { id } = fresh
   const given: unknown = await insideTokenWork(framework, id, () => provider.refreshToken(fresh))
   const isSoon = expiresSoon(tokens, provider.refreshThreshold(), clock.now())
@@ -164,8 +165,8 @@ async function askAndSave(
     )
   const { patch, isExpiryUnreadable } = refreshed
   if (isExpiryUnreadable)
-    logger.warn(
-      { event: 'tokens.expiry_unreadable', integration: id, provider: fresh.provider },
+    integrationLogger(framework, fresh).warn(
+      { event: 'tokens.expiry_unreadable' },
       'refreshToken() gave a token_expires_at that is no ISO 8601 time; the tokens are stored without one, so they are not refreshed before they are refused',
     )
   const { isOurs, credentials } = await saveTokens(framework, id, tokens, patch)
@@ -192,12 +193,11 @@ async function askAndSave(
 
 /** The caller has its error. What comes all the same is stored if nobody was quicker, and so not lost. */
 function followLate(framework: Framework, fresh: Integration, work: Promise<Refreshed>): void {
-  const { logger } = framework
-  const late = { integration: fresh.id, provider: fresh.provider }
+  const logger = integrationLogger(framework, fresh)
   work
     .then(({ announce }) => {
       logger.warn(
-        { ...late, event: 'tokens.refreshed_late' },
+        { event: 'tokens.refreshed_late' },
         'refreshToken() answered after the time of its lock; what it gave is stored',
       )
       return announce()
@@ -205,7 +205,7 @@ function followLate(framework: Framework, fresh: Integration, work: Promise<Refr
     .catch((error: unknown) =>
       logger.warn(
         // Its kind only: it may quote tokens that nobody has stored.
-        { ...late, event: 'tokens.refresh_failed_late', error: errorKind(error) },
+        { event: 'tokens.refresh_failed_late', error: errorKind(error) },
         'refreshToken() failed after the time of its lock',
       ),
     )
@@ -262,7 +262,7 @@ function reasonOf(error: unknown, cutOffAt: string | null, secrets: readonly str
 
 /** The tokens are the news; that something about them could not be written is a line in the log. */
 async function settle(
-  { logger }: Framework,
+  framework: Framework,
   fresh: Integration,
   message: string,
   work: () => Promise<void>,
@@ -270,13 +270,8 @@ async function settle(
   try {
     await work()
   } catch (error) {
-    logger.error(
-      {
-        event: 'tokens.not_announced',
-        integration: fresh.id,
-        provider: fresh.provider,
-        error: redactedErrorLine(error, secretsKnownTo(fresh), 500),
-      },
+    integrationLogger(framework, fresh).error(
+      { event: 'tokens.not_announced', error: redactedErrorLine(error, secretsKnownTo(fresh), 500) },
       message,
     )
   }

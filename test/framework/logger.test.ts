@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { InvalidArgumentException } from '../../src/framework/errors.ts'
-import { errorLine } from '../../src/framework/logger.ts'
+import { boundLogger, errorLine, integrationLogger } from '../../src/framework/logger.ts'
 import { ODD_ERRORS } from '../support/odd-errors.ts'
 
 function error(message: string, fields: Record<string, unknown> = {}): Error {
@@ -54,5 +54,32 @@ describe('an error as one line', () => {
         },
       ),
     )
+  })
+})
+
+describe('a bound logger', () => {
+  const lines: unknown[] = []
+  const logger = {
+    debug: (fields: object, message: string) => lines.push(['debug', fields, message]),
+    info: (fields: object, message: string) => lines.push(['info', fields, message]),
+    warn: (fields: object, message: string) => lines.push(['warn', fields, message]),
+    error: (fields: object, message: string) => lines.push(['error', fields, message]),
+  }
+
+  it.each(['debug', 'info', 'warn', 'error'] as const)('adds its fields to a line of level %s', (level) => {
+    integrationLogger({ logger }, { id: 7, provider: 'acme' })[level]({ event: 'thing.happened' }, 'it happened')
+    expect(lines.at(-1)).toEqual([level, { integration: 7, provider: 'acme', event: 'thing.happened' }, 'it happened'])
+  })
+
+  it("lets a line's own field win", () => {
+    boundLogger(logger, { integration: 7 }).info({ integration: 8 }, 'another one')
+    expect(lines.at(-1)).toEqual(['info', { integration: 8 }, 'another one'])
+  })
+
+  it('knows the levels that its logger writes, if that one tells', () => {
+    expect(boundLogger({ ...logger, isLevelEnabled: (level) => level !== 'debug' }, {}).isLevelEnabled?.('debug')).toBe(
+      false,
+    )
+    expect(boundLogger(logger, {}).isLevelEnabled).toBeUndefined()
   })
 })
