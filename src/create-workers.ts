@@ -1,5 +1,6 @@
 /** Runs the workflows and activities: one Temporal Worker per distinct task queue. */
 import { setMaxListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { WorkflowBundle } from '@temporalio/worker'
 import { DefaultLogger, NativeConnection, Runtime, TransportError, Worker } from '@temporalio/worker'
 import { commandActivities } from './activities/command-activities.ts'
@@ -7,6 +8,7 @@ import { databaseCheckActivities } from './activities/database-check.ts'
 import { createActivities } from './activities/index.ts'
 import { tracedActivity } from './activities/traced.ts'
 import { bundleWorkflows, readBundle, shippedBundle } from './bundled-workflows.ts'
+import { HANDOVER_MS } from './claims/pump.ts'
 import { createCommandRunner } from './commands/cli/in-worker.ts'
 import type { Integrations } from './create-integrations.ts'
 import { partsOf } from './create-integrations.ts'
@@ -31,6 +33,12 @@ const HEARTBEAT_EVERY = '5 seconds'
 const LOOK_EVERY_MS = 500
 /** What the SDK does once a worker has failed takes no longer. */
 const FAILED_MS = 5_000
+/**
+ * A stopping worker goes on with its workflows until its pumps have handed over, and until the inbox has been told. A task that
+ * Temporal has given to a worker that asks no more is lost, and its workflow stands still for 10 s.
+ */
+const TOLD_MS = 200
+const HANDED_OVER_MS = HANDOVER_MS + TOLD_MS
 const MS_PER_SECOND = 1_000
 
 /** What the SDK said of workers that have failed, by task queue. */
@@ -77,13 +85,18 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   const queues = taskQueuesOf(config)
   const workers: Worker[] = []
   const grace = graceOf(config.worker.shutdown_grace)
+  const pumps = new Set<Promise<unknown>>()
+  const beforeEnd = (work: Promise<unknown>): void => {
+    const pump = work.catch(() => {}).finally(() => pumps.delete(pump))
+    pumps.add(pump)
+  }
   try {
     await ensureSchedules(client(), config, needs)
     await ensureSearchAttributes(client(), where, logger)
 
     const workflowBundle = prebuilt ?? (await bundleWorkflows(options.workflowsPath, logger))
     const activities = {
-      ...createActivities(framework, { stopping: grace.begins, graceIsOver: grace.isOver }),
+      ...createActivities(framework, { stopping: grace.begins, graceIsOver: grace.isOver, beforeEnd }),
       ...commandActivities(createCommandRunner(integrations)),
       ...databaseCheckActivities(() => integrations.ready()),
     }
@@ -112,10 +125,15 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')
 
   let isAskedToStop = false
+  const stopPolling = (): void => {
+    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown()
+  }
   const shutdown = (): void => {
     isAskedToStop = true
-    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown()
-    if (workers.some((worker) => worker.getState() !== 'INITIALIZED')) grace.begin()
+    if (workers.every((worker) => worker.getState() === 'INITIALIZED')) return
+    grace.begin()
+    const told = pumps.size > 0 ? Promise.all(pumps).then(() => sleep(TOLD_MS)) : undefined
+    void Promise.race([told, sleep(HANDED_OVER_MS)]).then(stopPolling)
   }
   return {
     taskQueues: queues,
@@ -155,6 +173,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     },
     shutdown,
     isPolling: () =>
+      !isAskedToStop &&
       workers.every((worker) => {
         const { runState, workflowPollerState, activityPollerState } = worker.getStatus()
         return runState === 'RUNNING' && workflowPollerState === 'POLLING' && activityPollerState === 'POLLING'

@@ -51,9 +51,12 @@ export async function pumpUntilRelieved<Row extends PumpedRow, Outcome>(
   surroundings: Surroundings,
   { claim: given }: PumpInput,
 ): Promise<Pumped> {
-  if (surroundings.stopping?.aborted === true) throw notItsTurn('this worker stops', '200 milliseconds')
+  // A pump of this worker waits for it: the next try is soon, and most likely another worker's.
+  if (surroundings.stopping?.aborted === true) throw notItsTurn('this worker stops', '50 milliseconds')
   const claim = `${given}:${surroundings.info.attempt}`
-  return pumped(framework, pumping, surroundings, claim, standingOf(framework, pumping, given, claim))
+  const work = pumped(framework, pumping, surroundings, claim, standingOf(framework, pumping, given, claim))
+  surroundings.beforeEnd?.(work)
+  return work
 }
 
 /** Works off what waits, without any workflow, until nothing does. */

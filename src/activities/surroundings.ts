@@ -10,6 +10,8 @@ export interface Surroundings {
   readonly graceIsOver?: AbortSignal
   /** Aborted as soon as the worker begins to stop. */
   readonly stopping?: AbortSignal
+  /** Has the stopping worker go on with its workflows for a moment, until this has ended. */
+  beforeEnd?(work: Promise<unknown>): void
   /** `attempt` is counted from 1. */
   readonly info: { readonly attempt: number; readonly taskQueue?: string }
   /** Says that the activity lives, and what it is doing. Left out where no Temporal runs it. */
@@ -26,6 +28,8 @@ export interface WorkerEnd {
   readonly stopping: AbortSignal
   /** Aborted when its grace is over. */
   readonly graceIsOver: AbortSignal
+  /** As in {@link Surroundings}. */
+  beforeEnd(work: Promise<unknown>): void
 }
 
 /** Those of a worker that says itself when it stops and when its grace is over. */

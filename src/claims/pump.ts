@@ -42,6 +42,8 @@ const SAY_SECONDS = 5
 const ASK_AGAIN_MS = 1_000
 /** How often one that leaves asks whether another pump looks by now. */
 const RELIEF_EVERY_MS = 50
+/** A pump whose worker stops goes on for this time at most, until its successor looks. */
+export const HANDOVER_MS = 1_000
 
 export interface PumpedRow {
   readonly id: number
@@ -96,7 +98,7 @@ export interface PumpOptions<Row, Outcome> {
   readonly cancelled?: AbortSignal
   /** Aborted when Temporal takes it for dead: it leaves. */
   readonly forgotten?: AbortSignal
-  /** Aborted when its worker begins to stop: nothing new starts, and another pump shall go on at once. */
+  /** Aborted when its worker begins to stop: another pump is to go on, and until that one looks this one does. */
   readonly stopping?: AbortSignal
   /** Aborted when what still runs is given up. */
   readonly enough: AbortSignal
@@ -136,6 +138,8 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #isCalling = false
   #hasCalledSuccessor = false
   #askedForReliefAt = Number.NEGATIVE_INFINITY
+  /** When it has seen that its worker stops. */
+  #stoppingSince: number | null = null
   /** Rows of a dead one may wait for it. */
   #mustRescue: boolean
   /** Aborted when nothing new starts. */
@@ -147,11 +151,14 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #mayHaveLost = false
 
   constructor(options: PumpOptions<Row, Outcome>) {
-    const { source, concurrency, begun, cancelled, stopping, logger } = options
+    const { source, standing, concurrency, begun, cancelled, stopping, logger } = options
     this.#options = options
-    this.#ends = AbortSignal.any([begun, cancelled, stopping].filter((signal) => signal !== undefined))
-    this.#mustRescue = options.standing !== undefined
-    this.#servedUntil = options.standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
+    const handsOver = standing !== undefined
+    this.#ends = AbortSignal.any(
+      [begun, cancelled, handsOver ? undefined : stopping].filter((signal) => signal !== undefined),
+    )
+    this.#mustRescue = standing !== undefined
+    this.#servedUntil = standing === undefined ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY
     this.#queues = new Queues(concurrency)
     this.#settling = new Settling({
       settle: (ended) => source.settle(ended.map(({ outcome }) => outcome)),
@@ -187,10 +194,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
         this.#inherits = this.#inherit(standing)
       }
       const end = await this.#untilEnd()
-      const isHandedOver = end === 'stopped' && standing !== undefined && this.#options.stopping?.aborted === true
-      const called = isHandedOver ? this.#call(standing, 'successor') : undefined
       await this.#drain()
-      await called
       return end
     } finally {
       clearInterval(saying)
@@ -204,7 +208,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     const { standing, logger } = this.#options
     let retryMs = FIRST_RETRY_MS
     for (;;) {
-      if (this.#ends.aborted) return 'stopped'
+      if (this.#ends.aborted || this.#isHandoverOver()) return 'stopped'
       try {
         if (standing !== undefined && (await this.#isRelieved(standing))) return 'relieved'
         const isOver = await this.#look()
@@ -269,6 +273,18 @@ export class Pump<Row extends PumpedRow, Outcome> {
   /** Another pump is to go on; until that one looks, this one does, and promises no more. */
   get #isLeaving(): boolean {
     return this.#hasCalledSuccessor || this.#options.forgotten?.aborted === true
+  }
+
+  /** Whether its worker has waited for its successor for long enough: it may be the only worker. */
+  #isHandoverOver(): boolean {
+    const { standing, stopping } = this.#options
+    if (standing === undefined || stopping?.aborted !== true) return false
+    if (this.#stoppingSince === null) {
+      this.#stoppingSince = performance.now()
+      // It asks for a successor at once, even if it has just asked for help.
+      this.#calledAt = Number.NEGATIVE_INFINITY
+    }
+    return performance.now() - this.#stoppingSince >= HANDOVER_MS
   }
 
   async #isRelieved(standing: Standing): Promise<boolean> {
@@ -400,7 +416,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     const now = performance.now()
     this.#pressedSince = this.#queues.isPressed ? (this.#pressedSince ?? now) : null
     if (this.#isLeaving) return
-    const isOver = now - this.#startedAt >= SESSION_MS
+    const isOver = this.#stoppingSince !== null || now - this.#startedAt >= SESSION_MS
     const isPressed = this.#pressedSince !== null && now - this.#pressedSince >= PRESSED_MS
     if (this.#isCalling || !(isOver || isPressed)) return
     if (now - this.#calledAt < (isOver ? ASK_AGAIN_MS : this.#helpEveryMs)) return

@@ -1,7 +1,7 @@
 /** How long a pump works, what it promises, and what becomes of its rows at its end. Rows, time and other pumps are scripted. */
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Looked, PumpedRow, Source, Standing } from '../../src/claims/pump.ts'
-import { Pump } from '../../src/claims/pump.ts'
+import { HANDOVER_MS, Pump } from '../../src/claims/pump.ts'
 import type { PumpEnd } from '../../src/claims/pump-jobs.ts'
 import type { Queued, Room } from '../../src/claims/queues.ts'
 import { occasion } from '../support/integrations.ts'
@@ -329,7 +329,7 @@ describe('the rescue', () => {
 })
 
 describe('a pump whose worker stops', () => {
-  const busy = () => {
+  const busy = (standing: Partial<Standing> = {}) => {
     const free = occasion()
     const rows = [queuedRow(1), queuedRow(1)]
     const pump = pumping({
@@ -339,23 +339,43 @@ describe('a pump whose worker stops', () => {
         return row
       },
       concurrency: 1,
+      standing,
     })
     return Object.assign(pump, { free, ids: idsOf(rows) as [number, number] })
   }
 
-  it('asks for a successor at once, gives back what has not started, and ends what runs', async () => {
-    const { stopping, free, ended, when, ids, handedBack, settled, looked, isOver, claims } = busy()
+  it('asks for a successor at once, goes on until that one looks, gives back what has not started, and ends what runs', async () => {
+    let isRelieved = false
+    const { stopping, free, ended, when, ids, handedBack, settled, looked, isOver, claims } = busy({
+      isRelieved: async () => isRelieved,
+    })
     await looked(3)
+    const promises = when('promise').length
     stopping.abort()
     await vi.waitFor(() => expect(when('successor')).toHaveLength(1), SOON)
+    await looked(3)
+    expect([handedBack, when('promise').length]).toEqual([[], promises])
+    isRelieved = true
     await vi.waitFor(() => expect(handedBack).toEqual([ids[1]]), SOON)
     const looks = claims.length
     expect(isOver()).toBe(false)
     free.happen()
-    expect(await ended).toBe('stopped')
+    expect(await ended).toBe('relieved')
     expect(settled).toEqual([ids[0]])
     expect(claims).toHaveLength(looks)
     expect([when('kept'), when('ended').length]).toEqual([[], 1])
+  })
+
+  it('ends after a second without a successor: it may be the only worker', async () => {
+    const { stopping, free, ended, looked, handedBack, ids, when } = busy({ isRelieved: async () => false })
+    await looked(3)
+    stopping.abort()
+    const since = nowMs
+    await vi.waitFor(() => expect(handedBack).toEqual([ids[1]]), SOON)
+    expect(nowMs - since).toBeGreaterThanOrEqual(HANDOVER_MS)
+    free.happen()
+    expect(await ended).toBe('stopped')
+    expect(when('successor')).toHaveLength(1)
   })
 
   it('stores what ends until its grace is over, though the database is away for a moment', async () => {
@@ -371,7 +391,7 @@ describe('a pump whose worker stops', () => {
         if (tries < 3) throw new Error('away for a moment')
       },
     })
-    expect(await ended).toBe('stopped')
+    expect(await ended).toBe('relieved')
     expect(settled).toHaveLength(1)
   })
 
@@ -419,20 +439,16 @@ describe('a pump whose worker stops', () => {
     expect(handedBack).toHaveLength(1)
   })
 
-  it('ends, too, when nobody can be asked', async () => {
-    const { stopping, ended, lines } = pumping({
-      looks: [
-        () => {
-          stopping.abort()
-          return { walked: 300, upto: 9_000 }
-        },
-      ],
-      standing: {
-        async call() {
-          throw new Error('Temporal is away')
-        },
+  it('ends, too, when Temporal does not answer', async () => {
+    const { stopping, free, ended, lines, looked, handedBack, ids } = busy({
+      async call() {
+        throw new Error('Temporal is away')
       },
     })
+    await looked(3)
+    stopping.abort()
+    await vi.waitFor(() => expect(handedBack).toEqual([ids[1]]), SOON)
+    free.happen()
     expect(await ended).toBe('stopped')
     expect(lines).toEqual(['a pump could not ask for another one'])
   })

@@ -164,7 +164,7 @@ describe('a pump', () => {
     }))
     await expect(pumpWebhooks({ claim: 'pump:a:1' })).rejects.toMatchObject({
       type: 'not_its_turn',
-      nextRetryDelay: '200 milliseconds',
+      nextRetryDelay: '50 milliseconds',
     })
   })
 })
