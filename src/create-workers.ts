@@ -1,7 +1,7 @@
 /** Runs the workflows and activities: one Temporal Worker per distinct task queue. */
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { WorkflowBundle } from '@temporalio/worker'
+import type { RuntimeOptions, WorkflowBundle } from '@temporalio/worker'
 import { DefaultLogger, NativeConnection, Runtime, TransportError, Worker } from '@temporalio/worker'
 import { commandActivities } from './activities/command-activities.ts'
 import { databaseCheckActivities } from './activities/database-check.ts'
@@ -40,6 +40,8 @@ const FAILED_MS = 5_000
 const TOLD_MS = 200
 const HANDED_OVER_MS = HANDOVER_MS + TOLD_MS
 const MS_PER_SECOND = 1_000
+/** Those at which the SDK stops its workers by itself, at once: pumps would have no time to hand over. */
+const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGUSR2']
 
 /** What the SDK said of workers that have failed, by task queue. */
 const FAULTS = new WeakMap<Integrations, Map<string, unknown>>()
@@ -62,7 +64,7 @@ export interface RunningWorkers {
   readonly taskQueues: readonly string[]
   /** Ends when all workers have ended; throws what ended one of them. */
   run(): Promise<void>
-  /** Takes nothing new; what runs finishes or goes back; before `run()`: that ends at once. Steps and times: docs/behaviour/workers.md, "The end of a worker". */
+  /** Takes nothing new; what runs finishes or goes back; before `run()`: that ends at once. A signal to stop does the same. Steps and times: docs/behaviour/workers.md, "The end of a worker". */
   shutdown(): void
   /** Whether all of them run and ask Temporal for work; it may be away. False before `run()`, and once they stop. */
   isPolling(): boolean
@@ -76,6 +78,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   const { framework, temporal, client, needs, reportModels } = partsOf(integrations)
   const { config, logger } = framework
   const where = temporalAddress(temporal)
+  takeSignals()
   // Before anything is reached: what does not fit is a fault of the configuration.
   const prebuilt = options.workflowBundle ?? prebuiltBundle(options, logger)
   await checkTemporal(client(), where)
@@ -156,6 +159,8 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       const look = setInterval(() => {
         if (workers.some((worker) => worker.getState() !== 'RUNNING')) shutdown()
       }, LOOK_EVERY_MS)
+      const signals = areSignalsOurs ? STOP_SIGNALS : []
+      for (const signal of signals) process.on(signal, shutdown)
       if (isAskedToStop) shutdown()
       try {
         await Promise.allSettled(running)
@@ -165,6 +170,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         throw new BackendUnreachable('Temporal', where.address, { cause: error, remedy: errorLine(error, 200) })
       } finally {
         clearInterval(look)
+        for (const signal of signals) process.off(signal, shutdown)
         grace.release()
         endSweep()
         // A worker that hangs holds it, and it can't be closed then: it ends with the process.
@@ -268,7 +274,7 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
     else if (level === 'WARN') logger.warn({ event: 'temporal.sdk', ...given }, said)
     else logger.info(given, said)
   }
-  Runtime.install({
+  installRuntime({
     logger: new DefaultLogger('INFO', ({ level, message, meta }) => {
       if (message === WORKER_FAILED) faults.set(String(meta?.taskQueue), meta?.error)
       const said = redactLikely(message)
@@ -286,6 +292,23 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
       ...(sdkMetrics === undefined ? {} : { metrics: { prometheus: prometheusAt(sdkMetrics) } }),
     },
   })
+}
+
+let areSignalsOurs = false
+
+/** `run()` listens for the signals in place of the SDK, unless the host has installed a Runtime of its own. */
+function takeSignals(): void {
+  if (areSignalsOurs) return
+  try {
+    installRuntime({})
+  } catch (error) {
+    if (!(error instanceof Error && error.name === 'IllegalStateError')) throw error
+  }
+}
+
+function installRuntime(options: RuntimeOptions): void {
+  Runtime.install({ ...options, shutdownSignals: [] })
+  areSignalsOurs = true
 }
 
 /** The SDK's words: runInternal() in @temporalio/worker/lib/worker.js. */
