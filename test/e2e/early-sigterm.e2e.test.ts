@@ -17,6 +17,7 @@ import { SECRET, sign } from '../support/providers.ts'
 import { until } from './own-stack.ts'
 
 const EARLY = new URL('./early-sigterm-process.ts', import.meta.url)
+const HOST = new URL('./host-worker-process.ts', import.meta.url)
 const SLOW = new URL('./sigterm-process.ts', import.meta.url)
 /** Until what still runs is given up. */
 const GRACE_SECONDS = 1
@@ -60,12 +61,12 @@ afterAll(async () => {
   await shared?.release()
 })
 
-async function start(kind: 'worker' | 'api', module: URL, env: Record<string, string> = {}) {
+async function start(kind: 'worker' | 'api' | 'host', module: URL, env: Record<string, string> = {}) {
   const lines: string[] = []
   const child = await startProcess({
     name: kind,
     command: process.execPath,
-    args: [installedProgram(kind)],
+    args: [kind === 'host' ? installedScript(module) : installedProgram(kind)],
     env: { NODE_OPTIONS: undefined, ...environment, INTEGRATIONS_CONFIG: installedScript(module), ...env },
     onLine: (line) => {
       lines.push(line)
@@ -101,6 +102,14 @@ describe.concurrent('SIGTERM of a worker', () => {
     expect(seconds).toBeLessThan(GRACE_SECONDS + ENDING_SECONDS + 10)
     expect(worker.line('webhook.interrupted')).toBeDefined()
     expect([...(await rows())]).toEqual([{ status: 'pending', attempts: 0 }])
+  })
+
+  it('of a host that listens for no signal ends in order', async () => {
+    const { child, exited, line, lines } = await start('host', HOST)
+    await until('it runs', async () => Boolean(line('host.running')), 60)
+    child.kill('SIGTERM')
+    expect(await exited, lines.join('\n')).toEqual({ code: 0, signal: null })
+    expect(line('host.ended')).toBeDefined()
   })
 })
 
