@@ -1,7 +1,7 @@
 /** Runs the workflows and activities: one Temporal Worker per distinct task queue. */
 import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { RuntimeOptions, WorkflowBundle } from '@temporalio/worker'
+import type { WorkflowBundle } from '@temporalio/worker'
 import { DefaultLogger, NativeConnection, Runtime, TransportError, Worker } from '@temporalio/worker'
 import { commandActivities } from './activities/command-activities.ts'
 import { databaseCheckActivities } from './activities/database-check.ts'
@@ -159,7 +159,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       const look = setInterval(() => {
         if (workers.some((worker) => worker.getState() !== 'RUNNING')) shutdown()
       }, LOOK_EVERY_MS)
-      const signals = areSignalsOurs ? STOP_SIGNALS : []
+      const signals = Runtime.instance().options.shutdownSignals.length === 0 ? STOP_SIGNALS : []
       for (const signal of signals) process.on(signal, shutdown)
       if (isAskedToStop) shutdown()
       try {
@@ -274,7 +274,8 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
     else if (level === 'WARN') logger.warn({ event: 'temporal.sdk', ...given }, said)
     else logger.info(given, said)
   }
-  installRuntime({
+  Runtime.install({
+    shutdownSignals: [],
     logger: new DefaultLogger('INFO', ({ level, message, meta }) => {
       if (message === WORKER_FAILED) faults.set(String(meta?.taskQueue), meta?.error)
       const said = redactLikely(message)
@@ -294,21 +295,14 @@ export function installTemporalLogger(integrations: Integrations, sdkMetrics?: s
   })
 }
 
-let areSignalsOurs = false
-
-/** `run()` listens for the signals in place of the SDK, unless the host has installed a Runtime of its own. */
+/** Keeps the SDK from its reaction to signals, unless the host has installed a Runtime of its own. */
 function takeSignals(): void {
-  if (areSignalsOurs) return
   try {
-    installRuntime({})
+    Runtime.install({ shutdownSignals: [] })
   } catch (error) {
+    // There is one already.
     if (!(error instanceof Error && error.name === 'IllegalStateError')) throw error
   }
-}
-
-function installRuntime(options: RuntimeOptions): void {
-  Runtime.install({ ...options, shutdownSignals: [] })
-  areSignalsOurs = true
 }
 
 /** The SDK's words: runInternal() in @temporalio/worker/lib/worker.js. */
