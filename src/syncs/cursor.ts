@@ -12,7 +12,7 @@ import type { CursorChange } from './cursor-change.ts'
 import { changeCursor, checkedCursor } from './cursor-change.ts'
 import { endLivingRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
-import { reclaimAbandonedItems } from './reclaim.ts'
+import { reclaimAbandonedItems } from './leftovers.ts'
 import type { RunIds } from './run-rules.ts'
 import type { AdvanceCursorInput, AdvanceCursorResult } from './sync-jobs.ts'
 
@@ -43,8 +43,8 @@ export async function setSyncCursor(
 }
 
 /**
- * Finalises runs whose items are all done and which nobody finalised, and moves the cursor where a retry or a skip came late.
- * Oldest first; each is announced if nobody has done so.
+ * Finalises runs whose items have all ended, and moves the cursor where a retry or a skip came late. Oldest first; each is
+ * announced, if it was not.
  *
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, CheckpointsNotReduced
  */
@@ -81,7 +81,7 @@ async function finaliseEach(framework: Framework, runs: readonly RunIds[]): Prom
     const { result, isFinalisedNow } = await finaliseRun(framework, run)
     if (result.kind === 'reducer threw') throw new CheckpointsNotReduced(run.syncLogId, result.reason)
     if (isFinalisedNow) finalised += 1
-    // Also one that was finalised by a process that died before it had told anybody.
+    // Also one that was finalised by a process that died before it told its listeners.
     if (result.kind === 'finalised') await announceRun(framework, run)
   }
   return finalised

@@ -230,55 +230,53 @@ export async function failHeldItems(
   return Number(row?.count)
 }
 
-export interface InFlightItem {
-  readonly id: number
-  readonly syncLogId: number | null
-  readonly externalId: string | null
-  readonly attempts: number
-  readonly claim: string | null
-}
-
-/** Items that began, have not ended, and were created more than so many seconds ago. A backfill's own go on with it. */
-export async function itemsInFlightSince(
+/**
+ * Takes the announcement of a finalised run, or keeps it, for some seconds from now. Of two at once one gets it.
+ *
+ * @param announcer a text of its own for each that asks
+ * @returns null: there is nothing to announce, or another one has it
+ */
+export async function holdAnnouncement(
   db: Database,
-  { syncItems, logs }: Tables,
-  { integrationId, seconds }: { integrationId: number; seconds: number },
-): Promise<InFlightItem[]> {
-  return db
-    .select({
-      id: syncItems.id,
-      syncLogId: syncItems.syncLogId,
-      externalId: syncItems.externalId,
-      attempts: syncItems.attempts,
-      claim: syncItems.claim,
+  { logs }: Tables,
+  syncLogId: number,
+  { announcer, seconds }: { readonly announcer: string; readonly seconds: number },
+): Promise<LogRow | null> {
+  const now = sql`extract(epoch from clock_timestamp())::float8`
+  const [row] = await db
+    .update(logs)
+    .set({
+      metadata: sql`${logs.metadata} || jsonb_build_object(
+        'announcer', ${announcer}::text, 'announcing_until', ${now} + ${seconds}::float8)`,
     })
-    .from(syncItems)
-    .leftJoin(logs, eq(logs.id, syncItems.syncLogId))
     .where(
       and(
-        eq(syncItems.integrationId, integrationId),
-        eq(syncItems.status, 'processing'),
-        sql`${syncItems.createdAt} < clock_timestamp() - make_interval(secs => ${seconds}::double precision)`,
-        sql`${logs.operation} is distinct from 'backfill'`,
+        eq(logs.id, syncLogId),
+        eq(logs.operation, 'sync'),
+        inArray(logs.status, ['success', 'partial', 'failed']),
+        // Only finalisation writes it: a run whose listing failed is `failed`, too.
+        sql`${logs.metadata} -> 'success_count' is not null`,
+        sql`${logs.metadata} -> 'announced_at' is null`,
+        sql`(${logs.metadata} ->> 'announcer' = ${announcer}
+          or coalesce((${logs.metadata} ->> 'announcing_until')::float8, 0) <= ${now})`,
       ),
     )
-    .orderBy(asc(syncItems.id))
+    .returning()
+  return row ?? null
 }
 
-/** Fails those that nobody has moved since they were read. @returns these */
-export async function failAbandonedItems(
+/** Notes that a run is announced. False: another one has taken the announcement meanwhile. */
+export async function noteAnnouncement(
   db: Database,
-  { syncItems }: Tables,
-  items: readonly InFlightItem[],
-): Promise<InFlightItem[]> {
-  if (items.length === 0) return []
-  const rows = await db.execute<{ id: string }>(sql`
-    update ${syncItems} s
-    set status = 'failed', error = 'abandoned', claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
-    from jsonb_to_recordset(${jsonText(items)}::jsonb) as seen (id bigint, attempts integer, claim text)
-    where s.id = seen.id and s.status = 'processing' and s.attempts = seen.attempts
-      and s.claim is not distinct from seen.claim
-    returning s.id`)
-  const failed = new Set(rows.map((row) => Number(row.id)))
-  return items.filter(({ id }) => failed.has(id))
+  { logs }: Tables,
+  syncLogId: number,
+  { announcer, at }: { readonly announcer: string; readonly at: Date },
+): Promise<boolean> {
+  const patch = { announced_at: at.toISOString() }
+  const rows = await db
+    .update(logs)
+    .set({ metadata: sql`(${logs.metadata} - 'announcing_until' - 'announcer') || ${jsonText(patch)}::jsonb` })
+    .where(and(eq(logs.id, syncLogId), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
+    .returning({ id: logs.id })
+  return rows.length > 0
 }

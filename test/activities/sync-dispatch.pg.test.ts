@@ -1,10 +1,10 @@
 /** Who is due, how fast the due ones are started, and what becomes of those that can't be. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { Pace } from '../../src/activities/sync-dispatch.ts'
 import { syncDispatchActivities } from '../../src/activities/sync-dispatch.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
+import type { Pace } from '../../src/syncs/dispatch.ts'
 import { dueRule } from '../../src/syncs/due.ts'
 import { dueIntegrations, overdueIntegrations } from '../../src/syncs/due-queries.ts'
 import { dueFrom } from '../../src/syncs/due-rules.ts'
