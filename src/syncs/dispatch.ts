@@ -71,7 +71,7 @@ async function* dueRows(framework: Framework, pace: Pace): AsyncGenerator<DueInt
   }
   logger.warn(
     { event: 'sync.dispatch_cut_short', seconds: MAX_SECONDS },
-    'a dispatch did not come to the end of what is due: too many integrations have a run already, or a pause; the next one begins anew',
+    'a dispatch did not come to the end of what is due: too many integrations have a run already, or a pause; the next one starts from the beginning',
   )
 }
 

@@ -17,17 +17,14 @@ import { announceOnce, recordRunEnd } from './announcement.ts'
 import { cursorNotAfter, hasInstant, nextCursor } from './checkpoint-rules.ts'
 import { checkedCursor } from './cursor-change.ts'
 import { planNext } from './due.ts'
-import type { ItemCounts, StuckItem, WaitingRow } from './end-queries.ts'
+import type { ItemCounts, StuckItem } from './end-queries.ts'
 import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
-import { remainingWaitSeconds } from './items/item-rules.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
 
 const CHECKPOINT_PAGE = 5_000
 /** Most stuck items that one run notes and tells. More of them say nothing new. */
 const MAX_STUCK = 1_000
-/** As many rows as a run's list of waiting items holds. */
-const MAX_WAITING = 1_000
 const MAX_ERROR_LENGTH = 1_000
 
 export type Finalisation =
@@ -129,9 +126,8 @@ async function finalise(
     return unchanged({ kind: 'not this time', reason: 'the listing is not complete' })
   if (log.status !== 'processing') return finaliseLate(framework, tx, row, log, counts)
   if (counts.pending + counts.processing > 0) {
-    const waiting = await waitingItems(tx, tables, syncLogId, MAX_WAITING)
-    const again = waiting.map((item) => ({ id: item.id, seconds: remainingWait(framework, item) }))
-    return unchanged({ kind: 'unfinished', pending: counts.pending, waiting: again }, cursorOf(row))
+    const waiting = await waitingItems(tx, tables, syncLogId, framework.config.sync.item_backoff)
+    return unchanged({ kind: 'unfinished', pending: counts.pending, waiting }, cursorOf(row))
   }
   return finaliseOpen(framework, tx, row, log, counts, announces)
 }
@@ -241,12 +237,6 @@ async function advancedCursor(
       'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
     )
   return { to: step.to }
-}
-
-/** Seconds until the next attempt of an item that no batch holds. */
-export function remainingWait({ config }: Framework, { attempts, waitedSeconds, secondsLeft }: WaitingRow): number {
-  if (secondsLeft !== null) return Math.max(0, Math.ceil(secondsLeft))
-  return remainingWaitSeconds(attempts, waitedSeconds, config.sync.item_backoff)
 }
 
 function cursorOf(row: IntegrationRow): Json {

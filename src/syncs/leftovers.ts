@@ -10,7 +10,6 @@ import type { RunMetadata } from '../observability/log-queries.ts'
 import { findLog, newestOpenRun } from '../observability/log-queries.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
 import { countItems, waitingItems } from './end-queries.ts'
-import { remainingWait } from './finalisation.ts'
 import { failAbandonedItems, giveBackHeldItems, itemsInFlightSince, itemsRetriedByHand } from './opening-queries.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunIds } from './run-rules.ts'
@@ -19,8 +18,6 @@ import type { RunIds } from './run-rules.ts'
 const BEYOND_RETRY_WINDOW_SECONDS = 3_600
 /** Questions to Temporal at once. */
 const QUESTIONS = 20
-/** As many rows as a run's list of waiting items holds; its finalisation names the others. */
-const MAX_WAITING = 1_000
 
 /** Items that a living workflow of their own has: no other work may touch them. @throws BackendUnreachable */
 export async function itemsHeldByOwnWorkflow(
@@ -124,16 +121,15 @@ export async function takeOverRun(
     if (items > 0)
       (await runLogger(framework, run)).warn(
         { event: 'sync.taken_over', items },
-        'items of a sync run that nobody works on any more were given back',
+        'items of a sync run that a dead worker held were given back',
       )
   }
   const counts = await countItems(db, tables, syncLogId)
-  const waiting = await waitingItems(db, tables, syncLogId, MAX_WAITING)
   return {
     listed: Number(metadata.listed ?? 0),
     succeeded: counts.success,
     failed: counts.failed + counts.skipped,
     pending: counts.pending,
-    waiting: waiting.map((item) => ({ id: item.id, seconds: remainingWait(framework, item) })),
+    waiting: await waitingItems(db, tables, syncLogId, framework.config.sync.item_backoff),
   }
 }

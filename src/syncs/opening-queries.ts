@@ -45,7 +45,7 @@ export interface Opening {
 
 /** Null: the integration is gone. */
 export async function readOpening(
-  db: Database,
+  db: Database | Transaction,
   { integrations, logs, syncItems }: Tables,
   integrationId: number,
   limit: number,
@@ -74,22 +74,6 @@ function runsOf(logs: Tables['logs'], integrationId: number, limit: number): SQL
       select l.id, l.status, l.metadata from ${logs} l
       where l.integration_id = ${integrationId} and l.operation = 'sync' order by l.id desc limit ${limit}) recent
   ), '[]'::jsonb)`
-}
-
-/** Whether the next run is due, by the database's clock, and the run that a workflow has opened already, among the newest ones. */
-export async function dueAndOpened(
-  tx: Transaction,
-  { integrations, logs }: Tables,
-  { integrationId, runId, limit }: { integrationId: number; runId: string; limit: number },
-): Promise<{ isDue: boolean; openedId: number | null }> {
-  const [row] = await tx.execute<{ is_due: boolean; opened_id: string | null }>(sql`
-    select coalesce(next_sync_at <= ${clockNow()}, true) as is_due, (
-      select recent.id from (
-        select l.id, l.metadata ->> 'run_id' as run_id from ${logs} l
-        where l.integration_id = ${integrationId} and l.operation = 'sync' order by l.id desc limit ${limit}) recent
-      where recent.run_id = ${runId} limit 1) as opened_id
-    from ${integrations} where id = ${integrationId}`)
-  return { isDue: row?.is_due === true, openedId: row?.opened_id == null ? null : Number(row.opened_id) }
 }
 
 /** Adds to the metadata of an open run. False: the run has ended. */

@@ -20,7 +20,7 @@ import { itemsHeldByOwnWorkflow, reclaimAbandonedItems } from './leftovers.ts'
 import type { BegunListing } from './listing/listing-queries.ts'
 import { insertListingLog } from './listing/listing-queries.ts'
 import type { Opening, RecentRun } from './opening-queries.ts'
-import { dueAndOpened, noteOpenRun, readOpening, recentRuns, secondsSinceLastClaim } from './opening-queries.ts'
+import { noteOpenRun, readOpening, recentRuns, secondsSinceLastClaim } from './opening-queries.ts'
 
 /** Only one run of an integration is open at a time, so an open one is among the newest. */
 const RECENT_RUNS = 20
@@ -137,7 +137,7 @@ async function settleLeftovers(
     if (!(await noteOpenRun(db, tables, run.syncLogId, { adopted_by: runId }))) continue
     logger.warn(
       { event: 'sync.adopted', sync_log: run.syncLogId },
-      'the workflow of a sync run is gone; its items are gone on with',
+      'the workflow of a sync run is gone; another one resumes its items',
     )
     return adopted(framework, run)
   }
@@ -161,10 +161,11 @@ async function open(
     // Two tries that overlap open one log.
     const row = await lockIntegration(tx, tables, id)
     if (row === null) return nothing('the integration is gone')
-    const { isDue, openedId } = await dueAndOpened(tx, tables, { integrationId: id, runId, limit: RECENT_RUNS })
-    if (openedId !== null) return { kind: 'open', syncLogId: openedId }
-    // The run that made it due may have ended since the dispatch had its list: by the id alone a second one would start.
-    if (onlyIfDue && !isDue) return nothing('it is not due any more')
+    const now = await readOpening(tx, tables, id, RECENT_RUNS)
+    const own = now?.runs.find((run) => run.runId === runId)
+    if (own !== undefined) return { kind: 'open', syncLogId: own.syncLogId }
+    // Another run may have ended since the dispatch read the due ones: by the id alone a second one would start.
+    if (onlyIfDue && now?.isDue === false) return nothing('it is not due any more')
     const metadata: RunMetadata = {
       run_id: runId,
       incremental: hasIncrementalSync(provider),

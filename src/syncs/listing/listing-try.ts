@@ -23,11 +23,12 @@ import { findLog } from '../../observability/log-queries.ts'
 import type { HasScheduledSync } from '../../providers/contracts.ts'
 import { hasBackfill, hasIncrementalSync, hasScheduledSync, requireContract } from '../../providers/contracts.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
+import { deletePendingItems } from '../end-queries.ts'
 import { LONGEST_DEFERRAL_SECONDS } from '../items/item-rules.ts'
 import type { RunIds } from '../run-rules.ts'
 import { ListingBeginning } from './beginning-rules.ts'
 import type { BegunListing, ListedItem, ListingNote } from './listing-queries.ts'
-import { beginListing, deleteUnstartedItems, listedKeys, storeListed } from './listing-queries.ts'
+import { beginListing, listedKeys, storeListed } from './listing-queries.ts'
 import type { FullListing } from './listing-session.ts'
 import { StoringSession } from './listing-session.ts'
 
@@ -113,7 +114,8 @@ export async function listBegun(
   const { db, tables, config, listeners, models } = framework
   const metadata = log.metadata as RunMetadata
   const bookmark = (metadata.bookmark ?? null) as StoredBookmark | null
-  if (attempt > 1) await deleteUnstartedItems(db, tables, log.id, bookmark?.item_id ?? 0)
+  // Items start only after a whole listing, and the bookmark vouches for those up to its own.
+  if (attempt > 1) await deletePendingItems(db, tables, log.id, bookmark?.item_id ?? 0)
   const begunAt = performance.now()
   const beginning = new ListingBeginning(startedAt, bookmark === null ? null : new Date(bookmark.began_at))
   const requestIds = [...(bookmark?.request_ids ?? [])]
