@@ -4,28 +4,11 @@
  */
 import type { ApplicationFailure } from '@temporalio/activity'
 import type { Duration } from '@temporalio/common'
-import { classifyFailure } from '../calls/failure-class-rules.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
 import { sdk } from './surroundings.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
-
-/** Faults of ours that another attempt can't change. */
-const FINAL_CODES: ReadonlySet<string> = new Set([
-  'invalid_argument',
-  'integration_inactive',
-  'unknown_provider',
-  'unsupported_by_provider',
-  'sync_session_closed',
-  'credentials_unreadable',
-])
-
-/** Whether the same call would fail in the same way again: bad arguments, and what the provider blames on the caller. */
-export function isFinalFault(error: unknown, classOf?: (error: unknown) => string | null): boolean {
-  if (isIntegrationsError(error) && FINAL_CODES.has(error.code)) return true
-  return (classOf?.(error) ?? classifyFailure({ error, callerAborted: false })) === 'client'
-}
 
 /** A refusal in its own words: its code stands beside them. */
 export function asRefusal(error: unknown): ApplicationFailure {

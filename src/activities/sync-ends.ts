@@ -1,38 +1,22 @@
 /** How a run ends. Rule: docs/behaviour/sync-cursor.md, "Finalisation". */
 
 import type { Framework } from '../framework/context.ts'
-import { subjectOf } from '../observability/metric-subject.ts'
-import { announceRun } from '../syncs/announcement.ts'
+import { announceOnce } from '../syncs/announcement.ts'
 import { cancelRun, failRun } from '../syncs/cut-short.ts'
 import type { Finalisation } from '../syncs/finalisation.ts'
-import { finaliseRun } from '../syncs/finalisation.ts'
+import { endRun } from '../syncs/finalisation.ts'
+import { runLogger } from '../syncs/run-logger.ts'
 import type { RunIds } from '../syncs/run-rules.ts'
 
 export type { Finalisation } from '../syncs/finalisation.ts'
 export type { RunIds } from '../syncs/run-rules.ts'
 
 export function syncEndActivities(framework: Framework) {
-  const { logger } = framework
-
-  async function announce(run: RunIds): Promise<void> {
-    if ((await announceRun(framework, run)) === 'elsewhere')
-      throw new Error(`another process is announcing run ${run.syncLogId}; looked at again until that is noted`)
-  }
-
   return {
-    /** The run is given up: its log says why, the cursor stays, the next run is planned. Once only, as finalisation. */
-    async failSyncRun({ integrationId, syncLogId, reason }: RunIds & { reason: string }): Promise<void> {
-      if (await failRun(framework, { integrationId, syncLogId }, reason))
-        logger.error(
-          {
-            event: 'sync.failed',
-            integration: integrationId,
-            provider: (await subjectOf(framework, integrationId)).provider,
-            sync_log: syncLogId,
-            error: reason,
-          },
-          'sync run failed',
-        )
+    /** Gives the run up: its log says why, the cursor stays, the next run is planned. Once only, as finalisation. */
+    async failSyncRun({ reason, ...run }: RunIds & { reason: string }): Promise<void> {
+      if (await failRun(framework, run, reason))
+        (await runLogger(framework, run)).error({ event: 'sync.failed', error: reason }, 'sync run failed')
     },
 
     /**
@@ -40,54 +24,25 @@ export function syncEndActivities(framework: Framework) {
      *
      * @param announces announces the run, too, as `announceSyncRun` does
      */
-    async finaliseSyncRun({
-      integrationId,
-      syncLogId,
-      announces = false,
-    }: RunIds & { readonly announces?: boolean }): Promise<Finalisation> {
-      const { result, cursor, ...end } = await finaliseRun(framework, { integrationId, syncLogId }, { announces })
-      if (end.isFinalisedNow && result.kind === 'finalised')
-        logger.info(
-          {
-            event: 'sync.finished',
-            integration: integrationId,
-            provider: end.provider,
-            sync_log: syncLogId,
-            status: result.status,
-            succeeded: result.succeeded,
-            failed: result.failed,
-            skipped: result.skipped,
-            cursor,
-          },
-          'sync run finished',
-        )
-      if (announces && result.kind === 'finalised' && !end.isAnnounced) await announce({ integrationId, syncLogId })
-      return result
+    async finaliseSyncRun({ announces, ...run }: RunIds & { readonly announces?: boolean }): Promise<Finalisation> {
+      return endRun(framework, run, { announces: announces === true })
     },
 
     /**
-     * Tells the listeners how the run ended. At least once: a worker may die between telling and noting it. One that ends before
-     * a listener has fails this try with why it ends, and another worker tells all of them again.
+     * Tells the listeners how the run ended. At least once: a worker may die between telling and noting it. A worker that stops
+     * before a listener has ended fails this try, and another worker tells all of them again.
      */
-    async announceSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
-      await announce({ integrationId, syncLogId })
+    async announceSyncRun(run: RunIds): Promise<void> {
+      await announceOnce(framework, run)
     },
 
     /**
-     * Ends a cancelled run: what had not started goes, what waits or is still held is `failed`. The cursor, the last clean
-     * time and the counter stay; the next run is due after one interval. May be run twice.
+     * Cancels the run: unstarted items go, items that wait or are held become `failed`. The cursor, the last clean time and the
+     * counter stay; the next run is due after one interval. May be run twice.
      */
-    async cancelSyncRun({ integrationId, syncLogId }: RunIds): Promise<void> {
-      if (await cancelRun(framework, { integrationId, syncLogId }))
-        logger.info(
-          {
-            event: 'sync.cancelled',
-            integration: integrationId,
-            provider: (await subjectOf(framework, integrationId)).provider,
-            sync_log: syncLogId,
-          },
-          'sync run cancelled',
-        )
+    async cancelSyncRun(run: RunIds): Promise<void> {
+      if (await cancelRun(framework, run))
+        (await runLogger(framework, run)).info({ event: 'sync.cancelled' }, 'sync run cancelled')
     },
   }
 }

@@ -4,14 +4,14 @@
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
 
+import { isFinalFault } from '../calls/final-fault.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import { classifiesFailures } from '../providers/contracts.ts'
 import type { Reconcilable, ReconciledIntegration } from '../webhooks/reconciliation.ts'
 import { reconcilable, reconcilableIntegrations, reconcileIntegrationWebhooks } from '../webhooks/reconciliation.ts'
 import type { ReconcileWebhooksInput } from '../webhooks/webhook-jobs.ts'
-import { asFailure, isFinalFault } from './activity-failures.ts'
+import { asFailure } from './activity-failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 export interface ReconcileIntegrationInput {
@@ -47,10 +47,9 @@ export function webhookReconciliationActivities(framework: Framework, surroundin
 }
 
 function failureOf(error: unknown, { integration, provider }: Reconcilable): Error {
-  const classOf = classifiesFailures(provider) ? (fault: unknown) => provider.classifyFailure(fault) : undefined
   return asFailure(error, {
     secrets: secretsIn(integration),
-    nonRetryable: isGone(error) || isFinalFault(error, classOf),
+    nonRetryable: isGone(error) || isFinalFault(error, provider),
   })
 }
 

@@ -1,5 +1,5 @@
 /** Statements over the operation logs. */
-import { and, desc, eq, inArray, sql } from 'drizzle-orm'
+import { and, desc, eq, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText, MAX_INTEGER } from '../db/schema/columns.ts'
 import type { LogRow, Tables } from '../db/schema/tables.ts'
@@ -117,72 +117,4 @@ export async function runsToAdvance(
         select max(id) from ${logs} where integration_id = ${integrationId} and operation = 'cursor'), 0)))
     order by id desc limit ${limit}`)
   return rows.map((row) => Number(row.id))
-}
-
-/**
- * Takes the announcement of a finalised run for so many seconds. Of two at once one wins. Null: nothing is to be announced,
- * or somebody else has it.
- *
- * @param announcer a text of its own for each that asks
- */
-export async function claimAnnouncement(
-  db: Database,
-  { logs }: Tables,
-  id: number,
-  { announcer, leaseSeconds }: { readonly announcer: string; readonly leaseSeconds: number },
-): Promise<LogRow | null> {
-  const [row] = await db
-    .update(logs)
-    .set({ metadata: announcedBy(logs, announcer, leaseSeconds) })
-    .where(
-      and(
-        eq(logs.id, id),
-        eq(logs.operation, 'sync'),
-        inArray(logs.status, ['success', 'partial', 'failed']),
-        // Only finalisation writes it: a run whose listing failed is `failed`, too.
-        sql`${logs.metadata} -> 'success_count' is not null`,
-        sql`${logs.metadata} -> 'announced_at' is null`,
-        sql`coalesce((${logs.metadata} ->> 'announcing_until')::float8, 0) <= ${NOW_SECONDS}`,
-      ),
-    )
-    .returning()
-  return row ?? null
-}
-
-/** Keeps an announcement for so many seconds from now. False: somebody else has taken it, or noted it. */
-export async function renewAnnouncement(
-  db: Database,
-  { logs }: Tables,
-  id: number,
-  { announcer, leaseSeconds }: { readonly announcer: string; readonly leaseSeconds: number },
-): Promise<boolean> {
-  const rows = await db
-    .update(logs)
-    .set({ metadata: announcedBy(logs, announcer, leaseSeconds) })
-    .where(and(eq(logs.id, id), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
-    .returning({ id: logs.id })
-  return rows.length > 0
-}
-
-const NOW_SECONDS = sql`extract(epoch from clock_timestamp())::float8`
-
-function announcedBy(logs: Tables['logs'], announcer: string, leaseSeconds: number) {
-  return sql`${logs.metadata} || jsonb_build_object(
-    'announcer', ${announcer}::text, 'announcing_until', ${NOW_SECONDS} + ${leaseSeconds}::float8)`
-}
-
-/** Notes that a run is announced. False: somebody else has taken the announcement meanwhile. */
-export async function noteAnnouncement(
-  db: Database,
-  { logs }: Tables,
-  id: number,
-  { announcer, at }: { readonly announcer: string; readonly at: Date },
-): Promise<boolean> {
-  const patch = { announced_at: at.toISOString() }
-  const rows = await db
-    .update(logs)
-    .set({ metadata: sql`(${logs.metadata} - 'announcing_until' - 'announcer') || ${jsonText(patch)}::jsonb` })
-    .where(and(eq(logs.id, id), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
-    .returning({ id: logs.id })
-  return rows.length > 0
 }

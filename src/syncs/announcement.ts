@@ -1,108 +1,154 @@
-/** Tells the listeners how a run ended. Rule: docs/behaviour/sync-cursor.md, "Announcement". */
+/**
+ * Tells how a run ended: in its transaction the rows for durable listeners, after the commit the listeners of this process.
+ *
+ * Rule: docs/behaviour/sync-cursor.md, "Announcement". Why no durable event takes its place: docs/decisions/0049-the-announcement-of-a-run.md.
+ */
 import { randomUUID } from 'node:crypto'
 import { announceChanges } from '../calls/call-events.ts'
-import type { LogRow } from '../db/schema/tables.ts'
+import type { Database, Transaction } from '../db/client.ts'
+import type { IntegrationRow, LogRow, Tables } from '../db/schema/tables.ts'
+import { recordEvents } from '../events/durable-events.ts'
+import type { IntegrationEvents, SyncResult } from '../events/events.ts'
 import { tellingAgain } from '../events/listening-until.ts'
 import type { Framework } from '../framework/context.ts'
-import { errorLine } from '../framework/logger.ts'
+import type { Json } from '../framework/json.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { closeIncidents } from '../incidents/closing.ts'
 import { getIntegration } from '../integrations/handle.ts'
+import { findIntegration } from '../integrations/queries.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
-import { claimAnnouncement, findLog, noteAnnouncement, renewAnnouncement } from '../observability/log-queries.ts'
-import { subjectOf } from '../observability/metric-subject.ts'
-import type { Integration } from '../providers/integration.ts'
-import { itemsById } from './end-queries.ts'
+import { findLog, mergeLogMetadata } from '../observability/log-queries.ts'
+import type { StuckItem } from './end-queries.ts'
+import { holdAnnouncement, itemsById, noteAnnouncement } from './end-queries.ts'
 import { itemRecord } from './items/run-item.ts'
+import { runLogger } from './run-logger.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 
-/** Rows read at once. */
-const STUCK_PAGE = 500
+/**
+ * Records what durable listeners are told, in the order of the announcement. Called once the times of the run's end are written.
+ *
+ * A run that ended the staleness of its integration closes its incident, if all else is well. The run's log names the
+ * incident, so that the announcement tells it.
+ *
+ * @param metadata of the run's log, as its end writes it
+ */
+export async function recordRunEnd(
+  framework: Framework,
+  tx: Transaction,
+  row: IntegrationRow,
+  { syncLogId, status, metadata, stuck }: EndedRun,
+): Promise<void> {
+  const { listeners, tables } = framework
+  if (metadata.staleness_recovered === true) {
+    await recordEvents(framework, tx, row.id, [{ name: 'SyncStalenessRecovered', payload: {} }])
+    for (const { incidentId } of (await closeIncidents(framework, tx, [row])).get(row.id) ?? [])
+      await mergeLogMetadata(tx, tables, syncLogId, { closed_incident: incidentId })
+  }
+  if (listeners.isDurable('SyncItemStuck')) {
+    const payloads = await stuckPayloads(tx, tables, stuck)
+    await recordEvents(
+      framework,
+      tx,
+      row.id,
+      payloads.map((payload) => ({ name: 'SyncItemStuck', payload }) as const),
+    )
+  }
+  if (!listeners.isDurable('SyncCompleted')) return
+  const lastSyncedAt = (await findIntegration(tx, tables, row.id))?.lastSyncedAt ?? null
+  const result = resultOf(status, metadata, lastSyncedAt)
+  await recordEvents(framework, tx, row.id, [{ name: 'SyncCompleted', payload: { result } }])
+}
+
+interface EndedRun {
+  readonly syncLogId: number
+  readonly status: RunStatus
+  readonly metadata: Readonly<Record<string, Json>>
+  /** The stuck items that are told. */
+  readonly stuck: readonly StuckItem[]
+}
 
 /**
- * Tells `SyncStalenessRecovered` and `IncidentClosed` if the run ended them, `SyncItemStuck` for each stuck item, then `SyncCompleted`, and notes
- * it in the run's log. At least once: a process may die between telling and noting. Two at the same moment tell it once,
- * however long the listeners take.
+ * Tells the listeners of a finalised run, and notes it in the run's log. At least once: a process may die between the two. Two
+ * processes at the same moment tell it once, however long the listeners take.
  *
  * @returns `elsewhere`: another process announces it. `nothing`: it was announced before, or there is nothing to tell: the
  *   run is not over, was cancelled, its listing failed, or it is a backfill's
- * @throws why a listener was given up: this worker ends. It is noted nowhere then, and whoever announces the run next may do so
- *   at once, and tells all of it again
+ * @throws why a listener was given up: this worker ends. Nothing is noted then, so the next call announces the run again at once
  */
 export async function announceRun(
   framework: Framework,
   { syncLogId }: RunIds,
 ): Promise<'announced' | 'elsewhere' | 'nothing'> {
-  const lease = await leaseAnnouncement(framework, syncLogId)
-  if (lease === null) return (await isAnnouncedElsewhere(framework, syncLogId)) ? 'elsewhere' : 'nothing'
+  const { db, tables, clock } = framework
+  const announcer = randomUUID()
+  const log = await holdAnnouncement(db, tables, syncLogId, { announcer, seconds: LEASE_SECONDS })
+  if (log === null) return (await isAnnouncedElsewhere(framework, syncLogId)) ? 'elsewhere' : 'nothing'
+  const lease = keepLease(framework, log, announcer)
   const givenUp = new AbortController()
   try {
-    await tellingAgain(givenUp, () => tell(framework, lease, givenUp.signal))
+    await tellingAgain(givenUp, () => tell(framework, log, () => lease.isLost() || givenUp.signal.aborted))
   } finally {
     await lease.end()
   }
-  if (givenUp.signal.aborted) await lease.giveBack()
+  if (givenUp.signal.aborted) await holdAnnouncement(db, tables, syncLogId, { announcer, seconds: 0 })
   givenUp.signal.throwIfAborted()
-  return !lease.isLost() && (await lease.note()) ? 'announced' : 'elsewhere'
+  const isNoted = await noteAnnouncement(db, tables, syncLogId, { announcer, at: clock.now() })
+  return isNoted ? 'announced' : 'elsewhere'
 }
 
-async function tell(framework: Framework, lease: AnnouncementLease, givenUp: AbortSignal): Promise<void> {
-  const { listeners } = framework
-  const isOver = (): boolean => lease.isLost() || givenUp.aborted
-  const integration = await getIntegration(framework, lease.log.integrationId)
-  const metadata = lease.log.metadata as RunMetadata
+/** Announces a run. @throws when another process announces it at this moment: to be looked at again */
+export async function announceOnce(framework: Framework, run: RunIds): Promise<void> {
+  if ((await announceRun(framework, run)) === 'elsewhere')
+    throw new Error(`another process is announcing run ${run.syncLogId}; looked at again until that is noted`)
+}
+
+/** Tells `SyncStalenessRecovered`, `IncidentClosed`, `SyncItemStuck` for each stuck item, and `SyncCompleted`: what there is of them. */
+async function tell(framework: Framework, log: LogRow, isOver: () => boolean): Promise<void> {
+  const { db, tables, listeners } = framework
+  const integration = await getIntegration(framework, log.integrationId)
+  const metadata = log.metadata as RunMetadata
   if (metadata.staleness_recovered === true) await listeners.emit('SyncStalenessRecovered', { integration })
   const closed = metadata.closed_incident
   if (typeof closed === 'number' && !isOver())
     await announceChanges(framework, integration, [{ at: 0, kind: 'incident_closed', incidentId: closed }])
-  await tellStuckItems(framework, lease, integration, metadata, isOver)
+  const noted = (metadata.stuck ?? []) as readonly { readonly item_id: number; readonly runs: number }[]
+  if (metadata.stuck_untold !== undefined)
+    integrationLogger(framework, integration).warn(
+      { event: 'sync.stuck_untold', sync_log: log.id, told: noted.length, untold: metadata.stuck_untold },
+      'more items of a sync run are stuck than one run tells of',
+    )
+  const stuck = noted.map(({ item_id, runs }) => ({ itemId: item_id, runs }))
+  for (const payload of await stuckPayloads(db, tables, stuck)) {
+    if (isOver()) return
+    await listeners.emit('SyncItemStuck', { integration, ...payload })
+  }
   if (isOver()) return
-  const status = lease.log.status as RunStatus
-  await listeners.emit('SyncCompleted', {
-    integration,
-    result: {
-      kind: status,
-      successCount: Number(metadata.success_count),
-      failureCount: Number(metadata.failure_count),
-      skippedCount: Number(metadata.skipped_count),
-      safeSyncedAt: status === 'success' ? integration.lastSyncedAt : null,
-      cursor: metadata.cursor_after ?? null,
-    },
+  const result = resultOf(log.status as RunStatus, metadata, integration.lastSyncedAt)
+  await listeners.emit('SyncCompleted', { integration, result })
+}
+
+async function stuckPayloads(
+  db: Database | Transaction,
+  tables: Tables,
+  stuck: readonly StuckItem[],
+): Promise<Omit<IntegrationEvents['SyncItemStuck'], 'integration'>[]> {
+  if (stuck.length === 0) return []
+  const ids = stuck.map(({ itemId }) => itemId)
+  const rows = await itemsById(db, tables, ids)
+  return stuck.flatMap(({ itemId, runs }) => {
+    const row = rows.get(itemId)
+    return row === undefined ? [] : [{ item: itemRecord(row, row.error), consecutiveFailedRuns: runs }]
   })
 }
 
-async function tellStuckItems(
-  { db, tables, listeners, logger }: Framework,
-  lease: AnnouncementLease,
-  integration: Integration,
-  { stuck: noted, stuck_untold: untold }: RunMetadata,
-  isOver: () => boolean,
-): Promise<void> {
-  const stuck = (noted ?? []) as readonly { readonly item_id: number; readonly runs: number }[]
-  if (untold !== undefined)
-    logger.warn(
-      {
-        event: 'sync.stuck_untold',
-        integration: integration.id,
-        provider: integration.provider,
-        sync_log: lease.log.id,
-        told: stuck.length,
-        untold,
-      },
-      'more items of a sync run are stuck than one run tells of',
-    )
-  for (let from = 0; from < stuck.length; from += STUCK_PAGE) {
-    const page = stuck.slice(from, from + STUCK_PAGE)
-    const ids = page.map(({ item_id }) => item_id)
-    const rows = await itemsById(db, tables, ids)
-    for (const { item_id, runs } of page) {
-      if (isOver()) return
-      const row = rows.get(item_id)
-      if (row !== undefined)
-        await listeners.emit('SyncItemStuck', {
-          integration,
-          item: itemRecord(row, row.error),
-          consecutiveFailedRuns: runs,
-        })
-    }
+function resultOf(status: RunStatus, metadata: Readonly<Record<string, Json>>, lastSyncedAt: Date | null): SyncResult {
+  return {
+    kind: status,
+    successCount: Number(metadata.success_count),
+    failureCount: Number(metadata.failure_count),
+    skippedCount: Number(metadata.skipped_count),
+    safeSyncedAt: status === 'success' ? lastSyncedAt : null,
+    cursor: metadata.cursor_after ?? null,
   }
 }
 
@@ -117,42 +163,18 @@ const LEASE_SECONDS = 15
 /** One renewal may be late or fail: the next one still comes in time. */
 const RENEW_EVERY_MS = 5_000
 
-interface AnnouncementLease {
-  readonly log: LogRow
-  /** Somebody else announces the run: this process stood still for longer than the lease. */
-  isLost(): boolean
-  /** Renews no more, and waits for a renewal that is under way. */
-  end(): Promise<void>
-  /** Once it is ended: whoever asks next announces the run at once. */
-  giveBack(): Promise<void>
-  /** Notes the announcement, once it is ended. False: somebody else has it now, and notes it. */
-  note(): Promise<boolean>
-}
-
-/**
- * Claims the announcement of a run, and keeps it while its listeners run.
- *
- * @returns null: there is nothing to announce, or another process has it
- */
-async function leaseAnnouncement(framework: Framework, syncLogId: number): Promise<AnnouncementLease | null> {
-  const { db, tables, logger } = framework
-  const claim = { announcer: randomUUID(), leaseSeconds: LEASE_SECONDS }
-  const log = await claimAnnouncement(db, tables, syncLogId, claim)
-  if (log === null) return null
+/** Renews the announcement's lease while its listeners run. */
+function keepLease(framework: Framework, { id, integrationId }: LogRow, announcer: string) {
+  const { db, tables } = framework
   let isLost = false
   let renewal: Promise<void> = Promise.resolve()
   const renew = async (): Promise<void> => {
     try {
-      if (!(await renewAnnouncement(db, tables, syncLogId, claim))) isLost = true
+      if ((await holdAnnouncement(db, tables, id, { announcer, seconds: LEASE_SECONDS })) === null) isLost = true
     } catch (error) {
+      const logger = await runLogger(framework, { integrationId, syncLogId: id })
       logger.warn(
-        {
-          event: 'sync.announcement_not_renewed',
-          integration: log.integrationId,
-          provider: (await subjectOf(framework, log.integrationId)).provider,
-          sync_log: syncLogId,
-          error: errorLine(error, 300),
-        },
+        { event: 'sync.announcement_not_renewed', error: errorLine(error, 300) },
         'the announcement of a sync run could not be kept; unless that succeeds soon, another process may tell the listeners again',
       )
     }
@@ -161,15 +183,12 @@ async function leaseAnnouncement(framework: Framework, syncLogId: number): Promi
     renewal = renewal.then(renew)
   }, RENEW_EVERY_MS)
   return {
-    log,
+    /** Another process announces the run: this one stood still for longer than the lease. */
     isLost: () => isLost,
-    async end() {
+    /** Renews no more, and waits for a renewal that is under way. */
+    async end(): Promise<void> {
       clearInterval(timer)
       await renewal
     },
-    async giveBack() {
-      await renewAnnouncement(db, tables, syncLogId, { ...claim, leaseSeconds: 0 })
-    },
-    note: () => noteAnnouncement(db, tables, syncLogId, { announcer: claim.announcer, at: framework.clock.now() }),
   }
 }

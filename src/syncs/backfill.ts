@@ -1,15 +1,26 @@
-/** Starting a backfill. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
+/** Starts a backfill, and opens its slices. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
 
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
+import type { Json } from '../framework/json.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { requireActive } from '../integrations/enabled.ts'
-import { findIntegration } from '../integrations/queries.ts'
+import { findIntegration, lockIntegration } from '../integrations/queries.ts'
+import { switchedOffBy } from '../integrations/switched-off-rules.ts'
+import type { RunMetadata } from '../observability/log-queries.ts'
+import { insertLog } from '../observability/log-queries.ts'
 import { hasBackfill, requireContract } from '../providers/contracts.ts'
+import type { Slice } from './backfill-queries.ts'
+import { findSliceLog, openSlicesOfOthers } from './backfill-queries.ts'
+import { abandonSlice } from './cut-short.ts'
+import { itemsHeldByOwnWorkflow } from './leftovers.ts'
+import { runLogger } from './run-logger.ts'
+import type { RunStart } from './start.ts'
 import type { BackfillInput } from './sync-jobs.ts'
 
 const DAY_MS = 86_400_000
-/** Ten years, leap days included: a longer window is rather a slip of the pen than a wish. */
+/** Ten years, leap days included. A longer window is likely a typing error. */
 const MAX_DAYS = 3_660
 
 /**
@@ -50,4 +61,69 @@ function momentOf(argument: string, text: unknown): Date {
   const moment = Instant.safeParse(text)
   if (moment.success) return moment.data
   throw new InvalidArgumentException(argument, `${INSTANT}, is allowed; ${JSON.stringify(text)} was given`)
+}
+
+/**
+ * Opens the log of one slice, once what a dead backfill left open is ended. A second try finds the log of the first.
+ *
+ * @param slice `startedAt`: when the workflow that asks started, ISO 8601
+ * @throws BackendUnreachable
+ */
+export async function openSlice(
+  framework: Framework,
+  slice: Slice & { readonly startedAt: string },
+): Promise<Extract<RunStart, { kind: 'open' | 'nothing to do' }>> {
+  const { db, tables, providers } = framework
+  const { integrationId, runId, from, to } = slice
+  await endDeadBackfills(framework, slice)
+  return db.transaction(async (tx) => {
+    // Two tries that overlap open one log.
+    const row = await lockIntegration(tx, tables, integrationId)
+    if (row === null) return nothing(`there is no integration ${integrationId}`)
+    if (switchedOffBy(row) !== null) return nothing('the integration is switched off')
+    const provider = providers.find(row.provider)
+    if (provider === null) return nothing(`the provider "${row.provider}" is not registered`)
+    if (!hasBackfill(provider)) return nothing(`the provider "${row.provider}" has no syncWindow()`)
+    const existing = await findSliceLog(tx, tables, slice)
+    if (existing !== null) return { kind: 'open', syncLogId: existing.id }
+    const metadata: RunMetadata = {
+      run_id: runId,
+      window: { from, to },
+      incremental: false,
+      cursor_before: (row.syncCursor ?? null) as Json,
+      enumerated: false,
+    }
+    const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
+    const syncLogId = await insertLog(tx, tables, { integrationId, ...opened, metadata })
+    integrationLogger(framework, row).info(
+      { event: 'backfill.slice_started', sync_log: syncLogId, from, to },
+      'a slice of a backfill started',
+    )
+    return { kind: 'open', syncLogId }
+  })
+}
+
+/**
+ * Ends the slices that other backfills of the integration have left open: the id of a backfill's workflow is its lock, so
+ * they belong to workflows that were terminated. Slices that were opened after `startedAt` may be of one that has taken its place.
+ */
+async function endDeadBackfills(
+  framework: Framework,
+  { integrationId, runId, startedAt: before }: Slice & { readonly startedAt: string },
+): Promise<void> {
+  const { db, tables } = framework
+  const error = 'the workflow of the backfill ended before this slice was done'
+  for (const syncLogId of await openSlicesOfOthers(db, tables, { integrationId, runId, before })) {
+    const run = { integrationId, syncLogId }
+    const retried = await itemsHeldByOwnWorkflow(framework, { syncLogId })
+    if (await abandonSlice(framework, run, error, retried))
+      (await runLogger(framework, run)).warn(
+        { event: 'backfill.abandoned', error },
+        'a slice of an earlier backfill was left open; it is failed, and its window may be started again',
+      )
+  }
+}
+
+function nothing(reason: string): Extract<RunStart, { kind: 'nothing to do' }> {
+  return { kind: 'nothing to do', reason }
 }

@@ -12,8 +12,7 @@ import type { CursorChange } from './cursor-change.ts'
 import { changeCursor, checkedCursor } from './cursor-change.ts'
 import { endLivingRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
-import { reclaimAbandonedItems } from './reclaim.ts'
-import type { RunIds } from './run-rules.ts'
+import { reclaimAbandonedItems } from './leftovers.ts'
 import type { AdvanceCursorInput, AdvanceCursorResult } from './sync-jobs.ts'
 
 export type { CursorChange } from './cursor-change.ts'
@@ -43,8 +42,8 @@ export async function setSyncCursor(
 }
 
 /**
- * Finalises runs whose items are all done and which nobody finalised, and moves the cursor where a retry or a skip came late.
- * Oldest first; each is announced if nobody has done so.
+ * Finalises runs whose items have all ended, and moves the cursor where a retry or a skip came late. Oldest first; each is
+ * announced, if it was not.
  *
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, CheckpointsNotReduced
  */
@@ -56,35 +55,34 @@ export async function advanceCursor(
   const row = await rowOf(framework, integrationId)
   requireContract(row.provider, providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
   const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, integrationId, null)).items : 0
-  const newestFirst = await runsToAdvance(db, tables, integrationId, limit)
-  const runs = await finaliseEach(
-    framework,
-    newestFirst.reverse().map((syncLogId) => ({ integrationId, syncLogId })),
-  )
-  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, integrationId)), reclaimed }
+  const oldestFirst = (await runsToAdvance(db, tables, integrationId, limit)).reverse()
+  return { ...(await finaliseEach(framework, row, oldestFirst)), reclaimed }
 }
 
 /** Finalises one run. @throws SyncRunNotFound, CheckpointsNotReduced */
 export async function finaliseOneRun(framework: Framework, syncLogId: number): Promise<AdvanceCursorResult> {
   const log = await findLog(framework.db, framework.tables, syncLogId)
   if (log === null || !['sync', 'backfill'].includes(log.operation)) throw new SyncRunNotFound(syncLogId)
-  const { integrationId } = log
-  const row = await rowOf(framework, integrationId)
-  const runs = await finaliseEach(framework, [{ integrationId, syncLogId }])
-  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, integrationId)), reclaimed: 0 }
+  const row = await rowOf(framework, log.integrationId)
+  return { ...(await finaliseEach(framework, row, [syncLogId])), reclaimed: 0 }
 }
 
-/** @returns how many were finalised */
-async function finaliseEach(framework: Framework, runs: readonly RunIds[]): Promise<number> {
-  let finalised = 0
-  for (const run of runs) {
+/** @param row as it was before */
+async function finaliseEach(
+  framework: Framework,
+  row: IntegrationRow,
+  syncLogIds: readonly number[],
+): Promise<Omit<AdvanceCursorResult, 'reclaimed'>> {
+  let runs = 0
+  for (const syncLogId of syncLogIds) {
+    const run = { integrationId: row.id, syncLogId }
     const { result, isFinalisedNow } = await finaliseRun(framework, run)
-    if (result.kind === 'reducer threw') throw new CheckpointsNotReduced(run.syncLogId, result.reason)
-    if (isFinalisedNow) finalised += 1
-    // Also one that was finalised by a process that died before it had told anybody.
+    if (result.kind === 'reducer threw') throw new CheckpointsNotReduced(syncLogId, result.reason)
+    if (isFinalisedNow) runs += 1
+    // Also one that was finalised by a process that died before it told its listeners.
     if (result.kind === 'finalised') await announceRun(framework, run)
   }
-  return finalised
+  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, row.id)) }
 }
 
 async function rowOf({ db, tables }: Framework, id: number): Promise<IntegrationRow> {

@@ -1,21 +1,18 @@
-/** Ends a run that does not come to its end: its listing failed, or it was cancelled. Rule: docs/behaviour/sync-cursor.md, "Cut short". */
+/** Ends a run before its time: its listing failed, or it was cancelled. Rule: docs/behaviour/sync-cursor.md, "Cut short". */
 
 import type { Transaction } from '../db/client.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { lockIntegration } from '../integrations/queries.ts'
 import { endRunLog, lockLog, mergeLogMetadata } from '../observability/log-queries.ts'
+import { planNext } from './due.ts'
 import { deletePendingItems, failHeldItems } from './end-queries.ts'
-import { planNext } from './next-run.ts'
 import { recentRuns } from './opening-queries.ts'
 import type { RunIds } from './run-rules.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 
-/**
- * The run is given up: what had not started goes, the cursor stays, the next run is planned as after a failure. Once only,
- * as finalisation.
- */
+/** Gives a run up: unstarted items go, the cursor stays, the next run is planned as after a failure. Once only, as finalisation. */
 export async function failRun(framework: Framework, run: RunIds, reason: string): Promise<boolean> {
   return endOpenRun(framework, run, async (tx, row, log) => {
     // Without its rows the run has not seen all that it listed: its cursor is never taken, late or not.
@@ -31,9 +28,9 @@ export async function failRun(framework: Framework, run: RunIds, reason: string)
 }
 
 /**
- * The run is cancelled: what had not started goes, what waits or is still held is `failed` with the error `cancelled`. The
- * cursor, the last clean time and the counter stay; the next run is due after one interval. A batch that comes late finds
- * its rows settled. Once only.
+ * Cancels a run: unstarted items go, items that wait or are held become `failed` with the error `cancelled`. The cursor, the
+ * last clean time and the counter stay; the next run is due after one interval. A batch that comes late finds its rows
+ * settled. Once only.
  */
 export async function cancelRun(framework: Framework, run: RunIds): Promise<boolean> {
   return endOpenRun(framework, run, async (tx, row, log) => {
@@ -48,10 +45,9 @@ export async function cancelRun(framework: Framework, run: RunIds): Promise<bool
 }
 
 /**
- * The slice of a backfill whose workflow is gone: what had not started goes, what waits or is still held is `failed` with
- * the error `abandoned`. Its items hold no cursor. Once only.
+ * Ends the slice of a dead backfill, as a cancelled run's items end, with the error `abandoned`. Its items hold no cursor. Once only.
  *
- * @param retried items that a retry by hand has: they are its own
+ * @param retried items that a retry by hand holds: they stay
  */
 export async function abandonSlice(
   framework: Framework,
@@ -86,14 +82,14 @@ async function letGoOfItems(
   return failed
 }
 
-/** What is counted of a run that was cut short. */
+/** Counted by the metrics. */
 interface Ended {
   readonly status: 'failed' | 'cancelled'
   /** Items that had begun, and are failed by its end. */
   readonly failedItems: number
 }
 
-/** @returns false when somebody else has ended it already, or it is gone */
+/** @returns false: it has ended already, or is gone */
 async function endOpenRun(
   { db, tables, metrics }: Framework,
   { integrationId, syncLogId }: RunIds,
@@ -117,16 +113,14 @@ const RECENT_RUNS = 20
 /**
  * Cancels the living run and waits until it is over. Rule: docs/behaviour/syncs.md, "Cancel".
  *
- * A run that no worker ends is terminated, and cannot end its own log. Its log is ended here, or the next run would go on with what
- * it left.
+ * Without a worker the run is terminated, and cannot end its own log. So its log is ended here, or the next run would resume it.
  *
  * @throws BackendUnreachable
  */
 export async function endLivingRun(framework: Framework, integrationId: number): Promise<void> {
   const { db, tables, workflows } = framework
-  // Asked before: a run that begins once this one is over is not meant.
+  // Read before: a run that begins after this one is not meant.
   const open = (await recentRuns(db, tables, integrationId, RECENT_RUNS)).filter(({ isOpen }) => isOpen)
   await workflows.cancelSync(integrationId)
-  // Once only: a log that the run has ended itself is left as it is.
   for (const { syncLogId } of open) await cancelRun(framework, { integrationId, syncLogId })
 }

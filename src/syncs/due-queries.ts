@@ -1,7 +1,7 @@
 /**
  * Which integrations are due.
  *
- * The statements hold the rule of syncs/due-rules.ts; test/activities/sync-dispatch.pg.test.ts compares the two.
+ * test/activities/sync-dispatch.pg.test.ts compares the statements with a model of the rule.
  * Rule: docs/behaviour/sync-scheduling.md, "Due" and "Waiting for health".
  */
 import type { SQL } from 'drizzle-orm'
@@ -9,7 +9,12 @@ import { and, asc, eq, gt, inArray, isNotNull, isNull, or, sql } from 'drizzle-o
 import type { Database } from '../db/client.ts'
 import { clockNow, intervalOf, jsonText, MAX_INTEGER } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
-import type { HealthBackoff } from './due-rules.ts'
+
+/** Intervals that an unhealthy integration waits after its last run. */
+export interface HealthBackoff {
+  readonly degraded: number
+  readonly failing: number
+}
 
 export interface DueRule {
   /** Providers that can sync, each with the minutes of its default interval; null: it has none. */
@@ -56,7 +61,7 @@ function comesAfter({ id, nextSyncAt }: Tables['integrations'], after: DueIntegr
   return or(gt(nextSyncAt, after.nextSyncAt), and(eq(nextSyncAt, after.nextSyncAt), gt(id, after.id)))
 }
 
-/** Due for longer than so many seconds, the longest first. One that was never planned is due since it was made. */
+/** Integrations that are due for longer than `seconds`, the longest first. A never planned one is due since its creation. */
 export async function overdueIntegrations(
   db: Database,
   tables: Tables,

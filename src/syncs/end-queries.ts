@@ -1,10 +1,11 @@
-/** Statements by which a sync run is ended. */
+/** Statements that end a sync run. */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, inArray, isNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
+import { remainingWaitSeconds } from './items/item-rules.ts'
 
 export type ItemCounts = Record<SyncItemRow['status'], number>
 
@@ -37,41 +38,45 @@ function countsOf(syncItems: Tables['syncItems'], syncLogId: number): SQL {
     from (select i.status, count(*) from ${syncItems} i where i.sync_log_id = ${syncLogId} group by i.status) counted)`
 }
 
-/** Rows of a run that are neither finished nor held: what a workflow that lost count must take up again. */
+/** As many rows as a run's list of waiting items holds; its next finalisation names the others. */
+const MAX_WAITING = 1_000
+
+/**
+ * Items of a run that have begun and are not held, each with the seconds until its next attempt: a workflow that lost count
+ * takes them up again.
+ *
+ * @param backoffSeconds `sync.item_backoff`, for an item whose batch was lost before it noted the next attempt
+ */
 export async function waitingItems(
   db: Database | Transaction,
   { syncItems }: Tables,
   syncLogId: number,
-  limit: number,
-): Promise<WaitingRow[]> {
-  return (
-    db
-      .select({
-        id: syncItems.id,
-        attempts: syncItems.attempts,
-        waitedSeconds: sql<number>`extract(epoch from clock_timestamp() - ${syncItems.updatedAt})::float8`,
-        secondsLeft: sql<number | null>`extract(epoch from ${syncItems.nextAttemptAt} - clock_timestamp())::float8`,
-      })
-      .from(syncItems)
-      .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
-      // Those that are due first: beyond the limit none must be named again and again in place of the others.
-      .orderBy(sql`${syncItems.nextAttemptAt} nulls first`, asc(syncItems.id))
-      .limit(limit)
-  )
-}
-
-export interface WaitingRow {
-  readonly id: number
-  readonly attempts: number
-  /** Since its last attempt. */
-  readonly waitedSeconds: number
-  /** Until its next attempt; null: its batch was lost before it could say. */
-  readonly secondsLeft: number | null
+  backoffSeconds: readonly number[],
+): Promise<{ id: number; seconds: number }[]> {
+  const rows = await db
+    .select({
+      id: syncItems.id,
+      attempts: syncItems.attempts,
+      waitedSeconds: sql<number>`extract(epoch from clock_timestamp() - ${syncItems.updatedAt})::float8`,
+      secondsLeft: sql<number | null>`extract(epoch from ${syncItems.nextAttemptAt} - clock_timestamp())::float8`,
+    })
+    .from(syncItems)
+    .where(and(eq(syncItems.syncLogId, syncLogId), eq(syncItems.status, 'processing'), isNull(syncItems.claim)))
+    // Those that are due first: beyond the limit the same ones must not be named again and again.
+    .orderBy(sql`${syncItems.nextAttemptAt} nulls first`, asc(syncItems.id))
+    .limit(MAX_WAITING)
+  return rows.map(({ id, attempts, waitedSeconds, secondsLeft }) => ({
+    id,
+    seconds:
+      secondsLeft === null
+        ? remainingWaitSeconds(attempts, waitedSeconds, backoffSeconds)
+        : Math.max(0, Math.ceil(secondsLeft)),
+  }))
 }
 
 /**
- * Checkpoints of the run's finished items in dispatch order, page by page. Read by a cursor: pages by id would sort what is
- * left anew for each. Once in a transaction.
+ * Checkpoints of the run's finished items in dispatch order, page by page. Once in a transaction: it reads by a cursor, since
+ * each page by id would sort the rest again.
  */
 export async function* finishedCheckpoints(
   tx: Transaction,
@@ -101,16 +106,13 @@ export async function* finishedCheckpoints(
   }
 }
 
-/**
- * External ids asked about in one statement. In pages, and without a join of items with items: right after many inserts the
- * planner knows nothing of them and would compare each with each.
- */
+/** External ids in one statement. Pages, and no join of items with items: right after many inserts the planner would compare each with each. */
 const IDS_PAGE = 1_000
 
 /**
- * Whether the cursor must stay whatever this run came to: somebody set it since the run began, or an item of an earlier run
- * is not done, neither by its own row nor by a later one of the same class and external id. An item that is retried right
- * now is not done either. A backfill's rows hold nothing, but can make up for a failed item.
+ * Whether the cursor must stay, however this run ended: it was set since the run began, or an item of an earlier run is not
+ * done, neither by its own row nor by a later one of the same class and external id. An item that is being retried is not
+ * done. A backfill's rows hold no cursor, but can make up for a failed item.
  */
 export async function isCursorHeld(
   tx: Transaction,
@@ -153,8 +155,8 @@ export interface StuckItem {
 }
 
 /**
- * External ids that failed in this run and, counting it, in so many runs since they last succeeded or were skipped, whatever
- * their class. Backfills are no such runs.
+ * External ids that failed in this run and, with it, in at least `threshold` runs since they last succeeded or were skipped,
+ * whatever their class. Backfills do not count.
  */
 export async function stuckItems(
   tx: Transaction,
@@ -203,15 +205,21 @@ export async function itemsById(
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** Deletes what has not started. @returns how many */
-export async function deletePendingItems(tx: Transaction, { syncItems }: Tables, syncLogId: number): Promise<number> {
-  const [row] = await tx.execute<{ count: string }>(sql`
-    with gone as (delete from ${syncItems} where sync_log_id = ${syncLogId} and status = 'pending' returning 1)
+/** Deletes items that have not started. @param afterId items up to this one stay. @returns their number */
+export async function deletePendingItems(
+  db: Database | Transaction,
+  { syncItems }: Tables,
+  syncLogId: number,
+  afterId = 0,
+): Promise<number> {
+  const [row] = await db.execute<{ count: string }>(sql`
+    with gone as (
+      delete from ${syncItems} where sync_log_id = ${syncLogId} and status = 'pending' and id > ${afterId} returning 1)
     select count(*) as count from gone`)
   return Number(row?.count)
 }
 
-/** Fails what waits or is held: whoever holds it loses by its claim. @param but these stay @returns how many */
+/** Fails items that wait or are held: a late batch finds its claim gone. @param but these stay @returns their number */
 export async function failHeldItems(
   tx: Transaction,
   { syncItems }: Tables,
@@ -230,55 +238,53 @@ export async function failHeldItems(
   return Number(row?.count)
 }
 
-export interface InFlightItem {
-  readonly id: number
-  readonly syncLogId: number | null
-  readonly externalId: string | null
-  readonly attempts: number
-  readonly claim: string | null
-}
-
-/** Items that began, have not ended, and were created more than so many seconds ago. A backfill's own go on with it. */
-export async function itemsInFlightSince(
+/**
+ * Takes the announcement of a finalised run, or keeps it, for some seconds from now. Of two at once one gets it.
+ *
+ * @param announcer a text of its own for each that asks
+ * @returns null: there is nothing to announce, or another one has it
+ */
+export async function holdAnnouncement(
   db: Database,
-  { syncItems, logs }: Tables,
-  { integrationId, seconds }: { integrationId: number; seconds: number },
-): Promise<InFlightItem[]> {
-  return db
-    .select({
-      id: syncItems.id,
-      syncLogId: syncItems.syncLogId,
-      externalId: syncItems.externalId,
-      attempts: syncItems.attempts,
-      claim: syncItems.claim,
+  { logs }: Tables,
+  syncLogId: number,
+  { announcer, seconds }: { readonly announcer: string; readonly seconds: number },
+): Promise<LogRow | null> {
+  const now = sql`extract(epoch from clock_timestamp())::float8`
+  const [row] = await db
+    .update(logs)
+    .set({
+      metadata: sql`${logs.metadata} || jsonb_build_object(
+        'announcer', ${announcer}::text, 'announcing_until', ${now} + ${seconds}::float8)`,
     })
-    .from(syncItems)
-    .leftJoin(logs, eq(logs.id, syncItems.syncLogId))
     .where(
       and(
-        eq(syncItems.integrationId, integrationId),
-        eq(syncItems.status, 'processing'),
-        sql`${syncItems.createdAt} < clock_timestamp() - make_interval(secs => ${seconds}::double precision)`,
-        sql`${logs.operation} is distinct from 'backfill'`,
+        eq(logs.id, syncLogId),
+        eq(logs.operation, 'sync'),
+        inArray(logs.status, ['success', 'partial', 'failed']),
+        // Only finalisation writes it: a run whose listing failed is `failed`, too.
+        sql`${logs.metadata} -> 'success_count' is not null`,
+        sql`${logs.metadata} -> 'announced_at' is null`,
+        sql`(${logs.metadata} ->> 'announcer' = ${announcer}
+          or coalesce((${logs.metadata} ->> 'announcing_until')::float8, 0) <= ${now})`,
       ),
     )
-    .orderBy(asc(syncItems.id))
+    .returning()
+  return row ?? null
 }
 
-/** Fails those that nobody has moved since they were read. @returns these */
-export async function failAbandonedItems(
+/** Notes that a run is announced. False: another one has taken the announcement meanwhile. */
+export async function noteAnnouncement(
   db: Database,
-  { syncItems }: Tables,
-  items: readonly InFlightItem[],
-): Promise<InFlightItem[]> {
-  if (items.length === 0) return []
-  const rows = await db.execute<{ id: string }>(sql`
-    update ${syncItems} s
-    set status = 'failed', error = 'abandoned', claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
-    from jsonb_to_recordset(${jsonText(items)}::jsonb) as seen (id bigint, attempts integer, claim text)
-    where s.id = seen.id and s.status = 'processing' and s.attempts = seen.attempts
-      and s.claim is not distinct from seen.claim
-    returning s.id`)
-  const failed = new Set(rows.map((row) => Number(row.id)))
-  return items.filter(({ id }) => failed.has(id))
+  { logs }: Tables,
+  syncLogId: number,
+  { announcer, at }: { readonly announcer: string; readonly at: Date },
+): Promise<boolean> {
+  const patch = { announced_at: at.toISOString() }
+  const rows = await db
+    .update(logs)
+    .set({ metadata: sql`(${logs.metadata} - 'announcing_until' - 'announcer') || ${jsonText(patch)}::jsonb` })
+    .where(and(eq(logs.id, syncLogId), sql`${logs.metadata} ->> 'announcer' = ${announcer}`))
+    .returning({ id: logs.id })
+  return rows.length > 0
 }

@@ -8,26 +8,23 @@ import type { Transaction } from '../db/client.ts'
 import type { IntegrationRow, LogRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { endRunLog, mergeLogMetadata } from '../observability/log-queries.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
+import { announceOnce, recordRunEnd } from './announcement.ts'
 import { cursorNotAfter, hasInstant, nextCursor } from './checkpoint-rules.ts'
 import { checkedCursor } from './cursor-change.ts'
-import { endStaleness, recordRunEnd } from './end-events.ts'
-import type { ItemCounts, StuckItem, WaitingRow } from './end-queries.ts'
+import { planNext } from './due.ts'
+import type { ItemCounts, StuckItem } from './end-queries.ts'
 import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
-import { remainingWaitSeconds } from './items/item-rules.ts'
-import { planNext } from './next-run.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
 
 const CHECKPOINT_PAGE = 5_000
-/** The log's row holds so many, and so many events are told of one run: more of them say nothing new. */
+/** Most stuck items that one run notes and tells. More of them say nothing new. */
 const MAX_STUCK = 1_000
-/** As many rows as a run's list of waiting items holds. */
-const MAX_WAITING = 1_000
 const MAX_ERROR_LENGTH = 1_000
 
 export type Finalisation =
@@ -37,51 +34,75 @@ export type Finalisation =
       readonly succeeded: number
       readonly failed: number
       readonly skipped: number
-      /** It named everything that there is at the provider, and all of it went well. */
+      /** A clean run whose listing named everything that the provider has. */
       readonly fullListing: boolean
     }
   | { readonly kind: 'unfinished'; readonly pending: number; readonly waiting: { id: number; seconds: number }[] }
-  /** The provider's `reduceCheckpoints()` threw: nothing was changed, it may be tried again. */
+  /** The provider's `reduceCheckpoints()` threw. Nothing was changed; the call may be repeated. */
   | { readonly kind: 'reducer threw'; readonly reason: string }
   | { readonly kind: 'not this time'; readonly reason: string }
 
 export interface RunEnd {
   readonly result: Finalisation
-  /** After it. Null also when there is nothing to tell. */
+  /** After the run. Null also when nothing was read. */
   readonly cursor: Json
-  /** By this very call. Whoever finalised a run announces it. */
+  /** By this very call, which has the run announced. */
   readonly isFinalisedNow: boolean
-  /** It had nobody to tell, and says so in its log. */
+  /** The run had nothing to announce, and its log says so. */
   readonly isAnnounced: boolean
   readonly cursorMoved: boolean
 }
 
 export interface Finalising {
-  /** Notes that the run is announced where there is nothing to tell, or nobody listens. Default false. */
+  /** Notes that the run is announced where there is nothing to tell, or no listener. Default false. */
   readonly announces?: boolean
 }
 
 /**
+ * Finalises a run for its workflow, with the log line of its end. A second call finds it finalised.
+ *
+ * @param announces announces it, too
+ * @throws when another process announces it at this moment
+ */
+export async function endRun(
+  framework: Framework,
+  run: RunIds,
+  { announces = false }: Finalising = {},
+): Promise<Finalisation> {
+  const { row, result, cursor, isFinalisedNow, isAnnounced } = await finaliseRun(framework, run, { announces })
+  if (result.kind !== 'finalised') return result
+  const { status, succeeded, failed, skipped } = result
+  if (isFinalisedNow && row !== null)
+    integrationLogger(framework, row).info(
+      { event: 'sync.finished', sync_log: run.syncLogId, status, succeeded, failed, skipped, cursor },
+      'sync run finished',
+    )
+  if (announces && !isAnnounced) await announceOnce(framework, run)
+  return result
+}
+
+/**
  * One transaction, under the locks of the integration and of the run's log. Once only: the log must still be
- * `processing`, and no item may be unfinished. Of a run that was finalised before, only the cursor may move: a failed item
+ * `processing`, and every item must have ended. Of a run that was finalised before, only the cursor may move: a failed item
  * has succeeded or was skipped since.
  */
 export async function finaliseRun(
   framework: Framework,
   run: RunIds,
   { announces = false }: Finalising = {},
-): Promise<RunEnd & { readonly provider: string | null }> {
+): Promise<RunEnd & { readonly row: IntegrationRow | null }> {
+  const { db, tables, metrics } = framework
   try {
-    const { row, end } = await framework.db.transaction(async (tx) => {
-      const row = await lockIntegration(tx, framework.tables, run.integrationId)
-      return { row, end: await finalise(framework, tx, row, run, announces) }
+    const end = await db.transaction(async (tx) => {
+      const row = await lockIntegration(tx, tables, run.integrationId)
+      return { row, ...(await finalise(framework, tx, row, run, announces)) }
     })
-    if (row !== null && end.isFinalisedNow && end.result.kind === 'finalised')
-      framework.metrics.syncRunEnded(row, end.result.status)
-    return { ...end, provider: row?.provider ?? null }
+    if (end.row !== null && end.isFinalisedNow && end.result.kind === 'finalised')
+      metrics.syncRunEnded(end.row, end.result.status)
+    return end
   } catch (error) {
     if (!(error instanceof ReducerThrew)) throw error
-    return { provider: null, ...unchanged({ kind: 'reducer threw', reason: errorLine(error.cause, MAX_ERROR_LENGTH) }) }
+    return { row: null, ...unchanged({ kind: 'reducer threw', reason: errorLine(error.cause, MAX_ERROR_LENGTH) }) }
   }
 }
 
@@ -105,14 +126,13 @@ async function finalise(
     return unchanged({ kind: 'not this time', reason: 'the listing is not complete' })
   if (log.status !== 'processing') return finaliseLate(framework, tx, row, log, counts)
   if (counts.pending + counts.processing > 0) {
-    const waiting = await waitingItems(tx, tables, syncLogId, MAX_WAITING)
-    const again = waiting.map((item) => ({ id: item.id, seconds: remainingWait(framework, item) }))
-    return unchanged({ kind: 'unfinished', pending: counts.pending, waiting: again }, cursorOf(row))
+    const waiting = await waitingItems(tx, tables, syncLogId, framework.config.sync.item_backoff)
+    return unchanged({ kind: 'unfinished', pending: counts.pending, waiting }, cursorOf(row))
   }
   return finaliseOpen(framework, tx, row, log, counts, announces)
 }
 
-/** All its items have ended, and nobody has finalised it. */
+/** All its items have ended, and it is not finalised yet. */
 async function finaliseOpen(
   framework: Framework,
   tx: Transaction,
@@ -134,31 +154,29 @@ async function finaliseOpen(
   const stalenessRecovered = isOrdinary && isClean && row.syncStaleAlertedAt !== null
   const isAnnounced =
     announces && isOrdinary && stuck.length === 0 && !stalenessRecovered && !listeners.has('SyncCompleted')
-  await endRunLog(tx, tables, log.id, {
-    status,
-    summary: `${counts.success} succeeded, ${counts.failed} failed, ${counts.skipped} skipped`,
-    metadata: {
-      success_count: counts.success,
-      failure_count: counts.failed,
-      skipped_count: counts.skipped,
-      ...(isOrdinary ? { cursor_after: cursor } : {}),
-      ...(stuck.length === 0 ? {} : stuckMetadata(toldStuck, stuck.length)),
-      ...(stalenessRecovered ? { staleness_recovered: true } : {}),
-      ...(isAnnounced ? { announced_at: clock.now().toISOString() } : {}),
-    },
-  })
+  const metadata: Record<string, Json> = {
+    success_count: counts.success,
+    failure_count: counts.failed,
+    skipped_count: counts.skipped,
+    ...(isOrdinary ? { cursor_after: cursor } : {}),
+    ...(stuck.length === 0 ? {} : { stuck: toldStuck.map(({ itemId, runs }) => ({ item_id: itemId, runs })) }),
+    ...(stuck.length > toldStuck.length ? { stuck_untold: stuck.length - toldStuck.length } : {}),
+    ...(stalenessRecovered ? { staleness_recovered: true } : {}),
+    ...(isAnnounced ? { announced_at: clock.now().toISOString() } : {}),
+  }
+  const summary = `${counts.success} succeeded, ${counts.failed} failed, ${counts.skipped} skipped`
+  await endRunLog(tx, tables, log.id, { status, summary, metadata })
   if (isOrdinary) {
     await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
-    if (stalenessRecovered) await endStaleness(framework, tx, row, log.id)
-    await recordRunEnd(framework, tx, row.id, { status, counts, cursor, stuck: toldStuck })
+    await recordRunEnd(framework, tx, row, { syncLogId: log.id, status, metadata, stuck: toldStuck })
   }
   const result = finalised(status, log, counts)
   return { result, cursor, isFinalisedNow: true, isAnnounced, cursorMoved: advanced !== null }
 }
 
 /**
- * Beyond the limit those are left out that have been told of the most often. Of those that became stuck together another part
- * is told in each run: the order among them is by a digest that differs from run to run.
+ * Beyond the limit it leaves out the items that were told the most often. Of items that became stuck together each run tells
+ * another part: a digest that differs from run to run orders them.
  */
 function stuckToTell(stuck: readonly StuckItem[], syncLogId: number): StuckItem[] {
   const turn = new Map(stuck.map(({ itemId }) => [itemId, sha256Hex(`${syncLogId}:${itemId}`)]))
@@ -169,15 +187,7 @@ function stuckToTell(stuck: readonly StuckItem[], syncLogId: number): StuckItem[
     .sort((a, b) => a.itemId - b.itemId)
 }
 
-/** @param found told ones and others */
-function stuckMetadata(told: readonly StuckItem[], found: number): Record<string, Json> {
-  return {
-    stuck: told.map(({ itemId, runs }) => ({ item_id: itemId, runs })),
-    ...(found > told.length ? { stuck_untold: found - told.length } : {}),
-  }
-}
-
-/** Status, counts, times and events are those of its end; only the cursor may be due now. */
+/** Status, counts, times and events stay as they were at its end; only the cursor may move. */
 async function finaliseLate(
   framework: Framework,
   tx: Transaction,
@@ -194,14 +204,15 @@ async function finaliseLate(
   return { result, cursor: advanced.to, isFinalisedNow: false, isAnnounced: false, cursorMoved: true }
 }
 
-/** The cursor after this run; null when it stays. */
+/** The cursor after this run; null: it stays. */
 async function advancedCursor(
-  { providers, tables, logger }: Framework,
+  framework: Framework,
   tx: Transaction,
   row: IntegrationRow,
   log: LogRow,
   counts: ItemCounts,
 ): Promise<{ to: Json } | null> {
+  const { providers, tables } = framework
   if (counts.failed > 0 || counts.success + counts.skipped === 0) return null
   if (await isCursorHeld(tx, tables, row.id, log.id)) return null
   const provider = providers.get(row.provider) as HasScheduledSync
@@ -221,17 +232,11 @@ async function advancedCursor(
   const step = nextCursor(cursorOf(row), [candidate], reduce)
   if (step.kind === 'keep') return null
   if (isBounded && !hasInstant(candidate))
-    logger.warn(
-      { event: 'sync.cursor_without_time', integration: row.id, provider: row.provider, sync_log: log.id },
+    integrationLogger(framework, row).warn(
+      { event: 'sync.cursor_without_time', sync_log: log.id },
       'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
     )
   return { to: step.to }
-}
-
-/** Seconds until the next attempt of an item that no batch holds. */
-export function remainingWait({ config }: Framework, { attempts, waitedSeconds, secondsLeft }: WaitingRow): number {
-  if (secondsLeft !== null) return Math.max(0, Math.ceil(secondsLeft))
-  return remainingWaitSeconds(attempts, waitedSeconds, config.sync.item_backoff)
 }
 
 function cursorOf(row: IntegrationRow): Json {

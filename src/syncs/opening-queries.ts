@@ -1,12 +1,12 @@
-/** Statements by which a run begins, or takes over what a dead one left behind. */
+/** Statements that open a run, and that find and take over what a dead one left behind. */
 import type { SQL } from 'drizzle-orm'
-import { and, eq, isNotNull, sql } from 'drizzle-orm'
+import { and, asc, eq, isNotNull, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Json } from '../framework/json.ts'
 
-/** By it a claim of one item's own workflow is told from one of a run. */
+/** Prefix of a claim that an item's own workflow holds, not a run. */
 const OWN_WORKFLOW_CLAIM = 'retry-'
 
 /** A run as the opening of the next one sees it. */
@@ -33,18 +33,28 @@ export async function recentRuns(
   return row?.runs ?? []
 }
 
-/** What the opening of a run goes by; null: the integration is gone. */
+/** The state that the opening of a run starts from. */
+export interface Opening {
+  readonly row: IntegrationRow
+  readonly runs: readonly RecentRun[]
+  /** Whether a worker holds an item of the integration, or held it when it died. */
+  readonly isInWork: boolean
+  /** By the database's clock. */
+  readonly isDue: boolean
+}
+
+/** Null: the integration is gone. */
 export async function readOpening(
-  db: Database,
+  db: Database | Transaction,
   { integrations, logs, syncItems }: Tables,
   integrationId: number,
   limit: number,
-): Promise<{ row: IntegrationRow; runs: RecentRun[]; isInWork: boolean } | null> {
+): Promise<Opening | null> {
   const [found] = await db
     .select({
       row: integrations,
       runs: sql<RecentRun[]>`${runsOf(logs, integrationId, limit)}`,
-      /** Whether an item of the integration is held by somebody, or was when its worker died. */
+      isDue: sql<boolean>`coalesce(${integrations.nextSyncAt} <= ${clockNow()}, true)`,
       isInWork: sql<boolean>`exists (
         select 1 from ${syncItems} i where i.integration_id = ${integrationId} and i.status = 'processing')`,
     })
@@ -66,39 +76,7 @@ function runsOf(logs: Tables['logs'], integrationId: number, limit: number): SQL
   ), '[]'::jsonb)`
 }
 
-/** Whether the integration's next run is due, by the database's clock. */
-export async function isDue(
-  db: Database | Transaction,
-  { integrations }: Tables,
-  integrationId: number,
-): Promise<boolean> {
-  const [row] = await db
-    .select({ isDue: sql<boolean>`coalesce(${integrations.nextSyncAt} <= ${clockNow()}, true)` })
-    .from(integrations)
-    .where(eq(integrations.id, integrationId))
-  return row?.isDue === true
-}
-
-/**
- * Whether the integration's next run is due, by the database's clock, and the run that a workflow has opened already, if it is among
- * so many of the newest.
- */
-export async function dueAndOpened(
-  tx: Transaction,
-  { integrations, logs }: Tables,
-  { integrationId, runId, limit }: { integrationId: number; runId: string; limit: number },
-): Promise<{ isDue: boolean; openedId: number | null }> {
-  const [row] = await tx.execute<{ is_due: boolean; opened_id: string | null }>(sql`
-    select coalesce(next_sync_at <= ${clockNow()}, true) as is_due, (
-      select recent.id from (
-        select l.id, l.metadata ->> 'run_id' as run_id from ${logs} l
-        where l.integration_id = ${integrationId} and l.operation = 'sync' order by l.id desc limit ${limit}) recent
-      where recent.run_id = ${runId} limit 1) as opened_id
-    from ${integrations} where id = ${integrationId}`)
-  return { isDue: row?.is_due === true, openedId: row?.opened_id == null ? null : Number(row.opened_id) }
-}
-
-/** Adds to the metadata of a run that has not ended. False: it has. */
+/** Adds to the metadata of an open run. False: the run has ended. */
 export async function noteOpenRun(
   db: Database,
   { logs }: Tables,
@@ -151,11 +129,11 @@ export async function secondsSinceLastClaim(
 }
 
 /**
- * Takes the rows of a run from claims that nobody works under any more. A first attempt goes back to the queue; a later one
- * waits on, for as long as it would have. A batch that comes late finds its claim gone and changes nothing.
+ * Takes the rows of a run from dead claims. A first attempt goes back to the queue; a later one waits for as long as it
+ * would have. A batch that comes late finds its claim gone and changes nothing.
  *
- * @param keep the run id of the workflow that goes on with the run: what its own batches hold stays. Null: nothing stays
- * @param keepItems held by workflows of their own, which live
+ * @param keep the run id of the workflow that resumes the run: the rows of its own batches stay. Null: no row stays
+ * @param keepItems held by living workflows of their own
  * @param olderThanSeconds a claim made since then stays
  */
 export async function giveBackHeldItems(
@@ -179,4 +157,57 @@ export async function giveBackHeldItems(
       and id not in (select value::bigint from jsonb_array_elements_text(${jsonText(given.keepItems)}::jsonb))${kept}
     returning id`)
   return rows.length
+}
+
+export interface InFlightItem {
+  readonly id: number
+  readonly syncLogId: number | null
+  readonly externalId: string | null
+  readonly attempts: number
+  readonly claim: string | null
+}
+
+/** Items that began, have not ended, and are older than `seconds`. A backfill's items go on with it. */
+export async function itemsInFlightSince(
+  db: Database,
+  { syncItems, logs }: Tables,
+  { integrationId, seconds }: { integrationId: number; seconds: number },
+): Promise<InFlightItem[]> {
+  return db
+    .select({
+      id: syncItems.id,
+      syncLogId: syncItems.syncLogId,
+      externalId: syncItems.externalId,
+      attempts: syncItems.attempts,
+      claim: syncItems.claim,
+    })
+    .from(syncItems)
+    .leftJoin(logs, eq(logs.id, syncItems.syncLogId))
+    .where(
+      and(
+        eq(syncItems.integrationId, integrationId),
+        eq(syncItems.status, 'processing'),
+        sql`${syncItems.createdAt} < clock_timestamp() - make_interval(secs => ${seconds}::double precision)`,
+        sql`${logs.operation} is distinct from 'backfill'`,
+      ),
+    )
+    .orderBy(asc(syncItems.id))
+}
+
+/** Fails the items that have not moved since they were read. @returns these */
+export async function failAbandonedItems(
+  db: Database,
+  { syncItems }: Tables,
+  items: readonly InFlightItem[],
+): Promise<InFlightItem[]> {
+  if (items.length === 0) return []
+  const rows = await db.execute<{ id: string }>(sql`
+    update ${syncItems} s
+    set status = 'failed', error = 'abandoned', claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
+    from jsonb_to_recordset(${jsonText(items)}::jsonb) as seen (id bigint, attempts integer, claim text)
+    where s.id = seen.id and s.status = 'processing' and s.attempts = seen.attempts
+      and s.claim is not distinct from seen.claim
+    returning s.id`)
+  const failed = new Set(rows.map((row) => Number(row.id)))
+  return items.filter(({ id }) => failed.has(id))
 }

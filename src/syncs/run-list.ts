@@ -17,7 +17,7 @@ export interface ListSyncRuns extends SyncRunFilter {
   readonly status?: (typeof RUN_STATUSES)[number] | undefined
   /** Only those of a lower id. */
   readonly after?: number | undefined
-  /** At most so many; at least 1. */
+  /** At least 1. */
   readonly limit?: number | undefined
 }
 

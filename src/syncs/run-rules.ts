@@ -30,12 +30,7 @@ export function intervalMultiplier(consecutiveFailures: number, cap: number): nu
   return Math.min(2 ** Math.min(consecutiveFailures - 1, 30), cap)
 }
 
-/** Minutes between runs: the integration's own, else the provider's; null when it runs only by hand. */
-export function effectiveIntervalMinutes(own: number | null, ofProvider: number | null): number | null {
-  return own ?? ofProvider
-}
-
-/** A run and whose it is. */
+/** A run and its integration. */
 export interface RunIds {
   readonly integrationId: number
   /** The run's row in the operation logs. */

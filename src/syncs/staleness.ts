@@ -2,29 +2,31 @@
 
 import { announceChanges } from '../calls/call-events.ts'
 import { callTarget } from '../calls/call-target.ts'
+import type { Transaction } from '../db/client.ts'
 import { recordOwnedEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { closeIncidents } from '../incidents/closing.ts'
 import type { IncidentEvent } from '../incidents/queries.ts'
 import { openStaleIncidents, recordIncidentEvents } from '../incidents/queries.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { integrationsById } from '../integrations/queries.ts'
 import { declaredIntervals } from './due.ts'
-import type { LateSync, StaleEdge, StalenessRule } from './staleness-queries.ts'
-import { clearRecovered, markStale } from './staleness-queries.ts'
-import type { DispatchResult } from './sync-jobs.ts'
+import type { StaleEdge, StalenessRule } from './staleness-queries.ts'
+import { crossEdge } from './staleness-queries.ts'
+import type { DispatchResult, StaleSync } from './sync-jobs.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000
 
-/** What one kind of edge has changed: who crossed it, and what that did to their incidents. */
-interface Crossed<Edge extends StaleEdge> {
-  readonly edges: readonly Edge[]
+/** The integrations that crossed one edge, and what that did to their incidents. */
+interface Crossed {
+  readonly edges: readonly StaleEdge[]
   readonly incidents: ReadonlyMap<number, readonly IncidentEvent[]>
 }
 
 /**
- * Sets and clears the markers, opens and closes the incidents and writes down what is told later: one transaction for each kind
+ * Sets and clears the markers, opens and closes the incidents and records the durable events: one transaction for each kind
  * of edge. The listeners are told once, after the commit; a process that dies in between leaves the rest of them untold.
  */
 export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<DispatchResult, 'stale' | 'recovered'>> {
@@ -34,20 +36,16 @@ export async function evaluateStaleSyncs(framework: Framework): Promise<Pick<Dis
     isKnown: minutes !== undefined,
   }))
   if (providers.length === 0) return { stale: [], recovered: [] }
-  const rule = {
-    providers,
-    staleAfterIntervals: framework.config.sync.stale_after_intervals,
-    limit: MAX_EDGES,
-  }
+  const { stale_after_intervals: staleAfterIntervals } = framework.config.sync
+  const rule = { providers, staleAfterIntervals, limit: MAX_EDGES }
   const late = await becomeStale(framework, rule)
   const recovered = await recover(framework, rule)
   return { stale: await announceLate(framework, late), recovered: await announceRecovered(framework, recovered) }
 }
 
-function becomeStale(framework: Framework, rule: StalenessRule): Promise<Crossed<LateSync>> {
-  const { db, tables, config } = framework
-  return db.transaction(async (tx) => {
-    const edges = await markStale(tx, tables, rule)
+function becomeStale(framework: Framework, rule: StalenessRule): Promise<Crossed> {
+  return framework.db.transaction(async (tx) => {
+    const edges = await crossEdge(tx, framework.tables, rule, 'stale')
     await recordOwnedEvents(
       framework,
       tx,
@@ -57,19 +55,27 @@ function becomeStale(framework: Framework, rule: StalenessRule): Promise<Crossed
         payload: { secondsSinceSync, intervalMinutes },
       })),
     )
-    if (edges.length === 0 || !config.observability.incidents_enabled) return { edges, incidents: new Map() }
-    const openings = edges.map((edge) => ({ target: callTarget(framework, edge), lastErrorAt: edge.lastErrorAt }))
-    const incidents = await openStaleIncidents(tx, tables, openings)
-    const names = openings[0]?.target.eventNames ?? null
-    if (names !== null) await recordIncidentEvents(tx, tables, names, incidents)
-    return { edges, incidents }
+    return { edges, incidents: await openIncidents(framework, tx, edges) }
   })
 }
 
-function recover(framework: Framework, rule: StalenessRule): Promise<Crossed<StaleEdge>> {
-  const { db, tables } = framework
-  return db.transaction(async (tx) => {
-    const edges = await clearRecovered(tx, tables, rule)
+async function openIncidents(
+  framework: Framework,
+  tx: Transaction,
+  edges: readonly StaleEdge[],
+): Promise<Crossed['incidents']> {
+  const { tables, config } = framework
+  if (edges.length === 0 || !config.observability.incidents_enabled) return new Map()
+  const openings = edges.map((edge) => ({ target: callTarget(framework, edge), lastErrorAt: edge.lastErrorAt }))
+  const incidents = await openStaleIncidents(tx, tables, openings)
+  const names = openings[0]?.target.eventNames ?? null
+  if (names !== null) await recordIncidentEvents(tx, tables, names, incidents)
+  return incidents
+}
+
+function recover(framework: Framework, rule: StalenessRule): Promise<Crossed> {
+  return framework.db.transaction(async (tx) => {
+    const edges = await crossEdge(tx, framework.tables, rule, 'recovered')
     await recordOwnedEvents(
       framework,
       tx,
@@ -79,46 +85,35 @@ function recover(framework: Framework, rule: StalenessRule): Promise<Crossed<Sta
   })
 }
 
-async function announceLate(
-  framework: Framework,
-  { edges, incidents }: Crossed<LateSync>,
-): Promise<DispatchResult['stale']> {
-  const { db, tables, listeners, logger } = framework
-  const rows = await integrationsById(
-    db,
-    tables,
-    edges.map(({ id }) => id),
-  )
-  const stale: DispatchResult['stale'][number][] = []
-  for (const { id, secondsSinceSync, intervalMinutes } of edges) {
-    const row = rows.get(id)
-    // Deleted since: there is nobody to tell about.
-    if (row === undefined) continue
-    stale.push({ integrationId: id, lastSyncedAt: row.lastSyncedAt?.toISOString() ?? null })
-    logger.warn(
-      { event: 'sync.stale', integration: id, provider: row.provider, seconds: secondsSinceSync },
-      'sync became stale',
-    )
-    const integration = integrationHandle(framework, row)
-    await listeners.emit('SyncBecameStale', { integration, secondsSinceSync, intervalMinutes })
-    await announceChanges(framework, integration, incidents.get(id) ?? [])
+async function announceLate(framework: Framework, late: Crossed): Promise<StaleSync[]> {
+  const stale: StaleSync[] = []
+  for await (const { edge, row, integration, tellIncidents } of crossedRows(framework, late)) {
+    const { secondsSinceSync, intervalMinutes } = edge
+    stale.push({ integrationId: row.id, lastSyncedAt: row.lastSyncedAt?.toISOString() ?? null })
+    integrationLogger(framework, row).warn({ event: 'sync.stale', seconds: secondsSinceSync }, 'sync became stale')
+    await framework.listeners.emit('SyncBecameStale', { integration, secondsSinceSync, intervalMinutes })
+    await tellIncidents()
   }
   return stale
 }
 
-async function announceRecovered(
-  framework: Framework,
-  { edges, incidents }: Crossed<StaleEdge>,
-): Promise<DispatchResult['recovered']> {
-  const { db, tables, listeners } = framework
+async function announceRecovered(framework: Framework, recovered: Crossed): Promise<number[]> {
+  for await (const { integration, tellIncidents } of crossedRows(framework, recovered)) {
+    await framework.listeners.emit('SyncStalenessRecovered', { integration })
+    await tellIncidents()
+  }
+  return recovered.edges.map(({ id }) => id)
+}
+
+/** Integrations that were deleted since are left out. */
+async function* crossedRows(framework: Framework, { edges, incidents }: Crossed) {
   const ids = edges.map(({ id }) => id)
-  const rows = await integrationsById(db, tables, ids)
-  for (const id of ids) {
-    const row = rows.get(id)
+  const rows = await integrationsById(framework.db, framework.tables, ids)
+  for (const edge of edges) {
+    const row = rows.get(edge.id)
     if (row === undefined) continue
     const integration = integrationHandle(framework, row)
-    await listeners.emit('SyncStalenessRecovered', { integration })
-    await announceChanges(framework, integration, incidents.get(id) ?? [])
+    const tellIncidents = () => announceChanges(framework, integration, incidents.get(edge.id) ?? [])
+    yield { edge, row, integration, tellIncidents }
   }
-  return ids
 }

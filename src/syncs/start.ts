@@ -7,45 +7,36 @@
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { lockIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/switched-off-rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
-import { subjectOf } from '../observability/metric-subject.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import { hasIncrementalSync, hasScheduledSync } from '../providers/contracts.ts'
 import { failRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
+import { itemsHeldByOwnWorkflow, reclaimAbandonedItems } from './leftovers.ts'
 import type { BegunListing } from './listing/listing-queries.ts'
 import { insertListingLog } from './listing/listing-queries.ts'
-import type { RecentRun } from './opening-queries.ts'
-import {
-  dueAndOpened,
-  isDue,
-  itemsRetriedByHand,
-  noteOpenRun,
-  readOpening,
-  recentRuns,
-  secondsSinceLastClaim,
-} from './opening-queries.ts'
-import { reclaimAbandonedItems } from './reclaim.ts'
+import type { Opening, RecentRun } from './opening-queries.ts'
+import { noteOpenRun, readOpening, recentRuns, secondsSinceLastClaim } from './opening-queries.ts'
 
 /** Only one run of an integration is open at a time, so an open one is among the newest. */
 const RECENT_RUNS = 20
-/** A batch of a dead workflow learns within this time that nobody waits for it. */
+/** A batch of a dead workflow learns within this time that its result is not awaited any more. */
 const ADOPTION_WAIT_SECONDS = 60
-/** Questions to Temporal at once. */
-const QUESTIONS = 20
-/** For reclaiming: a run lives, the one that asks, and has no log yet. */
+/** For reclaiming: the run that asks lives, and has no log yet. */
 const NO_LOG_YET = 0
 
 export type RunStart =
   | {
       readonly kind: 'open'
       readonly syncLogId: number
-      /** Not there: it is to be begun. */
+      /** Absent: the listing has not begun. */
       readonly listing?: BegunListing & { readonly row: IntegrationRow }
     }
+  /** The run of a dead workflow, with a complete listing: it is resumed after `waitSeconds`. */
   | { readonly kind: 'adopted'; readonly syncLogId: number; readonly waitSeconds: number }
   | { readonly kind: 'reclaimed'; readonly syncLogIds: readonly number[] }
   | { readonly kind: 'nothing to do'; readonly reason: string }
@@ -59,10 +50,10 @@ interface StartInput {
   readonly lists?: boolean
 }
 
-/** Asked again for the same workflow, it gives what it gave before. */
+/** A second call for the same workflow gives the same answer. */
 export async function startRun(framework: Framework, integrationId: number, input: StartInput): Promise<RunStart> {
   const { db, tables, providers } = framework
-  const { runId, lists = false } = input
+  const { runId } = input
   const opening = await readOpening(db, tables, integrationId, RECENT_RUNS)
   if (opening === null) return nothing(`there is no integration ${integrationId}`)
   const { row, runs, isInWork } = opening
@@ -75,17 +66,16 @@ export async function startRun(framework: Framework, integrationId: number, inpu
 
   const found = await foundBefore(framework, runs, runId)
   if (found !== null) return found
-  const reclaimed = isInWork ? await reclaim(framework, row.id, runId) : []
+  const reclaimed = isInWork ? await reclaim(framework, row, runId) : []
   if (reclaimed.length > 0) return { kind: 'reclaimed', syncLogIds: reclaimed }
-  const wasDue = runs.some(({ isOpen }) => isOpen) && (await isDue(db, tables, row.id))
-  const left = await settleLeftovers(framework, row.id, { runs, runId, isInWork })
+  const left = await settleLeftovers(framework, opening, runId)
   if (left !== null && left.kind !== 'failed') return left
-  // The plan that a run leaves when it is failed is not meant for the one that takes its place.
-  const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && wasDue)
-  return open(framework, row, provider, { runId, onlyIfDue, lists })
+  // The plan that a failed run leaves is not meant for the run that takes its place.
+  const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && opening.isDue)
+  return open(framework, row, provider, { ...input, onlyIfDue })
 }
 
-/** The run that a workflow has opened, or has taken over; null: none. */
+/** The run that a workflow has opened, or has taken over; null: it has none. */
 export async function openedBy(
   { db, tables }: Framework,
   integrationId: number,
@@ -95,22 +85,7 @@ export async function openedBy(
   return runs.find((run) => run.runId === runId || run.adoptedBy === runId)?.syncLogId ?? null
 }
 
-/** Items that a workflow of their own works on: nothing else is to touch them meanwhile. @throws BackendUnreachable */
-export async function itemsHeldByOwnWorkflow(
-  { db, tables, workflows }: Framework,
-  of: Parameters<typeof itemsRetriedByHand>[2],
-): Promise<number[]> {
-  const held = await itemsRetriedByHand(db, tables, of)
-  const alive: number[] = []
-  for (let at = 0; at < held.length; at += QUESTIONS) {
-    const asked = held.slice(at, at + QUESTIONS)
-    const answers = await Promise.all(asked.map((id) => workflows.isSyncItemRunning(id)))
-    alive.push(...asked.filter((_, index) => answers[index]))
-  }
-  return alive
-}
-
-/** What an earlier try for the same workflow came to. */
+/** The result of an earlier try for the same workflow. */
 async function foundBefore(framework: Framework, runs: readonly RecentRun[], runId: string): Promise<RunStart | null> {
   const own = runs.find((run) => run.runId === runId)
   if (own !== undefined) return { kind: 'open', syncLogId: own.syncLogId }
@@ -120,23 +95,15 @@ async function foundBefore(framework: Framework, runs: readonly RecentRun[], run
   return reclaimed.length === 0 ? null : { kind: 'reclaimed', syncLogIds: reclaimed.map(({ syncLogId }) => syncLogId) }
 }
 
-/** Fails what has been in flight for too long, and ends the runs that it belongs to. @returns those runs */
-async function reclaim(framework: Framework, integrationId: number, runId: string): Promise<readonly number[]> {
-  const { db, tables, logger } = framework
-  const { items, syncLogIds } = await reclaimAbandonedItems(framework, integrationId, NO_LOG_YET)
-  if (items === 0) return []
+/** Fails items that were in flight for too long, and ends their runs. @returns those runs */
+async function reclaim(framework: Framework, row: IntegrationRow, runId: string): Promise<readonly number[]> {
+  const { syncLogIds } = await reclaimAbandonedItems(framework, row.id, NO_LOG_YET)
   for (const syncLogId of syncLogIds) {
-    // Noted first: a second try of the opening still knows whom to tell of.
-    await noteOpenRun(db, tables, syncLogId, { reclaimed_by: runId })
-    const { result } = await finaliseRun(framework, { integrationId, syncLogId })
-    logger.warn(
-      {
-        event: 'sync.reclaimed',
-        integration: integrationId,
-        provider: (await subjectOf(framework, integrationId)).provider,
-        sync_log: syncLogId,
-        outcome: result.kind,
-      },
+    // Noted first: a second try of the opening still knows which runs to announce.
+    await noteOpenRun(framework.db, framework.tables, syncLogId, { reclaimed_by: runId })
+    const { result } = await finaliseRun(framework, { integrationId: row.id, syncLogId })
+    integrationLogger(framework, row).warn(
+      { event: 'sync.reclaimed', sync_log: syncLogId, outcome: result.kind },
       'abandoned items of a sync run were failed',
     )
   }
@@ -144,45 +111,33 @@ async function reclaim(framework: Framework, integrationId: number, runId: strin
 }
 
 /**
- * Runs whose workflow is gone: the id of a workflow is its lock, so whatever is open belongs to a dead one.
+ * Ends or adopts runs whose workflow is gone: a workflow's id is its lock, so every open run belongs to a dead one.
  *
  * @returns null: there is none; `failed`: the way is free now
  */
 async function settleLeftovers(
   framework: Framework,
-  integrationId: number,
-  { runs, runId, isInWork }: { runs: readonly RecentRun[]; runId: string; isInWork: boolean },
+  { row, runs, isInWork }: Opening,
+  runId: string,
 ): Promise<RunStart | { readonly kind: 'failed' } | null> {
-  const { db, tables, logger } = framework
+  const { db, tables } = framework
+  const { id: integrationId } = row
   const retried = isInWork ? await itemsHeldByOwnWorkflow(framework, { integrationId }) : []
   if (retried.length > 0) return nothing(`failed items are being retried by hand: ${retried.slice(0, 10).join(', ')}`)
+  const logger = integrationLogger(framework, row)
   const left = runs.filter((run) => run.isOpen).reverse()
   let isFreed = false
-  for (const run of left.filter(({ isEnumerated }) => !isEnumerated)) {
+  for (const { syncLogId } of left.filter(({ isEnumerated }) => !isEnumerated)) {
     const reason = 'the workflow of the run ended before its listing was complete'
-    if (!(await failRun(framework, { integrationId, syncLogId: run.syncLogId }, reason))) continue
+    if (!(await failRun(framework, { integrationId, syncLogId }, reason))) continue
     isFreed = true
-    logger.warn(
-      {
-        event: 'sync.failed',
-        integration: integrationId,
-        provider: (await subjectOf(framework, integrationId)).provider,
-        sync_log: run.syncLogId,
-        error: reason,
-      },
-      'sync run failed',
-    )
+    logger.warn({ event: 'sync.failed', sync_log: syncLogId, error: reason }, 'sync run failed')
   }
   for (const run of left.filter(({ isEnumerated }) => isEnumerated)) {
     if (!(await noteOpenRun(db, tables, run.syncLogId, { adopted_by: runId }))) continue
     logger.warn(
-      {
-        event: 'sync.adopted',
-        integration: integrationId,
-        provider: (await subjectOf(framework, integrationId)).provider,
-        sync_log: run.syncLogId,
-      },
-      'the workflow of a sync run is gone; its items are gone on with',
+      { event: 'sync.adopted', sync_log: run.syncLogId },
+      'the workflow of a sync run is gone; another one resumes its items',
     )
     return adopted(framework, run)
   }
@@ -196,19 +151,21 @@ async function adopted({ db, tables }: Framework, { syncLogId }: RecentRun): Pro
 }
 
 async function open(
-  { db, tables, logger }: Framework,
+  framework: Framework,
   { id }: IntegrationRow,
   provider: HasScheduledSync,
-  { runId, onlyIfDue, lists }: StartInput,
+  { runId, onlyIfDue, lists = false }: StartInput,
 ): Promise<RunStart> {
+  const { db, tables } = framework
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
     const row = await lockIntegration(tx, tables, id)
     if (row === null) return nothing('the integration is gone')
-    const { isDue, openedId } = await dueAndOpened(tx, tables, { integrationId: id, runId, limit: RECENT_RUNS })
-    if (openedId !== null) return { kind: 'open', syncLogId: openedId }
-    // The run that made it due may have ended since the dispatch had its list: by the id alone a second one would start.
-    if (onlyIfDue && !isDue) return nothing('it is not due any more')
+    const now = await readOpening(tx, tables, id, RECENT_RUNS)
+    const own = now?.runs.find((run) => run.runId === runId)
+    if (own !== undefined) return { kind: 'open', syncLogId: own.syncLogId }
+    // Another run may have ended since the dispatch read the due ones: by the id alone a second one would start.
+    if (onlyIfDue && now?.isDue === false) return nothing('it is not due any more')
     const metadata: RunMetadata = {
       run_id: runId,
       incremental: hasIncrementalSync(provider),
@@ -217,23 +174,40 @@ async function open(
     }
     const opened = { operation: 'sync', direction: 'inbound', status: 'processing' } as const
     const values = { integrationId: id, ...opened, metadata }
-    const listing = lists === true ? { listing: { row, ...(await insertListingLog(tx, tables, values)) } } : {}
-    const syncLogId = listing.listing?.log.id ?? (await insertLog(tx, tables, values))
-    logger.info(
-      {
-        event: 'sync.started',
-        integration: id,
-        provider: row.provider,
-        sync_log: syncLogId,
-        incremental: metadata.incremental,
-        cursor: metadata.cursor_before,
-      },
+    const listing = lists ? { row, ...(await insertListingLog(tx, tables, values)) } : null
+    const syncLogId = listing?.log.id ?? (await insertLog(tx, tables, values))
+    const { incremental, cursor_before: cursor } = metadata
+    integrationLogger(framework, row).info(
+      { event: 'sync.started', sync_log: syncLogId, incremental, cursor },
       'sync run started',
     )
-    return { kind: 'open', syncLogId, ...listing }
+    return { kind: 'open', syncLogId, ...(listing === null ? {} : { listing }) }
   })
 }
 
 function nothing(reason: string): RunStart {
   return { kind: 'nothing to do', reason }
+}
+
+/** The settings that a run's workflow needs. They travel with the run as data, so that a replay sees what the run saw. */
+export interface RunSettings {
+  readonly listingTimeoutSeconds: number
+  readonly listingTotalSeconds: number
+  /** Task queue of the item batches, prefix included. */
+  readonly itemTaskQueue: string
+  /** Listeners wait for the end of runs, and may take any time. */
+  readonly isListenedTo: boolean
+}
+
+/** Events that a run's announcement may tell. */
+const END_EVENTS = ['SyncStalenessRecovered', 'IncidentClosed', 'SyncItemStuck', 'SyncCompleted'] as const
+
+/** As of now: read when a run opens. */
+export function runSettings({ config, listeners }: Framework): RunSettings {
+  return {
+    listingTimeoutSeconds: config.sync.job_timeout,
+    listingTotalSeconds: config.sync.lock_ttl,
+    itemTaskQueue: `${config.cache_prefix}-${config.sync.item_queue ?? config.sync.queue}`,
+    isListenedTo: END_EVENTS.some((name) => listeners.has(name)),
+  }
 }

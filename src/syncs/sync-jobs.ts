@@ -156,7 +156,7 @@ export interface SyncProgress {
   readonly startedAt: string
 }
 
-/** How far the activity that opens a run has gone on with it, where that takes its time: the signal `began`. */
+/** How far the activity that opens a run has got, where that takes its time: the signal `began`. */
 export type SyncBegan = Pick<SyncProgress, 'syncLogId' | 'phase' | 'listed'>
 
 /** How a run ended, as its workflow says. */

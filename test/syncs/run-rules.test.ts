@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { effectiveIntervalMinutes, intervalMultiplier, runStatus } from '../../src/syncs/run-rules.ts'
+import { intervalMultiplier, runStatus } from '../../src/syncs/run-rules.ts'
 
 describe('the status of a run', () => {
   it.each([
@@ -40,16 +40,5 @@ describe('the interval after runs with failures', () => {
         expect(intervalMultiplier(failures + 1, cap)).toBeGreaterThanOrEqual(multiplier)
       }),
     )
-  })
-})
-
-describe('the interval of an integration', () => {
-  it.each([
-    [5, 60, 5],
-    [null, 60, 60],
-    [5, null, 5],
-    [null, null, null],
-  ])('own %s, of the provider %s: %s', (own, ofProvider, effective) => {
-    expect(effectiveIntervalMinutes(own, ofProvider)).toBe(effective)
   })
 })

@@ -1,5 +1,5 @@
 /**
- * What a provider hands in, checked at once and written as JSON once.
+ * Checks what a provider hands in, and writes it as JSON once.
  *
  * Rule: docs/behaviour/sync-listing.md, "The session".
  */
@@ -57,7 +57,7 @@ export function listedItem(
   }
 }
 
-/** A bookmark comes back as it was given, so what Postgres can't keep is refused. @throws InvalidArgumentException */
+/** Checks a bookmark. It comes back as it was given, so a value that Postgres can't keep is refused. @throws InvalidArgumentException */
 export function bookmarkPosition(position: Json): Json {
   const allowed = `any JSON value but null of at most ${MAX_POSITION_BYTES} bytes is allowed; give dates as ISO 8601 text`
   if (position === null || !isJson(position))
@@ -74,12 +74,7 @@ export function bookmarkPosition(position: Json): Json {
   return position
 }
 
-/**
- * What `fullListing()` was told.
- *
- * @param models that it may name; null: any
- * @throws InvalidArgumentException
- */
+/** Checks the argument of `fullListing()`. @param models that it may name; null: any. @throws InvalidArgumentException */
 export function listedModel(
   models: ReadonlyMap<string, unknown> | null,
   internalType: string | undefined,

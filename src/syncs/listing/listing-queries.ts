@@ -167,31 +167,6 @@ function itemText({ eventClass, externalId, checkpoint, payload }: NewSyncItem):
   return `{"e":${JSON.stringify(eventClass)},"x":${JSON.stringify(externalId)},"c":${checkpoint},"p":${payload}}`
 }
 
-/**
- * Deletes what was listed and has not started; items start only after a whole listing.
- *
- * @param afterId rows up to this one stay: a bookmark vouches for them
- */
-export async function deleteUnstartedItems(
-  db: Database | Transaction,
-  { syncItems }: Tables,
-  syncLogId: number,
-  afterId = 0,
-): Promise<number> {
-  const rows = await db
-    .delete(syncItems)
-    .where(
-      and(
-        eq(syncItems.syncLogId, syncLogId),
-        eq(syncItems.status, 'pending'),
-        eq(syncItems.attempts, 0),
-        gt(syncItems.id, afterId),
-      ),
-    )
-    .returning({ id: syncItems.id })
-  return rows.length
-}
-
 /** Keys that identify the kept rows of a listing, page by page. The checkpoint is JSON text; null: there is none. */
 export async function* listedKeys(
   db: Database,

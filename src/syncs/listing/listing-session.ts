@@ -9,6 +9,7 @@ import { InvalidArgumentException, SyncSessionClosed } from '../../framework/err
 import type { Json } from '../../framework/json.ts'
 import { jsonEquals } from '../../framework/json.ts'
 import type { Logger } from '../../framework/logger.ts'
+import { boundLogger, integrationLogger } from '../../framework/logger.ts'
 import type { ExternalId, Integration } from '../../providers/integration.ts'
 import type { SyncItemEvent, SyncItemEventClass } from '../../providers/provider-events.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
@@ -39,12 +40,12 @@ export interface SessionOptions {
   readonly integration: Integration
   readonly syncLogId: number
   readonly cursor: Json
-  /** Where an earlier try of the listing got to; null: begin at the beginning. */
+  /** Where an earlier try of the listing got to; null: the listing begins at its beginning. */
   readonly resume: Bookmark | null
   readonly signal: AbortSignal
   readonly listeners: Listeners
   readonly logger: Logger
-  /** The provider's: of two copies of an item it says which one is newer. */
+  /** The provider's reducer: it says which of two copies of an item is newer. */
   reduce(checkpoints: readonly Json[]): Json
   /** `sync.max_items_per_batch`: one warning beyond it, the run goes on. */
   readonly softCap: number
@@ -54,9 +55,11 @@ export interface SessionOptions {
   readonly models: ReadonlyMap<string, unknown> | null
   /** Stores items, and then the bookmark that vouches for all up to them. A rejection ends the listing. */
   store(items: readonly ListedItem[], bookmark: Bookmark | null): Promise<void>
+  /** Called with each refusal of an item or a bookmark. */
+  onRefused?(error: unknown): void
 }
 
-/** As JSON text: what an item without a checkpoint has. */
+/** The checkpoint of an item without one, as JSON text. */
 const NO_CHECKPOINT = 'null'
 
 export class StoringSession implements SyncSession {
@@ -64,8 +67,9 @@ export class StoringSession implements SyncSession {
   readonly syncLogId: number
   readonly signal: AbortSignal
   readonly #options: SessionOptions
+  readonly #logger: Logger
   readonly #abort = new AbortController()
-  /** What nobody takes notice of ends the listing: an item of it would be missing, and nobody would know. */
+  /** A refusal that the provider's code does not notice ends the listing: else an item would be missing unseen. */
   readonly #refusals = new Refusals((error) => this.#abort.abort(error))
   #buffer: ListedItem[] = []
   #bufferedCharacters = 0
@@ -85,6 +89,7 @@ export class StoringSession implements SyncSession {
     this.#options = options
     this.integration = options.integration
     this.syncLogId = options.syncLogId
+    this.#logger = boundLogger(integrationLogger(options, options.integration), { sync_log: options.syncLogId })
     this.signal = AbortSignal.any([options.signal, this.#abort.signal])
     this.#count = options.resume?.count ?? 0
     this.#dropped = options.resume?.duplicates ?? 0
@@ -107,7 +112,7 @@ export class StoringSession implements SyncSession {
     return this.#dropped
   }
 
-  /** How many of the duplicates were newer copies, which are kept in the place of the older ones. */
+  /** Number of the duplicates that were newer copies: they take the place of the older ones. */
   get duplicatesReplacing(): number {
     return this.#replaced
   }
@@ -136,49 +141,39 @@ export class StoringSession implements SyncSession {
     return id !== null && this.#seen.get(type)?.has(id) === true
   }
 
-  // Not `async`: a promise of its own that nobody awaits would end the process when it is rejected.
+  // Not `async`: its own promise, rejected and not awaited, would end the process.
   dispatch(
     event: SyncItemEvent<unknown>,
     checkpointValue: Json = null,
     externalId: ExternalId | null = null,
   ): Promise<void> {
-    if (this.signal.aborted || this.#closed) return this.#refused()
+    if (this.signal.aborted || this.#closed) return this.#tooLate()
     let item: NewSyncItem
     try {
       item = listedItem(this.#options.listeners, event, checkpointValue, externalId)
     } catch (error) {
-      return this.#refusals.refuse(error)
+      return this.#refuse(error)
     }
     const kept = this.#keptCheckpointOf(item)
     if (kept !== null) return this.#repeated(item, kept)
     this.#count += 1
     if (this.#count === this.#options.softCap + 1)
-      this.#options.logger.warn(
-        {
-          event: 'sync.many_items',
-          integration: this.integration.id,
-          provider: this.integration.provider,
-          sync_log: this.syncLogId,
-          cap: this.#options.softCap,
-        },
+      this.#logger.warn(
+        { event: 'sync.many_items', cap: this.#options.softCap },
         'the run has more items than sync.max_items_per_batch; it goes on',
       )
     return this.#take(item, { isRepeat: false })
   }
 
   bookmark(position: Json): Promise<void> {
-    if (this.signal.aborted || this.#closed) return this.#refused()
+    if (this.signal.aborted || this.#closed) return this.#tooLate()
     try {
       position = bookmarkPosition(position)
     } catch (error) {
-      return this.#refusals.refuse(error)
+      return this.#refuse(error)
     }
-    return this.#flush({
-      position,
-      count: this.#count,
-      duplicates: this.#dropped,
-      fullListing: this.#fullListing,
-    })
+    const fullListing = this.#fullListing
+    return this.#flush({ position, count: this.#count, duplicates: this.#dropped, fullListing })
   }
 
   fullListing(internalType?: string): void {
@@ -200,7 +195,7 @@ export class StoringSession implements SyncSession {
    * Waits for what is being stored; later calls throw.
    *
    * @returns what is left to be stored
-   * @throws what could not be stored, or was refused without anybody's notice
+   * @throws what could not be stored, or a refusal that was not noticed
    */
   async close(): Promise<readonly ListedItem[]> {
     this.#closed = true
@@ -211,7 +206,7 @@ export class StoringSession implements SyncSession {
   }
 
   /**
-   * Stores no more, and waits for what is being stored: nothing of a listing that failed may land after its next try began.
+   * Stores no more, and waits for what is being stored: no row of a failed listing may land after its next try began.
    *
    * @param reason given: the provider's code may still be running, and is told by the signal
    */
@@ -222,16 +217,16 @@ export class StoringSession implements SyncSession {
     await this.#writing.catch(() => {})
   }
 
-  /** Told by the rejection, if anybody awaits it, and by the log: what is handed in too late is not stored. */
-  #refused(): Promise<void> {
+  #refuse(error: unknown): Promise<never> {
+    this.#options.onRefused?.(error)
+    return this.#refusals.refuse(error)
+  }
+
+  /** The answer to what is handed in too late: a rejection and a log line. */
+  #tooLate(): Promise<void> {
     if (!this.signal.aborted)
-      this.#options.logger.error(
-        {
-          event: 'sync.late_dispatch',
-          integration: this.integration.id,
-          provider: this.integration.provider,
-          sync_log: this.syncLogId,
-        },
+      this.#logger.error(
+        { event: 'sync.late_dispatch' },
         'an item or a bookmark was handed in after sync() had returned, and is not stored: await every call of the session',
       )
     const refused = Promise.reject(this.signal.aborted ? this.signal.reason : new SyncSessionClosed())
@@ -265,11 +260,8 @@ export class StoringSession implements SyncSession {
   }
 
   #seenOf(eventClass: string): Map<string, string> {
-    let seen = this.#seen.get(eventClass)
-    if (seen === undefined) {
-      seen = new Map()
-      this.#seen.set(eventClass, seen)
-    }
+    const seen = this.#seen.get(eventClass) ?? new Map<string, string>()
+    this.#seen.set(eventClass, seen)
     return seen
   }
 
@@ -288,18 +280,11 @@ export class StoringSession implements SyncSession {
   }
 
   #repeated(item: NewSyncItem, keptCheckpoint: string): Promise<void> {
-    const { reduce, logger } = this.#options
+    const { reduce } = this.#options
     const isNewer = isNewerCopy(JSON.parse(keptCheckpoint) as Json, JSON.parse(item.checkpoint) as Json, reduce)
     this.#dropped += 1
-    logger.warn(
-      {
-        event: 'sync.item_repeated',
-        integration: this.integration.id,
-        provider: this.integration.provider,
-        sync_log: this.syncLogId,
-        external_id: item.externalId,
-        kept: isNewer ? 'later' : 'earlier',
-      },
+    this.#logger.warn(
+      { event: 'sync.item_repeated', external_id: item.externalId, kept: isNewer ? 'later' : 'earlier' },
       'an item was listed twice in this run; the newer copy is kept',
     )
     if (!isNewer) return Promise.resolve()

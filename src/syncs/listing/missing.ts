@@ -3,6 +3,7 @@
 import type { LogRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import type { Json } from '../../framework/json.ts'
+import { boundLogger, integrationLogger } from '../../framework/logger.ts'
 import { untilAborted } from '../../framework/until-aborted.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
@@ -11,10 +12,11 @@ import { findLog, mergeLogMetadata } from '../../observability/log-queries.ts'
 import type { HandlesMissing } from '../../providers/contracts.ts'
 import { handlesMissing } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
+import type { RunIds } from '../run-rules.ts'
 import type { TwoListings } from './missing-queries.ts'
 import { fullListingBefore, itemsLeft, mappedPage } from './missing-queries.ts'
 
-/** Ids that a provider is told of at once. */
+/** Ids in one call of the provider. */
 const CHUNK = 500
 /** Mapped ids compared by one statement: memory stays flat, however many there are. */
 const PAGE = 5_000
@@ -30,10 +32,10 @@ export interface MissingItems {
   readonly listed: readonly [number, number]
 }
 
-/** The two listings that may be compared. Null: there are none, or nobody is to be told. */
+/** The two listings that may be compared. Null: there are none, or the provider is not to be told. */
 export async function missingItemsOf(
   framework: Framework,
-  { integrationId, syncLogId }: { integrationId: number; syncLogId: number },
+  { integrationId, syncLogId }: RunIds,
 ): Promise<MissingItems | null> {
   const { db, tables } = framework
   const [log, row] = await Promise.all([findLog(db, tables, syncLogId), findIntegration(db, tables, integrationId)])
@@ -41,7 +43,8 @@ export async function missingItemsOf(
   const provider = framework.providers.find(row.provider)
   if (provider === null || !handlesMissing(provider)) return null
   const kind = fullListingOf(log)
-  if (kind === null || log.operation !== 'sync' || log.status !== 'success' || isHandled(log)) return null
+  if (kind === null || log.operation !== 'sync' || log.status !== 'success') return null
+  if ((log.metadata as RunMetadata).missing_handled_at !== undefined) return null
   const before = await fullListingBefore(db, tables, log, kind.internalType)
   if (before === null || before.status !== 'success') return null
 
@@ -67,13 +70,13 @@ export async function missingItemsOf(
 }
 
 /**
- * Tells the provider, 500 at a time, and notes it in the run's log. Nobody is told when more than half of all mapped ids
- * are missing.
+ * Tells the provider the missing ids, 500 at a time, and notes it in the run's log. It tells none when more than half of all
+ * mapped ids are missing.
  *
- * @param signal aborted when the worker stops or the run is cancelled: nobody is told any more
- * @param enough aborted when what the provider is at then is given up; default: at once
- * @returns how many it was told of
- * @throws a signal's reason: what was told until then is not noted, and told again
+ * @param signal aborted when the worker stops or the run is cancelled: no further call begins
+ * @param enough aborted when the provider's running call is given up; default: at once
+ * @returns the number of ids that were told
+ * @throws a signal's reason: nothing is noted then, and all ids are told again
  */
 export async function handleMissing(
   framework: Framework,
@@ -81,17 +84,12 @@ export async function handleMissing(
   signal: AbortSignal,
   enough = signal,
 ): Promise<number> {
-  const { db, tables, logger, clock } = framework
+  const { db, tables, clock } = framework
+  const logger = boundLogger(integrationLogger(framework, integration), { sync_log: syncLogId })
   const found = await countMissing(framework, listings, signal)
   if (found.missing > found.mapped * MAX_SHARE) {
     logger.warn(
-      {
-        event: 'sync.missing_withheld',
-        integration: integration.id,
-        provider: integration.provider,
-        sync_log: syncLogId,
-        ...found,
-      },
+      { event: 'sync.missing_withheld', ...found },
       'more than half of the mapped ids are missing from two full listings; the provider is not told, since a wrong listing is likelier',
     )
     await mergeLogMetadata(db, tables, syncLogId, { missing_withheld: found })
@@ -101,7 +99,7 @@ export async function handleMissing(
   let waiting: string[] = []
   let isWhole = true
   const tell = async (atLeast: number) => {
-    while (isWhole && waiting.length >= atLeast && waiting.length > 0) {
+    while (isWhole && waiting.length >= atLeast) {
       signal.throwIfAborted()
       // Rows only go: if all are there now, they were there when the page was read.
       isWhole = await areWhole(framework, listings, listed)
@@ -126,13 +124,7 @@ export async function handleMissing(
   }
   await mergeLogMetadata(db, tables, syncLogId, { missing_handled_at: clock.now().toISOString(), missing: told })
   logger.info(
-    {
-      event: 'sync.missing_handled',
-      integration: integration.id,
-      provider: integration.provider,
-      sync_log: syncLogId,
-      missing: told,
-    },
+    { event: 'sync.missing_handled', missing: told },
     'the provider was told what two full listings did not name',
   )
   return told
@@ -149,21 +141,17 @@ async function areWhole(
 }
 
 function warnOfPruned(
-  { logger }: Framework,
-  { id, provider }: Pick<Integration, 'id' | 'provider'>,
+  framework: Framework,
+  integration: Pick<Integration, 'id' | 'provider'>,
   [earlier, later]: readonly [earlier: number, later: number],
 ): void {
-  logger.warn(
-    { event: 'sync.missing_withheld', integration: id, provider, sync_log: later, earlier_sync_log: earlier },
+  integrationLogger(framework, integration).warn(
+    { event: 'sync.missing_withheld', sync_log: later, earlier_sync_log: earlier },
     'two full listings can not be compared: items of theirs have been pruned',
   )
 }
 
-async function countMissing(
-  framework: Framework,
-  listings: TwoListings,
-  signal: AbortSignal,
-): Promise<{ missing: number; mapped: number }> {
+async function countMissing(framework: Framework, listings: TwoListings, signal: AbortSignal) {
   const sum = { missing: 0, mapped: 0 }
   for await (const page of mappedPages(framework, listings, signal)) {
     sum.missing += page.missing.length
@@ -183,15 +171,11 @@ async function* mappedPages({ db, tables }: Framework, listings: TwoListings, si
 }
 
 function fullListingOf({ metadata }: LogRow): { internalType: string | null } | null {
-  const kind = (metadata as Partial<RunMetadata> | null)?.full_listing as { internal_type?: Json } | null | undefined
+  const kind = (metadata as RunMetadata).full_listing as { internal_type?: Json } | null | undefined
   if (kind === null || typeof kind !== 'object') return null
   return { internalType: typeof kind.internal_type === 'string' ? kind.internal_type : null }
 }
 
 function listedBy({ metadata }: LogRow): number {
   return Number((metadata as RunMetadata).listed ?? 0)
-}
-
-function isHandled({ metadata }: LogRow): boolean {
-  return (metadata as RunMetadata).missing_handled_at !== undefined
 }

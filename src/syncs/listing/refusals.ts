@@ -1,8 +1,8 @@
 /** What a session refused of a listing. Rule: docs/behaviour/sync-listing.md, "The session". */
 
 /**
- * Refusals are rejections that the provider's code may take notice of, and then go on. One that nobody has awaited by the
- * next turn of the event loop would end a Node process; here it is told to the session, which fails the listing.
+ * Refusals are rejections that the provider's code may notice, and then go on. A rejection that is not awaited by the next
+ * turn of the event loop would end a Node process; here the session learns of it, and fails the listing.
  */
 export class Refusals {
   readonly #unnoticed = new Set<{ readonly error: unknown }>()
@@ -20,14 +20,14 @@ export class Refusals {
     return rejection
   }
 
-  /** The listing has returned. @throws the first refusal that nobody has awaited */
+  /** The listing has returned. @throws the first refusal that was not awaited */
   throwUnnoticed(): void {
     for (const { error } of this.#unnoticed) throw error
   }
 }
 
 /**
- * A rejection that says when somebody attaches to it. `await`, `then()`, `catch()`, `finally()` and `Promise.all()` ask the
+ * A rejection that reports when code attaches to it. `await`, `then()`, `catch()`, `finally()` and `Promise.all()` ask the
  * promise's class for its species first (ECMA-262, "Promise.prototype.then").
  */
 function noticeable(error: unknown, onNoticed: () => void): Promise<never> {

@@ -1,33 +1,50 @@
 /** A look at what a run would list. Rule: docs/behaviour/sync-backfills.md, "Samples". */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { errorChain } from '../../calls/failure-class-rules.ts'
 import { insideSync } from '../../calls/inside-sync.ts'
 import { secretsIn } from '../../credentials/integration-secrets.ts'
 import type { Framework } from '../../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
+import type { Logger } from '../../framework/logger.ts'
+import { errorLine, integrationLogger } from '../../framework/logger.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { redactLikely, redactStart } from '../../framework/redaction.ts'
 import { thrownTexts } from '../../framework/thrown.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
-import { hasIncrementalSync, hasScheduledSync, requireContract } from '../../providers/contracts.ts'
-import type { SampledItem } from './sampling-session.ts'
-import { SamplingSession } from './sampling-session.ts'
-
-export type { SampledItem } from './sampling-session.ts'
+import { hasScheduledSync, requireContract } from '../../providers/contracts.ts'
+import type { ExternalId } from '../../providers/integration.ts'
+import type { SyncItemEvent } from '../../providers/provider-events.ts'
+import type { SyncSession } from '../../providers/sync-session.ts'
+import { warnOfListing } from './listed-item.ts'
+import type { ListedItem } from './listing-queries.ts'
+import type { SessionOptions } from './listing-session.ts'
+import { StoringSession } from './listing-session.ts'
+import { listWhole } from './listing-try.ts'
 
 const DEFAULT_LIMIT = 10
 const MAX_LIMIT = 100
 const MAX_ERROR_LENGTH = 1_000
+/** Given to a listing that was asked to end, so that the rows of its requests are written. */
+const LAST_WORDS_MS = 1_000
+
+export interface SampledItem {
+  readonly eventClass: string
+  readonly externalId: string | null
+  readonly checkpointValue: Json
+  /** Of the payload as it would be stored. */
+  readonly bytes: number
+}
 
 export interface SampleOptions {
   /** 1 to 100, default 10. */
   readonly limit?: number
   readonly signal?: AbortSignal
   /**
-   * Told before what the listing throws is thrown: the error and its causes in one line, without the secrets that the listing
-   * has used. Not told of a failure before the listing, nor once the signal is aborted.
+   * Called before the listing's error is thrown, with the error and its causes in one line, without the secrets that the listing
+   * has used. Not called for a failure before the listing, nor once the signal is aborted.
    */
   readonly onListingFailed?: (causes: string) => void
 }
@@ -40,7 +57,7 @@ export interface SyncSample {
 }
 
 /**
- * Lists a few items in this process: validated, and nothing is stored but the rows of the requests. The integration need
+ * Lists a few items in this process. They are validated, and only the rows of the requests are stored. The integration need
  * not be active.
  *
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, InvalidArgumentException; what the listing throws
@@ -61,11 +78,12 @@ export async function sampleSync(
     hasScheduledSync,
     'HasScheduledSync',
   )
+  const logger = integrationLogger(framework, row)
   const session = new SamplingSession({
     integration: integrationHandle(framework, row),
     cursor: (row.syncCursor ?? null) as Json,
     listeners: framework.listeners,
-    logger: framework.logger,
+    logger,
     reduce: (checkpoints) => provider.reduceCheckpoints(checkpoints),
     limit,
     models: framework.models,
@@ -74,24 +92,17 @@ export async function sampleSync(
   signal?.addEventListener('abort', giveUp, { once: true })
   try {
     // As in a run: a wait for the provider's limit ends the listing, and so does the end of the sample.
-    await insideSync({ signal: session.signal }, () =>
-      session.until(async () =>
-        hasIncrementalSync(provider)
-          ? provider.syncIncremental(session.integration, session)
-          : provider.sync(session.integration, session),
-      ),
+    const items = await insideSync({ signal: session.signal }, () =>
+      session.listed(async () => listWhole(provider, session)),
     )
+    signal?.throwIfAborted()
+    return { items, more: session.isStopped, duplicatesDropped: session.duplicatesDropped }
   } catch (error) {
-    // Who has gone away has not been failed.
+    // A caller that gave up is told no failure.
     if (signal?.aborted !== true) {
       const secrets = secretsIn(session.integration)
-      framework.logger.warn(
-        {
-          event: 'sync.sample_failed',
-          integration: id,
-          provider: row.provider,
-          error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH),
-        },
+      logger.warn(
+        { event: 'sync.sample_failed', error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH) },
         'the listing of a sample failed',
       )
       onListingFailed?.(redactedCauses(error, secrets, MAX_ERROR_LENGTH))
@@ -100,9 +111,118 @@ export async function sampleSync(
   } finally {
     signal?.removeEventListener('abort', giveUp)
   }
-  signal?.throwIfAborted()
-  return { items: session.items, more: session.isStopped, duplicatesDropped: session.duplicatesDropped }
 }
+
+type SamplingOptions = Pick<SessionOptions, 'integration' | 'cursor' | 'listeners' | 'logger' | 'reduce' | 'models'> & {
+  readonly limit: number
+}
+
+/** Judges each item as a run's session does, keeps the first ones, and stops the listing. */
+class SamplingSession extends StoringSession {
+  readonly #limit: number
+  readonly #logger: Logger
+  readonly #stop: AbortController
+  readonly #stored: ListedItem[]
+  #isOver = false
+
+  constructor({ limit, logger, ...options }: SamplingOptions) {
+    const stop = new AbortController()
+    const stored: ListedItem[] = []
+    super({
+      ...options,
+      // A sample has no log, and only what the provider and the refusals say is logged of it.
+      syncLogId: 0,
+      logger: SILENT,
+      resume: null,
+      signal: stop.signal,
+      softCap: Number.POSITIVE_INFINITY,
+      isWindow: false,
+      store: async (items) => void stored.push(...items),
+      onRefused: (error) =>
+        logger.warn(
+          { event: 'sync.item_refused', error: errorLine(error, 500) },
+          'the sample refused what the listing handed in, as a run would',
+        ),
+    })
+    this.#limit = limit
+    this.#logger = logger
+    this.#stop = stop
+    this.#stored = stored
+  }
+
+  /** The listing was still under way when it was stopped. */
+  get isStopped(): boolean {
+    return this.signal.aborted
+  }
+
+  stop(reason?: unknown): void {
+    this.#stop.abort(reason)
+  }
+
+  override warn(...given: Parameters<SyncSession['warn']>): void {
+    warnOfListing(this.#logger, this, ...given)
+  }
+
+  override dispatch(
+    event: SyncItemEvent<unknown>,
+    checkpointValue: Json = null,
+    externalId: ExternalId | null = null,
+  ): Promise<void> {
+    const { count } = this
+    const dispatched = super.dispatch(event, checkpointValue, externalId)
+    if (this.count === count || this.count < this.#limit) return dispatched
+    // One item more than asked for: the listing would go on.
+    if (this.count > this.#limit) {
+      this.stop()
+      return super.dispatch(event, checkpointValue, externalId)
+    }
+    // A listing without more items ends before the next turn of the event loop. One that asks its provider for more does
+    // not, and is stopped before the answer is there.
+    setImmediate(() => this.#isOver || this.stop())
+    return dispatched
+  }
+
+  /**
+   * Runs the listing until it ends or the sample is full. Then the listing is asked to end, and not awaited for long: a
+   * provider may ignore the signal.
+   *
+   * @throws what the listing throws, unless it was stopped before; a refusal that was not noticed
+   */
+  async listed(list: () => Promise<void>): Promise<SampledItem[]> {
+    const fault: { error?: unknown; isThere: boolean } = { isThere: false }
+    const listing = list().catch((error: unknown) => {
+      if (!this.isStopped) Object.assign(fault, { error, isThere: true })
+    })
+    const stopped = new Promise<void>((resolve) =>
+      this.signal.addEventListener('abort', () => resolve(), { once: true }),
+    )
+    await Promise.race([listing, stopped])
+    this.#isOver = true
+    if (this.isStopped) {
+      const enough = new AbortController()
+      await Promise.race([listing, sleep(LAST_WORDS_MS, undefined, { signal: enough.signal }).catch(() => {})])
+      enough.abort()
+    }
+    if (fault.isThere) throw fault.error
+    const rest = await this.close()
+    return sampledItems([...this.#stored, ...rest]).slice(0, this.#limit)
+  }
+}
+
+/** A newer copy of an item stands in the place of the older one. */
+function sampledItems(listed: readonly ListedItem[]): SampledItem[] {
+  const items: SampledItem[] = []
+  for (const { eventClass, externalId, checkpoint, payload, isRepeat } of listed) {
+    const checkpointValue = JSON.parse(checkpoint) as Json
+    const item = { eventClass, externalId, checkpointValue, bytes: Buffer.byteLength(payload) }
+    const isSame = (other: SampledItem) => other.eventClass === eventClass && other.externalId === externalId
+    if (isRepeat) items[items.findIndex(isSame)] = item
+    else items.push(item)
+  }
+  return items
+}
+
+const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 
 /** Characters of an error and its causes that are read. */
 const MAX_READ = 20_000

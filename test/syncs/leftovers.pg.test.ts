@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Config } from '../../src/config/schema.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { reclaimAbandonedItems } from '../../src/syncs/reclaim.ts'
+import { reclaimAbandonedItems } from '../../src/syncs/leftovers.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

@@ -1,16 +1,11 @@
 /**
- * When an integration's next run is due.
+ * A model of when an integration's next run is due. The product decides in SQL (src/syncs/due-queries.ts);
+ * test/activities/sync-dispatch.pg.test.ts compares the two.
  *
- * The statement of syncs/due-queries.ts holds the same rule.
  * Rule: docs/behaviour/sync-scheduling.md, "Due" and "Waiting for health".
  */
-import type { HealthStatus } from '../integrations/health-rules.ts'
-
-export interface HealthBackoff {
-  /** Intervals that a degraded integration waits after its last run. */
-  readonly degraded: number
-  readonly failing: number
-}
+import type { HealthStatus } from '../../src/integrations/health-rules.ts'
+import type { HealthBackoff } from '../../src/syncs/due-queries.ts'
 
 export interface SyncPlan {
   readonly isActive: boolean

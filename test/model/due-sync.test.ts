@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { HealthStatus } from '../../src/integrations/health-rules.ts'
-import type { SyncPlan } from '../../src/syncs/due-rules.ts'
-import { dueFrom } from '../../src/syncs/due-rules.ts'
+import type { SyncPlan } from './due-sync.ts'
+import { dueFrom } from './due-sync.ts'
 
 const BACKOFF = { degraded: 2, failing: 10 }
 const NOON = new Date('2031-06-01T12:00:00Z')

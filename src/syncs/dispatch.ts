@@ -1,0 +1,144 @@
+/** Starts the runs that are due. Rule: docs/behaviour/sync-scheduling.md, "Dispatch". */
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SpanKind } from '@opentelemetry/api'
+import type { Framework } from '../framework/context.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { warnOfUnregistered } from '../integrations/unregistered-providers.ts'
+import { identityAttributes, inSpan } from '../observability/spans.ts'
+import { dueRule } from './due.ts'
+import type { DueIntegration } from './due-queries.ts'
+import { dueIntegrations } from './due-queries.ts'
+import type { DispatchResult } from './sync-jobs.ts'
+
+/** Runs started in one dispatch; the next minute's takes the rest. */
+const MAX_STARTS = 3_000
+/** Integrations that have a run already stay due until its end. After this time the dispatch looks no further behind them. */
+const MAX_SECONDS = 300
+/** Rows read at once. */
+const PAGE = 1_000
+/** At most 100 starts a second: only a thousand runs due at once would need a jitter, and this pace is one. */
+const START_EVERY_MS = 10
+/** Starts under way at once: a slow answer must not slow the pace down, nor pile starts up. */
+const MAX_STARTING = 10
+
+/** Where the pace takes its time from. */
+export interface Pace {
+  /** Milliseconds of a clock that never goes back. */
+  now(): number
+  sleep(ms: number, signal: AbortSignal): Promise<void>
+}
+
+const realPace: Pace = {
+  now: () => performance.now(),
+  sleep: (ms, signal) => sleep(ms, undefined, { signal }),
+}
+
+/**
+ * Starts a run of each integration that is due. Harmless to repeat: a run's id refuses a second start.
+ *
+ * @throws BackendUnreachable, or the signal's reason when the worker stops: the next call starts the rest
+ */
+export async function startDueSyncs(
+  framework: Framework,
+  signal: AbortSignal,
+  pace: Pace = realPace,
+): Promise<Pick<DispatchResult, 'due' | 'started' | 'alreadyRunning'>> {
+  const counts = { due: 0, started: 0, alreadyRunning: 0 }
+  await warnOfUnregistered(framework)
+  await paced(dueRows(framework, pace), { pace, signal, atMost: MAX_STARTS }, async (row) => {
+    counts.due += 1
+    const answer = await started(framework, row)
+    if (answer === 'started') counts.started += 1
+    if (answer === 'already running') counts.alreadyRunning += 1
+    return answer !== 'already running'
+  })
+  return counts
+}
+
+/** Page by page: each row is read once, even if it is planned again meanwhile. */
+async function* dueRows(framework: Framework, pace: Pace): AsyncGenerator<DueIntegration> {
+  const { db, tables, logger } = framework
+  const rule = dueRule(framework)
+  const end = pace.now() + MAX_SECONDS * 1_000
+  let after: DueIntegration | null = null
+  while (pace.now() < end) {
+    const page: DueIntegration[] = await dueIntegrations(db, tables, rule, PAGE, after)
+    yield* page
+    after = page.at(-1) ?? null
+    if (page.length < PAGE) return
+  }
+  logger.warn(
+    { event: 'sync.dispatch_cut_short', seconds: MAX_SECONDS },
+    'a dispatch did not come to the end of what is due: too many integrations have a run already, or a pause; the next one starts from the beginning',
+  )
+}
+
+async function started(framework: Framework, row: DueIntegration): Promise<'started' | 'already running' | 'refused'> {
+  try {
+    // Each run is a trace of its own, linked to the dispatch: one trace of all runs would help no reader.
+    return await inSpan(
+      () => ({ name: 'sync start', kind: SpanKind.PRODUCER, attributes: identityAttributes(row), parent: 'none' }),
+      () => framework.workflows.startSync(row.id, row.provider, { onlyIfDue: true }),
+    )
+  } catch (error) {
+    // The other starts would meet the same.
+    if (isIntegrationsError(error, 'backend_unreachable')) throw error
+    integrationLogger(framework, row).error(
+      { event: 'sync.start_refused', error: errorLine(error, 500) },
+      'a run that is due could not be started; the next dispatch tries again',
+    )
+    return 'refused'
+  }
+}
+
+/**
+ * Works through the rows in order, one each 10 ms, slow ones beside each other. After the first fault no row begins, and the
+ * fault is thrown once all work has ended.
+ *
+ * @param work false: it started nothing, so the next row need not wait, and it does not count for `atMost`
+ */
+async function paced<Row>(
+  rows: AsyncIterable<Row>,
+  { pace, signal, atMost }: { readonly pace: Pace; readonly signal: AbortSignal; readonly atMost: number },
+  work: (row: Row) => Promise<boolean>,
+): Promise<void> {
+  /** With the moment at which each began. */
+  const underWay = new Map<Promise<void>, number>()
+  const faults: unknown[] = []
+  let done = 0
+  let lastAt = Number.NEGATIVE_INFINITY
+  const isFull = (): boolean => underWay.size >= MAX_STARTING || (underWay.size > 0 && done + underWay.size >= atMost)
+  // A late one does not make those behind it come faster.
+  const early = (): number => Math.max(lastAt, ...underWay.values()) + START_EVERY_MS - pace.now()
+  try {
+    for await (const row of rows) {
+      while (faults.length === 0 && !signal.aborted) {
+        if (isFull()) await Promise.race(underWay.keys())
+        else if (early() > 0) await Promise.race([slept(early()), ...underWay.keys()])
+        else break
+      }
+      if (signal.aborted && faults.length === 0) faults.push(signal.reason)
+      if (faults.length > 0 || done >= atMost) break
+      const at = pace.now()
+      const job = work(row)
+        .then((counts) => {
+          if (!counts) return
+          done += 1
+          lastAt = Math.max(lastAt, at)
+        })
+        .catch((error: unknown) => void faults.push(error))
+        .finally(() => underWay.delete(job))
+      underWay.set(job, at)
+    }
+  } finally {
+    await Promise.all(underWay.keys())
+  }
+  if (faults.length > 0) throw faults[0]
+
+  async function slept(milliseconds: number): Promise<void> {
+    // It ends early when the worker stops, which the loop sees next.
+    await pace.sleep(milliseconds, signal).catch(() => {})
+  }
+}

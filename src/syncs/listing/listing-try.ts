@@ -1,0 +1,246 @@
+/**
+ * One try of a listing: asks the provider, stores what it hands in, and says how it ended.
+ *
+ * Rule: docs/behaviour/sync-listing.md, "Tries of a listing".
+ */
+
+import { errorChain } from '../../calls/failure-class-rules.ts'
+import { isFinalFault } from '../../calls/final-fault.ts'
+import { insideSync } from '../../calls/inside-sync.ts'
+import { secretsIn } from '../../credentials/integration-secrets.ts'
+import type { IntegrationRow, LogRow } from '../../db/schema/tables.ts'
+import type { Framework } from '../../framework/context.ts'
+import type { RateLimitExceededException } from '../../framework/errors.ts'
+import { isIntegrationsError, ListingSuperseded } from '../../framework/errors.ts'
+import type { Json } from '../../framework/json.ts'
+import { boundLogger, integrationLogger } from '../../framework/logger.ts'
+import { redactedErrorLine } from '../../framework/redacted-error.ts'
+import { untilAborted } from '../../framework/until-aborted.ts'
+import { integrationHandle } from '../../integrations/handle.ts'
+import { findIntegration } from '../../integrations/queries.ts'
+import type { RunMetadata } from '../../observability/log-queries.ts'
+import { findLog } from '../../observability/log-queries.ts'
+import type { HasScheduledSync } from '../../providers/contracts.ts'
+import { hasBackfill, hasIncrementalSync, hasScheduledSync, requireContract } from '../../providers/contracts.ts'
+import type { SyncSession } from '../../providers/sync-session.ts'
+import { deletePendingItems } from '../end-queries.ts'
+import { LONGEST_DEFERRAL_SECONDS } from '../items/item-rules.ts'
+import type { RunIds } from '../run-rules.ts'
+import { ListingBeginning } from './beginning-rules.ts'
+import type { BegunListing, ListedItem, ListingNote } from './listing-queries.ts'
+import { beginListing, listedKeys, storeListed } from './listing-queries.ts'
+import type { FullListing } from './listing-session.ts'
+import { StoringSession } from './listing-session.ts'
+
+/** Ids kept in the log of a run, so that its requests can be found. */
+const MAX_REQUEST_IDS = 1_000
+const KEYS_PAGE = 10_000
+
+export type Listing =
+  | { readonly kind: 'listed'; readonly listed: number; readonly duplicatesDropped: number }
+  /** The provider's limit was met: the listing is to be called again after `retryAfterSeconds`. */
+  | {
+      readonly kind: 'deferred'
+      readonly retryAfterSeconds: number
+      /** Whether this try set a bookmark: the next one gets further. */
+      readonly isBookmarked: boolean
+    }
+
+/** A try that failed, with the secrets that the error may quote. */
+export interface FailedTry {
+  readonly kind: 'failed'
+  readonly error: unknown
+  readonly secrets: readonly string[]
+  /** Another try would fail in the same way. */
+  readonly isFinal: boolean
+}
+
+export interface ListingInput extends RunIds {
+  /** Of the workflow, from 1: of two tries that overlap, only the later one may store. */
+  readonly attempt: number
+}
+
+/** A bookmark as the log keeps it. */
+type StoredBookmark = {
+  readonly position: Json
+  readonly item_id: number
+  readonly count: number
+  readonly duplicates: number
+  readonly request_ids: readonly number[]
+  readonly full_listing: { readonly internal_type: string | null } | null
+  /** ISO 8601: the beginning of the try that set it, or of an earlier one whose bookmark that try went on from. */
+  readonly began_at: string
+}
+
+/** @param signal aborted when the worker stops or the run is cancelled. @throws the signal's reason */
+export async function listItems(
+  framework: Framework,
+  input: ListingInput,
+  signal: AbortSignal,
+): Promise<Listing | FailedTry> {
+  const { db, tables } = framework
+  const row = await findIntegration(db, tables, input.integrationId)
+  const begun = row === null ? null : await beginListing(db, tables, input)
+  if (row === null || begun === null) return listedBefore(framework, input, row)
+  return listBegun(framework, { row, ...begun, attempt: input.attempt }, signal)
+}
+
+/** Why this try may not list: the listing is complete, or is another one's now. */
+async function listedBefore(
+  { db, tables }: Framework,
+  { syncLogId }: ListingInput,
+  row: IntegrationRow | null,
+): Promise<Listing | FailedTry> {
+  const log = await findLog(db, tables, syncLogId)
+  if (log === null || row === null)
+    return { kind: 'failed', error: new Error('the run or its integration is gone'), secrets: [], isFinal: true }
+  const { enumerated, listed, duplicates_dropped: dropped } = log.metadata as RunMetadata
+  if (enumerated) return { kind: 'listed', listed: Number(listed ?? 0), duplicatesDropped: Number(dropped ?? 0) }
+  const isFinal = log.status !== 'processing'
+  return { kind: 'failed', error: new ListingSuperseded(syncLogId), secrets: [], isFinal }
+}
+
+interface BegunTry extends BegunListing {
+  readonly row: IntegrationRow
+  readonly attempt: number
+}
+
+/** A try that has begun. @throws the signal's reason: Temporal tells by it a cancellation, a time limit and a stopping worker apart */
+export async function listBegun(
+  framework: Framework,
+  { row, log, startedAt, attempt }: BegunTry,
+  signal: AbortSignal,
+): Promise<Listing | FailedTry> {
+  const { db, tables, config, listeners, models } = framework
+  const metadata = log.metadata as RunMetadata
+  const bookmark = (metadata.bookmark ?? null) as StoredBookmark | null
+  // Items start only after a whole listing, and the bookmark vouches for those up to its own.
+  if (attempt > 1) await deletePendingItems(db, tables, log.id, bookmark?.item_id ?? 0)
+  const begunAt = performance.now()
+  const beginning = new ListingBeginning(startedAt, bookmark === null ? null : new Date(bookmark.began_at))
+  const requestIds = [...(bookmark?.request_ids ?? [])]
+  const provider = framework.providers.find(row.provider)
+  const logger = boundLogger(integrationLogger(framework, row), { sync_log: log.id })
+
+  let lastId = bookmark?.item_id ?? 0
+  const store = async (items: readonly ListedItem[], note: ListingNote | null): Promise<void> => {
+    const run = { integrationId: row.id, syncLogId: log.id, batchId: metadata.run_id, attempt }
+    const stored = await storeListed(db, tables, run, { items, note, lastId })
+    if (stored === null) throw new ListingSuperseded(log.id)
+    lastId = stored
+  }
+  const session = new StoringSession({
+    integration: integrationHandle(framework, row, {
+      observe: (request) => {
+        if (requestIds.length < MAX_REQUEST_IDS) requestIds.push(request.id)
+      },
+      observeDate: (date) => beginning.heard(date, (performance.now() - begunAt) / 1_000),
+    }),
+    syncLogId: log.id,
+    cursor: metadata.cursor_before ?? null,
+    resume: bookmark === null ? null : { ...bookmark, fullListing: fullListingOf(bookmark) },
+    signal,
+    listeners,
+    logger: framework.logger,
+    reduce: (checkpoints) => (provider as HasScheduledSync).reduceCheckpoints(checkpoints),
+    softCap: config.sync.max_items_per_batch,
+    isWindow: log.operation === 'backfill',
+    models,
+    store: (items, at) => {
+      if (at === null) return store(items, null)
+      const { position, count, duplicates, fullListing } = at
+      const kept: Omit<StoredBookmark, 'item_id'> = {
+        position,
+        count,
+        duplicates,
+        request_ids: [...requestIds],
+        full_listing: storedFullListing(fullListing),
+        began_at: beginning.at.toISOString(),
+      }
+      return store(items, { kind: 'bookmark', bookmark: kept })
+    },
+  })
+
+  try {
+    if (lastId > 0)
+      for await (const page of listedKeys(db, tables, log.id, KEYS_PAGE))
+        for (const { eventClass, externalId, checkpoint } of page) session.know(eventClass, externalId, checkpoint)
+    // Provider code that goes on after its listing has ended is refused by the session.
+    const endsAt = begunAt + config.sync.job_timeout * 1_000
+    await untilAborted(
+      insideSync({ signal: session.signal, endsAt }, async () => ask(framework, row, log, session)),
+      session.signal,
+    )
+    const rest = await session.close()
+    const { count, duplicatesDropped, fullListingOf: full } = session
+    const listed = {
+      enumerated: true,
+      listing_began_at: beginning.at.toISOString(),
+      listed: count,
+      duplicates_dropped: duplicatesDropped,
+      request_ids: requestIds,
+      ...(full === null ? {} : { full_listing: storedFullListing(full) }),
+    }
+    await store(rest, { kind: 'complete', metadata: listed })
+  } catch (thrown) {
+    // An error after the listing was told to end only says that its end was noticed.
+    const error: unknown = session.signal.aborted ? session.signal.reason : thrown
+    await session.abandon(session.signal.aborted ? error : undefined)
+    signal.throwIfAborted()
+    return deferralOf(error) ?? failure(error)
+  }
+  logger.info({ event: 'sync.listed', items: session.count }, 'sync run listed its items')
+  return { kind: 'listed', listed: session.count, duplicatesDropped: session.duplicatesDropped }
+
+  function deferralOf(error: unknown): Listing | null {
+    const limited = errorChain(error).find((link): link is RateLimitExceededException =>
+      isIntegrationsError(link, 'rate_limit_exceeded'),
+    )
+    if (limited === undefined) return null
+    const { retryAfterSeconds: asked } = limited
+    // A wait of less, or none that can be used, would ask again and again without a pause.
+    const seconds = Number.isFinite(asked) ? Math.min(Math.max(asked, 1), LONGEST_DEFERRAL_SECONDS) : 1
+    const { isBookmarked } = session
+    logger.info(
+      { event: 'sync.listing_deferred', attempt, seconds, bookmarked: isBookmarked },
+      'a listing met the limit of the provider; it goes on later',
+    )
+    return { kind: 'deferred', retryAfterSeconds: seconds, isBookmarked }
+  }
+
+  function failure(error: unknown): FailedTry {
+    const secrets = secretsIn(session.integration)
+    logger.warn(
+      { event: 'sync.listing_failed', attempt, error: redactedErrorLine(error, secrets, 500) },
+      'a listing failed',
+    )
+    return { kind: 'failed', error, secrets, isFinal: isFinalFault(error, provider) }
+  }
+}
+
+function ask(framework: Framework, row: IntegrationRow, log: LogRow, session: SyncSession): Promise<void> {
+  const { integration } = session
+  const registered = framework.providers.get(row.provider)
+  const provider = requireContract(row.provider, registered, hasScheduledSync, 'HasScheduledSync')
+  if (log.operation === 'backfill') {
+    const { from, to } = (log.metadata as RunMetadata).window as { from: string; to: string }
+    const backfill = requireContract(row.provider, provider, hasBackfill, 'HasBackfill')
+    return backfill.syncWindow(integration, session, { from: new Date(from), to: new Date(to) })
+  }
+  return listWhole(provider, session)
+}
+
+/** Calls the provider's listing from the cursor: `syncIncremental()`, where it has one. */
+export function listWhole(provider: HasScheduledSync, session: SyncSession): Promise<void> {
+  return hasIncrementalSync(provider)
+    ? provider.syncIncremental(session.integration, session)
+    : provider.sync(session.integration, session)
+}
+
+function fullListingOf({ full_listing }: StoredBookmark): FullListing | null {
+  return full_listing === null ? null : { internalType: full_listing.internal_type }
+}
+
+function storedFullListing(fullListing: FullListing | null): StoredBookmark['full_listing'] {
+  return fullListing === null ? null : { internal_type: fullListing.internalType }
+}
