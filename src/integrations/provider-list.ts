@@ -1,4 +1,5 @@
-/** The registered providers, as `integrations install` and a dashboard show them. */
+/** The registered providers, as `integrations install` and a dashboard show them, and a warning about the others. */
+
 import type { z } from 'zod'
 import type { Framework } from '../framework/context.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
@@ -19,6 +20,7 @@ import {
   redactsRequestData,
   supportsIdempotency,
 } from '../providers/contracts.ts'
+import { unregisteredProviders } from './queries.ts'
 
 export interface ProviderDescription {
   /** What stands in the `provider` column. */
@@ -66,4 +68,24 @@ export function describeProviders({ providers }: Framework): readonly ProviderDe
       contracts: Object.keys(GUARDS).filter((contract) => GUARDS[contract]?.(provider)),
     }
   })
+}
+
+const WARNED = new WeakMap<Framework['providers'], Set<string>>()
+
+/**
+ * Scheduled work passes over integrations whose provider is not registered here. Each process warns once for each such provider.
+ *
+ * Rule: docs/behaviour/integrations.md, "A provider that is not registered".
+ */
+export async function warnOfUnregistered({ db, tables, providers, logger }: Framework): Promise<void> {
+  const warned = WARNED.get(providers) ?? new Set<string>()
+  WARNED.set(providers, warned)
+  for (const { provider, integrations } of await unregisteredProviders(db, tables, [...providers.keys(), ...warned])) {
+    if (warned.has(provider)) continue
+    warned.add(provider)
+    logger.warn(
+      { event: 'providers.unregistered', provider, integrations },
+      'active integrations have a provider that is not registered here: scheduled work passes them over, and calls of them are refused',
+    )
+  }
 }

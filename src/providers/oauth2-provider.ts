@@ -4,7 +4,7 @@
 import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
 import type { HttpError } from '../framework/errors.ts'
 import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../framework/errors.ts'
-import { tokensOf } from '../oauth/token-rules.ts'
+import { tokensOf } from '../oauth/rules.ts'
 import type { HasOAuth2 } from './contracts.ts'
 import type { Credentials, Integration, RequestContext } from './integration.ts'
 import type { OAuth2Library } from './oauth2-answer.ts'

@@ -4,7 +4,7 @@
  * The statement of syncs/due-queries.ts holds the same rule.
  * Rule: docs/behaviour/sync-scheduling.md, "Due" and "Waiting for health".
  */
-import type { HealthStatus } from '../integrations/health-rules.ts'
+import type { HealthStatus } from '../integrations/rules.ts'
 
 export interface HealthBackoff {
   /** Intervals that a degraded integration waits after its last run. */
