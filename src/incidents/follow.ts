@@ -49,7 +49,7 @@ export async function lookAtIncident(framework: Framework, integrationId: number
   })
 }
 
-/** Tells the workflows of incidents that have changed without their seeing it: who changed them died before it could. */
+/** Signals the workflows of incidents whose change they have not seen: the process that made it died before its signal. */
 export async function rewakeIncidents(framework: Framework): Promise<number> {
   const { db, tables, workflows } = framework
   const lost = await unfollowedIncidents(db, tables, {

@@ -42,7 +42,7 @@ export interface IncidentSummary {
 export interface ListIncidents extends IncidentFilter {
   /** Older than the one of this id. */
   readonly after?: number | undefined
-  /** At most so many; at least 1. */
+  /** The most that are listed, at least 1. */
   readonly limit?: number | undefined
 }
 

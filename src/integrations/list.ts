@@ -25,7 +25,7 @@ export interface ListIntegrations {
   readonly owner?: Owner
   /** Ids greater than this one. */
   readonly after?: number
-  /** At most so many; at least 1. */
+  /** The most that are listed, at least 1. */
   readonly limit?: number
 }
 

@@ -2,24 +2,7 @@
 
 import type { z } from 'zod'
 import type { Framework } from '../framework/context.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
-import {
-  classifiesFailures,
-  customizesRetry,
-  declaresRateLimit,
-  handlesMissing,
-  handlesWebhooks,
-  hasBackfill,
-  hasHealthCheck,
-  hasIncrementalSync,
-  hasOAuth2,
-  hasScheduledSync,
-  identifiesAuthenticatedUser,
-  limitsRequestLogging,
-  reconcilesWebhooks,
-  redactsRequestData,
-  supportsIdempotency,
-} from '../providers/contracts.ts'
+import { contractsOf, hasHealthCheck, hasOAuth2 } from '../providers/contracts.ts'
 import { unregisteredProviders } from './queries.ts'
 
 export interface ProviderDescription {
@@ -36,23 +19,6 @@ export interface ProviderDescription {
   readonly contracts: readonly string[]
 }
 
-const GUARDS: Readonly<Record<string, (provider: IntegrationProvider) => boolean>> = {
-  HasOAuth2: hasOAuth2,
-  HandlesWebhooks: handlesWebhooks,
-  ReconcilesWebhooks: reconcilesWebhooks,
-  DeclaresRateLimit: declaresRateLimit,
-  HasScheduledSync: hasScheduledSync,
-  HasIncrementalSync: hasIncrementalSync,
-  HasBackfill: hasBackfill,
-  HandlesMissing: handlesMissing,
-  ClassifiesFailures: classifiesFailures,
-  CustomizesRetry: customizesRetry,
-  SupportsIdempotency: supportsIdempotency,
-  IdentifiesAuthenticatedUser: identifiesAuthenticatedUser,
-  RedactsRequestData: redactsRequestData,
-  LimitsRequestLogging: limitsRequestLogging,
-}
-
 /** In the order of their identifiers. */
 export function describeProviders({ providers }: Framework): readonly ProviderDescription[] {
   return providers.keys().map((key) => {
@@ -65,7 +31,7 @@ export function describeProviders({ providers }: Framework): readonly ProviderDe
       ...(metadataSchema === undefined ? {} : { metadataSchema }),
       hasHealthCheck: hasHealthCheck(provider),
       isAuthorizationOptional: hasOAuth2(provider) && provider.needsAuthorization !== undefined,
-      contracts: Object.keys(GUARDS).filter((contract) => GUARDS[contract]?.(provider)),
+      contracts: contractsOf(provider),
     }
   })
 }

@@ -16,7 +16,7 @@ interface TokenWork {
   readonly db: Database
   readonly integrationId: number
   readonly around: TokenWork | undefined
-  /** False: a listener that is told of the change. */
+  /** False: a listener of the change. */
   readonly isAdapters: boolean
   /** Code that goes on after the work, such as a timer of the provider's, is outside again. */
   isOver: boolean

@@ -21,7 +21,7 @@ import type { PruneCounts, PruneStepInput, PruningStep } from './rules.ts'
 import { PRUNING_STEPS } from './rules.ts'
 
 const DAY_MS = 86_400_000
-/** Delivered events stay so long that an operator can look at them. */
+/** Delivered events stay for operators to look at. */
 const EVENTS_DAYS = 7
 /** Counts are needed while their run lives; later runs delete the rest. */
 const COUNT_DAYS = 7

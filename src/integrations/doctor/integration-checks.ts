@@ -199,7 +199,7 @@ function providersInUse(db: Database, { integrations }: Tables) {
     .orderBy(asc(integrations.provider))
 }
 
-/** Switched off by their health and not by a person, who means it to be off. */
+/** Switched off by their health, and not by a person. */
 function disabledIntegrations(db: Database, { integrations, webhooks }: Tables, limit: number) {
   return db
     .select({
