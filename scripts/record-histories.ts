@@ -20,7 +20,7 @@ import type { Activities } from '../src/activities/index.ts'
 import type { FirstSteps } from '../src/activities/small-run.ts'
 import type { Finalisation } from '../src/activities/sync-ends.ts'
 import { bundleWorkflows } from '../src/bundled-workflows.ts'
-import type { IncidentSight } from '../src/incidents/rules.ts'
+import type { IncidentSight } from '../src/incidents/incident-jobs.ts'
 import { WORKFLOW } from '../src/workflows/ids.ts'
 import {
   cancel,

@@ -17,10 +17,9 @@ export {
   SchemaDrift,
 } from './framework/errors.ts'
 export type { Json } from './framework/json.ts'
-export type { HealthStatus } from './integrations/health-rules.ts'
+export type { HealthStatus } from './integrations/rules.ts'
 export type { AuthenticatedUser } from './providers/contracts.ts'
 export * from './providers/contracts.ts'
-export { type CurrentSyncItem, currentSyncItem } from './providers/current-sync-item.ts'
 export type {
   Answered,
   Call,
@@ -53,5 +52,6 @@ export {
 } from './providers/provider-events.ts'
 export { isTimely, type SignedTimeOptions, soleHeader, verifyStandardWebhook } from './providers/standard-webhook.ts'
 export type { SyncSession } from './providers/sync-session.ts'
+export { type CurrentSyncItem, currentSyncItem } from './providers/sync-session.ts'
 export { activeWebhookSecrets, verifyHmacSignature, type WebhookRequest } from './providers/webhook-request.ts'
 export { reduceCheckpointsByMax } from './syncs/checkpoint-rules.ts'

@@ -6,7 +6,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 /** `operate` includes `read`. */
 export type Scope = 'read' | 'operate'
 
-/** Who calls, once that is known. */
+/** A caller that is known. */
 export interface Principal {
   /** The token's name. */
   readonly name: string
@@ -67,7 +67,7 @@ export function isSameOrigin(evidence: OriginEvidence): boolean {
   return secFetchSite === 'same-origin'
 }
 
-/** Scheme, host and port of a URL; null for what is none. */
+/** Scheme, host and port of a URL; null for any other text. */
 export function originOf(url: string | null): string | null {
   return url !== null && URL.canParse(url) ? new URL(url).origin : null
 }
@@ -103,7 +103,7 @@ export interface LinkProof {
   readonly signature: string
 }
 
-/** What a query claims; null unless it is `expires` and `signature`, once each, and nothing beside them: they are all that is signed. */
+/** The proof in a query; null unless it has `expires` and `signature`, once each, and nothing else: nothing else is signed. */
 export function linkProofOf(query: URLSearchParams): LinkProof | null {
   const names = [...query.keys()].sort()
   if (names.length !== 2 || names[0] !== 'expires' || names[1] !== 'signature') return null

@@ -28,17 +28,17 @@ export interface LinkTarget {
 export interface Access {
   /** In `dev`: a token with `operate`, the same for as long as the key ring has the same first key. Null elsewhere. */
   readonly devToken: string | null
-  /** Whose token it is; null when nobody's. Notes the time of its use. */
+  /** The token's holder; null when it is not configured. Records the time of its use. */
   byToken(token: string): Promise<Principal | null>
-  /** A new session for a token's holder; null when the token is nobody's. */
+  /** A new session for a token's holder; null when the token is not configured. */
   signIn(token: string): Promise<Session | null>
   /** The session of a cookie; null when it is over, or its token is no longer configured. */
   bySession(id: string): Promise<Session | null>
   signOut(id: string): Promise<void>
-  /** The query string (`expires=…&signature=…`) that opens one method and path for so long. */
+  /** The query string (`expires=…&signature=…`) that opens one method and path for this long. */
   signLink(target: LinkTarget, expiresInSeconds: number): string
   /**
-   * As `signLink()`, for as long as the link that has opened `from`: its page leads on to `to`. Null: the query does not open
+   * As `signLink()`, for as long as the link that has opened `from`, whose page leads on to `to`. Null: the query does not open
    * `from` now.
    */
   continueLink(query: URLSearchParams, from: LinkTarget, to: LinkTarget): string | null
@@ -51,7 +51,7 @@ type OperatorToken = Framework['config']['operator']['tokens'][number]
 const SESSION_SECONDS = 8 * 3_600
 const SESSION_BYTES = 32
 const SESSION_ID = /^[\w-]{43}$/ // 32 bytes in base64url
-/** A token's last use is noted at most so often by a process. */
+/** Each process records a token's last use at most once a minute. */
 const NOTE_EVERY_MS = 60_000
 const LINK_PURPOSE = 'link'
 const DEV_PURPOSE = 'dev'
@@ -65,7 +65,7 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
       : [...config.operator.tokens, { name: 'dev', sha256: sha256Hex(devToken), scopes: ['operate'] }]
   const notedAtMs = new Map<string, number>()
 
-  /** Compares with each of them, so that the time taken does not tell which one came close. */
+  /** Compares with each token, so that the time taken does not show which one came close. */
   function ownerOf(token: string): OperatorToken | null {
     const digest = sha256Hex(token)
     let owner: OperatorToken | null = null
@@ -80,7 +80,7 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
     try {
       await cache.set(`token-used:${sha256Hex(name)}`, { name, at: now.toISOString() }, null)
     } catch (error) {
-      // Who may call does not depend on whether we can write it down.
+      // Access does not depend on this record.
       logger.warn(
         { event: 'access.use_not_noted', token: name, error: errorLine(error, 500) },
         "The time of a token's use could not be noted.",
@@ -105,7 +105,7 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
     async byToken(token) {
       const owner = ownerOf(token)
       if (owner === null) return null
-      // Not awaited: who may call does not wait for a database that does not answer.
+      // Not awaited: access does not wait for a database that does not answer.
       void noteUse(owner)
       return { name: owner.name, scopes: owner.scopes, via: 'token' }
     },
@@ -173,7 +173,7 @@ function sessionKey(id: string): string {
   return `session:${sha256Hex(id)}`
 }
 
-/** The CSRF token is derived from the id, which nothing but the cookie holds: whoever reads the table can't make one. */
+/** The CSRF token is derived from the id, which only the cookie holds: a reader of the table can't make one. */
 function sessionOf(id: string, { name, scopes }: OperatorToken, expiresAt: Date): Session {
   const csrfToken = createHmac('sha256', id).update('csrf').digest('base64url')
   return { id, principal: { name, scopes, via: 'session' }, csrfToken, expiresAt }

@@ -3,7 +3,7 @@
 import { wakePendingOutbox } from '../events/outbox.ts'
 import type { Framework } from '../framework/context.ts'
 import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../incidents/follow.ts'
-import type { FollowIncidentInput, IncidentSight } from '../incidents/rules.ts'
+import type { FollowIncidentInput, IncidentSight } from '../incidents/incident-jobs.ts'
 import { foundBy } from '../observability/metric-subject.ts'
 import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 
@@ -25,7 +25,7 @@ export function incidentActivities(framework: Framework) {
       await autoCloseIncident(framework, look.integrationId)
       return seen(look)
     },
-    /** Tells the workflows of incidents that have changed without their seeing it, and the outbox of rows that wait. Harmless to repeat. */
+    /** Signals the workflows of incidents whose change they have not seen, and the outbox if rows wait. Harmless to repeat. */
     async rewakeFollowers(): Promise<void> {
       const rewoken = await rewakeIncidents(framework)
       if (rewoken > 0)

@@ -12,7 +12,7 @@ const MAX_LIMIT = 5_000
 
 export function orphanActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
-    /** Looks only, so a second try begins anew. */
+    /** Only looks, so a second try starts over. */
     async findOrphanRows(input: FindOrphansInput): Promise<FindOrphansResult> {
       const { limit = 0 } = input
       if (limit > MAX_LIMIT)
@@ -23,7 +23,7 @@ export function orphanActivities(framework: Framework, surroundings = temporalSu
   }
 }
 
-/** As many of the first as a result can carry: a host's keys are as long as they like. All are counted. */
+/** The first rows, as many as a result can carry: a host's keys may be long. All are counted. */
 function fitting(rows: readonly Orphan[]): readonly Orphan[] {
   let bytes = 0
   const tooMany = rows.findIndex((row) => {

@@ -7,11 +7,11 @@ import { temporalSurroundings } from './surroundings.ts'
 
 export function pruningActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
-    /** May be run twice: what is gone is gone, and the counts go on where the first try left them. */
+    /** May be run twice: deleted rows stay deleted, and the second try adds to the counts of the first. */
     async pruneStep(input: PruneStepInput): Promise<number> {
       return pruneRows(framework, input, { signal: surroundings().cancellationSignal })
     },
-    /** What a step had done when it failed. Reads only. */
+    /** The count of a step that failed. Reads only. */
     async readPrunedRows(input: PruneStepInput): Promise<number> {
       return prunedRows(framework, input)
     },

@@ -1,24 +1,24 @@
-/** Refreshing tokens that nobody asks for. Rule: docs/behaviour/oauth.md, "Keep-alive". */
+/** Refreshes tokens that no call asks for. Rule: docs/behaviour/oauth.md, "Keep-alive". */
 
 import type { Framework, TokenHolder } from '../framework/context.ts'
-import { UnsupportedByProvider } from '../framework/errors.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { errorKind } from '../framework/thrown.ts'
 import { getIntegration, integrationHandle } from '../integrations/handle.ts'
 import { integrationPages } from '../integrations/list.ts'
-import { warnOfUnregistered } from '../integrations/unregistered-providers.ts'
+import { warnOfUnregistered } from '../integrations/provider-list.ts'
 import { keepAliveStates, tokenLifetimes } from '../oauth/keep-alive.ts'
 import { NOTHING_KNOWN, refreshDueAt } from '../oauth/keep-alive-rules.ts'
 import type { RefreshTokensInput, RefreshTokensResult } from '../oauth/oauth-jobs.ts'
 import { doesWithoutAuthorization } from '../oauth/oauth-provider.ts'
 import { reauthMark, reauthMarks } from '../oauth/reauth.ts'
-import { tokensOf } from '../oauth/token-rules.ts'
+import { tokensOf } from '../oauth/rules.ts'
 import { refreshTokens } from '../oauth/tokens.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
-import { hasOAuth2 } from '../providers/contracts.ts'
+import { hasOAuth2, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
-/** Refreshes of one provider under way at once: one that hangs holds up a fifth of its provider's, and nobody else's. */
+/** Refreshes of one provider at once: one that hangs holds up a fifth of its provider's, and no other provider's. */
 const LANES = 5
 
 const NOTHING: RefreshTokensResult = { checked: 0, refreshed: 0, failed: 0, reauthRequired: 0 }
@@ -28,8 +28,8 @@ const FAILED: RefreshTokensResult = { ...CHECKED, failed: 1 }
 export function tokenActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
     /**
-     * Refreshes what is due, or the one that is named. May be run twice: what the first try refreshed is not due any
-     * more, and what failed in it has its wait before it; the second counts what it does itself.
+     * Refreshes all tokens that are due, or those of one integration. May be run twice: tokens that the first try refreshed are
+     * no longer due, and its failures have their wait. The second try counts its own work.
      */
     async refreshTokensNow({ integrationId }: RefreshTokensInput): Promise<RefreshTokensResult> {
       if (integrationId !== undefined) return refreshNamed(framework, integrationId)
@@ -47,12 +47,12 @@ export function tokenActivities(framework: Framework, surroundings = temporalSur
 
 async function refreshNamed(framework: Framework, id: number): Promise<RefreshTokensResult> {
   const integration = await getIntegration(framework, id)
-  const provider = framework.providers.get(integration.provider)
-  if (!hasOAuth2(provider)) throw new UnsupportedByProvider(integration.provider, 'HasOAuth2')
+  const { provider: key } = integration
+  const provider = requireContract(key, framework.providers.get(key), hasOAuth2, 'HasOAuth2')
   if (doesWithoutAuthorization(provider, integration)) return NOTHING
   const { accessToken, refreshToken } = tokensOf(integration.credentialsArray())
   if (accessToken === null && refreshToken === null) return NOTHING
-  // Without a refresh token there is nothing to force: an access token that does not end would be taken for one that is over.
+  // Without a refresh token nothing can be forced: a lasting access token would count as expired.
   return refreshed(framework, integration, { force: refreshToken !== null })
 }
 
@@ -75,7 +75,7 @@ async function keepAlive(
   return added(results)
 }
 
-/** What there is to do for each integration; the pages are read as the lanes get on. */
+/** The work for each integration; pages are read as the lanes need them. */
 async function* looks(
   framework: Framework,
   key: string,
@@ -103,14 +103,14 @@ async function* looks(
   }
 }
 
-/** One refresh, whatever becomes of it; its length is bounded by the lock's. */
+/** One refresh, which never throws; its length is bounded by the lock's. */
 async function refreshed(
   framework: Framework,
   integration: Integration,
   { force }: { readonly force: boolean } = { force: true },
 ): Promise<RefreshTokensResult> {
   try {
-    // By force: a rest that is over is no expiry. Whoever was faster has changed the stored token, and is not repeated.
+    // By force: a rest that is over is no expiry. A faster refresh has changed the stored token, and is not repeated.
     const isNewer = await refreshTokens(framework, holderOf(integration), { force })
     return { ...CHECKED, refreshed: force || isNewer ? 1 : 0 }
   } catch (error) {
@@ -118,20 +118,10 @@ async function refreshed(
   }
 }
 
-async function failed(
-  framework: Framework,
-  { id, provider }: Integration,
-  error: unknown,
-): Promise<RefreshTokensResult> {
-  const needsPerson = (await reauthMark(framework, id)) !== null
-  framework.logger.warn(
-    {
-      event: 'tokens.refresh_failed',
-      integration: id,
-      provider,
-      error: errorKind(error),
-      reauth_required: needsPerson,
-    },
+async function failed(framework: Framework, integration: Integration, error: unknown): Promise<RefreshTokensResult> {
+  const needsPerson = (await reauthMark(framework, integration.id)) !== null
+  integrationLogger(framework, integration).warn(
+    { event: 'tokens.refresh_failed', error: errorKind(error), reauth_required: needsPerson },
     needsPerson
       ? 'tokens can not be refreshed any more: somebody has to authorize the integration again'
       : 'tokens could not be refreshed; it is tried again',
@@ -150,7 +140,7 @@ function holderOf(integration: Integration): TokenHolder {
   }
 }
 
-/** Waits for all, then throws what the first one threw: nothing goes on behind whoever waits. */
+/** Waits for all, then throws the first error: no work goes on in the background. */
 async function allOf<T>(work: readonly Promise<T>[]): Promise<T[]> {
   const ends = await Promise.allSettled(work)
   return ends.map((end) => {

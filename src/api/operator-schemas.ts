@@ -3,7 +3,7 @@
 import { z } from 'zod'
 import { MAX_LINK_SECONDS } from '../access/rules.ts'
 import { Instant } from '../framework/instant.ts'
-import { HealthStatus } from '../integrations/health-rules.ts'
+import { HealthStatus } from '../integrations/rules.ts'
 
 const id = z.int().min(1)
 /** Postgres holds no U+0000 in a text. */

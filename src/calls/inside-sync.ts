@@ -4,7 +4,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Database } from '../db/client.ts'
-import type { CurrentSyncItem } from '../providers/current-sync-item.ts'
+import type { CurrentSyncItem } from '../providers/sync-session.ts'
 
 export interface SyncWork {
   /** Aborted when the worker stops or the run is cancelled: nobody waits on. */

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { Argument, InvalidArgumentError, Option } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
-import { switchedOffBy } from '../integrations/switched-off-rules.ts'
+import { switchedOffBy } from '../integrations/rules.ts'
 import { integrationId } from './cli/arguments.ts'
 import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
-import { activeText } from '../integrations/switched-off-rules.ts'
+import { activeText } from '../integrations/rules.ts'
 import { limit, owner } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
 import { table } from './cli/frame.ts'

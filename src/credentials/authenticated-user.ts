@@ -75,8 +75,8 @@ export async function forgetAuthenticatedUser({ cache }: Framework, integrationI
 }
 
 /**
- * Somebody may have authorized anew, as another account, while the provider answered for what the handle knew; and whoever
- * changes the credentials forgets the identity afterwards. So one of both sees the other: no stale entry stays.
+ * A person may have authorized another account while the provider answered for the handle's credentials. A change of credentials
+ * forgets the identity afterwards. So one of the two sees the other, and no stale entry stays.
  */
 async function dropUnlessCurrent(framework: Framework, integration: Integration): Promise<void> {
   let isKept = false

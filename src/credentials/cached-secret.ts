@@ -38,7 +38,7 @@ export async function forgetCachedSecret({ cache }: Framework, integrationId: nu
   await cache.delete(secretKey(integrationId, name))
 }
 
-/** One obtains it, the others wait. Whoever waits in vain obtains one too: the lock saves calls, and two secrets do no harm. */
+/** One caller obtains it, the others wait. After the lock's wait a caller obtains one, too: two secrets do no harm. */
 async function keepNew(
   framework: Framework,
   holder: TokenHolder,
@@ -61,7 +61,7 @@ async function keepNew(
   }
 }
 
-/** A handle may be older than the credentials: it goes on with those that are stored, or it would obtain with each call anew. */
+/** A handle may be older than the stored credentials. It adopts those, or each of its calls would obtain a secret again. */
 async function keptForNewest(framework: Framework, holder: TokenHolder, name: string): Promise<string | null> {
   holder.adopt((await holder.integration.refresh()).credentialsArray())
   return kept(framework, holder, name)
@@ -88,7 +88,7 @@ async function obtainAndKeep(
   const seconds = Math.floor((expiresAt.getTime() - clock.now().getTime()) / 1_000) - MARGIN_SECONDS
   if (seconds <= 0) return value
   await cache.set(secretKey(id, name), encryption.seal(purpose, value), seconds)
-  // Deleted, erased or given other credentials meanwhile: whoever did that has looked before there was an entry.
+  // The integration was deleted, erased or given other credentials meanwhile, before there was an entry to drop.
   if (!(await isOfStoredCredentials(framework, id, name, purpose))) await forgetCachedSecret(framework, id, name)
   return value
 }

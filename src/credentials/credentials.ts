@@ -4,19 +4,19 @@ import type { z } from 'zod'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
+import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
 import type { JsonObject } from '../framework/json-object.ts'
 import { asJsonObject } from '../framework/json-object.ts'
-import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
 
-/** Of credentials, and of metadata: what is larger is data. */
+/** For credentials, and for metadata. */
 const MAX_BYTES = 65_536
 
 /**
- * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so that of
- * many patches at the same moment all come in.
+ * Merges a patch into the stored credentials: absent keys stay, null removes one. The row is locked meanwhile, so patches at the
+ * same moment do not overwrite each other.
  *
  * @returns the keys that the patch names, and what is stored now
  */
@@ -27,8 +27,7 @@ export function patchCredentials(
   options: { replace?: boolean } = {},
 ): Promise<{ keys: string[]; stored: Credentials }> {
   return framework.db.transaction(async (tx) => {
-    const row = await lockIntegration(tx, framework.tables, integrationId)
-    if (row === null) throw new IntegrationNotFound(integrationId)
+    const row = await requireLocked(tx, framework.tables, integrationId)
     const credentials = patchedCredentials(framework, row, patch, options)
     await updateIntegration(tx, framework.tables, integrationId, { credentials })
     const keys = keysOf(patch)
@@ -61,7 +60,7 @@ export function patchedCredentials(
 /**
  * The credentials as the provider's schema reads them.
  *
- * @throws InvalidCredentials naming paths, never values; InvalidArgumentException for what is no plain object of JSON values
+ * @throws InvalidCredentials naming paths, never values; InvalidArgumentException unless it is a plain object of JSON values
  */
 export function checkCredentials(key: string, provider: IntegrationProvider, credentials: unknown): Credentials {
   return checkAgainst(key, 'credentials', provider.credentialsSchema, credentials)

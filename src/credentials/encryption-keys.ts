@@ -4,20 +4,23 @@
  * Rule: docs/behaviour/credentials.md, "At start" and "A new key".
  */
 
+import type { SQL } from 'drizzle-orm'
+import { and, asc, gt, sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { EncryptionKeyMismatch, isIntegrationsError } from '../framework/errors.ts'
-import { countRowsByKey, sampleWrittenBy } from './key-queries.ts'
 
-/** What rows are counted under whose text is no envelope. No key can have this id. */
+/** Stands for the key of rows whose text is no envelope. No key can have this id. */
 export const UNREADABLE = '(unreadable)'
 
 const canaryKey = (kid: string): string => `canary:${kid}`
 
-/** So many rows of a key without a canary are tried: one damaged row must not make a good key look wrong. */
+/** Rows that are tried for a key without a canary: one damaged row must not make a good key look wrong. */
 const SAMPLE = 10
 
 /**
- * Reads one known text per key, or rows where a key has none; then the primary's is written if there is none yet.
+ * Reads one known text (canary) per key, or some rows where a key has none. Then it writes the primary's canary if there is none.
  *
  * @throws EncryptionKeyMismatch naming the keys: other bytes under an id, or rows written with a key that the ring lacks
  */
@@ -30,8 +33,8 @@ export async function verifyKeys(framework: Framework): Promise<void> {
     kid === null || kids.includes(kid) ? [] : [kid],
   )
   if (wrong.length > 0 || missing.length > 0) throw new EncryptionKeyMismatch(wrong, missing)
-  // Last, so that a start that is refused leaves no canary of its wrong key. Added, not set: of two processes that start at
-  // the same moment with other bytes under the id, the second must find the first's.
+  // Last, so that a refused start leaves no canary of its wrong key. Added, not set: of two processes that start at the same
+  // moment with other bytes under the id, the second must find the canary of the first.
   const isOurs = await cache.add(canaryKey(primaryKid), encryption.canary(primaryKid), null)
   if (!isOurs && (await hasOtherBytes(framework, primaryKid))) throw new EncryptionKeyMismatch([primaryKid], [])
 }
@@ -39,7 +42,7 @@ export async function verifyKeys(framework: Framework): Promise<void> {
 async function hasOtherBytes({ cache, db, tables, encryption }: Framework, kid: string): Promise<boolean> {
   const canary = await cache.get(canaryKey(kid))
   if (canary !== undefined) return !encryption.verifyCanary(kid, String(canary))
-  const rows = await sampleWrittenBy(db, tables, kid, SAMPLE)
+  const rows = await pageOfCredentials(db, tables, { after: 0, limit: SAMPLE }, sql`${writtenBy(tables)} = ${kid}`)
   return rows.length > 0 && !rows.some(({ id, credentials }) => isReadable(encryption, id, credentials))
 }
 
@@ -59,14 +62,14 @@ export interface KeyUse {
   /** Integrations whose credentials this key wrote. */
   readonly rows: number
   readonly inRing: boolean
-  /** True for a key that writes nothing any more and that no row needs. */
+  /** True for a key that no longer writes and that no row needs. */
   readonly removable: boolean
 }
 
 export interface KeyStatus {
   /** The key that writes. */
   readonly primary: string
-  /** In the ring's order; then the keys that rows need and the ring lacks. */
+  /** In the ring's order, then the keys that rows need and the ring lacks. */
   readonly keys: readonly KeyUse[]
 }
 
@@ -82,4 +85,43 @@ export async function keyStatus({ db, tables, encryption }: Framework): Promise<
     .filter(({ kid }) => kid === null || !kids.includes(kid))
     .map(({ kid, rows }) => ({ kid: kid ?? UNREADABLE, rows, inRing: false, removable: false }))
   return { primary, keys: [...inRing, ...lacking] }
+}
+
+/** Rule: docs/behaviour/credentials.md, "At rest". 12 bytes of IV and 16 of tag are 16 and 22 characters of base64url. */
+const ENVELOPE = '^v1[.][A-Za-z0-9_-]{1,32}[.][A-Za-z0-9_-]{16}[.][A-Za-z0-9_-]*[.][A-Za-z0-9_-]{22}$'
+
+/** The id of the key that wrote the credentials; null where the text is no envelope: plain or damaged. */
+export const writtenBy = ({ integrations }: Tables) =>
+  sql<string | null>`case when ${integrations.credentials} ~ ${sql.raw(`'${ENVELOPE}'`)}
+    then split_part(${integrations.credentials}, '.', 2) end`
+
+async function countRowsByKey(
+  db: Database,
+  tables: Tables,
+): Promise<{ readonly kid: string | null; readonly rows: number }[]> {
+  return db
+    .select({ kid: writtenBy(tables), rows: sql<number>`count(*)`.mapWith(Number) })
+    .from(tables.integrations)
+    .groupBy(sql`1`)
+    .orderBy(sql`1`)
+}
+
+export interface WrittenCredentials {
+  readonly id: number
+  readonly credentials: string
+}
+
+/** One page by ascending id. */
+export function pageOfCredentials(
+  db: Database,
+  { integrations }: Tables,
+  { after, limit }: { after: number; limit: number },
+  which?: SQL,
+): PromiseLike<WrittenCredentials[]> {
+  return db
+    .select({ id: integrations.id, credentials: integrations.credentials })
+    .from(integrations)
+    .where(and(gt(integrations.id, after), which))
+    .orderBy(asc(integrations.id))
+    .limit(limit)
 }

@@ -3,7 +3,7 @@ import { redactText } from '../framework/redaction.ts'
 import type { Integration } from '../providers/integration.ts'
 import { withoutSecrets } from '../webhooks/rules.ts'
 
-/** What must not be stored or shown. Credentials that can't be read have told nobody a secret. */
+/** Secrets that must not be stored or shown. Credentials that can't be read hold no known one. */
 export function secretsIn(integration: Integration): readonly string[] {
   try {
     return secretsKnownTo(integration)

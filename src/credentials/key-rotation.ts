@@ -4,18 +4,21 @@
  * Rule: docs/behaviour/credentials.md, "Rotation".
  */
 
+import { and, eq, sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
+import { ascendingPages } from '../framework/list-filter.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
-import type { KeyStatus } from './encryption-keys.ts'
-import { keyStatus } from './encryption-keys.ts'
-import type { WrittenCredentials } from './key-queries.ts'
-import { credentialsOf, pageNotWrittenBy, swapCredentials } from './key-queries.ts'
+import type { KeyStatus, WrittenCredentials } from './encryption-keys.ts'
+import { keyStatus, pageOfCredentials, writtenBy } from './encryption-keys.ts'
 
 const PAGE = 100
-/** Of one row, each against somebody else's write of it. */
+/** Tries for one row; each fails when another write of the row comes between. */
 const TRIES = 5
-/** Processes that write with another key give a rotation new work for as long as they run: it ends all the same. */
+/** Processes that write with another key would give a rotation new work for as long as they run. */
 const MAX_PASSES = 10
 
 export interface KeyRotation extends KeyStatus {
@@ -25,33 +28,36 @@ export interface KeyRotation extends KeyStatus {
 }
 
 export interface RotateOptions {
-  /** Writes nothing: counts what would be encrypted anew, and what would fail. */
+  /** Writes nothing: counts what would be encrypted again, and what would fail. */
   readonly dryRun?: boolean
-  /** Stops between two pages; what is done is done, and the next rotation goes on. */
+  /** Stops between two pages; the next rotation resumes there. */
   readonly signal?: AbortSignal
   /** After each page. The total grows when other processes go on writing with another key. */
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void
 }
 
 /**
- * Encrypts anew, with the key that writes, whatever another key wrote.
+ * Encrypts all rows of other keys again, with the key that writes.
  *
- * Each row is moved by one compare-and-swap on its text, so nothing is locked for longer, a change made meanwhile is never
- * undone, and a rotation killed anywhere has done some rows and left the others: the next one goes on. Passes are repeated
- * until one moves nothing, since processes may still write with another key.
+ * Each row is moved by one compare-and-swap on its text. So nothing stays locked, a change made meanwhile is never undone, and
+ * the next rotation resumes one that was killed. Passes are repeated until one moves nothing, since processes may still write
+ * with another key.
  */
 export async function rotateKeys(framework: Framework, options: RotateOptions = {}): Promise<KeyRotation> {
   const { dryRun = false, signal, onProgress } = options
-  const primary = framework.encryption.primaryKid
+  const { db, tables, encryption } = framework
+  const primary = encryption.primaryKid
   const failed = new Set<number>()
   let reencrypted = 0
   let done = 0
   let total = rowsOnOtherKeys(await keyStatus(framework))
 
+  const isOfOtherKey = sql`${writtenBy(tables)} is distinct from ${primary}`
   const passes = dryRun ? 1 : MAX_PASSES
   for (let pass = 1, moved = 1; pass <= passes && moved > 0 && signal?.aborted !== true; pass++) {
     moved = 0
-    for await (const page of pagesNotWrittenBy(framework, primary)) {
+    const pages = ascendingPages((page) => pageOfCredentials(db, tables, page, isOfOtherKey), { size: PAGE })
+    for await (const page of pages) {
       for (const row of page) {
         const outcome = dryRun ? look(framework, row) : await move(framework, row)
         if (outcome.kind === 'moved') moved += 1
@@ -63,8 +69,8 @@ export async function rotateKeys(framework: Framework, options: RotateOptions = 
         failed.add(row.id)
         done += 1
         const { provider } = await subjectOf(framework, row.id)
-        framework.logger.error(
-          { event: 'keys.not_reencrypted', integration: row.id, provider, reason: outcome.reason },
+        integrationLogger(framework, { id: row.id, provider }).error(
+          { event: 'keys.not_reencrypted', reason: outcome.reason },
           'the credentials of an integration could not be encrypted anew',
         )
       }
@@ -86,19 +92,9 @@ export async function rotateKeys(framework: Framework, options: RotateOptions = 
 
 type Outcome =
   | { readonly kind: 'moved' }
-  /** Gone, or moved by somebody else. */
+  /** The row is gone, or another process has moved it. */
   | { readonly kind: 'nothing to do' }
   | { readonly kind: 'failed'; readonly reason: string }
-
-async function* pagesNotWrittenBy({ db, tables }: Framework, kid: string): AsyncGenerator<WrittenCredentials[]> {
-  for (let after = 0; ; ) {
-    const page = await pageNotWrittenBy(db, tables, kid, after, PAGE)
-    if (page.length > 0) yield page
-    const last = page.at(-1)
-    if (last === undefined || page.length < PAGE) return
-    after = last.id
-  }
-}
 
 async function move({ db, tables, encryption }: Framework, row: WrittenCredentials): Promise<Outcome> {
   let text = row.credentials
@@ -113,7 +109,7 @@ async function move({ db, tables, encryption }: Framework, row: WrittenCredentia
   return { kind: 'failed', reason: `other writes came between, ${TRIES} times in a row` }
 }
 
-/** What {@link move} would come to. */
+/** The outcome that {@link move} would have. */
 function look({ encryption }: Framework, row: WrittenCredentials): Outcome {
   const anew = encryptedAnew(encryption, row.id, row.credentials)
   return anew.kind === 'failed' ? anew : { kind: 'moved' }
@@ -135,4 +131,27 @@ function encryptedAnew(
 
 function rowsOnOtherKeys({ primary, keys }: KeyStatus): number {
   return keys.reduce((sum, { kid, rows }) => sum + (kid === primary ? 0 : rows), 0)
+}
+
+async function credentialsOf(db: Database, { integrations }: Tables, id: number): Promise<string | null> {
+  const [row] = await db
+    .select({ credentials: integrations.credentials })
+    .from(integrations)
+    .where(eq(integrations.id, id))
+  return row?.credentials ?? null
+}
+
+/** Replaces the text that was read. False: it has changed meanwhile, or the row is gone. `updated_at` stays: the credentials are the same. */
+async function swapCredentials(
+  db: Database,
+  { integrations }: Tables,
+  { id, credentials: expected }: WrittenCredentials,
+  credentials: string,
+): Promise<boolean> {
+  const rows = await db
+    .update(integrations)
+    .set({ credentials, updatedAt: sql`${integrations.updatedAt}` as never })
+    .where(and(eq(integrations.id, id), eq(integrations.credentials, expected)))
+    .returning({ id: integrations.id })
+  return rows.length === 1
 }

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import { FailureClass } from '../calls/failure-class-rules.ts'
 import { redactStart } from '../framework/redaction.ts'
 import { thrownTexts } from '../framework/thrown.ts'
-import { HealthStatus } from '../integrations/health-rules.ts'
+import { HealthStatus } from '../integrations/rules.ts'
 import type { DurableEventName } from './durable-event-rules.ts'
 import type { IntegrationEvents } from './events.ts'
 

@@ -5,7 +5,7 @@
  */
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Json } from '../framework/json.ts'
-import type { HealthStatus } from '../integrations/health-rules.ts'
+import type { HealthStatus } from '../integrations/rules.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { RunStatus } from '../syncs/run-rules.ts'
 

@@ -56,3 +56,27 @@ export async function* newestFirst<Row extends { readonly id: number }>(
     left -= page.length
   }
 }
+
+/** Pages of rows by ascending id, read as they are asked for. */
+export async function* ascendingPages<Row extends { readonly id: number }>(
+  read: (page: { after: number; limit: number }) => PromiseLike<Row[]>,
+  {
+    after = 0,
+    limit = Number.POSITIVE_INFINITY,
+    size = PAGE,
+  }: {
+    after?: number | undefined
+    limit?: number | undefined
+    size?: number
+  } = {},
+): AsyncGenerator<Row[]> {
+  let last = after
+  for (let left = limit; left > 0; ) {
+    const asked = Math.min(size, left)
+    const page = await read({ after: last, limit: asked })
+    if (page.length > 0) yield page
+    if (page.length < asked) return
+    last = page.at(-1)?.id ?? last
+    left -= page.length
+  }
+}

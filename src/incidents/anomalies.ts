@@ -1,24 +1,24 @@
 /** Which integrations fail too often. Rule: docs/behaviour/failure-rates.md. */
 
+import { sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { OwnedEvent } from '../events/durable-events.ts'
 import { recordOwnedEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
-import { givenNowMs } from '../framework/logger.ts'
+import { givenNowMs, integrationLogger } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { integrationsById } from '../integrations/queries.ts'
-import type { ObservedIntegration } from './anomaly-queries.ts'
-import { clearElevated, markElevated, observeWindow } from './anomaly-queries.ts'
-import type { FailureRateVerdict } from './anomaly-rules.ts'
+import { CLASS_OF_REQUEST } from '../observability/traffic-queries.ts'
+import type { ObservedRequests } from './anomaly-rules.ts'
 import { failureRateVerdict } from './anomaly-rules.ts'
 import type { ElevatedRate, EvaluateFailuresResult } from './incident-jobs.ts'
 
-/** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
+/** Changes of either kind in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000
 
-/**
- * Sets and clears the markers; each edge is told once, after its commit. The rows for those who are told later are written
- * with the markers.
- */
+/** Sets and clears the markers. Each change is announced once, after its commit; durable events are written with the markers. */
 export async function evaluateFailureRates(framework: Framework): Promise<EvaluateFailuresResult> {
   const { db, tables, config } = framework
   const { observability } = config
@@ -31,15 +31,24 @@ export async function evaluateFailureRates(framework: Framework): Promise<Evalua
     minimumRequests,
     nowMs: givenNowMs(framework),
   })
-  const judged = integrations.map((observed) => ({ observed, verdict: failureRateVerdict(observed, rule) }))
-  const rising = judged.flatMap(risen).slice(0, MAX_EDGES)
-  const falling = judged.flatMap(fallen).slice(0, MAX_EDGES)
+  const judged = integrations.map((observed) => ({ ...observed, verdict: failureRateVerdict(observed, rule) }))
+  const rising = judged
+    .flatMap(({ id, requests, isMarked, verdict }): ElevatedRate[] => {
+      if (verdict.kind !== 'elevated' || isMarked) return []
+      const { failureRate, dominantClass } = verdict
+      return [{ integrationId: id, failureRate, requests, dominantClass }]
+    })
+    .slice(0, MAX_EDGES)
+  const falling = judged
+    .filter(({ isMarked, verdict }) => isMarked && verdict.kind === 'normal')
+    .map(({ id }) => id)
+    .slice(0, MAX_EDGES)
   if (rising.length + falling.length === 0) return { enabled: true, checked: active, elevated: [], recovered: [] }
 
   const changed = await db.transaction(async (tx) => {
     const ids = rising.map(({ integrationId }) => integrationId)
-    const marked = await markElevated(tx, tables, ids)
-    const cleared = await clearElevated(tx, tables, falling)
+    const marked = await mark(tx, tables, ids, 'elevated')
+    const cleared = await mark(tx, tables, falling, 'normal')
     const elevated = rising.filter(({ integrationId }) => marked.has(integrationId))
     const recovered = falling.filter((id) => cleared.has(id))
     await recordOwnedEvents(framework, tx, [
@@ -52,22 +61,20 @@ export async function evaluateFailureRates(framework: Framework): Promise<Evalua
   return { enabled: true, checked: active, ...changed }
 }
 
-/** After the commit. One that is not there was deleted since: there is nobody to tell about. */
+/** After the commit. An integration that is not there was deleted since. */
 async function tell(
   framework: Framework,
   { elevated, recovered }: Pick<EvaluateFailuresResult, 'elevated' | 'recovered'>,
   windowMinutes: number,
 ): Promise<void> {
-  const { db, tables, listeners, logger } = framework
+  const { db, tables, listeners } = framework
   const rows = await integrationsById(db, tables, [...elevated.map(({ integrationId }) => integrationId), ...recovered])
   for (const rate of elevated) {
     const row = rows.get(rate.integrationId)
     if (row === undefined) continue
-    logger.warn(
+    integrationLogger(framework, row).warn(
       {
         event: 'failure_rate.elevated',
-        integration: row.id,
-        provider: row.provider,
         failure_rate: Math.round(rate.failureRate * 10) / 10,
         requests: rate.requests,
         dominant_class: rate.dominantClass,
@@ -82,10 +89,7 @@ async function tell(
   for (const id of recovered) {
     const row = rows.get(id)
     if (row === undefined) continue
-    logger.info(
-      { event: 'failure_rate.recovered', integration: id, provider: row.provider },
-      'the failure rate is elevated no more',
-    )
+    integrationLogger(framework, row).info({ event: 'failure_rate.recovered' }, 'the failure rate is elevated no more')
     await listeners.emit('FailureRateRecovered', { integration: integrationHandle(framework, row) })
   }
 }
@@ -98,17 +102,93 @@ function elevatedEvent({ integrationId, failureRate, requests, dominantClass }: 
   } as const satisfies OwnedEvent
 }
 
-interface Judged {
-  readonly observed: ObservedIntegration
-  readonly verdict: FailureRateVerdict
+interface ObservedIntegration extends ObservedRequests {
+  readonly id: number
+  /** Whether its marker is set. */
+  readonly isMarked: boolean
 }
 
-function risen({ observed, verdict }: Judged): ElevatedRate[] {
-  if (verdict.kind !== 'elevated' || observed.isMarked) return []
-  const { failureRate, dominantClass } = verdict
-  return [{ integrationId: observed.id, failureRate, requests: observed.requests, dominantClass }]
+interface ObservedWindow {
+  /** Active integrations. */
+  readonly active: number
+  /** Those of them whose marker may have to change, by id: marked, or with enough requests. */
+  readonly integrations: readonly ObservedIntegration[]
 }
 
-function fallen({ observed, verdict }: Judged): number[] {
-  return verdict.kind === 'normal' && observed.isMarked ? [observed.id] : []
+/**
+ * A statement of its own: Postgres never runs one in parallel that also writes or locks rows (manual, 15.2), and this one may read
+ * a million rows.
+ *
+ * @param nowMs the window's end; null: the database's clock
+ */
+async function observeWindow(
+  db: Database,
+  { integrations, requests }: Tables,
+  { windowMinutes, minimumRequests, nowMs }: { windowMinutes: number; minimumRequests: number; nowMs: number | null },
+): Promise<ObservedWindow> {
+  const end = nowMs === null ? sql`now()` : sql`to_timestamp(${nowMs}::double precision / 1000)`
+  const rows = await db.execute<{
+    active: number
+    id: string | null
+    is_marked: boolean
+    requests: number
+    upstream: number
+    throttle: number
+    client: number
+    unknown: number
+  }>(sql`
+    with observed as (
+      select integration_id, count(*)::int as requests,
+             count(*) filter (where failure_class = 'upstream')::int as upstream,
+             count(*) filter (where failure_class = 'throttle')::int as throttle,
+             count(*) filter (where failure_class = 'client')::int as client,
+             count(*) filter (where ${CLASS_OF_REQUEST} = 'unknown')::int as unknown
+      from ${requests}
+      where created_at >= ${end} - make_interval(mins => ${windowMinutes}::int)
+      group by integration_id
+    )
+    select counted.active, of.*
+    from (select count(*)::int as active from ${integrations} where is_active) counted
+    left join (
+      select i.id, i.anomaly_alerted_at is not null as is_marked, coalesce(o.requests, 0) as requests,
+             coalesce(o.upstream, 0) as upstream, coalesce(o.throttle, 0) as throttle,
+             coalesce(o.client, 0) as client, coalesce(o.unknown, 0) as unknown
+      from ${integrations} i left join observed o on o.integration_id = i.id
+      where i.is_active and (i.anomaly_alerted_at is not null or o.requests >= ${minimumRequests}::int)
+    ) of on true
+    order by of.id`)
+  return {
+    active: rows[0]?.active ?? 0,
+    integrations: rows.flatMap(({ id, is_marked, requests, upstream, throttle, client, unknown }) =>
+      id === null
+        ? []
+        : [{ id: Number(id), isMarked: is_marked, requests, failures: { upstream, throttle, client, unknown } }],
+    ),
+  }
+}
+
+/**
+ * Sets or clears the markers of these integrations. Of two evaluations at once one changes each; a row that is locked is left
+ * to the next evaluation.
+ *
+ * @returns the integrations whose marker was changed
+ */
+async function mark(
+  tx: Transaction,
+  { integrations }: Tables,
+  ids: readonly number[],
+  to: 'elevated' | 'normal',
+): Promise<Set<number>> {
+  const [change, isOther] = to === 'elevated' ? [sql`clock_timestamp()`, sql`is null`] : [sql`null`, sql`is not null`]
+  const rows = await tx.execute<{ id: string }>(sql`
+    with held as (
+      select i.id from ${integrations} i
+      where i.id in (select value::bigint from jsonb_array_elements_text(${jsonText(ids)}::jsonb))
+        and i.is_active and i.anomaly_alerted_at ${isOther}
+      order by i.id
+      for no key update of i skip locked
+    )
+    update ${integrations} i set anomaly_alerted_at = ${change} from held where i.id = held.id
+    returning i.id`)
+  return new Set(rows.map(({ id }) => Number(id)))
 }

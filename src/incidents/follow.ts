@@ -6,14 +6,13 @@ import type { Framework } from '../framework/context.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { findIntegration } from '../integrations/queries.ts'
-import { closeIncidents } from './closing.ts'
-import { seeIncident, unfollowedIncidents } from './queries.ts'
-import type { IncidentSight } from './rules.ts'
+import type { IncidentSight } from './incident-jobs.ts'
+import { closeIncidents, seeIncident, unfollowedIncidents } from './queries.ts'
 
 const DAY_SECONDS = 86_400
-/** Its workflow looks at an open incident once a day at least; two hours more, and it must have been lost. */
+/** Its workflow looks at an open incident at least once a day; two hours later it must have been lost. */
 const LOST_AFTER_SECONDS = 26 * 3_600
-/** Of either kind at once: the next dispatch, a minute later, takes the rest. */
+/** At once: the next dispatch, a minute later, takes the rest. */
 const MAX_REWOKEN = 1_000
 
 /**
@@ -42,7 +41,7 @@ export async function autoCloseIncident(
   return true
 }
 
-/** The newest incident of an integration, which its workflow has seen herewith; null: there is none. */
+/** The newest incident of an integration, noted as seen by its workflow; null: there is none. */
 export async function lookAtIncident(framework: Framework, integrationId: number): Promise<IncidentSight | null> {
   return seeIncident(framework.db, framework.tables, integrationId, {
     autoCloseSeconds: autoCloseSeconds(framework),
@@ -50,7 +49,7 @@ export async function lookAtIncident(framework: Framework, integrationId: number
   })
 }
 
-/** Tells the workflows of incidents that have changed without their seeing it: who changed them died before it could. */
+/** Signals the workflows of incidents whose change they have not seen: the process that made it died before its signal. */
 export async function rewakeIncidents(framework: Framework): Promise<number> {
   const { db, tables, workflows } = framework
   const lost = await unfollowedIncidents(db, tables, {

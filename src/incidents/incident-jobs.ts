@@ -1,5 +1,7 @@
-/** What comes out of an evaluation of the failure rates. */
+/** What goes into and comes out of the evaluation of failure rates and the workflow of an incident. */
+
 import type { FailureClass } from '../calls/failure-class-rules.ts'
+import type { HealthStatus } from '../integrations/rules.ts'
 
 export interface ElevatedRate {
   readonly integrationId: number
@@ -20,4 +22,28 @@ export interface EvaluateFailuresResult {
   readonly elevated: readonly ElevatedRate[]
   /** Integrations whose rate is elevated no more. */
   readonly recovered: readonly number[]
+}
+
+/** An incident as its workflow knows it; moments are ISO 8601. Rule: docs/behaviour/incidents.md. */
+export interface IncidentSight {
+  readonly incidentId: number
+  readonly status: 'open' | 'closed'
+  readonly source: 'health' | 'circuit' | 'sync'
+  readonly reason: string
+  readonly peakSeverity: HealthStatus
+  readonly openedAt: string
+  readonly lastErrorAt: string | null
+  readonly closedAt: string | null
+  /** Seconds until it may be closed by itself, at least 0; null once it is closed. */
+  readonly autoCloseInSeconds: number | null
+}
+
+export interface FollowIncidentInput {
+  readonly integrationId: number
+}
+
+/** What the workflow is started with. */
+export interface IncidentInput extends FollowIncidentInput {
+  /** Carried over when a long life goes on in a new run: signals since this incident was first seen. */
+  readonly carried?: { readonly incidentId: number; readonly signals: number }
 }

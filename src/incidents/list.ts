@@ -1,20 +1,48 @@
 /** Reading incidents. Rule: docs/behaviour/incidents.md, "Looking". */
 
+import { and, desc, eq, gte, lt } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../db/schema/incidents-table.ts'
+import type { IncidentRow, IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IncidentNotFound, InvalidArgumentException } from '../framework/errors.ts'
+import { IncidentNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
-import { checkOwner } from '../integrations/owner.ts'
-import type { IncidentFilter, IncidentSummary } from './incident-list-queries.ts'
-import { findIncidentSummary, pageOfIncidents } from './incident-list-queries.ts'
+import { checkOwnerFilter } from '../integrations/rules.ts'
+import { incidentColumns } from './queries.ts'
 
-export type { IncidentSummary }
+/** Selects rows; all that is given must hold. */
+export interface IncidentFilter {
+  readonly integrationId?: number | undefined
+  readonly status?: IncidentRow['status'] | undefined
+  readonly source?: IncidentRow['source'] | undefined
+  /** Opened at this moment or after it. */
+  readonly since?: Date | undefined
+  /** Opened before this moment. */
+  readonly until?: Date | undefined
+  readonly owner?: { readonly type: string; readonly id: number } | undefined
+}
+
+export interface IncidentSummary {
+  readonly id: number
+  readonly integrationId: number
+  readonly provider: IntegrationRow['provider']
+  readonly integrationName: IntegrationRow['name']
+  readonly status: IncidentRow['status']
+  readonly source: IncidentRow['source']
+  /** What opened it: `health_degraded`, `threshold_reached`, `sync_stale`, ... */
+  readonly reason: string
+  /** The worst health reached. */
+  readonly peakSeverity: IncidentRow['peakSeverity']
+  readonly openedAt: Date
+  readonly lastErrorAt: Date | null
+  readonly closedAt: Date | null
+}
 
 export interface ListIncidents extends IncidentFilter {
   /** Older than the one of this id. */
   readonly after?: number | undefined
-  /** At most so many; at least 1. */
+  /** The most that are listed, at least 1. */
   readonly limit?: number | undefined
 }
 
@@ -24,8 +52,7 @@ export function listIncidents(framework: Framework, given: ListIncidents = {}): 
   checkIds({ integrationId: filter.integrationId, after, limit })
   checkChoice('status', filter.status, INCIDENT_STATUSES)
   checkChoice('source', filter.source, INCIDENT_SOURCES)
-  if (filter.owner !== undefined && checkOwner(filter.owner) === null)
-    throw new InvalidArgumentException('owner', 'a type and an id are needed')
+  checkOwnerFilter(filter.owner)
   checkPeriod(filter.since, filter.until)
   const { db, tables } = framework
   return newestFirst((page) => pageOfIncidents(db, tables, filter, page), { after, limit })
@@ -33,7 +60,45 @@ export function listIncidents(framework: Framework, given: ListIncidents = {}): 
 
 /** @throws IncidentNotFound */
 export async function getIncident({ db, tables }: Framework, id: number): Promise<IncidentSummary> {
-  const incident = isId(id) ? await findIncidentSummary(db, tables, id) : null
-  if (incident === null) throw new IncidentNotFound(id)
+  const [incident] = isId(id) ? await summaries(db, tables).where(eq(tables.incidents.id, id)) : []
+  if (incident === undefined) throw new IncidentNotFound(id)
   return incident
+}
+
+/** Newest id first, below the id given. */
+export function pageOfIncidents(
+  db: Database,
+  tables: Tables,
+  filter: IncidentFilter,
+  { below, limit }: { below: number | undefined; limit: number },
+) {
+  const { incidents, integrations } = tables
+  const { integrationId, status, source, since, until, owner } = filter
+  return summaries(db, tables)
+    .where(
+      and(
+        integrationId === undefined ? undefined : eq(incidents.integrationId, integrationId),
+        status === undefined ? undefined : eq(incidents.status, status),
+        source === undefined ? undefined : eq(incidents.source, source),
+        since === undefined ? undefined : gte(incidents.openedAt, since),
+        until === undefined ? undefined : lt(incidents.openedAt, until),
+        owner === undefined ? undefined : eq(integrations.ownerType, owner.type),
+        owner === undefined ? undefined : eq(integrations.ownerId, owner.id),
+        below === undefined ? undefined : lt(incidents.id, below),
+      ),
+    )
+    .orderBy(desc(incidents.id))
+    .limit(limit)
+}
+
+function summaries(db: Database, { incidents, integrations }: Tables) {
+  return db
+    .select({
+      ...incidentColumns(incidents),
+      integrationId: incidents.integrationId,
+      provider: integrations.provider,
+      integrationName: integrations.name,
+    })
+    .from(incidents)
+    .innerJoin(integrations, eq(integrations.id, incidents.integrationId))
 }

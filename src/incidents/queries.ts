@@ -1,14 +1,18 @@
 /** Statements over the incidents. The rules that need a lock are functions (drizzle/functions/). */
+
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, isNull, lt, or, sql } from 'drizzle-orm'
 import type { CallEvent, CallTarget } from '../calls/admission/call-queries.ts'
 import { functionNamed } from '../calls/admission/call-queries.ts'
+import { callTarget } from '../calls/call-target.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { IncidentRow, Tables } from '../db/schema/tables.ts'
-import type { IncidentSight } from './rules.ts'
+import type { Framework } from '../framework/context.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { IncidentSight } from './incident-jobs.ts'
 
-/** What a host is told of an incident. */
+/** What an event says of an incident. */
 export type IncidentFacts = Omit<IncidentRow, 'integrationId' | 'followedAt' | 'createdAt' | 'updatedAt'>
 
 export type IncidentEvent = Extract<CallEvent, { readonly incidentId: number }>
@@ -24,13 +28,12 @@ export async function findIncident(db: Database, { incidents }: Tables, id: numb
   return row ?? null
 }
 
-/** Of one integration: what its trouble is, and when it was last in error. */
 export interface StaleOpening {
   readonly target: Pick<CallTarget, 'integrationId' | 'nowMs'>
   readonly lastErrorAt: Date | null
 }
 
-/** Opens or escalates one for each of these that became stale, under the locks of their rows. The events by integration. */
+/** Opens or escalates the incident of each integration that became stale, under the locks of their rows. @returns events by integration */
 export async function openStaleIncidents(
   tx: Transaction,
   tables: Tables,
@@ -51,18 +54,24 @@ export async function openStaleIncidents(
 }
 
 /**
- * Closes the open incident of each of these where all is well: judged under the lock of the integration's row, which it takes.
- * The events by integration.
+ * Closes the open incident of each of these integrations that is healthy, not stale, and whose breaker is closed. It judges
+ * under the lock of the integration's row, which it takes, in the transaction of what has healed. Durable events are written
+ * with it. Rule: docs/behaviour/incidents.md, "The end".
  *
  * @param olderThanSeconds only those that are strictly older, where a breaker may be open whose cooldown is over; null: of any
  *   age
+ * @returns the events by integration, to be announced after the commit
  */
-export async function closeIncidentsIfWell(
-  db: Database | Transaction,
-  tables: Tables,
-  targets: readonly Pick<CallTarget, 'integrationId' | 'key' | 'rules' | 'nowMs'>[],
+export async function closeIncidents(
+  framework: Framework,
+  tx: Transaction,
+  integrations: readonly Pick<Integration, 'id' | 'provider'>[],
   olderThanSeconds: number | null = null,
 ): Promise<Map<number, IncidentEvent[]>> {
+  const { tables } = framework
+  const targets = integrations.map((integration) => callTarget(framework, integration))
+  const [first] = targets
+  if (first === undefined) return new Map()
   const given = targets.map(({ integrationId, key, rules, nowMs }) => ({
     id: integrationId,
     key,
@@ -70,24 +79,26 @@ export async function closeIncidentsIfWell(
     cooldown: rules.breaker.cooldownSeconds,
     now: nowMs,
   }))
-  return byIntegration(
-    await db.execute<Answer>(sql`
+  const events = byIntegration(
+    await tx.execute<Answer>(sql`
       select given.id, ${functionNamed(tables, 'close_incident_if_well')}(
         given.id, given.key, given.breaker, given.cooldown, ${olderThanSeconds}::bigint, given.now) as events
       from jsonb_to_recordset(${jsonText(given)}::jsonb)
         as given (id bigint, key text, breaker boolean, cooldown bigint, now bigint)
       order by given.id`),
   )
+  if (first.eventNames !== null) await recordIncidentEvents(tx, tables, first.eventNames, events)
+  return events
 }
 
 type Answer = Record<'id', string> & { readonly events: readonly IncidentEvent[] }
 
-/** Without those for whom nothing has changed. */
+/** Without the integrations for which nothing has changed. */
 function byIntegration(rows: readonly Answer[]): Map<number, IncidentEvent[]> {
   return new Map(rows.filter(({ events }) => events.length > 0).map(({ id, events }) => [Number(id), [...events]]))
 }
 
-/** Writes down those of these incidents' events that have a name. */
+/** Writes durable events for those that have a name. */
 export async function recordIncidentEvents(
   tx: Transaction,
   tables: Tables,
@@ -103,8 +114,8 @@ export async function recordIncidentEvents(
 }
 
 /**
- * Notes that the workflow of an integration's incidents has seen them, and gives the newest; null: it has none. A change that
- * comes in between is unseen again, since it takes the note away.
+ * Notes that the workflow of an integration's incidents has seen them, and reads the newest; null: it has none. A change that
+ * comes in between takes the note away, so it counts as unseen.
  *
  * @param autoCloseSeconds age from which an open one may be closed by itself
  * @param nowMs null: the database's clock
@@ -152,8 +163,7 @@ export async function seeIncident(
 }
 
 /**
- * Integrations with an incident that changed and that its workflow has not seen, or whose open one it has not looked at for so
- * long; each with how to tell it.
+ * Integrations whose workflow has not seen a change of an incident, or has not looked at an open one for `sinceSeconds`.
  *
  * @param nowMs null: the database's clock
  */

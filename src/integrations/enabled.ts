@@ -7,32 +7,29 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationInactive, IntegrationNotFound } from '../framework/errors.ts'
-import { closeIncidents } from '../incidents/closing.ts'
+import { closeIncidents } from '../incidents/queries.ts'
 import { hasScheduledSync } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import { DUE_NOW, lockIntegration, switchedOff, updateIntegration } from './queries.ts'
-import { switchedOffBy } from './switched-off-rules.ts'
+import { DUE_NOW, requireLocked, switchedOff, updateIntegration } from './queries.ts'
+import { switchedOffBy } from './rules.ts'
 
 /**
- * Active, healthy, no failures counted; a scheduled one is due at once. The circuit breaker stays as it is. Health that
- * becomes so is told as a call's would be, and closes an open incident if all else is well.
+ * Active, healthy, no failures counted; a scheduled one is due at once. The circuit breaker stays as it is. A change of health
+ * is announced as a call's would be, and closes an open incident if all else is well.
  *
  * @throws IntegrationNotFound
  */
 export async function enableIntegration(framework: Framework, integration: Integration): Promise<void> {
   const { db, tables } = framework
-  const { id } = integration
   const { events } = await db.transaction(async (tx) => {
-    const row = await lockIntegration(tx, tables, id)
-    if (row === null) throw new IntegrationNotFound(id)
-    return enableLocked(framework, tx, row)
+    return enableLocked(framework, tx, await requireLocked(tx, tables, integration.id))
   })
   await tellEnabled(framework, integration, events)
 }
 
 export interface Enabled {
   readonly row: IntegrationRow
-  /** To be told once the transaction is committed. */
+  /** To be announced once the transaction is committed. */
   readonly events: readonly CallEvent[]
 }
 
@@ -63,13 +60,13 @@ export async function tellEnabled(
   integration: Integration,
   events: readonly CallEvent[],
 ): Promise<void> {
-  // Deliveries that came while its health had it switched off.
+  // Takes up the deliveries that came while its health had switched it off.
   framework.workflows.wakeInbox()
   await announceChanges(framework, integration, events)
 }
 
 /**
- * Nothing scheduled starts and no webhook is taken, until a person says otherwise; what runs goes on. Health stays as it is.
+ * Nothing scheduled starts and no webhook is taken, until a person enables it again. Running work goes on. Health stays as it is.
  *
  * @throws IntegrationNotFound
  */

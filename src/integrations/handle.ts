@@ -14,7 +14,7 @@ import { patchCredentials } from '../credentials/credentials.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { RequestRecord } from '../events/events.ts'
 import type { Framework, TokenHolder } from '../framework/context.ts'
-import { IntegrationNotFound, isIntegrationsError } from '../framework/errors.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { registerSecrets } from '../framework/known-secrets.ts'
 import {
@@ -30,20 +30,15 @@ import { startOperation } from '../observability/operation-log.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
 import { changeCursor } from '../syncs/cursor-change.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
-import { findIntegration } from './queries.ts'
+import { requireIntegration } from './queries.ts'
 import { recordOutcome } from './recorded-outcome.ts'
 
-/**
- * A handle may live as long as its process, and have a new token every hour; calls that still send one of the last but twenty have
- * ended long ago.
- */
+/** A handle may live as long as its process and get a new token every hour. Calls that send an older token have ended long ago. */
 const MAX_REMEMBERED = 20
 
 /** The handle of an id. @throws IntegrationNotFound */
 export async function getIntegration(framework: Framework, id: number): Promise<Integration> {
-  const row = await findIntegration(framework.db, framework.tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
-  return integrationHandle(framework, row)
+  return integrationHandle(framework, await requireIntegration(framework, id))
 }
 
 /** A snapshot of the row with the operations bound to it. Printing or serialising it shows no credential. */
@@ -58,7 +53,7 @@ export function integrationHandle(
     observe?: (request: RequestRecord) => void
     /** Told the `Date` of each answer, when its headers are there. */
     observeDate?: (date: Date) => void
-    /** Secrets that the work with this handle sends, and that are in no row: redacted as the stored ones are. */
+    /** Secrets that the work with this handle sends and no row holds: redacted as the stored ones are. */
     unstored?: Credentials
   } = {},
 ): Integration {
@@ -68,9 +63,9 @@ export function integrationHandle(
     known ??= framework.encryption.decrypt(row.id, row.credentials)
     return known
   }
-  /** That this handle has known or was given since its snapshot: what goes on with it may send them. */
+  /** Credentials that this handle has known or was given since its snapshot: calls under way may still send them. */
   const given: Credentials[] = []
-  /** The same object while nothing is added to it: what is secret in it is found once. */
+  /** The same object until something is added: its secrets are looked for once. */
   let everKnown: Credentials | undefined
   const secrets = (): Credentials => {
     if (given.length === 0 && unstored === undefined) return credentials()
@@ -120,7 +115,7 @@ export function integrationHandle(
 
     credentialsArray: () => ({ ...credentials() }),
     async updateCredentials(patch, options) {
-      // Before it is checked: whoever gave one that is refused may still send it, or quote it.
+      // Before the check: the caller may still send or quote a patch that is refused.
       remember(patch)
       const { keys, stored } = await patchCredentials(framework, row.id, patch, options)
       adopt(stored)
@@ -151,7 +146,7 @@ export function integrationHandle(
     forgetAuthenticatedUser: () => forgetAuthenticatedUser(framework, row.id),
     async cachedSecret(name, obtain) {
       const value = await cachedSecret(framework, holder, name, obtain)
-      // Once: what was given before must not be pushed out by the same secret again and again.
+      // Once: the same secret again and again must not push out the others.
       if (!given.some((one) => one[name] === value)) remember({ [name]: value })
       return value
     },
@@ -173,7 +168,7 @@ export function integrationHandle(
   return handle
 }
 
-/** Null: they can't be read, and a replacement has come for them. */
+/** Null: they can't be read. A replacement has come for them. */
 function readable({ encryption }: Framework, row: IntegrationRow): Credentials | null {
   try {
     return encryption.decrypt(row.id, row.credentials)

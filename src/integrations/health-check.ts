@@ -6,13 +6,12 @@ import { classifyFailure } from '../calls/failure-class-rules.ts'
 import { storedError } from '../calls/outcome.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound } from '../framework/errors.ts'
 import { withTimeLimit } from '../framework/time-limit.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { hasHealthCheck } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { integrationHandle } from './handle.ts'
-import { findIntegration } from './queries.ts'
+import { requireIntegration } from './queries.ts'
 import { recordOutcome } from './recorded-outcome.ts'
 
 const HEALTH_CHECK_TIMEOUT_SECONDS = 30
@@ -26,17 +25,16 @@ export interface HealthCheckResult {
 }
 
 /**
- * Never throws for what the provider does: that is in the result. Null when the provider has no health check, or is not
+ * A failure of the provider is in the result and never thrown. Null when the provider has no health check, or is not
  * registered here.
  *
- * Its requests count for health as any others do. A check that makes none counts itself: as a success, or by the class of
- * its error.
+ * Its requests count for health as any others do. A check without requests counts itself: as a success, or by the class of its
+ * error.
  *
  * @throws IntegrationNotFound
  */
 export async function checkIntegrationHealth(framework: Framework, id: number): Promise<HealthCheckResult | null> {
-  const row = await findIntegration(framework.db, framework.tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
+  const row = await requireIntegration(framework, id)
   const provider = framework.providers.find(row.provider)
   if (provider === null || !hasHealthCheck(provider)) return null
 
@@ -49,7 +47,7 @@ export async function checkIntegrationHealth(framework: Framework, id: number): 
       try {
         return await framework.request(framework, outbound)
       } catch (error) {
-        // Here, where it is known whether it was a call for tokens.
+        // Here it is still known whether this was a call for tokens.
         failure = storedError(framework, outbound.integration, error, secretsIn(outbound.integration))
         throw error
       }
@@ -65,7 +63,7 @@ async function ask(
   framework: Framework,
   provider: Required<Pick<IntegrationProvider, 'healthCheck'>>,
   integration: Integration,
-  /** Error of its latest request that failed: most checks answer false for it, and an operator wants to know why. */
+  /** Error of its latest failed request: most checks only answer false, and an operator wants to know why. */
   lastFailure: () => string | null,
 ): Promise<HealthCheckResult & { readonly failureClass: FailureClass | null }> {
   const startedAt = performance.now()
@@ -76,7 +74,7 @@ async function ask(
     failureClass,
   })
   const tooLate = new Error(`The health check did not end within ${HEALTH_CHECK_TIMEOUT_SECONDS} s.`)
-  // The word by which classifiers know a deadline, whoever set it.
+  // Classifiers know a deadline by this name.
   tooLate.name = 'TimeoutError'
   try {
     const answer = await withTimeLimit(
@@ -90,7 +88,7 @@ async function ask(
     return result('unknown', `The health check did not answer true.${why}`)
   } catch (error) {
     const secrets = secretsIn(integration)
-    // Of the credentials only the secrets are looked at, and unreadable ones must not hide why the check failed.
+    // Only the secrets are looked at. Unreadable credentials must not hide why the check failed.
     const credentials = () => ({ secrets })
     const failureClass = classifyFailure({
       error,

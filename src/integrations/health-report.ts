@@ -6,8 +6,7 @@ import { authenticatedUser, supportsAuthenticatedUser } from '../credentials/aut
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound } from '../framework/errors.ts'
-import { givenNowMs } from '../framework/logger.ts'
+import { givenNowMs, integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { withTimeLimit } from '../framework/time-limit.ts'
 import type { IncidentSummary } from '../incidents/list.ts'
@@ -15,9 +14,9 @@ import { listIncidents } from '../incidents/list.ts'
 import { mostFrequentErrors, trafficFigures } from '../observability/traffic-queries.ts'
 import type { AuthenticatedUser } from '../providers/contracts.ts'
 import { integrationHandle } from './handle.ts'
-import { findIntegration } from './queries.ts'
-import type { IntegrationSummary } from './summaries.ts'
-import { summariesOf } from './summaries.ts'
+import type { IntegrationSummary } from './list.ts'
+import { summariesOf } from './list.ts'
+import { requireIntegration } from './queries.ts'
 
 const TOP_ERRORS = 3
 const IDENTITY_SECONDS = 3_600
@@ -48,8 +47,7 @@ export interface HealthReport extends IntegrationSummary {
 /** @throws IntegrationNotFound */
 export async function healthReport(framework: Framework, id: number): Promise<HealthReport> {
   const { db, tables } = framework
-  const row = await findIntegration(db, tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
+  const row = await requireIntegration(framework, id)
   const period = { hours: 24, nowMs: givenNowMs(framework) }
   const traffic = await trafficFigures(db, tables, { integrationId: id }, period)
   const { requests, failures } = traffic
@@ -76,14 +74,11 @@ async function openIncident(framework: Framework, integrationId: number): Promis
   return null
 }
 
-/**
- * That a provider could not be asked is noted for these credentials: whoever looks each minute must not make an integration
- * that fails fail more.
- */
+/** A provider that could not be asked is left alone for an hour: a report each minute must not make an integration fail more. */
 async function identityOf(framework: Framework, row: IntegrationRow): Promise<HealthReport['identity']> {
   const integration = integrationHandle(framework, row)
   if (!supportsAuthenticatedUser(framework, integration)) return null
-  const { cache, logger } = framework
+  const { cache } = framework
   const refused = refusalKey(row)
   if ((await cache.get(refused)) !== undefined) return null
   try {
@@ -95,11 +90,9 @@ async function identityOf(framework: Framework, row: IntegrationRow): Promise<He
     return { id, name, email, username }
   } catch (error) {
     await cache.set(refused, true, IDENTITY_SECONDS)
-    logger.warn(
+    integrationLogger(framework, row).warn(
       {
         event: 'health.identity_unknown',
-        integration: row.id,
-        provider: row.provider,
         error: redactedErrorLine(error, secretsIn(integration), MAX_ERROR_LENGTH),
       },
       'whose credentials these are could not be asked; the report goes without, and asks again in an hour',
@@ -108,7 +101,7 @@ async function identityOf(framework: Framework, row: IntegrationRow): Promise<He
   }
 }
 
-/** Of these credentials only, as they are stored: others may be better. */
+/** Of these stored credentials only: others may be better. */
 function refusalKey({ id, credentials }: IntegrationRow): string {
   return integrationKey(id, `identity-refused:${createHash('sha256').update(credentials).digest('hex').slice(0, 16)}`)
 }

@@ -1,15 +1,70 @@
-/** What the webhooks of many integrations need of theirs, kept for as long as each row is as it was. */
+/** The integrations of webhooks and sync items, read once for many of them. */
 
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
+import { secretsKnownTo } from '../framework/known-secrets.ts'
 import type { Subject } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
-import type { IntegrationContext } from './integration-context.ts'
-import { integrationContext } from './integration-context.ts'
-import { integrationsWithVersion } from './queries.ts'
+import type { Integration } from '../providers/integration.ts'
+import { integrationHandle } from './handle.ts'
+import { findIntegration, integrationsWithVersion } from './queries.ts'
 
-/** A row that starts later sees what has changed in its integration since, such as that it is switched off. */
+/** A change of the integration, such as that it is switched off, is seen by the webhooks and items that start later than this. */
 const MAX_AGE_MS = 250
-/** More than a process is likely to serve; the one that was used longest ago goes first. */
+
+export interface IntegrationContext {
+  readonly row: IntegrationRow
+  /** Shared by the rows of a batch, so its metadata and cursor are frozen: no handler sees what another one does. */
+  readonly handle: Integration
+  /** The secrets to redact. Ask again after a handler, which may have brought a new token. @throws CredentialsUnreadable */
+  secrets(): readonly string[]
+}
+
+export function integrationContext(framework: Framework, row: IntegrationRow): IntegrationContext {
+  const handle = integrationHandle(framework, row)
+  frozen(handle.metadata)
+  frozen(handle.syncCursor)
+  return {
+    row,
+    handle,
+    secrets() {
+      // The handle gives these very values to every handler.
+      frozen(handle.credentialsArray())
+      return secretsKnownTo(handle)
+    },
+  }
+}
+
+function frozen<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value))
+    for (const inner of Object.values(Object.freeze(value))) frozen(inner)
+  return value
+}
+
+/** Reads integrations for one batch: rows that start within 250 ms share a statement. Null: there is none. */
+export function integrationReader(framework: Framework): (id: number) => Promise<IntegrationContext | null> {
+  const reads = new Map<number, { startedAt: number; context: Promise<IntegrationContext | null> }>()
+
+  async function read(id: number): Promise<IntegrationContext | null> {
+    const row = await findIntegration(framework.db, framework.tables, id)
+    return row === null ? null : integrationContext(framework, row)
+  }
+
+  return (id) => {
+    const startedAt = performance.now()
+    const known = reads.get(id)
+    if (known !== undefined && startedAt - known.startedAt < MAX_AGE_MS) return known.context
+    const context = read(id)
+    reads.set(id, { startedAt, context })
+    // The fault may be over when the next caller asks.
+    context.catch(() => {
+      if (reads.get(id)?.context === context) reads.delete(id)
+    })
+    return context
+  }
+}
+
+/** More than a process is likely to serve; the least recently used goes first. */
 const MAX_KEPT = 10_000
 
 interface Kept {
@@ -20,6 +75,7 @@ interface Kept {
   readonly seenAt: number
 }
 
+/** The integrations of a pump's webhooks, kept for as long as each row is as it was. */
 export class IntegrationContexts {
   readonly #framework: Framework
   readonly #kept = new Map<number, Kept>()
@@ -30,7 +86,7 @@ export class IntegrationContexts {
   }
 
   /**
-   * Those whose row is another than the one that is kept are read, by one statement.
+   * Reads the integrations whose row has changed, by one statement.
    *
    * @param versions the `xmin` of each integration, as it was at `seenAt` or later
    */

@@ -1,17 +1,20 @@
-/** Integrations by ascending id, page by page. Rule: docs/behaviour/integrations.md, "The list". */
+/** Integrations by ascending id, as handles and as an operator's summaries. Rule: docs/behaviour/integrations.md, "The list". */
 
+import { circuitsOf } from '../calls/overrides/circuit-override.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
-import { isId } from '../framework/id.ts'
-import type { Integration } from '../providers/integration.ts'
+import { ascendingPages, checkChoice, checkIds } from '../framework/list-filter.ts'
+import { neededReauthMarks } from '../oauth/authorization-status.ts'
+import type { Traffic } from '../observability/traffic-queries.ts'
+import { trafficOfLastDay } from '../observability/traffic-queries.ts'
+import type { CircuitView, Integration } from '../providers/integration.ts'
+import type { SyncStanding } from '../syncs/standing-queries.ts'
+import { syncStandings } from '../syncs/standing-queries.ts'
 import { integrationHandle } from './handle.ts'
-import { HealthStatus } from './health-rules.ts'
-import type { Owner } from './owner.ts'
-import { checkOwner } from './owner.ts'
 import { pageOfIntegrations } from './queries.ts'
-
-const PAGE = 100
+import type { Owner } from './rules.ts'
+import { checkOwnerFilter, HealthStatus } from './rules.ts'
 
 export interface ListIntegrations {
   readonly provider?: string
@@ -22,7 +25,7 @@ export interface ListIntegrations {
   readonly owner?: Owner
   /** Ids greater than this one. */
   readonly after?: number
-  /** At most so many; at least 1. */
+  /** The most that are listed, at least 1. */
   readonly limit?: number
 }
 
@@ -36,38 +39,112 @@ async function* handles(framework: Framework, pages: AsyncIterable<IntegrationRo
 }
 
 /** The rows that a filter selects, 100 at a time. @throws InvalidArgumentException at once */
-export function integrationPages(framework: Framework, filter: ListIntegrations): AsyncIterable<IntegrationRow[]> {
-  check(filter)
-  return pages(framework, filter)
-}
-
-async function* pages(
+export function integrationPages(
   { db, tables }: Framework,
-  { after = 0, limit = Number.POSITIVE_INFINITY, ...filter }: ListIntegrations,
-): AsyncGenerator<IntegrationRow[]> {
-  let last = after
-  for (let left = limit; left > 0; ) {
-    const size = Math.min(PAGE, left)
-    const rows = await pageOfIntegrations(db, tables, filter, last, size)
-    if (rows.length > 0) yield rows
-    if (rows.length < size) return
-    last = rows.at(-1)?.id ?? last
-    left -= rows.length
-  }
+  { after, limit, ...filter }: ListIntegrations,
+): AsyncIterable<IntegrationRow[]> {
+  check(filter)
+  checkIds({ limit, after: after === 0 ? undefined : after })
+  return ascendingPages((page) => pageOfIntegrations(db, tables, filter, { order: 'ascending', ...page }), {
+    after,
+    limit,
+  })
 }
 
-function check({ provider, active, health, stale, owner, after, limit }: ListIntegrations): void {
-  const statuses: readonly unknown[] = Object.values(HealthStatus)
+function check({ provider, active, health, stale, owner }: ListIntegrations): void {
   if (provider !== undefined && (typeof provider !== 'string' || provider.includes('\u0000')))
     throw new InvalidArgumentException('provider', "a provider's identifier is allowed")
   for (const [name, value] of Object.entries({ active, stale }))
     if (value !== undefined && typeof value !== 'boolean')
       throw new InvalidArgumentException(name, `true or false is allowed, ${String(value)} was given`)
-  if (health !== undefined && !statuses.includes(health))
-    throw new InvalidArgumentException('health', `${statuses.join(', ')} are allowed, ${String(health)} was given`)
-  if (checkOwner(owner) === null) throw new InvalidArgumentException('owner', 'a type and an id are needed')
-  if (after !== undefined && after !== 0 && !isId(after))
-    throw new InvalidArgumentException('after', `an id or 0 is allowed, ${String(after)} was given`)
-  if (limit !== undefined && !isId(limit))
-    throw new InvalidArgumentException('limit', `an integer of at least 1 is allowed, ${String(limit)} was given`)
+  checkChoice('health', health, Object.values(HealthStatus))
+  checkOwnerFilter(owner)
+}
+
+export interface IntegrationSummary extends SyncStanding {
+  readonly id: number
+  readonly name: string
+  readonly provider: string
+  /** Whether this process knows the provider. */
+  readonly registered: boolean
+  readonly healthStatus: HealthStatus
+  /** False where a person or its health has switched it off. */
+  readonly isActive: boolean
+  /** When a person did; null: never. */
+  readonly switchedOffAt: Date | null
+  /** The override in force, else the breaker's state. */
+  readonly circuit: NonNullable<CircuitView['override']> | CircuitView['state']
+  readonly stale: boolean
+  /** A person has to authorize it again. */
+  readonly reauthRequired: boolean
+  readonly lastSyncedAt: Date | null
+  readonly requests24h: number
+  /** Percent, 0 to 100, to one decimal; null without traffic. */
+  readonly errorRate24h: number | null
+}
+
+/** One query each for the rows, the traffic, the marks and the breakers of a page. @throws InvalidArgumentException at once */
+export function summariseIntegrations(
+  framework: Framework,
+  filter: ListIntegrations = {},
+): AsyncIterable<IntegrationSummary> {
+  return summaries(framework, integrationPages(framework, filter))
+}
+
+async function* summaries(
+  framework: Framework,
+  pages: AsyncIterable<IntegrationRow[]>,
+): AsyncGenerator<IntegrationSummary> {
+  for await (const rows of pages) {
+    const ids = rows.map((row) => row.id)
+    const traffic = await trafficOfLastDay(framework.db, framework.tables, ids)
+    yield* await summariesOf(framework, rows, traffic)
+  }
+}
+
+/** @param traffic of the last 24 hours, by the integration's id */
+export async function summariesOf(
+  framework: Framework,
+  rows: readonly IntegrationRow[],
+  traffic: ReadonlyMap<number, Traffic>,
+): Promise<IntegrationSummary[]> {
+  const work = await openWork(framework, rows)
+  const circuits = await circuitsOf(framework, rows)
+  return rows.map((row) => {
+    const circuit = circuits.get(row.id)
+    const { requests, failed } = traffic.get(row.id) ?? { requests: 0, failed: 0 }
+    return {
+      id: row.id,
+      name: row.name,
+      provider: row.provider,
+      registered: framework.providers.find(row.provider) !== null,
+      healthStatus: row.healthStatus,
+      isActive: row.isActive,
+      switchedOffAt: row.switchedOffAt,
+      circuit: circuit?.override ?? circuit?.state ?? 'closed',
+      stale: row.syncStaleAlertedAt !== null,
+      lastSyncedAt: row.lastSyncedAt,
+      ...work(row.id),
+      requests24h: requests,
+      errorRate24h: percentOf(failed, requests),
+    }
+  })
+}
+
+/** How the syncs of these integrations stand, and whether a person has to authorize them again; by id. */
+export async function openWork(
+  framework: Framework,
+  rows: readonly Pick<IntegrationRow, 'id'>[],
+): Promise<(id: number) => SyncStanding & { readonly reauthRequired: boolean }> {
+  const ids = rows.map(({ id }) => id)
+  const marks = await neededReauthMarks(framework, ids)
+  const standings = await syncStandings(framework.db, framework.tables, ids)
+  // An integration that was made since then has no standing.
+  const none: SyncStanding = { failedItems: 0, waitingItems: 0, lastRun: null }
+  return (id) => ({ reauthRequired: marks.has(id), ...(standings.get(id) ?? none) })
+}
+
+/** To one decimal; null when the whole is 0. */
+export function percentOf(part: number, whole: number): number | null {
+  return whole === 0 ? null : Math.round((part / whole) * 1_000) / 10
 }

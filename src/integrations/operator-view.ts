@@ -2,19 +2,16 @@
 
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
-import { neededReauthMarks } from '../oauth/reauth-list.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
-import { syncStandings } from '../syncs/standing-queries.ts'
 import type { WebhookDetail } from '../webhooks/list.ts'
 import { showWebhook } from '../webhooks/list.ts'
-import type { NewestIntegrations } from './operator-queries.ts'
-import { newestIntegrations } from './operator-queries.ts'
-import { findIntegration } from './queries.ts'
+import { openWork } from './list.ts'
+import type { IntegrationFilter } from './queries.ts'
+import { pageOfIntegrations, requireIntegration } from './queries.ts'
 
 /** Every column; of the credentials only the names of their keys, null when they can't be read. */
 export type IntegrationDetail = Omit<IntegrationRow, 'credentials'> &
@@ -30,7 +27,12 @@ export interface IntegrationPage {
   readonly next: number | null
 }
 
-/** A change that somebody asked for over HTTP, or by a command. */
+export interface NewestIntegrations extends IntegrationFilter {
+  /** Ids below this one: the last of the page before. */
+  readonly after?: number | undefined
+}
+
+/** A change that a person made over HTTP, or by a command. */
 export interface OperatorAct {
   /** The token's name; of a command `cli:<user>`. */
   readonly token: string
@@ -56,17 +58,15 @@ export interface OperatorView {
 export function operatorView(framework: Framework): OperatorView {
   const { db, tables, logger } = framework
   return {
-    async page({ limit, ...filter }) {
+    async page({ limit, after, ...filter }) {
       // One more than asked for tells whether there is another page.
-      const rows = await newestIntegrations(db, tables, filter, limit + 1)
+      const rows = await pageOfIntegrations(db, tables, filter, { order: 'newest first', after, limit: limit + 1 })
       const data = await detailsOf(framework, rows.slice(0, limit))
       return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
     },
 
     async detail(id) {
-      const row = await findIntegration(db, tables, id)
-      if (row === null) throw new IntegrationNotFound(id)
-      const [detail] = await detailsOf(framework, [row])
+      const [detail] = await detailsOf(framework, [await requireIntegration(framework, id)])
       return detail as IntegrationDetail
     },
 
@@ -85,7 +85,7 @@ export function operatorView(framework: Framework): OperatorView {
           metadata: { ...act },
         })
       } catch (error) {
-        // The change is made and can't be called a failure any more: its record goes where it can still be written.
+        // The change is made, so this is no failure of it: its record goes into the log instead.
         logger.error(
           { ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
           "The log row of an operator's change could not be written.",
@@ -96,14 +96,11 @@ export function operatorView(framework: Framework): OperatorView {
 }
 
 async function detailsOf(framework: Framework, rows: readonly IntegrationRow[]): Promise<IntegrationDetail[]> {
-  const ids = rows.map((row) => row.id)
-  const marks = await neededReauthMarks(framework, ids)
-  const standings = await syncStandings(framework.db, framework.tables, ids)
+  const work = await openWork(framework, rows)
   return rows.map(({ credentials, ...row }) => ({
     ...row,
     credentials: keysOf(() => framework.encryption.decrypt(row.id, credentials)),
-    reauthRequired: marks.has(row.id),
-    ...(standings.get(row.id) ?? { failedItems: 0, waitingItems: 0, lastRun: null }),
+    ...work(row.id),
   }))
 }
 

@@ -1,24 +1,9 @@
-/** The registered providers, as `integrations install` and a dashboard show them. */
+/** The registered providers, as `integrations install` and a dashboard show them, and a warning about the others. */
+
 import type { z } from 'zod'
 import type { Framework } from '../framework/context.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
-import {
-  classifiesFailures,
-  customizesRetry,
-  declaresRateLimit,
-  handlesMissing,
-  handlesWebhooks,
-  hasBackfill,
-  hasHealthCheck,
-  hasIncrementalSync,
-  hasOAuth2,
-  hasScheduledSync,
-  identifiesAuthenticatedUser,
-  limitsRequestLogging,
-  reconcilesWebhooks,
-  redactsRequestData,
-  supportsIdempotency,
-} from '../providers/contracts.ts'
+import { contractsOf, hasHealthCheck, hasOAuth2 } from '../providers/contracts.ts'
+import { unregisteredProviders } from './queries.ts'
 
 export interface ProviderDescription {
   /** What stands in the `provider` column. */
@@ -34,23 +19,6 @@ export interface ProviderDescription {
   readonly contracts: readonly string[]
 }
 
-const GUARDS: Readonly<Record<string, (provider: IntegrationProvider) => boolean>> = {
-  HasOAuth2: hasOAuth2,
-  HandlesWebhooks: handlesWebhooks,
-  ReconcilesWebhooks: reconcilesWebhooks,
-  DeclaresRateLimit: declaresRateLimit,
-  HasScheduledSync: hasScheduledSync,
-  HasIncrementalSync: hasIncrementalSync,
-  HasBackfill: hasBackfill,
-  HandlesMissing: handlesMissing,
-  ClassifiesFailures: classifiesFailures,
-  CustomizesRetry: customizesRetry,
-  SupportsIdempotency: supportsIdempotency,
-  IdentifiesAuthenticatedUser: identifiesAuthenticatedUser,
-  RedactsRequestData: redactsRequestData,
-  LimitsRequestLogging: limitsRequestLogging,
-}
-
 /** In the order of their identifiers. */
 export function describeProviders({ providers }: Framework): readonly ProviderDescription[] {
   return providers.keys().map((key) => {
@@ -63,7 +31,27 @@ export function describeProviders({ providers }: Framework): readonly ProviderDe
       ...(metadataSchema === undefined ? {} : { metadataSchema }),
       hasHealthCheck: hasHealthCheck(provider),
       isAuthorizationOptional: hasOAuth2(provider) && provider.needsAuthorization !== undefined,
-      contracts: Object.keys(GUARDS).filter((contract) => GUARDS[contract]?.(provider)),
+      contracts: contractsOf(provider),
     }
   })
+}
+
+const WARNED = new WeakMap<Framework['providers'], Set<string>>()
+
+/**
+ * Scheduled work passes over integrations whose provider is not registered here. Each process warns once for each such provider.
+ *
+ * Rule: docs/behaviour/integrations.md, "A provider that is not registered".
+ */
+export async function warnOfUnregistered({ db, tables, providers, logger }: Framework): Promise<void> {
+  const warned = WARNED.get(providers) ?? new Set<string>()
+  WARNED.set(providers, warned)
+  for (const { provider, integrations } of await unregisteredProviders(db, tables, [...providers.keys(), ...warned])) {
+    if (warned.has(provider)) continue
+    warned.add(provider)
+    logger.warn(
+      { event: 'providers.unregistered', provider, integrations },
+      'active integrations have a provider that is not registered here: scheduled work passes them over, and calls of them are refused',
+    )
+  }
 }

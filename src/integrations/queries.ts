@@ -1,33 +1,39 @@
 /** Statements over the integrations table. */
 import type { SQL } from 'drizzle-orm'
-import { and, asc, count, eq, inArray, isNotNull, isNull, notInArray, sql } from 'drizzle-orm'
+import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, notInArray, sql } from 'drizzle-orm'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Database, Transaction } from '../db/client.ts'
 import { intervalOf } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import { IntegrationNotFound } from '../framework/errors.ts'
+import { isId } from '../framework/id.ts'
 import type { Json } from '../framework/json.ts'
+import type { HealthStatus, Owner } from './rules.ts'
 
-/** Postgres would refuse a fraction or a text with an error of its own, and a number beyond 2^53 may be another row's. */
-export function canBeId(id: number): boolean {
-  return Number.isSafeInteger(id) && id > 0
-}
-
-/** Null when there is none: of what can't be an id there never is one. */
+/** Null when there is none. Postgres would refuse a fraction with an error of its own, and a number beyond 2^53 may be another row's. */
 export async function findIntegration(
   db: Database | Transaction,
   { integrations }: Tables,
   id: number,
 ): Promise<IntegrationRow | null> {
-  if (!canBeId(id)) return null
+  if (!isId(id)) return null
   const [row] = await db.select().from(integrations).where(eq(integrations.id, id))
   return row ?? null
+}
+
+/** @throws IntegrationNotFound */
+export async function requireIntegration(
+  { db, tables }: { readonly db: Database; readonly tables: Tables },
+  id: number,
+): Promise<IntegrationRow> {
+  return found(await findIntegration(db, tables, id), id)
 }
 
 /**
  * The row, locked until the transaction ends: cursor and run state are decided under it.
  *
- * @param strength `update` is for who is about to delete it: rows that refer to it can't be inserted meanwhile. With the
- *   weaker one they can (manual, 13.3.2), so that no delivery waits for the end of a sync run.
+ * @param strength `update` before a deletion: rows that refer to it can't be inserted meanwhile. With the weaker one they can
+ *   (manual, 13.3.2), so that no delivery waits for the end of a sync run.
  */
 export async function lockIntegration(
   tx: Transaction,
@@ -35,12 +41,22 @@ export async function lockIntegration(
   id: number,
   strength: 'no key update' | 'update' = 'no key update',
 ): Promise<IntegrationRow | null> {
-  if (!canBeId(id)) return null
+  if (!isId(id)) return null
   const [row] = await tx.select().from(integrations).where(eq(integrations.id, id)).for(strength)
   return row ?? null
 }
 
-/** Those of the ids that there are. */
+/** The same. @throws IntegrationNotFound */
+export async function requireLocked(tx: Transaction, tables: Tables, id: number): Promise<IntegrationRow> {
+  return found(await lockIntegration(tx, tables, id), id)
+}
+
+function found(row: IntegrationRow | null, id: number): IntegrationRow {
+  if (row === null) throw new IntegrationNotFound(id)
+  return row
+}
+
+/** The rows of these ids, as far as there are any. */
 export async function integrationsById(
   db: Database,
   { integrations }: Tables,
@@ -54,7 +70,7 @@ export async function integrationsById(
   return new Map(rows.map((row) => [row.id, row]))
 }
 
-/** The same, each with its `xmin`: every update gives a row another one, whoever makes it. */
+/** The same, each with its `xmin`: every update gives a row another one. */
 export async function integrationsWithVersion(
   db: Database,
   { integrations }: Tables,
@@ -85,14 +101,14 @@ export async function insertIntegration(
   return row as IntegrationRow
 }
 
-/** Changes what is given, nothing else. Null when the row is gone. */
+/** Changes the given columns. Null when the row is gone. */
 export async function updateIntegration(
   db: Database | Transaction,
   { integrations }: Tables,
   id: number,
   patch: Partial<typeof integrations.$inferInsert>,
 ): Promise<IntegrationRow | null> {
-  if (!canBeId(id)) return null
+  if (!isId(id)) return null
   const [row] = await db.update(integrations).set(patch).where(eq(integrations.id, id)).returning()
   return row ?? null
 }
@@ -104,42 +120,40 @@ export const TOUCHED = { updatedAt: sql`clock_timestamp()` as never }
 export const DUE_NOW = { nextSyncAt: sql`clock_timestamp()` as never }
 
 export interface IntegrationFilter {
-  readonly provider?: string
-  readonly active?: boolean
-  readonly health?: IntegrationRow['healthStatus']
-  readonly stale?: boolean
-  readonly owner?: { readonly type: string; readonly id: number }
+  readonly provider?: string | undefined
+  readonly active?: boolean | undefined
+  readonly health?: HealthStatus | undefined
+  readonly stale?: boolean | undefined
+  readonly owner?: Owner | undefined
 }
 
-/** One page by ascending id, after the id given. */
+/** One page by id: ascending after the id given, or the newest first below it. */
 export async function pageOfIntegrations(
   db: Database,
   { integrations }: Tables,
-  filter: IntegrationFilter,
-  afterId: number,
-  limit: number,
+  { provider, active, health, stale, owner }: IntegrationFilter,
+  { order, after, limit }: { order: 'ascending' | 'newest first'; after: number | undefined; limit: number },
 ): Promise<IntegrationRow[]> {
-  const conditions: SQL[] = [sql`${integrations.id} > ${afterId}`]
-  if (filter.provider !== undefined) conditions.push(eq(integrations.provider, filter.provider))
-  if (filter.active !== undefined) conditions.push(eq(integrations.isActive, filter.active))
-  if (filter.health !== undefined) conditions.push(eq(integrations.healthStatus, filter.health))
-  if (filter.stale !== undefined)
-    conditions.push(filter.stale ? isNotNull(integrations.syncStaleAlertedAt) : isNull(integrations.syncStaleAlertedAt))
-  if (filter.owner !== undefined)
-    conditions.push(eq(integrations.ownerType, filter.owner.type), eq(integrations.ownerId, filter.owner.id))
+  const { id, syncStaleAlertedAt } = integrations
+  const [isBehind, by] = order === 'ascending' ? [gt, asc] : [lt, desc]
+  const conditions: SQL[] = []
+  if (after !== undefined) conditions.push(isBehind(id, after))
+  if (provider !== undefined) conditions.push(eq(integrations.provider, provider))
+  if (active !== undefined) conditions.push(eq(integrations.isActive, active))
+  if (health !== undefined) conditions.push(eq(integrations.healthStatus, health))
+  if (stale !== undefined) conditions.push(stale ? isNotNull(syncStaleAlertedAt) : isNull(syncStaleAlertedAt))
+  if (owner !== undefined) conditions.push(eq(integrations.ownerType, owner.type), eq(integrations.ownerId, owner.id))
   return db
     .select()
     .from(integrations)
     .where(and(...conditions))
-    .orderBy(asc(integrations.id))
+    .orderBy(by(id))
     .limit(limit)
 }
 
 /**
- * Not switched off by a person. One that its health disabled goes on accepting, so that nothing is lost until an operator
- * enables it again.
- *
- * The function `isSwitchedOffByPerson()` of integrations/switched-off-rules.ts holds the same rule.
+ * Not switched off by a person. One that its health disabled still accepts, so that nothing is lost until an operator enables
+ * it again. The function `isSwitchedOffByPerson()` of rules.ts holds the same rule.
  */
 export function acceptsWebhooks({ integrations }: Tables): SQL {
   return sql`(${integrations.switchedOffAt} is null and (${integrations.isActive} or ${integrations.healthStatus} = 'disabled'))`
@@ -181,7 +195,7 @@ export async function recordRunTimes(
 
 /** The provider alone: a row holds credentials, and may hold 64 KiB of metadata. Null when there is no such integration. */
 export async function findProvider(db: Database, { integrations }: Tables, id: number): Promise<string | null> {
-  if (!canBeId(id)) return null
+  if (!isId(id)) return null
   const [row] = await db.select({ provider: integrations.provider }).from(integrations).where(eq(integrations.id, id))
   return row?.provider ?? null
 }

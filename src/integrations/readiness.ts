@@ -4,7 +4,7 @@ import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
 import { withTimeLimit } from '../framework/time-limit.ts'
 
-/** `unknown`: what it needs has failed, so nobody asked. */
+/** `unknown`: a part that it needs has failed, so it was not checked. */
 export type PartState = 'ok' | 'failed' | 'unknown'
 
 export interface Readiness {
@@ -18,7 +18,7 @@ export interface ReadinessChecks {
   readonly keys: () => Promise<unknown>
 }
 
-/** An answer serves everybody who asks within this time: the route is open, and each look costs connections. */
+/** An answer is kept for this long: the route is open to all, and each check costs connections. */
 const REMEMBERED_MS = 2_000
 const CHECK_SECONDS = 5
 

@@ -1,4 +1,4 @@
-/** Outcomes that a host tells of, of calls made elsewhere. Rule: docs/behaviour/requests.md, "Health". */
+/** Outcomes of calls that a host makes elsewhere. Rule: docs/behaviour/requests.md, "Health". */
 
 import { settleCalls } from '../calls/admission/call-queries.ts'
 import { announceChanges } from '../calls/call-events.ts'
@@ -25,7 +25,7 @@ export async function recordOutcome(
       'failure class',
       `${known.join(', ')} are allowed, ${String(failureClass)} was given`,
     )
-  // Not joined with the outcomes of calls: who records one must hear that it was not written.
+  // Not joined with the outcomes of calls: the caller must learn of a failed write.
   const settled = await settleCalls(db, tables, callTarget(framework, integration), [
     { owner: '', generation: null, class: failureClass, quietForMs: null, quietUntil: null, row: null },
   ])

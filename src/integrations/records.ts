@@ -11,17 +11,17 @@ import { hasScheduledSync } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
 import { enableLocked, tellEnabled } from './enabled.ts'
 import { integrationHandle } from './handle.ts'
-import type { Owner } from './owner.ts'
-import { checkOwner } from './owner.ts'
 import {
   findIntegration,
   insertIntegration,
-  lockIntegration,
   nextIntegrationId,
+  requireLocked,
   switchedOff,
   TOUCHED,
   updateIntegration,
 } from './queries.ts'
+import type { Owner } from './rules.ts'
+import { checkOwner } from './rules.ts'
 
 const MAX_NAME_LENGTH = 255
 /** Column `sync_interval_minutes` is a Postgres integer. */
@@ -84,7 +84,7 @@ export async function findIntegrationById(framework: Framework, id: number): Pro
 }
 
 /**
- * Changes what the patch names; credentials are merged. `isActive` is `enable()` where it is off, for whichever reason, and
+ * Changes what the patch names; credentials are merged. `isActive: true` is `enable()` where it is off for any reason, false is
  * `disable()`.
  *
  * @throws as {@link createIntegration}, IntegrationNotFound
@@ -95,14 +95,13 @@ export async function updateIntegrationRow(
   patch: UpdateIntegration,
 ): Promise<Integration> {
   const { db, tables, listeners, providers } = framework
-  // One transaction: of a patch that is refused nothing is stored.
+  // One transaction: a patch that is refused stores nothing.
   const { row, events } = await db.transaction(async (tx) => {
-    const before = await lockIntegration(tx, tables, id)
-    if (before === null) throw new IntegrationNotFound(id)
+    const before = await requireLocked(tx, tables, id)
     if (patch.name !== undefined) checkName(patch.name)
     checkActive(patch.isActive)
     const owner = checkOwner(patch.owner)
-    // A provider that is not registered can't be asked what fits it; name, owner and switch are ours.
+    // Name, owner and switch need no provider, so an unregistered one only refuses the others.
     const provider = (): IntegrationProvider => providers.get(before.provider)
     checkInterval(before.provider, () => hasScheduledSync(provider()), patch.syncIntervalMinutes)
     const metadata =
@@ -123,7 +122,7 @@ export async function updateIntegrationRow(
         { name: 'CredentialsUpdated', payload: { keys: keysOf(patch.credentials) } },
       ])
     if (after === null) throw new IntegrationNotFound(id)
-    // What is on is as it was asked to be: its health is not touched.
+    // It is on already: its health is not touched.
     if (patch.isActive !== true || before.isActive) return { row: after, events: null }
     return enableLocked(framework, tx, after)
   })

@@ -1,9 +1,13 @@
-/** Any Drizzle table of the host as a mapped model. */
+/** Any Drizzle table of the host as a mapped model, and whether the tables of the models fit. Rule: docs/behaviour/mappings.md. */
+
 import { and, asc, eq, getTableName, gt, inArray, isNotNull, sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Database } from '../db/client.ts'
+import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
+import { errorLine } from '../framework/logger.ts'
+import { withTimeLimit } from '../framework/time-limit.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
 
 export interface MappedTableOptions {
@@ -17,12 +21,7 @@ export interface MappedTableOptions {
   readonly db?: Database
 }
 
-/**
- * Whether the table is read in one order and compared in it is Postgres' affair: `order by` and `>` of one column go by the
- * same collation, whichever the database has.
- *
- * @throws InvalidArgumentException for a composite or missing key, one whose values are no texts and numbers, no such column
- */
+/** @throws InvalidArgumentException for a composite or missing key, one whose values are no texts or numbers, or a missing column */
 export function mappedTable<Table extends PgTable>(
   table: Table,
   options: MappedTableOptions = {},
@@ -56,13 +55,13 @@ export function mappedTable<Table extends PgTable>(
         throw new InvalidArgumentException('model', `a row with "${property}", or its key, is allowed; it is missing`)
       return { type, id: String(key) }
     },
-    find: async (tx, id) =>
-      ((
-        await on(tx)
-          .select()
-          .from(anyTable)
-          .where(eq(column, keyValue(id)))
-      )[0] as Row | undefined) ?? null,
+    find: async (tx, id) => {
+      const [row] = await on(tx)
+        .select()
+        .from(anyTable)
+        .where(eq(column, keyValue(id)))
+      return (row as Row | undefined) ?? null
+    },
     findMany: async (tx, ids) =>
       ids.length === 0
         ? []
@@ -94,7 +93,7 @@ export function mappedTable<Table extends PgTable>(
       const rows = await on(tx)
         .select({ id: column, ...(createdAt === undefined ? {} : { createdAt }) })
         .from(anyTable)
-        // A row without a key is mapped to nothing, and comes after all others.
+        // A row without a key is mapped to nothing. `order by` and `>` of one column use the same collation.
         .where(and(isNotNull(column), afterId === null ? undefined : gt(column, keyValue(afterId))))
         .orderBy(asc(column))
         .limit(limit)
@@ -114,7 +113,7 @@ export function mappedTable<Table extends PgTable>(
   }
 }
 
-/** As the catalogue has it: rights to read or write are not looked at. */
+/** By the catalogue: rights to read or write are not looked at. */
 async function missingParts(db: Database, table: PgTable): Promise<string[]> {
   const { name, schema, columns } = getTableConfig(table)
   const shown = schema === undefined ? name : `${schema}.${name}`
@@ -133,7 +132,7 @@ async function missingParts(db: Database, table: PgTable): Promise<string[]> {
   return [`the table "${shown}" lacks the column${missing.length === 1 ? '' : 's'} ${missing.join(', ')}`]
 }
 
-/** What comes back as it was by `String(value)`. Those of `customType()` are the host's own. */
+/** Types whose values `String(value)` keeps apart. Those of `customType()` are the host's own. */
 const KEY_TYPES: readonly string[] = ['string', 'number', 'bigint', 'custom']
 
 function keyOf(table: PgTable, property: string | undefined): { property: string; column: PgColumn } {
@@ -161,7 +160,7 @@ function createdAtOf(table: PgTable, property: string | undefined): PgColumn | u
   return found?.[1]
 }
 
-/** By the property that Drizzle's rows have them under. */
+/** Each with the property that it has in Drizzle's rows. */
 function columnsOf(table: PgTable): [string, PgColumn][] {
   const { columns } = getTableConfig(table)
   return Object.entries(table as unknown as Record<string, unknown>).filter(([, value]) =>
@@ -169,10 +168,52 @@ function columnsOf(table: PgTable): [string, PgColumn][] {
   ) as [string, PgColumn][]
 }
 
-/** Of whatever mode the column is. Drizzle, too, reads a timestamp without an offset as UTC. */
+/** For any mode of the column. Drizzle, too, reads a timestamp without an offset as UTC. */
 function momentOf(value: unknown): Date | null {
   const hasOffset = /\d:\d.*(Z|[+-]\d\d(:?\d\d)?)$/i
   const moment = typeof value === 'string' ? new Date(hasOffset.test(value) ? value : `${value}Z`) : value
   // Postgres' infinity is no JS date.
   return moment instanceof Date && !Number.isNaN(moment.getTime()) ? moment : null
+}
+
+/** Of one model's check. */
+const LIMIT_SECONDS = 10
+
+export interface ModelProblem {
+  readonly model: string
+  /** What is missing, in words. */
+  readonly problem: string
+}
+
+/** Whether the tables of the host's models are as the models know them. Never throws: a model that can't be read is a problem, too. */
+export async function modelProblems(framework: Framework): Promise<ModelProblem[]> {
+  const found = await Promise.all(
+    [...framework.models].map(async ([model, mapped]) =>
+      (await problemsOf(framework, mapped)).map((problem) => ({ model, problem })),
+    ),
+  )
+  return found.flat()
+}
+
+/** At a worker's start: the lines say in advance which listeners will fail, and why. */
+export async function reportUnfitModels(framework: Framework): Promise<void> {
+  for (const { model, problem } of await modelProblems(framework))
+    framework.logger.error(
+      { event: 'worker.model_unfit', model, problem },
+      "a model of the host does not fit its table: listeners that use it fail until the host's own migrations are applied",
+    )
+}
+
+async function problemsOf({ modelDb }: Framework, model: MappedModel): Promise<readonly string[]> {
+  const late = () => new Error(`no answer within ${LIMIT_SECONDS} s`)
+  try {
+    return await withTimeLimit(LIMIT_SECONDS, late, async () => {
+      if (model.problems !== undefined) return model.problems(modelDb)
+      // One that a host wrote itself is asked for its first row: what it reads from is there, or it throws.
+      await model.scan(modelDb, null, 1)
+      return []
+    })
+  } catch (error) {
+    return [`it can't be read: ${errorLine(error, 300)}`]
+  }
 }

@@ -22,7 +22,7 @@ const MAX_EXTERNAL_ID_LENGTH = 500
 const MAX_MODEL_LENGTH = 255
 /** Ids that one statement is asked for: Postgres takes 65,535 parameters. */
 const IDS_OF_ONE_STATEMENT = 1_000
-/** Each loss needs a lock that ran out and somebody who was faster. */
+/** Each loss needs a lock that ran out and a faster caller. */
 const MAX_TRIES = 3
 
 /** The external id as text, compared exactly ever after. @throws InvalidArgumentException */
@@ -73,12 +73,12 @@ export async function mapExternalId(
   while (!(await claimMapping(db, framework.tables, key, id))) {
     const holder = await findMapping(db, framework.tables, key)
     if (holder?.internalId === id) return
-    // Null: whoever held it a moment ago is gone, so it is claimed again.
+    // Null: the holder is gone by now, so it is claimed again.
     if (holder !== null) throw await claimed(framework, db, key, holder.internalId, id)
   }
 }
 
-/** Points the external id at this model, whoever held it; the change is logged with both ids. */
+/** Points the external id at this model, also when another holds it; the change is logged with both ids. */
 export async function remapExternalId(
   framework: Framework,
   integrationId: number,
@@ -122,7 +122,7 @@ export async function upsertByExternalId<Row, Attributes>(
       typeof attributes === 'function'
         ? (attributes as (existing: Row | null) => Attributes | Promise<Attributes>)(existing)
         : attributes
-    // A claim is lost to somebody whose lock overlapped ours: theirs is there now, so the next try finds and updates it.
+    // A claim is lost to a caller whose lock overlapped ours: the next try finds its mapping and updates its model.
     for (let tries = 1; tries <= MAX_TRIES; tries++) {
       const written = await writeOnce(framework, key, model, valuesFor)
       if (written !== null) return written.row
@@ -149,7 +149,7 @@ async function withModelLock<T>(
   return isKept ? work() : withLock(framework.cache, lock, options, work)
 }
 
-/** Null: somebody claimed the external id meanwhile, and our own new model was taken back; or the old one was deleted. */
+/** Null: another caller claimed the external id meanwhile, and our new model was taken back; or the old one was deleted. */
 async function writeOnce<Row, Attributes>(
   framework: Framework,
   key: MappingKey,
@@ -221,7 +221,7 @@ export async function resolveMappings<Row, Attributes>(
   return found
 }
 
-/** @param holderId null: nobody any more */
+/** @param holderId null: there is no holder by now */
 async function claimed(
   framework: Framework,
   db: Database | Transaction,

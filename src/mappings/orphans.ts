@@ -1,10 +1,10 @@
 /** Rows of a host's model that have lost their mapping. Rule: docs/behaviour/mappings.md, "Orphans". */
 
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
 import { checkIds } from '../framework/list-filter.ts'
 import { modelConnection } from '../framework/transactions.ts'
-import { findIntegration } from '../integrations/queries.ts'
+import { requireIntegration } from '../integrations/queries.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
 import type { FindOrphansInput, FindOrphansResult, Orphan } from './mapping-jobs.ts'
 import { mappedInternalIds } from './queries.ts'
@@ -34,9 +34,8 @@ export async function findOrphans(
 ): Promise<FindOrphansResult> {
   const model = modelOf(framework, name)
   checkIds({ integrationId, limit })
-  const { db, tables } = framework
-  if (integrationId !== undefined && (await findIntegration(db, tables, integrationId)) === null)
-    throw new IntegrationNotFound(integrationId)
+  const { tables } = framework
+  if (integrationId !== undefined) await requireIntegration(framework, integrationId)
 
   const connection = modelConnection(framework)
   const rows: Orphan[] = []

@@ -15,56 +15,45 @@ export async function findMapping(
   { mappings }: Tables,
   key: MappingKey,
 ): Promise<MappingRow | null> {
-  const [row] = await db.select().from(mappings).where(isMapping(mappings, key))
+  const [row] = await db.select().from(mappings).where(matches(mappings, key))
   return row ?? null
 }
 
-function isMapping(mappings: Tables['mappings'], key: MappingKey): SQL | undefined {
-  return and(
-    eq(mappings.integrationId, key.integrationId),
-    eq(mappings.externalId, key.externalId),
-    eq(mappings.internalType, key.internalType),
-  )
-}
-
+/** The mappings of these external ids, as far as there are any. */
 export async function findMappings(
   db: Database | Transaction,
   { mappings }: Tables,
-  { integrationId, internalType }: { integrationId: number; internalType: string },
+  of: Omit<MappingKey, 'externalId'>,
   externalIds: readonly string[],
 ): Promise<MappingRow[]> {
   if (externalIds.length === 0) return []
   return db
     .select()
     .from(mappings)
-    .where(
-      and(
-        eq(mappings.integrationId, integrationId),
-        eq(mappings.internalType, internalType),
-        inArray(mappings.externalId, [...externalIds]),
-      ),
-    )
+    .where(and(matches(mappings, of), inArray(mappings.externalId, [...externalIds])))
 }
 
 /** The oldest mapping of a model. */
 export async function findMappingOfModel(
   db: Database | Transaction,
   { mappings }: Tables,
-  model: { integrationId: number; internalType: string; internalId: string },
+  model: Omit<MappingKey, 'externalId'> & { readonly internalId: string },
 ): Promise<MappingRow | null> {
-  const [row] = await db
-    .select()
-    .from(mappings)
-    .where(
-      and(
-        eq(mappings.integrationId, model.integrationId),
-        eq(mappings.internalType, model.internalType),
-        eq(mappings.internalId, model.internalId),
-      ),
-    )
-    .orderBy(asc(mappings.id))
-    .limit(1)
+  const [row] = await db.select().from(mappings).where(matches(mappings, model)).orderBy(asc(mappings.id)).limit(1)
   return row ?? null
+}
+
+/** Columns that equal what is given. */
+function matches(
+  mappings: Tables['mappings'],
+  { integrationId, externalId, internalType, internalId }: Partial<MappingKey & { readonly internalId: string }>,
+): SQL | undefined {
+  return and(
+    integrationId === undefined ? undefined : eq(mappings.integrationId, integrationId),
+    externalId === undefined ? undefined : eq(mappings.externalId, externalId),
+    internalType === undefined ? undefined : eq(mappings.internalType, internalType),
+    internalId === undefined ? undefined : eq(mappings.internalId, internalId),
+  )
 }
 
 /** Claims an external id for a model. False: another claim of the same id and type was first. */
@@ -82,7 +71,7 @@ export async function claimMapping(
   return rows.length === 1
 }
 
-/** Points an external id at this model, whoever held it. Returns who held it before; null: nobody. */
+/** Points an external id at this model, also when another holds it. @returns the model before; null: none */
 export async function pointMapping(
   tx: Transaction,
   tables: Tables,
@@ -90,9 +79,9 @@ export async function pointMapping(
   internalId: string,
 ): Promise<string | null> {
   const { mappings } = tables
-  // Whoever claimed it may be gone by the time that its row is to be locked: then it is claimed again.
+  // Its claim may be gone before its row is locked: then it is claimed again.
   while (!(await claimMapping(tx, tables, key, internalId))) {
-    const [before] = await tx.select().from(mappings).where(isMapping(mappings, key)).for('update')
+    const [before] = await tx.select().from(mappings).where(matches(mappings, key)).for('update')
     if (before === undefined) continue
     if (before.internalId !== internalId)
       await tx.update(mappings).set({ internalId }).where(eq(mappings.id, before.id))
@@ -112,13 +101,13 @@ export async function repointMapping(
   const rows = await tx
     .update(mappings)
     .set({ internalId: to })
-    .where(and(isMapping(mappings, key), eq(mappings.internalId, from)))
+    .where(matches(mappings, { ...key, internalId: from }))
     .returning({ id: mappings.id })
   return rows.length === 1
 }
 
 /**
- * Those of the internal ids that have a mapping; a mapping of one integration only, where `integrationId` is given.
+ * The internal ids that have a mapping; only those of one integration, if `integrationId` is given.
  *
  * Rule: docs/behaviour/mappings.md, "Orphans".
  */
@@ -133,9 +122,8 @@ export async function mappedInternalIds(
     .from(mappings)
     .where(
       and(
-        eq(mappings.internalType, internalType),
+        matches(mappings, { internalType, ...(integrationId === undefined ? {} : { integrationId }) }),
         inArray(mappings.internalId, [...internalIds]),
-        integrationId === undefined ? undefined : eq(mappings.integrationId, integrationId),
       ),
     )
   return new Set(rows.map((row) => row.internalId))

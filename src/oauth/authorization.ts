@@ -10,28 +10,26 @@ import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import {
   BaseUrlMissing,
-  IntegrationNotFound,
   InvalidArgumentException,
   isIntegrationsError,
   OAuthFailure,
   RequestTimeout,
 } from '../framework/errors.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { withTimeLimit } from '../framework/time-limit.ts'
 import { getIntegration, integrationHandle } from '../integrations/handle.ts'
-import { findIntegration, lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { findIntegration, requireIntegration, requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
-import type { CallbackParameters } from './callback-rules.ts'
-import { codeChallengeOf, providerErrorCode, readCallback } from './callback-rules.ts'
 import { noteTokenRefreshed } from './keep-alive.ts'
 import { oauthProviderOf, refuseNeedless } from './oauth-provider.ts'
 import { clearReauthMark } from './reauth.ts'
 import type { FailedStep } from './record.ts'
 import { failedOAuth, insertOAuthLog } from './record.ts'
+import type { CallbackParameters } from './rules.ts'
+import { codeChallengeOf, providerErrorCode, readCallback, tokensOf } from './rules.ts'
 import type { NewState, TakenState } from './state.ts'
 import { newState, storeState, takeState } from './state.ts'
-import { tokensOf } from './token-rules.ts'
 import { refuseLost } from './token-save.ts'
 import { afterTokenWork, insideTokenWork } from './token-work.ts'
 
@@ -52,7 +50,7 @@ export interface BegunAuthorization {
   readonly cookieName: string
 }
 
-/** Begins an authorization in a browser that is before us. @throws BaseUrlMissing, IntegrationNotFound, UnknownProvider, OAuthFailure */
+/** Begins an authorization in the browser that asks. @throws BaseUrlMissing, IntegrationNotFound, UnknownProvider, OAuthFailure */
 export async function beginAuthorization(
   framework: Framework,
   place: OAuthPlace,
@@ -78,8 +76,7 @@ async function begin(
   id: number,
   { hasNonce }: { hasNonce: boolean },
 ): Promise<{ url: string; begun: NewState }> {
-  const row = await findIntegration(framework.db, framework.tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
+  const row = await requireIntegration(framework, id)
   const provider = oauthProviderOf(framework, row)
   refuseNeedless(provider, integrationHandle(framework, row))
   if (baseUrl === null) throw new BaseUrlMissing()
@@ -118,7 +115,7 @@ async function authorizationUrl(
   }
 }
 
-/** As a header can carry it: in ASCII, without control characters (WHATWG URL, "URL serializing"). */
+/** As a header carries it: ASCII, without control characters (WHATWG URL, "URL serializing"). */
 function webAddress(url: unknown): string {
   if (typeof url === 'string' && URL.canParse(url)) {
     const { protocol, href } = new URL(url)
@@ -132,7 +129,7 @@ function webAddress(url: unknown): string {
 
 export interface OAuthCallback {
   readonly query: URLSearchParams
-  /** The browser's cookie of this name. Asked for once, when the state has been used up: from then on it is to be removed. */
+  /** The browser's cookie of this name. Asked for once, when the state has been used up: the cookie is to be removed then. */
   cookie(name: string): string | undefined
 }
 
@@ -148,25 +145,22 @@ export async function completeAuthorization(
   callback: OAuthCallback,
 ): Promise<CompletedAuthorization> {
   const { parameters, taken } = await recognise(framework, callback)
-  const row = await findIntegration(framework.db, framework.tables, taken.integrationId)
-  if (row === null) throw new IntegrationNotFound(taken.integrationId)
+  const row = await requireIntegration(framework, taken.integrationId)
   const integration = integrationHandle(framework, row)
   const provider = oauthProviderOf(framework, integration)
   const refusal = refusalOf(parameters, provider)
   if (refusal !== null) throw await failedOAuth(framework, integration, refusal)
   const keys = await exchange(framework, row, { provider, taken, code: parameters.code as string })
-  await beginAnew(framework, row)
+  await forgetOldTokens(framework, row)
   const authorized = await getIntegration(framework, row.id)
   await framework.listeners.emit('CredentialsUpdated', { integration: authorized, keys })
   await framework.listeners.emit('OAuthCompleted', { integration: authorized })
   return { integrationId: row.id, cookieName: taken.cookieName }
 }
 
-/** What was known of the tokens before is of no use. The new ones are stored: that is what the person is told, whatever becomes of this. */
-async function beginAnew(
-  framework: Framework,
-  { id, provider }: Pick<IntegrationRow, 'id' | 'provider'>,
-): Promise<void> {
+/** Drops what was known of the old tokens. The new ones are stored, so a failure of this is only logged. */
+async function forgetOldTokens(framework: Framework, row: IntegrationRow): Promise<void> {
+  const { id } = row
   try {
     await forgetAuthenticatedUser(framework, id)
     await afterTokenWork(framework, id, async () => {
@@ -174,14 +168,14 @@ async function beginAnew(
       await noteTokenRefreshed(framework, id)
     })
   } catch (error) {
-    framework.logger.error(
-      { event: 'oauth.old_state_kept', integration: id, provider, error: errorLine(error, 500) },
+    integrationLogger(framework, row).error(
+      { event: 'oauth.old_state_kept', error: errorLine(error, 500) },
       'An integration was authorized, but what was known of its tokens before could not be removed.',
     )
   }
 }
 
-/** Which authorization a callback answers. @throws OAuthFailure */
+/** Finds the authorization that a callback answers. @throws OAuthFailure */
 async function recognise(
   framework: Framework,
   { query, cookie }: OAuthCallback,
@@ -201,7 +195,7 @@ async function recognise(
     )
     throw invalidState()
   }
-  // Without `web` the host has said that its callback needs no cookie.
+  // Without `web` the host's callback needs no cookie.
   const asksBrowser = framework.config.oauth.callback_middleware.includes('web')
   const nonce = cookie(taken.cookieName)
   if (!asksBrowser || taken.isOfBrowser(nonce)) return { parameters, taken }
@@ -217,7 +211,7 @@ async function recognise(
   throw invalidState()
 }
 
-/** Without the integration's id: who can't show the browser's cookie is not led on. */
+/** Without the integration's id: a browser without the cookie learns nothing. */
 function invalidState(): OAuthFailure {
   return new OAuthFailure(
     'invalid_state',
@@ -225,7 +219,7 @@ function invalidState(): OAuthFailure {
   )
 }
 
-/** Null: there is a code to be exchanged. */
+/** Null: there is a code to exchange. */
 function refusalOf({ error, iss, code }: CallbackParameters, { issuer }: HasOAuth2): FailedStep | null {
   const stage = 'callback'
   if (error !== null) {
@@ -241,7 +235,7 @@ function refusalOf({ error, iss, code }: CallbackParameters, { issuer }: HasOAut
   return null
 }
 
-/** The code's tokens, stored. @returns the keys that came with them @throws OAuthFailure, IntegrationNotFound; then nothing is stored */
+/** Exchanges the code and stores its tokens. @returns their keys @throws OAuthFailure, IntegrationNotFound; then nothing is stored */
 async function exchange(
   framework: Framework,
   row: IntegrationRow,
@@ -251,7 +245,7 @@ async function exchange(
   const integration = integrationHandle(framework, row, { unstored: { code, codeVerifier } })
   const pkce = codeVerifier === null ? undefined : { codeVerifier }
   try {
-    // Found out while the code is still good: tokens that can't be merged into the stored credentials would be lost.
+    // Before the code is spent: tokens that can't be merged into the stored credentials would be lost.
     integration.credentialsArray()
     const given = await limited('exchangeCode()', () =>
       insideTokenWork(framework, row.id, () => provider.exchangeCode(integration, code, redirectUri, pkce)),
@@ -268,14 +262,13 @@ async function exchange(
   }
 }
 
-/** Merged into what is stored: whoever has just been at the provider knows best. */
+/** Merges the tokens into the stored credentials: the latest authorization wins. */
 async function storeTokens(framework: Framework, id: number, given: unknown): Promise<string[]> {
   const tokens = exchangedTokens(given)
   const keys = keysOf(tokens)
   await framework.db.transaction(async (tx) => {
-    const row = await lockIntegration(tx, framework.tables, id)
-    if (row === null) throw new IntegrationNotFound(id)
-    // The expiry of the token before says nothing of this one.
+    const row = await requireLocked(tx, framework.tables, id)
+    // The expiry of the old token says nothing about this one.
     const credentials = patchedCredentials(framework, row, {
       ...tokens,
       token_expires_at: tokens.token_expires_at ?? null,
@@ -295,7 +288,7 @@ async function storeTokens(framework: Framework, id: number, given: unknown): Pr
   return keys
 }
 
-/** @throws InvalidArgumentException for what can't be stored as tokens */
+/** @throws InvalidArgumentException unless it can be stored as tokens */
 function exchangedTokens(given: unknown): Credentials {
   const wrong = (reason: string) => new InvalidArgumentException('result of exchangeCode()', reason)
   if (typeof given !== 'object' || given === null || Array.isArray(given))

@@ -1,7 +1,7 @@
 /**
- * When a token is refreshed although nobody asks for it. Rule: docs/behaviour/oauth.md, "Keep-alive".
+ * When a token is refreshed although no call asks for it. Rule: docs/behaviour/oauth.md, "Keep-alive".
  */
-import type { Tokens } from './token-rules.ts'
+import type { Tokens } from './rules.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -9,16 +9,16 @@ const DAY_MS = 24 * HOUR_MS
 
 /** After the first failure, the second, the third; after each further one the last. */
 const WAITS_MS = [10 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, DAY_MS] as const
-/** A refresh that has failed for so long fails for good. */
+/** A refresh that has failed for this long fails for good. */
 const GIVE_UP_AFTER_MS = 4 * DAY_MS
-/** Many providers drop a refresh token that nobody uses, and few say after how long: each is used once a day. */
+/** Many providers drop an unused refresh token, and few say after how long: each is used once a day. */
 const MAX_REST_MS = DAY_MS
 
-/** What is known of an integration's refreshes. */
+/** The history of an integration's refreshes. */
 export interface KeepAliveState {
   /** Of the last refresh or authorization; null: unknown. */
   readonly succeededAt: Date | null
-  /** Refreshes that failed since then, whoever asked for them. */
+  /** Refreshes that failed since then. */
   readonly failures: number
   /** Null without failures, as the three below. */
   readonly firstFailedAt: Date | null
@@ -29,11 +29,11 @@ export interface KeepAliveState {
   readonly retryAt: Date | null
 }
 
-/** What the provider says of its tokens. */
+/** What the provider says about its tokens. */
 export interface TokenLifetimes {
-  /** A token that expires within so many seconds is refreshed. */
+  /** A token that expires within this time is refreshed. */
   readonly thresholdSeconds: number
-  /** A refresh token that is not used for so many seconds ends; null: never, or unknown. */
+  /** A refresh token that is unused for this long ends; null: never, or unknown. */
   readonly maxIdleSeconds: number | null
 }
 

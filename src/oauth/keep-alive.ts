@@ -1,4 +1,4 @@
-/** What is kept of an integration's refreshes, by which the next is timed. Rule: docs/behaviour/oauth.md, "Keep-alive". */
+/** The history of an integration's refreshes, which sets the time of the next one. Rule: docs/behaviour/oauth.md, "Keep-alive". */
 import { integrationKey } from '../cache/integration-keys.ts'
 import type { Framework } from '../framework/context.ts'
 import { errorKind } from '../framework/thrown.ts'
@@ -29,11 +29,11 @@ export async function noteTokenRefreshed({ cache, clock }: Framework, integratio
 }
 
 /**
- * A refresh failed, whoever asked for it. What has failed for four days needs a person.
+ * A refresh failed. After four days of failures a person is needed.
  *
- * Called under the token lock, so nobody else counts at the same moment.
+ * Called under the token lock, so no other process counts at the same moment.
  *
- * @returns tells the listeners what has come of it, once the lock is given back
+ * @returns announces the outcome: to be called once the lock is released
  */
 export async function noteTokenRefreshFailed(
   framework: Framework,
@@ -47,14 +47,14 @@ export async function noteTokenRefreshFailed(
   return markReauthRequired(framework, integration, reasonOf(state, error))
 }
 
-/** The tokens are gone: what was known of them is of no use. */
+/** The tokens are gone, and their history with them. */
 export async function forgetKeepAlive({ cache }: Framework, integrationId: number): Promise<void> {
   await cache.delete(keepAliveKey(integrationId))
 }
 
 /**
- * Credentials were put in by hand. Of new tokens nothing is known: not that a person is needed, nor how long they have
- * lain unused.
+ * Credentials were entered by hand. Nothing is known of new tokens: neither that a person is needed, nor how long they have been
+ * unused.
  *
  * @param keys those that were given, or removed
  */
@@ -74,7 +74,7 @@ export async function keepAliveState(framework: Framework, integrationId: number
   return (await keepAliveStates(framework, [integrationId])).get(integrationId) ?? NOTHING_KNOWN
 }
 
-/** Of those of the integrations of which something is known, in one question. */
+/** The states of these integrations, as far as known, in one query. */
 export async function keepAliveStates(
   { cache }: Framework,
   integrationIds: readonly number[],
@@ -90,12 +90,11 @@ export async function keepAliveStates(
 
 export function tokenLifetimes(provider: HasOAuth2): TokenLifetimes {
   const maxIdleSeconds = provider.refreshTokenMaxIdle?.() ?? null
-  // What is no length of time says nothing of how long a token may idle.
   const isLength = maxIdleSeconds !== null && Number.isFinite(maxIdleSeconds) && maxIdleSeconds > 0
   return { thresholdSeconds: provider.refreshThreshold(), maxIdleSeconds: isLength ? maxIdleSeconds : null }
 }
 
-/** For a person; of the last error its kind only. */
+/** For a person; only the kind of the last error. */
 function reasonOf({ firstFailedAt, failures }: KeepAliveState, error: unknown): string {
   return `every refresh since ${firstFailedAt?.toISOString()} failed, ${failures} in all; the last: ${errorKind(error)}`
 }

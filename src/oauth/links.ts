@@ -1,4 +1,4 @@
-/** Links that let somebody without a sign-in begin or end an authorization. Rule: docs/behaviour/access.md, "Signed links". */
+/** Links that let a person without a sign-in begin or end an authorization. Rule: docs/behaviour/access.md, "Signed links". */
 
 import type { Access } from '../access/tokens-and-links.ts'
 import type { Framework } from '../framework/context.ts'
@@ -14,7 +14,7 @@ export interface OAuthLink {
   readonly action: keyof typeof METHODS
   /** Seconds, 1 to 604,800 (7 days). Default 3600. */
   readonly expiresIn?: number
-  /** Instead of the configured one: where the API is reached. */
+  /** Where the API is reached, instead of the configured URL. */
   readonly baseUrl?: string
 }
 

@@ -1,7 +1,7 @@
 /** What goes into and comes out of the workflow that keeps tokens alive. */
 
 export interface RefreshTokensInput {
-  /** This one only, however long its token is good for. Without it: whatever is due. */
+  /** This one only, however long its token is good for. Without it: all that is due. */
   readonly integrationId?: number
 }
 
@@ -10,6 +10,6 @@ export interface RefreshTokensResult {
   readonly checked: number
   readonly refreshed: number
   readonly failed: number
-  /** Of the failed ones: those that a person has to authorize anew. */
+  /** The failed ones that a person has to authorize again. */
   readonly reauthRequired: number
 }

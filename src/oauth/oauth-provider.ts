@@ -16,7 +16,7 @@ export function oauthProviderOf(
   throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: nobody authorizes it.`, null, id)
 }
 
-/** Whether its provider says that this integration needs no authorization. What throws, such as for unreadable credentials, says nothing. */
+/** Whether the provider says that this integration needs no authorization. An error, such as for unreadable credentials, says no. */
 export function doesWithoutAuthorization(provider: IntegrationProvider, integration: Integration): boolean {
   if (!hasOAuth2(provider) || provider.needsAuthorization === undefined) return false
   try {

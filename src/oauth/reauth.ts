@@ -1,5 +1,5 @@
 /**
- * The lasting mark of an integration that a person has to authorize anew. Rule: docs/behaviour/oauth.md, "Reauthorization".
+ * The lasting mark of an integration that a person has to authorize again. Rule: docs/behaviour/oauth.md, "Reauthorization".
  */
 import { integrationKey } from '../cache/integration-keys.ts'
 import { recordEvents } from '../events/durable-events.ts'
@@ -23,9 +23,9 @@ function reauthKey(integrationId: number): string {
 }
 
 /**
- * Sets the mark. Of many who find out at the same moment, one tells of it.
+ * Sets the mark. Of several callers at the same moment, one announces it.
  *
- * @returns tells the listeners: to be called when no lock is held, since they take as long as they like
+ * @returns announces the mark: to be called when no lock is held, since listeners take as long as they like
  */
 export async function markReauthRequired(
   framework: Framework,
@@ -40,7 +40,7 @@ export async function markReauthRequired(
   }
 }
 
-/** With the row of those who are told of it later. @returns whether there was none */
+/** With its durable event. @returns whether there was no mark */
 async function addMark(framework: Framework, integrationId: number, mark: StoredMark): Promise<boolean> {
   const { cache, db, listeners } = framework
   if (!listeners.isDurable('ReauthRequired')) return cache.add(reauthKey(integrationId), { ...mark }, null)
@@ -57,7 +57,7 @@ export async function reauthMark(framework: Framework, integrationId: number): P
   return (await reauthMarks(framework, [integrationId])).get(integrationId) ?? null
 }
 
-/** Of those of the integrations that have one, in one question. */
+/** The marks of these integrations, in one query. */
 export async function reauthMarks(
   { cache }: Framework,
   integrationIds: readonly number[],

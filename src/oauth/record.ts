@@ -1,4 +1,4 @@
-/** What is written down and told of an authorization. Rule: docs/behaviour/oauth.md, "What is written down". */
+/** Records and announces how an authorization ends. Rule: docs/behaviour/oauth.md, "What is written down". */
 
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Database, Transaction } from '../db/client.ts'
@@ -7,13 +7,13 @@ import type { Framework } from '../framework/context.ts'
 import type { OAuthFailureCode } from '../framework/errors.ts'
 import { isIntegrationsError, OAuthFailure } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { redactText } from '../framework/redaction.ts'
 import { errorKind, stackFrames } from '../framework/thrown.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { Integration } from '../providers/integration.ts'
-import { providerErrorCode, providerErrorOf } from './callback-rules.ts'
+import { providerErrorCode, providerErrorOf } from './rules.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 /** Of a stack, enough to find the place in an adapter. */
@@ -26,19 +26,20 @@ export interface FailedStep {
   readonly stage: Stage
   readonly code: OAuthFailureCode
   readonly message: string
-  /** What the provider's code threw; undefined: nothing was thrown. */
+  /** Thrown by the provider's code; undefined: nothing was thrown. */
   readonly thrown?: unknown
   readonly providerError?: string | null
 }
 
-/** Writes a failure down, tells of it, and makes the error that says so. */
+/** Records and announces a failure. @returns the error to throw */
 export async function failedOAuth(
   framework: Framework,
   integration: Integration,
   step: FailedStep,
 ): Promise<OAuthFailure> {
   const { stage, code, message, thrown } = step
-  // A code of this moment may stand where an error's name should.
+  const logger = integrationLogger(framework, integration)
+  // The authorization code may stand where an error's name should.
   const named = step.providerError ?? providerErrorOf(thrown)
   const providerError = named === null ? null : providerErrorCode(redactText(named, secretsIn(integration)))
   const failure = new OAuthFailure(code, message, providerError, integration.id)
@@ -46,11 +47,9 @@ export async function failedOAuth(
     .filter((part) => part !== null)
     .join(': ')
   if (thrown !== undefined)
-    framework.logger.warn(
+    logger.warn(
       {
         event: 'oauth.failed',
-        integration: integration.id,
-        provider: integration.provider,
         stage,
         code,
         provider_error: providerError,
@@ -67,16 +66,9 @@ export async function failedOAuth(
       metadata: { stage, code, provider_error: providerError },
     })
   } catch (fault) {
-    // The failure itself is the news; its record goes where it can still be written.
-    framework.logger.error(
-      {
-        event: 'oauth.failure_not_recorded',
-        integration: integration.id,
-        provider: integration.provider,
-        stage,
-        code,
-        error: errorLine(fault, 500),
-      },
+    // The failure itself is the news; its record goes into the log instead.
+    logger.error(
+      { event: 'oauth.failure_not_recorded', stage, code, error: errorLine(fault, 500) },
       'The log row of a failed authorization could not be written.',
     )
   }
@@ -99,8 +91,8 @@ export async function insertOAuthLog(
 }
 
 /**
- * Our own errors say no secret. Of any other only its kind is told: what a token endpoint answers may be quoted in the text,
- * with tokens in it that nobody has stored yet, so that redaction could not find them.
+ * Our own errors hold no secret. Of any other error only the kind is shown: its text may quote a token endpoint's answer, with
+ * tokens that are not stored yet, so redaction could not find them.
  */
 function lineOf(thrown: unknown, integration: Integration): string {
   const secrets = secretsIn(integration)

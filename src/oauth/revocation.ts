@@ -3,35 +3,34 @@
 import { forgetAuthenticatedUser } from '../credentials/authenticated-user.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, RequestTimeout } from '../framework/errors.ts'
+import { RequestTimeout } from '../framework/errors.ts'
 import { withTimeLimit } from '../framework/time-limit.ts'
 import { getIntegration } from '../integrations/handle.ts'
-import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
-import { providerErrorOf } from './callback-rules.ts'
 import { forgetKeepAlive } from './keep-alive.ts'
 import { oauthProviderOf } from './oauth-provider.ts'
 import { clearReauthMark } from './reauth.ts'
 import type { FailedStep } from './record.ts'
 import { failedOAuth, insertOAuthLog } from './record.ts'
-import type { Tokens } from './token-rules.ts'
-import { isSamePair, tokensOf } from './token-rules.ts'
+import type { Tokens } from './rules.ts'
+import { isSamePair, providerErrorOf, tokensOf } from './rules.ts'
 import { withTokenLock } from './token-work.ts'
 
 const TOKEN_KEYS = ['access_token', 'refresh_token', 'token_expires_at'] as const
 
-/** The rest of the lock's time is for what follows the provider's answer. */
+/** The rest of the lock's time is for the work after the provider's answer. */
 const PROVIDER_SHARE = 2 / 3
 
 export type Revocation =
   | 'revoked'
   | 'nothing to revoke'
-  /** The provider was asked about those that we had; an authorization that came in meanwhile stays. */
+  /** The provider was asked to revoke the tokens that we had; a newer authorization stays. */
   | 'newer tokens kept'
 
 /**
- * Revokes at the provider and drops the tokens. `force`: drops them whatever the provider says.
+ * Revokes at the provider and drops the tokens. `force`: drops them also when the provider refuses.
  *
  * @throws OAuthFailure when the provider refuses, LockTimeoutException, IntegrationNotFound, UnknownProvider
  */
@@ -61,7 +60,7 @@ interface Revoked {
   /** As it was when the provider was asked. */
   readonly asked: Integration
   readonly refusal: FailedStep | null
-  /** The keys that are gone; none where they are another authorization's by now; null: there was no token. */
+  /** The dropped keys; none when the stored tokens are another authorization's by now; null: there was no token. */
   readonly dropped: readonly string[] | null
 }
 
@@ -71,7 +70,7 @@ async function revoke(
   id: number,
   { provider, force }: { provider: HasOAuth2; force: boolean },
 ): Promise<Revoked> {
-  // Read again: whoever held the lock may have refreshed them.
+  // Read again: the last holder of the lock may have refreshed them.
   const asked = await getIntegration(framework, id)
   const tokens = tokensOf(asked.credentialsArray())
   const hasTokens = tokens.accessToken !== null || tokens.refreshToken !== null
@@ -105,8 +104,7 @@ async function refusalOf(
 }
 
 /**
- * The provider's schema is not asked: it may want tokens, and these are worthless. Tokens of another authorization, which has
- * come in meanwhile, stay.
+ * The provider's schema is not checked: it may require tokens. Tokens of a newer authorization stay.
  */
 async function dropTokens(
   framework: Framework,
@@ -115,8 +113,7 @@ async function dropTokens(
 ): Promise<string[]> {
   const { db, tables, encryption } = framework
   return db.transaction(async (tx) => {
-    const row = await lockIntegration(tx, tables, id)
-    if (row === null) throw new IntegrationNotFound(id)
+    const row = await requireLocked(tx, tables, id)
     const stored = encryption.decrypt(id, row.credentials)
     const keys = isSamePair(tokensOf(stored), tokens) ? TOKEN_KEYS.filter((key) => key in stored) : []
     const kept = Object.fromEntries(Object.entries(stored).filter(([key]) => !keys.some((gone) => gone === key)))

@@ -1,5 +1,5 @@
 /**
- * The state of an authorization under way: what its callback is known by, once. Rule: docs/behaviour/oauth.md, "Authorization".
+ * The state of an authorization under way: its callback is recognised by it, once. Rule: docs/behaviour/oauth.md, "Authorization".
  */
 import { randomBytes } from 'node:crypto'
 import { isSameSecret, sha256Hex } from '../access/rules.ts'
@@ -11,7 +11,7 @@ const STATE = /^[\w-]{43}$/
 /** Tells the cookies of several authorizations in one browser apart. */
 const COOKIE_HASH_LENGTH = 12
 
-/** Secrets of one authorization, in clear: they leave the process in a URL and a cookie, and are stored hashed or sealed. */
+/** Secrets of one authorization, in clear: they leave in a URL and a cookie, and are stored hashed or sealed. */
 export interface NewState {
   readonly state: string
   readonly codeVerifier: string | null
@@ -20,7 +20,7 @@ export interface NewState {
   readonly cookieName: string
 }
 
-/** What a state was good for. */
+/** The authorization of a state. */
 export interface TakenState {
   readonly integrationId: number
   readonly redirectUri: string
@@ -30,7 +30,7 @@ export interface TakenState {
   isOfBrowser(cookie: string | undefined): boolean
 }
 
-/** As the cache holds it: whoever reads the table can't finish an authorization. */
+/** As the cache holds it: a reader of the table can't finish an authorization. */
 interface StoredState {
   readonly integration_id: number
   readonly redirect_uri: string
@@ -67,8 +67,8 @@ export async function storeState(
 }
 
 /**
- * Uses a state up: of many callbacks that bring it, one gets it. Null: unknown, used, too old, or sealed by a key that the ring has
- * lost since.
+ * Uses a state up: only one of several callbacks gets it. Null: unknown, used, too old, or sealed by a key that is no longer in the
+ * ring.
  */
 export async function takeState({ cache, config, encryption }: Framework, state: string): Promise<TakenState | null> {
   if (!STATE.test(state)) return null

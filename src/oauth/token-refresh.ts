@@ -1,6 +1,6 @@
 /**
- * The newest tokens of an integration: those that somebody else has stored, or new ones from the provider. One refresh at a
- * time in all processes, and in one process one for all who ask at the same moment.
+ * The newest tokens of an integration: stored meanwhile, or new ones from the provider. One refresh at a time across all
+ * processes; callers of one process that ask at the same moment share it.
  *
  * Rule: docs/behaviour/oauth.md, "Refresh".
  */
@@ -25,11 +25,10 @@ import { errorKind } from '../framework/thrown.ts'
 import { withTimeLimit } from '../framework/time-limit.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
 import type { Credentials, Integration } from '../providers/integration.ts'
-import { isInvalidGrant } from './invalid-grant-rules.ts'
 import { noteTokenRefreshed, noteTokenRefreshFailed } from './keep-alive.ts'
 import { clearReauthMark, markReauthRequired, reauthMark } from './reauth.ts'
-import type { Tokens } from './token-rules.ts'
-import { expiresSoon, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './token-rules.ts'
+import type { Tokens } from './rules.ts'
+import { expiresSoon, isInvalidGrant, isSamePair, refreshedTokens, tokenDigest, tokensOf } from './rules.ts'
 import { saveTokens } from './token-save.ts'
 import { insideTokenWork, withTokenLock } from './token-work.ts'
 
@@ -37,17 +36,17 @@ export interface TokenQuestion {
   /** Any handle of the integration. */
   readonly integration: Integration
   readonly provider: HasOAuth2
-  /** The tokens that are not good enough any more. */
+  /** The tokens that are no longer good enough. */
   readonly known: Tokens
-  /** They were refused, or are wanted anew: however long they are good for, the stored ones will do only if the access token is another one. */
+  /** They were refused, or a refresh is forced: the stored ones will do only with another access token. */
   readonly force: boolean
 }
 
 const UNDER_WAY = new WeakMap<Database, Map<string, Promise<Credentials>>>()
 
 /**
- * What many wait for belongs to none of them: not to the sync, the operation or the transaction of who happened to ask first.
- * Bound to the context in which this file was loaded, which is none.
+ * A shared refresh must not run in the sync, operation or transaction of its first caller. Bound to the context in which this
+ * file was loaded, which has none of them.
  */
 const outsideOfCallers = AsyncResource.bind(<T>(work: () => T): T => work())
 
@@ -68,7 +67,7 @@ export function newestCredentials(framework: Framework, question: TokenQuestion)
   return answer
 }
 
-/** What is stored now, and whether it will do. */
+/** The stored tokens, and whether they will do. */
 interface Look {
   readonly fresh: Integration
   readonly credentials: Credentials
@@ -87,7 +86,7 @@ async function look({ clock }: Framework, { integration, provider, known, force 
 
 async function newest(framework: Framework, question: TokenQuestion): Promise<Credentials> {
   const { id } = question.integration
-  // Without the lock first: that nothing has to be done, or can be, is not worth a wait for whoever refreshes.
+  // Without the lock first: a caller that needs no refresh, or can get none, does not wait for another one's.
   const seen = await look(framework, question)
   if (seen.willDo) return seen.credentials
   await refuseIfMarked(framework, id)
@@ -111,7 +110,7 @@ async function refuseIfMarked(framework: Framework, integrationId: number): Prom
 
 interface Refreshed {
   readonly credentials: Credentials
-  /** Tells the listeners, once the lock is given back: they take as long as they like. */
+  /** Calls the listeners, once the lock is released: they take as long as they like. */
   readonly announce: () => Promise<void>
 }
 
@@ -132,9 +131,9 @@ async function refresh(framework: Framework, question: TokenQuestion): Promise<R
   const beginning = await noteRefreshBegun(framework, seen.fresh.id, seen.tokens)
   const tooLate = new RequestTimeout('refreshToken()', ttlMs)
   const leftMs = ttlMs - (performance.now() - startedAt)
-  // The lock is over, and somebody else may be asking.
+  // The lock is over, and another process may be refreshing.
   if (leftMs <= 0) {
-    // Of ours nothing has begun; what was cut off before us is still to be told.
+    // Our refresh has not begun. An earlier one that was cut off keeps its note.
     if (beginning.cutOffAt === null) await forgetRefreshBegun(framework, seen.fresh.id)
     throw tooLate
   }
@@ -173,7 +172,7 @@ async function askAndSave(
   if (!isOurs) return { credentials, announce: async () => {} }
   await settle(framework, fresh, 'what is known of its refreshes could not be written', async () => {
     await forgetRefreshBegun(framework, id)
-    // An answer that comes late may have been taken for lost, and its token been refused to who asked next.
+    // A late answer may arrive after another caller was refused for want of it.
     await clearReauthMark(framework, id)
     await noteTokenRefreshed(framework, id)
   })
@@ -191,7 +190,7 @@ async function askAndSave(
   return { credentials, announce }
 }
 
-/** The caller has its error. What comes all the same is stored if nobody was quicker, and so not lost. */
+/** The caller has its error. A late answer is still stored, unless another refresh was quicker. */
 function followLate(framework: Framework, fresh: Integration, work: Promise<Refreshed>): void {
   const logger = integrationLogger(framework, fresh)
   work
@@ -204,14 +203,14 @@ function followLate(framework: Framework, fresh: Integration, work: Promise<Refr
     })
     .catch((error: unknown) =>
       logger.warn(
-        // Its kind only: it may quote tokens that nobody has stored.
+        // Its kind only: the text may quote tokens that are not stored.
         { event: 'tokens.refresh_failed_late', error: errorKind(error) },
         'refreshToken() failed after the time of its lock',
       ),
     )
 }
 
-/** With ReauthRequiredException where the provider takes the stored tokens no longer; else with the error. */
+/** With ReauthRequiredException when the provider refuses the stored tokens for good; else with the error. */
 async function failed(
   framework: Framework,
   { fresh, tokens }: Look,
@@ -224,7 +223,7 @@ async function failed(
     : isInvalidGrant(error)
   if (isRefused) {
     const now = await fresh.refresh()
-    // Somebody was quicker and has used our refresh token up: theirs is the answer.
+    // Another refresh was quicker and has used our refresh token up: its tokens are the answer.
     if (!isSamePair(tokensOf(now.credentialsArray()), tokens))
       return { credentials: now.credentialsArray(), announce: async () => {} }
     const reason = reasonOf(error, cutOffAt, secretsKnownTo(fresh))
@@ -237,7 +236,7 @@ async function failed(
   let announce = async (): Promise<void> => {}
   await settle(framework, fresh, 'a failed refresh could not be counted', async () => {
     const isGone = isIntegrationsError(error, 'integration_not_found')
-    // Else the tokens may have been replaced, and the answer lost.
+    // Otherwise the tokens may have been replaced, and the answer lost.
     const isWithoutEffect =
       isOwnRefusal(error) || isSurelyWithoutEffect(error, classifyFailure({ error, callerAborted: false }))
     if (isGone || (cutOffAt === null && isWithoutEffect)) await forgetRefreshBegun(framework, id)
@@ -246,7 +245,7 @@ async function failed(
   return { failure: error, announce }
 }
 
-/** The breaker's or the limiter's: the provider was not asked, so nothing has failed. */
+/** The breaker or the limiter refused: the provider was not asked, so nothing has failed. */
 function isOwnRefusal(error: unknown): boolean {
   return isIntegrationsError(error, 'circuit_open') || isIntegrationsError(error, 'rate_limit_exceeded')
 }
@@ -260,7 +259,7 @@ function reasonOf(error: unknown, cutOffAt: string | null, secrets: readonly str
     : `${said}; a refresh that began at ${cutOffAt} was cut off before its tokens were stored`
 }
 
-/** The tokens are the news; that something about them could not be written is a line in the log. */
+/** The tokens are stored; a failure of the work around them is only logged. */
 async function settle(
   framework: Framework,
   fresh: Integration,
@@ -285,7 +284,7 @@ interface StoredBeginning {
 }
 
 interface Beginning {
-  /** When an earlier refresh by the same token began that came to no end; null: there was none. */
+  /** When an earlier refresh by the same token began that was cut off; null: there was none. */
   readonly cutOffAt: string | null
 }
 

@@ -3,18 +3,18 @@
 import { keysOf, patchedCredentials } from '../credentials/credentials.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidCredentials, isIntegrationsError } from '../framework/errors.ts'
+import { InvalidCredentials, isIntegrationsError } from '../framework/errors.ts'
 import { patiently } from '../framework/patiently.ts'
-import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { Credentials } from '../providers/integration.ts'
-import type { Tokens } from './token-rules.ts'
-import { isSamePair, tokensOf } from './token-rules.ts'
+import type { Tokens } from './rules.ts'
+import { isSamePair, tokensOf } from './rules.ts'
 
-/** Nobody else has the new refresh token, and the old one may be spent: that Postgres is away for a moment must not cost it. */
+/** The new refresh token exists here only, and the old one may be spent: a short outage of Postgres must not lose it. */
 const PATIENCE_MS = 60_000
 
 export interface SavedTokens {
-  /** False: the stored pair was not the one sent any more, and has stayed. */
+  /** False: another pair was stored meanwhile, and stays. */
   readonly isOurs: boolean
   /** As they are stored now. */
   readonly credentials: Credentials
@@ -35,10 +35,9 @@ export async function saveTokens(
   const { db, tables, encryption } = framework
   const save = (): Promise<SavedTokens> =>
     db.transaction(async (tx) => {
-      const row = await lockIntegration(tx, tables, integrationId)
-      if (row === null) throw new IntegrationNotFound(integrationId)
+      const row = await requireLocked(tx, tables, integrationId)
       const stored = encryption.decrypt(row.id, row.credentials)
-      // Ours where the commit was made and its answer was lost.
+      // Ours when an earlier try was committed and its answer was lost.
       if (!isSamePair(tokensOf(stored), sent))
         return { isOurs: tokensOf(stored).accessToken === patch.access_token, credentials: stored }
       const text = patchedCredentials(framework, row, patch)
@@ -58,13 +57,13 @@ export async function saveTokens(
   return saved
 }
 
-/** Our own errors come again however often it is tried. */
+/** Our own errors come again with each try. */
 function final(error: unknown): { fault: unknown } {
   if (isIntegrationsError(error)) return { fault: error }
   throw error
 }
 
-/** A schema that drops what it does not name would drop the tokens, and nobody would notice before the next refresh. */
+/** A schema that drops unknown keys would drop the tokens, which would show only at the next refresh. */
 export function refuseLost(provider: string, patch: Credentials, credentials: Credentials): void {
   const lost = ['access_token', 'refresh_token'].filter(
     (key) => typeof patch[key] === 'string' && credentials[key] === undefined,

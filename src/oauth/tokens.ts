@@ -9,11 +9,10 @@ import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import { errorKind } from '../framework/thrown.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'
 import { oauthClientOf } from './oauth-provider.ts'
+import type { Tokens } from './rules.ts'
+import { expiresSoon, tokensOf } from './rules.ts'
 import { newestCredentials } from './token-refresh.ts'
-import type { Tokens } from './token-rules.ts'
-import { expiresSoon, tokensOf } from './token-rules.ts'
-import { noteTokenUse } from './token-use.ts'
-import { isInsideTokenWork } from './token-work.ts'
+import { isInsideTokenWork, noteTokenUse } from './token-work.ts'
 
 /** @returns the access token; null when there is none. @throws UnknownProvider, ReauthRequiredException, or what the refresh threw */
 export async function accessToken(framework: Framework, holder: TokenHolder): Promise<string | null> {
@@ -45,7 +44,7 @@ async function goodToken(framework: Framework, holder: TokenHolder): Promise<str
         integration: integration.id,
         provider: integration.provider,
         expiresAt: known.expiresAt?.toISOString(),
-        // Its kind only: it may quote tokens that nobody has stored.
+        // Its kind only: the text may quote tokens that are not stored.
         error: errorKind(error),
       }),
       'a token that expires soon could not be refreshed; it is used while it lasts',
@@ -81,7 +80,7 @@ export async function refreshTokens(
 }
 
 /**
- * Gets another token for one that the provider has refused.
+ * Replaces a token that the provider has refused.
  *
  * @returns whether the holder has another one now. @throws as {@link refreshTokens}
  */
@@ -106,7 +105,7 @@ function isSoon({ clock }: Framework, provider: HasOAuth2, tokens: Tokens): bool
 
 const WARNINGS = new WeakMap<Database, RepeatedWarnings>()
 
-/** While a token endpoint is away, every call would warn. */
+/** Without it, every call would warn while a token endpoint is away. */
 function warnings({ db, logger, clock }: Framework): RepeatedWarnings {
   const known = WARNINGS.get(db) ?? new RepeatedWarnings(logger, clock)
   WARNINGS.set(db, known)

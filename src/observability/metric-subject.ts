@@ -5,7 +5,7 @@
  */
 
 import type { Framework } from '../framework/context.ts'
-import type { IntegrationContext } from '../integrations/integration-context.ts'
+import type { IntegrationContext } from '../integrations/integration-contexts.ts'
 import { findProvider } from '../integrations/queries.ts'
 import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import type { Subject } from './metrics.ts'

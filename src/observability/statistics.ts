@@ -4,7 +4,7 @@ import { WEBHOOK_STATUSES } from '../db/schema/webhooks-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { checkChoice, checkTexts } from '../framework/list-filter.ts'
 import { givenNowMs } from '../framework/logger.ts'
-import { percentOf } from '../integrations/summaries.ts'
+import { percentOf } from '../integrations/list.ts'
 import { RUN_STATUSES } from '../syncs/run-list.ts'
 import { syncRunsByStatus, trafficFigures, webhooksByStatus } from './traffic-queries.ts'
 

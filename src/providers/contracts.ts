@@ -1,6 +1,6 @@
 /**
- * The contracts of a provider. A class implements `IntegrationProvider` and whichever others fit; a guard per contract
- * looks at the members, never at the class.
+ * The contracts of a provider. A class implements `IntegrationProvider` and the others that fit. The guard of a contract looks at
+ * the members, never at the class.
  */
 import type { z } from 'zod'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
@@ -14,7 +14,7 @@ import type { WebhookRequest } from './webhook-request.ts'
 
 export type Maybe<T> = T | Promise<T>
 
-/** What every provider is. All members are optional: a bare object can be a provider. */
+/** Every provider. All members are optional: a bare object can be a provider. */
 export interface IntegrationProvider {
   /** For people; default: the identifier. */
   readonly label?: string
@@ -74,7 +74,7 @@ export type HandleWebhook = (
 ) => Maybe<unknown>
 
 /**
- * What a payload is a version of; null: not judged. A version strictly below the highest one handled for the same key is
+ * The record that a payload is a version of; null: not judged. A version strictly below the highest one handled for the same key is
  * not handled: its webhook is `processed` with the result `stale`. An equal one runs.
  *
  * Instants (ISO 8601) are compared as instants, numbers as numbers, anything else by code unit.
@@ -93,7 +93,7 @@ export interface HandlesWebhooks extends IntegrationProvider {
   /** Called when no handler is declared for the type. Its result is kept in the operation log. */
   handleWebhook(integration: Integration, request: WebhookRequest, context: WebhookContext): Maybe<unknown>
   resolveWebhookEvent?(request: WebhookRequest): string | null
-  /** The provider's own id of a delivery, by which repeats are known; null: the body's digest. */
+  /** The provider's own id of a delivery, which makes repeats one row; null: the body's digest. */
   webhookDeliveryId?(request: WebhookRequest): string | null
   /**
    * Whether the signature covers the delivery id; default: true. False (the id is in an unsigned header): the same
@@ -116,7 +116,7 @@ export interface HandlesWebhooks extends IntegrationProvider {
 
 /** A delivery that the provider's API still knows. */
 export interface MissedWebhook {
-  /** The same as its delivery would have had: by it what has arrived is known. */
+  /** The id that its delivery would have had: a delivery that has arrived is known by it. */
   readonly deliveryId: string
   readonly eventType: string | null
   /** Text or bytes as they would have been delivered; anything else is stored as JSON. */
@@ -125,7 +125,7 @@ export interface MissedWebhook {
   readonly occurredAt: Date
 }
 
-/** A delivery whose content costs a call of its own: that is made for those only that have not arrived. */
+/** A delivery whose content costs a call of its own, which is only made for one that has not arrived. */
 export interface ListedWebhook extends Omit<MissedWebhook, 'payload' | 'headers'> {
   /** Null: the provider's API has forgotten it meanwhile. */
   load(): Promise<Pick<MissedWebhook, 'payload' | 'headers'> | null>
@@ -179,9 +179,9 @@ export interface HasBackfill extends HasScheduledSync {
   ): Promise<void>
 }
 
-/** A provider whose full listings tell what is gone. */
+/** A provider whose full listings show which records are gone. */
 export interface HandlesMissing extends HasScheduledSync {
-  /** Told of mapped external ids that two full listings in a row did not name, 500 at a time. Must be idempotent. */
+  /** Called with mapped external ids that two full listings in a row did not name, 500 at a time. Must be idempotent. */
   handleMissing(integration: Integration, externalIds: readonly string[]): Promise<void>
 }
 
@@ -200,7 +200,7 @@ export interface RetryWait {
 
 /** A provider that knows which of its errors are worth another attempt. At least one member. */
 export interface CustomizesRetry extends IntegrationProvider {
-  /** @param wait what is known of the wait before the next attempt: a provider that asks for a longer one may say no */
+  /** @param wait the wait before the next attempt: a provider that asks for a longer one may say no */
   isRetryable?(error: unknown, wait: RetryWait): boolean | null
   /**
    * @param attempt the one that failed, from 1
@@ -231,54 +231,79 @@ export interface LimitsRequestLogging extends IntegrationProvider {
   unloggedResponses(): string[]
 }
 
-/** The required members of each contract, all or none of which a provider has. */
-const CONTRACTS = {
-  HasOAuth2: ['authorizationUrl', 'exchangeCode', 'refreshToken', 'revokeToken', 'refreshThreshold'],
-  HandlesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
-  ReconcilesWebhooks: ['missedWebhooks', 'reconcileLookbackSeconds', 'verifyWebhookSignature', 'handleWebhook'],
-  HasScheduledSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
-  HasIncrementalSync: ['syncIncremental', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
-  HasBackfill: ['syncWindow', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
-  HandlesMissing: ['handleMissing', 'sync', 'reduceCheckpoints', 'defaultRateLimit'],
-  SupportsIdempotency: ['supportsIdempotency', 'idempotencyWindowSeconds'],
-} as const
+interface ContractMembers {
+  /** Members that stand for the contract: a provider with one of them must have all, the shared ones too. */
+  readonly own: readonly string[]
+  /** Required members of a contract that this one extends. */
+  readonly shared?: readonly string[]
+  /** One of its own members is enough. */
+  readonly any?: boolean
+}
 
-/** Members that stand for a contract by themselves; `defaultRateLimit` alone is complete. */
-const SHARED_MEMBERS: Readonly<Record<string, readonly string[]>> = {
-  ReconcilesWebhooks: ['verifyWebhookSignature', 'handleWebhook'],
-  HasScheduledSync: ['defaultRateLimit'],
-  HasIncrementalSync: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
-  HasBackfill: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
-  HandlesMissing: ['sync', 'reduceCheckpoints', 'defaultRateLimit'],
+const WEBHOOK_MEMBERS = ['verifyWebhookSignature', 'handleWebhook']
+const SYNC_MEMBERS = ['sync', 'reduceCheckpoints', 'defaultRateLimit']
+
+const CONTRACTS = {
+  HasOAuth2: { own: ['authorizationUrl', 'exchangeCode', 'refreshToken', 'revokeToken', 'refreshThreshold'] },
+  HandlesWebhooks: { own: WEBHOOK_MEMBERS },
+  ReconcilesWebhooks: { own: ['missedWebhooks', 'reconcileLookbackSeconds'], shared: WEBHOOK_MEMBERS },
+  DeclaresRateLimit: { own: ['defaultRateLimit'] },
+  HasScheduledSync: { own: ['sync', 'reduceCheckpoints'], shared: ['defaultRateLimit'] },
+  HasIncrementalSync: { own: ['syncIncremental'], shared: SYNC_MEMBERS },
+  HasBackfill: { own: ['syncWindow'], shared: SYNC_MEMBERS },
+  HandlesMissing: { own: ['handleMissing'], shared: SYNC_MEMBERS },
+  ClassifiesFailures: { own: ['classifyFailure'] },
+  CustomizesRetry: { own: ['isRetryable', 'retryDelayMs'], any: true },
+  SupportsIdempotency: { own: ['supportsIdempotency', 'idempotencyWindowSeconds'] },
+  IdentifiesAuthenticatedUser: { own: ['authenticatedUser'] },
+  RedactsRequestData: { own: ['redactedRequestPaths', 'redactedResponsePaths'], any: true },
+  LimitsRequestLogging: { own: ['unloggedResponses'] },
+} as const satisfies Record<string, ContractMembers>
+
+/** Names of the contracts that the provider implements. */
+export function contractsOf(provider: IntegrationProvider): string[] {
+  return Object.entries(CONTRACTS).flatMap(([contract, members]) =>
+    implementsAll(provider, members) ? [contract] : [],
+  )
 }
 
 /** Contracts that the provider implements by halves, with the members that are missing. */
 export function incompleteContracts(provider: object): { contract: string; missing: string[] }[] {
-  return Object.entries(CONTRACTS).flatMap(([contract, members]) => {
-    const own = members.filter((member) => !(SHARED_MEMBERS[contract] ?? []).includes(member))
-    if (!own.some((member) => has(provider, member))) return []
-    const missing = members.filter((member) => !has(provider, member))
-    return missing.length > 0 ? [{ contract, missing: [...missing] }] : []
+  return Object.entries<ContractMembers>(CONTRACTS).flatMap(([contract, { own, shared = [], any = false }]) => {
+    if (any || !own.some((member) => has(provider, member))) return []
+    const missing = [...own, ...shared].filter((member) => !has(provider, member))
+    return missing.length > 0 ? [{ contract, missing }] : []
   })
+}
+
+function implementsAll(provider: object, { own, shared = [], any = false }: ContractMembers): boolean {
+  if (any) return own.some((member) => has(provider, member))
+  return [...own, ...shared].every((member) => has(provider, member))
 }
 
 type Guarded = IntegrationProvider
 
-export const hasOAuth2 = (p: Guarded): p is HasOAuth2 => hasAll(p, CONTRACTS.HasOAuth2)
-export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => hasAll(p, CONTRACTS.HandlesWebhooks)
-export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks => hasAll(p, CONTRACTS.ReconcilesWebhooks)
-export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => has(p, 'defaultRateLimit')
-export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => hasAll(p, CONTRACTS.HasScheduledSync)
-export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync => hasAll(p, CONTRACTS.HasIncrementalSync)
-export const hasBackfill = (p: Guarded): p is HasBackfill => hasAll(p, CONTRACTS.HasBackfill)
-export const handlesMissing = (p: Guarded): p is HandlesMissing => hasAll(p, CONTRACTS.HandlesMissing)
-export const classifiesFailures = (p: Guarded): p is ClassifiesFailures => has(p, 'classifyFailure')
-export const customizesRetry = (p: Guarded): p is CustomizesRetry => has(p, 'isRetryable') || has(p, 'retryDelayMs')
-export const supportsIdempotency = (p: Guarded): p is SupportsIdempotency => hasAll(p, CONTRACTS.SupportsIdempotency)
-export const identifiesAuthenticatedUser = (p: Guarded): p is IdentifiesAuthenticatedUser => has(p, 'authenticatedUser')
+export const hasOAuth2 = (p: Guarded): p is HasOAuth2 => implementsAll(p, CONTRACTS.HasOAuth2)
+export const handlesWebhooks = (p: Guarded): p is HandlesWebhooks => implementsAll(p, CONTRACTS.HandlesWebhooks)
+export const reconcilesWebhooks = (p: Guarded): p is ReconcilesWebhooks =>
+  implementsAll(p, CONTRACTS.ReconcilesWebhooks)
+export const declaresRateLimit = (p: Guarded): p is DeclaresRateLimit => implementsAll(p, CONTRACTS.DeclaresRateLimit)
+export const hasScheduledSync = (p: Guarded): p is HasScheduledSync => implementsAll(p, CONTRACTS.HasScheduledSync)
+export const hasIncrementalSync = (p: Guarded): p is HasIncrementalSync =>
+  implementsAll(p, CONTRACTS.HasIncrementalSync)
+export const hasBackfill = (p: Guarded): p is HasBackfill => implementsAll(p, CONTRACTS.HasBackfill)
+export const handlesMissing = (p: Guarded): p is HandlesMissing => implementsAll(p, CONTRACTS.HandlesMissing)
+export const classifiesFailures = (p: Guarded): p is ClassifiesFailures =>
+  implementsAll(p, CONTRACTS.ClassifiesFailures)
+export const customizesRetry = (p: Guarded): p is CustomizesRetry => implementsAll(p, CONTRACTS.CustomizesRetry)
+export const supportsIdempotency = (p: Guarded): p is SupportsIdempotency =>
+  implementsAll(p, CONTRACTS.SupportsIdempotency)
+export const identifiesAuthenticatedUser = (p: Guarded): p is IdentifiesAuthenticatedUser =>
+  implementsAll(p, CONTRACTS.IdentifiesAuthenticatedUser)
 export const redactsRequestData = (p: Guarded): p is RedactsRequestData =>
-  has(p, 'redactedRequestPaths') || has(p, 'redactedResponsePaths')
-export const limitsRequestLogging = (p: Guarded): p is LimitsRequestLogging => has(p, 'unloggedResponses')
+  implementsAll(p, CONTRACTS.RedactsRequestData)
+export const limitsRequestLogging = (p: Guarded): p is LimitsRequestLogging =>
+  implementsAll(p, CONTRACTS.LimitsRequestLogging)
 export const hasHealthCheck = (p: Guarded): p is Guarded & Required<Pick<Guarded, 'healthCheck'>> =>
   has(p, 'healthCheck')
 
@@ -297,11 +322,7 @@ export function requireContract<P extends IntegrationProvider>(
   return provider
 }
 
-function hasAll(provider: object, members: readonly string[]): boolean {
-  return members.every((member) => has(provider, member))
-}
-
-/** Members that are values, with what counts as having them; every other one is a method. */
+/** Members that are values, each with its check; every other member is a method. */
 const VALUES: Readonly<Record<string, (value: unknown) => boolean>> = {
   supportsIdempotency: (value) => value === true,
   idempotencyWindowSeconds: (value) => typeof value === 'number',

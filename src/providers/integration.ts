@@ -8,7 +8,7 @@ import type { CircuitOverride } from '../calls/admission/breaker-rules.ts'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { RateLimit } from '../calls/rate-limit-rules.ts'
 import type { Json } from '../framework/json.ts'
-import type { HealthStatus } from '../integrations/health-rules.ts'
+import type { HealthStatus } from '../integrations/rules.ts'
 import type { AuthenticatedUser } from './contracts.ts'
 import type { MappedModel, ModelRef } from './mapped-model.ts'
 import type { ProviderEvent } from './provider-events.ts'
@@ -23,7 +23,7 @@ export interface RequestOptions {
   readonly data?: Json | string | Uint8Array
   /** Attempts in all, 1 to 10. Default 3 for GET and HEAD, 1 for every other method. */
   readonly attempts?: number
-  /** Serves a stored answer of the same call for so long: whole seconds of at least 1, or until a moment to come. */
+  /** Serves a stored answer of the same call for this long: whole seconds of at least 1, or until a moment to come. */
   readonly cacheFor?: number | Date
   /** Serves a stored answer, however old, when the provider is away or asks for quiet. */
   readonly serveStale?: boolean
@@ -47,7 +47,7 @@ export interface RequestContext {
   readonly attempt: number
   /** Reaches public addresses only, and has the attempt's signal. */
   readonly fetch: typeof fetch
-  /** As `fetch`, for bodies of up to so many decoded bytes, 1 or more; `fetch` itself takes 10 MiB. */
+  /** As `fetch`, for bodies of up to `maxBytes` decoded bytes, 1 or more; `fetch` itself takes 10 MiB. */
   fetchUpTo(maxBytes: number): typeof fetch
   /** Aborted at the deadline and when the caller aborts: give it to the SDK or to `fetch`. */
   readonly signal: AbortSignal
@@ -249,7 +249,7 @@ export interface Integration {
 
   /** Maps an external id. The same model twice is fine. @throws MappingAlreadyClaimed */
   mapExternalId(externalId: ExternalId, model: ModelRef): Promise<void>
-  /** Points an external id at this model, whoever held it. */
+  /** Points an external id at this model, also when another holds it. */
   remapExternalId(externalId: ExternalId, model: ModelRef): Promise<void>
   /** Creates or updates the model behind an external id, once however many do it at the same moment. */
   upsertByExternalId<Row, Attributes>(

@@ -10,7 +10,7 @@ export interface ModelRef {
  * A model of the host.
  *
  * `tx` is the transaction in which the mapping is written too, so that both come or none; a model in another database
- * ignores it and gives `remove`, by which a record whose claim was lost is taken back.
+ * ignores it and gives `remove`, which deletes a record whose claim was lost.
  *
  * @typeParam Row what the host's queries return
  * @typeParam Attributes what creating or updating one takes

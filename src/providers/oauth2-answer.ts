@@ -42,7 +42,7 @@ export async function correctedAnswer(
   // The status that it should have (RFC 6749, 5.2): GitHub and Slack answer 200 to what they refuse.
   if (typeof body.error === 'string' && body.access_token === undefined)
     throw failureOf(400, headers, shown(answer, text, sent))
-  // Who somebody is, is asked of the API. An id_token that nobody reads need not be valid.
+  // The API says whose account it is. The id_token is not read, so it need not be valid.
   const { id_token: _unread, ...corrected } = correct(body)
   return new Response(JSON.stringify(corrected), { status, headers: { 'Content-Type': 'application/json' } })
 }

@@ -4,7 +4,7 @@
 import type { AuthorizationServer, Client, ClientAuth, TokenEndpointResponse } from 'oauth4webapi'
 import type { HttpError } from '../framework/errors.ts'
 import { InvalidArgumentException, isIntegrationsError, ReauthRequiredException } from '../framework/errors.ts'
-import { tokensOf } from '../oauth/token-rules.ts'
+import { tokensOf } from '../oauth/rules.ts'
 import type { HasOAuth2 } from './contracts.ts'
 import type { Credentials, Integration, RequestContext } from './integration.ts'
 import type { OAuth2Library } from './oauth2-answer.ts'
@@ -12,14 +12,14 @@ import { correctedAnswer, credentialsOf, oauth2Library, outlineOf, readable, ref
 import type { OAuth2Discovery, OAuth2Endpoints, OAuth2Server } from './oauth2-server.ts'
 import { checkedUrl, clientOptions, DiscoveredServers } from './oauth2-server.ts'
 
-/** Who we are to the authorization server. */
+/** Our client at the authorization server. */
 export interface OAuth2Client {
   readonly id: string
   /** None: a public client, with `clientAuthentication` `none`. */
   readonly secret?: string | undefined
 }
 
-/** How the client proves who it is at the token endpoint (RFC 6749, 2.3.1). */
+/** How the client authenticates at the token endpoint (RFC 6749, 2.3.1). */
 export type OAuth2ClientAuthentication = 'client_secret_basic' | 'client_secret_post' | 'none'
 
 /** A token endpoint's answer. Strings and numbers are what RFC 6749, 5.1, says they are; other keys are the provider's own. */
@@ -39,7 +39,7 @@ interface Asking {
 }
 
 /**
- * A provider that speaks OAuth 2.0 by the book. A subclass says who it is to whom: `client()`, and an `issuer` or
+ * A provider that speaks OAuth 2.0 by the book. A subclass names its `client()`, and an `issuer` or
  * `endpoints`. Every call goes by `integration.request()`: logged, limited, guarded.
  */
 export abstract class OAuth2Provider implements HasOAuth2 {
@@ -63,7 +63,7 @@ export abstract class OAuth2Provider implements HasOAuth2 {
 
   protected abstract client(integration: Integration): OAuth2Client | Promise<OAuth2Client>
 
-  /** For a server per customer. What is returned is sent the client's secret: let nobody name any host. */
+  /** For a server per customer. It is sent the client's secret, so a customer must not be able to name any host. */
   protected server(_integration: Integration): OAuth2Server | Promise<OAuth2Server> {
     return { issuer: this.issuer, endpoints: this.endpoints }
   }

@@ -47,7 +47,7 @@ export class DiscoveredServers {
       )
     const said = isWhole || issuer === undefined ? null : await this.#discovered(integration, issuer, algorithm)
     return {
-      // A label where nobody has named one: an answer's own issuer is never compared with it.
+      // Without an issuer it is only a label: an answer's own issuer is never compared with it.
       issuer: issuer ?? checkedUrl('token_endpoint', endpoints.token ?? '').origin,
       ...endpoint('authorization_endpoint', endpoints.authorization ?? said?.authorization_endpoint),
       ...endpoint('token_endpoint', endpoints.token ?? said?.token_endpoint),

@@ -1,5 +1,5 @@
 import { InvalidProvider, UnknownProvider } from '../framework/errors.ts'
-import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../integrations/provider-identifier-rules.ts'
+import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../integrations/rules.ts'
 import type {
   ClassifiesFailures,
   CustomizesRetry,

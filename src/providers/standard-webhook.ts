@@ -114,7 +114,7 @@ export interface SignedTimeOptions {
 }
 
 /**
- * Whether a signed time lies within the tolerance of now, past or future: exactly so many seconds off passes.
+ * Whether a signed time lies within the tolerance of now, past or future; a time exactly that far off passes.
  *
  * @param signedAt seconds since 1970, as they were signed
  */

@@ -1,17 +1,30 @@
 /** Removes an integration with all its rows. Rule: docs/behaviour/integrations.md, "Deletion". */
+import { eq, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { endLease } from '../calls/admission/call-state.ts'
+import type { Database, Transaction } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
-import type { IntegrationRow } from '../db/schema/tables.ts'
+import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationBusy, IntegrationNotFound } from '../framework/errors.ts'
 import { throwIfGivenUp } from '../framework/until-aborted.ts'
-import { findIntegration, switchedOff, updateIntegration } from '../integrations/queries.ts'
-import type { OwnedTable } from './deletion-queries.ts'
-import { deleteCacheEntries, deleteChunk, deleteRemainder, OWNED } from './deletion-queries.ts'
+import { lockIntegration, requireIntegration, switchedOff, updateIntegration } from '../integrations/queries.ts'
 
-/** Rows of one statement: short enough to hold nobody up, long enough for millions. */
+/** Rows of one statement: few enough to block no one for long, enough for millions in all. */
 export const CHUNK_ROWS = 5_000
+
+/** The tables whose rows belong to an integration; a table that refers to another comes before it. */
+const OWNED = [
+  'syncItems',
+  'webhooks',
+  'requests',
+  'logs',
+  'mappings',
+  'idempotencyKeys',
+  'incidents',
+  'events',
+] as const satisfies readonly (keyof Tables)[]
+export type OwnedTable = (typeof OWNED)[number]
 
 export interface DeleteIntegration {
   /** Ends a living run first; without it such an integration is refused. */
@@ -20,40 +33,32 @@ export interface DeleteIntegration {
   readonly by?: string
 }
 
-/** Rows that went with it, by table. */
+/** Deleted rows, by table. */
 export type DeletedRows = Readonly<Record<OwnedTable | 'cache', number>>
 
 /**
- * Off first, then chunk by chunk, the row last: until then the deletion can be asked for again, and goes on.
+ * Off first, then chunk by chunk, the row last: until then a second deletion resumes the first.
  *
- * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable; between two chunks why the
- *   command was given up
+ * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable; between two chunks the
+ *   reason why the command was given up
  */
 export async function deleteIntegration(
   framework: Framework,
   id: number,
   { force = false, by }: DeleteIntegration = {},
 ): Promise<DeletedRows> {
-  const { config, db, tables, logger } = framework
+  const { db, tables, logger } = framework
   const { provider, name } = await bringToRest(framework, id, { force })
   const identity = { integration: id, provider, name, by: by ?? null }
   logger.info({ event: 'integration.deleting', ...identity }, 'an integration is being deleted')
 
-  const prefix = `${config.cache_prefix}:${integrationKey(id, '')}`
   const chunks: Partial<Record<OwnedTable | 'cache', number>> = {}
   for (const table of OWNED)
     chunks[table] = await allChunks((afterId) =>
       deleteChunk(db, tables, table, { integrationId: id, afterId, limit: CHUNK_ROWS }),
     )
-  let entries: number
-  do {
-    throwIfGivenUp()
-    entries = await deleteCacheEntries(db, tables, { prefix, limit: CHUNK_ROWS })
-    chunks.cache = (chunks.cache ?? 0) + entries
-  } while (entries === CHUNK_ROWS)
-
-  throwIfGivenUp()
-  const remainder = await despiteDeadlocks(() => deleteRemainder(db, tables, id, prefix))
+  chunks.cache = await clearCache(framework, id)
+  const remainder = await despiteDeadlocks(() => deleteRemainder(framework, id))
   endLease(framework, id)
   const sum = (table: OwnedTable | 'cache'): number => (chunks[table] ?? 0) + (remainder?.[table] ?? 0)
   const deleted = Object.fromEntries([...OWNED, 'cache' as const].map((table) => [table, sum(table)])) as DeletedRows
@@ -61,10 +66,8 @@ export async function deleteIntegration(
   return deleted
 }
 
-/** Walks until a statement finds nothing more. @returns the rows of all of them. @throws why the command was given up */
-export async function allChunks(
-  next: (afterId: number) => Promise<{ readonly rows: number; readonly lastId: number | null }>,
-): Promise<number> {
+/** Walks until a statement finds nothing more. @returns all rows. @throws the reason why the command was given up */
+export async function allChunks(next: (afterId: number) => Promise<Walked>): Promise<number> {
   let rows = 0
   for (let afterId: number | null = 0; afterId !== null; ) {
     throwIfGivenUp()
@@ -75,11 +78,31 @@ export async function allChunks(
   return rows
 }
 
+/** Deletes the cache entries of an integration, chunk by chunk. @throws the reason why the command was given up */
+export async function clearCache(
+  { config, db, tables }: Framework,
+  id: number,
+  { keepLocks = false }: { keepLocks?: boolean } = {},
+): Promise<number> {
+  const prefix = cachePrefix(config, id)
+  let entries = 0
+  for (let rows = CHUNK_ROWS; rows === CHUNK_ROWS; entries += rows) {
+    throwIfGivenUp()
+    rows = await deleteCacheEntries(db, tables, { prefix, limit: CHUNK_ROWS, keepLocks })
+  }
+  throwIfGivenUp()
+  return entries
+}
+
+function cachePrefix(config: Framework['config'], id: number): string {
+  return `${config.cache_prefix}:${integrationKey(id, '')}`
+}
+
 /**
  * Brings an integration to rest before its rows are deleted or erased. Rule: docs/behaviour/integrations.md, "Deletion" and "Erasure".
  *
- * Switches it off, so that no delivery is taken and no run opens, and ends a living run. A run that begins between the question
- * and the switch is ended, too.
+ * Switches it off, so that no delivery is taken and no run opens, and ends a living run; also one that begins just before the
+ * switch.
  *
  * @param force ends a living run instead of refusing
  * @param more what changes in the row together with the switch
@@ -91,12 +114,91 @@ export async function bringToRest(
   id: number,
   { force, more = () => ({}) }: { force: boolean; more?: () => Partial<Pick<IntegrationRow, 'credentials'>> },
 ): Promise<IntegrationRow> {
-  if ((await findIntegration(db, tables, id)) === null) throw new IntegrationNotFound(id)
-  // Asked in any case: when Temporal is away, this must be known before anything changes.
+  await requireIntegration({ db, tables }, id)
+  // Also when forced: if Temporal is away, this must be known before anything changes.
   const isRunning = await workflows.isSyncRunning(id)
   if (isRunning && !force) throw new IntegrationBusy(id)
   const row = await updateIntegration(db, tables, id, { ...switchedOff(tables), ...more() })
   if (row === null) throw new IntegrationNotFound(id)
   await workflows.cancelSync(id)
   return row
+}
+
+/** A walk over an integration's rows by ascending id. */
+export interface Chunk {
+  readonly integrationId: number
+  readonly afterId: number
+  readonly limit: number
+}
+
+/** How many rows a statement took, and where the next one starts; null: it was the last. */
+export interface Walked {
+  readonly rows: number
+  readonly lastId: number | null
+}
+
+/**
+ * Deletes the next rows of a table. It passes over locked rows, since waiting could end in a deadlock; {@link deleteRemainder}
+ * takes them.
+ */
+async function deleteChunk(
+  db: Database,
+  tables: Tables,
+  name: OwnedTable,
+  { integrationId, afterId, limit }: Chunk,
+): Promise<Walked> {
+  const table = tables[name]
+  const [row] = await db.execute<{ rows: number; last_id: string | null }>(sql`
+    with chunk as (
+      select id from ${table} where integration_id = ${integrationId} and id > ${afterId}
+      order by id limit ${limit} for update skip locked
+    ), gone as (
+      delete from ${table} t using chunk where t.id = chunk.id returning t.id
+    )
+    select count(*)::int as rows, max(id) as last_id from gone`)
+  return walked(row)
+}
+
+export function walked(row: { rows: number; last_id: string | null } | undefined): Walked {
+  return { rows: row?.rows ?? 0, lastId: row === undefined || row.last_id === null ? null : Number(row.last_id) }
+}
+
+/** Deletes cache entries whose key begins so, at most `limit`; also locks, unless they are to be kept. */
+async function deleteCacheEntries(
+  db: Database | Transaction,
+  { cache }: Tables,
+  { prefix, limit, keepLocks }: { prefix: string; limit: number; keepLocks: boolean },
+): Promise<number> {
+  const kept = keepLocks ? sql`and owner is null` : sql``
+  const rows = await db.execute(sql`
+    delete from ${cache} where key in (
+      select key from ${cache} where starts_with(key, ${prefix}) ${kept} limit ${limit}
+    ) returning 1`)
+  return rows.length
+}
+
+/**
+ * The row itself, with rows that came in meanwhile. The lock comes first: from then on a statement that would add a row for
+ * this integration waits, and then fails on its foreign key.
+ *
+ * @returns deleted rows, by table; null when another caller has deleted the integration meanwhile
+ */
+async function deleteRemainder({ config, db, tables }: Framework, integrationId: number): Promise<DeletedRows | null> {
+  return db.transaction(async (tx) => {
+    if ((await lockIntegration(tx, tables, integrationId, 'update')) === null) return null
+    const counts: Partial<Record<OwnedTable | 'cache', number>> = {}
+    for (const name of OWNED) {
+      const rows = await tx.execute(
+        sql`delete from ${tables[name]} where integration_id = ${integrationId} returning 1`,
+      )
+      counts[name] = rows.length
+    }
+    counts.cache = await deleteCacheEntries(tx, tables, {
+      prefix: cachePrefix(config, integrationId),
+      limit: 2 ** 31 - 1,
+      keepLocks: false,
+    })
+    await tx.delete(tables.integrations).where(eq(tables.integrations.id, integrationId))
+    return counts as DeletedRows
+  })
 }

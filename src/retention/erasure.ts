@@ -1,14 +1,21 @@
 /** Blanks what an integration's rows hold of others' data. Rule: docs/behaviour/integrations.md, "Erasure". */
-import { integrationKey } from '../cache/integration-keys.ts'
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { throwIfGivenUp } from '../framework/until-aborted.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { insertLog } from '../observability/log-queries.ts'
-import { subjectOf } from '../observability/metric-subject.ts'
-import { allChunks, bringToRest, CHUNK_ROWS } from './deletion.ts'
-import { deleteCacheEntries } from './deletion-queries.ts'
-import type { ErasableTable } from './erasure-queries.ts'
-import { ERASABLE, eraseChunk } from './erasure-queries.ts'
+import type { Chunk, Walked } from './deletion.ts'
+import { allChunks, bringToRest, CHUNK_ROWS, clearCache, walked } from './deletion.ts'
+
+/** Stands in place of an error's text, and is the error of unfinished work that ended so. */
+const ERASED = 'erased'
+
+/** Tables that hold such data. */
+const ERASABLE = ['webhooks', 'requests', 'syncItems', 'logs', 'events'] as const satisfies readonly (keyof Tables)[]
+export type ErasableTable = (typeof ERASABLE)[number]
 
 export interface EraseIntegration {
   /** Ends a living run first; without it such an integration is refused: its items need their payloads. */
@@ -21,36 +28,26 @@ export interface EraseIntegration {
 export type ErasedRows = Readonly<Record<ErasableTable | 'cache', number>>
 
 /**
- * Off and without credentials first, then chunk by chunk. What breaks off half-way goes on when it is asked for again.
+ * Off and without credentials first, then chunk by chunk. A second erasure resumes one that broke off.
  *
- * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable; between two chunks why the
- *   command was given up
+ * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced; BackendUnreachable; between two chunks the
+ *   reason why the command was given up
  */
 export async function eraseIntegration(
   framework: Framework,
   id: number,
   { force = false, by }: EraseIntegration = {},
 ): Promise<ErasedRows> {
-  const { config, db, tables, encryption, logger } = framework
-  const { provider } = await subjectOf(framework, id)
-  await bringToRest(framework, id, { force, more: () => ({ credentials: encryption.encrypt(id, {}) }) })
+  const { db, tables, encryption } = framework
+  const row = await bringToRest(framework, id, { force, more: () => ({ credentials: encryption.encrypt(id, {}) }) })
 
   const counts: Partial<Record<ErasableTable | 'cache', number>> = {}
   for (const table of ERASABLE)
     counts[table] = await allChunks((afterId) =>
       despiteDeadlocks(() => eraseChunk(db, tables, table, { integrationId: id, afterId, limit: CHUNK_ROWS })),
     )
-  const prefix = `${config.cache_prefix}:${integrationKey(id, '')}`
-  // A lock stays its owner's: who works under it must not meet another one.
-  const keepLocks = true
-  let entries: number
-  do {
-    throwIfGivenUp()
-    entries = await deleteCacheEntries(db, tables, { prefix, limit: CHUNK_ROWS, keepLocks })
-    counts.cache = (counts.cache ?? 0) + entries
-  } while (entries === CHUNK_ROWS)
-
-  throwIfGivenUp()
+  // A lock stays its owner's: work under it must not run twice.
+  counts.cache = await clearCache(framework, id, { keepLocks: true })
   const erased = counts as Record<ErasableTable | 'cache', number>
   await insertLog(db, tables, {
     integrationId: id,
@@ -59,9 +56,82 @@ export async function eraseIntegration(
     status: 'success',
     metadata: { by: by ?? null, counts: erased },
   })
-  logger.info(
-    { event: 'integration.erased', integration: id, provider, by: by ?? null, rows: erased },
+  integrationLogger(framework, row).info(
+    { event: 'integration.erased', by: by ?? null, rows: erased },
     'an integration was erased',
   )
   return erased
+}
+
+interface Blanking {
+  /** The columns' new values, of a row called `t`. */
+  readonly set: SQL
+  /** Whether there is something to blank. */
+  readonly where: SQL
+}
+
+const error = sql`error = case when t.error is null then null else ${ERASED} end`
+const hasError = sql`(t.error is not null and t.error <> ${ERASED})`
+/** The framework's own notes of its runs, cursors and operators' acts: ids, counts, positions. */
+const OWN_NOTES = sql`t.operation in ('sync', 'cursor', 'remap', 'erase', 'operator')`
+
+const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
+  // Without its payload a delivery can't be handled any more, so one that waits ends as failed.
+  webhooks: {
+    set: sql`payload = '', headers = '{}'::jsonb, claim = null,
+             status = case when t.status = 'processed' then 'processed' else 'failed' end,
+             error = case when t.status = 'processed' then null else ${ERASED} end,
+             processed_at = coalesce(t.processed_at, clock_timestamp())`,
+    where: sql`t.payload <> '' or t.headers <> '{}'::jsonb or t.status in ('pending', 'processing') or ${hasError}`,
+  },
+  // An answer that is gone must not be served from the response cache.
+  requests: {
+    set: sql`request_data = null, response_data = null, request_hash = null, expires_at = null, ${error}`,
+    where: sql`t.request_data is not null or t.response_data is not null or t.request_hash is not null
+               or t.expires_at is not null or ${hasError}`,
+  },
+  // An item that had not ended stays in the way of the cursor: it was never handled.
+  syncItems: {
+    set: sql`payload = null, claim = null, last_error = null, next_attempt_at = null,
+             status = case when t.status in ('pending', 'processing') then 'failed' else t.status end,
+             error = case when t.status in ('pending', 'processing') or t.error is not null then ${ERASED} end,
+             completed_at = coalesce(t.completed_at, clock_timestamp())`,
+    where: sql`t.payload is not null or t.status in ('pending', 'processing') or ${hasError}`,
+  },
+  logs: {
+    set: sql`summary = case when ${OWN_NOTES} then t.summary end, result_data = null,
+             metadata = case when ${OWN_NOTES} then t.metadata end,
+             status = case when t.status in ('processing', 'pending') then 'failed' else t.status end,
+             error = case when t.status in ('processing', 'pending') or t.error is not null then ${ERASED} end`,
+    where: sql`t.result_data is not null
+               or ((t.summary is not null or t.metadata is not null) and not ${OWN_NOTES})
+               or t.status in ('processing', 'pending') or ${hasError}`,
+  },
+  // No listener is called with an event without its content.
+  events: {
+    set: sql`payload = '{}'::jsonb, outcomes = '{}'::jsonb, claim = null,
+             delivered_at = coalesce(t.delivered_at, clock_timestamp())`,
+    where: sql`t.payload <> '{}'::jsonb or t.outcomes <> '{}'::jsonb or t.delivered_at is null`,
+  },
+}
+
+/** Blanks the next rows of a table that are not blank yet, by ascending id. Waits for locked rows. */
+async function eraseChunk(
+  db: Database,
+  tables: Tables,
+  name: ErasableTable,
+  { integrationId, afterId, limit }: Chunk,
+): Promise<Walked> {
+  const table = tables[name]
+  const { set, where } = BLANKING[name]
+  const [row] = await db.execute<{ rows: number; last_id: string | null }>(sql`
+    with chunk as (
+      select t.id from ${table} t where t.integration_id = ${integrationId} and t.id > ${afterId} and (${where})
+      order by t.id limit ${limit} for update
+    ), blanked as (
+      update ${table} t set ${set}, updated_at = clock_timestamp()
+      from chunk where t.id = chunk.id returning t.id
+    )
+    select count(*)::int as rows, max(id) as last_id from blanked`)
+  return walked(row)
 }

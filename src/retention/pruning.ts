@@ -1,4 +1,4 @@
-/** Deletes what is kept no longer. Rule: docs/behaviour/pruning.md. */
+/** Deletes rows beyond their retention. Rule: docs/behaviour/pruning.md. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { aroundCallStateId } from '../calls/call-target.ts'
 import { despiteDeadlocks } from '../db/client.ts'
@@ -13,6 +13,7 @@ import {
   databaseNowMs,
   incidentsOpenSince,
   integrationsToPrune,
+  oldestPrunable,
   pruneChunk,
   readCount,
 } from './queries.ts'
@@ -20,19 +21,19 @@ import type { PruneCounts, PruneStepInput, PruningStep } from './rules.ts'
 import { PRUNING_STEPS } from './rules.ts'
 
 const DAY_MS = 86_400_000
-/** Long enough to be looked at, and for a run to be asked what it did. */
+/** Delivered events stay for operators to look at. */
 const EVENTS_DAYS = 7
-/** Counts are needed while their run lives; what they leave behind goes with later runs. */
+/** Counts are needed while their run lives; later runs delete the rest. */
 const COUNT_DAYS = 7
 /** Integrations or incidents of one look. */
 const PAGE = 500
-/** A chunk is over within milliseconds; on a database that takes longer the rest need not grow without end. */
+/** A chunk takes milliseconds. On a slower database the rest after it stops growing here. */
 const LONGEST_REST_MS = 1_000
 
 export interface Pruning {
   /** Ends the step after the chunk under way: it throws the signal's reason. */
   readonly signal: AbortSignal
-  /** Told after each chunk. @param rows of this try */
+  /** Called after each chunk. @param rows of this try */
   readonly onProgress?: (rows: number) => void
 }
 
@@ -40,7 +41,7 @@ export interface Pruning {
 interface Try extends Pruning {
   readonly framework: Framework
   readonly before: string
-  /** Of what the run has counted in this step. */
+  /** Key of the run's count of this step. */
   readonly key: string
   readonly countExpiresAt: string
 }
@@ -69,25 +70,29 @@ export async function countPrunableRows(framework: Framework): Promise<PruneCoun
   const counts: Partial<Record<PruningStep, number>> = {}
   for (const step of PRUNING_STEPS) {
     const before = limitOf(framework, step, nowMs)
-    counts[step] = before === null ? 0 : await countOf(framework, step, { before, nowMs })
+    counts[step] = before === null ? 0 : await countOf(framework, step, before, nowMs)
   }
   return counts as PruneCounts
 }
 
-/** The moments before which rows should have gone by so many days, for each step; null: it takes none. */
-export async function overdueLimits(
+/** Rows that should have been deleted `graceDays` ago: the oldest of each step, by the moment that its age is counted from. */
+export async function overdueRows(
   framework: Framework,
   graceDays: number,
-): Promise<readonly (readonly [PruningStep, string | null])[]> {
+): Promise<readonly { readonly step: DeletingStep; readonly oldestAt: Date }[]> {
+  const { db, tables } = framework
   const nowMs = (await now(framework)) - graceDays * DAY_MS
-  return PRUNING_STEPS.map((step) => [step, limitOf(framework, step, nowMs)] as const)
+  const overdue: { step: DeletingStep; oldestAt: Date }[] = []
+  for (const step of PRUNING_STEPS) {
+    const before = limitOf(framework, step, nowMs)
+    if (before === null || step === 'incidents_closed') continue
+    const oldestAt = await oldestPrunable(db, tables, step, before)
+    if (oldestAt !== null) overdue.push({ step, oldestAt })
+  }
+  return overdue
 }
 
-function countOf(
-  framework: Framework,
-  step: PruningStep,
-  { before, nowMs }: { readonly before: string; readonly nowMs: number },
-): Promise<number> {
+function countOf(framework: Framework, step: PruningStep, before: string, nowMs: number): Promise<number> {
   const { config, db, tables } = framework
   if (step !== 'incidents_closed') return countPrunable(db, tables, step, before)
   const { enabled, cooldown_seconds: cooldownSeconds } = config.circuit_breaker
@@ -122,11 +127,7 @@ function countKey({ config }: Framework, { step, runId }: PruneStepInput): strin
 
 async function pruneStep(run: Try, step: PruningStep): Promise<void> {
   if (step === 'incidents_closed') return closeIncidents(run)
-  if (step === 'webhooks') return pruneWebhooks(run)
-  await pruneTable(run, step)
-}
-
-async function pruneWebhooks(run: Try): Promise<void> {
+  if (step !== 'webhooks') return pruneTable(run, step)
   const { db, tables } = run.framework
   for (let afterId: number | undefined = 0; afterId !== undefined; ) {
     const ids = await integrationsToPrune(db, tables, { before: run.before, afterId, limit: PAGE })
@@ -153,7 +154,7 @@ async function pruneTable(run: Try, step: DeletingStep, integrationId?: number):
     rows += chunk.rows
     onProgress?.(rows)
     after = chunk.next
-    // As long as the chunk took: half of what the database has is for those who wait for an answer.
+    // As long as the chunk took: half of the database's time is left to others.
     if (after !== null)
       await sleep(Math.min(performance.now() - began, LONGEST_REST_MS), undefined, { signal }).catch(() => {})
   } while (after !== null)
@@ -168,7 +169,7 @@ function prunedChunk({ framework: { db, tables }, key, countExpiresAt }: Try, st
   })
 }
 
-/** By the rule that an incident's own workflow goes by. */
+/** By the same rule as an incident's own workflow. */
 async function closeIncidents({ framework, before, key, countExpiresAt, signal, onProgress }: Try): Promise<void> {
   const { db, tables } = framework
   let closed = 0

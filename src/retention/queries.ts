@@ -1,9 +1,10 @@
 /**
- * Statements that delete what is kept no longer. Each walks along the index over its moments, from where the last one ended:
- * what was deleted stays in the index for a while, and is not read again.
+ * Statements that delete rows beyond their retention. Each walks along the index over its moments from where the last one ended,
+ * since deleted rows stay in the index for a while.
  *
  * Rule: docs/behaviour/pruning.md.
  */
+
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { functionNamed } from '../calls/admission/call-queries.ts'
@@ -15,20 +16,19 @@ import type { PruningStep } from './rules.ts'
 /** A step that deletes rows. */
 export type DeletingStep = Exclude<PruningStep, 'incidents_closed'>
 
-/** Where a walk is: moment and id of the last row it took, as Postgres writes them. */
+/** Position of a walk: moment and id of its last row, as Postgres writes them. */
 export interface Position {
   readonly at: string
   readonly id: string
 }
 
 export interface Pruned {
-  /** Rows that went. */
   readonly rows: number
-  /** Where the next chunk goes on; null: this was the last. */
+  /** Where the next chunk starts; null: this was the last. */
   readonly next: Position | null
 }
 
-/** What of a table may go, of a row called `t`. */
+/** Which rows of a table, called `t`, may be deleted. */
 interface Prunable {
   readonly table: SQL
   readonly key: SQL
@@ -42,8 +42,8 @@ const CREATED_AT = sql.raw('created_at')
 const EVERY = sql`true`
 
 /**
- * Rows that the living still need stay, however old. A scalar query with a limit is asked once per row, by its index; as
- * `not exists` it would become a join that reads the other table anew for each chunk.
+ * Rows that other rows still need stay, however old. A scalar query with a limit goes once per row by its index; as `not exists`
+ * it would become a join that reads the other table again for each chunk.
  */
 function prunable(tables: Tables, step: DeletingStep): Prunable {
   const byAge = (table: SQL, where = EVERY): Prunable => ({ table, key: ID, at: CREATED_AT, where })
@@ -113,8 +113,7 @@ export interface ChunkInput {
 }
 
 /**
- * Deletes the next rows of a step. Rows that somebody holds at this moment are passed over: a later run takes them. In the
- * transaction of whoever counts them.
+ * Deletes the next rows of a step, in the transaction that counts them. Locked rows are passed over: a later run takes them.
  */
 export async function pruneChunk(
   tx: Transaction,
@@ -144,19 +143,32 @@ export async function countPrunable(db: Database, tables: Tables, step: Deleting
   return step === 'sync_items' ? rows + (await countResolved(db, tables, before)) : rows
 }
 
-/** The moment of the oldest row that a step would delete now; null: there is none. */
+/**
+ * The oldest row that a step would delete now: the moment that its age is counted from; null: there is none. For webhooks it is
+ * when the row was last changed, which has an index over all integrations.
+ */
 export async function oldestPrunable(
   db: Database,
   tables: Tables,
-  step: Exclude<DeletingStep, 'webhooks'>,
+  step: DeletingStep,
   before: string,
 ): Promise<Date | null> {
   const { table, at } = prunable(tables, step)
   const goes = step === 'sync_items' ? sql`not ${isNeeded(tables)}` : EVERY
-  const [row] = await db.execute<{ at: string | Date }>(sql`
+  const oldest =
+    step === 'webhooks'
+      ? sql`
+    select min(oldest.at) as at
+    from unnest(array['processed', 'failed']) settled (status)
+    cross join lateral (
+      select w.updated_at as at from ${tables.webhooks} w
+      where w.status = settled.status and w.updated_at < ${before}::timestamptz order by w.updated_at limit 1
+    ) oldest`
+      : sql`
     select t.${at} as at from ${table} t
-    where ${isDue(tables, step, { before })} and ${goes} order by t.${at} limit 1`)
-  return row === undefined ? null : new Date(row.at)
+    where ${isDue(tables, step, { before })} and ${goes} order by t.${at} limit 1`
+  const [row] = await db.execute<{ at: string | Date | null }>(oldest)
+  return row?.at == null ? null : new Date(row.at)
 }
 
 function isDue(
@@ -166,7 +178,7 @@ function isDue(
 ): SQL {
   const { at, where } = prunable(tables, step)
   const moment = sql`${before}::timestamptz`
-  // It was created before it was processed, and the index knows only of that.
+  // The index has only the creation, which comes before the processing.
   const due =
     step === 'webhooks' ? sql`t.created_at < ${moment} and t.processed_at < ${moment}` : sql`t.${at} < ${moment}`
   const own = integrationId === undefined ? EVERY : sql`t.integration_id = ${integrationId}`
@@ -182,7 +194,7 @@ function isBehind(tables: Tables, step: DeletingStep, after: Position | null): S
   return sql`t.${at} >= ${moment} and (t.${at} > ${moment} or t.${key} > ${id})`
 }
 
-/** Deletes locked rows, and what goes with them. @returns how many went */
+/** Deletes locked rows and the rows that go with them. @returns how many */
 async function deleteRows(
   tx: Transaction,
   tables: Tables,
@@ -207,7 +219,7 @@ async function deleteRows(
   return gone[0]?.rows ?? 0
 }
 
-/** Who stays points nowhere instead of at what goes. */
+/** Rows that stay no longer point at rows that go. */
 async function forget(tx: Transaction, table: SQL, column: SQL, ids: SQL): Promise<void> {
   await tx.execute(sql`
     update ${table} t set ${column} = null, updated_at = clock_timestamp()
@@ -236,38 +248,33 @@ function isNeeded(tables: Tables): SQL {
 /**
  * Completed items, and the failed ones that they made up for: without the completed one such a row would hold the cursor again.
  *
- * A failed row that somebody takes up at this moment keeps its completed one, too. Nobody takes up a completed row, so what is
- * neither completed nor locked here is all that can change.
+ * A failed row that is locked by another transaction keeps its completed one, too. Completed rows never change again, so only
+ * rows that are neither completed nor locked here can.
  */
 async function deleteItems(tx: Transaction, tables: Tables, ids: readonly string[]): Promise<number> {
   const { syncItems } = tables
+  const found = async (statement: SQL): Promise<SQL> => {
+    const rows = await tx.execute<{ id: string }>(statement)
+    return listOf(
+      rows.map(({ id }) => id),
+      'sync_items',
+    )
+  }
   const completed = listOf(ids, 'sync_items')
   const undone = undoneBeside(tables, completed)
-  const failed = listOf(
-    await idsOf(
-      tx,
-      sql`
-        select f.id::text as id from ${syncItems} f
-        where f.id in (select e.id from ${undone} e where e.status = 'failed') and f.status = 'failed'
-          and ${hasNoLivingRun(tables, sql`f`)}
-        order by f.id for update of f skip locked`,
-    ),
-    'sync_items',
-  )
-  // Judged when the locks are there.
-  const going = listOf(
-    await idsOf(
-      tx,
-      sql`
-        with undone as materialized (select * from ${undone} e)
-        select t.id::text as id from ${syncItems} t
-        where t.id = any(${completed}) and not exists (
-          select 1 from undone e
-          where e.integration_id = t.integration_id and e.external_id = t.external_id and e.id < t.id
-            and not (e.event_class = t.event_class and e.id = any(${failed})))`,
-    ),
-    'sync_items',
-  )
+  const failed = await found(sql`
+    select f.id::text as id from ${syncItems} f
+    where f.id in (select e.id from ${undone} e where e.status = 'failed') and f.status = 'failed'
+      and ${hasNoLivingRun(tables, sql`f`)}
+    order by f.id for update of f skip locked`)
+  // Judged once the rows are locked.
+  const going = await found(sql`
+    with undone as materialized (select * from ${undone} e)
+    select t.id::text as id from ${syncItems} t
+    where t.id = any(${completed}) and not exists (
+      select 1 from undone e
+      where e.integration_id = t.integration_id and e.external_id = t.external_id and e.id < t.id
+        and not (e.event_class = t.event_class and e.id = any(${failed})))`)
   const gone = await tx.execute<{ rows: number }>(sql`
     with completed as (
       select id, integration_id, external_id, event_class from ${syncItems} where id = any(${going})
@@ -301,12 +308,7 @@ function undoneBeside({ syncItems }: Tables, ids: SQL): SQL {
     ) e)`
 }
 
-async function idsOf(tx: Transaction, statement: SQL): Promise<string[]> {
-  const rows = await tx.execute<{ id: string }>(statement)
-  return rows.map(({ id }) => id)
-}
-
-/** Failed items that would go with the completed ones that they have lost their meaning to. */
+/** Failed items that would go with the completed ones that made up for them. */
 async function countResolved(db: Database, tables: Tables, before: string): Promise<number> {
   const [row] = await db.execute<{ rows: string }>(sql`
     select count(*)::text as rows from ${tables.syncItems} f
@@ -345,7 +347,7 @@ export async function incidentsOpenSince(
   return rows.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
 }
 
-/** Where the breakers of all integrations are, and when one that is open keeps no incident from being closed by its age. */
+/** Where the breakers of all integrations are stored, and the cooldown after which an open one keeps no incident open. */
 export interface BreakerRead {
   /** The keys of the integrations' shared state, before and after the id. */
   readonly aroundId: readonly [string, string]

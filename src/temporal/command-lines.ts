@@ -5,7 +5,7 @@
 import type { Config } from '../config/schema.ts'
 import type { TemporalCommands } from '../framework/context.ts'
 import { shellWord } from '../framework/shell-word.ts'
-import type { FollowIncidentInput } from '../incidents/rules.ts'
+import type { FollowIncidentInput } from '../incidents/incident-jobs.ts'
 import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'

@@ -6,7 +6,8 @@ import { PgDialect } from 'drizzle-orm/pg-core'
 import type { Database } from '../db/client.ts'
 import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
-import { acceptsWebhooks, canBeId } from '../integrations/queries.ts'
+import { isId } from '../framework/id.ts'
+import { acceptsWebhooks } from '../integrations/queries.ts'
 import { waitingInboxes } from './waiting-queries.ts'
 
 /** An integration that accepts deliveries, as it was read. */
@@ -61,7 +62,7 @@ export async function acceptingIntegrations(
 ): Promise<AcceptingIntegration[]> {
   const { integrations } = tables
   const conditions: SQL[] = [eq(integrations.provider, provider), acceptsWebhooks(tables)]
-  if (integrationId !== null && !canBeId(integrationId)) return []
+  if (integrationId !== null && !isId(integrationId)) return []
   if (integrationId !== null) conditions.push(eq(integrations.id, integrationId))
   return db
     .select({ row: integrations, version: sql<string>`${integrations}.xmin::text` })

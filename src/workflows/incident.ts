@@ -1,6 +1,6 @@
 import { condition, continueAsNew, log, proxyActivities, setHandler } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
-import type { IncidentInput, IncidentSight } from '../incidents/rules.ts'
+import type { IncidentInput, IncidentSight } from '../incidents/incident-jobs.ts'
 import type { FoundBy } from '../temporal/label-rules.ts'
 import { step } from './activity-options.ts'
 import type { IncidentState } from './messages.ts'

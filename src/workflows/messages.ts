@@ -5,7 +5,7 @@
  */
 import { defineQuery, defineSignal } from '@temporalio/workflow'
 import type { PumpCall } from '../claims/pump-jobs.ts'
-import type { IncidentSight } from '../incidents/rules.ts'
+import type { IncidentSight } from '../incidents/incident-jobs.ts'
 import type { ProcessSyncItemInput, SyncBegan, SyncProgress } from '../syncs/sync-jobs.ts'
 import type { ProcessWebhookResult } from '../webhooks/webhook-jobs.ts'
 import { QUERY, SIGNAL } from './ids.ts'

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { tellingUntilEnd } from '../../src/activities/ending-listeners.ts'
 import type { IntegrationRow } from '../../src/db/schema/tables.ts'
-import { integrationContext } from '../../src/integrations/integration-context.ts'
+import { integrationContext } from '../../src/integrations/integration-contexts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { occasion, testIntegrations } from '../support/integrations.ts'

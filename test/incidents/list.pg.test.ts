@@ -1,7 +1,7 @@
 /** Incidents as they are listed and shown. Rule: docs/behaviour/incidents.md, "Looking". */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { IncidentNotFound } from '../../src/framework/errors.ts'
-import { pageOfIncidents } from '../../src/incidents/incident-list-queries.ts'
+import { pageOfIncidents } from '../../src/incidents/list.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'

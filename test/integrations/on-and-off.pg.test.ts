@@ -2,7 +2,7 @@
 import type { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
-import type { HealthStatus } from '../../src/integrations/health-rules.ts'
+import type { HealthStatus } from '../../src/integrations/rules.ts'
 import { dueRule } from '../../src/syncs/due.ts'
 import { dueIntegrations } from '../../src/syncs/due-queries.ts'
 import { runCommand } from '../commands/cli/run.ts'

@@ -1,6 +1,6 @@
 /** The list of integrations as an operator sees it. */
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import type { IntegrationSummary } from '../../src/integrations/summaries.ts'
+import type { IntegrationSummary } from '../../src/integrations/list.ts'
 import { clearReauthMark, markReauthRequired } from '../../src/oauth/reauth.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { HealthStatus } from '../../src/integrations/health-rules.ts'
+import type { HealthStatus } from '../../src/integrations/rules.ts'
 import type { SyncPlan } from './due-sync.ts'
 import { dueFrom } from './due-sync.ts'
 

@@ -4,7 +4,7 @@
  *
  * Rule: docs/behaviour/sync-scheduling.md, "Due" and "Waiting for health".
  */
-import type { HealthStatus } from '../../src/integrations/health-rules.ts'
+import type { HealthStatus } from '../../src/integrations/rules.ts'
 import type { HealthBackoff } from '../../src/syncs/due-queries.ts'
 
 export interface SyncPlan {

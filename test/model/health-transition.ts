@@ -5,7 +5,7 @@
  * Rule: docs/behaviour/requests.md, "Health".
  */
 import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
-import type { HealthStatus, HealthThresholds } from '../../src/integrations/health-rules.ts'
+import type { HealthStatus, HealthThresholds } from '../../src/integrations/rules.ts'
 
 export interface HealthState {
   readonly status: HealthStatus

@@ -7,7 +7,7 @@ import {
   NOTHING_KNOWN,
   refreshDueAt,
 } from '../../src/oauth/keep-alive-rules.ts'
-import type { Tokens } from '../../src/oauth/token-rules.ts'
+import type { Tokens } from '../../src/oauth/rules.ts'
 
 const HOUR = 60
 const DAY = 24 * HOUR

@@ -38,7 +38,7 @@ export function linesOf(path: string, text: string): LogLine[] {
     if (ts.isCallExpression(node)) {
       const found = isOfWorkflow ? loggedByWorkflow(node) : loggedBy(node)
       if (found !== null) {
-        const fields = fieldsOf(found.fields, declared)
+        const fields = new Map([...boundFields(found.logger, declared), ...fieldsOf(found.fields, declared)])
         // A logger in front of another one hands on what it was given.
         if (ts.isIdentifier(found.fields) && !declared.has(found.fields.text)) return
         const { line } = source.getLineAndCharacterOfPosition(node.getStart())
@@ -60,26 +60,48 @@ export function linesOf(path: string, text: string): LogLine[] {
   return lines
 }
 
-/** `logger.warn(fields, message)`, `this.#logger.warn(…)`, and `warnings.warn(subject, () => fields, message)`. */
-function loggedBy(call: ts.CallExpression): { level: string; fields: ts.Expression } | null {
+interface Logged {
+  readonly level: string
+  readonly logger: ts.Expression
+  readonly fields: ts.Expression
+}
+
+/** `logger.warn(fields, message)`, `this.#logger.warn(…)`, `integrationLogger(…).warn(…)`, and `warnings.warn(subject, () => fields, message)`. */
+function loggedBy(call: ts.CallExpression): Logged | null {
   const { expression: callee } = call
   if (!ts.isPropertyAccessExpression(callee) || !LEVELS.has(callee.name.text)) return null
   const receiver = callee.expression.getText()
   const [first, second] = call.arguments
   if (/warnings$/.test(receiver) && second !== undefined && ts.isArrowFunction(second) && !ts.isBlock(second.body))
-    return { level: callee.name.text, fields: bare(second.body) }
-  // What counts repeats hands its caller's fields on.
-  const isHandedOn = first !== undefined && /\.\.\.fields\(\)/.test(first.getText())
-  if (!/(^|[.#])logger$/i.test(receiver) || first === undefined || isHandedOn) return null
-  return { level: callee.name.text, fields: bare(first) }
+    return { level: callee.name.text, logger: callee.expression, fields: bare(second.body) }
+  // A logger that counts repeats or binds fields hands on its caller's line.
+  const isHandedOn = first !== undefined && /\.\.\.fields\(\)|\.\.\.fields, \.\.\.own/.test(first.getText())
+  const isLogger = /(^|[.#])logger$/i.test(receiver) || /^(integration|bound)Logger\(/.test(receiver)
+  if (!isLogger || first === undefined || isHandedOn) return null
+  return { level: callee.name.text, logger: callee.expression, fields: bare(first) }
 }
 
 /** `log.warn(message, fields)` of `@temporalio/workflow`: https://typescript.temporal.io/api/interfaces/common.Logger */
-function loggedByWorkflow(call: ts.CallExpression): { level: string; fields: ts.Expression } | null {
+function loggedByWorkflow(call: ts.CallExpression): Logged | null {
   const { expression: callee } = call
   if (!ts.isPropertyAccessExpression(callee) || !LEVELS.has(callee.name.text)) return null
   if (callee.expression.getText() !== 'log') return null
-  return { level: callee.name.text, fields: bare(call.arguments[1] ?? callee) }
+  return { level: callee.name.text, logger: callee.expression, fields: bare(call.arguments[1] ?? callee) }
+}
+
+/** The fields that `integrationLogger(…)` and `boundLogger(logger, fields)` add, called here or declared before. */
+function boundFields(logger: ts.Expression, declared: ReadonlyMap<string, ts.Expression[]>): Map<string, string> {
+  if (ts.isIdentifier(logger))
+    return new Map((declared.get(logger.text) ?? []).flatMap((one) => [...boundFields(one, declared)]))
+  if (!ts.isCallExpression(logger)) return new Map()
+  const maker = logger.expression.getText()
+  const [, fields] = logger.arguments
+  if (maker === 'integrationLogger')
+    return new Map([
+      ['integration', 'integration'],
+      ['provider', 'provider'],
+    ])
+  return maker === 'boundLogger' && fields !== undefined ? fieldsOf(bare(fields), declared) : new Map()
 }
 
 function fieldsOf(given: ts.Expression, declared: ReadonlyMap<string, ts.Expression[]>): Map<string, string> {

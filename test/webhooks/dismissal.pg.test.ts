@@ -2,7 +2,7 @@
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
-import { lateFailedWebhooks } from '../../src/integrations/doctor/doctor-queries.ts'
+import { lateFailedWebhooks } from '../../src/integrations/doctor/backlog-checks.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'

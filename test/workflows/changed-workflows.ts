@@ -1,6 +1,6 @@
 /** Copies of our workflows that do something else first: histories of the real ones must not fit them. */
 import { sleep } from '@temporalio/workflow'
-import type { FollowIncidentInput } from '../../src/incidents/rules.ts'
+import type { FollowIncidentInput } from '../../src/incidents/incident-jobs.ts'
 import type { FindOrphansInput } from '../../src/mappings/mapping-jobs.ts'
 import type { RefreshTokensInput } from '../../src/oauth/oauth-jobs.ts'
 import type {

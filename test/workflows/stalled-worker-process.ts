@@ -5,7 +5,7 @@
 import { Context } from '@temporalio/activity'
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker'
 import type { Activities } from '../../src/activities/index.ts'
-import type { IncidentSight } from '../../src/incidents/rules.ts'
+import type { IncidentSight } from '../../src/incidents/incident-jobs.ts'
 import { WORKFLOW_THREAD } from '../../src/worker-sizes.ts'
 
 export type StalledWorkerSays =

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { INSTANT, Instant } from '../../framework/instant.ts'
 import { lossInParsing } from '../../framework/json-scan.ts'
-import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../../integrations/provider-identifier-rules.ts'
+import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../../integrations/rules.ts'
 import type { Part } from '../scaffold/names.ts'
 import { PARTS } from '../scaffold/names.ts'
 

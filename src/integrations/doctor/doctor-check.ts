@@ -1,18 +1,20 @@
-/** What a check is, what it may say, and the command lines that it names as remedies. */
+/** A check, its observations, and the command lines that it names as remedies. */
 import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Framework } from '../../framework/context.ts'
 import { shellWord } from '../../framework/shell-word.ts'
 import type { DoctorProbes, Finding } from './run-doctor.ts'
 
-/** What a check has seen; the doctor adds its name. */
+/** A finding; the doctor adds the name of its check. */
 export type Observation = Omit<Finding, 'check'>
 
 export interface Check {
   readonly name: string
-  /** Checks before it; when one of them is at fault, this one can't be looked at, or would say the same again. */
+  /** Earlier checks. When one of them is at fault, this one can't be made, or would say the same again. */
   readonly needs: readonly string[]
   look(framework: Framework, probes: DoctorProbes): Promise<Observation | readonly Observation[]>
 }
@@ -22,12 +24,12 @@ export const warning = (message: string, remedy: string): Observation => ({ stat
 export const fault = (message: string, remedy: string | null): Observation => ({ status: 'fault', message, remedy })
 export const skipped = (message: string): Observation => ({ status: 'skipped', message, remedy: null })
 
-/** Findings of one check at most: a flood hides what matters. */
+/** Findings of one check: a flood hides what matters. */
 export const MAX_FINDINGS = 10
-/** As many candidates are looked at, each may cost a question to Temporal. */
+/** Candidates of one check: each may cost a question to Temporal. */
 export const MAX_LOOKED_AT = 100
 
-/** At most so many; the last one says that there are more. */
+/** Ten observations at most; the last one says that there are more. */
 export function capped(observations: readonly Observation[], whenNone: string): readonly Observation[] {
   if (observations.length === 0) return [ok(whenNone)]
   if (observations.length <= MAX_FINDINGS) return observations
@@ -46,12 +48,12 @@ export function capped(observations: readonly Observation[], whenNone: string): 
 /** `1 webhook`, `2 webhooks`. */
 export const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
-/** A moment as people at different places read it alike: UTC, whole seconds. */
+/** A moment in UTC, in whole seconds. */
 export const moment = (at: Date): string => `${at.toISOString().slice(0, 19)}Z`
 
 /**
- * The line that starts a worker, for a POSIX shell with the host's environment. The worker is this very package's, which may lie in
- * a host's node_modules or be a checkout.
+ * The line that starts this package's worker, for a POSIX shell with the host's environment. The package may lie in a host's
+ * node_modules or be a checkout.
  */
 export function workerCommand(): string {
   const isSource = import.meta.url.endsWith('.ts')
@@ -59,7 +61,7 @@ export function workerCommand(): string {
   return `node ${isSource ? '--conditions=durable-source --import tsx ' : ''}${shellWord(relative(process.cwd(), worker))}`
 }
 
-/** Runs SQL; what it names is a table's full name by {@link nameOf}. */
+/** Runs SQL that names tables by {@link nameOf}. */
 export function psqlCommand(sql: string): string {
   return `psql "$DATABASE_URL" -c ${shellWord(sql)}`
 }
@@ -68,3 +70,7 @@ export function nameOf(table: PgTable): string {
   const { schema = 'public', name } = getTableConfig(table)
   return `"${schema.replaceAll('"', '""')}"."${name}"`
 }
+
+/** By the database's clock. */
+export const secondsAgo = (seconds: number): SQL =>
+  sql`clock_timestamp() - make_interval(secs => ${seconds}::double precision)`

@@ -1,9 +1,20 @@
+/** Integrations: their providers and models, and what keeps them from working. */
+import type { SQL } from 'drizzle-orm'
+import { and, asc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
 import { circuitsOf } from '../../calls/overrides/circuit-override.ts'
+import type { Database } from '../../db/client.ts'
+import type { Tables } from '../../db/schema/tables.ts'
+import type { Framework } from '../../framework/context.ts'
+import { ascendingPages } from '../../framework/list-filter.ts'
 import { shellWord } from '../../framework/shell-word.ts'
+import { modelProblems } from '../../mappings/mapped-table.ts'
+import { neededReauthMarks, needingAuthorization } from '../../oauth/authorization-status.ts'
+import { keepAliveStates } from '../../oauth/keep-alive.ts'
+import { hasOAuth2 } from '../../providers/contracts.ts'
 import type { CircuitView } from '../../providers/integration.ts'
+import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
-import { disabledIntegrations, pageOfCircuits, providersInUse } from './doctor-queries.ts'
 
 export const providersRegistered: Check = {
   name: 'providers.registered',
@@ -41,18 +52,14 @@ export const integrationsDisabled: Check = {
   },
 }
 
-const CIRCUITS_PAGE = 1_000
-
 export const circuitsOpen: Check = {
   name: 'circuits.open',
   needs: ['database.migrations'],
   async look(framework) {
     const found: Observation[] = []
-    for (let afterId = 0; found.length < MAX_LOOKED_AT; ) {
-      const page = await pageOfCircuits(framework.db, framework.tables, afterId, CIRCUITS_PAGE)
-      for (const [id, circuit] of await circuitsOf(framework, page)) found.push(...aboutCircuit(id, circuit))
-      if (page.length < CIRCUITS_PAGE) break
-      afterId = page.at(-1)?.id ?? 0
+    for await (const rows of pages(framework)) {
+      for (const [id, circuit] of await circuitsOf(framework, rows)) found.push(...aboutCircuit(id, circuit))
+      if (found.length >= MAX_LOOKED_AT) break
     }
     return capped(found, 'Every circuit is closed, and none is forced.')
   },
@@ -78,4 +85,133 @@ function aboutCircuit(id: number, { override, overrideUntil, state, openedAt, re
       `integrations circuit ${id} status`,
     ),
   ]
+}
+
+export const modelsTables: Check = {
+  name: 'models.tables',
+  needs: ['database.reachable'],
+  async look(framework) {
+    const problems = await modelProblems(framework)
+    return capped(
+      problems.map(({ model, problem }) =>
+        fault(
+          `The model "${model}" does not fit its table: ${problem}. Listeners that use it fail. Apply the host's own migrations.`,
+          null,
+        ),
+      ),
+      `${counted(framework.models.size, 'model')} of the host: what each reads and writes is there.`,
+    )
+  },
+}
+
+const PAGE = 1_000
+/** By then the tries after ten minutes have failed, too. */
+const FAILING_MS = 3_600_000
+
+export const oauthReauthorization: Check = {
+  name: 'oauth.reauthorization',
+  needs: ['database.migrations'],
+  async look(framework) {
+    const found = await ofAuthorized(framework, async (ids) =>
+      [...(await neededReauthMarks(framework, ids))].map(([id, { reason, since }]) =>
+        fault(
+          `Integration ${id} has had no valid authorization since ${moment(since)} (${reason}): a person has to authorize it again. Send them the link.`,
+          `integrations oauth-link ${id}`,
+        ),
+      ),
+    )
+    return capped(found, 'No integration waits for a person to authorize it again.')
+  },
+}
+
+export const oauthRefreshes: Check = {
+  name: 'oauth.refreshes',
+  needs: ['database.migrations'],
+  async look(framework) {
+    const before = framework.clock.now().getTime() - FAILING_MS
+    const found = await ofAuthorized(framework, async (ids) => {
+      // Integrations that wait for a person have a finding already.
+      const marks = await neededReauthMarks(framework, ids)
+      const failing = [...(await keepAliveStates(framework, ids))].filter(
+        ([id, { firstFailedAt }]) => !marks.has(id) && firstFailedAt !== null && firstFailedAt.getTime() <= before,
+      )
+      const needing = await needingAuthorization(
+        framework,
+        failing.map(([id]) => id),
+      )
+      return failing.flatMap(([id, { failures, firstFailedAt, retryAt }]) => {
+        if (!needing.has(id) || firstFailedAt === null) return []
+        const next = retryAt === null ? '' : `; the next try is due at ${moment(retryAt)}`
+        return [
+          warning(
+            `The tokens of integration ${id} could not be refreshed since ${moment(firstFailedAt)}, ${failures} failed in all${next}. After four days a person has to authorize it again.`,
+            `integrations refresh-tokens ${id}`,
+          ),
+        ]
+      })
+    })
+    return capped(found, 'No refresh of tokens has failed for an hour.')
+  },
+}
+
+/** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */
+async function ofAuthorized(
+  framework: Framework,
+  about: (ids: readonly number[]) => Promise<readonly Observation[]>,
+): Promise<Observation[]> {
+  const { tables, providers } = framework
+  const keys = providers.entries().flatMap(([key, provider]) => (hasOAuth2(provider) ? [key] : []))
+  const found: Observation[] = []
+  if (keys.length === 0) return found
+  const which = and(inArray(tables.integrations.provider, keys), acceptsWebhooks(tables))
+  for await (const rows of pages(framework, which)) {
+    found.push(...(await about(rows.map(({ id }) => id))))
+    if (found.length >= MAX_LOOKED_AT) break
+  }
+  return found
+}
+
+/** Integrations by ascending id, with the columns of their circuits' overrides. */
+function pages({ db, tables: { integrations } }: Framework, which?: SQL) {
+  const { id, provider, circuitOverride, circuitOverrideUntil } = integrations
+  return ascendingPages(
+    ({ after, limit }) =>
+      db
+        .select({ id, provider, circuitOverride, circuitOverrideUntil })
+        .from(integrations)
+        .where(and(gt(id, after), which))
+        .orderBy(asc(id))
+        .limit(limit),
+    { size: PAGE },
+  )
+}
+
+/** Each provider in the table, with its integrations and the first id. */
+function providersInUse(db: Database, { integrations }: Tables) {
+  return db
+    .select({
+      provider: integrations.provider,
+      integrations: sql<number>`count(*)::int`,
+      firstId: sql<number>`min(${integrations.id})`.mapWith(Number),
+    })
+    .from(integrations)
+    .groupBy(integrations.provider)
+    .orderBy(asc(integrations.provider))
+}
+
+/** Switched off by their health, and not by a person. */
+function disabledIntegrations(db: Database, { integrations, webhooks }: Tables, limit: number) {
+  return db
+    .select({
+      id: integrations.id,
+      failures: integrations.consecutiveFailures,
+      lastErrorAt: integrations.lastErrorAt,
+      // The table is named by hand: Drizzle leaves it out of a column here, and the inner query has an `id` of its own.
+      pendingWebhooks: sql<number>`(
+        select count(*)::int from ${webhooks} w where w.integration_id = ${integrations}.id and w.status = 'pending')`,
+    })
+    .from(integrations)
+    .where(and(eq(integrations.healthStatus, 'disabled'), isNull(integrations.switchedOffAt)))
+    .orderBy(asc(integrations.id))
+    .limit(limit)
 }

@@ -7,20 +7,40 @@
 import type { Framework } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { withTimeLimit } from '../../framework/time-limit.ts'
-import { accessBaseUrl, accessTokens } from './access-check.ts'
-import { clockSkew, databaseMigrations, databaseReachable } from './database-checks.ts'
+import {
+  eventsGivenUp,
+  eventsWaiting,
+  incidentsUnseen,
+  pruningOverdue,
+  webhooksFailed,
+  webhooksPending,
+  webhooksProcessing,
+} from './backlog-checks.ts'
+import {
+  accessBaseUrl,
+  accessTokens,
+  clockSkew,
+  databaseMigrations,
+  databaseReachable,
+  keysMatch,
+  keysReadable,
+  keysRotation,
+  temporalReachable,
+  temporalSchedules,
+  temporalWedged,
+  temporalWorkers,
+} from './deployment-checks.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { fault, skipped } from './doctor-check.ts'
-import { eventsGivenUp, eventsWaiting } from './event-checks.ts'
-import { incidentsUnseen } from './incident-checks.ts'
-import { circuitsOpen, integrationsDisabled, providersRegistered } from './integration-checks.ts'
-import { keysMatch, keysReadable, keysRotation } from './key-checks.ts'
-import { modelsTables } from './model-checks.ts'
-import { pruningOverdue } from './pruning-checks.ts'
+import {
+  circuitsOpen,
+  integrationsDisabled,
+  modelsTables,
+  oauthReauthorization,
+  oauthRefreshes,
+  providersRegistered,
+} from './integration-checks.ts'
 import { syncFailedItems, syncOverdue, syncPaused, syncStale, syncStuck } from './sync-checks.ts'
-import { temporalReachable, temporalSchedules, temporalWedged, temporalWorkers } from './temporal-checks.ts'
-import { oauthReauthorization, oauthRefreshes } from './token-checks.ts'
-import { webhooksFailed, webhooksPending, webhooksProcessing } from './webhook-checks.ts'
 
 export interface Finding {
   /** Stable name of the check, such as `database.reachable`. */
@@ -33,18 +53,18 @@ export interface Finding {
   readonly remedy: string | null
 }
 
-/** What the composition root knows and the framework does not. */
+/** Facts that the composition root knows and the framework does not. */
 export interface DoctorProbes {
   /** @throws BackendUnreachable, InvalidConfiguration */
   checkDatabase(): Promise<void>
   /** Names of the files of `drizzle/` that are not applied. */
   pendingMigrations(): Promise<readonly string[]>
   readonly baseUrl: string | null
-  /** Whether nobody on this machine is asked to sign in. */
+  /** Whether the API asks no one on this machine to sign in. */
   readonly dev: boolean
 }
 
-/** In order: what a check needs stands before it. */
+/** In order: a check comes after those that it needs. */
 const CHECKS: readonly Check[] = [
   databaseReachable,
   databaseMigrations,
@@ -78,13 +98,13 @@ const CHECKS: readonly Check[] = [
   accessBaseUrl,
 ]
 
-/** A backend that accepts and then does not answer must not keep the other findings from whoever waits for them. */
+/** A backend that accepts and then does not answer must not hold up the other findings. */
 const CHECK_SECONDS = 30
 
 /** Every check at least once, in order; it never throws. */
 export async function runDoctor(framework: Framework, probes: DoctorProbes): Promise<readonly Finding[]> {
   const findings: Finding[] = []
-  /** By check: the one at fault that is the reason. */
+  /** The check at fault that is the reason, by the check that it blocks. */
   const blocked = new Map<string, string>()
   for (const check of CHECKS) {
     const reason = check.needs.map((need) => blocked.get(need)).find((root) => root !== undefined)

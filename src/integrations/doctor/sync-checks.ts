@@ -1,15 +1,29 @@
+/** Syncs: runs, when they are due, and what holds their cursors. */
+import { and, asc, eq, inArray, isNotNull, lt, sql } from 'drizzle-orm'
+import type { Database } from '../../db/client.ts'
+import type { Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { dueRule } from '../../syncs/due.ts'
 import { overdueIntegrations } from '../../syncs/due-queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import { capped, counted, fault, MAX_LOOKED_AT, moment, nameOf, ok, psqlCommand, warning } from './doctor-check.ts'
-import { openRuns, staleIntegrations, stillOpen, unresolvedItems } from './doctor-queries.ts'
+import {
+  capped,
+  counted,
+  fault,
+  MAX_LOOKED_AT,
+  moment,
+  nameOf,
+  ok,
+  psqlCommand,
+  secondsAgo,
+  warning,
+} from './doctor-check.ts'
 
-/** A dispatch comes each minute and starts three thousand; so long means that none came. */
+/** A dispatch comes each minute and starts three thousand runs: an integration that waits for longer was not dispatched. */
 const OVERDUE_SECONDS = 300
-/** A run's log is written by the workflow that lives: younger ones are left alone. */
+/** Younger runs are left alone: their workflow may be about to write the log. */
 const STUCK_SECONDS = 60
-/** Of each integration so many runs are looked at, the last ones. */
+/** The last runs of each integration that are looked at. */
 const RUNS_DEPTH = 20
 
 export const syncStuck: Check = {
@@ -21,9 +35,9 @@ export const syncStuck: Check = {
     const alive = new Map<number, boolean>()
     for (const { integrationId } of open)
       if (!alive.has(integrationId)) alive.set(integrationId, await workflows.isSyncRunning(integrationId))
-    // A run that lives settles what others left open, or the one after it does; it may itself be the heir of the oldest.
+    // A living run settles older open runs, or the next run does; it may itself have adopted the oldest.
     const dead = open.filter(({ integrationId }) => alive.get(integrationId) !== true)
-    // A run that ended while we asked has closed its log.
+    // A run that ended meanwhile has closed its log.
     const stuck = await stillOpen(
       db,
       tables,
@@ -49,7 +63,7 @@ export const syncStuck: Check = {
 
 export const syncOverdue: Check = {
   name: 'sync.overdue',
-  // Without Schedules and workers all are overdue: those checks name what mends it.
+  // Without Schedules and workers all are overdue: those checks name the remedy.
   needs: ['database.migrations', 'temporal.schedules', 'temporal.workers'],
   async look(framework) {
     const { config, temporal, workflows } = framework
@@ -69,7 +83,7 @@ export const syncOverdue: Check = {
 
 export const syncPaused: Check = {
   name: 'sync.paused',
-  // A run answers by a worker.
+  // A worker answers for a run.
   needs: ['database.migrations', 'temporal.workers'],
   async look(framework) {
     const paused: Observation[] = []
@@ -132,16 +146,107 @@ export const syncFailedItems: Check = {
   },
 }
 
-/** As a run that is given up ends: what had not started goes. One statement, guarded on the status. */
+/** Ends a run as one that is given up: items that had not started go. One statement, guarded on the status. */
 function closeRun({ tables }: Framework, logId: number): string {
   return psqlCommand(
     `with run as (update ${nameOf(tables.logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${logId} and status = $$processing$$ returning id) delete from ${nameOf(tables.syncItems)} i using run where i.sync_log_id = run.id and i.status = $$pending$$ and i.attempts = 0`,
   )
 }
 
-/** Those of backfills hold nothing. */
+/** Items of backfills hold no cursor. */
 function skipNameless({ tables }: Framework, integrationId: number): string {
   return psqlCommand(
     `update ${nameOf(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null and not exists (select 1 from ${nameOf(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
   )
+}
+
+/**
+ * Run logs that say `processing` and are older than `seconds`, among the last `depth` run logs of each integration: the index
+ * leads to those, and the table may hold a year of them.
+ */
+function openRuns(
+  db: Database,
+  { logs, integrations }: Tables,
+  { seconds, depth, limit }: { seconds: number; depth: number; limit: number },
+) {
+  const lately = db
+    .select()
+    .from(logs)
+    .where(and(sql`${logs.integrationId} = ${integrations.id}`, eq(logs.operation, 'sync')))
+    .orderBy(sql`${logs.id} desc`)
+    .limit(depth)
+    .as('lately')
+  return db
+    .select({
+      logId: lately.id,
+      integrationId: integrations.id,
+      isActive: integrations.isActive,
+      startedAt: lately.createdAt,
+    })
+    .from(integrations)
+    .crossJoinLateral(lately)
+    .where(and(eq(lately.status, 'processing'), lt(lately.createdAt, secondsAgo(seconds))))
+    .orderBy(asc(lately.id))
+    .limit(limit)
+}
+
+/** The run logs of these that still say `processing`. */
+async function stillOpen(db: Database, { logs }: Tables, ids: readonly number[]): Promise<Set<number>> {
+  if (ids.length === 0) return new Set()
+  const rows = await db
+    .select({ id: logs.id })
+    .from(logs)
+    .where(and(inArray(logs.id, [...ids]), eq(logs.status, 'processing')))
+  return new Set(rows.map((row) => row.id))
+}
+
+/** Active integrations that are marked as stale, the longest first. */
+async function staleIntegrations(db: Database, { integrations }: Tables, limit: number) {
+  const { id, lastSyncedAt, syncStaleAlertedAt: since } = integrations
+  const rows = await db
+    .select({ id, lastSyncedAt, since })
+    .from(integrations)
+    .where(and(eq(integrations.isActive, true), isNotNull(since)))
+    .orderBy(asc(since), asc(id))
+    .limit(limit)
+  return rows.map((row) => ({ ...row, since: row.since as Date }))
+}
+
+interface FailedItems {
+  readonly integrationId: number
+  readonly items: number
+  /** Items without an external id: no later run can make up for them. */
+  readonly nameless: number
+  readonly since: Date
+}
+
+/** Failed items that no later item has made up for, by integration: they hold its cursor. Items of backfills do not. */
+async function unresolvedItems(
+  db: Database,
+  { syncItems, integrations, logs }: Tables,
+  limit: number,
+): Promise<FailedItems[]> {
+  const rows = await db.execute<{ id: string; items: number; nameless: number; since: string | Date }>(sql`
+    select i.id, held.items, held.nameless, held.since
+    from ${integrations} i
+    cross join lateral (
+      select count(*)::int as items, count(*) filter (where f.external_id is null)::int as nameless,
+             min(f.created_at) as since
+      from ${syncItems} f
+      where f.integration_id = i.id and f.status = 'failed'
+        and not exists (select 1 from ${logs} l where l.id = f.sync_log_id and l.operation = 'backfill')
+        and not exists (
+          select 1 from ${syncItems} later
+          where later.integration_id = f.integration_id and later.external_id = f.external_id
+            and later.event_class = f.event_class and later.id > f.id and later.status in ('success', 'skipped')
+        )
+    ) held
+    where held.items > 0
+    order by held.since limit ${limit}`)
+  return rows.map((row) => ({
+    integrationId: Number(row.id),
+    items: row.items,
+    nameless: row.nameless,
+    since: new Date(row.since),
+  }))
 }

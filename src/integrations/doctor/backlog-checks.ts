@@ -1,0 +1,319 @@
+/** Work that should have been done by now: webhooks, events, incidents, and rows to prune. */
+import { and, eq, gt, isNull, lt, min, sql } from 'drizzle-orm'
+import type { Database } from '../../db/client.ts'
+import type { Tables } from '../../db/schema/tables.ts'
+import { outboxStatus } from '../../events/outbox.ts'
+import { overdueRows } from '../../retention/pruning.ts'
+import type { DeletingStep } from '../../retention/queries.ts'
+import type { Check, Observation } from './doctor-check.ts'
+import {
+  capped,
+  counted,
+  fault,
+  MAX_LOOKED_AT,
+  moment,
+  nameOf,
+  ok,
+  psqlCommand,
+  secondsAgo,
+  warning,
+} from './doctor-check.ts'
+
+/** A failed wake-up is tried again within a minute, and each process sweeps every 30 s (docs/behaviour/webhook-recovery.md, "Wake-ups"). */
+const UNWOKEN_SECONDS = 120
+const DAY_SECONDS = 86_400
+
+export const webhooksPending: Check = {
+  name: 'webhooks.pending',
+  needs: ['database.migrations', 'temporal.reachable'],
+  async look({ config, db, tables, temporal }) {
+    const groups = await lingeringWebhooks(db, tables, {
+      status: 'pending',
+      seconds: Math.min(UNWOKEN_SECONDS, config.webhook.pending_timeout),
+      limit: MAX_LOOKED_AT,
+    })
+    const wrong: Observation[] = []
+    const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
+    for (const { integrationId, webhooks, since } of groups) {
+      const told = `${counted(webhooks, 'webhook')} of integration ${integrationId} ${webhooks === 1 ? 'is' : 'are'} pending, the oldest since ${moment(since)}`
+      if (!isRunning)
+        wrong.push(fault(`${told}, and the inbox does not run: nothing takes them up.`, temporal.commands.wakeInbox()))
+      else if (isOlderThan(since, config.webhook.pending_timeout))
+        wrong.push(
+          warning(
+            `${told}; the inbox runs but has not got to them for ${config.webhook.pending_timeout} s (webhook.pending_timeout).`,
+            temporal.commands.askInbox(),
+          ),
+        )
+    }
+    return capped(wrong, `No webhook has been pending for ${UNWOKEN_SECONDS} s without an inbox.`)
+  },
+}
+
+export const webhooksProcessing: Check = {
+  name: 'webhooks.processing',
+  needs: ['database.migrations', 'temporal.reachable'],
+  async look({ config, db, tables, temporal }) {
+    const seconds = config.webhook.processing_timeout
+    const groups = await lingeringWebhooks(db, tables, { status: 'processing', seconds, limit: MAX_LOOKED_AT })
+    const wrong: Observation[] = []
+    const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
+    for (const { integrationId, webhooks, since } of groups) {
+      const told = `${counted(webhooks, 'webhook')} of integration ${integrationId} ${webhooks === 1 ? 'has' : 'have'} been processing for longer than ${seconds} s (webhook.processing_timeout), the oldest since ${moment(since)}`
+      // A living inbox holds rows with slow handlers, and takes up the rows of a dead worker.
+      if (isRunning) wrong.push(warning(`${told}; the inbox runs and may hold them.`, temporal.commands.askInbox()))
+      else
+        wrong.push(
+          fault(
+            `${told}, and the inbox does not run. Recovery takes them up, and their handlers run again.`,
+            'integrations recover-webhooks',
+          ),
+        )
+    }
+    return capped(wrong, `No webhook has been processing for ${seconds} s.`)
+  },
+}
+
+export const webhooksFailed: Check = {
+  name: 'webhooks.failed',
+  needs: ['database.migrations'],
+  async look({ db, tables }) {
+    const groups = await lateFailedWebhooks(db, tables, { seconds: DAY_SECONDS, limit: MAX_LOOKED_AT })
+    return capped(
+      groups.map(({ integrationId, webhooks, since }) =>
+        warning(
+          `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Read why.`,
+          psqlCommand(
+            `select id, event_type, attempts, processed_at, error from ${nameOf(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
+          ),
+        ),
+      ),
+      'None failed in the last 24 hours.',
+    )
+  },
+}
+
+function isOlderThan(at: Date, seconds: number): boolean {
+  return at.getTime() < Date.now() - seconds * 1_000
+}
+
+/** A pump delivers a row within 90 s of its claim. If not it has died, and its rows are set apart. */
+const HELD_SECONDS = 90 + UNWOKEN_SECONDS
+/** Many events may line up behind a target that is down. */
+const LINED_UP_SECONDS = 15 * 60
+
+export const eventsWaiting: Check = {
+  name: 'events.waiting',
+  // Without a worker all events wait: that check names the remedy.
+  needs: ['database.migrations', 'temporal.workers'],
+  async look({ db, tables, temporal }) {
+    const { events, since } = await lateEvents(db, tables, { seconds: UNWOKEN_SECONDS, claimSeconds: HELD_SECONDS })
+    if (since === null) return ok(`No event has waited for ${UNWOKEN_SECONDS} s to be told to listeners and targets.`)
+    const told = `${counted(events, 'event')} ${events === 1 ? 'waits' : 'wait'} to be told to queued listeners and notification targets, the oldest since ${moment(since)}`
+    if (!(await temporal.isOutboxRunning()))
+      return fault(`${told}, and the outbox does not run: nothing takes them up.`, temporal.commands.wakeOutbox())
+    if (since.getTime() > Date.now() - LINED_UP_SECONDS * 1_000) return ok(`${told}; the outbox is at it.`)
+    return warning(`${told}; the outbox runs but has not got to them.`, temporal.commands.askOutbox())
+  },
+}
+
+export const eventsGivenUp: Check = {
+  name: 'events.given_up',
+  needs: ['database.migrations'],
+  async look(framework) {
+    const { givenUp } = await outboxStatus(framework, { limit: MAX_LOOKED_AT })
+    const listeners = [...new Set(givenUp.map(({ listener }) => listener))]
+    return capped(
+      listeners.flatMap((listener) => {
+        const deliveries = givenUp.filter((delivery) => delivery.listener === listener)
+        const [newest] = deliveries
+        const oldest = deliveries.at(-1)
+        if (newest === undefined || oldest === undefined) return []
+        const many = `${givenUp.length === MAX_LOOKED_AT ? 'At least ' : ''}${counted(deliveries.length, 'event')}`
+        return [
+          warning(
+            `${many} of the last 7 days could not be told to ${listener} and ${deliveries.length === 1 ? 'was' : 'were'} given up, the first of ${moment(oldest.createdAt)}; the last, ${newest.name}, failed with: ${newest.error}. Mend that first; then all get another ten tries.`,
+            'integrations notifications retry',
+          ),
+        ]
+      }),
+      'No event of the last 7 days was given up.',
+    )
+  },
+}
+
+/** Each dispatch, once a minute, tells the workflows of those that changed unseen (docs/behaviour/incidents.md). */
+const UNTOLD_SECONDS = 300
+/** A workflow looks once a day; after 26 h a dispatch wakes it. */
+const LOOKS_EVERY_SECONDS = 27 * 3_600
+
+export const incidentsUnseen: Check = {
+  name: 'incidents.unseen',
+  // Without workers no incident is seen: that check names the remedy.
+  needs: ['database.migrations', 'temporal.workers'],
+  async look({ config, db, tables, temporal }) {
+    const unseen = await unseenIncidents(db, tables, {
+      changedSeconds: UNTOLD_SECONDS,
+      lookedSeconds: LOOKS_EVERY_SECONDS,
+      limit: MAX_LOOKED_AT,
+    })
+    const found: Observation[] = []
+    for (const { id, integrationId, status, openedAt, since } of unseen) {
+      const told = `Incident ${id} of integration ${integrationId}, ${status === 'open' ? `open since ${moment(openedAt)}` : 'closed'}, has not been seen by its workflow since ${moment(since)}`
+      const days = config.pruning.incidents_stale_after_days
+      if (await temporal.isIncidentFollowed(integrationId))
+        found.push(warning(`${told}, which runs.`, temporal.commands.askIncident(integrationId)))
+      else
+        found.push(
+          warning(
+            `${told}, which is gone${status === 'open' ? `: only pruning closes it, once it is ${days} days old and all is well` : ''}.`,
+            temporal.commands.followIncident(integrationId),
+          ),
+        )
+    }
+    return capped(found, 'Each incident is followed by its workflow.')
+  },
+}
+
+/** Pruning comes once a day, and the next one makes up for one that was missed. */
+const GRACE_DAYS = 2
+
+const PRUNED: Readonly<Record<DeletingStep, string>> = {
+  requests: 'requests',
+  logs: 'logs',
+  idempotency_keys: 'idempotency keys',
+  sync_items: 'completed items',
+  incidents: 'closed incidents',
+  cache: 'expired cache rows',
+  events: 'delivered events',
+  webhooks: 'settled webhooks',
+}
+
+export const pruningOverdue: Check = {
+  name: 'pruning.overdue',
+  // Without Schedules and workers nothing is pruned: those checks name the remedy.
+  needs: ['database.migrations', 'temporal.schedules', 'temporal.workers'],
+  async look(framework) {
+    const overdue = await overdueRows(framework, GRACE_DAYS)
+    const rows = overdue.map(({ step, oldestAt }) => `${PRUNED[step]} since ${moment(oldestAt)}`)
+    if (rows.length === 0) return ok(`No row is there that should have been pruned ${GRACE_DAYS} days ago.`)
+    return warning(
+      `Rows that should have been pruned ${GRACE_DAYS} days ago are still there: ${rows.join(', ')}. Pruning comes once a day, by its Schedule or the host's; the command prunes now.`,
+      'integrations prune',
+    )
+  },
+}
+
+interface WebhookGroup {
+  readonly integrationId: number
+  readonly webhooks: number
+  /** The last change of the row that has lingered longest. */
+  readonly since: Date
+}
+
+/** Webhooks that have been in a status for longer than `seconds`, by integration, the oldest first. */
+async function lingeringWebhooks(
+  db: Database,
+  { webhooks, integrations }: Tables,
+  { status, seconds, limit }: { status: 'pending' | 'processing'; seconds: number; limit: number },
+): Promise<WebhookGroup[]> {
+  const since = min(webhooks.updatedAt)
+  const rows = await db
+    .select({ integrationId: webhooks.integrationId, webhooks: sql<number>`count(*)::int`, since })
+    .from(webhooks)
+    .innerJoin(integrations, eq(integrations.id, webhooks.integrationId))
+    .where(
+      and(
+        eq(webhooks.status, status),
+        lt(webhooks.updatedAt, secondsAgo(seconds)),
+        // Webhooks of an integration that is switched off wait on purpose: enabling it wakes the inbox. Recovery, too, leaves
+        // those of one that its health disabled.
+        sql`${integrations.healthStatus} <> 'disabled'`,
+        status === 'pending' ? sql`${integrations.isActive}` : undefined,
+      ),
+    )
+    .groupBy(webhooks.integrationId)
+    .orderBy(since)
+    .limit(limit)
+  return rows as WebhookGroup[]
+}
+
+/** Webhooks that failed within the last `seconds` and are not dismissed, by integration, the most first. */
+export async function lateFailedWebhooks(
+  db: Database,
+  { webhooks }: Tables,
+  { seconds, limit }: { seconds: number; limit: number },
+): Promise<WebhookGroup[]> {
+  const count = sql<number>`count(*)::int`
+  const rows = await db
+    .select({ integrationId: webhooks.integrationId, webhooks: count, since: min(webhooks.updatedAt) })
+    .from(webhooks)
+    .where(
+      and(eq(webhooks.status, 'failed'), isNull(webhooks.dismissedAt), gt(webhooks.updatedAt, secondsAgo(seconds))),
+    )
+    .groupBy(webhooks.integrationId)
+    .orderBy(sql`${count} desc`)
+    .limit(limit)
+  return rows as WebhookGroup[]
+}
+
+interface OutboxBacklog {
+  readonly events: number
+  /** When the event that has waited longest was due, or was last claimed. */
+  readonly since: Date | null
+}
+
+/** Events that no pump has claimed `seconds` after they were due, or whose claim is older than it may get. */
+async function lateEvents(
+  db: Database,
+  { events }: Tables,
+  { seconds, claimSeconds }: { seconds: number; claimSeconds: number },
+): Promise<OutboxBacklog> {
+  const [row] = await db.execute<{ events: number; since: string | Date | null }>(sql`
+    select count(*)::int as events, min(late.since) as since
+    from (
+      select due_at as since from ${events}
+      where delivered_at is null and claim is null and due_at < ${secondsAgo(seconds)}
+      union all
+      select updated_at from ${events}
+      where delivered_at is null and claim is not null and updated_at < ${secondsAgo(claimSeconds)}
+    ) late`)
+  return { events: row?.events ?? 0, since: row?.since == null ? null : new Date(row.since) }
+}
+
+interface UnseenIncident {
+  readonly id: number
+  readonly integrationId: number
+  readonly status: 'open' | 'closed'
+  readonly openedAt: Date
+  /** The change that its workflow has not seen, or when the workflow last looked. */
+  readonly since: Date
+}
+
+/** Incidents whose workflow has not seen a change for `changedSeconds`, or has not looked at an open one for `lookedSeconds`. */
+async function unseenIncidents(
+  db: Database,
+  { incidents }: Tables,
+  { changedSeconds, lookedSeconds, limit }: { changedSeconds: number; lookedSeconds: number; limit: number },
+): Promise<UnseenIncident[]> {
+  const rows = await db.execute<{
+    id: string
+    integration_id: string
+    status: 'open' | 'closed'
+    opened_at: string | Date
+    since: string | Date
+  }>(sql`
+    select id, integration_id, status, opened_at, updated_at as since from ${incidents}
+    where (followed_at is null or followed_at < updated_at) and updated_at < ${secondsAgo(changedSeconds)}
+    union all
+    select id, integration_id, status, opened_at, followed_at as since from ${incidents}
+    where status = 'open' and followed_at >= updated_at and followed_at < ${secondsAgo(lookedSeconds)}
+    order by since, id limit ${limit}`)
+  return rows.map((row) => ({
+    id: Number(row.id),
+    integrationId: Number(row.integration_id),
+    status: row.status,
+    openedAt: new Date(row.opened_at),
+    since: new Date(row.since),
+  }))
+}
