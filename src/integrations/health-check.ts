@@ -7,7 +7,7 @@ import { storedError } from '../calls/outcome.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound } from '../framework/errors.ts'
-import { withTimeLimit } from '../framework/time-limit.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { hasHealthCheck } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
@@ -90,12 +90,10 @@ async function ask(
     return result('unknown', `The health check did not answer true.${why}`)
   } catch (error) {
     const secrets = secretsIn(integration)
-    // Of the credentials only the secrets are looked at, and unreadable ones must not hide why the check failed.
-    const credentials = () => ({ secrets })
     const failureClass = classifyFailure({
       error,
       callerAborted: false,
-      providerVerdict: providerVerdict(framework, provider, error, { integration, credentials }),
+      providerVerdict: providerVerdict({ framework, provider, integration, secrets: () => secrets }, error),
     })
     return result(failureClass, storedError(framework, integration, error, secrets).slice(0, MAX_ERROR_LENGTH))
   }

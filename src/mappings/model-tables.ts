@@ -2,7 +2,7 @@
 
 import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
-import { withTimeLimit } from '../framework/time-limit.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
 
 const LIMIT_SECONDS = 10

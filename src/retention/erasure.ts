@@ -2,7 +2,7 @@
 import { integrationKey } from '../cache/integration-keys.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
-import { throwIfGivenUp } from '../framework/until-aborted.ts'
+import { throwIfGivenUp } from '../framework/waiting.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
 import { allChunks, bringToRest, CHUNK_ROWS } from './deletion.ts'

@@ -6,7 +6,7 @@
 
 import type { Framework } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
-import { withTimeLimit } from '../../framework/time-limit.ts'
+import { withTimeLimit } from '../../framework/waiting.ts'
 import { accessBaseUrl, accessTokens } from './access-check.ts'
 import { clockSkew, databaseMigrations, databaseReachable } from './database-checks.ts'
 import type { Check, Observation } from './doctor-check.ts'

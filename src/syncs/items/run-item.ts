@@ -9,7 +9,7 @@ import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException
 import type { Json } from '../../framework/json.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
-import { withTimeLimit } from '../../framework/time-limit.ts'
+import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-context.ts'
 import { withSyncItem } from '../../providers/current-sync-item.ts'
 import type { Integration } from '../../providers/integration.ts'

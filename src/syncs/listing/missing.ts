@@ -3,7 +3,7 @@
 import type { LogRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import type { Json } from '../../framework/json.ts'
-import { untilAborted } from '../../framework/until-aborted.ts'
+import { untilAborted } from '../../framework/waiting.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
