@@ -1,5 +1,5 @@
 /**
- * The token that a call goes out with: which one an attempt has used, and another one for it when the provider refuses it.
+ * The token of a call: which one an attempt has used, and another one when the provider refuses it.
  *
  * Rule: docs/behaviour/oauth.md, "A refused token".
  */

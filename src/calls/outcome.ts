@@ -17,7 +17,7 @@ import { bodyRules, cacheableText, storedBody } from './stored-body.ts'
 
 const MAX_REQUEST_DATA_BYTES = 65_536
 const MAX_ERROR_LENGTH = 2_000
-/** The text columns are varchar(255); what is longer is cut rather than the row lost. */
+/** The text columns are varchar(255). A longer text is cut, so that the row is not lost. */
 const MAX_NAME_LENGTH = 255
 
 /** Never throws: the call has been made, and its outcome must be written. */
@@ -40,7 +40,7 @@ export async function outcomeOf(
     generation: ticket.generation,
     class: failureClass,
     quietForMs,
-    // A throttle says by `Retry-After` when to come again: an exhausted quota, whose reset may be far, is not waited for.
+    // A throttle with `Retry-After` says when to come again. Then the reset of an exhausted quota, which may be far, does not count.
     quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt) : null,
     row: {
       endpoint: named(redactText(storable(call.endpoint), secrets)),

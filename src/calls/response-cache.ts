@@ -44,7 +44,7 @@ async function served(call: PlannedCall, serving: Serving): Promise<ServedAnswer
   return null
 }
 
-/** Undefined for what is no JSON: every answer that may be served again is stored as JSON, a text too. */
+/** Undefined when it is not JSON. Each answer that may be served again is stored as JSON, a text too. */
 function decodedAnswer(body: string | null): unknown {
   try {
     return body === null ? undefined : JSON.parse(body)

@@ -5,7 +5,7 @@
  */
 import { isIntegrationsError } from '../framework/errors.ts'
 import type { FailureClass } from './failure-class-rules.ts'
-import { errorChain, isConnectionFault, statusOf } from './failure-class-rules.ts'
+import { errorChain, isConnectionFault, NEVER_CONNECTED_CODES, statusOf } from './failure-class-rules.ts'
 
 /** Attempts that a method gets when the call does not say: reads are safe to repeat, writes are not. */
 export const DEFAULT_ATTEMPTS = { read: 3, write: 1 } as const
@@ -18,7 +18,7 @@ const OTHER_WAIT_STEP_MS = 1_000
 /** Jitter of 0 to 20 % keeps callers that failed together from coming back together. */
 const JITTER = 0.2
 
-/** `setTimeout` takes what is longer for 1 ms: https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+/** `setTimeout` takes a longer time for 1 ms: https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export interface RetryInput {
@@ -94,16 +94,6 @@ function retryWish(error: unknown): RetryWish | null {
 function numberOf(value: unknown): number | null {
   return typeof value === 'number' && !Number.isNaN(value) ? value : null
 }
-
-/** Codes of a connection that never stood: nothing of the request has left this machine. */
-const NEVER_CONNECTED_CODES: ReadonlySet<string> = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
 
 /**
  * Whether the provider surely has not seen the request. False when anything in the chain speaks of an answer (a gateway may

@@ -35,7 +35,7 @@ export interface GuardedFetchOptions {
 
 export interface Egress {
   fetch(options?: GuardedFetchOptions): typeof fetch
-  /** Ends what is under way too; a call after it fails. */
+  /** Also ends requests under way. A later call fails. */
   close(): Promise<void>
 }
 
@@ -53,7 +53,7 @@ const EVERY_ADDRESS = ['0.0.0.0/0', '::/0']
 /** Statuses that a `Response` with a body can't have: https://fetch.spec.whatwg.org/#null-body-status */
 const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304])
 
-/** @throws InvalidArgumentException for a rule or a proxy that is none */
+/** @throws InvalidArgumentException for an invalid rule or proxy */
 export function createEgress(
   policy: EgressPolicy = {},
   { lookup = dnsLookup, connectTimeoutMs = CONNECT_TIMEOUT_MS, openRoute: openGiven }: EgressInternals = {},

@@ -169,7 +169,7 @@ export class AdmissionLines {
     const sliding = told.kind === 'limited' && told.limit.window === 'sliding' ? told.limit : null
     const margin = sliding === null ? 0 : marginMs(sliding)
     await this.#pause(line, told.kind, Math.max(told.retryAfterMs, MIN_PAUSE_MS) + margin)
-    // Suppression changes no pace; a fixed window has none.
+    // Suppression does not change the pace. A fixed window has no pace.
     if (told.kind === 'limited') line.step = sliding === null ? null : firstStep(paceOf(sliding))
   }
 

@@ -77,9 +77,12 @@ export async function admitted(
       ...(sync === null ? {} : { longestWaitMs: () => longestWaitMs(sync) }),
     })
     if (admission.kind === 'admitted') {
-      if (either?.aborted === true) await giveUp(framework, integration, owner, admission)
-      either?.throwIfAborted()
-      return { owner, generation: admission.generation }
+      const { generation, probe } = admission
+      if (either?.aborted !== true) return { owner, generation }
+      // The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back.
+      const givenUp = { owner, generation, class: 'unknown', quietForMs: null, quietUntil: null, row: null } as const
+      if (probe) await settled(framework, integration, givenUp)
+      throw either.reason
     }
     if (admission.kind === 'open') throw circuitOpen(framework, integration, admission)
     framework.metrics.requestRateLimited(integration)
@@ -91,24 +94,6 @@ export async function admitted(
   } finally {
     release()
   }
-}
-
-/** The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back. */
-async function giveUp(
-  framework: Framework,
-  integration: Integration,
-  owner: string,
-  { generation, probe }: Extract<Admission, { kind: 'admitted' }>,
-): Promise<void> {
-  if (!probe) return
-  await settled(framework, integration, {
-    owner,
-    generation,
-    class: 'unknown',
-    quietForMs: null,
-    quietUntil: null,
-    row: null,
-  })
 }
 
 /** Writes the outcome of an attempt and what follows from it. Never throws: the caller gets the call's outcome all the same. */

@@ -26,7 +26,7 @@ export interface Ended {
 
 export interface Joined {
   readonly generation: number | null
-  /** Units given out beyond those asked for by callers: all that were wanted, or none. */
+  /** Units given out beyond those of the callers: all that were wanted, or 0. */
   readonly more: number
   /** How long their window lasts. */
   readonly leftMs: number
