@@ -2,7 +2,7 @@
 import type { ApplicationFailure } from '@temporalio/activity'
 import type { CommandAnswer, CommandRunner, RunCommandInput, RunCommandResult } from '../commands/command-jobs.ts'
 import { COMMAND_EXIT } from '../commands/command-jobs.ts'
-import { untilGivenUp } from '../framework/until-aborted.ts'
+import { untilGivenUp } from '../framework/waiting.ts'
 import { keptAlive } from './heartbeat.ts'
 import { sdk, temporalSurroundings } from './surroundings.ts'
 

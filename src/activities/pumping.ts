@@ -12,7 +12,7 @@ import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/pump-jobs.
 import type { PumpedRows } from '../claims/pump-queries.ts'
 import { endClaim, handBackUnknown, idsHeldBy, keepClaim, pumpClaims, setApart } from '../claims/pump-queries.ts'
 import type { Framework } from '../framework/context.ts'
-import { patiently } from '../framework/patiently.ts'
+import { patiently } from '../framework/waiting.ts'
 import { notItsTurn } from './activity-failures.ts'
 import type { Surroundings } from './surroundings.ts'
 

@@ -1,6 +1,6 @@
 /**
- * What of the cache belongs to one integration begins with `integration:<id>:`, locks too, so that deleting the
- * integration finds it. Other keys belong to the deployment.
+ * Cache keys of one integration begin with `integration:<id>:`, its locks' too, so that its deletion finds them. Other keys belong to
+ * the deployment.
  *
  * Rule: docs/behaviour/integrations.md, "Cache entries".
  */

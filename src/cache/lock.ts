@@ -3,33 +3,33 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { LockTimeoutException } from '../framework/errors.ts'
 import type { CacheStore } from './store.ts'
 
-/** Waiters look again after 50 ms, then ever more slowly up to 250 ms: quick for short work, light for long. */
+/** A waiting caller looks again after 50 ms, then more slowly, up to 250 ms: quick for short work, light for long. */
 const FIRST_POLL_MS = 50
 const LAST_POLL_MS = 250
 
 export interface LockOptions {
-  /** The lock ends by itself after so long, so that a dead holder blocks nobody for ever. */
+  /** After this time the lock ends by itself, so that a dead holder does not block others for ever. */
   readonly ttlSeconds: number
   /** How long to wait for it; 0 is one try. */
   readonly waitSeconds: number
   /**
-   * Whose lock it is: who comes under the same name takes it over, as the next attempt at the same work does when the worker of
-   * the last one has died. Default: nobody else's.
+   * Name of the holder. A caller with the same name takes the lock over: the next attempt at the same work, when the worker of the last
+   * one has died. Default: a name of this call only.
    */
   readonly owner?: string
 }
 
-/** What the work knows of the lock that it runs under. */
+/** The lock, for the work that runs under it. */
 export interface Lease {
-  /** Another `ttlSeconds` from now, for work that gets on. False: the lock ran out, and may be somebody else's. */
+  /** Holds the lock for another `ttlSeconds` from now. False: it ran out, and another holder may have it. */
   extend(): Promise<boolean>
 }
 
 /**
  * Does the work while holding a lock that all processes respect.
  *
- * Nothing extends the lock but the work itself: work that hangs must not keep it. So work that outlives the lock may run
- * beside the next holder's, and must be safe then. Rule: docs/behaviour/locks.md, "How long a lock lasts".
+ * Only the work itself extends the lock: work that hangs must not keep it. Work that outlives the lock may run beside the next
+ * holder's, and must be safe then. Rule: docs/behaviour/locks.md, "How long a lock lasts".
  *
  * @throws LockTimeoutException when the wait is over
  */
@@ -47,7 +47,7 @@ export async function withLock<T>(
   try {
     return await work({ extend: () => store.extend(name, owner, ttlSeconds) })
   } finally {
-    // How the work ended is the news, well or badly. A lock that can't be given back ends by itself.
+    // The caller gets how the work ended. A lock that can't be given back ends by itself.
     await store.release(name, owner).catch(() => {})
   }
 }

@@ -1,7 +1,7 @@
 /**
  * The cache of one process, for the testing kit: the same rules as the Postgres one, nothing shared.
  *
- * Its methods never wait between looking and writing, so each is as indivisible as a statement.
+ * No method waits between reading and writing, so each is as atomic as a statement.
  * test/cache/conformance.ts holds both to the rules.
  */
 
@@ -13,7 +13,7 @@ import type { CacheStore } from './store.ts'
 import { heldAsLock } from './store.ts'
 
 interface Entry {
-  /** As JSON: who reads a value gets a copy of his own. */
+  /** As JSON: each reader gets a copy. */
   readonly json: string
   /** Null for a value. */
   readonly owner: string | null

@@ -10,8 +10,8 @@ import { heldAsLock } from './store.ts'
 /**
  * The store that all processes share. Needs no session, so a transaction pooler will do.
  *
- * Each method is one statement. Its clock is the database's, read when the row is locked, so that processes whose own
- * clocks differ agree on when an entry ends.
+ * Each method is one statement. The clock is the database's, read when the row is locked, so that processes agree on when an
+ * entry ends, although their own clocks differ.
  *
  * @param clock takes the place of the database's
  */
@@ -25,7 +25,7 @@ export function postgresCache(db: Database | Transaction, tables: Tables, prefix
   const isAbsent = () => sql`not ${isPresent()}`
   const isValue = isNull(cache.owner)
 
-  /** False: what is there already may not be replaced. */
+  /** False: the key holds an entry that may not be replaced. */
   async function put(
     key: string,
     entry: { value: Json; owner: string | null; ttlSeconds: number | null },
@@ -62,7 +62,7 @@ export function postgresCache(db: Database | Transaction, tables: Tables, prefix
     },
     add: (key, value, ttlSeconds) => put(key, { value, owner: null, ttlSeconds }),
     async take(key) {
-      // One that is over goes, too. Whether it is, is asked in `returning`: then the row is locked.
+      // Deletes an entry that is over, too. `returning` asks whether it is: then the row is locked.
       const [row] = await db
         .delete(cache)
         .where(and(eq(cache.key, full(key)), isValue))

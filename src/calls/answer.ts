@@ -1,7 +1,7 @@
 /**
- * What can be read off whatever a call returned or threw: a fetch `Response`, an Octokit response or error, a Stripe
- * object with its `lastResponse`. SDK values pass to the caller untouched; this is only for the request's row and for the
- * limits that a provider tells of. Rule: docs/behaviour/requests.md, "What an answer says".
+ * Reads what a call returned or threw: a fetch `Response`, an Octokit response or error, a Stripe object with its `lastResponse`.
+ * The caller gets values of an SDK untouched; this is for the request's row and the provider's limits.
+ * Rule: docs/behaviour/requests.md, "What an answer says".
  */
 import { HttpError } from '../framework/errors.ts'
 import { errorChain, statusOf } from './failure-class-rules.ts'
@@ -30,10 +30,10 @@ export const NO_ANSWER: Answer = {
 const REQUEST_ID_HEADERS = ['request-id', 'x-github-request-id', 'x-request-id']
 const MAX_REQUEST_ID_LENGTH = 128
 
-/** A reset further ahead is no moment in seconds, or no clock to go by. */
+/** A reset further ahead is not a moment in seconds, or comes from a wrong clock. */
 const MAX_RESET_AHEAD_MS = 86_400_000
 
-/** Redirects that say "not here, and not as something else": a write that follows none has not been made (RFC 9110, 15.4). */
+/** Redirects that keep the method: a write that does not follow one has not been made (RFC 9110, 15.4). */
 const UNMADE: ReadonlySet<number> = new Set([307, 308])
 
 /**
@@ -116,7 +116,7 @@ export function cutRequestId(id: string): string {
 }
 
 /**
- * GitHub's headers, which many have taken over: what is left, and the reset in seconds since the epoch
+ * GitHub's headers, which many providers use: the quota that is left, and its reset in seconds since the epoch
  * (https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#checking-the-status-of-your-rate-limit).
  *
  * A quota of one resource or route says nothing about the others: GitHub names it in `X-RateLimit-Resource`, Discord in
@@ -146,7 +146,7 @@ function bodyOf(value: unknown): unknown {
 const TEXT_SUBTYPE =
   /[/+.-](json|jsonl|ndjson|json-seq|xml|html|yaml|csv|toml|sql|graphql|javascript|ecmascript|x-www-form-urlencoded|jwt|jose|x-pem-file)$/
 
-/** JSON and text by the content type, and text where there is none. Anything else stays bytes: decoding would spoil them. */
+/** JSON or text by the content type; text without one. Any other type stays bytes: decoding would spoil them. */
 async function decodeBody(response: Response): Promise<unknown> {
   const contentType = (response.headers.get('content-type') ?? '').toLowerCase()
   const type = contentType.split(';', 1)[0]?.trim() ?? ''

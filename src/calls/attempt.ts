@@ -1,22 +1,20 @@
-/** One attempt: the call, its deadline, and what it came to. Rule: docs/behaviour/requests.md, "Attempts". */
+/** One attempt: what the call is given, its time limit, and what it came to. Rule: docs/behaviour/requests.md, "Attempts". */
 
 import type { Egress } from '../egress/guarded-fetch.ts'
-import type { Framework, OutboundCall } from '../framework/context.ts'
-import { RequestTimeout, SchemaDrift } from '../framework/errors.ts'
-import { knownSecrets } from '../framework/known-secrets.ts'
+import { InvalidArgumentException, RequestTimeout, SchemaDrift } from '../framework/errors.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import { classifiesFailures } from '../providers/contracts.ts'
+import type { RequestContext } from '../providers/integration.ts'
 import type { Answer } from './answer.ts'
-import { answerOf, decode, NO_ANSWER } from './answer.ts'
-import { callContext } from './call-context.ts'
-import type { CallPlan } from './call-options.ts'
+import { answerOf, cutRequestId, decode, NO_ANSWER } from './answer.ts'
+import type { PlannedCall } from './call.ts'
 import { inCallSpan } from './call-span.ts'
-import { Deadline } from './deadline.ts'
 import { classifyFailure, FailureClass } from './failure-class-rules.ts'
 
-/** Everything that one attempt came to. */
 export interface Attempt {
+  /** From 1. */
   readonly number: number
   readonly durationMs: number
   readonly answer: Answer
@@ -31,124 +29,149 @@ interface Success {
   readonly body: unknown
 }
 
-interface Failure {
+export interface Failure {
   readonly kind: 'failed'
   readonly error: unknown
   readonly failureClass: FailureClass
-  /** The answer that did not fit; else it is read off the error. */
+  /** The answer that did not fit the schema. Else the error has it. */
   readonly body?: unknown
 }
 
-export function makeAttempt(
-  framework: Framework,
-  provider: IntegrationProvider,
-  outbound: OutboundCall<unknown>,
-  plan: CallPlan,
-  number: number,
-): Promise<Attempt> {
-  return inCallSpan(framework.egress, outbound, number, (egress) =>
-    attempted(framework, provider, { outbound, plan, number, egress }),
-  )
+export function makeAttempt(call: PlannedCall, number: number): Promise<Attempt> {
+  return inCallSpan(call, number, (egress) => attempted(call, number, egress))
 }
 
-interface Call {
-  readonly outbound: OutboundCall<unknown>
-  readonly plan: CallPlan
-  readonly number: number
-  readonly egress: Pick<Egress, 'fetch'>
-}
-
-async function attempted(
-  framework: Framework,
-  provider: IntegrationProvider,
-  { outbound, plan, number, egress }: Call,
-): Promise<Attempt> {
-  const { timeoutMs, idempotencyKey } = plan
-  const { endpoint, call, options } = outbound
-  const deadline = new Deadline(options.signal, timeoutMs, () => new RequestTimeout(endpoint, timeoutMs))
-  const secrets = () => knownSecrets(outbound.credentials())
-  const given = { idempotencyKey, attempt: number, signal: deadline.signal }
-  const { context, over } = callContext(egress, given, secrets, outbound.observeDate)
+async function attempted(call: PlannedCall, number: number, egress: Pick<Egress, 'fetch'>): Promise<Attempt> {
+  const { framework, idempotencyKey, timeoutMs } = call
   const startedAt = performance.now()
   let seen = NO_ANSWER
-  const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => {
-    return { number, durationMs: Math.round(performance.now() - startedAt), answer: over(answer), outcome }
+  const reported: Reported = {}
+  let timeout: Error | null = null
+  const late = (): Error => {
+    timeout = new RequestTimeout(call.shownEndpoint(), timeoutMs)
+    return timeout
   }
-  const perform = async (): Promise<{ value: unknown; body: unknown }> => {
-    const returned = await call(context)
+  const perform = async (signal: AbortSignal): Promise<{ value: unknown; body: unknown }> => {
+    const returned = await call.call(callContext(call, egress, { attempt: number, signal }, reported))
     // Before decoding: what a Response says of itself is known also when its body breaks off.
     seen = answerOf(returned, framework.clock.now())
     return decode(returned, { keyed: idempotencyKey !== null })
   }
+  const finish = (answer: Answer, outcome: Attempt['outcome']): Attempt => {
+    const durationMs = Math.round(performance.now() - startedAt)
+    return { number, durationMs, answer: { ...answer, ...reported }, outcome }
+  }
   try {
-    const { value, body } = await deadline.race(perform())
-    return finish(seen, fitted(outbound, value, body))
+    const { value, body } = await withTimeLimit(timeoutMs / 1_000, late, perform, call.signal)
+    return finish(seen, fitted(call, value, body))
   } catch (error) {
-    const answer = deadline.isOver(error) ? NO_ANSWER : answerOf(error, framework.clock.now())
+    const answer = error === timeout ? NO_ANSWER : answerOf(error, framework.clock.now())
     return finish(answer.statusCode === null ? seen : answer, {
       kind: 'failed',
       error,
-      failureClass: classOf(framework, provider, outbound, error),
+      failureClass: classOf(call, error),
     })
-  } finally {
-    deadline.release()
   }
 }
 
+/** What a call says itself wins over what is read off its answer. Of one attempt: the next one begins empty. */
+export type Reported = { -readonly [K in keyof Answer]?: Answer[K] }
+
+/** What the host's function is given. Rule: docs/behaviour/requests.md, "The call's context". */
+export function callContext(
+  { idempotencyKey, secrets, observeDate }: Pick<PlannedCall, 'idempotencyKey' | 'secrets' | 'observeDate'>,
+  egress: Pick<Egress, 'fetch'>,
+  { attempt, signal }: Pick<RequestContext, 'attempt' | 'signal'>,
+  reported: Reported,
+): RequestContext {
+  const send = (maxBytes?: number): typeof fetch => {
+    const fetch = egress.fetch({
+      followRedirects: idempotencyKey === null,
+      signal,
+      secrets,
+      ...(maxBytes === undefined ? {} : { maxBytes }),
+    })
+    if (observeDate === undefined) return fetch
+    return async (input, init) => {
+      const response = await fetch(input, init)
+      // RFC 9110, 6.6.1: when the server has made the answer.
+      const date = new Date(response.headers.get('date') ?? Number.NaN)
+      if (!Number.isNaN(date.getTime())) observeDate(date)
+      return response
+    }
+  }
+  return {
+    idempotencyKey,
+    attempt,
+    signal,
+    fetch: (input, init) => send()(input, init),
+    fetchUpTo: (maxBytes) => send(checkedBytes(maxBytes)),
+    /** An invalid value is left out: it must not cost the row. */
+    report({ statusCode, providerRequestId, rateLimitRemaining, rateLimitResetAt, retryAfterSeconds }) {
+      if (isWithin(statusCode, 100, 599) && Number.isInteger(statusCode)) reported.statusCode = statusCode
+      if (typeof providerRequestId === 'string') reported.providerRequestId = cutRequestId(providerRequestId)
+      if (isWithin(rateLimitRemaining, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER))
+        reported.rateLimitRemaining = rateLimitRemaining
+      if (rateLimitResetAt instanceof Date && !Number.isNaN(rateLimitResetAt.getTime()))
+        reported.rateLimitResetAt = rateLimitResetAt
+      if (isWithin(retryAfterSeconds, 0, Number.MAX_SAFE_INTEGER)) reported.retryAfterSeconds = retryAfterSeconds
+    },
+  }
+}
+
+function checkedBytes(maxBytes: number): number {
+  if (!Number.isSafeInteger(maxBytes) || maxBytes < 1)
+    throw new InvalidArgumentException('maxBytes', `a whole number of at least 1 is allowed, ${maxBytes} was given`)
+  return maxBytes
+}
+
+function isWithin(value: number | undefined, min: number, max: number): value is number {
+  return typeof value === 'number' && value >= min && value <= max
+}
+
 /** The answer as the schema makes it. */
-function fitted({ endpoint, schema }: OutboundCall<unknown>, returned: unknown, body: unknown): Success | Failure {
+function fitted({ schema, shownEndpoint }: PlannedCall, returned: unknown, body: unknown): Success | Failure {
   const parsed = schema?.safeParse(returned)
   if (parsed === undefined) return { kind: 'succeeded', value: returned, returned, body }
   if (parsed.success) return { kind: 'succeeded', value: parsed.data, returned, body }
   const issues = parsed.error.issues.map(({ path, message }) => {
     return { path: path.map(String).join('.') || '(root)', message }
   })
-  return { kind: 'failed', error: new SchemaDrift(endpoint, issues), failureClass: FailureClass.Unknown, body }
+  return { kind: 'failed', error: new SchemaDrift(shownEndpoint(), issues), failureClass: FailureClass.Unknown, body }
 }
 
-function classOf(
-  framework: Framework,
-  provider: IntegrationProvider,
-  outbound: OutboundCall<unknown>,
-  error: unknown,
-): FailureClass {
-  const caller = outbound.options.signal
-  // The caller's own reason, whatever it looks like, says nothing about the provider.
-  if (caller?.aborted === true && error === caller.reason) return FailureClass.Unknown
-  const callerAborted = caller?.aborted === true
-  const verdict = callerAborted ? null : providerVerdict(framework, provider, error, outbound)
+function classOf(call: PlannedCall, error: unknown): FailureClass {
+  const { signal } = call
+  const callerAborted = signal?.aborted === true
+  // The caller's own reason says nothing about the provider, whatever it looks like.
+  if (callerAborted && error === signal.reason) return FailureClass.Unknown
+  const verdict = callerAborted ? null : providerVerdict(call, error)
   return classifyFailure({ error, callerAborted, providerVerdict: verdict })
 }
 
-/** A provider's classifier that throws, or answers nonsense, defers: its verdict must never hide the failure itself. */
+/** Null, too, when the provider's classifier throws or gives no class: it must never hide the failure itself. */
 export function providerVerdict(
-  framework: Framework,
-  provider: IntegrationProvider,
+  {
+    framework,
+    provider,
+    integration,
+    secrets,
+  }: Pick<PlannedCall, 'framework' | 'provider' | 'integration' | 'secrets'>,
   error: unknown,
-  { integration, credentials }: Pick<OutboundCall<unknown>, 'integration' | 'credentials'>,
 ): FailureClass | null {
   if (!classifiesFailures(provider)) return null
+  const logger = integrationLogger(framework, integration)
   try {
     const verdict = provider.classifyFailure(error)
     if (verdict === null || Object.values(FailureClass).includes(verdict)) return verdict
     // Its type only: what it gave may be the failure itself, with all that is in it.
-    framework.logger.warn(
-      {
-        event: 'request.unclassified',
-        integration: integration.id,
-        provider: integration.provider,
-        verdict: typeof verdict,
-      },
+    logger.warn(
+      { event: 'request.unclassified', verdict: typeof verdict },
       'classifyFailure() gave no failure class; ignored',
     )
   } catch (fault) {
-    framework.logger.warn(
-      {
-        event: 'request.unclassified',
-        integration: integration.id,
-        provider: integration.provider,
-        error: redactedErrorLine(fault, knownSecrets(credentials()), 500),
-      },
+    logger.warn(
+      { event: 'request.unclassified', error: redactedErrorLine(fault, secrets(), 500) },
       'classifyFailure() threw; ignored',
     )
   }

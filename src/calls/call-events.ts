@@ -1,33 +1,29 @@
-/** Tells the host what a settlement changed. After its commit, listeners in order. Rule: docs/behaviour/events.md. */
+/** Tells the host what a settlement changed: after its commit, listeners in order. Rule: docs/behaviour/events.md. */
 
 import type { IncidentRecord, RequestRecord } from '../events/events.ts'
-import type { Framework, OutboundCall } from '../framework/context.ts'
-import { errorLine } from '../framework/logger.ts'
+import type { Framework } from '../framework/context.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import type { IncidentEvent } from '../incidents/queries.ts'
 import { findIncident } from '../incidents/queries.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallEvent, CallOutcome } from './admission/call-queries.ts'
 import type { SettledCall } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
+import type { PlannedCall } from './call.ts'
 
 const MS_PER_SECOND = 1_000
 
-export interface Settled {
-  readonly call: SettledCall
-  readonly record: CallOutcome
-  readonly outcome: Attempt['outcome']
-}
-
-/** What the attempt changed, then the attempt itself; that needs its row. Counted either way: the call was made. */
+/** Announces what the attempt changed, then the attempt itself; that needs its row. It is counted either way: the call was made. */
 export async function announce(
-  framework: Framework,
-  { integration, observe }: Pick<OutboundCall<unknown>, 'integration' | 'observe'>,
-  { call, record, outcome }: Settled,
+  { framework, integration, observe }: PlannedCall,
+  written: SettledCall,
+  record: CallOutcome,
+  outcome: Attempt['outcome'],
 ): Promise<void> {
   framework.metrics.requestMade(integration, record.class, (record.row?.duration_ms ?? 0) / MS_PER_SECOND)
-  const request = recordOf(call, record)
+  const request = recordOf(written, record)
   if (request !== null) observe?.(request)
-  await announceChanges(framework, integration, call.events)
+  await announceChanges(framework, integration, written.events)
   if (request === null) return
   const { listeners } = framework
   if (outcome.kind === 'succeeded') await listeners.emit('RequestCompleted', { integration, request })
@@ -74,12 +70,9 @@ const INCIDENT_EVENTS = {
   incident_closed: 'IncidentClosed',
 } as const
 
-/** To its workflow, then with the row as it is now. One that can't be read costs the event, never the call. */
-async function announceIncident(
-  { db, tables, listeners, logger, workflows }: Framework,
-  integration: Integration,
-  event: IncidentEvent,
-): Promise<void> {
+/** Tells its workflow, then its listeners with the row as it is now. A row that can't be read costs the event, never the call. */
+async function announceIncident(framework: Framework, integration: Integration, event: IncidentEvent): Promise<void> {
+  const { db, tables, listeners, workflows } = framework
   const { kind, incidentId } = event
   workflows.followIncident(integration.id, kind === 'incident_closed' ? 'recovered' : 'escalate')
   const name = INCIDENT_EVENTS[kind]
@@ -88,14 +81,8 @@ async function announceIncident(
   try {
     incident = await findIncident(db, tables, incidentId)
   } catch (error) {
-    logger.error(
-      {
-        event: name,
-        integration: integration.id,
-        provider: integration.provider,
-        incident: incidentId,
-        error: errorLine(error, 500),
-      },
+    integrationLogger(framework, integration).error(
+      { event: name, incident: incidentId, error: errorLine(error, 500) },
       'an incident could not be read; its listeners are not told',
     )
     return

@@ -5,13 +5,13 @@
 import type { Attributes, Span } from '@opentelemetry/api'
 import { SpanKind } from '@opentelemetry/api'
 import type { Egress } from '../egress/guarded-fetch.ts'
-import type { OutboundCall } from '../framework/context.ts'
 import { errorKind } from '../framework/thrown.ts'
 import type { Identity } from '../observability/spans.ts'
 import { identityAttributes, inSpan, markFailed, noteInSpan } from '../observability/spans.ts'
 import type { Attempt } from './attempt.ts'
+import type { PlannedCall } from './call.ts'
 
-/** Any other is `_OTHER`, as the conventions have it: what a span is found by takes few values. */
+/** Any other is `_OTHER`, as in the conventions: an attribute that spans are found by takes few values. */
 const METHODS: ReadonlySet<string> = new Set([
   'CONNECT',
   'DELETE',
@@ -24,16 +24,15 @@ const METHODS: ReadonlySet<string> = new Set([
   'TRACE',
 ])
 
-/** @param make given the way out, which tells the span what host it is that is asked */
+/** @param make given the way out, which tells the span the host of each request */
 export function inCallSpan(
-  egress: Egress,
-  { integration, endpoint, method: given }: Pick<OutboundCall<unknown>, 'integration' | 'endpoint' | 'method'>,
+  { framework: { egress }, integration, method: given, shownEndpoint }: PlannedCall,
   number: number,
   make: (egress: Pick<Egress, 'fetch'>) => Promise<Attempt>,
 ): Promise<Attempt> {
   const start = () => {
-    const method = METHODS.has(given.toUpperCase()) ? given.toUpperCase() : '_OTHER'
-    const template = templateOf(endpoint)
+    const method = METHODS.has(given) ? given : '_OTHER'
+    const template = templateOf(shownEndpoint())
     const attributes: Attributes = {
       ...identityAttributes(integration),
       'http.request.method': method,
@@ -44,13 +43,13 @@ export function inCallSpan(
   }
   return inSpan(start, async (span) => {
     if (!span.isRecording()) return make(egress)
-    const attempt = await make(toldOf(egress, span))
+    const attempt = await make(observedBy(egress, span))
     describe(span, attempt)
     return attempt
   })
 }
 
-/** A call that made no attempt, or took an older answer, has no span of its own: it is noted in the one that it came from. */
+/** A call that made no attempt, or took an older answer, has no span of its own: the span around it gets a note. */
 export function noteCall(
   event: 'cache_hit' | 'stale_answer' | 'circuit_open' | 'rate_limit_exceeded',
   integration: Identity,
@@ -66,14 +65,14 @@ function describe(span: Span, { answer, outcome }: Attempt): void {
   markFailed(span, isRefused ? String(answer.statusCode) : errorKind(outcome.error))
 }
 
-/** Tells the span the host of each request; the last one is what it keeps. */
-function toldOf(egress: Egress, span: Span): Pick<Egress, 'fetch'> {
+/** The same way out; the span keeps the host of the last request. */
+function observedBy(egress: Egress, span: Span): Pick<Egress, 'fetch'> {
   return {
     fetch(options) {
       const send = egress.fetch(options)
       return (input, init) => {
         const url = input instanceof Request ? input.url : String(input)
-        // What is no URL is refused by fetch itself.
+        // fetch itself refuses what is no URL.
         if (URL.canParse(url)) span.setAttributes(serverOf(new URL(url)))
         return send(input, init)
       }
@@ -89,8 +88,8 @@ function serverOf({ hostname, port, protocol }: URL): Attributes {
 const MAX_TEMPLATE_LENGTH = 255
 
 /**
- * An endpoint as a path of few values: no query, no host, and whatever looks like an id, an address or a token left out. So
- * `/repos/acme/site/issues/17?page=2` is `/repos/acme/site/issues/{id}`. A plain slug looks like a name of the provider's.
+ * An endpoint as a path of few values: no query, no host, and no segment that looks like an id, an address or a token. So
+ * `/repos/acme/site/issues/17?page=2` is `/repos/acme/site/issues/{id}`. A plain slug stays: it looks like a name of the provider's.
  */
 export function templateOf(endpoint: string): string {
   const [whole = ''] = endpoint.split(/[?#]/, 1)
@@ -100,7 +99,7 @@ export function templateOf(endpoint: string): string {
 }
 
 function isLikeAnId(segment: string): boolean {
-  // A mail address, and whatever had to be escaped: a provider's own words need no escapes.
+  // A mail address, or something that had to be escaped: a provider's own words need no escapes.
   if (/[@%]/.test(segment) || segment.length >= 24) return true
   if (!/\d/.test(segment)) return false
   if (/^\d+$/.test(segment) || segment.includes('_') || segment.length >= 12) return true

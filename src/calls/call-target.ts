@@ -1,4 +1,4 @@
-/** What the statements around a call need to know of an integration, its provider and the configuration. */
+/** What the statements of admission and settlement need of an integration, its provider and the configuration. */
 import { aroundIntegrationId, integrationKey } from '../cache/integration-keys.ts'
 import { settlementEventNames } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
@@ -6,7 +6,7 @@ import { givenNowMs } from '../framework/logger.ts'
 import { declaresRateLimit } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallRules, CallTarget } from './admission/call-queries.ts'
-import type { Limit } from './admission/limiter-rules.ts'
+import type { Limit } from './admission/state-rules.ts'
 
 const CALLS = 'calls'
 
@@ -35,7 +35,7 @@ export function callTarget(
   }
 }
 
-/** The provider's own limit; null: none. Undefined for what is no limit, which the statement could not read. */
+/** The provider's own limit; null without one. Undefined when it gives something else, which the statement could not read. */
 export function declaredLimit({ providers }: Framework, key: string): Limit | null | undefined {
   const provider = providers.find(key)
   if (provider === null || !declaresRateLimit(provider)) return null

@@ -1,21 +1,21 @@
 /**
- * The token that a call goes out with: which one an attempt has used, and another one for it when the provider refuses it.
+ * The token of a call: which one an attempt has used, and another one when the provider refuses it.
  *
  * Rule: docs/behaviour/oauth.md, "A refused token".
  */
 import { randomUUID } from 'node:crypto'
-import type { Framework, OutboundCall, TokenHolder } from '../framework/context.ts'
+import type { TokenHolder } from '../framework/context.ts'
 import type { CircuitOpenException } from '../framework/errors.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { errorKind } from '../framework/thrown.ts'
 import { oauthClientOf } from '../oauth/oauth-provider.ts'
 import { tokensOf } from '../oauth/rules.ts'
 import { isInsideAdaptersTokenWork, isInsideTokenWork, observeTokenUse } from '../oauth/token-work.ts'
 import { replaceToken } from '../oauth/tokens.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Ticket } from './admission/call-state.ts'
-import type { CallPlan } from './call-options.ts'
-import type { FailureClass } from './failure-class-rules.ts'
+import type { Failure } from './attempt.ts'
+import type { PlannedCall } from './call.ts'
 import { statusOf } from './failure-class-rules.ts'
 import { isSurelyWithoutEffect } from './idempotency-rules.ts'
 
@@ -23,19 +23,17 @@ const UNAUTHORIZED = 401
 
 /** Of one call, all its attempts. */
 export class CallTokens {
-  readonly #framework: Framework
-  readonly #outbound: OutboundCall<unknown>
+  readonly #call: PlannedCall
   /** Null: no token of ours is refreshed for this call. */
   readonly #holder: TokenHolder | null
   /** Of the last attempt. */
   #used: string | null = null
   #isReplaced = false
 
-  constructor(framework: Framework, provider: IntegrationProvider, outbound: OutboundCall<unknown>) {
-    const { tokens, integration } = outbound
+  constructor(call: PlannedCall) {
+    const { framework, provider, integration, tokens } = call
     const mayRefresh = oauthClientOf(provider, integration) !== null && !isInsideTokenWork(framework, integration.id)
-    this.#framework = framework
-    this.#outbound = outbound
+    this.#call = call
     this.#holder = mayRefresh ? (tokens ?? null) : null
   }
 
@@ -47,47 +45,37 @@ export class CallTokens {
     if (!isIntegrationsError(refusal, 'circuit_open')) return null
     const { openedAt, retryAfterSeconds } = refusal as CircuitOpenException
     const isProbeUnderWay = openedAt !== null && retryAfterSeconds === null
-    if (!isProbeUnderWay || !isInsideAdaptersTokenWork(this.#framework, this.#outbound.integration.id)) return null
+    const { framework, integration } = this.#call
+    if (!isProbeUnderWay || !isInsideAdaptersTokenWork(framework, integration.id)) return null
     return { owner: randomUUID(), generation: null }
   }
 
   /** Makes an attempt. */
   async observe<T>(attempt: () => Promise<T>): Promise<T> {
-    if (this.#holder === null) return attempt()
-    const { result, used } = await observeTokenUse(
-      this.#holder,
-      tokensOf(this.#holder.credentials()).accessToken,
-      attempt,
-    )
+    const holder = this.#holder
+    if (holder === null) return attempt()
+    const { result, used } = await observeTokenUse(holder, tokensOf(holder.credentials()).accessToken, attempt)
     this.#used = used
     return result
   }
 
   /** Whether the attempt is made once more, with another token; once a call. Never throws. */
-  async replaceRefused(
-    { idempotencyKey }: CallPlan,
-    { error, failureClass }: { readonly error: unknown; readonly failureClass: FailureClass },
-  ): Promise<boolean> {
-    const { integration, options } = this.#outbound
+  async replaceRefused({ error, failureClass }: Pick<Failure, 'error' | 'failureClass'>): Promise<boolean> {
+    const { framework, integration, idempotencyKey, signal } = this.#call
     if (this.#holder === null || this.#used === null || this.#isReplaced || statusOf(error) !== UNAUTHORIZED)
       return false
     // A provider may see more in a 401 than a refusal; then a key must not be sent twice.
     const mustNotRepeat = idempotencyKey !== null && !isSurelyWithoutEffect(error, failureClass)
-    const isGivenUp = (): boolean => options.signal?.aborted === true
+    const isGivenUp = (): boolean => signal?.aborted === true
     if (mustNotRepeat || isGivenUp()) return false
     this.#isReplaced = true
     try {
-      const isReplaced = await replaceToken(this.#framework, this.#holder, this.#used)
+      const isReplaced = await replaceToken(framework, this.#holder, this.#used)
       return isReplaced && !isGivenUp()
     } catch (fault) {
-      this.#framework.logger.warn(
-        {
-          event: 'tokens.not_replaced',
-          integration: integration.id,
-          provider: integration.provider,
-          // Its kind only: it may quote tokens that nobody has stored.
-          error: errorKind(fault),
-        },
+      integrationLogger(framework, integration).warn(
+        // Its kind only: it may quote tokens that are not stored.
+        { event: 'tokens.not_replaced', error: errorKind(fault) },
         'a token that the provider has refused could not be refreshed; the caller gets the refusal',
       )
       return false

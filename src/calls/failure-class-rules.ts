@@ -16,13 +16,18 @@ export type FailureClass = (typeof FailureClass)[keyof typeof FailureClass]
 /** How deep causes are followed. Deeper chains are loops or noise. */
 const MAX_CHAIN_DEPTH = 10
 
-const CONNECTION_CODES: ReadonlySet<string> = new Set([
+/** Codes of a connection that never stood: nothing of the request has left this machine. */
+export const NEVER_CONNECTED_CODES: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
   'EAI_AGAIN',
   'EHOSTUNREACH',
   'ENETUNREACH',
   'UND_ERR_CONNECT_TIMEOUT',
+])
+
+const CONNECTION_CODES: ReadonlySet<string> = new Set([
+  ...NEVER_CONNECTED_CODES,
   'ECONNRESET',
   'ECONNABORTED',
   'EPIPE',

@@ -41,7 +41,7 @@ export async function insertIdempotencyKey(
 /**
  * Null: the key is not spent.
  *
- * A call of before the reservation says nothing about it: its own reservation was forgotten or pruned.
+ * A call from before the reservation does not count: its own reservation was forgotten or pruned.
  */
 export async function findIdempotencyKey(
   db: Database,

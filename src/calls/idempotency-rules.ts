@@ -11,7 +11,7 @@ import { isNeverConnected } from './retry-rules.ts'
 
 /**
  * Whether a failed attempt can't have changed anything at the provider: it was turned away (`client`, `throttle`), its
- * connection never stood, or we refused its address. Whoever is not sure says no: a key given back too early makes a write happen twice.
+ * connection never stood, or we refused its address. In doubt the answer is no: a key given back too early makes a write happen twice.
  */
 export function isSurelyWithoutEffect(error: unknown, failureClass: FailureClass): boolean {
   return failureClass === 'client' || failureClass === 'throttle' || isNeverConnected(error) || isRefusedAddress(error)
@@ -39,7 +39,6 @@ export function priorAnswer(stored: string | null): PriorAnswer {
   }
 }
 
-/** How a key stands that was used before. */
 export type RepeatVerdict = 'conflict' | 'may be sent again'
 
 /**

@@ -8,13 +8,12 @@ import { randomUUID } from 'node:crypto'
 import { integrationKey } from '../cache/integration-keys.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
-import { errorLine, systemClock } from '../framework/logger.ts'
+import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
 import { isInsideTransaction } from '../framework/transactions.ts'
 import { insertLog } from '../observability/log-queries.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
 import { supportsIdempotency } from '../providers/contracts.ts'
-import type { Call, Integration, PriorCall } from '../providers/integration.ts'
-import type { CallPlan } from './call-options.ts'
+import type { Call, PriorCall } from '../providers/integration.ts'
+import type { PlannedCall } from './call.ts'
 import type { LedgerEntry, LedgerKey } from './idempotency-queries.ts'
 import {
   deleteIdempotencyKey,
@@ -38,22 +37,12 @@ export interface Reservation {
   end(ending: Ending): Promise<void>
 }
 
-const NO_RESERVATION: Reservation = { guard: (call) => call, end: async () => {} }
-
-/** A key, and whose it is in words: for the log. */
-interface OwnedKey extends LedgerKey {
-  readonly provider: string
-}
+type KeyedCall = Pick<PlannedCall, 'framework' | 'integration' | 'provider' | 'timeoutMs'>
 
 /** @throws IdempotencyConflict; what Postgres says: then the provider is not called */
-export async function reserve(
-  framework: Framework,
-  integration: Integration,
-  provider: IntegrationProvider,
-  { idempotencyKey, timeoutMs }: Pick<CallPlan, 'idempotencyKey' | 'timeoutMs'>,
-): Promise<Reservation> {
-  if (idempotencyKey === null) return NO_RESERVATION
-  const key: OwnedKey = { integrationId: integration.id, provider: integration.provider, key: idempotencyKey }
+export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<Reservation> {
+  const { framework, integration, provider } = call
+  const key: LedgerKey = { integrationId: integration.id, key: idempotencyKey }
   const windowSeconds = supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
   const mayBeSentAgain = (entry: LedgerEntry): boolean =>
     rule.repeatVerdict(priorOf(entry).priorState, entry.ageSeconds, windowSeconds) === 'may be sent again'
@@ -65,33 +54,33 @@ export async function reserve(
     if (entry === null) continue
     if (windowSeconds === null) {
       if (own === null) throw conflict(key, entry)
-      return { guard: (call) => call, end: (ending) => giveBack(framework, key, own.id, ending) }
+      return { guard: (made) => made, end: (ending) => giveBack(call, own.id, ending) }
     }
     if (own === null && !mayBeSentAgain(entry)) throw conflict(key, entry)
 
-    const turn = new Turn(framework, key, entry, timeoutMs)
+    const turn = new Turn(call, key, entry)
     try {
       if (!(await turn.take())) throw conflict(key, entry)
     } catch (error) {
-      // Postgres failed us: nothing was sent. A conflict is another matter: a repeat was quicker than we and uses the key.
-      if (own !== null && !(error instanceof IdempotencyConflict)) await release(framework, key, own.id)
+      // Postgres failed us: nothing was sent. A conflict is another matter: a repeat was quicker and uses the key.
+      if (own !== null && !(error instanceof IdempotencyConflict)) await release(call, own.id)
       throw error
     }
-    // Whoever had the turn before us may have been answered since.
+    // The caller that had the turn before us may have been answered since.
     const still = own ?? (await ledgerEntry(framework, key))
     if (still?.id !== entry.id || (own === null && !mayBeSentAgain(still))) {
       await turn.giveBack()
       continue
     }
     return {
-      guard: (call) => async (context) => {
+      guard: (made) => async (context) => {
         await turn.renew()
-        // The renewal takes of the attempt's time: given up meanwhile means not sent.
+        // The renewal takes of the attempt's time. A call that was given up meanwhile is not sent.
         context.signal.throwIfAborted()
-        return call(context)
+        return made(context)
       },
       async end(ending) {
-        if (own !== null) await giveBack(framework, key, own.id, ending)
+        if (own !== null) await giveBack(call, own.id, ending)
         await turn.giveBack()
       },
     }
@@ -99,28 +88,29 @@ export async function reserve(
 }
 
 /**
- * Of those who use a key that the provider knows, too, one is let through at a time.
+ * Lets one caller at a time through with a key that the provider knows, too.
  *
- * The lock belongs to the reservation: after `forgetIdempotencyKey()` a dead holder's lease blocks nobody.
+ * The lock belongs to the reservation: after `forgetIdempotencyKey()` a dead holder's lease blocks no one.
  */
 class Turn {
+  readonly #call: KeyedCall
+  readonly #key: LedgerKey
+  readonly #entry: LedgerEntry
   readonly #owner = randomUUID()
   readonly #lock: string
   readonly #leaseSeconds: number
   #takenAt = Number.NEGATIVE_INFINITY
 
-  constructor(
-    private readonly framework: Framework,
-    private readonly key: OwnedKey,
-    private readonly entry: LedgerEntry,
-    timeoutMs: number,
-  ) {
+  constructor(call: KeyedCall, key: LedgerKey, entry: LedgerEntry) {
+    this.#call = call
+    this.#key = key
+    this.#entry = entry
     this.#lock = integrationKey(key.integrationId, `lock:idempotency:${entry.id}`)
-    this.#leaseSeconds = (timeoutMs + LEASE_MARGIN_MS) / 1_000
+    this.#leaseSeconds = (call.timeoutMs + LEASE_MARGIN_MS) / 1_000
   }
 
   async take(): Promise<boolean> {
-    const isTaken = await this.framework.cache.acquire(this.#lock, this.#owner, this.#leaseSeconds)
+    const isTaken = await this.#call.framework.cache.acquire(this.#lock, this.#owner, this.#leaseSeconds)
     if (isTaken) this.#takenAt = performance.now()
     return isTaken
   }
@@ -132,9 +122,9 @@ class Turn {
     try {
       refusal = await this.#refusal()
     } catch (error) {
-      this.#warn(error, 'nobody can say whose turn an idempotency key is: the call is not made')
+      this.#warn(error, 'cannot tell who holds the idempotency key; call refused')
       // Not what the driver threw: a refused connection of ours would count as the provider's.
-      refusal = conflict(this.key, this.entry)
+      refusal = conflict(this.#key, this.#entry)
     }
     if (refusal !== null) throw refusal
     this.#takenAt = performance.now()
@@ -142,32 +132,25 @@ class Turn {
 
   /** Null: it is still, or again, this caller's turn. */
   async #refusal(): Promise<IdempotencyConflict | null> {
-    if (await this.framework.cache.extend(this.#lock, this.#owner, this.#leaseSeconds)) return null
+    if (await this.#call.framework.cache.extend(this.#lock, this.#owner, this.#leaseSeconds)) return null
     const isTaken = await this.take()
-    const entry = await ledgerEntry(this.framework, this.key)
-    // Somebody else was let through while we waited. Without a row an operator has freed the key: nobody's turn but ours.
-    return entry !== null && (!isTaken || entry.prior !== null) ? conflict(this.key, entry) : null
+    const entry = await ledgerEntry(this.#call.framework, this.#key)
+    // Another caller was let through while we waited. Without a row an operator has freed the key: the turn is ours.
+    return entry !== null && (!isTaken || entry.prior !== null) ? conflict(this.#key, entry) : null
   }
 
   async giveBack(): Promise<void> {
     try {
-      await this.framework.cache.release(this.#lock, this.#owner)
+      await this.#call.framework.cache.release(this.#lock, this.#owner)
     } catch (error) {
-      this.#warn(
-        error,
-        "the turn of an idempotency key could not be given back; it ends by itself after the call's timeout",
-      )
+      this.#warn(error, "the turn of an idempotency key could not be given back; it ends after the call's timeout")
     }
   }
 
   #warn(error: unknown, message: string): void {
-    this.framework.logger.warn(
-      {
-        event: 'idempotency.trouble',
-        integration: this.key.integrationId,
-        provider: this.key.provider,
-        error: errorLine(error, 500),
-      },
+    const { framework, integration } = this.#call
+    integrationLogger(framework, integration).warn(
+      { event: 'idempotency.trouble', error: errorLine(error, 500) },
       message,
     )
   }
@@ -185,24 +168,18 @@ async function spend(framework: Framework, key: LedgerKey): Promise<LedgerEntry 
   }
 }
 
-async function giveBack(framework: Framework, key: OwnedKey, id: number, ending: Ending): Promise<void> {
-  if (ending.kind === 'failed' && ending.withoutEffect) await release(framework, key, id)
+async function giveBack(call: KeyedCall, id: number, ending: Ending): Promise<void> {
+  if (ending.kind === 'failed' && ending.withoutEffect) await release(call, id)
 }
 
-/** A key that can't be given back stays spent: the call's outcome is the news all the same. */
-async function release(framework: Framework, key: OwnedKey, id: number): Promise<void> {
+/** A key that can't be given back stays spent. The caller gets the call's outcome all the same. */
+async function release({ framework, integration }: KeyedCall, id: number): Promise<void> {
   try {
     await deleteReservation(framework.db, framework.tables, id)
   } catch (error) {
-    framework.logger.error(
-      {
-        event: 'idempotency.key_kept',
-        integration: key.integrationId,
-        provider: key.provider,
-        // Its row, not its text: a host may make keys of private data.
-        idempotency_key_id: id,
-        error: errorLine(error, 500),
-      },
+    integrationLogger(framework, integration).error(
+      // The key's row, not its text: a host may make keys of private data.
+      { event: 'idempotency.key_kept', idempotency_key_id: id, error: errorLine(error, 500) },
       'an idempotency key could not be given back and stays spent; forgetIdempotencyKey() frees it',
     )
   }
@@ -213,7 +190,7 @@ export function refuseInsideTransaction(key: string): void {
   if (isInsideTransaction()) throw new IdempotencyInsideTransaction(key)
 }
 
-/** What a key answered; null when it was never used. */
+/** What a key's call was answered; null when the key was never used. */
 export async function idempotencyRecord(
   framework: Framework,
   integrationId: number,

@@ -1,15 +1,15 @@
 /**
- * Whether a call is made inside a sync: by a listing, or by the listener of an item. There, work that would have to wait for
- * long is put off instead. Rule: docs/behaviour/requests.md, "Inside a sync".
+ * Whether a call is made inside a sync: by a listing, or by the listener of an item. There, work that would wait for long is put off
+ * instead. Rule: docs/behaviour/requests.md, "Inside a sync".
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Database } from '../db/client.ts'
 import type { CurrentSyncItem } from '../providers/sync-session.ts'
 
 export interface SyncWork {
-  /** Aborted when the worker stops or the run is cancelled: nobody waits on. */
+  /** Aborted when the worker stops or the run is cancelled: then no call waits any longer. */
   readonly signal: AbortSignal
-  /** Of an item's listeners: which one, and in which database it is; a process may serve two. */
+  /** The item whose listeners run, and its database: a process may serve two. */
   readonly item?: { readonly db: Database; readonly current: CurrentSyncItem }
   /** When its time is over (`sync.item_timeout`, `sync.job_timeout`), as `performance.now()`. Not given: it has no end. */
   readonly endsAt?: number
@@ -23,8 +23,8 @@ export function insideSync<T>(sync: SyncWork, run: () => Promise<T>): Promise<T>
 }
 
 /**
- * Milliseconds that a call may wait for capacity: half of what is left, so that the work after the wait has time, too. What would
- * run out of time would count as its failure; a longer wait puts it off instead.
+ * Milliseconds that a call may wait for capacity: half of the time that is left, so that the work after the wait has time, too. A longer
+ * wait puts the work off: to run out of time would count as its failure.
  */
 export function longestWaitMs({ endsAt = Number.POSITIVE_INFINITY }: SyncWork): number {
   return Math.max(0, (endsAt - performance.now()) / 2)

@@ -1,71 +1,53 @@
 /** What an attempt came to, as its settlement writes it: redacted, then cut. Rule: docs/behaviour/requests.md, "The row". */
 
-import type { Framework, OutboundCall } from '../framework/context.ts'
+import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { redactText, storable } from '../framework/redaction.ts'
 import { errorKind } from '../framework/thrown.ts'
 import { isInsideAdaptersTokenWork } from '../oauth/token-work.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallOutcome } from './admission/call-queries.ts'
 import type { Ticket } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
-import { loggingRules } from './body-logging.ts'
-import type { CallPlan } from './call-options.ts'
+import type { PlannedCall } from './call.ts'
 import { errorChain } from './failure-class-rules.ts'
 import type { BodyRules } from './stored-body.ts'
-import { cacheableText, storedBody } from './stored-body.ts'
+import { bodyRules, cacheableText, storedBody } from './stored-body.ts'
 
 const MAX_REQUEST_DATA_BYTES = 65_536
 const MAX_ERROR_LENGTH = 2_000
-/** The text columns are varchar(255); what is longer is cut rather than the row lost. */
+/** The text columns are varchar(255). A longer text is cut, so that the row is not lost. */
 const MAX_NAME_LENGTH = 255
-
-export interface AttemptInput {
-  readonly outbound: OutboundCall<unknown>
-  readonly plan: CallPlan
-  readonly attempt: Attempt
-  readonly ticket: Ticket
-  readonly retryOf: number | null
-  readonly secrets: readonly string[]
-}
 
 /** Never throws: the call has been made, and its outcome must be written. */
 export async function outcomeOf(
-  framework: Framework,
-  provider: IntegrationProvider,
-  { outbound, plan, attempt, ticket, retryOf, secrets }: AttemptInput,
+  call: PlannedCall,
+  attempt: Attempt,
+  ticket: Ticket,
+  retryOf: number | null,
 ): Promise<CallOutcome> {
-  const { config } = framework
-  const { integration, options } = outbound
+  const { framework, integration, options, idempotencyKey } = call
+  const { retry } = framework.config
   const { answer, outcome } = attempt
-  const rules = loggingRules(framework, provider, { integration, plan, secrets })
-  const isWhole = plan.cacheForMs !== null || plan.idempotencyKey !== null
-  const response = await responseOf(framework, integration, attempt, plan, {
-    ...rules.response,
-    secrets,
-    maxBytes: isWhole ? null : config.logging.max_response_bytes,
-  })
+  const secrets = call.secrets()
+  const rules = bodyRules(call)
+  const response = await responseOf(call, attempt, rules.response)
   const failureClass = outcome.kind === 'failed' ? outcome.failureClass : null
-  const quietForMs = failureClass === 'throttle' ? retryAfterMs(attempt, config.retry.retry_after_max_seconds) : null
+  const quietForMs = failureClass === 'throttle' ? retryAfterMs(attempt, retry.retry_after_max_seconds) : null
   return {
     owner: ticket.owner,
     generation: ticket.generation,
     class: failureClass,
     quietForMs,
-    // A throttle says by `Retry-After` when to come again: an exhausted quota, whose reset may be far, is not waited for.
+    // A throttle with `Retry-After` says when to come again. Then the reset of an exhausted quota, which may be far, does not count.
     quietUntil: quietForMs === null || isCut(attempt, quietForMs) ? quietUntil(attempt) : null,
     row: {
-      endpoint: named(redactText(storable(plan.endpoint), secrets)),
-      method: named(plan.method),
+      endpoint: named(redactText(storable(call.endpoint), secrets)),
+      method: named(call.method),
       status_code: httpStatus(answer.statusCode),
-      request_data: await storedBody(framework, integration, options.data, {
-        ...rules.request,
-        secrets,
-        maxBytes: MAX_REQUEST_DATA_BYTES,
-      }),
-      idempotency_key: plan.idempotencyKey === null ? null : storable(plan.idempotencyKey),
+      request_data: await storedBody(call, options.data, rules.request, MAX_REQUEST_DATA_BYTES),
+      idempotency_key: idempotencyKey === null ? null : storable(idempotencyKey),
       provider_request_id:
         answer.providerRequestId === null ? null : named(redactText(answer.providerRequestId, secrets)),
       response_data: response.text,
@@ -76,33 +58,34 @@ export async function outcomeOf(
       related_type: options.relatedTo === undefined ? null : named(options.relatedTo.type),
       related_id: options.relatedTo === undefined ? null : Number(options.relatedTo.id),
       expires_in_ms: response.expiresInMs,
-      request_hash: response.expiresInMs === null ? null : plan.requestHash,
+      request_hash: response.expiresInMs === null ? null : call.requestHash,
     },
   }
 }
 
-/** Only what can be served again exactly as it came expires; all else is stored for people. */
+/** Only an answer that can be served again exactly as it came expires. Any other is stored for people. */
 async function responseOf(
-  framework: Framework,
-  integration: Integration,
+  call: PlannedCall,
   { outcome }: Attempt,
-  { cacheForMs }: CallPlan,
   rules: BodyRules,
 ): Promise<{ readonly text: string | null; readonly expiresInMs: number | null }> {
+  const { cacheForMs, idempotencyKey, framework } = call
   if (outcome.kind === 'succeeded' && cacheForMs !== null && !rules.isUnlogged) {
-    const cacheable = await cacheableText(framework, integration, outcome, rules)
+    const cacheable = await cacheableText(call, outcome, rules.paths)
     if (cacheable !== null) return { text: cacheable, expiresInMs: cacheForMs }
   }
   const body = outcome.kind === 'failed' ? (outcome.body ?? bodyOfError(outcome.error)) : outcome.body
-  return { text: await storedBody(framework, integration, body, rules), expiresInMs: null }
+  const isWhole = cacheForMs !== null || idempotencyKey !== null
+  const maxBytes = isWhole ? null : framework.config.logging.max_response_bytes
+  return { text: await storedBody(call, body, rules, maxBytes), expiresInMs: null }
 }
 
-/** Errors of calls for tokens: the call that the token was for throws them on, and then nothing else tells what they are. */
+/** Errors of calls for tokens. The call that needed the token throws them on, and nothing else says what they are. */
 const ofTokenCalls = new WeakSet<object>()
 
 /**
  * A failed call's error as a line to keep or to show. Of a call for tokens a foreign error's kind only: its text may quote
- * tokens that nobody has stored, so that none is known to redact.
+ * tokens that are not stored yet, so redaction does not know them.
  */
 export function storedError(
   framework: Framework,
@@ -119,7 +102,7 @@ export function storedError(
     : redactedErrorLine(error, secrets, MAX_ERROR_LENGTH)
 }
 
-/** What the provider answered, on whichever error of the chain carries it: our `HttpError` or Octokit's. */
+/** The provider's answer, from the first error of the chain that has it: our `HttpError` or Octokit's. */
 function bodyOfError(error: unknown): unknown {
   for (const link of errorChain(error)) {
     const { body, response } = link as { body?: unknown; response?: { data?: unknown } | null }
@@ -135,7 +118,7 @@ function retryAfterMs({ answer: { retryAfterSeconds } }: Attempt, maxSeconds: nu
   return Math.round(Math.min(retryAfterSeconds, maxSeconds) * 1_000)
 }
 
-/** The wait is the longest that is allowed, and not what was asked for. */
+/** Whether the wait is shorter than the provider has asked for. */
 function isCut({ answer: { retryAfterSeconds } }: Attempt, waitMs: number): boolean {
   return retryAfterSeconds !== null && retryAfterSeconds * 1_000 > waitMs
 }

@@ -8,16 +8,14 @@
 
 import type { Framework, OutboundCall } from '../framework/context.ts'
 import { isIntegrationsError, RateLimitExceededException } from '../framework/errors.ts'
-import { knownSecrets } from '../framework/known-secrets.ts'
-import { redactText } from '../framework/redaction.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
+import { pause } from '../framework/waiting.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { Ticket } from './admission/call-state.ts'
 import { admitted, settled } from './admission/call-state.ts'
 import { makeAttempt } from './attempt.ts'
+import type { PlannedCall } from './call.ts'
+import { planCall } from './call.ts'
 import { announce } from './call-events.ts'
-import type { CallPlan } from './call-options.ts'
-import { planCall } from './call-options.ts'
 import { noteCall } from './call-span.ts'
 import { CallTokens } from './call-tokens.ts'
 import type { FailureClass } from './failure-class-rules.ts'
@@ -25,8 +23,7 @@ import { refuseInsideTransaction, reserve } from './idempotency.ts'
 import { isSurelyWithoutEffect } from './idempotency-rules.ts'
 import { currentSync } from './inside-sync.ts'
 import { outcomeOf } from './outcome.ts'
-import { pause } from './pause.ts'
-import { freshAnswer, staleAnswer, withKeyedHash } from './response-cache.ts'
+import { freshAnswer, staleAnswer } from './response-cache.ts'
 import { decideRetry } from './retry.ts'
 
 /** The breaker's and the limiter's. */
@@ -47,60 +44,52 @@ export type Ending =
 
 /** @throws UnknownProvider, and what docs/behaviour/requests.md names */
 export async function performRequest<T>(framework: Framework, outbound: OutboundCall<T>): Promise<T> {
-  const { integration, options } = outbound
-  // Without its provider a call would have neither its limits nor its redaction.
-  const provider = framework.providers.get(integration.provider)
-  const plan = withKeyedHash(framework, integration, planCall(outbound, framework.clock.now()))
+  const call = planCall(framework, outbound)
   // The caller has given up already: nothing is sent, so there is no attempt to log.
-  options.signal?.throwIfAborted()
-  const cached = plan.cacheForMs === null ? null : await freshAnswer(framework, outbound, plan)
+  call.signal?.throwIfAborted()
+  const cached = call.cacheForMs === null ? null : await freshAnswer(call)
   if (cached !== null) {
-    noteCall('cache_hit', integration)
+    noteCall('cache_hit', call.integration)
     return cached.value as T
   }
 
-  if (plan.idempotencyKey !== null) refuseInsideTransaction(plan.idempotencyKey)
+  const key = call.idempotencyKey
+  if (key !== null) refuseInsideTransaction(key)
   // Before a key is spent: credentials that can't be read end the call.
-  const secrets = knownSecrets(outbound.credentials())
-  // A call may give its integration other ones, as a refresh of a token does.
-  const secretsNow = () => knownSecrets(outbound.credentials())
-  const reservation = await reserve(framework, integration, provider, plan)
-  // Our own errors name the endpoint, and one with a query may hold a credential.
-  const endpoint = redactText(outbound.endpoint, secrets)
-  const guarded = { ...outbound, endpoint, call: reservation.guard(outbound.call) }
-  const ending = await makeAttempts(framework, provider, guarded, plan, secretsNow)
-  await reservation.end(ending)
+  call.secrets()
+  const ending = key === null ? await makeAttempts(call) : await makeKeyedAttempts(call, key)
   if (ending.kind === 'succeeded') return ending.value as T
 
-  const stale = plan.serveStale && mayBeStale(ending) ? await staleAnswer(framework, outbound, plan) : null
+  const stale = call.serveStale && mayBeStale(ending) ? await staleAnswer(call) : null
   if (stale !== null) {
-    noteCall('stale_answer', integration)
+    noteCall('stale_answer', call.integration)
     return stale.value as T
   }
   throw ending.error
 }
 
-/** The provider is away or has asked for quiet; its word that the request is wrong is never hidden by an older answer. */
+/** The provider is away or has asked for quiet. Its answer that the request is wrong is never hidden by an older answer. */
 function mayBeStale({ error, failureClass }: Extract<Ending, { kind: 'failed' }>): boolean {
   if (failureClass === null) return REFUSALS.some((code) => isIntegrationsError(error, code))
   return failureClass === 'upstream' || failureClass === 'throttle'
 }
 
-async function makeAttempts(
-  framework: Framework,
-  provider: IntegrationProvider,
-  outbound: OutboundCall<unknown>,
-  plan: CallPlan,
-  secretsNow: () => readonly string[],
-): Promise<Ending> {
-  const { integration, options } = outbound
-  const tokens = new CallTokens(framework, provider, outbound)
+async function makeKeyedAttempts(call: PlannedCall, key: string): Promise<Ending> {
+  const reservation = await reserve(call, key)
+  const ending = await makeAttempts({ ...call, call: reservation.guard(call.call) })
+  await reservation.end(ending)
+  return ending
+}
+
+async function makeAttempts(call: PlannedCall): Promise<Ending> {
+  const { framework, integration, options, signal } = call
+  const tokens = new CallTokens(call)
   let firstRowId: number | null = null
   let withoutEffect = true
   for (let number = 1; ; ) {
     let ticket: Ticket
     try {
-      ticket = await admitted(framework, integration, options.signal)
+      ticket = await admitted(framework, integration, signal)
     } catch (error) {
       const beside = tokens.ticketBesideProbe(error)
       if (beside === null) {
@@ -110,29 +99,28 @@ async function makeAttempts(
       }
       ticket = beside
     }
-    const attempt = await tokens.observe(() => makeAttempt(framework, provider, outbound, plan, number))
+    const attempt = await tokens.observe(() => makeAttempt(call, number))
     const { outcome } = attempt
-    const secrets = secretsNow()
-    const retryOf = options.retryOf ?? firstRowId
-    const record = await outcomeOf(framework, provider, { outbound, plan, attempt, ticket, retryOf, secrets })
-    const call = await settled(framework, integration, record)
-    firstRowId ??= call.rowId
-    await announce(framework, outbound, { call, record, outcome })
+    const record = await outcomeOf(call, attempt, ticket, options.retryOf ?? firstRowId)
+    const written = await settled(framework, integration, record)
+    firstRowId ??= written.rowId
+    await announce(call, written, record, outcome)
     if (outcome.kind === 'succeeded') return { kind: 'succeeded', value: outcome.value }
 
-    withoutEffect &&= isSurelyWithoutEffect(outcome.error, outcome.failureClass)
-    const failed = { error: outcome.error, failureClass: outcome.failureClass, withoutEffect }
+    const { error, failureClass } = outcome
+    withoutEffect &&= isSurelyWithoutEffect(error, failureClass)
     // Not counted: the provider has judged the token, not the call.
-    if (await tokens.replaceRefused(plan, outcome)) continue
-    const decision = decideRetry(framework, provider, outbound, { plan, attempt, number, secrets, ...failed })
-    if (decision.kind === 'stop') return { kind: 'failed', ...failed, error: decision.error ?? outcome.error }
+    if (await tokens.replaceRefused(outcome)) continue
+    const decision = decideRetry(call, attempt, outcome)
+    if (decision.kind === 'stop') return { kind: 'failed', error: decision.error ?? error, failureClass, withoutEffect }
     // Given up while we waited: the last attempt's error says more than the abort.
-    if (!(await pause(decision.delayMs, options.signal))) return { kind: 'failed', ...failed }
+    if (!(await pause(decision.delayMs, signal, currentSync()?.signal)))
+      return { kind: 'failed', error, failureClass, withoutEffect }
     number += 1
   }
 }
 
-/** The worker stops while an item waits for capacity: it has met no fault, so it is put off for another worker to take up. */
+/** The worker stops while an item waits for capacity. The item has met no fault: it is put off, for another worker to take up. */
 function putOff(integration: Integration, error: unknown): unknown {
   const worker = currentSync()?.signal
   if (worker?.aborted !== true || error !== worker.reason) return error

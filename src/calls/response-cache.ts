@@ -1,78 +1,98 @@
 /** Answers that may be served again: the request log is the cache. Rule: docs/behaviour/requests.md, "Response cache". */
-
-import type { Framework, OutboundCall } from '../framework/context.ts'
-import { errorLine, systemClock } from '../framework/logger.ts'
-import type { Integration } from '../providers/integration.ts'
-import type { CallPlan } from './call-options.ts'
-import type { Serving } from './response-cache-queries.ts'
-import { serveAnswer, uncountServing } from './response-cache-queries.ts'
+import type { AnyColumn, SQL } from 'drizzle-orm'
+import { and, desc, eq, isNotNull, sql } from 'drizzle-orm'
+import { clockNow, MAX_INTEGER } from '../db/schema/columns.ts'
+import type { Tables } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
+import type { PlannedCall } from './call.ts'
 
 interface ServedAnswer {
   readonly value: unknown
 }
 
-/**
- * With the hash that a row may hold. A plain one would tell what was redacted: a card number has few values, and each can be tried.
- * After a change of the ring's first key no older answer is found.
- */
-export function withKeyedHash({ encryption }: Framework, { id }: Integration, plan: CallPlan): CallPlan {
-  if (plan.requestHash === null) return plan
-  return { ...plan, requestHash: encryption.sign(`request-hash/${id}`, plan.requestHash) }
-}
+/** How an answer is served: `stale` ones are taken however old. */
+type Serving = 'fresh' | 'stale'
 
-/** The newest answer that has not expired; null when there is none, or it does not fit the schema. Counted as a hit. */
-export function freshAnswer(
-  framework: Framework,
-  outbound: OutboundCall<unknown>,
-  plan: CallPlan,
-): Promise<ServedAnswer | null> {
-  return served(framework, outbound, plan, 'fresh')
+/** The newest answer that has not expired. Null when there is none, or it does not fit the schema. Counted as a hit. */
+export function freshAnswer(call: PlannedCall): Promise<ServedAnswer | null> {
+  return served(call, 'fresh')
 }
 
 /** The newest answer however old, for a provider that is away. Counted as a stale hit. Never throws: the failure goes on. */
-export async function staleAnswer(
-  framework: Framework,
-  outbound: OutboundCall<unknown>,
-  plan: CallPlan,
-): Promise<ServedAnswer | null> {
+export async function staleAnswer(call: PlannedCall): Promise<ServedAnswer | null> {
   try {
-    return await served(framework, outbound, plan, 'stale')
+    return await served(call, 'stale')
   } catch (error) {
-    framework.logger.error(
-      {
-        event: 'request.stale_unread',
-        integration: outbound.integration.id,
-        provider: outbound.integration.provider,
-        error: errorLine(error, 500),
-      },
+    integrationLogger(call.framework, call.integration).error(
+      { event: 'request.stale_unread', error: errorLine(error, 500) },
       'no older answer could be looked up; the failure goes to the caller',
     )
     return null
   }
 }
 
-async function served(
-  { clock, db, tables }: Framework,
-  { integration, schema }: OutboundCall<unknown>,
-  plan: CallPlan,
-  serving: Serving,
-): Promise<ServedAnswer | null> {
-  if (plan.requestHash === null) return null
-  const call = { integrationId: integration.id, requestHash: plan.requestHash }
-  const answer = await serveAnswer(db, tables, call, serving, clock === systemClock ? null : clock.now())
+async function served(call: PlannedCall, serving: Serving): Promise<ServedAnswer | null> {
+  const { framework, integration, schema, requestHash } = call
+  if (requestHash === null) return null
+  const answer = await serveAnswer(framework, integration.id, requestHash, serving)
   if (answer === null) return null
   const value = decodedAnswer(answer.body)
   const parsed = value === undefined || schema === undefined ? null : schema.safeParse(value)
   if (value !== undefined && parsed?.success !== false) return { value: parsed === null ? value : parsed.data }
-  await uncountServing(db, tables, answer.id, serving)
+  await uncountServing(framework, answer.id, serving)
   return null
 }
 
-/** Undefined for what is no JSON: every answer that may be served again is stored as JSON, a text too. */
+/** Undefined when it is not JSON. Each answer that may be served again is stored as JSON, a text too. */
 function decodedAnswer(body: string | null): unknown {
   try {
     return body === null ? undefined : JSON.parse(body)
   } catch {
     return undefined
   }
+}
+
+/** The newest answer of the same call, counted as served. */
+async function serveAnswer(
+  { db, tables: { requests }, clock }: Framework,
+  integrationId: number,
+  requestHash: string,
+  serving: Serving,
+): Promise<{ readonly id: number; readonly body: string | null } | null> {
+  const moment = clock === systemClock ? clockNow() : sql`${clock.now().toISOString()}::timestamptz`
+  const newest = db
+    .select({ id: requests.id })
+    .from(requests)
+    .where(
+      and(
+        eq(requests.integrationId, integrationId),
+        eq(requests.requestHash, requestHash),
+        // Only the answer of a success that may be served again has such a moment, past or to come.
+        isNotNull(requests.expiresAt),
+        serving === 'fresh' ? sql`${requests.expiresAt} > ${moment}` : undefined,
+      ),
+    )
+    .orderBy(desc(requests.id))
+    .limit(1)
+  const [row] = await db
+    .update(requests)
+    .set(hits(requests, serving, 1))
+    .where(eq(requests.id, sql`(${newest})`))
+    .returning({ id: requests.id, body: requests.responseData })
+  return row ?? null
+}
+
+/** An answer that turned out to be unusable was not served. */
+async function uncountServing({ db, tables: { requests } }: Framework, id: number, serving: Serving): Promise<void> {
+  await db
+    .update(requests)
+    .set(hits(requests, serving, -1))
+    .where(eq(requests.id, id))
+}
+
+function hits(requests: Tables['requests'], serving: Serving, by: 1 | -1): Record<string, SQL> {
+  const counted = (hitsSoFar: AnyColumn): SQL =>
+    sql`least(${hitsSoFar}::bigint + ${by}::int, ${sql.raw(String(MAX_INTEGER))})`
+  return serving === 'fresh' ? { cacheHits: counted(requests.cacheHits) } : { staleHits: counted(requests.staleHits) }
 }

@@ -5,20 +5,20 @@
  */
 import { isIntegrationsError } from '../framework/errors.ts'
 import type { FailureClass } from './failure-class-rules.ts'
-import { errorChain, isConnectionFault, statusOf } from './failure-class-rules.ts'
+import { errorChain, isConnectionFault, NEVER_CONNECTED_CODES, statusOf } from './failure-class-rules.ts'
 
 /** Attempts that a method gets when the call does not say: reads are safe to repeat, writes are not. */
 export const DEFAULT_ATTEMPTS = { read: 3, write: 1 } as const
 export const ATTEMPTS_RANGE = { min: 1, max: 10 } as const
 
-/** Waits by class when nobody else names one. A throttle needs a window to pass; an upstream fault a breath, longer each time. */
+/** Waits by class, when none is named. A throttle needs a window to pass, an upstream fault a short wait that grows. */
 const THROTTLE_WAIT_MS = 30_000
 const UPSTREAM_WAIT_STEP_MS = 2_000
 const OTHER_WAIT_STEP_MS = 1_000
 /** Jitter of 0 to 20 % keeps callers that failed together from coming back together. */
 const JITTER = 0.2
 
-/** `setTimeout` takes what is longer for 1 ms: https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
+/** `setTimeout` takes a longer time for 1 ms: https://nodejs.org/api/timers.html#settimeoutcallback-delay-args */
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export interface RetryInput {
@@ -62,7 +62,7 @@ function isRetryable({ error, callerAborted, failureClass, providerSaysRetryable
   return providerSaysRetryable ?? (failureClass === 'upstream' || failureClass === 'throttle')
 }
 
-/** Refusals of ours, which are not retried in process, and what would end the same way again. */
+/** Refusals of ours, which are not retried in process, and errors that another attempt would meet again. */
 const FINAL_CODES: ReadonlySet<string> = new Set([
   'circuit_open',
   'rate_limit_exceeded',
@@ -83,7 +83,7 @@ interface RetryWish {
   readonly retryAfterSeconds: number | null
 }
 
-/** What the outermost RetryableError of the chain asks for; null without one. A number that is none is left out. */
+/** The wish of the outermost RetryableError of the chain; null without one. NaN is left out. */
 function retryWish(error: unknown): RetryWish | null {
   const retryable = errorChain(error).find((link) => isIntegrationsError(link, 'retryable'))
   if (retryable === undefined) return null
@@ -95,18 +95,8 @@ function numberOf(value: unknown): number | null {
   return typeof value === 'number' && !Number.isNaN(value) ? value : null
 }
 
-/** Codes of a connection that never stood: nothing of the request has left this machine. */
-const NEVER_CONNECTED_CODES: ReadonlySet<string> = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
-
 /**
- * Whether the provider surely has not seen the request. Not when anything in the chain speaks of an answer (a gateway may
+ * Whether the provider surely has not seen the request. False when anything in the chain speaks of an answer (a gateway may
  * put `ECONNREFUSED` into the body of a 502) or of a connection that stood (one address refused, another broke off).
  */
 export function isNeverConnected(error: unknown): boolean {
@@ -118,7 +108,7 @@ export function isNeverConnected(error: unknown): boolean {
   return faults.some(isNever) && faults.every((fault) => isNever(fault) || isNeutral(fault))
 }
 
-/** Whoever names a wait first is obeyed; without anybody the class decides, with jitter. */
+/** The first named wait: of the error, the provider, the header. Without one the class decides, with jitter. */
 function wait(input: RetryInput, wish: RetryWish | null): number {
   if (wish?.retryAfterSeconds != null) return wish.retryAfterSeconds * 1_000
   if (input.providerDelayMs !== null) return input.providerDelayMs

@@ -1,63 +1,53 @@
 /** Whether a failed attempt is made again. Rule: docs/behaviour/requests.md, "Retries". */
 
-import type { Framework, OutboundCall } from '../framework/context.ts'
 import { RateLimitExceededException } from '../framework/errors.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
-import type { Identity } from '../observability/spans.ts'
-import type { IntegrationProvider } from '../providers/contracts.ts'
 import { customizesRetry, supportsIdempotency } from '../providers/contracts.ts'
 import { currentSyncItem } from '../providers/sync-session.ts'
-import type { Attempt } from './attempt.ts'
-import type { CallPlan } from './call-options.ts'
-import type { FailureClass } from './failure-class-rules.ts'
+import type { Answer } from './answer.ts'
+import type { Attempt, Failure } from './attempt.ts'
+import type { PlannedCall } from './call.ts'
 import { currentSync, longestWaitMs } from './inside-sync.ts'
+import type { RetryInput } from './retry-rules.ts'
 import { retryDecision } from './retry-rules.ts'
 
 /** A reset further ahead is no clock to go by: docs/behaviour/requests.md, "Admission". */
 const LONGEST_DEFERRAL_MS = 86_400_000
 
-export interface FailedAttempt {
-  readonly plan: CallPlan
-  readonly attempt: Attempt
-  /** From 1. */
-  readonly number: number
-  readonly error: unknown
-  readonly failureClass: FailureClass
-  readonly secrets: readonly string[]
-}
-
 export type Retry =
-  /** `error`: what is thrown instead of the attempt's own error, such as a deferral inside a sync. */
+  /** `error`: thrown instead of the attempt's own error, such as a deferral inside a sync. */
   { readonly kind: 'stop'; readonly error?: unknown } | { readonly kind: 'again'; readonly delayMs: number }
 
 export function decideRetry(
-  framework: Framework,
-  provider: IntegrationProvider,
-  { integration, options }: OutboundCall<unknown>,
-  { plan, attempt, number, error, failureClass, secrets }: FailedAttempt,
+  call: PlannedCall,
+  { number, answer }: Attempt,
+  { error, failureClass }: Pick<Failure, 'error' | 'failureClass'>,
 ): Retry {
+  const { framework, provider, integration, signal } = call
   const { retry, rate_limiting: limits } = framework.config
-  const opinion = providerOpinion(framework, provider, error, number, { integration, secrets })
+  const opinion = providerOpinion(call, error, number)
+  const callerAborted = signal?.aborted === true
   const decision = retryDecision({
     error,
     failureClass,
     attempt: number,
-    attempts: plan.attempts,
-    callerAborted: options.signal?.aborted === true,
-    mustNotRepeat: plan.idempotencyKey !== null && !supportsIdempotency(provider),
+    attempts: call.attempts,
+    callerAborted,
+    mustNotRepeat: call.idempotencyKey !== null && !supportsIdempotency(provider),
     ...opinion,
-    retryAfterSeconds: attempt.answer.retryAfterSeconds,
+    retryAfterSeconds: answer.retryAfterSeconds,
     maxDelaySeconds: retry.retry_after_max_seconds,
     random: Math.random(),
   })
   const delayMs =
-    decision.kind === 'retry' ? decision.delayMs : namedWaitMs(opinion, attempt, retry.retry_after_max_seconds)
+    decision.kind === 'retry' ? decision.delayMs : namedWaitMs(opinion, answer, retry.retry_after_max_seconds)
   // A lane that sleeps holds up every other item; the run waits with a durable timer instead.
   const sync = currentSync()
   if (
     sync !== null &&
     failureClass === 'throttle' &&
-    options.signal?.aborted !== true &&
+    !callerAborted &&
     delayMs > Math.min(limits.max_wait_seconds * 1_000, longestWaitMs(sync))
   ) {
     const seconds = Math.max(1, Math.ceil(delayMs / 1_000))
@@ -70,28 +60,24 @@ export function decideRetry(
 }
 
 /**
- * What is asked for, where no attempt is left or it is too long to be slept; 0: nobody says. A wait that the provider's
- * `retryDelayMs()` names puts a listing off for all of it. An item has a window that one such wait would be the end of
- * (docs/behaviour/sync-items.md, "An item's attempts"): it asks again in steps, as after any header.
+ * The wait that is asked for, when no attempt is left or the wait is too long to sleep. 0: none is asked for.
+ *
+ * A wait that the provider's `retryDelayMs()` names puts a listing off for all of it. An item asks again in steps, as after any header:
+ * one such wait would end its retry window (docs/behaviour/sync-items.md, "An item's attempts").
  */
-function namedWaitMs({ providerDelayMs }: Opinion, { answer }: Attempt, maxDelaySeconds: number): number {
+function namedWaitMs({ providerDelayMs }: Opinion, answer: Answer, maxDelaySeconds: number): number {
   const isWhole = providerDelayMs !== null && currentSyncItem() === null
   const longestMs = isWhole ? LONGEST_DEFERRAL_MS : maxDelaySeconds * 1_000
   return Math.min(providerDelayMs ?? (answer.retryAfterSeconds ?? 0) * 1_000, longestMs)
 }
 
-interface Opinion {
-  readonly providerSaysRetryable: boolean | null
-  readonly providerDelayMs: number | null
-}
+type Opinion = Pick<RetryInput, 'providerSaysRetryable' | 'providerDelayMs'>
 
-/** A provider's opinion that is a throw or nonsense is none: the failure itself must reach the caller. */
+/** An opinion that throws or is nonsense is left out: the failure itself must reach the caller. */
 function providerOpinion(
-  framework: Framework,
-  provider: IntegrationProvider,
+  { framework, provider, integration, secrets }: PlannedCall,
   error: unknown,
   attempt: number,
-  { integration, secrets }: { integration: Identity; secrets: readonly string[] },
 ): Opinion {
   if (!customizesRetry(provider)) return { providerSaysRetryable: null, providerDelayMs: null }
   try {
@@ -104,13 +90,8 @@ function providerOpinion(
       providerDelayMs: Number.isFinite(delayMs) ? Number(delayMs) : null,
     }
   } catch (fault) {
-    framework.logger.warn(
-      {
-        event: 'request.retry_rule_failed',
-        integration: integration.id,
-        provider: integration.provider,
-        error: redactedErrorLine(fault, secrets, 500),
-      },
+    integrationLogger(framework, integration).warn(
+      { event: 'request.retry_rule_failed', error: redactedErrorLine(fault, secrets(), 500) },
       'isRetryable() or retryDelayMs() threw; ignored',
     )
     return { providerSaysRetryable: null, providerDelayMs: null }

@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/sync-items.md, "Batches".
  */
 import type { Logger } from '../framework/logger.ts'
-import { patiently } from '../framework/patiently.ts'
+import { patiently } from '../framework/waiting.ts'
 
 /** Nothing new starts so long after the claim; what has not started goes back, so that no row ages in a slow batch. */
 export const START_WINDOW_MS = 30_000

@@ -1,6 +1,6 @@
 /** Stores the outcomes of a pump. Rule: docs/behaviour/webhooks.md, "Settling". */
 import type { Logger } from '../framework/logger.ts'
-import { patiently } from '../framework/patiently.ts'
+import { patiently } from '../framework/waiting.ts'
 
 const MAX_ROWS = 200
 /** Outcomes of an integration with a backlog gather for this time, or until there are this many. */

@@ -14,7 +14,7 @@ export const EGRESS_RULE =
 
 const IPV4 = /^\d{1,3}(\.\d{1,3}){3}$/
 
-/** Null when it is none of these. */
+/** Null when the text is not such an entry. */
 export function parseEgressRule(text: string): EgressRule | null {
   const [head = '', bits, ...rest] = text.split('/')
   if (rest.length > 0) return null
@@ -30,7 +30,7 @@ export function parseEgressRule(text: string): EgressRule | null {
 
 /**
  * A host as URLs give it (WHATWG URL, "host parsing": lower case, punycode), without brackets and without the dot of the
- * root. Null for what is no host.
+ * root. Null when the text is not a host.
  */
 export function canonicalHost(text: string): string | null {
   if (text === '' || /[\s/\\?#@%*]/.test(text)) return null

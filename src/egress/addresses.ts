@@ -54,7 +54,7 @@ const COMPATIBLE = ipaddr.IPv6.parseCIDR('::/96')
 const SIX_TO_FOUR = ipaddr.IPv6.parseCIDR('2002::/16')
 const TEREDO = ipaddr.IPv6.parseCIDR('2001::/32')
 
-/** Null for what is no address, such as a host's name. An IPv4 address has four decimal parts. */
+/** Null when the text is not an address, such as a host's name. An IPv4 address has four decimal parts. */
 export function parseAddress(text: string): Address | null {
   if (ipaddr.IPv4.isValidFourPartDecimal(text)) return ipaddr.IPv4.parse(text)
   return ipaddr.IPv6.isValid(text) ? ipaddr.IPv6.parse(text) : null

@@ -21,12 +21,12 @@ export class EgressRules {
     this.#deny = deny.map((text, index) => ruleOf(text, `egress.deny.${index}`))
   }
 
-  /** Whatever its address is: its name is allowed, and not denied. */
+  /** Whether the name itself is allowed, so that its address does not matter. */
   isTrusted(hostname: string): boolean {
     return this.#allow.some((rule) => names(rule, bareHost(hostname)))
   }
 
-  /** What can be said without its addresses. @throws EgressRefused */
+  /** Checks all that needs no address of the host. @throws EgressRefused */
   checkHost(hostname: string, scheme: Scheme): void {
     const host = bareHost(hostname)
     if (this.#deny.some((rule) => names(rule, host))) throw new EgressRefused(host, 'the option egress.deny names it')
@@ -35,7 +35,7 @@ export class EgressRules {
       throw new EgressRefused(host, `it is asked for without TLS, and ${PLAIN}`)
   }
 
-  /** One that must not be reached refuses the host: nobody knows which of them is dialled. @throws EgressRefused */
+  /** One forbidden address refuses the host: any of them may be dialled. @throws EgressRefused */
   checkAddresses(hostname: string, scheme: Scheme, addresses: readonly string[]): void {
     const host = bareHost(hostname)
     const isTrusted = this.isTrusted(host)

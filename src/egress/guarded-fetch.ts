@@ -1,15 +1,12 @@
-/**
- * A `fetch` that reaches public addresses only. Rule: docs/behaviour/egress.md.
- */
+/** A `fetch` that reaches public addresses only. Rule: docs/behaviour/egress.md. */
 
 import { lookup as dnsLookup } from 'node:dns'
 import { EgressRefused, InvalidArgumentException, ResponseTooLarge } from '../framework/errors.ts'
 import { redactText } from '../framework/redaction.ts'
-import type { LookupAll } from './connector.ts'
 import { EgressRules } from './egress-policy.ts'
 import type { Hop } from './redirects.ts'
 import { checkUrl, isRedirect, MAX_REDIRECTS, nextHop } from './redirects.ts'
-import type { HopAnswer, Route } from './route.ts'
+import type { HopAnswer, LookupAll, Route } from './route.ts'
 import { openRoute } from './route.ts'
 
 export interface EgressPolicy {
@@ -38,11 +35,11 @@ export interface GuardedFetchOptions {
 
 export interface Egress {
   fetch(options?: GuardedFetchOptions): typeof fetch
-  /** Ends what is under way too; a call after it fails. */
+  /** Also ends requests under way. A later call fails. */
   close(): Promise<void>
 }
 
-/** For tests: where addresses come from, how long a connection may take, and what stands in the place of connections. */
+/** For tests: the resolver, the time limit of a connection, and a replacement for connections. */
 export interface EgressInternals {
   readonly lookup?: LookupAll
   readonly connectTimeoutMs?: number
@@ -56,7 +53,7 @@ const EVERY_ADDRESS = ['0.0.0.0/0', '::/0']
 /** Statuses that a `Response` with a body can't have: https://fetch.spec.whatwg.org/#null-body-status */
 const NULL_BODY_STATUSES: ReadonlySet<number> = new Set([204, 205, 304])
 
-/** @throws InvalidArgumentException for a rule or a proxy that is none */
+/** @throws InvalidArgumentException for an invalid rule or proxy */
 export function createEgress(
   policy: EgressPolicy = {},
   { lookup = dnsLookup, connectTimeoutMs = CONNECT_TIMEOUT_MS, openRoute: openGiven }: EgressInternals = {},
@@ -64,7 +61,7 @@ export function createEgress(
   const proxy = policy.proxy === undefined ? undefined : proxyUrl(policy.proxy)
   const open = openGiven ?? ((rules: EgressRules) => openRoute(rules, { proxy, lookup, connectTimeoutMs }))
   const toPublic = open(new EgressRules(policy))
-  // Connections of its own: one that is kept alive must serve nobody who was not allowed to open it.
+  // Connections of its own: a call must not use a kept-alive connection that it was not allowed to open.
   const toAny = open(new EgressRules({ ...policy, allow: [...(policy.allow ?? []), ...EVERY_ADDRESS] }))
 
   return {
@@ -104,7 +101,7 @@ export function createEgress(
   }
 }
 
-/** What the arguments of `fetch` ask for. */
+/** The request that the arguments of `fetch` describe. */
 async function firstHop(
   input: string | URL | Request,
   init: RequestInit | undefined,
@@ -122,7 +119,7 @@ async function firstHop(
   return { hop: { url, method: request.method, headers: request.headers, body }, redirect: request.redirect, signal }
 }
 
-/** A `Response` of the platform's own class, by which callers know one: that of the undici package is another. */
+/** A `Response` of the platform's own class, which callers expect; the undici package has another one. */
 function responseOf(
   answer: HopAnswer,
   {
@@ -162,7 +159,7 @@ function withoutFragment(url: URL): string {
   return url.href.replace(/#.*$/, '')
 }
 
-/** Names of the headers in whose values one of these stands, however it is spelled. */
+/** Names of the headers whose values hold one of the secrets, in any spelling. */
 function holding(headers: Headers, secrets: readonly string[]): string[] {
   return [...headers].filter(([, value]) => redactText(value, secrets) !== value).map(([name]) => name)
 }
@@ -190,7 +187,7 @@ function limitedBody(
   let seenBytes = 0
   let onAbort = () => {}
   const stopListening = () => signal?.removeEventListener('abort', onAbort)
-  /** The connection is closed; what that says is about a stream that nobody reads any more. */
+  /** Closes the connection. An error of that is dropped: the stream is not read any more. */
   const drop = (reason: unknown) => {
     stopListening()
     reader.cancel(reason).catch(() => {})

@@ -17,7 +17,7 @@ export interface Hop {
 export const MAX_REDIRECTS = 5
 
 const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
-/** They say something of a body that is not sent on. */
+/** They describe a body that is not sent on. */
 const BODY_HEADERS = ['content-encoding', 'content-language', 'content-location', 'content-type', 'content-length']
 /** Meant for one origin. */
 const ORIGIN_HEADERS = ['authorization', 'cookie', 'proxy-authorization', 'host']

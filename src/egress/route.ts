@@ -1,15 +1,27 @@
-/** Connections, and what is asked through them. Rule: docs/behaviour/egress.md, "When it is checked". */
-import type { Dispatcher, Response as UndiciResponse } from 'undici'
+/**
+ * Connections, and requests through them. What is checked is what is dialled, so a name that resolves to another address the next
+ * time (DNS rebinding) finds no gap between check and use.
+ * Rule: docs/behaviour/egress.md, "When it is checked".
+ */
+import type { LookupAddress, LookupAllOptions, LookupOptions } from 'node:dns'
+import type { LookupFunction } from 'node:net'
+import type { buildConnector, Dispatcher, Response as UndiciResponse } from 'undici'
 import type { EgressRefused } from '../framework/errors.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
+import { untilAborted } from '../framework/waiting.ts'
 import { bareHost } from './address-rules.ts'
 import { parseAddress } from './addresses.ts'
-import type { LookupAll } from './connector.ts'
-import { guardedConnector, guardedLookup, resolve } from './connector.ts'
 import type { EgressRules, Scheme } from './egress-policy.ts'
 import type { Hop } from './redirects.ts'
 
-/** How deep `fetch failed` and the like hide what failed. */
+/** `dns.lookup` asked for all addresses. */
+export type LookupAll = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void,
+) => void
+
+/** How deep `fetch failed` and the like hide the failure. */
 const MAX_CAUSES = 10
 
 /** Of the undici package's class, or of the platform's. */
@@ -32,7 +44,7 @@ export interface RouteOptions {
 export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs }: RouteOptions): Route {
   let isClosed = false
 
-  /** With the first call: most processes make none of this kind. */
+  /** Opened with the first call: most processes make none of this kind. */
   const open = async () => {
     const { Agent, ProxyAgent, buildConnector, fetch } = await import('undici')
     const timeout = connectTimeoutMs
@@ -52,7 +64,7 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
   }
   let opened: ReturnType<typeof open> | undefined
 
-  /** The proxy dials, and resolves the name again: all that can be done here is to ask first. */
+  /** The proxy dials, and resolves the name again: the check can only come before. */
   const checkForProxy = async (url: URL): Promise<void> => {
     const { hostname } = url
     const scheme = schemeOf(url)
@@ -63,7 +75,8 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
 
   return {
     send: async ({ url, method, headers, body }, signal) => {
-      if (proxy !== undefined) await orAbort(checkForProxy(url), signal)
+      // A name can take long to resolve, and a look-up can't be cancelled.
+      if (proxy !== undefined) await (signal === null ? checkForProxy(url) : untilAborted(checkForProxy(url), signal))
       opened ??= open()
       const { fetch, dispatcher } = await opened
       try {
@@ -87,12 +100,12 @@ export function openRoute(rules: EgressRules, { proxy, lookup, connectTimeoutMs 
   }
 }
 
-/** A hop's URL has one of the two: anything else is refused before. */
+/** The URL of a hop has one of the two: any other is refused before. */
 export function schemeOf({ protocol }: URL): Scheme {
   return protocol === 'https:' ? 'https:' : 'http:'
 }
 
-/** `fetch failed` says nothing: the refusal below it is what happened. */
+/** The refusal below `fetch failed`, which itself says nothing. */
 function refusalIn(error: unknown): EgressRefused | null {
   let link: unknown = error
   for (let depth = 0; depth < MAX_CAUSES && link instanceof Error; depth += 1) {
@@ -102,18 +115,58 @@ function refusalIn(error: unknown): EgressRefused | null {
   return null
 }
 
-/** A name can take long to resolve, and nobody can call it off. */
-async function orAbort<T>(work: Promise<T>, signal: AbortSignal | null): Promise<T> {
-  if (signal === null) return work
-  signal.throwIfAborted()
-  let onAbort = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-  })
-  try {
-    return await Promise.race([work, aborted])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
+/** @param connectBy opens the connection, by way of {@link guardedLookup} of that scheme */
+function guardedConnector(
+  rules: EgressRules,
+  connectBy: Readonly<Record<Scheme, buildConnector.connector>>,
+): buildConnector.connector {
+  return (options, callback) => {
+    const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
+    try {
+      // Node asks no lookup about an address.
+      rules.checkHost(options.hostname, scheme)
+    } catch (refusal) {
+      callback(refusal as Error, null)
+      return
+    }
+    connectBy[scheme](options, callback)
   }
+}
+
+/** Gives the checked addresses and no others, as many as the socket asks for. */
+function guardedLookup(rules: EgressRules, scheme: Scheme, lookup: LookupAll): LookupFunction {
+  return (hostname, options: LookupOptions, callback) => {
+    resolve(rules, lookup, { hostname, scheme, options }).then(
+      ([first, ...others]) => {
+        if (options.all) callback(null, [first, ...others])
+        else callback(null, first.address, first.family)
+      },
+      (error: NodeJS.ErrnoException) => callback(error, options.all ? [] : ''),
+    )
+  }
+}
+
+/** Every address of a host, all of them checked. @throws EgressRefused, or the resolver's error */
+async function resolve(
+  rules: EgressRules,
+  lookup: LookupAll,
+  {
+    hostname,
+    scheme,
+    options = {},
+  }: { readonly hostname: string; readonly scheme: Scheme; readonly options?: LookupOptions },
+): Promise<[LookupAddress, ...LookupAddress[]]> {
+  const addresses = await new Promise<LookupAddress[]>((done, fail) => {
+    lookup(hostname, { ...options, all: true }, (error, found) => (error === null ? done(found) : fail(error)))
+  })
+  const [first, ...others] = addresses
+  if (first === undefined) {
+    throw Object.assign(new Error(`no address was found for "${hostname}"`), { code: 'ENOTFOUND', hostname })
+  }
+  rules.checkAddresses(
+    hostname,
+    scheme,
+    addresses.map(({ address }) => address),
+  )
+  return [first, ...others]
 }

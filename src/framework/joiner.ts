@@ -1,13 +1,14 @@
 /**
- * Joins what waits at the same moment into one statement: under load the cost of each falls, and what comes alone waits for
- * nobody.
+ * Joins what waits at the same moment into one statement. Under load the cost of each item falls; an item that comes alone does not wait.
  */
 import { setImmediate as immediate } from 'node:timers/promises'
 import type { IntegrationIdentity } from './errors.ts'
 
-/** So many at once at most, or so many bytes: one statement must not hold its rows, or the wire, for long. */
+/** The most that is joined: one statement must not hold its rows, or the wire, for long. */
 const MAX_ITEMS = 100
 const MAX_BYTES = 1_048_576
+/** Postgres: `lock_not_available`. Another transaction holds one of the rows. */
+const LOCKED = '55P03'
 
 /** What of an integration a statement needs. */
 type Identity = Pick<IntegrationIdentity, 'id' | 'provider'>
@@ -22,73 +23,93 @@ interface Waiting<Item, Result> {
 /** One statement; its results stand in the order of its items. */
 type Work<Item, Result> = (items: readonly Item[]) => Promise<readonly Result[]>
 
-/** Joins all that it is given. */
+export interface JoiningOptions<Item, Result> {
+  /** How many statements run at once at most: while one waits for the disk, another one is prepared. Default 1. */
+  readonly atOnce?: number
+  /** A statement goes beside another one only when the last one has been under way for longer. Default: at once. */
+  readonly besideAfterMs?: number
+  /**
+   * Waits for a turn of the event loop after a joined statement: callers that were answered come back, and with them what the network
+   * has brought meanwhile.
+   */
+  readonly gathers?: boolean
+  /** Order of the items in a statement, so that all processes take their locks in the same one. Default: as they came. */
+  readonly order?: (a: Item, b: Item) => number
+  /**
+   * Result for all items of a statement that one item has spoilt, or that met a locked row: the caller decides each by other means.
+   * Default: spoilt items are asked for again, one by one, and a locked row is an error.
+   */
+  readonly undecided?: Result
+  /** Called whenever the queue has become empty. */
+  readonly onRest?: () => void
+}
+
+/** Joins all items that it is given. */
 export class JoiningQueue<Item, Result> {
   readonly #work: Work<Item, Result>
-  readonly #atOnce: number
-  readonly #gathers: boolean
-  readonly #onRest: () => void
+  readonly #options: JoiningOptions<Item, Result>
   readonly #waiting: Waiting<Item, Result>[] = []
   #underWay = 0
+  #begunAt = 0
 
-  /**
-   * @param atOnce so many statements at most: while one waits for the disk, another one is prepared
-   * @param gathers waits for a turn of the event loop after a joined statement: those who were answered come back, and with
-   *   them what the network has brought meanwhile
-   * @param onRest called whenever nobody waits any more
-   */
-  constructor(
-    work: Work<Item, Result>,
-    {
-      atOnce = 1,
-      gathers = false,
-      onRest = () => {},
-    }: { atOnce?: number; gathers?: boolean; onRest?: () => void } = {},
-  ) {
+  constructor(work: Work<Item, Result>, options: JoiningOptions<Item, Result> = {}) {
     this.#work = work
-    this.#atOnce = atOnce
-    this.#gathers = gathers
-    this.#onRest = onRest
+    this.#options = options
   }
 
   add(item: Item, bytes = 0): Promise<Result> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ item, bytes, resolve, reject })
-      if (this.#underWay < this.#atOnce) void this.#run()
+      if (this.#mayBegin()) void this.#run()
     })
   }
 
-  /** One statement after the other while somebody waits. */
+  #mayBegin(): boolean {
+    if (this.#underWay === 0) return true
+    const { atOnce = 1, besideAfterMs } = this.#options
+    if (this.#underWay >= atOnce) return false
+    return besideAfterMs === undefined || performance.now() - this.#begunAt > besideAfterMs
+  }
+
+  /** One statement after the other while items wait. */
   async #run(): Promise<void> {
+    const { order, gathers, onRest } = this.#options
     this.#underWay += 1
     while (this.#waiting.length > 0) {
+      this.#begunAt = performance.now()
       const joined = take(this.#waiting)
+      if (order !== undefined) joined.sort((a, b) => order(a.item, b.item))
       try {
         const results = await this.#work(joined.map(({ item }) => item))
         for (const [index, { resolve }] of joined.entries()) resolve(results[index] as Result)
       } catch (error) {
-        if (joined.length > 1 && isAboutOneItem(error)) await this.#oneByOne(joined)
-        else for (const { reject } of joined) reject(error)
+        await this.#failed(joined, error)
       }
-      if (this.#gathers && joined.length > 1) await immediate()
+      if (gathers && joined.length > 1) await immediate()
     }
     this.#underWay -= 1
-    if (this.#underWay === 0) this.#onRest()
+    if (this.#underWay === 0) onRest?.()
   }
 
-  /** Something in one of them is refused: that must not cost the others their row. */
-  async #oneByOne(joined: readonly Waiting<Item, Result>[]): Promise<void> {
-    for (const { item, resolve, reject } of joined)
-      try {
-        const [result] = await this.#work([item])
-        resolve(result as Result)
-      } catch (error) {
-        reject(error)
-      }
+  /** One item that is refused must not cost the others their row. */
+  async #failed(joined: readonly Waiting<Item, Result>[], error: unknown): Promise<void> {
+    const { undecided } = this.#options
+    const isSpoilt = joined.length > 1 && isAboutOneItem(error)
+    if (undecided !== undefined && (isSpoilt || codeOf(error) === LOCKED))
+      for (const { resolve } of joined) resolve(undecided)
+    else if (!isSpoilt) for (const { reject } of joined) reject(error)
+    else
+      for (const { item, resolve, reject } of joined)
+        try {
+          const [result] = await this.#work([item])
+          resolve(result as Result)
+        } catch (ownError) {
+          reject(ownError)
+        }
   }
 }
 
-/** Joins what is about the same integration. */
+/** Joins items of the same integration. */
 export class Joiner<Item, Result> {
   readonly #queues = new Map<number, JoiningQueue<Item, Result>>()
   readonly #work: (integration: Identity, items: readonly Item[]) => Promise<readonly Result[]>
@@ -111,7 +132,11 @@ export class Joiner<Item, Result> {
 
 /** A value that a column can't hold, or a rule of the table: SQLSTATE classes 22 and 23. */
 export function isAboutOneItem(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && /^2[23]...$/.test(String(error.code))
+  return /^2[23]...$/.test(codeOf(error))
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof Error && 'code' in error ? String(error.code) : ''
 }
 
 function take<Item, Result>(queue: Waiting<Item, Result>[]): Waiting<Item, Result>[] {

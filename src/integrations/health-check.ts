@@ -6,7 +6,7 @@ import { classifyFailure } from '../calls/failure-class-rules.ts'
 import { storedError } from '../calls/outcome.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
-import { withTimeLimit } from '../framework/time-limit.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import type { IntegrationProvider } from '../providers/contracts.ts'
 import { hasHealthCheck } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
@@ -89,11 +89,10 @@ async function ask(
   } catch (error) {
     const secrets = secretsIn(integration)
     // Only the secrets are looked at. Unreadable credentials must not hide why the check failed.
-    const credentials = () => ({ secrets })
     const failureClass = classifyFailure({
       error,
       callerAborted: false,
-      providerVerdict: providerVerdict(framework, provider, error, { integration, credentials }),
+      providerVerdict: providerVerdict({ framework, provider, integration, secrets: () => secrets }, error),
     })
     return result(failureClass, storedError(framework, integration, error, secrets).slice(0, MAX_ERROR_LENGTH))
   }

@@ -2,7 +2,7 @@
 
 import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
-import { withTimeLimit } from '../framework/time-limit.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 
 /** `unknown`: a part that it needs has failed, so it was not checked. */
 export type PartState = 'ok' | 'failed' | 'unknown'

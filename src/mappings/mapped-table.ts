@@ -7,7 +7,7 @@ import type { Database } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
-import { withTimeLimit } from '../framework/time-limit.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import type { MappedModel } from '../providers/mapped-model.ts'
 
 export interface MappedTableOptions {

@@ -16,7 +16,7 @@ import {
   RequestTimeout,
 } from '../framework/errors.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
-import { withTimeLimit } from '../framework/time-limit.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import { getIntegration, integrationHandle } from '../integrations/handle.ts'
 import { findIntegration, requireIntegration, requireLocked, updateIntegration } from '../integrations/queries.ts'
 import type { HasOAuth2 } from '../providers/contracts.ts'

@@ -7,7 +7,7 @@ import { despiteDeadlocks } from '../db/client.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationBusy, IntegrationNotFound } from '../framework/errors.ts'
-import { throwIfGivenUp } from '../framework/until-aborted.ts'
+import { throwIfGivenUp } from '../framework/waiting.ts'
 import { lockIntegration, requireIntegration, switchedOff, updateIntegration } from '../integrations/queries.ts'
 
 /** Rows of one statement: few enough to block no one for long, enough for millions in all. */

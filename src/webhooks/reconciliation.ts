@@ -11,7 +11,7 @@ import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } fr
 import { INSTANT, Instant } from '../framework/instant.ts'
 import type { Json } from '../framework/json.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
-import { listedUntilAborted, untilAborted } from '../framework/until-aborted.ts'
+import { listedUntilAborted, untilAborted } from '../framework/waiting.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { warnOfUnregistered } from '../integrations/provider-list.ts'

@@ -1,7 +1,9 @@
 /** What is read off an answer, and what a call reports over it. */
 import { describe, expect, it } from 'vitest'
+import type { Answer } from '../../src/calls/answer.ts'
 import { answerOf, decode, NO_ANSWER } from '../../src/calls/answer.ts'
-import { callContext } from '../../src/calls/call-context.ts'
+import type { Reported } from '../../src/calls/attempt.ts'
+import { callContext } from '../../src/calls/attempt.ts'
 import type { Egress } from '../../src/egress/guarded-fetch.ts'
 import { HttpError } from '../../src/framework/errors.ts'
 
@@ -130,8 +132,12 @@ describe('a Response', () => {
 })
 
 describe('report()', () => {
-  const given = { idempotencyKey: null, attempt: 1, signal: new AbortController().signal }
-  const reporting = () => callContext({} as Egress, given, () => [])
+  const reporting = () => {
+    const reported: Reported = {}
+    const call = { idempotencyKey: null, secrets: () => [] }
+    const context = callContext(call, {} as Egress, { attempt: 1, signal: new AbortController().signal }, reported)
+    return { context, over: (answer: Answer) => ({ ...answer, ...reported }) }
+  }
 
   it('wins over what was read; undefined never overwrites', () => {
     const { context, over } = reporting()

@@ -321,7 +321,7 @@ describe('the ledger itself', () => {
     await expect(
       write(async () => {
         await integration.forgetIdempotencyKey('key')
-        await reserve(test.framework, integration, {}, { idempotencyKey: 'key', timeoutMs: 1_000 })
+        await reserve({ framework: test.framework, integration, provider: {}, timeoutMs: 1_000 }, 'key')
         return new Response(null, { status: 422 })
       }),
     ).rejects.toMatchObject({ status: 422 })
@@ -427,7 +427,7 @@ describe('forgetting a key', () => {
   })
 
   it('frees it though a dead process holds its turn', async () => {
-    await reserve(test.framework, knowing, KNOWING, { idempotencyKey: 'key', timeoutMs: 600_000 })
+    await reserve({ framework: test.framework, integration: knowing, provider: KNOWING, timeoutMs: 600_000 }, 'key')
     await conflictOf(write(answers('{}'), {}, knowing))
     await knowing.forgetIdempotencyKey('key')
     await write(answers('{}'), {}, knowing)
@@ -497,7 +497,7 @@ describe('a provider that knows keys itself', () => {
     afterEach(() => clocked.close())
 
     it('the turn of a caller that died ends with the call‘s timeout', async () => {
-      await reserve(clocked.framework, own, KNOWING, { idempotencyKey: 'key', timeoutMs: 30_000 })
+      await reserve({ framework: clocked.framework, integration: own, provider: KNOWING, timeoutMs: 30_000 }, 'key')
       const repeat = answers('{}')
       clock.advance(30)
       await conflictOf(write(repeat, {}, own))
@@ -519,8 +519,8 @@ describe('a provider that knows keys itself', () => {
 
     /** The reservation of a call that has waited for capacity longer than its turn lasts. */
     async function lateReservation() {
-      const key = { idempotencyKey: 'key', timeoutMs: 1_000 }
-      const reservation = await reserve(clocked.framework, own, KNOWING, key)
+      const call = { framework: clocked.framework, integration: own, provider: KNOWING, timeoutMs: 1_000 }
+      const reservation = await reserve(call, 'key')
       vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000)
       clock.advance(60)
       return reservation
@@ -553,7 +553,7 @@ describe('a provider that knows keys itself', () => {
       expect(classifyFailure({ error, callerAborted: false })).toBe('unknown')
       expect(call).not.toHaveBeenCalled()
       expect(clocked.lines).toContainEqual(
-        expect.objectContaining({ level: 'warn', message: expect.stringMatching('whose turn') }),
+        expect.objectContaining({ level: 'warn', message: expect.stringMatching('who holds') }),
       )
     })
 

@@ -15,11 +15,12 @@ import { makeIntegration } from '../support/rows.ts'
 
 /** Waits between attempts, in milliseconds: recorded, and the clock is moved on over them. */
 const { slept, moved } = vi.hoisted(() => ({ slept: [] as number[], moved: { byMs: 0 } }))
-vi.mock('../../src/calls/pause.ts', () => ({
-  pause: async (ms: number, caller?: AbortSignal) => {
+vi.mock('../../src/framework/waiting.ts', async (original) => ({
+  ...(await original<object>()),
+  pause: async (ms: number, ...signals: (AbortSignal | undefined)[]) => {
     slept.push(Math.round(ms))
     moved.byMs += ms
-    return caller?.aborted !== true
+    return signals.every((signal) => signal?.aborted !== true)
   },
 }))
 
@@ -236,6 +237,18 @@ describe('inside a sync', () => {
     const error = http(429, { 'retry-after': '90' })
     await expect(attempts(error, 'GET', { attempts: 2 })).rejects.toBe(error)
     expect(slept).toEqual([90_000])
+  })
+
+  it('the wait between attempts ends when the worker stops: the last attempt‘s error is thrown', async () => {
+    const worker = new AbortController()
+    const error = http(503)
+    const failing = (): never => {
+      worker.abort()
+      throw error
+    }
+    const call = insideSync({ signal: worker.signal }, () => integration.request('things', 'GET', failing))
+    await expect(call).rejects.toBe(error)
+    expect(slept).toHaveLength(1)
   })
 
   it('a call that waits for capacity when the worker stops is put off: it has met no fault', async () => {

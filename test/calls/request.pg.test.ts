@@ -18,7 +18,8 @@ import { makeIntegration } from '../support/rows.ts'
 
 /** Waits between attempts, in milliseconds: recorded, and the clock is moved on over them. */
 const { slept, moved } = vi.hoisted(() => ({ slept: [] as number[], moved: { byMs: 0 } }))
-vi.mock('../../src/calls/pause.ts', () => ({
+vi.mock('../../src/framework/waiting.ts', async (original) => ({
+  ...(await original<object>()),
   pause: async (ms: number, caller?: AbortSignal) => {
     slept.push(Math.round(ms))
     moved.byMs += ms

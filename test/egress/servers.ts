@@ -4,9 +4,9 @@ import type { IncomingMessage, RequestListener } from 'node:http'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
-import type { LookupAll } from '../../src/egress/connector.ts'
 import type { Egress, EgressInternals, EgressPolicy } from '../../src/egress/guarded-fetch.ts'
 import { createEgress } from '../../src/egress/guarded-fetch.ts'
+import type { LookupAll } from '../../src/egress/route.ts'
 
 export interface Server {
   readonly url: string

@@ -7,8 +7,7 @@
 
 import type { BreakerSettings, CircuitOverride } from '../../src/calls/admission/breaker-rules.ts'
 import { CLOSED_BREAKER } from '../../src/calls/admission/breaker-rules.ts'
-import type { Limit } from '../../src/calls/admission/limiter-rules.ts'
-import type { Admission, CallState } from '../../src/calls/admission/state-rules.ts'
+import type { Admission, CallState, Limit } from '../../src/calls/admission/state-rules.ts'
 import type { CircuitChange, Outcome } from './circuit-breaker.ts'
 import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
 import { admitByLimit } from './rate-limiter.ts'

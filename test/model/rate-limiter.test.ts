@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { Limit, WindowState } from '../../src/calls/admission/limiter-rules.ts'
-import { unitsUsed } from '../../src/calls/admission/limiter-rules.ts'
+import type { Limit, WindowState } from '../../src/calls/admission/state-rules.ts'
+import { unitsUsed } from '../../src/calls/admission/state-rules.ts'
 import { admitByLimit } from './rate-limiter.ts'
 
 const START = 1_800_000_000_000

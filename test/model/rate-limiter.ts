@@ -4,7 +4,7 @@
  *
  * Rule: docs/behaviour/requests.md, "Rate limit".
  */
-import type { Limit, WindowState } from '../../src/calls/admission/limiter-rules.ts'
+import type { Limit, WindowState } from '../../src/calls/admission/state-rules.ts'
 
 export type LimiterVerdict =
   | { readonly kind: 'admitted'; readonly next: WindowState }

@@ -1,7 +1,7 @@
 /** Erasing an integration: others' data goes, ids, counts, statuses and times stay. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { integrationKey } from '../../src/cache/integration-keys.ts'
-import { untilGivenUp } from '../../src/framework/until-aborted.ts'
+import { untilGivenUp } from '../../src/framework/waiting.ts'
 import { CHUNK_ROWS } from '../../src/retention/deletion.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'

@@ -1,24 +1,21 @@
 /**
- * Those in this process who wait to be admitted, a line per integration, in order of arrival.
+ * The callers of this process that wait for admission: a line for each integration, in order of arrival.
  *
- * One statement asks for all who stand in line. Who is told to wait keeps the place, and the line asks again when the time
- * has come: a hundred waiters cost one statement a window, not a hundred, and nobody is overtaken by a newcomer. After a wait
- * for a sliding window the line keeps a pace.
+ * One statement asks for the whole line. A caller that must wait keeps its place, and the line asks again when the time has come.
+ * So a hundred waiting callers cost one statement a window, and no newcomer overtakes them. After a wait for a sliding window the
+ * line keeps a pace, so that the window holds by the provider's clock, too.
  * Rule: docs/behaviour/requests.md, "Admission" and "On the way".
  */
 
 import type { IntegrationIdentity } from '../../framework/errors.ts'
-import type { Pace } from './pace-rules.ts'
-import { marginMs, paceOf } from './pace-rules.ts'
-import type { Admission } from './state-rules.ts'
+import { LONGEST_TIMER_MS } from '../../framework/waiting.ts'
+import type { Admission, Limit } from './state-rules.ts'
 
 /** One statement must not hold the row for long. */
 const MAX_OWNERS = 100
-/** A sliding window frees its units one by one: so long at least they add up before the line asks again. */
+/** A sliding window frees its units one by one: they add up for this time before the line asks again. */
 const MIN_PAUSE_MS = 10
-/** Node runs a longer timer at once. The line asks again and goes on waiting. */
-const MAX_PAUSE_MS = 2_147_483_647
-/** A paced line asks for all again so long after it was last told to wait: the limit may have been raised, or lifted. */
+/** When the last order to wait is this old, a paced line asks for all again: the limit may have been raised, or lifted. */
 const PACED_MS = 60_000
 
 /** What of an integration a statement needs. */
@@ -30,9 +27,9 @@ interface Waiting {
   readonly joinedAt: number
   /** Each gate may hold a caller for the whole budget. */
   readonly slept: { suppressed: number; limited: number }
-  /** Its caller's. */
+  /** The caller's. */
   readonly signal: AbortSignal | undefined
-  /** Of its caller's own time. */
+  /** Of the caller's own time. */
   readonly longestWaitMs: () => number
   readonly resolve: (admission: Admission) => void
   readonly reject: (error: unknown) => void
@@ -76,7 +73,7 @@ export class AdmissionLines {
   /**
    * The verdict: admitted, the circuit is open, or a wait that is longer than the caller may sleep.
    *
-   * A caller that gives up leaves the line with the reason of its signal. One whose question is under way gets the verdict
+   * A caller that gives up leaves the line with the reason of its signal. While its question is under way it gets the verdict
    * all the same: what it took may have to be given back.
    *
    * @param longestWaitMs asked before each wait: a caller whose own time ends sooner is not made to wait
@@ -93,7 +90,7 @@ export class AdmissionLines {
       const line = this.#lines.get(integration.id) ?? { waiting: [], wake: null, step: null }
       const leave = (): void => {
         const place = line.waiting.indexOf(waiting)
-        // Its question is under way.
+        // Taken out of the line: its question is under way.
         if (place === -1) return
         line.waiting.splice(place, 1)
         if (line.waiting.length === 0) line.wake?.()
@@ -141,7 +138,7 @@ export class AdmissionLines {
     this.#lines.delete(integration.id)
   }
 
-  /** Who stays keeps the place. Returns what they wait for; null: nobody was told to wait. */
+  /** A caller that stays keeps its place. Returns the wait of those that stay; null: none has to wait. */
   #tell(line: Line, asked: readonly Waiting[], verdicts: readonly Admission[]): Wait | null {
     let told: Wait | null = null
     const staying: Waiting[] = []
@@ -152,12 +149,12 @@ export class AdmissionLines {
       else waiting.resolve(verdict)
     }
     if (told === null) return null
-    // A unit that those in front did not get is not there for those behind them either.
+    // Callers further back get no unit that those in front did not get.
     const wait: Wait = told
     for (const waiting of line.waiting.splice(0, Number.POSITIVE_INFINITY))
       if (this.#maySleep(waiting, wait)) staying.push(waiting)
       else waiting.resolve(wait)
-    // Who gave up while the question was under way has nothing to give back, and waits no more.
+    // A caller that gave up while the question was under way has nothing to give back, and waits no more.
     for (const waiting of staying)
       if (waiting.signal?.aborted === true) waiting.reject(waiting.signal.reason)
       else line.waiting.push(waiting)
@@ -172,14 +169,14 @@ export class AdmissionLines {
     const sliding = told.kind === 'limited' && told.limit.window === 'sliding' ? told.limit : null
     const margin = sliding === null ? 0 : marginMs(sliding)
     await this.#pause(line, told.kind, Math.max(told.retryAfterMs, MIN_PAUSE_MS) + margin)
-    // The provider's wish for quiet changes no pace; a fixed window has none.
+    // Suppression does not change the pace. A fixed window has no pace.
     if (told.kind === 'limited') line.step = sliding === null ? null : firstStep(paceOf(sliding))
   }
 
   async #nextStep(line: Line, step: Step): Promise<void> {
     const restMs = Math.min(step.nextAt, step.endsAt) - performance.now()
     if (restMs > 0) {
-      // A step makes nobody wait for longer than it may: such a caller is asked for now, with all in front of it.
+      // A caller may be unable to wait for the step's end: then it is asked for now, with all in front of it.
       const rest = { kind: 'limited', retryAfterMs: restMs } as const
       const last = line.waiting.findLastIndex((waiting) => !this.#maySleep(waiting, rest))
       if (last !== -1) {
@@ -189,22 +186,23 @@ export class AdmissionLines {
       await this.#pause(line, 'limited', restMs)
     }
     step.left = step.pace.units
-    // A step that came late is not made up for: that would be a burst. One that a timer ended early makes none shorter.
+    // A late step is not made up for: that would be a burst. A timer that ends early makes no step shorter.
     step.nextAt = Math.max(step.nextAt, performance.now()) + step.pace.everyMs
   }
 
   async #pause(line: Line, kind: Wait['kind'], ms: number): Promise<void> {
-    const pauseMs = Math.min(ms, MAX_PAUSE_MS)
+    // After a cut pause the line asks again and goes on waiting.
+    const pauseMs = Math.min(ms, LONGEST_TIMER_MS)
     const startedAt = performance.now()
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>((resolve) => {
       timer = setTimeout(resolve, pauseMs)
-      // When the last one has left: then there is nobody to ask for.
+      // When the last caller has left, there is nothing to ask for.
       line.wake = resolve
     })
     clearTimeout(timer)
     line.wake = null
-    // Who has come meanwhile has slept the rest of it; of a pause that ended early nobody is charged more than it was.
+    // A caller that came meanwhile has slept the rest of it. A pause that ended early counts for as long as it was.
     const endedAt = Math.min(performance.now(), startedAt + pauseMs)
     for (const { slept, joinedAt } of line.waiting) slept[kind] += Math.max(0, endedAt - Math.max(startedAt, joinedAt))
   }
@@ -217,4 +215,31 @@ function isWait(admission: Admission): admission is Wait {
 function firstStep(pace: Pace): Step {
   const now = performance.now()
   return { pace, left: pace.units, nextAt: now + pace.everyMs, endsAt: now + PACED_MS }
+}
+
+export interface Pace {
+  /** Calls that are let go in each step. */
+  readonly units: number
+  readonly everyMs: number
+}
+
+/** Share of the window. The limit loses as much. */
+const MARGIN_SHARE = 0.02
+/** By how much the ways of two calls through the Internet differ. */
+const MIN_MARGIN_MS = 100
+/** The way does not grow with the window. */
+const MAX_MARGIN_MS = 1_000
+/** Shorter steps would cost a statement each for little. */
+const MIN_STEP_MS = 50
+
+/** How much later than it is free a unit is used. */
+export function marginMs({ seconds }: Pick<Limit, 'seconds'>): number {
+  return Math.min(Math.max(seconds * 1_000 * MARGIN_SHARE, MIN_MARGIN_MS), MAX_MARGIN_MS)
+}
+
+/** The limit, spread over its window and the margin: the same unit is used again no sooner than that. */
+export function paceOf({ limit, seconds }: Pick<Limit, 'limit' | 'seconds'>): Pace {
+  const unitMs = (seconds * 1_000 + marginMs({ seconds })) / limit
+  const units = Math.ceil(MIN_STEP_MS / unitMs)
+  return { units, everyMs: units * unitMs }
 }

@@ -55,7 +55,7 @@ export function resetBreaker(breaker: BreakerState): BreakerState {
 
 /** What counts against the provider now: upstream failures in the window, or in a row. */
 export function failuresCounted(
-  stored: BreakerState,
+  { strategy, streak, slices }: BreakerState,
   settings: BreakerSettings,
   now: number,
 ): {
@@ -63,24 +63,16 @@ export function failuresCounted(
   /** Percent of the window's outcomes; null without outcomes, and under the strategy `count`. */
   readonly ratePercent: number | null
 } {
-  const breaker = underStrategy(stored, settings)
-  if (settings.strategy === 'count') return { failures: breaker.streak, ratePercent: null }
-  const [total, failures] = totals(recent(breaker.slices, settings, now))
+  // Another strategy counts other things: it starts empty.
+  const isCounted = strategy === settings.strategy
+  if (settings.strategy === 'count') return { failures: isCounted ? streak : 0, ratePercent: null }
+  const since = now - settings.windowSeconds * 1_000
+  let total = 0
+  let failures = 0
+  for (const [startsAt, all, failed] of isCounted ? slices : [])
+    if (startsAt > since) {
+      total += all
+      failures += failed
+    }
   return { failures, ratePercent: total === 0 ? null : (failures * 100) / total }
-}
-
-/** Another strategy counts other things: it starts empty. An open breaker stays open. */
-function underStrategy(breaker: BreakerState, { strategy }: BreakerSettings): BreakerState {
-  return breaker.strategy === strategy ? breaker : { ...breaker, strategy, slices: [], streak: 0 }
-}
-
-function recent(slices: readonly Slice[], { windowSeconds }: BreakerSettings, now: number): readonly Slice[] {
-  return slices.filter(([startsAt]) => startsAt > now - windowSeconds * 1_000)
-}
-
-function totals(slices: readonly Slice[]): readonly [total: number, failed: number] {
-  return slices.reduce<readonly [number, number]>(
-    ([total, failed], [, all, failures]) => [total + all, failed + failures],
-    [0, 0],
-  )
 }

@@ -13,8 +13,7 @@ import type { DurableEventName } from '../../events/durable-event-rules.ts'
 import type { HealthStatus, HealthThresholds } from '../../integrations/rules.ts'
 import type { FailureClass } from '../failure-class-rules.ts'
 import type { BreakerSettings, CircuitOverride } from './breaker-rules.ts'
-import type { Limit } from './limiter-rules.ts'
-import type { Admission } from './state-rules.ts'
+import type { Admission, Limit } from './state-rules.ts'
 
 /** What the statements need to know of the configuration and of the provider. */
 export interface CallRules {
@@ -70,7 +69,7 @@ export interface CallOutcome {
   readonly quietForMs: number | null
   /** When an exhausted quota is whole again, in milliseconds since the epoch. */
   readonly quietUntil: number | null
-  /** Null: an outcome without a call, told by `recordFailure()`. */
+  /** Null: an outcome without a call, from `recordFailure()`. */
   readonly row: RequestValues | null
 }
 
@@ -101,7 +100,7 @@ export interface CallTarget {
   readonly rules: CallRules
   /** Null: the database's clock. */
   readonly nowMs: number | null
-  /** Names under which changes are written down for those who are told later, by kind; null: nobody is told of any. */
+  /** By kind, the names of the durable events that changes are recorded as. Null: none is recorded. */
   readonly eventNames: Partial<Record<CallEvent['kind'], DurableEventName>> | null
 }
 
@@ -128,10 +127,10 @@ export function settleCalls(
   return answerOf<Settlements>(db, tables, 'settle_calls_recorded', target, list, jsonLiteral(eventNames))
 }
 
-/** Of characters. To escape a longer text, as JSON and as a literal, would hold up the process. */
+/** In characters. To escape a longer text, as JSON and as a literal, would hold up the process. */
 const LONG_TEXT = 1_048_576
 
-/** As SQL. A long answer stands beside the list, as it is; it holds what Postgres can hold. */
+/** As SQL. A long answer stands beside the list, unescaped: it holds only what Postgres can hold. */
 function outcomeList(outcomes: readonly CallOutcome[]): string {
   const apart: { readonly at: number; readonly text: string }[] = []
   const others = outcomes.map((outcome, at) => {
@@ -193,7 +192,7 @@ export function functionNamed(tables: Tables, name: string): SQL {
 
 const FUNCTIONS = new WeakMap<Tables, string>()
 
-/** Found once for each set of tables: it is asked for with each call. */
+/** Found once for each set of tables: each call needs it. */
 export function functionName(tables: Tables, name: string): string {
   let known = FUNCTIONS.get(tables)
   if (known === undefined) {

@@ -1,26 +1,23 @@
 /**
- * What stands around an attempt: may it be made, and what did it come to. By the joined statements where they can decide, else
- * by the integration's own.
+ * Admission before an attempt and settlement after it: by the joined statements where they can decide, else by the integration's own.
  *
  * Rule: docs/behaviour/requests.md, "Admission", "Settlement" and "Joined statements".
  */
 import { randomUUID } from 'node:crypto'
-import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Framework } from '../../framework/context.ts'
 import { CircuitOpenException, IntegrationNotFound, RateLimitExceededException } from '../../framework/errors.ts'
-import { isAboutOneItem, Joiner } from '../../framework/joiner.ts'
-import { errorLine, systemClock } from '../../framework/logger.ts'
+import { isAboutOneItem, Joiner, JoiningQueue } from '../../framework/joiner.ts'
+import { errorLine, integrationLogger, systemClock } from '../../framework/logger.ts'
 import { lostDatabase } from '../../framework/lost-database.ts'
+import { eitherSignal } from '../../framework/waiting.ts'
 import type { Identity } from '../../observability/spans.ts'
 import type { Integration } from '../../providers/integration.ts'
 import { callTarget, declaredLimit } from '../call-target.ts'
-import { followSignals } from '../follow-signals.ts'
 import { currentSync, longestWaitMs } from '../inside-sync.ts'
 import { AdmissionLines } from './admission-line.ts'
 import type { Admissions, CallEvent, CallOutcome, CallTarget } from './call-queries.ts'
 import { admitCalls, settleCalls } from './call-queries.ts'
-import { Exchange } from './exchange.ts'
 import type { Asked, Ended, Joined } from './joined-queries.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from './joined-queries.ts'
 import { Leases } from './leases.ts'
@@ -56,6 +53,8 @@ const AWAY_WAITS_MS = [500, 1_000, 2_000, 3_000]
 
 /** One waits for the disk while the next one is prepared. */
 const SETTLEMENTS_AT_ONCE = 2
+/** A joined statement takes longer only when it waits for the disk or a lock: then another one goes beside it. */
+const LONG_MS = 2
 const NOTHING_WRITTEN: SettledCall = { rowId: null, events: [] }
 
 /**
@@ -78,9 +77,12 @@ export async function admitted(
       ...(sync === null ? {} : { longestWaitMs: () => longestWaitMs(sync) }),
     })
     if (admission.kind === 'admitted') {
-      if (either?.aborted === true) await giveUp(framework, integration, owner, admission)
-      either?.throwIfAborted()
-      return { owner, generation: admission.generation }
+      const { generation, probe } = admission
+      if (either?.aborted !== true) return { owner, generation }
+      // The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back.
+      const givenUp = { owner, generation, class: 'unknown', quietForMs: null, quietUntil: null, row: null } as const
+      if (probe) await settled(framework, integration, givenUp)
+      throw either.reason
     }
     if (admission.kind === 'open') throw circuitOpen(framework, integration, admission)
     framework.metrics.requestRateLimited(integration)
@@ -92,40 +94,6 @@ export async function admitted(
   } finally {
     release()
   }
-}
-
-/** Most calls have neither; a controller costs as much as the rest of their admission. */
-function eitherSignal(
-  first: AbortSignal | undefined,
-  second: AbortSignal | undefined,
-): { readonly either: AbortSignal | undefined; readonly release: () => void } {
-  const only = first ?? second
-  if (only === undefined) return { either: undefined, release: () => {} }
-  if (first === undefined || second === undefined) {
-    // Many calls at once may share it, as in followSignals().
-    setMaxListeners(0, only)
-    return { either: only, release: () => {} }
-  }
-  const controller = new AbortController()
-  return { either: controller.signal, release: followSignals(controller, [first, second]) }
-}
-
-/** The caller left while its admission was under way. A probe's slot is for the next one; a unit taken is not given back. */
-async function giveUp(
-  framework: Framework,
-  integration: Integration,
-  owner: string,
-  { generation, probe }: Extract<Admission, { kind: 'admitted' }>,
-): Promise<void> {
-  if (!probe) return
-  await settled(framework, integration, {
-    owner,
-    generation,
-    class: 'unknown',
-    quietForMs: null,
-    quietUntil: null,
-    row: null,
-  })
 }
 
 /** Writes the outcome of an attempt and what follows from it. Never throws: the caller gets the call's outcome all the same. */
@@ -149,14 +117,8 @@ export async function settled(
       const leftMs = endsAt - LAST_TRY_MS - performance.now()
       // What a column can't hold it will not hold the next time.
       if (waitMs === undefined || leftMs <= 0 || isAboutOneItem(error)) {
-        framework.logger.error(
-          {
-            event: 'request.outcome_lost',
-            integration: integration.id,
-            provider: integration.provider,
-            endpoint: outcome.row?.endpoint,
-            error: errorLine(error, 500),
-          },
+        integrationLogger(framework, integration).error(
+          { event: 'request.outcome_lost', endpoint: outcome.row?.endpoint, error: errorLine(error, 500) },
           'the outcome of an outbound call could not be written; the call itself is unaffected',
         )
         return NOTHING_WRITTEN
@@ -174,7 +136,7 @@ function within<T>(ms: number, work: Promise<T>): Promise<T> {
   })
 }
 
-/** What this process comes to know: the next call asks the database. */
+/** For news of this process: the next call asks the database. */
 export function endLease(framework: Framework, integrationId: number): void {
   queuesOf(framework).leases?.end(integrationId)
 }
@@ -198,24 +160,24 @@ const QUEUES = new WeakMap<Framework, Queues>()
 function queuesOf(framework: Framework): Queues {
   const existing = QUEUES.get(framework)
   if (existing !== undefined) return existing
-  const { db, callDb, tables, logger } = framework
-  /** What was warned of, until it is mended: not once a call. */
+  const { db, callDb, tables } = framework
+  /** Warnings that hold: each is written once until its cause is mended, not with every call. */
   const warned = new Set<string>()
-  const warnOnce = ({ id, provider }: Identity, message: string, isSo: boolean): void => {
-    const key = `${id} ${message}`
+  const warnOnce = (integration: Identity, message: string, isSo: boolean): void => {
+    const key = `${integration.id} ${message}`
     if (!isSo) warned.delete(key)
     else if (!warned.has(key)) {
       warned.add(key)
-      logger.warn({ event: 'request.undecided', integration: id, provider }, message)
+      integrationLogger(framework, integration).warn({ event: 'request.undecided' }, message)
     }
   }
-  const admissions = new Exchange((asked: readonly Asked[]) => admitJoined(callDb, tables, asked), 1, byIntegration)
-  const settlements = new Exchange(
-    (ended: readonly Ended[]) => settleJoined(callDb, tables, ended),
-    SETTLEMENTS_AT_ONCE,
-    byIntegration,
-  )
-  /** Whose own statement found nothing the matter the last time: from then on the joined ones are asked. */
+  const joining = { order: byIntegration, gathers: true, besideAfterMs: LONG_MS, undecided: null }
+  const admissions = new JoiningQueue((asked: readonly Asked[]) => admitJoined(callDb, tables, asked), joining)
+  const settlements = new JoiningQueue((ended: readonly Ended[]) => settleJoined(callDb, tables, ended), {
+    ...joining,
+    atOnce: SETTLEMENTS_AT_ONCE,
+  })
+  /** Integrations whose own statement found nothing the matter the last time. From then on the joined ones are asked. */
   const plain = { admission: new Set<number>(), settlement: new Set<number>() }
   // A clock of a test's own may stand still, and jump.
   const leases = framework.clock === systemClock ? new Leases() : null
@@ -259,8 +221,8 @@ function queuesOf(framework: Framework): Queues {
       if (ended !== null && answer?.events.length === 0) plain.settlement.add(id)
       else plain.settlement.delete(id)
       if (answer === null) {
-        logger.warn(
-          { event: 'request.integration_gone', integration: integration.id, provider: integration.provider },
+        integrationLogger(framework, integration).warn(
+          { event: 'request.integration_gone' },
           'deleted while calls were under way; their outcomes are not written',
         )
         return outcomes.map(() => NOTHING_WRITTEN)

@@ -26,13 +26,13 @@ export interface Ended {
 
 export interface Joined {
   readonly generation: number | null
-  /** Units given out beyond those asked for by callers: all that were wanted, or none. */
+  /** Units given out beyond those of the callers: all that were wanted, or 0. */
   readonly more: number
   /** How long their window lasts. */
   readonly leftMs: number
 }
 
-/** Of one integration: a hundred such are a statement of 1.6 MB. Larger ones would keep all others waiting. */
+/** Of one integration. A hundred such are a statement of 1.6 MB; larger ones would keep all others waiting. */
 const MAX_JOINED_BYTES = 16_384
 /** The breaker counts no call: the SQL has no other number for it. */
 const NOT_COUNTED = -1
@@ -42,7 +42,7 @@ export function canJoin({ rules: { breaker, limit } }: CallTarget): boolean {
   return limit === null ? breaker.enabled : limit.window === 'fixed'
 }
 
-/** Null: for the integration's own statement, since health, breaker or suppression may change, or it would hold up the others. */
+/** Null: the integration's own statement must settle these. Health, breaker or suppression may change, or the rows are too large. */
 export function joinable(target: CallTarget, outcomes: readonly CallOutcome[]): Ended | null {
   const rows: RequestValues[] = []
   let bytes = 0
@@ -60,19 +60,20 @@ export function joinable(target: CallTarget, outcomes: readonly CallOutcome[]): 
   return { target, generation, succeeded, rows }
 }
 
-/** For each, what all its callers are given; null: undecided. Without a wait for the disk. */
+/** For each integration, the admission of all its callers; null: undecided. Does not wait for the disk. */
 export async function admitJoined(db: Database, tables: Tables, asked: readonly Asked[]): Promise<(Joined | null)[]> {
   const [row] = await db.execute<{ answer: readonly (readonly [number, number, number] | null)[] }>(
     call(tables, 'admit_joined', jsonLiteral(asked.map(askedOf)), clock(asked)),
   )
-  return (row?.answer ?? []).map((decided) => {
+  return asked.map((_, at) => {
+    const decided = row?.answer[at] ?? null
     if (decided === null) return null
     const [generation, more, leftMs] = decided
     return { generation: generation === NOT_COUNTED ? null : generation, more, leftMs }
   })
 }
 
-/** For each, the ids of its rows in order; null: undecided, nothing is written. */
+/** For each integration, the ids of its rows in order; null: undecided, and no row is written. */
 export async function settleJoined(
   db: Database,
   tables: Tables,
@@ -92,12 +93,12 @@ export async function settleJoined(
   })
 }
 
-/** A text without parameters, as in calls.ts: one round trip. */
+/** A text without parameters, as in call-queries.ts: one round trip. */
 function call(tables: Tables, name: string, ...given: readonly string[]): SQL {
   return sql.raw(`select ${functionName(tables, name)}(${given.join(', ')}) as answer`)
 }
 
-/** One for all of a process. */
+/** A process has one clock. */
 function clock([first]: readonly { readonly target: CallTarget }[]): string {
   return first === undefined || first.target.nowMs === null ? 'null' : String(Number(first.target.nowMs))
 }

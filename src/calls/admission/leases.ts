@@ -1,10 +1,9 @@
 /**
- * Admissions in hand: under a steady load an admission gives out units for the calls of the next moments, too, so that these
- * need no statement of their own.
+ * Admissions in hand: under a steady load an admission gives out units for the next calls, too, so that these need no statement.
  *
- * A unit counts in its window from the moment it is given out, and is used before that window ends, or never. Where one leads,
- * the breaker was closed and nobody had asked for quiet {@link TERM_MS} ago at most; what this process itself comes to know ends
- * its leases at once. Rule: docs/behaviour/requests.md, "Leases".
+ * A unit counts in its window from the moment it is given out, and is used before that window ends, or never. When a unit is used, the
+ * breaker was closed and no quiet was asked for at most {@link TERM_MS} ago. News of this process itself ends its leases at once.
+ * Rule: docs/behaviour/requests.md, "Leases".
  */
 import type { Joined } from './joined-queries.ts'
 
@@ -33,7 +32,7 @@ export class Leases {
   readonly #demands = new Map<number, Demand>()
   readonly #endedAt = new Map<number, number>()
 
-  /** Admits so many callers, or null. */
+  /** Admits the callers from the lease. Null: it has too few units. */
   take(integrationId: number, callers: number): { readonly generation: number | null } | null {
     const lease = this.#leases.get(integrationId)
     if (lease === undefined || lease.units < callers) return null
@@ -47,20 +46,20 @@ export class Leases {
     return lease
   }
 
-  /** How many units more to ask for: as many as the last term has used. Counts the callers, who are asked for. */
+  /** How many units to ask for beyond the callers: as many as the last term has used. Counts the callers. */
   wanted(integrationId: number, callers: number): number {
     const { before, calls } = this.#count(integrationId, callers, performance.now())
     const expected = Math.min(Math.max(before, calls), MAX_UNITS)
     return expected < MIN_CALLS ? 0 : expected
   }
 
-  /** @param askedAt when they were asked for, by `performance.now()` */
+  /** @param askedAt moment of the question, by `performance.now()` */
   give(integrationId: number, { more, leftMs, generation }: Joined, askedAt: number): void {
     if (more === 0 || askedAt <= (this.#endedAt.get(integrationId) ?? Number.NEGATIVE_INFINITY)) return
     this.#leases.set(integrationId, { units: more, generation, endsAt: askedAt + Math.min(TERM_MS, leftMs) })
   }
 
-  /** Nor is one begun that was asked for before. */
+  /** Also drops a lease that was asked for before and has not come yet. */
   end(integrationId: number): void {
     this.#leases.delete(integrationId)
     this.#endedAt.set(integrationId, performance.now())

@@ -1,11 +1,11 @@
-/** The shared state of outbound calls, looked at and reset from outside. Admission and settlement: calls.ts. */
+/** The shared state of outbound calls, read and reset from outside. Admission and settlement: call-queries.ts. */
 import { sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import { functionNamed } from './call-queries.ts'
 import type { CallState } from './state-rules.ts'
 
-/** A part that nobody has needed yet is absent. */
+/** A part that no call has needed yet is absent. */
 export type StoredCallState = Partial<CallState>
 
 export interface CallStates {
@@ -15,7 +15,7 @@ export interface CallStates {
   readonly states: Readonly<Record<string, StoredCallState>>
 }
 
-/** The states under these keys, and the moment by which to judge them: one statement, however many. */
+/** The states under these keys, and the moment to judge them by, in one statement. */
 export async function callStates(db: Database, tables: Tables, keys: readonly string[]): Promise<CallStates> {
   const { cache } = tables
   const [row] = await db.execute<{ now_ms: string; states: Record<string, StoredCallState> | null }>(sql`
@@ -29,8 +29,8 @@ export async function callStates(db: Database, tables: Tables, keys: readonly st
 }
 
 /**
- * The state, locked until the transaction ends; null when the integration is gone. Before the integration's own row:
- * everybody takes the two in this order.
+ * The state, locked until the transaction ends; null when the integration is gone. Lock it before the integration's own row: every
+ * transaction takes the two in this order.
  */
 export async function lockCallState(
   tx: Transaction,

@@ -6,6 +6,7 @@ import type { DurableEvent } from '../../events/durable-events.ts'
 import { recordEvents } from '../../events/durable-events.ts'
 import type { Framework } from '../../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException } from '../../framework/errors.ts'
+import { integrationLogger } from '../../framework/logger.ts'
 import { closeIncidents } from '../../incidents/queries.ts'
 import { findIntegration, updateIntegration } from '../../integrations/queries.ts'
 import type { CircuitView, Integration } from '../../providers/integration.ts'
@@ -17,14 +18,13 @@ import type { StoredCallState } from '../admission/state-queries.ts'
 import { callStates, lockCallState, storeCallState } from '../admission/state-queries.ts'
 import { announceChanges } from '../call-events.ts'
 import { callTarget } from '../call-target.ts'
-import { clearExpiredCircuitOverride } from './override-queries.ts'
-import { checkUntil, isOver } from './override-term.ts'
+import { checkUntil, clearExpiredOverride, isOver } from './override-term.ts'
 
 const OVERRIDES: readonly unknown[] = ['forced_open', 'forced_closed', 'disabled'] satisfies CircuitOverride[]
 
 type CircuitColumns = Pick<IntegrationRow, 'id' | 'provider' | 'circuitOverride' | 'circuitOverrideUntil'>
 
-/** An override that is over is cleared by the way. @throws IntegrationNotFound */
+/** Clears an override that is over. @throws IntegrationNotFound */
 export async function circuitView(framework: Framework, integrationId: number): Promise<CircuitView> {
   const { db, tables } = framework
   const row = await findIntegration(db, tables, integrationId)
@@ -39,7 +39,7 @@ export async function circuitView(framework: Framework, integrationId: number): 
   return circuitOf(row, target, after.states[target.key], now)
 }
 
-/** As the first admission after its end would: the columns are cleared, and the breaker has itself back, closed and empty. */
+/** As the first admission after its end would: the columns are cleared, and the breaker is its own again, closed and empty. */
 async function endOverride(
   { db, tables }: Framework,
   { id, circuitOverride }: CircuitColumns,
@@ -50,7 +50,7 @@ async function endOverride(
   await despiteDeadlocks(() =>
     db.transaction(async (tx) => {
       const state = await lockCallState(tx, tables, id, key)
-      const isCleared = await clearExpiredCircuitOverride(tx, tables, id, until)
+      const isCleared = await clearExpiredOverride(tx, tables, 'circuit', id, until)
       if (state !== null && isCleared && wasObeyed)
         await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
     }),
@@ -108,7 +108,7 @@ export async function overrideCircuit(
   to: CircuitOverride | null,
   until?: Date,
 ): Promise<void> {
-  const { db, tables, config, listeners, logger } = framework
+  const { db, tables, config, listeners } = framework
   if (to !== null && !OVERRIDES.includes(to))
     throw new InvalidArgumentException(
       'circuit override',
@@ -125,7 +125,7 @@ export async function overrideCircuit(
       await storeCallState(tx, tables, key, { ...state, breaker: resetBreaker(breakerOf(state)) })
       if (config.circuit_breaker.overrides_enabled)
         await recordEvents(framework, tx, integration.id, eventsOfOverride(to, nowMs))
-      // The breaker is closed now, and by nobody's force: nothing else might ever close the incident that it had opened.
+      // The breaker is closed now, and no override holds it: nothing else might ever close the incident that it had opened.
       return to === null ? await closeIncidents(framework, tx, [integration]) : null
     }),
   )
@@ -133,8 +133,8 @@ export async function overrideCircuit(
   await announceChanges(framework, integration, closed?.get(integration.id) ?? [])
   if (!config.circuit_breaker.overrides_enabled) {
     if (to !== null)
-      logger.warn(
-        { event: 'circuit.override_idle', integration: integration.id, provider: integration.provider, override: to },
+      integrationLogger(framework, integration).warn(
+        { event: 'circuit.override_idle', override: to },
         'circuit_breaker.overrides_enabled is false: the override is stored, and nothing obeys it',
       )
     return

@@ -3,15 +3,15 @@ import { z } from 'zod'
 import type { IntegrationRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException } from '../../framework/errors.ts'
+import { integrationLogger } from '../../framework/logger.ts'
 import { findIntegration, updateIntegration } from '../../integrations/queries.ts'
 import type { Integration, RateLimitView } from '../../providers/integration.ts'
 import { endLease } from '../admission/call-state.ts'
-import type { Limit } from '../admission/limiter-rules.ts'
-import { unitsUsed } from '../admission/limiter-rules.ts'
 import { callStates } from '../admission/state-queries.ts'
+import type { Limit } from '../admission/state-rules.ts'
+import { unitsUsed } from '../admission/state-rules.ts'
 import { callTarget } from '../call-target.ts'
-import { clearExpiredRateLimitOverride } from './override-queries.ts'
-import { checkUntil, isOver } from './override-term.ts'
+import { checkUntil, clearExpiredOverride, isOver } from './override-term.ts'
 
 /** The greatest number of the configuration's whole numbers. */
 const MAX = 2_147_483_647
@@ -32,7 +32,7 @@ export async function rateLimitView(framework: Framework, integrationId: number)
   const { nowMs, states } = await callStates(db, tables, [target.key])
   const now = target.nowMs ?? nowMs
   const until = row.rateLimitOverrideUntil
-  if (until !== null && isOver(until, now)) await clearExpiredRateLimitOverride(db, tables, integrationId, until)
+  if (until !== null && isOver(until, now)) await clearExpiredOverride(db, tables, 'rateLimit', integrationId, until)
 
   const { limit: providers, limitOverrides } = target.rules
   const override = limitOverrides ? overrideInForce(row, now) : null
@@ -61,7 +61,7 @@ export async function overrideRateLimit(
   limit: Limit | null,
   until?: Date,
 ): Promise<void> {
-  const { db, tables, config, logger } = framework
+  const { db, tables, config } = framework
   const stored = limit === null ? null : storedLimit(limit)
   await checkUntil(framework, integration, limit, until)
   const patch = { rateLimitOverride: stored, rateLimitOverrideUntil: until ?? null }
@@ -69,13 +69,13 @@ export async function overrideRateLimit(
     throw new IntegrationNotFound(integration.id)
   endLease(framework, integration.id)
   if (stored !== null && !config.rate_limiting.overrides_enabled)
-    logger.warn(
-      { event: 'rate_limit.override_idle', integration: integration.id, provider: integration.provider },
+    integrationLogger(framework, integration).warn(
+      { event: 'rate_limit.override_idle' },
       'rate_limiting.overrides_enabled is false: the override is stored, and nothing obeys it',
     )
 }
 
-/** By its fields: a limit of another copy of this package is as good. */
+/** Judged by its fields: a limit of another copy of this package is as good. */
 function storedLimit(limit: Limit): z.output<typeof StoredLimit> {
   const { limit: calls, seconds, window } = Object(limit) as Partial<Limit>
   const isCount = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX

@@ -1,5 +1,7 @@
 /** How long an override holds. Rule: docs/behaviour/requests.md, "Overrides". */
-
+import { and, eq } from 'drizzle-orm'
+import type { Database, Transaction } from '../../db/client.ts'
+import type { Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException } from '../../framework/errors.ts'
 import { isInstant } from '../../framework/instant.ts'
@@ -7,7 +9,7 @@ import type { Integration } from '../../providers/integration.ts'
 import { callStates } from '../admission/state-queries.ts'
 import { callTarget } from '../call-target.ts'
 
-/** In force while now is before its end; null is for ever. */
+/** An override is in force before its end. Null: it has no end. */
 export function isOver(until: Date | null, nowMs: number): boolean {
   return until !== null && nowMs >= until.getTime()
 }
@@ -39,4 +41,20 @@ export async function checkUntil(
 function shown(until: unknown): string {
   if (!(until instanceof Date)) return String(until)
   return Number.isNaN(until.getTime()) ? 'an invalid date' : until.toISOString()
+}
+
+/** Clears an override that is over. False: another one has been set since, or it was cleared. */
+export async function clearExpiredOverride(
+  db: Database | Transaction,
+  { integrations }: Tables,
+  what: 'circuit' | 'rateLimit',
+  id: number,
+  until: Date,
+): Promise<boolean> {
+  const cleared = await db
+    .update(integrations)
+    .set({ [`${what}Override`]: null, [`${what}OverrideUntil`]: null })
+    .where(and(eq(integrations.id, id), eq(integrations[`${what}OverrideUntil`], until)))
+    .returning({ id: integrations.id })
+  return cleared.length > 0
 }

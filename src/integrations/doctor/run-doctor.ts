@@ -6,7 +6,7 @@
 
 import type { Framework } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
-import { withTimeLimit } from '../../framework/time-limit.ts'
+import { withTimeLimit } from '../../framework/waiting.ts'
 import {
   eventsGivenUp,
   eventsWaiting,

@@ -9,7 +9,7 @@ import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException
 import type { Json } from '../../framework/json.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
-import { withTimeLimit } from '../../framework/time-limit.ts'
+import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
 import type { Integration } from '../../providers/integration.ts'
 import type { StoredPayload, SyncItemEvent, SyncItemEventClass } from '../../providers/provider-events.ts'

@@ -15,7 +15,7 @@ import { isIntegrationsError, ListingSuperseded } from '../../framework/errors.t
 import type { Json } from '../../framework/json.ts'
 import { boundLogger, integrationLogger } from '../../framework/logger.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
-import { untilAborted } from '../../framework/until-aborted.ts'
+import { untilAborted } from '../../framework/waiting.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'

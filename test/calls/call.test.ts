@@ -1,6 +1,6 @@
 /** What a call asks for is checked before anything is sent or stored. */
 import { describe, expect, it } from 'vitest'
-import { planCall } from '../../src/calls/call-options.ts'
+import { callPlan } from '../../src/calls/call.ts'
 import type { RequestOptions } from '../../src/providers/integration.ts'
 
 const NOW = new Date('2026-01-31T12:00:00Z')
@@ -46,7 +46,7 @@ describe('options that are refused', () => {
     ['method', 'a', ' '],
     ['method', 'a', 'x'.repeat(256)],
   ])('a %s that is none', (argument, endpoint, method) => {
-    expect(() => planCall({ endpoint, method, options: {} }, NOW)).toThrow(expect.objectContaining({ argument }))
+    expect(() => callPlan({ endpoint, method, options: {} }, NOW)).toThrow(expect.objectContaining({ argument }))
   })
 })
 
@@ -61,7 +61,7 @@ describe('a plan', () => {
     ['customers.list', 1],
   ])('of %s has %i attempts, keyed or not', (method, attempts) => {
     for (const idempotencyKey of [null, 'k'])
-      expect(planCall({ endpoint: 'a', method, options: { idempotencyKey } }, NOW)).toMatchObject({ attempts })
+      expect(callPlan({ endpoint: 'a', method, options: { idempotencyKey } }, NOW)).toMatchObject({ attempts })
   })
 
   it('has the bounds, too: 1 and 10 attempts, 600 s, a key of 191 code points', () => {
@@ -123,7 +123,7 @@ describe('two calls are the same for the cache', () => {
 })
 
 function plan(options: RequestOptions) {
-  return planCall({ endpoint: 'a', method: 'GET', options }, NOW)
+  return callPlan({ endpoint: 'a', method: 'GET', options }, NOW)
 }
 
 function hash(data: RequestOptions['data']): string | null {
@@ -131,5 +131,5 @@ function hash(data: RequestOptions['data']): string | null {
 }
 
 function hashOf(given: { method?: string; endpoint?: string; url?: string }): string | null {
-  return planCall({ endpoint: 'a', method: 'GET', options: { cacheFor: 60 }, ...given }, NOW).requestHash
+  return callPlan({ endpoint: 'a', method: 'GET', options: { cacheFor: 60 }, ...given }, NOW).requestHash
 }

@@ -1,6 +1,6 @@
 /** Which answers are stored as a size note. The method is told by its name before a colon. */
 import { describe, expect, it } from 'vitest'
-import { isUnlogged } from '../../src/calls/unlogged-rules.ts'
+import { isUnlogged } from '../../src/calls/stored-body.ts'
 
 describe('an answer is not logged', () => {
   it.each([

@@ -1,7 +1,10 @@
-/** What a call asks for, checked before anything is sent or stored. Rule: docs/behaviour/requests.md, "Options". */
+/** A call, checked before anything is sent or stored. Rule: docs/behaviour/requests.md, "Options". */
 import { createHash } from 'node:crypto'
-import type { OutboundCall } from '../framework/context.ts'
+import type { Framework, OutboundCall } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
+import { knownSecrets } from '../framework/known-secrets.ts'
+import { redactText } from '../framework/redaction.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
 import type { RequestOptions } from '../providers/integration.ts'
 import { ATTEMPTS_RANGE, defaultAttempts } from './retry-rules.ts'
 
@@ -11,9 +14,9 @@ const MAX_KEY_LENGTH = 191
 /** Columns of the row are varchar(255). */
 const MAX_NAME_LENGTH = 255
 
-/** A call as it will be made. */
+/** What the options come to. */
 export interface CallPlan {
-  readonly endpoint: string
+  /** In capital letters. */
   readonly method: string
   readonly attempts: number
   readonly timeoutMs: number
@@ -21,12 +24,46 @@ export interface CallPlan {
   readonly cacheForMs: number | null
   readonly serveStale: boolean
   readonly idempotencyKey: string | null
-  /** What makes two calls the same, as `planCall()` gives it: SHA-256 in hex. Null unless the call asks for the cache. */
+  /** Equal for two calls that are the same: SHA-256 in hex. Null unless the call asks for the cache. */
   readonly requestHash: string | null
 }
 
+/** A call on its way: made once, and given to each of its stages. */
+export interface PlannedCall extends OutboundCall<unknown>, CallPlan {
+  readonly framework: Framework
+  readonly provider: IntegrationProvider
+  /** The caller's own. */
+  readonly signal: AbortSignal | undefined
+  /** Values that no row, line or error may hold. A refresh of the token adds to them. @throws CredentialsUnreadable */
+  readonly secrets: () => readonly string[]
+  /** The endpoint for errors and spans: a query in it may hold a credential. */
+  readonly shownEndpoint: () => string
+}
+
+/** @throws UnknownProvider, InvalidArgumentException */
+export function planCall(framework: Framework, outbound: OutboundCall<unknown>): PlannedCall {
+  const { integration, endpoint, options, credentials } = outbound
+  // Without its provider a call would have neither its limits nor its redaction.
+  const provider = framework.providers.get(integration.provider)
+  const plan = callPlan(outbound, framework.clock.now())
+  const secrets = (): readonly string[] => knownSecrets(credentials())
+  return {
+    ...outbound,
+    ...plan,
+    framework,
+    provider,
+    signal: options.signal,
+    // A plain hash would tell what was redacted: a card number has few values, and each can be tried. After a change of the ring's
+    // first key no older answer is found.
+    requestHash:
+      plan.requestHash === null ? null : framework.encryption.sign(`request-hash/${integration.id}`, plan.requestHash),
+    secrets,
+    shownEndpoint: () => redactText(endpoint, secrets()),
+  }
+}
+
 /** @throws InvalidArgumentException */
-export function planCall(
+export function callPlan(
   { endpoint, method, options, url }: Pick<OutboundCall<unknown>, 'endpoint' | 'method' | 'options' | 'url'>,
   now: Date,
 ): CallPlan {
@@ -40,19 +77,20 @@ export function planCall(
   if (options.relatedTo !== undefined) checkRelation(options.relatedTo)
   const idempotencyKey = checkedKey(options.idempotencyKey)
   const cacheForMs = checkedLifetime(options.cacheFor, now)
-  if (cacheForMs !== null && idempotencyKey !== null)
-    throw new InvalidArgumentException('cacheFor', 'a call with an idempotency key is never answered from the cache')
-  if (options.serveStale === true && idempotencyKey !== null)
-    throw new InvalidArgumentException('serveStale', 'a call with an idempotency key is never answered from the cache')
-  const usesCache = cacheForMs !== null || options.serveStale === true
+  const mayServeStale = options.serveStale === true
+  if (idempotencyKey !== null && (cacheForMs !== null || mayServeStale))
+    throw new InvalidArgumentException(
+      cacheForMs !== null ? 'cacheFor' : 'serveStale',
+      'a call with an idempotency key is never answered from the cache',
+    )
+  const usesCache = cacheForMs !== null || mayServeStale
   const requestHash = usesCache ? hashOf([upper, endpoint, url ?? null], options.data) : null
   return {
-    endpoint,
     method: upper,
     attempts,
     timeoutMs,
     cacheForMs: requestHash === null ? null : cacheForMs,
-    serveStale: requestHash !== null && options.serveStale === true,
+    serveStale: requestHash !== null && mayServeStale,
     idempotencyKey,
     requestHash,
   }
@@ -86,7 +124,6 @@ function checkRelation({ type, id }: NonNullable<RequestOptions['relatedTo']>): 
   )
 }
 
-/** Null and undefined: none. */
 function checkedKey(key: string | null | undefined): string | null {
   if (key === null || key === undefined) return null
   const length = typeof key === 'string' ? [...key].length : 0
@@ -98,10 +135,10 @@ function checkedKey(key: string | null | undefined): string | null {
   return key
 }
 
-/** A hundred years: a longer one would end at no moment that Postgres has, and the call's row could not be written. */
+/** A hundred years. Postgres has no moment at which a longer one would end, and the call's row could not be written. */
 const LONGEST_LIFETIME_MS = 3_155_760_000_000
 
-/** Seconds, or the moment at which it ends. */
+/** @param cacheFor seconds, or the moment at which it ends */
 function checkedLifetime(cacheFor: number | Date | undefined, now: Date): number | null {
   if (cacheFor === undefined) return null
   const lifetimeMs = cacheFor instanceof Date ? cacheFor.getTime() - now.getTime() : cacheFor * 1_000
@@ -113,7 +150,7 @@ function checkedLifetime(cacheFor: number | Date | undefined, now: Date): number
   )
 }
 
-/** The whole canonical request: keys sorted, lists not; absent, null and empty differ. Null: it can't be told from others. */
+/** Of the whole canonical request: keys are sorted, lists are not; absent, null and empty differ. Null: the data has no JSON. */
 function hashOf(call: readonly (string | null)[], data: RequestOptions['data']): string | null {
   const hash = createHash('sha256').update(JSON.stringify(call))
   if (data === undefined) return hash.digest('hex')
@@ -123,7 +160,7 @@ function hashOf(call: readonly (string | null)[], data: RequestOptions['data']):
   return json === undefined ? null : hash.update('json\n').update(canonical(json)).digest('hex')
 }
 
-/** As it would be sent; undefined when it can't be: a circle, a bigint. */
+/** As it would be sent. Undefined for what has no JSON: a circle, a bigint. */
 function asJson(data: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(data))

@@ -1,6 +1,6 @@
 /** Where the data of a call by URL goes. */
 import { describe, expect, it } from 'vitest'
-import { callByUrl } from '../../src/calls/call-by-url.ts'
+import { callByUrl } from '../../src/calls/builder.ts'
 import type { RequestContext, RequestOptions } from '../../src/providers/integration.ts'
 
 type Data = RequestOptions['data']
