@@ -22,16 +22,14 @@ export interface OutboxStatus {
   readonly retrying: number
   readonly oldestAt: Date | null
   /** Deliveries to one listener or target that were given up in the last seven days. */
-  readonly givenUp: readonly GivenUp[]
-}
-
-interface GivenUp {
-  readonly eventId: number
-  readonly name: string
-  readonly integrationId: number
-  readonly listener: string
-  readonly error: string
-  readonly createdAt: Date
+  readonly givenUp: readonly {
+    readonly eventId: number
+    readonly name: string
+    readonly integrationId: number
+    readonly listener: string
+    readonly error: string
+    readonly createdAt: Date
+  }[]
 }
 
 /** @param options `limit`: of the deliveries that were given up, newest first; default 20 */
@@ -85,7 +83,7 @@ export function outboxCounts({ events }: Tables): SQL {
 }
 
 /** Newest event first. */
-async function listGivenUp(db: Database, tables: Tables, limit: number): Promise<GivenUp[]> {
+async function listGivenUp(db: Database, tables: Tables, limit: number): Promise<OutboxStatus['givenUp']> {
   const rows = await db.execute<{
     id: string
     name: string

@@ -33,19 +33,20 @@ export interface Meant {
   readonly limit: number
 }
 
-export interface BulkPreview {
+/** Of a replay, or a dismissal. */
+export interface ReplayPreview {
   /** Rows that would be changed: at most the limit. */
   readonly count: number
   /** The first ten. */
   readonly ids: readonly number[]
-  /** Rows among them whose integration its health has disabled. */
+  /** Rows among them whose integration its health has disabled: replayed, they wait until it is enabled. */
   readonly waiting: number
   /** More rows are meant than the limit lets through. */
   readonly more: boolean
 }
 
 /** Changes nothing. */
-export async function previewMany({ db, tables }: Framework, { conditions, limit }: Meant): Promise<BulkPreview> {
+export async function previewMany({ db, tables }: Framework, { conditions, limit }: Meant): Promise<ReplayPreview> {
   const { webhooks, integrations } = tables
   const [row] = await db.execute<{ count: number; ids: number[] | null; waiting: number; more: boolean }>(sql`
     with meant as (

@@ -4,7 +4,7 @@ import { and, eq, sql } from 'drizzle-orm'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { WebhookNotFailed } from '../framework/errors.ts'
-import type { BulkPreview, Meant } from './bulk.ts'
+import type { Meant, ReplayPreview } from './bulk.ts'
 import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { ListWebhooks } from './list.ts'
 import { getWebhook, selected } from './list.ts'
@@ -24,7 +24,7 @@ export interface DismissedWebhook {
   readonly dismissedAt: Date | null
 }
 
-export type DismissalPreview = Omit<BulkPreview, 'waiting'>
+export type DismissalPreview = Omit<ReplayPreview, 'waiting'>
 
 export interface DismissedWebhooks {
   readonly dismissed: number

@@ -2,15 +2,14 @@
 
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
-import type { BulkPreview, Meant } from './bulk.ts'
+import type { Meant, ReplayPreview } from './bulk.ts'
 import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { WebhookDetail, WebhookFilter } from './list.ts'
 import { getWebhook, selected } from './list.ts'
 import { isNotErased, oneMore } from './queries.ts'
 import type { ProcessWebhookResult } from './webhook-jobs.ts'
 
-/** Rows whose integration its health has disabled (`waiting`) wait until it is enabled. */
-export type ReplayPreview = BulkPreview
+export type { ReplayPreview }
 
 export interface ReplayWebhooks extends WebhookFilter {
   /** Default `failed`. */
