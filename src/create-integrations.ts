@@ -137,7 +137,6 @@ import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
 import type { Arrival, Delivery } from './webhooks/arrival.ts'
-import { wakePendingInbox } from './webhooks/arrival.ts'
 import { receiveCounted } from './webhooks/counted-delivery.ts'
 import type {
   Dismissal,
@@ -154,6 +153,7 @@ import type { ReplayedWebhooks, ReplayPreview, ReplayWebhooks, StartedReplay } f
 import { previewReplays, replayWebhook, replayWebhooks, startReplay } from './webhooks/replay.ts'
 import type { RotatedWebhookSecret, RotateWebhookSecret } from './webhooks/secrets.ts'
 import { rotateWebhookSecret } from './webhooks/secrets.ts'
+import { wakePendingInbox } from './webhooks/wake.ts'
 import type {
   ProcessWebhookResult,
   ReconcileWebhooksInput,

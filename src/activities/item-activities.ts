@@ -40,7 +40,7 @@ export interface ItemBatchResult {
 /** One attempt of a single item. */
 export interface OneItem extends AsksLabels {
   readonly itemId: number
-  /** Begins with `retry-`, by which a claim of a single item's workflow is told from one of a run. */
+  /** Begins with `retry-`, which tells a single item's claim from a run's. */
   readonly claim: string
   /** Of the retry's own attempts, from 1: the first one takes a `failed` row, later ones the row that waits. */
   readonly attempt: number
@@ -51,9 +51,9 @@ export interface OneItem extends AsksLabels {
 }
 
 export interface OneItemResult extends ProcessSyncItemResult, FoundBy {
-  /** Seconds until the next attempt; null: it is settled, and its run has been finalised anew and told. */
+  /** Seconds until the next attempt; null: the item is settled, and its run has been finalised and announced again. */
   readonly waitSeconds: number | null
-  /** Whether this was one of the retry's tries; a deferral is none. */
+  /** Whether this was one of the retry's tries; a deferral is not one. */
   readonly isCounted: boolean
 }
 
@@ -62,7 +62,7 @@ export interface BatchRun {
   readonly cancelled: AbortSignal
   /** From then on no more items start; the rest is pending again. Default: 30 s. */
   readonly startWithinMs?: number
-  /** Nobody has had the claim before. Default false. */
+  /** No earlier try has had the claim. Default false. */
   readonly isFirst?: boolean
 }
 
@@ -87,7 +87,7 @@ export async function runItemBatch(
         : claimPendingItems(db, tables, { ...claiming, syncLogId, limit: take.limit }),
     )
     await runner.run(rows)
-    const { handedBack, ...tally } = runner.tally
+    const { processed: succeeded, failed, handedBack } = runner.tally
     const waiting = runner.waiting.map(({ id, seconds, because }) => ({
       id,
       seconds,
@@ -96,7 +96,7 @@ export async function runItemBatch(
     const failure = runner.lastFailure === null ? {} : { lastFailure: runner.lastFailure }
     // Rows that are pending again: the lane must come for them.
     const claimed = take.kind === 'pending' && handedBack > 0 ? take.limit : rows.length
-    return { ...tally, ...failure, waiting, claimed }
+    return { succeeded, failed, deferredSeconds: runner.deferredSeconds, ...failure, waiting, claimed }
   } finally {
     await runner.end()
   }

@@ -4,13 +4,21 @@
  * Rule: docs/behaviour/webhooks.md, "Claims", "The pump" and "The promise".
  */
 import { performance } from 'node:perf_hooks'
+import type { ClaimedRow, ClaimedRows } from '../claims/claimed-rows.ts'
+import type { RowWorker } from '../claims/claimed-work.ts'
 import { Ending } from '../claims/ending.ts'
-import { endPromise, promiseToLook, readPromise } from '../claims/lease-queries.ts'
-import type { PumpedRow, Source, Standing } from '../claims/pump.ts'
+import {
+  endClaim,
+  endPromise,
+  keepClaim,
+  promiseToLook,
+  pumpClaims,
+  readPromise,
+  setApart,
+} from '../claims/lease-queries.ts'
+import type { Source, Standing } from '../claims/pump.ts'
 import { Pump } from '../claims/pump.ts'
 import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/pump-jobs.ts'
-import type { PumpedRows } from '../claims/pump-queries.ts'
-import { endClaim, handBackUnknown, idsHeldBy, keepClaim, pumpClaims, setApart } from '../claims/pump-queries.ts'
 import type { Framework } from '../framework/context.ts'
 import { patiently } from '../framework/waiting.ts'
 import { notItsTurn } from './activity-failures.ts'
@@ -20,10 +28,7 @@ const HEARTBEAT_EVERY_MS = 5_000
 /** A claim that looks unserved is looked at again after this time: Postgres may only just be back, and its holder as well. */
 const CERTAIN_MS = 2_000
 
-/** What is done with rows; how a claim holds them is the same for all. */
-export type HandlingOf<Row, Outcome> = Pick<Source<Row, Outcome>, 'claim' | 'run' | 'settle' | 'handBack'>
-
-/** Rows of a dead pump, which were set apart. */
+/** Rows that were set apart, since their pump is dead. */
 export interface LostRows {
   readonly claim: string
   readonly ids: readonly number[]
@@ -32,20 +37,19 @@ export interface LostRows {
 /** What pumps work off, and how. */
 export interface Pumping<Row, Outcome> {
   readonly queue: PumpedQueue
-  readonly rows: PumpedRows
+  readonly rows: ClaimedRows
   /** Rows of a queue that run at once. */
   readonly concurrency: number
   /** Whether what runs has more time when the worker's grace is over. */
   readonly isPatient: boolean
-  /** @param begun aborted when the activity ends: what a row needs is not waited for any more */
-  workOf(claim: string, begun: AbortSignal): HandlingOf<Row, Outcome> & { readonly tally: Tally }
+  workOf(worker: RowWorker, claim: string): Source<Row, Outcome> & { readonly tally: Tally }
   /** @returns whether it has to be asked again soon */
   afterLosses(lost: readonly LostRows[]): Promise<{ hasMore: boolean }>
   nextDueInMs(): Promise<number | null>
 }
 
-/** As Temporal's activity: it promises to look, and takes up after those that have died. */
-export async function pumpUntilRelieved<Row extends PumpedRow, Outcome>(
+/** As Temporal's activity: it promises to look, and rescues the rows of dead pumps. */
+export async function pumpUntilRelieved<Row extends ClaimedRow, Outcome>(
   framework: Framework,
   pumping: Pumping<Row, Outcome>,
   surroundings: Surroundings,
@@ -54,29 +58,23 @@ export async function pumpUntilRelieved<Row extends PumpedRow, Outcome>(
   // A pump of this worker waits for it: the next try is soon, and most likely another worker's.
   if (surroundings.stopping?.aborted === true) throw notItsTurn('this worker stops', '50 milliseconds')
   const claim = `${given}:${surroundings.info.attempt}`
-  const work = pumped(framework, pumping, surroundings, claim, standingOf(framework, pumping, given, claim))
+  const work = pumpUntilEmpty(framework, pumping, surroundings, claim, standingOf(framework, pumping, given, claim))
   surroundings.beforeEnd?.(work)
   return work
 }
 
-/** Works off what waits, without any workflow, until nothing does. */
-export function pumpUntilEmpty<Row extends PumpedRow, Outcome>(
-  framework: Framework,
-  pumping: Pumping<Row, Outcome>,
-  surroundings: Surroundings,
-  claim: string,
-): Promise<Pumped> {
-  return pumped(framework, pumping, surroundings, claim)
-}
-
-async function pumped<Row extends PumpedRow, Outcome>(
+/**
+ * Works off what waits.
+ *
+ * @param standing left out: no workflow and no other process knows the pump, and it ends when nothing waits
+ */
+export async function pumpUntilEmpty<Row extends ClaimedRow, Outcome>(
   { db, logger }: Framework,
   pumping: Pumping<Row, Outcome>,
   { cancellationSignal, isForgotten, graceIsOver, stopping, heartbeat }: Surroundings,
   claim: string,
   standing?: Standing,
 ): Promise<Pumped> {
-  const { rows, concurrency } = pumping
   const [cancelled, forgotten] = [new AbortController(), new AbortController()]
   const cancel = (): void => {
     const how = standing !== undefined && isForgotten?.() === true ? forgotten : cancelled
@@ -87,17 +85,10 @@ async function pumped<Row extends PumpedRow, Outcome>(
   // A cancellation alone gives no handler up.
   const ending = new Ending(graceIsOver ?? cancellationSignal)
   const isOver = AbortSignal.any([cancelled.signal, ending.begun])
-  const work = pumping.workOf(claim, isOver)
+  const work = pumping.workOf({ db, logger, signal: isOver }, claim)
   const pump = new Pump<Row, Outcome>({
-    source: {
-      claim: (room) => work.claim(room),
-      run: (row, lost) => work.run(row, lost),
-      settle: (outcomes) => work.settle(outcomes),
-      handBack: (back) => work.handBack(back),
-      heldIds: () => idsHeldBy(db, rows, claim),
-      handBackUnknown: (known) => handBackUnknown(db, rows, claim, known),
-    },
-    concurrency,
+    source: work,
+    concurrency: pumping.concurrency,
     begun: ending.begun,
     cancelled: cancelled.signal,
     forgotten: forgotten.signal,

@@ -1,5 +1,5 @@
 /**
- * The steps of a reconciliation: who can be asked, and one integration at a time.
+ * The steps of a reconciliation: the list of integrations, then one at a time.
  *
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
@@ -24,7 +24,7 @@ export interface ReconcileIntegrationInput {
 
 export function webhookReconciliationActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
-    /** Only reads. Fails for good when the integration asked for is none that can be reconciled. */
+    /** Only reads. Fails for good when the integration asked for cannot be reconciled. */
     async listReconcilable(input: ReconcileWebhooksInput): Promise<{ integrationIds: number[] }> {
       return { integrationIds: await reconcilableIntegrations(framework, input) }
     },

@@ -1,17 +1,22 @@
+import { heldBy } from '../claims/claimed-rows.ts'
+import { PumpedWork } from '../claims/claimed-work.ts'
 import { Ending } from '../claims/ending.ts'
 import { serving } from '../claims/serving.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
+import { patiently } from '../framework/waiting.ts'
+import type { IntegrationContext } from '../integrations/integration-contexts.ts'
 import { foundBy } from '../observability/metric-subject.ts'
 import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import type { ClaimableFrom } from '../webhooks/queries.ts'
-import { claimWebhook, webhooksHeldBy } from '../webhooks/queries.ts'
+import { claimWebhook } from '../webhooks/queries.ts'
 import { recoverWebhooks } from '../webhooks/recovery.ts'
 import { webhookState } from '../webhooks/recovery-queries.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult, RecoverWebhooksResult } from '../webhooks/webhook-jobs.ts'
+import type { EndedWebhook, WebhookQueue } from '../webhooks/webhook-queue.ts'
+import { webhookQueue } from '../webhooks/webhook-queue.ts'
 import { notItsTurn } from './activity-failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
-import { runOne, WebhookWork } from './webhook-activities.ts'
 
 export interface ProcessOneWebhook extends ProcessWebhookInput, AsksLabels {
   /** Made by the workflow, so that a second try of this very activity carries the same one. */
@@ -26,7 +31,7 @@ export interface WebhookState {
 }
 
 export function webhookRecoveryActivities(framework: Framework, surroundings = temporalSurroundings) {
-  const { db, tables } = framework
+  const { db, tables, logger } = framework
   const suspects = new Suspects()
 
   return {
@@ -57,15 +62,16 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
       if (stopServing === null) throw notItsTurn('an earlier try of it still runs', ASK_AGAIN)
       // As a pump: a cancellation alone gives no handler up, and drops nothing that it gave.
       const ending = new Ending(graceIsOver ?? cancellationSignal)
-      const work = new WebhookWork(framework, ending.begun)
+      const queue = webhookQueue(framework)
+      const work = new PumpedWork({ db, logger, signal: ending.begun }, queue, input.claim)
       try {
         const before = await webhookState(db, tables, webhookId)
         const isHeld = isRetry && before?.status === 'processing'
         const losses = (before?.lostWorkers ?? 0) + (isHeld || input.stuckAttempts !== undefined ? 1 : 0)
         const release = suspects.enter(losses)
         try {
-          const row = await nextRow(work, input, isRetry, before)
-          if (row !== null) await runOne(framework, work, row, ending)
+          const row = await nextRow({ work, queue }, input, isRetry, before)
+          if (row !== null) await runOne(work, row, ending)
         } finally {
           release()
         }
@@ -86,24 +92,34 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
     },
   }
 
-  /** The row to run; null: another one has it, it is settled, or it has lost too many workers. */
+  /** The row to run; null: another worker has it, it is settled, or it has lost too many workers. */
   async function nextRow(
-    work: WebhookWork,
+    { work, queue: { rows, losses } }: { readonly work: WebhookWork; readonly queue: WebhookQueue },
     input: ProcessOneWebhook,
     isRetry: boolean,
     before: WebhookState | null,
   ): Promise<WebhookRow | null> {
     const { webhookId: id, claim } = input
-    const [held] = isRetry ? await webhooksHeldBy(db, tables, claim) : []
-    if (held !== undefined) return work.takeUp(held)
+    const [held] = isRetry ? await heldBy(db, rows, [claim]) : []
+    if (held !== undefined) return work.takeUp(held as WebhookRow, losses)
     if (isRetry && endedBefore(input, before) !== null) return null
     const row =
       (await claimWebhook(db, tables, { id, claim, from: startOf(input) })) ??
       // The first try gave it back.
       (isRetry ? await claimWebhook(db, tables, { id, claim, from: { status: 'pending' } }) : null)
-    return row === null ? null : work.unlessLostTooOften(row)
+    return row === null ? null : work.unlessLostTooOften(row, losses)
+  }
+
+  /** Nothing claims the row meanwhile. @throws the last error when the worker stopped before the outcome was stored */
+  async function runOne(work: WebhookWork, row: WebhookRow, ending: Ending): Promise<void> {
+    const patience = { signal: ending.begun, logger }
+    const outcome = ending.begun.aborted ? null : await work.run(row, ending.signal)
+    if (outcome === null) await patiently('handing a row back', () => work.handBack([row]), patience)
+    else await patiently('a settlement', () => work.settle([outcome]), patience)
   }
 }
+
+type WebhookWork = PumpedWork<WebhookRow, EndedWebhook, IntegrationContext>
 
 /**
  * A row that has lost this many workers may be what kills them. Two are lost by all that a pump held when its worker and the next one

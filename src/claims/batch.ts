@@ -1,14 +1,14 @@
 /**
- * Runs the rows of one claim: so many at once, each on its own, settled set by set.
+ * Runs the rows of one claim: some at once, each on its own, and settles them in sets.
  *
  * Rule: docs/behaviour/sync-items.md, "Batches".
  */
 import type { Logger } from '../framework/logger.ts'
 import { patiently } from '../framework/waiting.ts'
 
-/** Nothing new starts so long after the claim; what has not started goes back, so that no row ages in a slow batch. */
+/** This long after the claim nothing new starts. Rows that have not started go back, so that no row ages in a slow batch. */
 export const START_WINDOW_MS = 30_000
-/** Outcomes are settled when so many are there, or so long after the first of them. */
+/** Outcomes are settled when this many are there, or this long after the first of them. */
 const SETTLE_ROWS = 50
 const SETTLE_AFTER_MS = 100
 
@@ -21,13 +21,13 @@ export interface Batch<Row, Prepared, Outcome> {
   /** Aborted when the worker stops or the run is cancelled: nothing new starts. */
   readonly signal: AbortSignal
   readonly logger: Logger
-  /** What a row needs from the database before it starts. Tried until it succeeds: that Postgres is away is no failed attempt. */
+  /** Reads what a row needs before it starts. Tried until it succeeds: it is no failed attempt when Postgres is away. */
   prepare(row: Row): Promise<Prepared>
-  /** Never throws: what goes wrong is part of the outcome. Null: its handler could not be asked, so the row goes back. */
+  /** Never throws: a fault is part of the outcome. Null: no handler was asked, so the row goes back. */
   run(row: Row, prepared: Prepared): Promise<Outcome | null>
   settle(outcomes: readonly Outcome[]): Promise<void>
   /** Rows that no handler has seen. Tried until it succeeds. */
-  handBack(rows: readonly Row[]): Promise<void>
+  handBack(rows: readonly Row[]): Promise<unknown>
 }
 
 /** @returns how many rows ran */

@@ -1,10 +1,10 @@
 /** When nothing new starts, and when what still runs is given up. Rule: docs/behaviour/workers.md, "The end of a worker". */
 import { setMaxListeners } from 'node:events'
 
-/** Handlers and listeners that run when the worker stops or the run is cancelled have so long to end. */
+/** The time that running handlers and listeners have when the worker stops or the run is cancelled. */
 const ENDING_MS = 30_000
 
-/** Of one activity; {@link release} it when the activity ends: a worker's own signals outlive it. */
+/** The end of one activity. {@link release} it when the activity ends: a worker's own signals outlive it. */
 export class Ending {
   readonly #begun = new AbortController()
   readonly #enough = new AbortController()

@@ -13,11 +13,11 @@ export interface PumpInput {
 /** `empty`: nothing was left; `relieved`: a successor goes on; `stopped`: rows may wait. */
 export type PumpEnd = 'empty' | 'relieved' | 'stopped'
 
-/** What became of a pump's rows. */
+/** The outcomes of a pump's rows. */
 export interface Tally {
   readonly processed: number
   readonly failed: number
-  /** They wait again, the attempt not counted: the worker stopped, or nothing could be asked to handle them. */
+  /** They wait again, and the attempt does not count: the worker stopped, or no handler could be asked. */
   readonly handedBack: number
 }
 

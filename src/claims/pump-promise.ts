@@ -1,5 +1,5 @@
 /**
- * Whether the inbox, or the outbox, has promised to look again, as a process knows it that stores rows. Then nothing has to be woken.
+ * What a process that stores rows knows of the promise to look again. While the promise holds, the process wakes nothing.
  *
  * Rule: docs/behaviour/webhooks.md, "The promise".
  */
@@ -27,7 +27,7 @@ export class InboxPromise {
       () => {
         if (!this.#counts(wake)) wake()
       },
-      // That the database is away is no reason to leave rows lying.
+      // The database is away. The rows must not lie there.
       () => wake(),
     )
   }
@@ -48,7 +48,7 @@ export class InboxPromise {
     wake()
   }
 
-  /** Those who ask at once share a question. */
+  /** Callers at the same moment share one question. */
   #refresh(): Promise<Promised | null> {
     this.#reading ??= this.#ask().finally(() => {
       this.#reading = null

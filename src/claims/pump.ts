@@ -1,6 +1,6 @@
 /**
- * Works off stored rows of all integrations, for minutes: claims some, hands them to the queue of their integration, stores what
- * became of them, and looks again, until nothing is left and its promise to look is kept.
+ * Works off stored rows of all integrations, for minutes. It claims some, hands them to the queue of their integration, stores their
+ * outcomes and looks again, until nothing is left and its promise to look is kept.
  *
  * Rule: docs/behaviour/webhooks.md, "The pump".
  */
@@ -14,7 +14,7 @@ import { Queues } from './queues.ts'
 import { SAY_EVERY_MS, SILENCE_SECONDS } from './serving.ts'
 import { Settling } from './settling.ts'
 
-/** Between two looks: while rows come, and after an empty look; a while after the last row, and while only slow handlers run then. */
+/** The time between two looks: while rows come; after an empty look; a while after the last row; and while only slow handlers run. */
 const AFTER_SOME_MS = 8
 const AFTER_NONE_MS = 12
 const QUIET_MS = 20
@@ -32,14 +32,14 @@ const LINGER_MS = 3_000
 export const PROMISE_MS = 2_000
 /** Another pump goes on after this time: histories, releases and load move on. */
 const SESSION_MS = 10 * 60_000
-/** More rows than its lanes take for this time: another pump is asked for, and again after the second time. */
+/** It has more rows than its lanes take for this time: it asks for another pump, and again after the second time. */
 const PRESSED_MS = 1_000
 const HELP_EVERY_MS = 5_000
-/** A statement that says that its claim is served is sent anew, on another connection. */
+/** A statement that renews the claim has this long. Then it is sent again, on another connection. */
 const SAY_SECONDS = 5
 /** A successor could not be asked for. */
 const ASK_AGAIN_MS = 1_000
-/** How often one that leaves asks whether another pump looks by now. */
+/** How often a pump that leaves asks whether another pump looks by now. */
 const RELIEF_EVERY_MS = 50
 /** A pump whose worker stops goes on for this time at most, until its successor looks. */
 export const HANDOVER_MS = 1_000
@@ -55,33 +55,33 @@ export interface Looked<Row> {
   readonly upto: number
 }
 
-/** What is pumped: its statements, and what is done with a row. */
+/** What is pumped: its statements, and its handler. */
 export interface Source<Row, Outcome> {
   claim(room: Room & { readonly after: number }): Promise<Looked<Row>>
-  /** Never throws. Null: it was not handled, so it goes back. @param lost aborted when the row is another one's by now */
+  /** Never throws. Null: the row was not handled, and goes back. @param lost aborted when another worker has the row */
   run(row: Row, lost: AbortSignal): Promise<Outcome | null>
   settle(outcomes: readonly Outcome[]): Promise<void>
-  handBack(rows: readonly Row[]): Promise<void>
+  handBack(rows: readonly Row[]): Promise<unknown>
   /** Ids of the rows that its claim still holds. */
   heldIds(): Promise<ReadonlySet<number>>
-  /** Gives rows of its claim back that it does not know of: a claim was stored whose answer was lost. @param known ids */
+  /** Gives rows of its claim back that it does not know: a claim was stored, and its answer was lost. @param known ids */
   handBackUnknown(known: ReadonlySet<number>): Promise<void>
 }
 
-/** How a pump is known to others. Left out: it ends when nothing is left. */
+/** How other processes know a pump. Left out: it ends when nothing is left. */
 export interface Standing {
   /** Promises to look once more in `ms` milliseconds. */
   promise(ms: number): Promise<void>
-  /** For how many milliseconds a promise holds that another pump has made: this one keeps it as well. */
+  /** For how many milliseconds the promise of another pump holds: this pump keeps it as well. */
   promisedFor(): Promise<number>
   /** Whether another pump has made the promise that holds. */
   isRelieved(): Promise<boolean>
   /** The last look has been made. */
   keptPromise(): Promise<void>
-  /** Says that its claim is served. @returns whether it was not until now: for the first time, or after too long a silence */
+  /** Says that its claim is served. @returns whether it was not served until now: the first time, or after too long a silence */
   serve(seconds: number): Promise<{ readonly hasLapsed: boolean }>
   ended(): Promise<void>
-  /** Takes up after pumps that have died. @returns whether it has to look again, since one may have */
+  /** Rescues the rows of dead pumps. @returns whether it has to look again, since another pump may be dead */
   rescue(): Promise<{ readonly looksAgain: boolean }>
   /** Asks for another pump. @throws when Temporal does not answer */
   call(needs: PumpCall['needs']): Promise<void>
@@ -104,7 +104,7 @@ export interface PumpOptions<Row, Outcome> {
   readonly logger: Logger
 }
 
-/** What became of a row that has ended. */
+/** A row that has ended. */
 interface Ended<Row, Outcome> {
   readonly queued: Queued<Row>
   readonly outcome: Outcome
@@ -124,7 +124,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #mayHoldUnknown = false
   readonly #startedAt = performance.now()
   #after = 0
-  /** The looks since the walk began anew: a walk may be longer than one look, also over rows that nobody may claim. */
+  /** The looks of one walk over all integrations. A walk may need several, also over rows that must not be claimed. */
   #round = { beganAt: 0, isEmpty: true }
   #promisedUntil = 0
   #renewedAt = Number.NEGATIVE_INFINITY
@@ -257,7 +257,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     if (standing === undefined) return true
     await this.#inherits
     if (this.#round.beganAt <= this.#promisedUntil) return false
-    // A first round that found nothing: who woke it was answered. Else the promise was made, and is kept by this round.
+    // Either the first round found nothing, which answers the wake-up. Or a promise was made, and this round keeps it.
     await standing.keptPromise()
     return true
   }
@@ -269,7 +269,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     this.#promisedUntil = this.#renewedAt + PROMISE_MS
   }
 
-  /** Another pump is to go on; until that one looks, this one does, and promises no more. */
+  /** Another pump is to go on. Until it looks, this pump does, and makes no more promises. */
   get #isLeaving(): boolean {
     return this.#hasCalledSuccessor || this.#options.forgotten?.aborted === true
   }
@@ -328,7 +328,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   #handBack(rows: readonly Row[]): void {
     if (rows.length === 0) return
     const { source, begun, logger } = this.#options
-    const back = (): Promise<void> =>
+    const back = (): Promise<unknown> =>
       patiently('handing rows back', () => source.handBack(rows), { signal: begun, logger })
     this.#goingBack += rows.length
     this.#handingBack = this.#handingBack.then(back).finally(() => {
@@ -339,7 +339,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     this.#handingBack.catch(() => {})
   }
 
-  /** Nothing is claimed any more: what has not started goes back, what runs ends, and all of it is stored. */
+  /** After the last claim: rows that have not started go back, running rows end, and all outcomes are stored. */
   async #drain(): Promise<void> {
     this.#handBack(this.#queues.takeOut())
     while (this.#lanes.size > 0) await Promise.all(this.#lanes)
@@ -347,7 +347,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     await this.#handingBack
   }
 
-  /** Those who ask at once share an answer. */
+  /** Callers at the same moment share one answer. */
   #serve(standing: Standing): Promise<void> {
     this.#serving ??= this.#say(standing).finally(() => {
       this.#serving = null
@@ -366,7 +366,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
   }
 
   /**
-   * Makes a promise that holds its own, which relieves a pump that leaves. Without an answer it does not linger: a process that
+   * Takes over the promise of another pump, which relieves a pump that leaves. Without an answer it does not linger: a process that
    * relied on the promise signals a moment after its end.
    */
   async #inherit(standing: Standing): Promise<void> {
@@ -399,9 +399,9 @@ export class Pump<Row extends PumpedRow, Outcome> {
     }
   }
 
-  /** After a silence others may have taken rows away: they do not start, and their handlers end here. */
+  /** After a silence other workers may have taken rows away. Those rows do not start, and their handlers end here. */
   async #dropLost(): Promise<void> {
-    // Those that are claimed meanwhile may be missing in the answer.
+    // Rows that are claimed meanwhile may be missing in the answer.
     const asked = new Set([...this.#queues.unstarted(), ...this.#running.keys()])
     if (asked.size === 0) return
     const held = await this.#options.source.heldIds()
@@ -419,7 +419,7 @@ export class Pump<Row extends PumpedRow, Outcome> {
     const isPressed = this.#pressedSince !== null && now - this.#pressedSince >= PRESSED_MS
     if (this.#isCalling || !(isOver || isPressed)) return
     if (now - this.#calledAt < (isOver ? ASK_AGAIN_MS : this.#helpEveryMs)) return
-    // Each call is a signal: those that come after four pumps work already are fewer and fewer.
+    // Each call is a signal. Four pumps at most work, so later calls are rarer and rarer.
     if (!isOver) this.#helpEveryMs = Number.isFinite(this.#calledAt) ? this.#helpEveryMs * 2 : this.#helpEveryMs
     this.#calledAt = now
     this.#isCalling = true

@@ -1,6 +1,6 @@
 /**
- * The rows that a pump holds: a queue and some lanes for each integration, so that a slow one holds up no other. What is said of an
- * integration here holds for each queue.
+ * The rows that a pump holds: a queue and some lanes for each integration, so that a slow one holds up no other. An integration may
+ * have several queues; then each counts as one integration here.
  *
  * Rule: docs/behaviour/webhooks.md, "Fairness".
  */
@@ -10,7 +10,7 @@ import { compareVersions } from '../webhooks/stale-rules.ts'
 /** Rows that a pump holds at most, and how many bytes of them. */
 const MAX_HELD = 4_000
 const MAX_HELD_BYTES = 64 * 1_024 * 1_024
-/** What a row is taken to have before any has come. */
+/** The assumed size of a row before the first one has come. */
 const LARGE_BYTES = 1_024 * 1_024
 /** Rows and integrations of one claim. */
 const MAX_CLAIM = 400
@@ -24,9 +24,9 @@ const SLOW_MS = 1_000
 const MAX_SLOW_HELD = MAX_HELD / 2
 /** Outcomes of an integration that are not stored yet; above it nothing of it starts. */
 const MAX_UNSETTLED = 200
-/** A row that could not be asked for is not asked for again at once. */
+/** After a row whose handler could not be asked, its queue rests for this time. */
 const REST_MS = 2_000
-/** What is known of an integration is kept for this time after its last row: with a backlog the next claim gets a second's work again. */
+/** For this time after its last row an integration is remembered: with a backlog the next claim gets a second's work again. */
 const KNOWN_MS = 1_000
 /** How much of an average the newest value is. */
 const NEWEST_SHARE = 0.2
@@ -186,7 +186,7 @@ export class Queues<Row> {
   room(): Room {
     const now = performance.now()
     let slowHeld = 0
-    // One that is not known may be slow as well.
+    // An integration that is not known yet may be slow as well.
     for (const tenant of this.#tenants.values())
       if (tenant.averageMs === null || this.#isSlow(tenant, now)) slowHeld += held(tenant)
     const isCrowded = slowHeld >= MAX_SLOW_HELD
@@ -215,7 +215,7 @@ export class Queues<Row> {
     return { integrations: MAX_WALK, rows, room, rooms, isPartial: isPartial || rows === 0 }
   }
 
-  /** Of a fast one, no claim for a few rows while many are here. @param has rows without those that wait for another one */
+  /** A fast integration with many rows here gets no claim for a few more. @param has its rows, but those that wait for their key */
   #roomFor({ averageMs }: Tenant<Row>, has: number, isSlow: boolean): number {
     if (averageMs === null || isSlow) return this.#concurrency - has
     const whole = Math.min(
@@ -256,7 +256,7 @@ export class Queues<Row> {
     tenant.knownUntil = performance.now() + KNOWN_MS
   }
 
-  /** Those that are slow are remembered as such. */
+  /** Slow integrations are remembered as slow. */
   #forget(tenant: Tenant<Row>): void {
     this.#tenants.delete(tenant.id)
     if (tenant.averageMs !== null && tenant.averageMs > SLOW_MS) this.#averages.set(tenant.id, tenant.averageMs)

@@ -1,5 +1,5 @@
 /**
- * Who holds a row: `<workflow run id>:<batch>`, and `:<losses>` once a worker died with it.
+ * The claim in a row: `<workflow run id>:<batch>`, and `:<losses>` once a worker died with the row.
  *
  * The workflow makes the claim and passes it to the activity, so that a second try of the same activity carries the same
  * one and takes up its own rows first. A pump's claim is another matter: its rows are set apart. Rules:
@@ -12,8 +12,8 @@ export function claimOf(runId: string, part: string | number): string {
 }
 
 /**
- * The claim of a pump, one for each of its tries: what an earlier one holds is not this one's to touch while it lives. Queries find
- * pumps' claims by their beginning.
+ * The claim of a pump. Each try has its own, and leaves the rows of an earlier try alone while that one lives. Queries find pumps' claims
+ * by their beginning.
  */
 export function pumpClaimOf(runId: string, pump: number): string {
   return `pump:${runId}:${pump}`

@@ -1,4 +1,4 @@
-/** Says in the database that the holder of a claim lives, for as long as it does. Rule: docs/behaviour/webhooks.md, "Claims". */
+/** Says in the database that the holder of a claim lives. Rule: docs/behaviour/webhooks.md, "Claims". */
 import { randomUUID } from 'node:crypto'
 import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
@@ -14,7 +14,7 @@ export async function serving({ cache, logger }: Framework, claim: string): Prom
   if (!(await take())) return null
   const say = async (): Promise<void> => {
     try {
-      // It was silent for too long, and nobody has come for it.
+      // The claim has lapsed, and no other holder has taken it.
       if (!(await cache.extend(claim, owner, SILENCE_SECONDS))) await take()
     } catch (error) {
       logger.warn(

@@ -1,12 +1,12 @@
 /** When a durable event is told again, and when that ends. Rule: docs/behaviour/events.md, "Durable events". */
 
-/** After so many failed tries a listener or target is given up for the event. */
+/** After this many failed tries a listener or target is given up for the event. */
 export const MAX_TRIES = 10
 /** Doubled after each try: 10, 20, 40 ... 2,560 s, together 85 minutes. */
 const FIRST_WAIT_MS = 10_000
 const LONGEST_WAIT_MS = 3_600_000
 
-/** What became of an event for one of those who are told. Moments are ISO 8601, by the clock that the rows are judged by. */
+/** The outcome of an event for one consumer: a queued listener or a target. Moments are ISO 8601, by the clock that judges the rows. */
 export type ConsumerOutcome =
   | { readonly status: 'delivered'; readonly attempts: number; readonly at: string }
   | {
@@ -21,7 +21,7 @@ export type ConsumerOutcome =
 /** By the key of a listener or target. */
 export type Outcomes = Readonly<Record<string, ConsumerOutcome>>
 
-/** One try. `gone` and `lost` end it: nothing is taken there any more, or its worker died with it too often. */
+/** One try. `gone` and `lost` end it: the target takes nothing any more, or its worker died with it too often. */
 export type Try = { readonly kind: 'delivered' } | { readonly kind: 'failed' | 'gone' | 'lost'; readonly error: string }
 
 /** @param before what there was; undefined: this was the first try */
@@ -39,15 +39,15 @@ export function waitMsAfter(attempts: number): number {
   return Math.min(FIRST_WAIT_MS * 2 ** (attempts - 1), LONGEST_WAIT_MS)
 }
 
-/** Whether somebody is to be told now: never tried, or due again. */
+/** Whether a consumer is to be told now: it was never tried, or is due again. */
 export function isDue(outcome: ConsumerOutcome | undefined, nowMs: number): boolean {
   return outcome === undefined || (outcome.status === 'waiting' && Date.parse(outcome.dueAt) <= nowMs)
 }
 
 /**
- * When the first of them is due, in milliseconds; null: all have had it or were given up.
+ * When the first consumer is due, in milliseconds; null: each has had the event or was given up.
  *
- * @param keys those who are told
+ * @param keys of the consumers
  */
 export function nextDueMs(keys: readonly string[], outcomes: Outcomes, nowMs: number): number | null {
   const dueAt = keys.flatMap((key) => {

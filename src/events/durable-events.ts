@@ -1,4 +1,4 @@
-/** Writes events down for those who are told of them later. Rule: docs/behaviour/events.md, "Durable events". */
+/** Stores events for queued listeners and notification targets. Rule: docs/behaviour/events.md, "Durable events". */
 
 import type { CallEvent } from '../calls/admission/call-queries.ts'
 import type { Database, Transaction } from '../db/client.ts'
@@ -13,7 +13,7 @@ export type DurableEvent = {
   [Name in DurableEventName]: { readonly name: Name; readonly payload: EventPayload<Name> }
 }[DurableEventName]
 
-/** With whose it is. */
+/** With the id of its integration. */
 export type OwnedEvent = DurableEvent & {
   readonly integrationId: number
   /** What its error may quote: {@link secretsKnownTo}. */
@@ -21,8 +21,8 @@ export type OwnedEvent = DurableEvent & {
 }
 
 /**
- * Writes rows for those of the events that somebody is told of later. In the transaction of what they tell of; after its
- * commit `listeners.emit()` wakes the outbox.
+ * Stores the events that a consumer is told of later, in the transaction of their change. After its commit `listeners.emit()` wakes the
+ * outbox.
  */
 export async function recordEvents(
   framework: Framework,
@@ -65,7 +65,7 @@ const SETTLEMENT_EVENTS = {
   incident_closed: 'IncidentClosed',
 } as const satisfies Record<CallEvent['kind'], DurableEventName>
 
-/** The names under which a settlement's changes are written down, by kind; null: nobody is told of any of them later. */
+/** The event names of a settlement's changes, by kind; null: no consumer is told of any of them later. */
 export function settlementEventNames({
   listeners,
 }: Framework): Partial<Record<CallEvent['kind'], DurableEventName>> | null {

@@ -1,5 +1,5 @@
 /**
- * Who is told of a durable event, and how one of them is told.
+ * A durable event as it is delivered, and the consumers that it is delivered to.
  *
  * Rule: docs/behaviour/events.md, "Durable events".
  */
@@ -20,14 +20,14 @@ export type DeliveredEvent = {
 
 /** A queued listener or a notification target. */
 export interface Consumer {
-  /** By which a row remembers that this one has had it: `listener:...` or `target:...`. */
+  /** Key under which a consumer's delivery is recorded on the event row: `listener:...` or `target:...`. */
   readonly key: string
   /** How long one delivery may take; its signal is aborted then. */
   readonly timeoutMs: number
   /**
-   * Tells it. May be run twice for one event. A throw: it is tried again.
+   * Delivers it. May be run twice for one event. After a throw it is tried again.
    *
-   * @returns `gone`: it is given up at once, since its target says that it takes nothing any more
+   * @returns `gone`: it is given up at once, since its target takes nothing any more
    */
   deliver(event: DeliveredEvent, signal: AbortSignal): Promise<'delivered' | 'gone'>
 }

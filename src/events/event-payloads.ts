@@ -1,8 +1,8 @@
 /**
- * What is stored of an event that is told later: the event without its integration, as JSON. A row may be read by a newer
- * release than the one that wrote it, so it is checked when it is read.
+ * The stored payload of a durable event: the event without its integration, as JSON. Another release may have written the row, so the
+ * payload is checked when it is read.
  *
- * Rule: docs/behaviour/events.md, "Durable events". Those of a settlement are written by `record_events` (drizzle/functions/).
+ * Rule: docs/behaviour/events.md, "Durable events". The function `record_events` (drizzle/functions/) writes the events of a settlement.
  */
 import { z } from 'zod'
 import { FailureClass } from '../calls/failure-class-rules.ts'

@@ -114,7 +114,7 @@ export interface IntegrationEvents {
   SyncCompleted: { readonly integration: Integration; readonly result: SyncResult }
   /** An item's attempts are used up. */
   SyncItemFailed: { readonly integration: Integration; readonly item: SyncItemRecord; readonly error: unknown }
-  /** The same external id has failed in so many runs with no success between; again with each further one. */
+  /** The same external id has failed in `consecutiveFailedRuns` runs with no success between; again with each further one. */
   SyncItemStuck: {
     readonly integration: Integration
     readonly item: SyncItemRecord
@@ -148,7 +148,7 @@ export interface IntegrationEvents {
     readonly error: unknown
   }
   OAuthRevoked: { readonly integration: Integration }
-  /** The provider takes its refresh token no longer; once, until somebody authorizes it anew. */
+  /** The provider takes its refresh token no longer; once, until a person authorizes it again. */
   ReauthRequired: { readonly integration: Integration; readonly reason: string }
 }
 

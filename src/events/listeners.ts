@@ -32,13 +32,13 @@ export interface ListenerOptions {
    * which a row can be stored; an item of a class with such a listener fails. Default false.
    */
   readonly queued?: boolean
-  /** By which a stored event remembers that a queued listener has had it. Default the function's name. */
+  /** Name under which a stored event records that a queued listener has had it. Default: the function's name. */
   readonly name?: string
 }
 
 /** What can be listened to: an event's name, or an event class and with it its subclasses. */
 export type EventKey = EventName | ProviderEventClass<ProviderEvent> | SyncItemEventClass
-/** A queued listener is told of its delivery, too. */
+/** A queued listener learns of its delivery, too. */
 export type Listener = (payload: never, delivery?: never) => unknown
 
 interface Registration {
@@ -66,9 +66,9 @@ export interface QueuedListener {
   readonly listener: Listener
 }
 
-/** Who else is told of an event, later. */
+/** Consumers beside the listeners that are told later. */
 export interface Later {
-  /** Whether anybody beside the listeners is told of it later: a notification target. */
+  /** Whether a notification target is told of it. */
   isTold(name: EventName): boolean
   /** Rows wait to be delivered. Never throws. */
   wake(): void
@@ -133,20 +133,19 @@ export class Listeners {
     return this.#registrations.filter((entry) => entry.queued && entry.key === name)
   }
 
-  /** Whether anybody is told of it, now or later. */
+  /** Whether a listener or a target is told of it, now or later. */
   has(name: EventName): boolean {
     return this.#registrations.some((entry) => entry.key === name) || this.#later.isTold(name)
   }
 
-  /** Whether anybody is told of it later: then its row is written in the transaction of what it tells of. */
+  /** Whether a consumer is told of it later: then its row is written in the transaction of the change. */
   isDurable(name: EventName): boolean {
     return this.#registrations.some((entry) => entry.key === name && entry.queued) || this.#later.isTold(name)
   }
 
   /**
    * Tells the listeners of a framework event, awaited in order, inside an activity until its worker has to end. One that throws
-   * or takes longer is logged and disturbs nothing. The outbox is woken for those who are told later: their row is committed by
-   * now.
+   * or takes longer is logged and disturbs nothing. It wakes the outbox where consumers are told later: the row is committed by now.
    */
   async emit<Name extends EventName>(name: Name, payload: IntegrationEvents[Name]): Promise<void> {
     if (this.isDurable(name)) this.#later.wake()
@@ -231,7 +230,7 @@ function redactedLine(error: unknown, integration: Integration): string {
   try {
     secrets = secretsKnownTo(integration)
   } catch {
-    // Unreadable: nobody has them in clear.
+    // Unreadable: no code has them in clear.
   }
   return redactStart(errorLine(error, Number.MAX_SAFE_INTEGER), secrets, MAX_ERROR_LENGTH)
 }

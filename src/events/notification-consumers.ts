@@ -1,4 +1,4 @@
-/** Notification targets as those who are told of durable events. Rule: docs/behaviour/notifications.md. */
+/** Notification targets as consumers of durable events. Rule: docs/behaviour/notifications.md. */
 
 import type { Framework } from '../framework/context.ts'
 import type { Consumer, DeliveredEvent } from './event-delivery.ts'

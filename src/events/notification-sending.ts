@@ -66,7 +66,7 @@ export function originOf({ url }: NotificationTarget): string {
   return new URL(url).origin
 }
 
-/** By which a row remembers that this target has had its event. A second target of the same URL is one of its own. */
+/** Keys under which an event row records deliveries to targets. A second target of the same URL has a key of its own. */
 export function targetKeys(targets: readonly NotificationTarget[]): string[] {
   const seen = new Map<string, number>()
   return targets.map(({ url }) => {
@@ -103,7 +103,7 @@ async function beginningOf({ body }: Response): Promise<string> {
     const { value } = await reader.read()
     return value === undefined ? '' : new TextDecoder().decode(value)
   } catch {
-    // The status has said what became of it; an answer that breaks off adds nothing.
+    // The status is the result. An answer that breaks off adds nothing.
     return ''
   } finally {
     await reader.cancel().catch(() => {})

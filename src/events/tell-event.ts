@@ -1,4 +1,4 @@
-/** Tells everybody who is due of one claimed event. Rule: docs/behaviour/events.md, "Durable events". */
+/** Delivers one claimed event to the consumers that are due. Rule: docs/behaviour/events.md, "Durable events". */
 import { z } from 'zod'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
@@ -15,7 +15,7 @@ import { notificationConsumers } from './notification-consumers.ts'
 import type { DeliveryLog, EventRow, EventSettlement } from './queries.ts'
 
 const MAX_ERROR_LENGTH = 1_000
-/** Stands for all who would be told of an event that this release can't read: a newer one may have written it. */
+/** Stands for all consumers of an event that this release cannot read: a newer one may have written it. */
 const UNREADABLE = 'unreadable'
 
 interface Telling {
@@ -23,13 +23,13 @@ interface Telling {
   readonly integration: Integration
   /** By the clock that rows are judged by. */
   readonly nowMs: () => number
-  /** Aborted when the worker stops: who has not answered by then is told again. */
+  /** Aborted when the worker stops: a consumer that has not answered by then is told again. */
   readonly signal: AbortSignal
-  /** The row has lost so many workers that nobody is told any more. Default 0: it has not. */
+  /** Given when the row has lost too many workers: no consumer is told any more. */
   readonly lostWorkers?: number
 }
 
-/** What became of it for one of them. */
+/** The outcome for one consumer. */
 export interface Told {
   readonly key: string
   readonly outcome: ConsumerOutcome
@@ -42,10 +42,10 @@ export interface ToldEvent {
   readonly settlement: EventSettlement
 }
 
-/** Those who are told of a row, each with its try. Null: the worker stopped before an answer came. */
+/** The consumers of a row, each with its try. Null: the worker stopped before an answer came. */
 type Tries = ReadonlyMap<string, () => Promise<Try | null>>
 
-/** Never throws. Null: the worker stopped before anybody had answered. */
+/** Never throws. Null: the worker stopped before the first answer. */
 export async function tellEvent(framework: Framework, row: EventRow, telling: Telling): Promise<ToldEvent | null> {
   const { [UNREADABLE]: unreadable, ...known } = readOutcomes(row.outcomes)
   const tries = triesOf(framework, row, telling)
@@ -130,7 +130,7 @@ async function tryOnce(
   }
 }
 
-/** A listener is the host's own code, so only what it does not get is news; a target is somebody else. */
+/** A listener is the host's own code, so only its failures are logged; a target is another party. */
 function logOf({ name }: EventRow, { key, outcome, durationMs }: Told): DeliveryLog[] {
   const operation = key.startsWith('target:') ? 'notification' : 'event'
   const summary = `${name} to ${key}`

@@ -6,7 +6,7 @@ import type { Database } from '../db/client.ts'
 import { INCIDENT_SOURCES } from '../db/schema/incidents-table.ts'
 import { HEALTH_STATUSES } from '../db/schema/integrations-table.ts'
 import type { Tables } from '../db/schema/tables.ts'
-import { waitingInboxes } from '../webhooks/waiting-queries.ts'
+import { waitingInboxes } from '../webhooks/wake.ts'
 
 /** How things stand, all integrations together. */
 export interface Standing {
@@ -41,7 +41,7 @@ export async function standing(db: Database, tables: Tables, rules: StandingRule
   return db.transaction(
     async (tx) => {
       // Statistics that lag behind a burst know of no pending row: the planner would read a whole table for a few, or sort them
-      // all (waiting-inboxes.ts).
+      // all (webhooks/wake.ts).
       await tx.execute(sql`
         select set_config('statement_timeout', ${String(rules.timeoutMs)}, true), ${sql.join(
           ['enable_seqscan', 'enable_sort', 'enable_incremental_sort'].map(

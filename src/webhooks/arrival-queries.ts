@@ -1,4 +1,4 @@
-/** What arrives: whose it is, its one row, and which inboxes have something to do. */
+/** How deliveries are stored: their owners, and one row each. Rule: docs/behaviour/webhooks.md, "Arrival". */
 import type { Query, SQL } from 'drizzle-orm'
 import { and, asc, eq, sql } from 'drizzle-orm'
 import type { PreparedQueryConfig } from 'drizzle-orm/pg-core'
@@ -8,21 +8,20 @@ import { clockNow, jsonText } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import { isId } from '../framework/id.ts'
 import { acceptsWebhooks } from '../integrations/queries.ts'
-import { waitingInboxes } from './waiting-queries.ts'
 
 /** An integration that accepts deliveries, as it was read. */
 export interface AcceptingIntegration {
   readonly row: IntegrationRow
-  /** The row's `xmin`: every update gives it another one, whoever makes it (manual, 5.6 "System Columns"). */
+  /** The row's `xmin`: any update changes it (manual, 5.6 "System Columns"). */
   readonly version: string
 }
 
-/** Whose a delivery is. */
+/** The integration that owns a delivery. */
 export interface DeliveryOwner {
   readonly integrationId: number
   /**
-   * Of the row that its signature was verified by, or `ANY_VERSION`: it must accept deliveries, however often it has been
-   * written since; null: trusted, nothing is asked but that the integration is there.
+   * Version of the row whose secret verified the signature. `ANY_VERSION`: any version that still accepts deliveries. Null: the
+   * delivery is trusted, and the integration only has to exist.
    */
   readonly version: string | null
 }
@@ -32,9 +31,9 @@ export interface NewDelivery {
   readonly eventType: string | null
   readonly payload: string
   readonly headers: Readonly<Record<string, readonly string[]>>
-  /** Cache key of its signed bytes, where the delivery id is none of them: while that is reserved, the delivery is a duplicate. */
+  /** Cache key of its signed bytes, where the delivery id is not signed. While the key is reserved, the delivery is a duplicate. */
   readonly signedKey?: string
-  /** Of the span in which it is stored; none: nobody traces it. */
+  /** Of the span in which it is stored. Left out: it is not traced. */
   readonly traceparent?: string
 }
 
@@ -45,12 +44,12 @@ export interface OwnedDelivery extends NewDelivery {
 export type StoredDelivery = { readonly id: number } | 'duplicate'
 
 export interface StoreOptions {
-  /** Whether the same statement writes a `WebhookReceived` down for each, for those who are told later. Default false. */
+  /** Whether the same statement stores a durable `WebhookReceived` for each. Default false. */
   readonly recordsEvents?: boolean
 }
 
 /**
- * Those who may own a delivery, lowest id first: the one of the id, or all of the provider.
+ * The integrations that may own a delivery, lowest id first: the one with the id, or all of the provider.
  *
  * @param limit the first ones only
  */
@@ -93,7 +92,7 @@ export async function storeDeliveries(
   )
   const results: StoredDelivery[] = []
   for (const result of stored) {
-    // They have one owner: it has changed for all of them, or for none.
+    // They have one owner, so it has changed for all of them or for none.
     if (result === 'changed') return 'changed'
     results.push(result)
   }
@@ -103,9 +102,8 @@ export async function storeDeliveries(
 /**
  * Stores deliveries of any owners, in one statement, as `pending`: one result each, in their order.
  *
- * The first copy of a delivery id is the stored one, whoever else is storing it. An owner's row is looked at by the same
- * statement: who has been switched off, deleted or given other credentials since gets nothing, and the delivery is to be
- * verified anew.
+ * The first copy of a delivery id is stored, also where several processes store it at once. The statement looks at the owner's row, too.
+ * An owner that has been switched off, deleted or given other credentials since gets nothing, and the delivery is verified again.
  *
  * @param replayWindowSeconds how long signed bytes are reserved under their key
  */
@@ -147,38 +145,16 @@ export async function storeOwnedDeliveries(
   })
 }
 
-/** Integrations whose inbox has something to do, each once. Those that their health disabled wait for an operator. */
-export async function integrationsToWake(
-  db: Database,
-  tables: Tables,
-  /** Only those whose first pending row has waited for longer. */
-  { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
-): Promise<number[]> {
-  const statement = sql`
-    with recursive ${waitingInboxes(tables, sql`w.created_at`)}
-    select waiting.integration_id from waiting join ${tables.integrations} i on i.id = waiting.integration_id
-    where i.health_status <> 'disabled'
-      and waiting.since <= clock_timestamp() - make_interval(secs => ${olderThanSeconds}::double precision)
-    order by waiting.integration_id`
-  const rows = await db.transaction(async (tx) => {
-    // What the statistics don't know yet is not to be sorted: waiting-inboxes.ts.
-    await tx.execute(sql`
-      select set_config('enable_sort', 'off', true), set_config('enable_incremental_sort', 'off', true)`)
-    return tx.execute<{ integration_id: string }>(statement)
-  })
-  return rows.map((row) => Number(row.integration_id))
-}
-
 /** No row has them: transaction ids of users begin at 3. */
 const TRUSTED = '0'
 export const ANY_VERSION = '1'
 /**
- * Between texts that travel as one parameter. The driver knows no arrays here (`fetch_types`, db/client.ts), and bodies would
- * have to be escaped in them, or in JSON. Nobody outside can know it, so no body holds it.
+ * Separates texts that travel as one parameter. The driver knows no arrays here (`fetch_types`, db/client.ts), and in JSON bodies would
+ * have to be escaped. It is secret, so no body holds it.
  */
 const SEPARATOR = `<${crypto.randomUUID()}>`
 
-/** A row of the statement: an owner who is as it was, by its version, or a delivery that was stored, by its id. */
+/** A row of the statement: an unchanged owner, by its version, or a delivery that was stored, by its id. */
 interface Found {
   readonly id: string | null
   readonly integration_id: string
@@ -204,7 +180,7 @@ type Given =
 
 const given = (name: Given): SQL => sql`${sql.placeholder(name)}`
 const separator = (): SQL => sql`${sql.placeholder('separator')}`
-/** Texts of which none is empty. */
+/** Texts that are never empty. */
 const list = (name: Given): SQL => sql`string_to_array(${given(name)}, ${separator()})`
 /** The same with nulls. */
 const listWithNulls = (name: Given): SQL => sql`string_to_array(${given(name)}, ${separator()}, '')`
@@ -295,8 +271,8 @@ function statement(tables: Tables, { isGuarded, isTraced, recordsEvents }: State
 }
 
 /**
- * The signed bytes that nobody else has delivered lately. One whose delivery id is stored already is that delivery once more, and
- * reserves nothing.
+ * Reserves signed bytes that no other delivery has brought lately. A delivery whose id is stored already is a repeat, and reserves
+ * nothing.
  */
 function reservation({ cache, webhooks }: Tables): SQL {
   return sql`, fresh as (

@@ -8,7 +8,6 @@ import { createHash } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import { SpanKind } from '@opentelemetry/api'
 import { integrationKey } from '../cache/integration-keys.ts'
-import { pumpClaims, pumpedWebhooks } from '../claims/pump-queries.ts'
 import { headersWithoutSecrets } from '../credentials/integration-secrets.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
@@ -23,7 +22,7 @@ import type { Integration } from '../providers/integration.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
-import { ANY_VERSION, integrationsToWake, storeOwnedDeliveries } from './arrival-queries.ts'
+import { ANY_VERSION, storeOwnedDeliveries } from './arrival-queries.ts'
 import type { WebhookOwner, WebhookOwners } from './owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
 import { eventType, storeDelivery } from './rules.ts'
@@ -41,13 +40,13 @@ export interface Delivery {
   readonly headers: Headers
   /** Lower-case names and values as they were sent, repeats apart; `headers` joins those. Default: the joined ones. */
   readonly rawHeaders?: Iterable<readonly [string, string]>
-  /** Reads at most so many bytes. */
+  /** Reads `maxBytes` at most. */
   readBody(
     maxBytes: number,
   ): Promise<{ kind: 'read'; bytes: Uint8Array } | { kind: 'too large' } | { kind: 'too slow' }>
 }
 
-/** What became of it; the door turns each kind into a status. */
+/** Result of an arrival. The HTTP route maps each kind to a status code. */
 export type Arrival =
   | { readonly kind: 'queued'; readonly webhookId: number }
   | { readonly kind: 'duplicate' }
@@ -60,15 +59,15 @@ export type Arrival =
   | { readonly kind: 'bad signature' }
   | { readonly kind: 'unavailable' }
 
-/** A challenge's answer goes to whoever asked, unsigned: small, and never markup. */
+/** A challenge is not signed, and its answer goes to any caller: it is small, and never markup. */
 const MAX_CHALLENGE_BYTES = 4_096
 const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application/json'])
 
 /** While one statement waits for the disk, the next one is prepared. */
 const STATEMENTS_AT_ONCE = 2
-/** Other requests have a turn whenever the search for an owner has taken so long. */
+/** After this time the search for an owner lets other requests have a turn. */
 const TURN_MS = 10
-/** How often a delivery whose owner changes while it is stored is verified anew. */
+/** Tries to verify a delivery whose owner changes while it is stored. */
 const TRIES = 3
 
 /** What the deliveries of a process share. */
@@ -99,7 +98,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
   const arrivedAt = performance.now()
   const { owners, rows, warnings, credit } = deskOf(framework)
   const found = owners.find(delivery)
-  // Nothing is awaited that is there already: under load the event loop's turns are what a delivery costs.
+  // It does not await a value that is there already: under load the turns of the event loop are the cost of a delivery.
   let candidates = found instanceof Promise ? await found : found
   const first = candidates.owners[0]
   if (first === undefined) return { kind: 'unknown integration' }
@@ -114,7 +113,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
   if (candidates.owners.length > 1 && credit.isSpent()) return busy(framework, delivery)
 
   const { max_payload_bytes: maxBytes, timestamp_tolerance: toleranceSeconds } = framework.config.webhook
-  // Whoever hangs up in the middle reads no answer, and is no fault of ours.
+  // A sender that hangs up in the middle reads no answer. That is no fault of ours.
   const body = await delivery.readBody(maxBytes).catch(() => ({ kind: 'too slow' }) as const)
   if (body.kind === 'too large') return { kind: 'too large', maxBytes }
   if (body.kind === 'too slow') return body
@@ -137,7 +136,7 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
   for (let tries = 1; ; tries += 1) {
     let verdict = await ownerAmong(framework, provider, candidates, request)
     if (verdict.kind !== 'verified' && candidates.readAt < arrivedAt) {
-      // A secret may have been added since: nobody is refused by what is behind.
+      // A secret may have been added since the read: an old read refuses no delivery.
       const known = candidates
       candidates = await owners.readAfter(delivery, arrivedAt)
       if (candidates.owners.length === 0) return { kind: 'unknown integration' }
@@ -167,9 +166,9 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
 }
 
 /**
- * The row carries on the trace of its request: its processing, by whichever worker and however much later, is part of it.
+ * The row carries the trace of its request, so that its processing is a part of that trace, in any worker and at any time.
  *
- * @param store given what the row is to carry, which is nothing where nobody traces
+ * @param store gets the trace that the row carries; nothing where tracing is off
  */
 function inStoreSpan(
   integration: Integration,
@@ -189,7 +188,7 @@ function inStoreSpan(
   })
 }
 
-/** Committed: told, and the inbox woken, neither of them awaited. */
+/** The row is committed: emits the event and wakes the inbox, and awaits neither. */
 function arrived(
   framework: Framework,
   integration: Integration,
@@ -247,7 +246,7 @@ function signedKeyOf(
 ): Pick<NewDelivery, 'signedKey'> | null {
   const { config } = framework
   if (provider.deliveryIdSigned !== false || config.webhook.replay_window === 0) return null
-  // Nothing unsigned, such as the event type of a header, may be in it: whoever repeats a delivery could change that.
+  // It holds nothing unsigned, such as the event type of a header: the sender of a repeat could change that.
   const signed = lenient(framework, () => provider.webhookSignedBytes?.(request))
   const isBytes = typeof signed === 'string' || signed instanceof Uint8Array
   const digest = createHash('sha256')
@@ -278,12 +277,12 @@ type Verdict =
   | { readonly kind: 'verified'; readonly owner: WebhookOwner }
   | { readonly kind: 'bad signature' }
   | { readonly kind: 'unavailable' }
-  /** The time that a process has for asking many is spent: who owns the delivery is not known. */
+  /** The process has spent its time for asking many integrations, so the owner is not known. */
   | { readonly kind: 'busy' }
 
 /**
- * The first candidate whose signature verifies owns the delivery. What it costs to ask further ones is paid from the
- * process's credit, and given back for a delivery that is genuine.
+ * The first candidate whose signature verifies owns the delivery. The time of asking further ones is taken from the process's credit, and
+ * given back for a genuine delivery.
  */
 async function ownerAmong(
   framework: Framework,
@@ -325,7 +324,7 @@ async function ownerAmong(
       else
         deskOf(framework).warnings.warn(
           `threw ${integration.id}`,
-          // Its message may quote what was sent, and nobody knows by whom.
+          // Its message may quote what an unknown sender sent.
           () => ({
             event: 'webhook.verification_threw',
             integration: integration.id,
@@ -349,7 +348,7 @@ function busy(framework: Framework, { provider }: Delivery): Arrival {
   return { kind: 'unavailable' }
 }
 
-/** Says nothing of what was sent: whoever sent it is not who they say they are. */
+/** Logs nothing of what was sent: the sender is unknown. */
 function noteRefusal(framework: Framework, { provider, integrationId }: Delivery): void {
   deskOf(framework).warnings.warn(
     `refused ${integrationId ?? provider}`,
@@ -375,23 +374,6 @@ function lenient(framework: Framework, read: () => unknown): unknown {
 
 const textOrNull = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 
-/**
- * Wakes the inbox if rows wait for it, those of integrations apart that their health disabled, or if the claim of some is not served.
- *
- * @param olderThanSeconds only where the first one of an integration has waited for longer
- * @returns of how many integrations rows are pending
- */
-export async function wakePendingInbox(
-  { db, tables, config, workflows }: Framework,
-  { olderThanSeconds = 0 }: { olderThanSeconds?: number } = {},
-): Promise<number> {
-  const ids = await integrationsToWake(db, tables, { olderThanSeconds })
-  const held = ids.length > 0 ? [] : await pumpClaims(db, tables, pumpedWebhooks(tables), config.cache_prefix)
-  const isWoken = ids.length > 0 || held.some(({ served }) => !served)
-  if (isWoken) workflows.wakeInbox()
-  return ids.length
-}
-
 function isSame({ owners: a }: WebhookOwners, { owners: b }: WebhookOwners): boolean {
   return (
     a.length === b.length &&
@@ -401,7 +383,7 @@ function isSame({ owners: a }: WebhookOwners, { owners: b }: WebhookOwners): boo
 
 const DESKS = new WeakMap<Framework, Desk>()
 
-/** Made with the first delivery; a framework has one, so that its deliveries meet. */
+/** Made with the first delivery. A framework has one, so that its deliveries share statements. */
 function deskOf(framework: Framework): Desk {
   const existing = DESKS.get(framework)
   if (existing !== undefined) return existing

@@ -1,4 +1,4 @@
-/** The door to webhooks, with what comes of each delivery counted. Rule: docs/behaviour/metrics.md, "Webhooks". */
+/** The door to webhooks, which counts the result of each delivery. Rule: docs/behaviour/metrics.md, "Webhooks". */
 
 import type { Framework } from '../framework/context.ts'
 import type { ReceivedOutcome } from '../observability/metrics.ts'
@@ -18,7 +18,7 @@ const OUTCOMES: Readonly<Record<Arrival['kind'], ReceivedOutcome>> = {
   'unknown integration': 'unknown_integration',
   unavailable: 'unavailable',
 }
-/** Of these nobody has found out whether the integration that the URL names exists: it is a stranger's word, and no label. */
+/** Here the integration that the URL names may not exist. A stranger's word is no label. */
 const UNPROVEN: readonly Arrival['kind'][] = ['unknown provider', 'no webhooks', 'unknown integration', 'unavailable']
 
 export async function receiveCounted(framework: Framework, delivery: Delivery): Promise<Arrival> {

@@ -1,23 +1,19 @@
-/** Failed webhooks that somebody has given up. Rule: docs/behaviour/webhook-replay.md, "Dismissing". */
+/** Failed webhooks that an operator has given up. Rule: docs/behaviour/webhook-replay.md, "Dismissing". */
 
+import { and, eq, sql } from 'drizzle-orm'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, WebhookNotFailed } from '../framework/errors.ts'
-import { findIntegration } from '../integrations/queries.ts'
-import type { DismissalFilter } from './dismissal-queries.ts'
-import { dismissChunk, markDismissed, previewDismissal } from './dismissal-queries.ts'
+import { WebhookNotFailed } from '../framework/errors.ts'
+import type { Meant, ReplayPreview } from './bulk.ts'
+import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { ListWebhooks } from './list.ts'
-import { checkFilter, checkLimit, getWebhook } from './list.ts'
-import { highestWebhookId } from './replay-queries.ts'
-
-const DEFAULT_LIMIT = 1_000
-const CHUNK_ROWS = 500
-const PREVIEWED_IDS = 10
+import { getWebhook, selected } from './list.ts'
 
 /** Which failed webhooks are meant; lowest id first, at most `limit`, by default 1,000. */
 export type DismissWebhooks = Omit<ListWebhooks, 'status' | 'after' | 'dismissed'>
 
 export interface Dismissal {
-  /** Takes the marks back, of those that are dismissed. Default false. */
+  /** Takes marks back. Default false. */
   readonly undo?: boolean | undefined
 }
 
@@ -28,14 +24,7 @@ export interface DismissedWebhook {
   readonly dismissedAt: Date | null
 }
 
-export interface DismissalPreview {
-  /** At most the limit. */
-  readonly count: number
-  /** The first ten. */
-  readonly ids: readonly number[]
-  /** More are meant than the limit lets through. */
-  readonly more: boolean
-}
+export type DismissalPreview = Omit<ReplayPreview, 'waiting'>
 
 export interface DismissedWebhooks {
   readonly dismissed: number
@@ -49,10 +38,15 @@ export async function dismissWebhook(
   id: number,
   { undo = false }: Dismissal = {},
 ): Promise<DismissedWebhook> {
+  const { db, tables } = framework
   const { integrationId, status } = await getWebhook(framework, id)
-  const marked = await markDismissed(framework.db, framework.tables, id, !undo)
-  // Moved on after we had looked at it: as a row that is worked on is.
-  if (marked === 'not failed') throw new WebhookNotFailed(id, status === 'failed' ? 'processing' : status)
+  const [marked] = await db
+    .update(tables.webhooks)
+    .set(mark(tables, !undo))
+    .where(and(eq(tables.webhooks.id, id), eq(tables.webhooks.status, 'failed')))
+    .returning({ dismissedAt: tables.webhooks.dismissedAt })
+  // It has moved on since: a worker has it, for example.
+  if (marked === undefined) throw new WebhookNotFailed(id, status === 'failed' ? 'processing' : status)
   return { webhookId: id, integrationId, dismissedAt: marked.dismissedAt }
 }
 
@@ -62,57 +56,44 @@ export async function previewDismissals(
   given: DismissWebhooks = {},
   dismissal: Dismissal = {},
 ): Promise<DismissalPreview> {
-  const { filter, limit } = await checked(framework, given, dismissal)
-  return previewDismissal(framework.db, framework.tables, filter, { limit, ids: PREVIEWED_IDS })
+  const { waiting: _waiting, ...preview } = await previewMany(framework, await meantBy(framework, given, dismissal))
+  return preview
 }
 
 /**
- * Marks many, 500 at a time, lowest id first. What is stored after the beginning is not meant. Broken off, it has done some.
+ * Marks many, 500 at a time, lowest id first. A webhook that is stored after the beginning is not meant. Broken off, it has marked some.
  *
  * @throws InvalidArgumentException, IntegrationNotFound
  */
 export async function dismissWebhooks(
   framework: Framework,
   given: DismissWebhooks = {},
-  dismissal: Dismissal = {},
+  { undo = false }: Dismissal = {},
 ): Promise<DismissedWebhooks> {
-  const { db, tables, logger } = framework
-  const { filter, limit } = await checked(framework, given, dismissal)
-  const highestId = await highestWebhookId(db, tables)
-  const byIntegration = new Map<number, number>()
-  let afterId = 0
-  let left = limit
-  for (let isOver = false; left > 0 && !isOver; ) {
-    const size = Math.min(CHUNK_ROWS, left)
-    const rows = await dismissChunk(db, tables, filter, { afterId, highestId, limit: size })
-    for (const { integrationId } of rows) byIntegration.set(integrationId, (byIntegration.get(integrationId) ?? 0) + 1)
-    afterId = rows.at(-1)?.id ?? afterId
-    left -= rows.length
-    isOver = rows.length < size
-  }
-  const dismissed = limit - left
-  const integrations = [...byIntegration].map(([id, count]) => ({ id, dismissed: count })).sort((a, b) => a.id - b.id)
-  logger.info(
-    {
-      event: 'webhook.dismissed',
-      webhooks: dismissed,
-      integrations: integrations.length,
-      undone: dismissal.undo === true,
-    },
+  const meant = await meantBy(framework, given, { undo })
+  const changed = await changeMany(framework, meant, mark(framework.tables, !undo))
+  const dismissed = changed.count
+  const integrations = changed.integrations.map(({ id, count }) => ({ id, dismissed: count }))
+  framework.logger.info(
+    { event: 'webhook.dismissed', webhooks: dismissed, integrations: integrations.length, undone: undo },
     'failed webhooks dismissed, or no more',
   )
   return { dismissed, integrations }
 }
 
-async function checked(
-  { db, tables }: Framework,
-  { limit = DEFAULT_LIMIT, ...filter }: DismissWebhooks,
+/** Failed webhooks: those that are dismissed, or those that are not. */
+async function meantBy(
+  framework: Framework,
+  { limit: given, ...filter }: DismissWebhooks,
   { undo = false }: Dismissal,
-): Promise<{ filter: DismissalFilter; limit: number }> {
-  checkLimit(limit)
-  checkFilter(filter)
-  const { integration } = filter
-  if (integration !== undefined && (await findIntegration(db, tables, integration)) === null)
-    throw new IntegrationNotFound(integration)
-  return { filter: { ...filter, status: 'failed', dismissed: undo }, limit }
+): Promise<Meant> {
+  const limit = await checkMany(framework, { ...filter, limit: given })
+  return { limit, conditions: selected(framework.tables, { ...filter, status: 'failed', dismissed: undo }) }
 }
+
+/** The first mark counts. `updated_at` stays: the webhook has not changed, and one whose mark is taken back has not failed again. */
+const mark = ({ webhooks }: Tables, isDismissed: boolean) => ({
+  // Unqualified: `set` names columns of the row itself.
+  dismissedAt: isDismissed ? sql`coalesce(dismissed_at, clock_timestamp())` : null,
+  updatedAt: sql`${webhooks.updatedAt}`,
+})

@@ -28,12 +28,12 @@ const MAX_ERROR_LENGTH = 1_000
 const MAX_RESULT_BYTES = 65_536
 
 /**
- * The outcome of one attempt; never throws. Null: its handler is a workflow and Temporal did not answer, so nobody has been
- * asked to handle it; or the worker stops and its handler has not ended in time, so the row goes back.
+ * The outcome of one attempt; never throws. Null: the row goes back. Either its handler is a workflow and Temporal did not answer, or the
+ * worker stops and the handler has not ended in time.
  *
- * @param row as claimed: the outcome carries its `attempts` and `claim`, by which the settlement is guarded
+ * @param row as claimed: its `attempts` and `claim` guard the settlement
  * @param integration read after the claim, so that the webhook sees it as it is when it runs; null when it is gone
- * @param handled what other rows have found out
+ * @param handled versions that other rows have seen
  * @param enough aborted when a handler that still runs is given up
  */
 export function runWebhook(
@@ -139,7 +139,7 @@ async function attemptOf(
 /** Thrown and caught here only. */
 class HandlerNotReached extends Error {}
 
-/** Why nothing can handle the row; null when something can. */
+/** Why the row cannot be handled; null when it can. */
 function refusalOf(framework: Framework, integration: IntegrationRow | null): string | null {
   if (integration === null) return 'the integration is gone'
   // One that its health disabled after the claim goes on: only an operator's word turns a delivery away.
@@ -185,8 +185,8 @@ const staleGuardOf = (handler: WebhookHandler | 'provider' | 'ignored') =>
   typeof handler === 'object' ? handler.staleGuard : undefined
 
 /**
- * What the row is a version of, so that a batch can put rows of the same thing in order. Null for one that nobody judges.
- * What goes wrong here goes wrong again when the row runs, and is its outcome then.
+ * The thing that the row is a version of, so that a pump can put its rows in order. Null: no guard judges the row. A fault here occurs
+ * again when the row runs, and is its outcome then.
  */
 export function guardedBy(framework: Framework, row: WebhookRow, integration: IntegrationRow): Guarded | null {
   const provider = framework.providers.find(integration.provider)
@@ -238,7 +238,7 @@ async function handle(
   return { status: 'started', workflow }
 }
 
-/** The handler's result as JSON without secrets; a note when it is too large or no JSON, null when it is none. */
+/** The handler's result as JSON without secrets. A note when it is too large or no JSON; null when there is no result. */
 function storedResult(result: unknown, secrets: readonly string[]): Json {
   const text = jsonTextOf(result)
   if (text === undefined) return null

@@ -7,7 +7,7 @@ import type { ListedWebhook, MissedWebhook } from '../providers/contracts.ts'
 import type { StoredDelivery } from './rules.ts'
 import { deliveryId, eventType, PSEUDO_HEADER, storeDelivery } from './rules.ts'
 
-/** Of a delivery that has an id, nobody looks at the body for one. */
+/** A delivery with an id needs no body to get one. */
 const NO_BODY = new Uint8Array()
 
 export interface FoundDelivery {

@@ -1,9 +1,9 @@
 /**
- * Who may own a delivery, kept for some seconds: most deliveries need neither a read, nor a decryption, nor a handle of
- * their own.
+ * The integrations that may own a delivery, kept for some seconds: most deliveries need neither a read, nor a decryption, nor a new
+ * handle.
  *
- * What is kept can be behind the database. So a delivery is stored only if its owner's row still is the one that verified
- * it (webhooks/arrival-queries.ts), and refused only by rows that were read after it came in.
+ * Kept rows may be behind the database. So a delivery is stored only if its owner's row is still the one that verified it
+ * (webhooks/arrival-queries.ts), and refused only by rows that were read after it came in.
  * Rule: docs/behaviour/webhooks.md, "What an API process keeps".
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,7 +12,7 @@ import { integrationHandle } from '../integrations/handle.ts'
 import type { Integration } from '../providers/integration.ts'
 import { acceptingIntegrations } from './arrival-queries.ts'
 
-/** At most so many integrations of a provider are asked whose signature a generic delivery bears. */
+/** Integrations of a provider that may be asked for the owner of a delivery on its generic route. */
 export const MAX_CANDIDATES = 100
 /** A challenge is answered, and a body measured, by what is as old as this at most. */
 const MAX_AGE_MS = 5_000
@@ -34,9 +34,9 @@ export interface WebhookOwner {
 }
 
 export interface WebhookOwners {
-  /** Lowest id first; empty: nobody accepts deliveries there. */
+  /** Lowest id first; empty: no integration accepts deliveries there. */
   readonly owners: readonly WebhookOwner[]
-  /** False: there are more, who are not asked. */
+  /** False: there are more, which are not asked. */
   readonly areAll: boolean
   /** When their read began, by `performance.now()`. */
   readonly readAt: number

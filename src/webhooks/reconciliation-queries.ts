@@ -1,4 +1,4 @@
-/** Statements of reconciliation: who can be asked, what is known, where the last run ended. */
+/** Statements of reconciliation: which integrations can be asked, which deliveries are known, where the last run ended. */
 import { and, asc, desc, eq, inArray, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'

@@ -28,7 +28,7 @@ import type { ReconciliationWindow } from './reconciliation-rules.ts'
 import { reconciliationWindow, settledBefore } from './reconciliation-rules.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from './webhook-jobs.ts'
 
-/** Deliveries looked up, and stored, at once: so many, or so many bytes of payload. */
+/** One statement looks up, or stores, this many deliveries, or this many bytes of payload. */
 const PAGE_ROWS = 200
 const PAGE_BYTES = 4_194_304
 /** In one run of one integration: what is more comes with the next run, so that no inbox is flooded. */
@@ -70,7 +70,7 @@ export async function reconcileNow(
 /**
  * The integration that is asked for, or every active one whose provider can.
  *
- * @throws InvalidArgumentException for a time that is none or too late; IntegrationNotFound, IntegrationInactive,
+ * @throws InvalidArgumentException for a time that is invalid or too late; IntegrationNotFound, IntegrationInactive,
  *   UnknownProvider, UnsupportedByProvider
  */
 export async function reconcilableIntegrations(

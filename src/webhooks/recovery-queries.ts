@@ -79,7 +79,7 @@ export async function takeUpDue(db: Database, tables: Tables, due: Due, page: Du
     .sort((a, b) => a.id - b.id)
 }
 
-/** Puts rows back as they were, but for those that somebody has moved since. */
+/** Puts rows back as they were, unless another statement has moved them since. */
 export async function undoTakeUp(
   db: Database,
   { webhooks }: Tables,

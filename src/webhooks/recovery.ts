@@ -17,7 +17,7 @@ const MAX_JOBS = 500
 /** More of one integration than this are its inbox's work: one signal instead of a workflow each. */
 const CROWD = 100
 const CROWD_PAGE_ROWS = 1_000
-/** A worker that dies between taking up and starting strands so many rows at most for another timeout. */
+/** A worker that dies between taking up and starting strands at most this many rows for another timeout. */
 const JOB_PAGE_ROWS = 50
 /** Starts that wait for Temporal's answer at a time. */
 const STARTS_AT_ONCE = 10
@@ -69,7 +69,7 @@ async function replaceWedged({ workflows, logger }: Framework): Promise<Replaced
   return replaced
 }
 
-/** @param count told of the rows of each page */
+/** @param count gets the number of rows of each page */
 async function wakeCrowded(
   { db, tables, workflows }: Framework,
   due: Due,

@@ -1,25 +1,20 @@
 /** Running settled webhooks again: one at once, or many through the queue. Rule: docs/behaviour/webhook-replay.md. */
 
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
-import { findIntegration } from '../integrations/queries.ts'
-import type { WebhookDetail } from './list.ts'
-import { checkFilter, checkLimit, getWebhook } from './list.ts'
-import type { ReplayFilter, ReplayPreview } from './replay-queries.ts'
-import { highestWebhookId, isMoreToReplay, previewReplay, replayChunk } from './replay-queries.ts'
+import { InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
+import type { Meant, ReplayPreview } from './bulk.ts'
+import { changeMany, checkMany, previewMany } from './bulk.ts'
+import type { WebhookDetail, WebhookFilter } from './list.ts'
+import { getWebhook, selected } from './list.ts'
+import { isNotErased, oneMore } from './queries.ts'
 import type { ProcessWebhookResult } from './webhook-jobs.ts'
-import type { WebhookFilter } from './webhook-list-queries.ts'
-
-const DEFAULT_LIMIT = 1_000
-const CHUNK_ROWS = 500
-const PREVIEWED_IDS = 10
 
 export type { ReplayPreview }
 
 export interface ReplayWebhooks extends WebhookFilter {
   /** Default `failed`. */
   readonly status?: 'processed' | 'failed' | undefined
-  /** At most so many, lowest id first; at least 1. Default 1,000. */
+  /** Lowest ids first; at least 1. Default 1,000. */
   readonly limit?: number | undefined
 }
 
@@ -67,37 +62,26 @@ export async function startReplay(framework: Framework, id: number, workflowId: 
 
 /** What {@link replayWebhooks} would do. @throws InvalidArgumentException, IntegrationNotFound */
 export async function previewReplays(framework: Framework, given: ReplayWebhooks = {}): Promise<ReplayPreview> {
-  const { filter, limit } = await checked(framework, given)
-  return previewReplay(framework.db, framework.tables, filter, { limit, ids: PREVIEWED_IDS })
+  return previewMany(framework, await meantBy(framework, given))
 }
 
 /**
- * Makes settled webhooks `pending` again, 500 at a time, lowest id first, and wakes their inboxes. What is stored after the
- * beginning is not meant, and a row that fails again meanwhile is not taken twice. Broken off, it has done some.
+ * Makes settled webhooks `pending` again, 500 at a time, lowest id first, and wakes the inbox. A webhook that is stored after the
+ * beginning is not meant, and a row that fails again meanwhile is not taken twice. Broken off, it has replayed some.
  *
  * @throws InvalidArgumentException, IntegrationNotFound
  */
 export async function replayWebhooks(framework: Framework, given: ReplayWebhooks = {}): Promise<ReplayedWebhooks> {
-  const { db, tables, workflows, logger } = framework
-  const { filter, limit } = await checked(framework, given)
-  const highestId = await highestWebhookId(db, tables)
-  const byIntegration = new Map<number, number>()
-  let afterId = 0
-  let left = limit
-  for (let isOver = false; left > 0 && !isOver; ) {
-    const size = Math.min(CHUNK_ROWS, left)
-    const rows = await replayChunk(db, tables, filter, { afterId, highestId, limit: size })
-    for (const { integrationId } of rows) byIntegration.set(integrationId, (byIntegration.get(integrationId) ?? 0) + 1)
-    if (rows.length > 0) workflows.wakeInbox()
-    afterId = rows.at(-1)?.id ?? afterId
-    left -= rows.length
-    isOver = rows.length < size
-  }
-  const integrations = [...byIntegration].map(([id, replayed]) => ({ id, replayed })).sort((a, b) => a.id - b.id)
-  const replayed = limit - left
+  const { tables, workflows, logger } = framework
+  const meant = await meantBy(framework, given)
+  const waiting = { status: 'pending', error: null, processedAt: null, dismissedAt: null, claim: null } as const
+  // Each is the beginning of a replay.
+  const set = { ...waiting, replayAttempt: oneMore(tables.webhooks) }
+  const changed = await changeMany(framework, meant, set, () => workflows.wakeInbox())
+  const replayed = changed.count
+  const integrations = changed.integrations.map(({ id, count }) => ({ id, replayed: count }))
   logger.info({ event: 'webhook.replayed', webhooks: replayed, integrations: integrations.length }, 'webhooks replayed')
-  const more = left === 0 && (await isMoreToReplay(db, tables, filter, { afterId, highestId }))
-  return { replayed, integrations, more }
+  return { replayed, integrations, more: replayed === meant.limit && (await changed.areMore()) }
 }
 
 async function replayableWebhook(framework: Framework, id: number): Promise<WebhookDetail> {
@@ -111,16 +95,13 @@ async function replayableWebhook(framework: Framework, id: number): Promise<Webh
 /** A job of its own has it, or had it when we asked. */
 const held = (id: number): WebhookNotReplayable => new WebhookNotReplayable(id, 'processing')
 
-async function checked(
-  { db, tables }: Framework,
-  { limit = DEFAULT_LIMIT, status = 'failed', ...filter }: ReplayWebhooks,
-): Promise<{ filter: ReplayFilter; limit: number }> {
+async function meantBy(
+  framework: Framework,
+  { limit: given, status = 'failed', ...filter }: ReplayWebhooks,
+): Promise<Meant> {
   if (status !== 'failed' && status !== 'processed')
     throw new InvalidArgumentException('status', `processed and failed are allowed, ${String(status)} was given`)
-  checkLimit(limit)
-  checkFilter(filter)
-  const { integration } = filter
-  if (integration !== undefined && (await findIntegration(db, tables, integration)) === null)
-    throw new IntegrationNotFound(integration)
-  return { filter: { ...filter, status }, limit }
+  const limit = await checkMany(framework, { ...filter, limit: given })
+  const { tables } = framework
+  return { limit, conditions: [...selected(tables, { ...filter, status }), isNotErased(tables.webhooks)] }
 }

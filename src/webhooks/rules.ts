@@ -52,8 +52,8 @@ export function storeDelivery(delivery: {
 }
 
 /**
- * The headers and the query without secrets: some providers send theirs along as it is. Nobody looks at a signature again, so
- * what is processed, or replayed, needs none of them.
+ * The headers and the query without secrets: some providers send theirs along as it is. A signature is checked once, so processing and
+ * replay need no secret.
  */
 export function withoutSecrets(
   headers: Readonly<Record<string, readonly string[]>>,
@@ -103,7 +103,7 @@ export function eventType(fromProvider: string | null): string | null {
   return [...fromProvider].length > MAX_ID_LENGTH || fromProvider.includes(NUL) ? null : fromProvider
 }
 
-/** Who is asked to handle a delivery. */
+/** What handles a delivery. */
 export type WebhookRoute =
   | { readonly kind: 'provider' }
   | { readonly kind: 'handler'; readonly eventType: string }

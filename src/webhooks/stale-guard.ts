@@ -14,7 +14,7 @@ import type { Version } from './stale-rules.ts'
 import { compareVersions } from './stale-rules.ts'
 
 const KEPT_SECONDS = 7 * 24 * 60 * 60
-/** The lock outlives the handler's own time limit by so long: it must not end while the version is still to be written. */
+/** The lock outlives the handler's time limit by this: it must not end before the version is written. */
 const LOCK_MARGIN_SECONDS = 30
 
 export const STALE = { status: 'stale' } as const
@@ -91,7 +91,7 @@ export async function unlessStale<T>(
   const { cache, config, logger } = framework
   const key = (what: string): string => integrationKey(guarded.integrationId, `${what}:${guarded.keyHash}`)
   const limit = config.webhook.handler_timeout
-  // That Postgres is away for a moment must not fail a delivery.
+  // A delivery must not fail because Postgres is away for a moment.
   const trying = <R>(statement: () => Promise<R>): Promise<R> =>
     patiently('a stale guard', statement, { signal, logger })
   const patientCache = {
@@ -107,7 +107,7 @@ export async function unlessStale<T>(
       const highest = (await trying(() => cache.get(key('webhook-version')))) as Version | undefined
       if (highest !== undefined) handled.note(guarded, highest)
       if (handled.isStale(guarded)) return STALE
-      // The attempt has failed while it waited: nobody would see what the handler does now.
+      // The attempt has failed while it waited, so the handler must not run any more.
       signal.throwIfAborted()
       const result = await work()
       // Too late: the attempt has failed, and by now the lock may be another one's.

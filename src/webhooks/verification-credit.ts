@@ -1,13 +1,13 @@
 /**
- * What a process spends on asking one integration after the other for a delivery's owner, on the generic routes. A forger
+ * The time that a process may spend on the generic routes, where it asks one integration after the other for a delivery's owner. A forger
  * makes it ask all of them, for a body of any size up to the limit.
  *
  * Rule: docs/behaviour/webhooks.md, "The generic route".
  */
 
-/** An idle process has so much: one delivery of the largest size to the last of 100 integrations takes about a third of it. */
+/** The credit of an idle process: one delivery of the largest size to the last of 100 integrations takes about a third of it. */
 const MOST_MS = 3_000
-/** So much comes back while time goes by: a tenth of one CPU. */
+/** The share of passing time that comes back: a tenth of one CPU. */
 const GAIN = 0.1
 
 export class VerificationCredit {
@@ -29,7 +29,7 @@ export class VerificationCredit {
     this.#leftMs = this.#left() - ms
   }
 
-  /** What was spent on a delivery that turned out to be genuine. */
+  /** Returns the time spent on a delivery that turned out to be genuine. */
   giveBack(ms: number): void {
     this.#leftMs = Math.min(this.#left() + ms, MOST_MS)
   }

@@ -5,7 +5,7 @@ export interface ProcessWebhookInput {
   readonly webhookId: number
   /** Runs again what is `processed` or `failed`. Default: only a `pending` row is taken. */
   readonly replay?: boolean
-  /** The row must still be `processing` with so many attempts: its worker is taken for lost. */
+  /** The row must still be `processing` with this number of attempts: its worker is taken for lost. */
   readonly stuckAttempts?: number
 }
 

@@ -3,12 +3,13 @@ import { eq, sql } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { eventPumping } from '../../src/activities/event-activities.ts'
 import { pumpUntilEmpty } from '../../src/activities/pumping.ts'
+import { settle } from '../../src/claims/claimed-rows.ts'
 import type { Pumped } from '../../src/claims/pump-jobs.ts'
 import { pumpClaimOf } from '../../src/claims/rules.ts'
 import { recordEvents } from '../../src/events/durable-events.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
 import type { EventRow } from '../../src/events/queries.ts'
-import { claimEvents, settleEvents } from '../../src/events/queries.ts'
+import { claimEvents, claimedEvents } from '../../src/events/queries.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -236,7 +237,7 @@ describe('a claim', () => {
       outcomes: {},
       dueAt: null,
     }
-    expect(await settleEvents(db, tables, [{ ...late, logs: [] }])).toEqual(new Set())
+    expect(await settle(db, claimedEvents(tables), [{ ...late, logs: [] }])).toEqual(new Set())
     expect(heard).toEqual(['a'])
     expect(await rowOf(row)).toMatchObject({
       attempts: 2,

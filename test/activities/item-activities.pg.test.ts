@@ -5,6 +5,7 @@ import { drizzle } from 'drizzle-orm/postgres-js'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { z } from 'zod'
 import type { ItemBatch, ItemBatchResult } from '../../src/activities/item-activities.ts'
+import { handBack } from '../../src/claims/claimed-rows.ts'
 import { connect } from '../../src/db/client.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
@@ -13,7 +14,7 @@ import type { Integration } from '../../src/providers/integration.ts'
 import { SyncItemEvent } from '../../src/providers/provider-events.ts'
 import type { CurrentSyncItem } from '../../src/providers/sync-session.ts'
 import { currentSyncItem } from '../../src/providers/sync-session.ts'
-import { claimPendingItems, handBackItems, settleItems } from '../../src/syncs/items/item-queries.ts'
+import { claimedItems, claimPendingItems } from '../../src/syncs/items/item-queries.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -682,33 +683,6 @@ describe('a stored payload', () => {
   })
 })
 
-describe('a settlement', () => {
-  it.each([
-    ['its attempts moved on', { attempts: 2 }],
-    ['another claim holds the row', { claim: 'run:2' }],
-    ['the row waits', { claim: null }],
-    ['the row is settled', { status: 'success' as const, claim: null }],
-  ])('changes nothing when %s', async (_, values) => {
-    const row = await item({ status: 'processing', attempts: 1, claim: 'run:1', ...values })
-    const settled = await settleItems(test.framework.db, test.framework.tables, [
-      {
-        id: row.id,
-        attempts: 1,
-        claim: 'run:1',
-        status: 'failed',
-        waitsFor: null,
-        uncounted: false,
-        wait: null,
-        error: 'late',
-        failure: { message: 'late', maxAttempts: 3, durationMs: 1 },
-      },
-    ])
-    expect(settled).toEqual(new Set())
-    expect(await itemOf(test, row.id)).toEqual(row)
-    expect(await logsOf(test, integration.id, 'sync_item')).toEqual([])
-  })
-})
-
 describe('a settlement of a batch', () => {
   it('whose answer was lost has taken effect: each outcome is counted, and none is called superseded', async () => {
     const limited = new RateLimitExceededException({ id: integration.id, provider: 'acme', name: 'x' }, 77, null)
@@ -895,7 +869,7 @@ describe('a cancelled batch', () => {
     const { db, tables } = test.framework
     const row = await item({ status: 'processing', attempts: 1, claim: 'run-z:1', ...now })
     const asClaimed = { id: row.id, attempts: 1, claim: 'run-z:1' }
-    expect(await handBackItems(db, tables, [asClaimed], { status: 'pending' })).toEqual(new Set())
+    expect(await handBack(db, claimedItems(tables), [asClaimed])).toEqual(new Set())
     expect(await itemOf(test, row.id)).toEqual(row)
   })
 

@@ -1,5 +1,7 @@
 /** How a run ends: finalised, late, told, given up, cancelled. */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { handBack } from '../../src/claims/claimed-rows.ts'
 import type { SyncItemRow } from '../../src/db/schema/tables.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
 import type { Json } from '../../src/framework/json.ts'
@@ -8,7 +10,7 @@ import { reduceCheckpointsByMax } from '../../src/syncs/checkpoint-rules.ts'
 import { abandonSlice } from '../../src/syncs/cut-short.ts'
 import { finaliseRun } from '../../src/syncs/finalisation.ts'
 import { skipSyncItem } from '../../src/syncs/items/item-acts.ts'
-import { handBackItems } from '../../src/syncs/items/item-queries.ts'
+import { claimedItems } from '../../src/syncs/items/item-queries.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -641,10 +643,8 @@ describe('a cancelled run', () => {
       const run = await heldRow()
       let cancelled: Promise<void> = Promise.resolve()
       await test.framework.db.transaction(async (batch) => {
-        expect(await handBackItems(batch, test.framework.tables, await itemsOf(test, run.id), to)).toHaveProperty(
-          'size',
-          1,
-        )
+        const rows = await itemsOf(test, run.id)
+        expect(await handBack(batch, claimedItems(test.framework.tables, to), rows)).toHaveProperty('size', 1)
         cancelled = cancel(run)
         await expect.poll(waitingForLocks).toBe(1)
       })
@@ -659,7 +659,7 @@ describe('a cancelled run', () => {
       const held = await itemsOf(test, run.id)
       await cancel(run)
       const { db, tables } = test.framework
-      expect(await handBackItems(db, tables, held, { status: 'pending' })).toHaveProperty('size', 0)
+      expect(await handBack(db, claimedItems(tables), held)).toHaveProperty('size', 0)
       expect((await itemsOf(test, run.id)).map(({ status }) => status)).toEqual(['failed'])
     })
   })

@@ -1,11 +1,12 @@
 /** How a run begins: opened, or taken over from a dead one. And how it ends. */
 import { drizzle } from 'drizzle-orm/postgres-js'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { settle } from '../../src/claims/claimed-rows.ts'
 import type { IntegrationEvents } from '../../src/events/events.ts'
 import type { Json } from '../../src/framework/json.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
-import { settleItems } from '../../src/syncs/items/item-queries.ts'
+import { claimedItems } from '../../src/syncs/items/item-queries.ts'
 import { recentRuns } from '../../src/syncs/opening-queries.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -376,7 +377,7 @@ describe('taking over a run whose workflow is gone', () => {
       wait: null,
       waitsFor: null,
     } as const
-    const settled = await settleItems(test.framework.db, test.framework.tables, [
+    const settled = await settle(test.framework.db, claimedItems(test.framework.tables), [
       { ...late, error: null, failure: null },
     ])
     expect(settled.size).toBe(0)

@@ -4,7 +4,6 @@ import type { Pumped } from '../../src/claims/pump-jobs.ts'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { HandlesWebhooks, WebhookHandler } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { settleWebhooks } from '../../src/webhooks/queries.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
@@ -363,42 +362,6 @@ describe('an error', () => {
 })
 
 describe('a settlement', () => {
-  const outcome = (row: { id: number }, given = {}) => ({
-    id: row.id,
-    integrationId: integration.id,
-    attempts: 1,
-    claim: 'run:1',
-    status: 'processed' as const,
-    error: null,
-    loggedError: null,
-    result: null,
-    durationMs: 1,
-    ...given,
-  })
-  const settle = (...outcomes: ReturnType<typeof outcome>[]) =>
-    settleWebhooks(test.framework.db, test.framework.tables, outcomes)
-
-  it.each([
-    ['its attempts moved on', { attempts: 2 }],
-    ['another claim holds the row', { claim: 'run:2' }],
-    ['it was set apart', { status: 'pending', claim: null, lostWorkers: 1 }],
-    ['the row is settled', { status: 'processed', claim: null }],
-    ['the row went back', { status: 'pending', claim: null }],
-  ] as const)('changes nothing when %s', async (_, values) => {
-    const row = await pending({ status: 'processing', attempts: 1, claim: 'run:1', ...values })
-    expect(await settle(outcome(row, { status: 'failed', error: 'late' }))).toEqual(new Set())
-    expect(await webhookOf(test, row.id)).toEqual(row)
-    expect(await logsOf(test, integration.id, 'webhook')).toEqual([])
-  })
-
-  it('takes effect once, with one log line, and forgets lost workers', async () => {
-    const row = await pending({ status: 'processing', attempts: 1, claim: 'run:1', lostWorkers: 3 })
-    expect(await settle(outcome(row))).toEqual(new Set([row.id]))
-    expect(await settle(outcome(row))).toEqual(new Set())
-    expect(await webhookOf(test, row.id)).toMatchObject({ status: 'processed', lostWorkers: 0 })
-    expect(await logsOf(test, integration.id, 'webhook')).toHaveLength(1)
-  })
-
   it('whose answer was lost has taken effect: it is counted, and not called superseded', async () => {
     const row = await pending()
     const { db } = test.framework

@@ -42,6 +42,8 @@ function documentedFields(): Map<string, Set<string>> {
 
 /** Where an event is put together, the source says which it may be. */
 const TOGETHER: Record<string, readonly string[]> = {
+  '`${named.event}.superseded`': ['webhook.superseded', 'event.superseded', 'item.superseded'],
+  '`${named.event}.worker_lost`': ['webhook.worker_lost', 'event.worker_lost', 'item.worker_lost'],
   '`webhook.${status}`': ['webhook.processed', 'webhook.failed'],
   '`webhook.reconcile_${ending.status}`': [
     'webhook.reconcile_success',

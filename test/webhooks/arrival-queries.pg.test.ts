@@ -8,10 +8,10 @@ import type { DeliveryOwner, NewDelivery, OwnedDelivery } from '../../src/webhoo
 import {
   ANY_VERSION,
   acceptingIntegrations,
-  integrationsToWake,
   storeDeliveries,
   storeOwnedDeliveries,
 } from '../../src/webhooks/arrival-queries.ts'
+import { integrationsToWake } from '../../src/webhooks/wake.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

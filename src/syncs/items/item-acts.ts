@@ -101,7 +101,7 @@ export async function retrySyncItem(
 /**
  * Starts the same and does not wait.
  *
- * @param ids those that the workflows have: what has the item can be asked there how far it is
+ * @param ids ids of the workflows, where the state of an item's retry can be asked
  * @throws as {@link retrySyncItem}
  */
 export async function startItemRetry(
@@ -175,7 +175,7 @@ async function isLiving(framework: Framework, log: LogRow, integrationId: number
     return await workflows.isSyncRunning(integrationId)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
-    // It is left to whoever comes next: the run itself if it lives, else the next one.
+    // It is left to the run itself if it lives, else to the next one.
     logger.warn(
       {
         event: 'sync.not_asked',
@@ -255,7 +255,7 @@ async function retryableItem({ db, tables, workflows }: Framework, itemId: numbe
   const row = await findItem(db, tables, itemId)
   if (row === null) throw new SyncItemNotFound(itemId)
   if (isWaiting(row)) return row
-  // What a retry has left behind that was ended from outside is nobody's: another retry may have it.
+  // A row that a terminated retry has left behind has no holder: another retry may take it.
   const isLeftBehind =
     row.status === 'processing' && isOfRetry(row.claim ?? '') && !(await workflows.isSyncItemRunning(itemId))
   if (row.status !== 'failed' && !isLeftBehind) throw new SyncItemNotFailed(itemId, row.status)

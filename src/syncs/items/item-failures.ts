@@ -1,10 +1,11 @@
-/** Items that fail, written down for those who are told of it later. Rule: docs/behaviour/events.md, "Durable events". */
+/** Failed items, written down as durable events. Rule: docs/behaviour/events.md, "Durable events". */
+import { settle } from '../../claims/claimed-rows.ts'
 import type { Database, Transaction } from '../../db/client.ts'
 import type { SyncItemRow } from '../../db/schema/tables.ts'
 import type { OwnedEvent } from '../../events/durable-events.ts'
 import { recordOwnedEvents } from '../../events/durable-events.ts'
 import type { Framework } from '../../framework/context.ts'
-import { settleItems } from './item-queries.ts'
+import { claimedItems } from './item-queries.ts'
 import type { ItemRun } from './run-item.ts'
 import { itemRecord } from './run-item.ts'
 
@@ -28,14 +29,15 @@ export async function claimAndRecord(
   })
 }
 
-/** Settles attempts; those that ended in failure are written down with it. @returns the ids that were settled */
+/** Settles attempts, and stores the events of failed ones in the same transaction. @returns the ids that were settled */
 export async function settleAndRecord(framework: Framework, runs: readonly ItemRun[]): Promise<Set<number>> {
   const { db, tables, listeners } = framework
   const settlements = runs.map(({ settlement }) => settlement)
+  const rows = claimedItems(tables)
   const failures = listeners.isDurable('SyncItemFailed') ? failuresAmong(runs) : []
-  if (failures.length === 0) return settleItems(db, tables, settlements)
+  if (failures.length === 0) return settle(db, rows, settlements)
   return db.transaction(async (tx) => {
-    const settled = await settleItems(tx, tables, settlements)
+    const settled = await settle(tx, rows, settlements)
     await recordOwnedEvents(
       framework,
       tx,

@@ -11,7 +11,7 @@ export interface SyncItemFilter {
   /** The log of the run. */
   readonly syncLogId?: number | undefined
   readonly status?: SyncItemRow['status'] | undefined
-  /** Those that wait for another attempt. */
+  /** Items that wait for another attempt. */
   readonly waiting?: boolean | undefined
   /** Of failed ones: whether a later run made up for them. */
   readonly madeUpFor?: boolean | undefined

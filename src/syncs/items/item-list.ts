@@ -64,7 +64,7 @@ function momentOf(since: string | undefined): Date | undefined {
 export interface ListSyncItems extends SyncItemFilter {
   /** Only those of a lower id. */
   readonly after?: number | undefined
-  /** At most so many; at least 1. */
+  /** At least 1. */
   readonly limit?: number | undefined
 }
 

@@ -1,21 +1,21 @@
-/** Statements over the sync items table. A claim is one statement; its docstring names the race it wins. */
+/** How sync items are claimed and settled. A claim is one statement; its docstring names the race it wins. Rule: docs/behaviour/sync-items.md. */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, inArray, isNull, or, sql } from 'drizzle-orm'
-import { afterLoss, claimAndItsLosses, lossesOf } from '../../claims/rules.ts'
+import type { ClaimedRows, Settlement } from '../../claims/claimed-rows.ts'
 import type { Database, Transaction } from '../../db/client.ts'
-import { jsonText, MAX_SMALLINT } from '../../db/schema/columns.ts'
+import { MAX_SMALLINT } from '../../db/schema/columns.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 
-/** What a retry that was terminated holds is given up by its worker sooner: its heartbeat is answered by an error. */
+/** The worker of a terminated retry gives its row up sooner: Temporal answers its heartbeat by an error. */
 const LEFT_BEHIND_SECONDS = 60
 
-/** Items of a class that nobody may run: instead of being claimed they fail, their attempts as they were. */
+/** Items of a class that must not run: a claim fails them, and leaves their attempts as they were. */
 export interface ItemRefusal {
   readonly eventClass: string
   readonly error: string
 }
 
-/** What a claim gives: rows to run (`processing`), and refused ones (`failed`). */
+/** A claim gives rows to run (`processing`), and refused ones (`failed`). */
 export interface Claiming {
   readonly claim: string
   readonly refusals: readonly ItemRefusal[]
@@ -23,8 +23,8 @@ export interface Claiming {
 
 /**
  * Moves the next `pending` rows of a run to `processing` under this claim and counts the attempt. Rows that another
- * batch is taking at the same moment are passed over. None before the listing is complete: else the cursor could move
- * past what a failed listing never named.
+ * batch is taking at the same moment are passed over. It takes none before the listing is complete: else the cursor could move
+ * past an item that a failed listing never named.
  */
 export async function claimPendingItems(
   db: Database | Transaction,
@@ -58,7 +58,7 @@ export async function claimPendingItems(
   return rows.sort((a, b) => a.id - b.id)
 }
 
-/** Takes rows that wait between two attempts (`processing`, held by nobody) and counts the attempt. */
+/** Takes rows that wait between two attempts (`processing`, without a claim) and counts the attempt. */
 export async function claimWaitingItems(
   db: Database | Transaction,
   { syncItems }: Tables,
@@ -74,12 +74,13 @@ export async function claimWaitingItems(
 }
 
 /**
- * Takes one item for its retry by hand and counts the attempt. Of two that ask at once, one gets it.
+ * Takes one item for its retry by hand and counts the attempt. Of two claims at once, one gets the item.
  *
- * The first attempt takes a `failed` row whose payload has not been erased, or one that an earlier retry has left behind:
- * the id of a retry's workflow is its lock, so that one is over. What it held it may hold a while longer. A later attempt takes only what a retry put to wait.
+ * The first attempt takes a `failed` row whose payload has not been erased, or a row that an earlier retry has left behind. That retry
+ * is over, since the id of a retry's workflow is its lock; it may hold its row a while longer. A later attempt takes only a row that a
+ * retry has put to wait.
  *
- * Unless it is forced, none takes an item that has a newer copy in a later run: whatever was true when it was asked for.
+ * Unless it is forced, no attempt takes an item that has a newer copy in a later run by now.
  */
 export async function claimItemForRetry(
   db: Database | Transaction,
@@ -99,8 +100,10 @@ export async function claimItemForRetry(
 }
 
 /**
- * Puts an item whose retry may not go on back to `failed`, with what its last attempt ended with: a later run has a newer copy
- * by now. The same condition as that of the claim, so that one of the two fits. True: it was put back.
+ * Puts an item back to `failed`, with its last error, when its retry may not go on: a later run has a newer copy. The condition is that
+ * of {@link claimItemForRetry}, so that one of the two fits.
+ *
+ * @returns whether it was put back
  */
 export async function endOutdatedRetry(
   db: Database,
@@ -127,7 +130,7 @@ export async function endOutdatedRetry(
   return rows.length > 0
 }
 
-/** A row that no attempt of a retry has right now. @param orLeftBehind also one that a dead retry seems to hold still */
+/** A row that no attempt of a retry holds right now. @param orLeftBehind also a row that a dead retry seems to hold */
 function betweenRetries(syncItems: Tables['syncItems'], orLeftBehind: boolean) {
   const waits = sql`${syncItems.claim} like 'retry-%:waiting'`
   const isLeft = and(
@@ -139,12 +142,12 @@ function betweenRetries(syncItems: Tables['syncItems'], orLeftBehind: boolean) {
 
 /** Statuses of a later item that make up for a failed one. */
 const MAKING_UP = sql.raw("('success', 'skipped')")
-/** Statuses of a later item beside which an older one must not be retried: what it wrote, or is about to write, is newer. */
+/** Statuses of a later item that forbid the retry of an older one: the later item wrote newer data, or is about to. */
 const OUTDATING = sql.raw("('success', 'skipped', 'pending', 'processing')")
 
 /**
- * Of the newest later item of the same class and external id, among those of certain statuses; null: there is none. As a
- * scalar it is asked by the index over the external ids, row by row.
+ * A column of the newest later item of the same class and external id, among those of certain statuses; null: there is none. As a
+ * scalar it uses the index over the external ids, row by row.
  */
 function newerCopy(syncItems: Tables['syncItems'], statuses: SQL, column: 'id' | 'status'): SQL<string | null> {
   // With the table's name: in a list of columns Drizzle leaves it out, and each would be compared with itself.
@@ -198,48 +201,10 @@ function claimed(syncItems: Tables['syncItems'], { claim, refusals }: Claiming) 
   }
 }
 
-/** Rows that an earlier try of the same batch still holds: its worker died, or it could not settle them. */
-export async function itemsHeldBy(db: Database, { syncItems }: Tables, claim: string): Promise<SyncItemRow[]> {
-  return db
-    .select()
-    .from(syncItems)
-    .where(and(sql`${syncItems.status} = 'processing'`, inArray(syncItems.claim, claimAndItsLosses(claim))))
-    .orderBy(asc(syncItems.id))
-}
-
-/**
- * Takes up a row whose worker died. A lost worker is no failure of the listener, so the attempt that died keeps its
- * number; the loss is counted in the claim. Null when somebody else has moved the row since.
- */
-export async function takeUpItem(
-  db: Database,
-  { syncItems }: Tables,
-  row: SyncItemRow,
-  claim: string,
-): Promise<{ row: SyncItemRow; losses: number } | null> {
-  const losses = lossesOf(row.claim ?? claim, claim) + 1
-  const [taken] = await db
-    .update(syncItems)
-    .set({ claim: afterLoss(claim, losses) })
-    .where(
-      and(
-        eq(syncItems.id, row.id),
-        eq(syncItems.status, 'processing'),
-        eq(syncItems.attempts, row.attempts),
-        sql`${syncItems.claim} = ${row.claim}`,
-      ),
-    )
-    .returning()
-  return taken === undefined ? null : { row: taken, losses }
-}
-
-/** What became of one attempt. `waiting` keeps the row `processing` until its time comes. */
-export interface ItemSettlement {
-  readonly id: number
-  readonly attempts: number
-  readonly claim: string
+/** The outcome of one attempt. `waiting` keeps the row `processing` until its time comes. */
+export interface ItemSettlement extends Settlement {
   readonly status: 'success' | 'failed' | 'waiting'
-  /** Who holds the row while it waits; null: nobody. */
+  /** The claim that holds the row while it waits; null: no claim. */
   readonly waitsFor: string | null
   /** The attempt does not count: a deferral. */
   readonly uncounted: boolean
@@ -247,7 +212,7 @@ export interface ItemSettlement {
   /** Of an item that waits: for how long, and what the attempt ended with. Null: it does not wait. */
   readonly wait: {
     readonly seconds: number
-    /** Null: nothing that is known; what an earlier attempt ended with stays. */
+    /** Null: nothing is known, and the text of an earlier attempt stays. */
     readonly error: string | null
     /** By `NotYet`. */
     readonly isPutOff: boolean
@@ -256,101 +221,44 @@ export interface ItemSettlement {
   readonly failure: { readonly message: string; readonly maxAttempts: number; readonly durationMs: number } | null
 }
 
-/**
- * Ends attempts and logs each genuine failure below the run's log, in one statement: all of it is stored, or nothing.
- *
- * @returns the ids that were settled. A row that was claimed anew since is not among them.
- */
-export async function settleItems(
-  db: Database | Transaction,
-  { syncItems, logs }: Tables,
-  settlements: readonly ItemSettlement[],
-): Promise<Set<number>> {
-  if (settlements.length === 0) return new Set()
-  const rows = await db.execute<{ id: string }>(sql`
-    with outcome as (
-      select * from jsonb_to_recordset(${jsonText(settlements)}::jsonb) as o
-        (id bigint, attempts int, claim text, status text, "waitsFor" text, uncounted boolean, error text, wait jsonb,
-         failure jsonb)
-    ), settled as (
-      update ${syncItems} s
-      set status = case o.status when 'waiting' then 'processing' else o.status end,
-          attempts = case when o.uncounted then s.attempts - 1 else s.attempts end,
-          error = o.error, claim = o."waitsFor", updated_at = clock_timestamp(),
-          completed_at = case o.status when 'waiting' then null else clock_timestamp() end,
-          last_error = case o.status when 'waiting' then coalesce(o.wait ->> 'error', s.last_error) end,
-          next_attempt_at = clock_timestamp() + make_interval(secs => (o.wait ->> 'seconds')::double precision),
-          put_off = s.put_off + (coalesce(o.wait ->> 'isPutOff', 'false') = 'true')::int
-      from outcome o
-      -- coalesce() keeps the planner to the primary key: the index of what is held is full of a long run's dead entries.
-      where s.id = o.id and coalesce(s.status, '') = 'processing' and s.attempts = o.attempts and s.claim = o.claim
-      returning s.id, s.integration_id, s.sync_log_id, s.external_id, o.attempts as attempt, o.failure
-    ), logged as (
-      insert into ${logs} (integration_id, operation, direction, status, external_id, error, attempt, max_attempts,
-                           duration_ms, parent_id)
-      select integration_id, 'sync_item', 'inbound', 'failed', left(external_id, 255), failure ->> 'message', attempt,
-             least((failure ->> 'maxAttempts')::int, ${sql.raw(String(MAX_SMALLINT))}), (failure ->> 'durationMs')::int, sync_log_id
-      from settled where jsonb_typeof(failure) = 'object' order by id
-    )
-    select id from settled`)
-  return new Set(rows.map((row) => Number(row.id)))
-}
-
-/**
- * Of settlements that were left out, those whose very attempt has been settled so: the statement before was committed, and
- * its answer was lost on the way. The error tells it from a row that was failed by somebody else meanwhile.
- */
-export async function itemsSettledBefore(
-  db: Database,
-  { syncItems }: Tables,
-  settlements: readonly ItemSettlement[],
-): Promise<Set<number>> {
-  if (settlements.length === 0) return new Set()
-  const asked = settlements.map(({ id, attempts, status, waitsFor, uncounted, error }) => ({
-    id,
-    attempts: uncounted ? attempts - 1 : attempts,
-    status: status === 'waiting' ? 'processing' : status,
-    claim: waitsFor,
-    error,
-  }))
-  const rows = await db.execute<{ id: string }>(sql`
-    select s.id
-    from ${syncItems} s
-    join jsonb_to_recordset(${jsonText(asked)}::jsonb) as o (id bigint, attempts int, status text, claim text, error text)
-      on s.id = o.id and s.status = o.status and s.attempts = o.attempts
-         and s.claim is not distinct from o.claim and s.error is not distinct from o.error`)
-  return new Set(rows.map((row) => Number(row.id)))
-}
-
 /** Where a row goes that no listener has seen. */
 export type GivenBack =
   | { readonly status: 'pending' }
   | { readonly status: 'processing'; readonly waitsFor: string | null }
 
-/**
- * Gives claimed rows back that no listener has seen; the attempt does not count. One that a later try has taken up
- * meanwhile is that one's.
- *
- * @returns the ids that went back
- */
-export async function handBackItems(
-  db: Database | Transaction,
-  { syncItems }: Tables,
-  rows: readonly Pick<SyncItemRow, 'id' | 'attempts' | 'claim'>[],
-  to: GivenBack,
-): Promise<Set<number>> {
-  if (rows.length === 0) return new Set()
-  const given = rows.map(({ id, attempts, claim }) => ({ id, attempts, claim }))
-  const back = await db.execute<{ id: string }>(sql`
-    update ${syncItems} s
-    set status = ${to.status}, attempts = s.attempts - 1, updated_at = clock_timestamp(),
-        claim = ${to.status === 'pending' ? null : to.waitsFor}::text,
-        next_attempt_at = ${to.status === 'pending' ? sql`null` : sql`clock_timestamp()`}
-    from jsonb_to_recordset(${jsonText(given)}::jsonb) as r (id bigint, attempts int, claim text)
-    where s.id = r.id and s.status = 'processing' and s.attempts = r.attempts and s.claim = r.claim
-    returning s.id`)
-  return new Set(back.map((row) => Number(row.id)))
-}
+/** Each genuine failure gets a log row below the run's. */
+export const claimedItems = (
+  { syncItems, logs }: Tables,
+  givenBack: GivenBack = { status: 'pending' },
+): ClaimedRows<Tables['syncItems']> => ({
+  table: syncItems,
+  isHeld: sql`r.status = 'processing'`,
+  released:
+    givenBack.status === 'pending'
+      ? sql`status = 'pending', claim = null, next_attempt_at = null`
+      : sql`claim = ${givenBack.waitsFor}::text, next_attempt_at = clock_timestamp()`,
+  settling: {
+    fields: sql`status text, "waitsFor" text, uncounted boolean, error text, wait jsonb, failure jsonb`,
+    writes: sql`
+      status = case s.status when 'waiting' then 'processing' else s.status end,
+      attempts = case when s.uncounted then r.attempts - 1 else r.attempts end, error = s.error, claim = s."waitsFor",
+      completed_at = case s.status when 'waiting' then null else clock_timestamp() end,
+      last_error = case s.status when 'waiting' then coalesce(s.wait ->> 'error', r.last_error) end,
+      next_attempt_at = clock_timestamp() + make_interval(secs => (s.wait ->> 'seconds')::double precision),
+      put_off = r.put_off + (coalesce(s.wait ->> 'isPutOff', 'false') = 'true')::int`,
+    returns: sql`r.sync_log_id, r.external_id, s.attempts as attempt, s.failure`,
+    logs: sql`
+      insert into ${logs} (integration_id, operation, direction, status, external_id, error, attempt, max_attempts,
+                           duration_ms, parent_id)
+      select integration_id, 'sync_item', 'inbound', 'failed', left(external_id, 255), failure ->> 'message', attempt,
+             least((failure ->> 'maxAttempts')::int, ${sql.raw(String(MAX_SMALLINT))}), (failure ->> 'durationMs')::int, sync_log_id
+      from settled where jsonb_typeof(failure) = 'object' order by id`,
+    // The error tells the settlement from that of a row that was failed by another hand meanwhile.
+    isStored: sql`
+      r.attempts = s.attempts - s.uncounted::int and r.status = case s.status when 'waiting' then 'processing' else s.status end
+      and r.claim is not distinct from s."waitsFor" and r.error is not distinct from s.error`,
+  },
+})
 
 export async function findItem(db: Database, { syncItems }: Tables, id: number): Promise<SyncItemRow | null> {
   const [row] = await db.select().from(syncItems).where(eq(syncItems.id, id))

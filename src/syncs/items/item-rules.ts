@@ -40,7 +40,7 @@ export type ItemStep =
       readonly because: 'failed' | 'deferred' | 'not yet' | 'interrupted'
     }
 
-/** An item is put off so often by `NotYet`; then each one counts as a failure. */
+/** `NotYet` may put an item off this often. Each further one counts as a failure. */
 const MAX_PUT_OFF = 20
 
 /**

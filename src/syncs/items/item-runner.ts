@@ -1,20 +1,25 @@
 import type { Batch } from '../../claims/batch.ts'
 import { runBatch, START_WINDOW_MS } from '../../claims/batch.ts'
+import { heldBy } from '../../claims/claimed-rows.ts'
+import type { LossRule } from '../../claims/claimed-work.ts'
+import { ClaimedWork } from '../../claims/claimed-work.ts'
 import { Ending } from '../../claims/ending.ts'
-import { lossesOf, MAX_LOST_WORKERS } from '../../claims/rules.ts'
+import type { Tally } from '../../claims/pump-jobs.ts'
+import { afterLoss, claimAndItsLosses, lossesOf } from '../../claims/rules.ts'
 import type { SyncItemRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { ItemTimedOut } from '../../framework/errors.ts'
-import { errorLine } from '../../framework/logger.ts'
+import type { Logger } from '../../framework/logger.ts'
+import { errorLine, integrationLogger } from '../../framework/logger.ts'
 import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
-import { patiently, withTimeLimit } from '../../framework/waiting.ts'
+import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
 import { integrationReader } from '../../integrations/integration-contexts.ts'
 import { BatchSubjects } from '../../observability/metric-subject.ts'
 import type { LastFailure } from '../sync-jobs.ts'
 import { settleAndRecord } from './item-failures.ts'
-import type { GivenBack, ItemSettlement } from './item-queries.ts'
-import { handBackItems, itemsHeldBy, itemsSettledBefore, takeUpItem } from './item-queries.ts'
+import type { GivenBack } from './item-queries.ts'
+import { claimedItems } from './item-queries.ts'
 import type { ItemRun, ItemWork } from './run-item.ts'
 import { givenUp, itemRecord, runSyncItem } from './run-item.ts'
 
@@ -34,16 +39,17 @@ const MAX_TOLD_LENGTH = 300
 
 /** Runs and settles the items of one claim: of a run's batch, or the one of a retry. */
 export class ItemRunner {
-  /** `handedBack`: no listener has seen them. `deferredSeconds`: the longest that was asked for. */
-  readonly tally = { succeeded: 0, failed: 0, handedBack: 0, deferredSeconds: 0 }
+  /** The longest deferral that was asked for. */
+  deferredSeconds = 0
   /** Items that run again. */
   readonly waiting: { id: number; seconds: number; because: 'failed' | 'deferred' | 'not yet' | 'interrupted' }[] = []
-  /** The last attempt that did not succeed, if one did not. */
+  /** The last attempt that did not succeed; null: all succeeded. */
   lastFailure: LastFailure | null = null
   readonly #framework: Framework
-  readonly #work: Omit<ItemWork, 'claimedAt'>
+  readonly #items: Omit<ItemWork, 'claimedAt'>
   readonly #claim: string
   readonly #subjects: BatchSubjects
+  readonly #work: ClaimedWork<SyncItemRow, ItemRun>
   readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows' | 'run' | 'startBy'>
   readonly #ending: Ending
   readonly #startWithinMs: number
@@ -57,39 +63,56 @@ export class ItemRunner {
     this.#ending = new Ending(cancelled)
     this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
-    this.#work = { cancelled, enough: this.#ending.signal, retry, waitsFor }
+    this.#items = { cancelled, enough: this.#ending.signal, retry, waitsFor }
+    const work = new ClaimedWork<SyncItemRow, ItemRun>(
+      { db, logger, signal: cancelled },
+      {
+        rows: claimedItems(tables, givenBack),
+        named: { event: 'item', field: 'sync_item', row: 'sync item' },
+        providerOf: (id) => this.#subjects.of(id).provider,
+        store: (runs) => settleAndRecord(framework, runs),
+        report: (run) => this.#report(run),
+      },
+    )
+    this.#work = work
     this.#batch = {
       concurrency: config.sync.item_concurrency,
       signal: cancelled,
       logger,
       prepare: (row) => this.#subjects.read(row.integrationId),
-      settle: (runs) => this.#settle(runs),
+      settle: (runs) => work.settle(runs),
       handBack: async (unstarted) => {
-        const back = await handBackItems(db, tables, unstarted, givenBack)
-        this.tally.handedBack += back.size
+        const back = await work.handBack(unstarted)
         if (givenBack.status === 'processing')
           this.waiting.push(...[...back].map((id) => ({ id, seconds: 0, because: 'interrupted' as const })))
       },
     }
   }
 
+  get tally(): Tally {
+    return this.#work.tally
+  }
+
   /**
    * Takes up what an earlier try of the same activity left behind.
    *
-   * @returns how many there were
+   * @returns how many rows there were
    */
   async takeUpHeld(): Promise<number> {
     const { config, db, tables } = this.#framework
-    const heldRows = await itemsHeldBy(db, tables, this.#claim)
-    for (const group of takenUpTogether(heldRows, this.#claim, config.sync.item_concurrency)) {
+    const claim = this.#claim
+    const losses: LossRule<SyncItemRow, ItemRun> = {
+      count: (row) => lossesOf(row.claim ?? claim, claim),
+      oneMore: (row) => ({ claim: afterLoss(claim, losses.count(row) + 1) }),
+      note: (id) => this.#subjects.note(id),
+      givenUp,
+    }
+    const heldRows = await heldBy(db, claimedItems(tables), claimAndItsLosses(claim))
+    for (const group of takenUpTogether(heldRows, claim, config.sync.item_concurrency)) {
       const again: SyncItemRow[] = []
       for (const held of group) {
-        const taken = await this.#takeUp(held)
-        if (taken?.kind === 'again') again.push(taken.row)
-        if (taken?.kind === 'given up') {
-          await this.#subjects.note(held.integrationId)
-          await patiently('a settlement', () => this.#settle([taken.run]), this.#batch)
-        }
+        const row = await this.#work.takeUp(held, losses)
+        if (row !== null) again.push(row)
       }
       await this.#runClaimed(again)
     }
@@ -102,6 +125,7 @@ export class ItemRunner {
     for (const row of refused) {
       await this.#subjects.note(row.integrationId)
       this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
+      this.#work.tally.failed += 1
     }
     await this.#runClaimed(rows.filter(({ status }) => status === 'processing'))
   }
@@ -114,7 +138,7 @@ export class ItemRunner {
 
   /** @param rows claimed just now */
   async #runClaimed(rows: readonly SyncItemRow[]): Promise<void> {
-    const work = { ...this.#work, claimedAt: this.#framework.clock.now() }
+    const work = { ...this.#items, claimedAt: this.#framework.clock.now() }
     await runBatch({
       ...this.#batch,
       rows,
@@ -123,77 +147,35 @@ export class ItemRunner {
     })
   }
 
-  /** Takes up a row whose worker died with it, or gives it up after too many. Null: somebody else has moved it since. */
-  async #takeUp(
-    held: SyncItemRow,
-  ): Promise<{ kind: 'again'; row: SyncItemRow } | { kind: 'given up'; run: ItemRun } | null> {
-    const { db, tables, logger } = this.#framework
-    const taken = await takeUpItem(db, tables, held, this.#claim)
-    if (taken === null) return null
-    const { row, losses } = taken
-    await this.#subjects.note(row.integrationId)
-    const { provider } = this.#subjects.of(row.integrationId)
-    logger.warn(
-      { event: 'item.worker_lost', integration: row.integrationId, provider, sync_item: row.id, losses },
-      'the worker of a sync item was lost; it is taken up again',
-    )
-    if (losses < MAX_LOST_WORKERS) return { kind: 'again', row }
-    return { kind: 'given up', run: givenUp(row, `worker lost ${losses} times`) }
-  }
-
-  async #settle(runs: readonly ItemRun[]): Promise<void> {
-    const { db, tables, logger } = this.#framework
-    const settled = await settleAndRecord(this.#framework, runs)
-    const left = runs.filter(({ row }) => !settled.has(row.id))
-    for (const id of await itemsSettledBefore(db, tables, left.map(settlementOf))) settled.add(id)
-    for (const run of runs) {
-      if (settled.has(run.row.id)) this.#report(run)
-      else
-        logger.warn(
-          {
-            event: 'item.superseded',
-            integration: run.row.integrationId,
-            provider: this.#subjects.of(run.row.integrationId).provider,
-            sync_item: run.row.id,
-          },
-          'this item was moved on meanwhile; the outcome of this attempt does not count',
-        )
-    }
-  }
-
-  #report({ row, step, message, maxAttempts, error }: ItemRun): void {
+  #report({ row, step, message, maxAttempts, error }: ItemRun): 'processed' | 'failed' | null {
     const { metrics } = this.#framework
-    const of = this.#subjects.of(row.integrationId)
+    const subject = this.#subjects.of(row.integrationId)
     if (message !== null)
       this.lastFailure = { itemId: row.id, attempt: row.attempts, error: message.slice(0, MAX_TOLD_LENGTH) }
     if (step.kind === 'succeed') {
-      this.tally.succeeded += 1
-      metrics.syncItemSettled(of, 'success')
-    } else if (step.kind === 'fail') this.#failed(row, step.reason, error)
-    else {
-      const { because, seconds } = step
-      this.waiting.push({ id: row.id, seconds, because })
-      if (because === 'failed')
-        failedAttempt(this.#framework, { row, provider: of.provider, error: message ?? '', maxAttempts, seconds })
-      if (because === 'deferred') {
-        this.tally.deferredSeconds = Math.max(this.tally.deferredSeconds, seconds)
-        metrics.syncItemDeferred(of)
-      }
+      metrics.syncItemSettled(subject, 'success')
+      return 'processed'
     }
+    if (step.kind === 'fail') {
+      this.#failed(row, step.reason, error)
+      return 'failed'
+    }
+    const { because, seconds } = step
+    this.waiting.push({ id: row.id, seconds, because })
+    if (because === 'failed')
+      failedAttempt(this.#framework, { row, provider: subject.provider, error: message ?? '', maxAttempts, seconds })
+    if (because === 'deferred') {
+      this.deferredSeconds = Math.max(this.deferredSeconds, seconds)
+      metrics.syncItemDeferred(subject)
+    }
+    return null
   }
 
   #failed(row: SyncItemRow, reason: string, error: unknown): void {
-    this.tally.failed += 1
     this.#framework.metrics.syncItemSettled(this.#subjects.of(row.integrationId), 'failed')
-    this.#framework.logger.warn(
-      {
-        event: 'item.failed',
-        integration: row.integrationId,
-        provider: this.#subjects.of(row.integrationId).provider,
-        sync_item: row.id,
-        external_id: row.externalId,
-        error: reason,
-      },
+    const logger = this.#loggerOf(row)
+    logger.warn(
+      { event: 'item.failed', sync_item: row.id, external_id: row.externalId, error: reason },
       'sync item failed',
     )
     // Beside the batch: a slow listener of the event holds up no other item's settlement.
@@ -201,7 +183,7 @@ export class ItemRunner {
   }
 
   async #tell(row: SyncItemRow, reason: string, error: unknown): Promise<void> {
-    const { config, listeners, logger } = this.#framework
+    const { config, listeners } = this.#framework
     if (!listeners.has('SyncItemFailed')) return
     const limit = config.sync.item_timeout
     try {
@@ -214,21 +196,19 @@ export class ItemRunner {
         () => listeners.emit('SyncItemFailed', event),
       )
     } catch (fault) {
+      const logger = this.#loggerOf(row)
       logger.error(
-        {
-          event: 'item.untold',
-          integration: row.integrationId,
-          provider: this.#subjects.of(row.integrationId).provider,
-          sync_item: row.id,
-          error: errorLine(fault, 300),
-        },
+        { event: 'item.untold', sync_item: row.id, error: errorLine(fault, 300) },
         'not all listeners of SyncItemFailed could be told of this item',
       )
     }
   }
-}
 
-const settlementOf = ({ settlement }: ItemRun): ItemSettlement => settlement
+  #loggerOf({ integrationId }: SyncItemRow): Logger {
+    const { provider } = this.#subjects.of(integrationId)
+    return integrationLogger(this.#framework, { id: integrationId, provider })
+  }
+}
 
 /**
  * The order in which rows of a lost worker are taken up. Rule: docs/behaviour/sync-items.md, "Lost workers".

@@ -19,7 +19,7 @@ import type { ItemOutcome, ItemPolicy, ItemStep } from './item-rules.ts'
 import { boundedOutcome, isLikelyFinal, LONGEST_DEFERRAL_SECONDS, nextStep } from './item-rules.ts'
 
 const MAX_ERROR_LENGTH = 1_000
-/** One that says less, or nothing of use, would be asked again and again without a pause. */
+/** With a shorter deferral, or an unusable one, the item would be tried again and again without a pause. */
 const LEAST_DEFERRAL_SECONDS = 1
 
 export interface ItemRun {
@@ -32,11 +32,11 @@ export interface ItemRun {
   readonly maxAttempts: number
   /** What the listener threw; undefined on success. */
   readonly error: unknown
-  /** What it may quote: all that the listener's handle has known. A handle that is read later does not know older tokens. */
+  /** Secrets that the error may quote: all that the listener's handle has known. A later handle does not know older tokens. */
   readonly secrets: readonly string[]
 }
 
-/** For whom items run. */
+/** The run, or the retry, that items run for. */
 export interface ItemWork {
   /** Aborted when the worker stops or the run is cancelled: what waits then is put off. */
   readonly cancelled: AbortSignal
@@ -44,7 +44,7 @@ export interface ItemWork {
   readonly enough: AbortSignal
   /** Of a retry by hand: which of its own attempts this is, from 1, and how many it has. Null: a run's. */
   readonly retry: { readonly attempt: number; readonly tries: number } | null
-  /** Who holds a row that waits for its next attempt; null: nobody. */
+  /** The claim of a row that waits for its next attempt; null: no claim. */
   readonly waitsFor: string | null
   /** When the claim was answered, by this process' clock. */
   readonly claimedAt: Date
@@ -53,7 +53,7 @@ export interface ItemWork {
 /**
  * One attempt of an item and what follows from it; never throws.
  *
- * @param row as claimed: the settlement carries its `attempts` and `claim`, by which it is guarded
+ * @param row as claimed: its `attempts` and `claim` guard the settlement
  * @param integration read after the claim; null when it is gone
  */
 export async function runSyncItem(
@@ -161,7 +161,7 @@ function settlementOf(
   }
 }
 
-/** The classes that have a queued listener: their items are refused before anybody claims them. */
+/** The classes that have a queued listener: a claim refuses their items. */
 export function refusalsOf({ listeners }: Framework): ItemRefusal[] {
   return listeners.queuedItemTypes().map((eventClass) => ({
     eventClass,
@@ -248,7 +248,7 @@ function judged(error: unknown, message: string): ItemOutcome {
   return { kind: 'failed', message, ...(open === undefined ? {} : { minimumWaitSeconds: secondsOf(open) }) }
 }
 
-/** Told apart by its code, so the field is not known by type; 0 when nobody knows how long. */
+/** The error is told apart by its code, so the type does not know the field. 0: the time is not known. */
 function secondsOf(error: object): number {
   const seconds: unknown = Reflect.get(error, 'retryAfterSeconds')
   return typeof seconds === 'number' && Number.isFinite(seconds) && seconds > 0

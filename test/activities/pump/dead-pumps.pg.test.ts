@@ -1,16 +1,16 @@
 /** Pumps as workers run them, and what becomes of the rows of one that has died. Real rows, and real time: a dead pump is known by its silence. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { webhookActivities } from '../../../src/activities/webhook-activities.ts'
-import { readPromise } from '../../../src/claims/lease-queries.ts'
+import { keepClaim, readPromise } from '../../../src/claims/lease-queries.ts'
 import type { Pumped } from '../../../src/claims/pump-jobs.ts'
 import { WEBHOOK_INBOX } from '../../../src/claims/pump-jobs.ts'
-import { isServed, keepClaim } from '../../../src/claims/pump-queries.ts'
 import type { HandlesWebhooks } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { occasion, testIntegrations } from '../../support/integrations.ts'
+import { isServed } from '../../support/leases.ts'
 import { webhookProvider } from '../../support/providers.ts'
 import { makeIntegration, makeWebhook, setIntegration, webhookOf } from '../../support/rows.ts'
 import { SOON } from '../../support/soon.ts'
@@ -74,7 +74,7 @@ function pump({ claim, attempt = 1 }: Pumping = {}) {
 const prefix = () => test.framework.config.cache_prefix
 const keep = (claim: string, seconds: number) =>
   keepClaim(test.framework.db, test.framework.tables, { prefix: prefix(), claim }, seconds)
-const served = (claim: string) => isServed(test.framework.db, test.framework.tables, { prefix: prefix(), claim })
+const served = (claim: string) => isServed(test.framework, { prefix: prefix(), claim })
 const promised = () => readPromise(test.framework.db, test.framework.tables, { prefix: prefix(), inbox: WEBHOOK_INBOX })
 const pending = (values: Parameters<typeof makeWebhook>[2] = {}) => makeWebhook(test, integration.id, values)
 const held = (claim: string, values: Parameters<typeof makeWebhook>[2] = {}) =>

@@ -1,17 +1,17 @@
 /** Pumps of durable events as workers run them, and what becomes of the rows of one that has died. Real rows, and real time. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { eventActivities } from '../../../src/activities/event-activities.ts'
-import { readPromise } from '../../../src/claims/lease-queries.ts'
+import { keepClaim, readPromise, setApart } from '../../../src/claims/lease-queries.ts'
 import type { Pumped } from '../../../src/claims/pump-jobs.ts'
 import { EVENT_OUTBOX } from '../../../src/claims/pump-jobs.ts'
-import { isServed, keepClaim, pumpedEvents, setApart } from '../../../src/claims/pump-queries.ts'
 import { recordEvents } from '../../../src/events/durable-events.ts'
-import { claimEvents } from '../../../src/events/queries.ts'
+import { claimEvents, claimedEvents } from '../../../src/events/queries.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { occasion, testIntegrations } from '../../support/integrations.ts'
+import { isServed } from '../../support/leases.ts'
 import { webhookProvider } from '../../support/providers.ts'
 import { makeIntegration } from '../../support/rows.ts'
 import { SOON } from '../../support/soon.ts'
@@ -76,7 +76,7 @@ function claim(by: string) {
 }
 
 const prefix = () => test.framework.config.cache_prefix
-const served = (by: string) => isServed(test.framework.db, test.framework.tables, { prefix: prefix(), claim: by })
+const served = (by: string) => isServed(test.framework, { prefix: prefix(), claim: by })
 const promised = () => readPromise(test.framework.db, test.framework.tables, { prefix: prefix(), inbox: EVENT_OUTBOX })
 const lines = (event: string) => test.lines.filter(({ fields }) => fields.event === event)
 
@@ -181,7 +181,7 @@ describe('events of a pump that has died', () => {
       const { rows } = await claim(by)
       expect(rows).not.toEqual([])
       if (rows.some(({ payload }) => (payload as { reason: string }).reason === 'killer'))
-        await setApart(test.framework.db, test.framework.tables, pumpedEvents(test.framework.tables), {
+        await setApart(test.framework.db, test.framework.tables, claimedEvents(test.framework.tables), {
           prefix: prefix(),
           claim: by,
         })

@@ -1,13 +1,14 @@
 /** Claims of durable events: which rows they take, of which queues, and whether something waits. */
 import { inArray } from 'drizzle-orm'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { ClaimRoom } from '../../../src/claims/pump-queries.ts'
-import { handBackUnknown, idsHeldBy, keepClaim, pumpedEvents, setApart } from '../../../src/claims/pump-queries.ts'
+import type { ClaimRoom } from '../../../src/claims/claimed-rows.ts'
+import { handBackUnknown, idsHeldBy } from '../../../src/claims/claimed-rows.ts'
+import { keepClaim, setApart } from '../../../src/claims/lease-queries.ts'
 import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
 import { recordEvents } from '../../../src/events/durable-events.ts'
 import type { EventRow } from '../../../src/events/queries.ts'
-import { claimEvents, hasDueEvents, nextEventDueInMs } from '../../../src/events/queries.ts'
+import { claimEvents, claimedEvents, hasDueEvents, nextEventDueInMs } from '../../../src/events/queries.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
 import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
@@ -179,10 +180,10 @@ describe('rows that have lost a worker', () => {
     const living = await store()
     await next({}, 'pump:alive:1:1')
     await keepClaim(db, tables, { prefix: 'p', claim: 'pump:alive:1:1' }, 600)
-    const taken = (claim: string) => setApart(db, tables, pumpedEvents(tables), { prefix: 'p', claim })
+    const taken = (claim: string) => setApart(db, tables, claimedEvents(tables), { prefix: 'p', claim })
     expect((await taken('pump:dead:1:1')).sort((a, b) => a - b)).toEqual(rows)
     expect(await taken('pump:alive:1:1')).toEqual([])
-    expect(await idsHeldBy(db, pumpedEvents(tables), 'pump:alive:1:1')).toEqual(new Set(living))
+    expect(await idsHeldBy(db, claimedEvents(tables), 'pump:alive:1:1')).toEqual(new Set(living))
     expect((await next({}, 'pump:b:1:1')).rows).toMatchObject(rows.map((id) => ({ id, lostWorkers: 1, attempts: 2 })))
   })
 
@@ -190,7 +191,7 @@ describe('rows that have lost a worker', () => {
     const { db, tables } = test.framework
     const [known, unknown] = await store(2)
     await next({}, 'pump:a:1:1')
-    await handBackUnknown(db, pumpedEvents(tables), 'pump:a:1:1', new Set([known as number]))
+    await handBackUnknown(db, claimedEvents(tables), 'pump:a:1:1', new Set([known as number]))
     expect((await next({}, 'pump:b:1:1')).rows).toMatchObject([{ id: unknown, attempts: 1, lostWorkers: 0 }])
   })
 })

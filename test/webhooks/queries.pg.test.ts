@@ -1,25 +1,24 @@
 /** Claims: which rows they take, who gets a row when two connections ask, and what becomes of those of a dead pump. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { ClaimRoom } from '../../src/claims/pump-queries.ts'
-import {
-  endClaim,
-  idsHeldBy,
-  isServed,
-  keepClaim,
-  pumpClaims,
-  pumpedWebhooks,
-  setApart,
-} from '../../src/claims/pump-queries.ts'
+import type { ClaimRoom } from '../../src/claims/claimed-rows.ts'
+import { handBack, idsHeldBy, takeUp } from '../../src/claims/claimed-rows.ts'
+import { endClaim, keepClaim, pumpClaims, setApart } from '../../src/claims/lease-queries.ts'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { claimNextWebhooks, leftApart } from '../../src/webhooks/claim-queries.ts'
 import type { ClaimableFrom } from '../../src/webhooks/queries.ts'
-import { claimWebhook, handBackWebhooks, takeUpWebhook } from '../../src/webhooks/queries.ts'
+import {
+  claimedWebhooks,
+  claimNextWebhooks,
+  claimWebhook,
+  leftApart,
+  WEBHOOK_LOSS,
+} from '../../src/webhooks/queries.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
+import { isServed } from '../support/leases.ts'
 import { webhookProvider } from '../support/providers.ts'
 import { makeIntegration, makeWebhook, setIntegration, webhookOf } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
@@ -155,19 +154,11 @@ it('no claim counts beyond what the column holds, so that a row replayed for eve
   const { db, tables } = test.framework
   expect((await next()).rows).toEqual([expect.objectContaining({ id: pending.id, ...full })])
   expect(await claim(replayed.id, REPLAY)).toMatchObject({ ...full, replayAttempt: 32_767 })
-  expect(await takeUpWebhook(db, tables, held)).toMatchObject({ ...full, claim: 'run:1', lostWorkers: 1 })
-})
-
-it('gives back what it still holds, and nothing that a later try has taken up', async () => {
-  const { db, tables } = test.framework
-  const [first, second] = [await makeWebhook(test, integration.id), await makeWebhook(test, integration.id)]
-  const { rows } = await next()
-  const [held] = rows
-  await takeUpWebhook(db, tables, held as (typeof rows)[number])
-  expect(await handBackWebhooks(db, tables, rows)).toBe(1)
-  expect(await webhookOf(test, first.id)).toMatchObject({ status: 'processing', attempts: 2, lostWorkers: 1 })
-  expect(await webhookOf(test, second.id)).toMatchObject({ status: 'pending', attempts: 0, claim: null })
-  expect(await handBackWebhooks(db, tables, [])).toBe(0)
+  expect(await takeUp(db, claimedWebhooks(tables), held, WEBHOOK_LOSS)).toMatchObject({
+    ...full,
+    claim: 'run:1',
+    lostWorkers: 1,
+  })
 })
 
 describe('a claim of the next rows', () => {
@@ -295,13 +286,13 @@ describe('the claim of a pump', () => {
     keepClaim(test.framework.db, test.framework.tables, lease(text), seconds)
   const lapse = (text: string) =>
     test.sql`update integration_cache set expires_at = clock_timestamp() - interval '1 s' where key = ${`leases:${text}`}`
-  const served = (text: string) => isServed(test.framework.db, test.framework.tables, lease(text))
+  const served = (text: string) => isServed(test.framework, lease(text))
   const claims = async () =>
-    (await pumpClaims(test.framework.db, test.framework.tables, pumpedWebhooks(test.framework.tables), 'leases')).sort(
+    (await pumpClaims(test.framework.db, test.framework.tables, claimedWebhooks(test.framework.tables), 'leases')).sort(
       (a, b) => a.claim.localeCompare(b.claim),
     )
   const apart = (text: string) =>
-    setApart(test.framework.db, test.framework.tables, pumpedWebhooks(test.framework.tables), lease(text))
+    setApart(test.framework.db, test.framework.tables, claimedWebhooks(test.framework.tables), lease(text))
 
   it('is kept from time to time; one that was not served until now is told so, once', async () => {
     expect(await served('pump:keep:1')).toBe(false)
@@ -370,7 +361,7 @@ describe('the claim of a pump', () => {
     let taken: Promise<unknown> | undefined
     await one.db.transaction(async (tx) => {
       expect(await keepClaim(tx as never, tables, lease('pump:both:1'), 60)).toEqual({ hasLapsed: true })
-      taken = setApart(two.db, tables, pumpedWebhooks(tables), lease('pump:both:1'))
+      taken = setApart(two.db, tables, claimedWebhooks(tables), lease('pump:both:1'))
       await waitsForLock()
     })
     expect(await taken).toEqual([])
@@ -379,12 +370,12 @@ describe('the claim of a pump', () => {
     await lapse('pump:both:1')
     let kept: Promise<unknown> | undefined
     await one.db.transaction(async (tx) => {
-      expect(await setApart(tx as never, tables, pumpedWebhooks(tables), lease('pump:both:1'))).toHaveLength(1)
+      expect(await setApart(tx as never, tables, claimedWebhooks(tables), lease('pump:both:1'))).toHaveLength(1)
       kept = keepClaim(two.db, tables, lease('pump:both:1'), 60)
       await waitsForLock()
     })
     expect(await kept).toEqual({ hasLapsed: true })
-    expect(await idsHeldBy(two.db, pumpedWebhooks(tables), 'pump:both:1')).toEqual(new Set())
+    expect(await idsHeldBy(two.db, claimedWebhooks(tables), 'pump:both:1')).toEqual(new Set())
   })
 
   it('of rows that were taken away holds them no more: its late outcome and its handing back change nothing', async () => {
@@ -394,9 +385,9 @@ describe('the claim of a pump', () => {
     await test.sql`update integration_webhooks set claim = 'pump:x:1' where id = ${kept.id}`
     await apart('pump:late:1')
     const { db, tables } = test.framework
-    expect(await idsHeldBy(db, pumpedWebhooks(tables), 'pump:late:1')).toEqual(new Set())
-    expect(await idsHeldBy(db, pumpedWebhooks(tables), 'pump:x:1')).toEqual(new Set([kept.id]))
-    expect(await handBackWebhooks(db, tables, rows)).toBe(0)
+    expect(await idsHeldBy(db, claimedWebhooks(tables), 'pump:late:1')).toEqual(new Set())
+    expect(await idsHeldBy(db, claimedWebhooks(tables), 'pump:x:1')).toEqual(new Set([kept.id]))
+    expect(await handBack(db, claimedWebhooks(tables), rows)).toEqual(new Set())
     expect(await webhookOf(test, id)).toMatchObject({ status: 'pending', attempts: 1, lostWorkers: 1 })
   })
 

@@ -1,0 +1,92 @@
+/** The queue of stored webhooks: how a claimed row is run, and what is said of its outcome. Rule: docs/behaviour/webhooks.md, "The pump". */
+import { START_WINDOW_MS } from '../claims/batch.ts'
+import type { LossRule, PumpedQueue } from '../claims/claimed-work.ts'
+import type { WebhookRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { integrationLogger } from '../framework/logger.ts'
+import type { IntegrationContext } from '../integrations/integration-contexts.ts'
+import { IntegrationContexts } from '../integrations/integration-contexts.ts'
+import { guardedBy, runWebhook } from './handling.ts'
+import type { WebhookOutcome } from './queries.ts'
+import { claimedWebhooks, claimNextWebhooks, WEBHOOK_LOSS } from './queries.ts'
+import { HandledVersions } from './stale-guard.ts'
+
+const MS_PER_SECOND = 1_000
+
+/** A webhook whose attempt has ended. */
+export interface EndedWebhook {
+  readonly row: WebhookRow
+  readonly settlement: WebhookOutcome
+  /** False: it lost too many workers, and was given up without another run. */
+  readonly hasRun: boolean
+}
+
+export type WebhookQueue = PumpedQueue<WebhookRow, EndedWebhook, IntegrationContext> & {
+  readonly losses: LossRule<WebhookRow, EndedWebhook>
+}
+
+/** One for each pump, or job: it remembers integrations, and versions that were handled. */
+export function webhookQueue(framework: Framework): WebhookQueue {
+  const { db, tables, config, metrics } = framework
+  const contexts = new IntegrationContexts(framework)
+  const handled = new HandledVersions()
+  return {
+    rows: claimedWebhooks(tables),
+    named: { event: 'webhook', field: 'webhook', row: 'webhook' },
+    contexts,
+    startWindowMs: startWindowMs(config),
+    providerOf: (id) => contexts.subject(id).provider,
+    claimNext: (claim, room) => claimNextWebhooks(db, tables, claim, room),
+    place(row) {
+      const integration = contexts.known(row.integrationId)
+      const guarded = integration === null ? null : guardedBy(framework, row, integration.row)
+      return {
+        queue: row.integrationId,
+        bytes: row.payload.length,
+        guarded: guarded === null ? null : { key: guarded.keyHash, version: guarded.version },
+      }
+    },
+    async run(row, integration, enough) {
+      const settlement = await runWebhook(framework, row, integration, { handled, enough })
+      return settlement === null ? null : { row, settlement, hasRun: true }
+    },
+    report({ settlement: { id, integrationId, status, attempts, durationMs, loggedError }, hasRun }) {
+      const subject = contexts.subject(integrationId)
+      metrics.webhookSettled(subject, status, hasRun ? durationMs / MS_PER_SECOND : null)
+      const logger = integrationLogger(framework, { id: integrationId, provider: subject.provider })
+      const fields = { event: `webhook.${status}`, webhook: id, attempt: attempts, duration_ms: durationMs }
+      if (status === 'processed') logger.info(fields, 'webhook processed')
+      else logger.warn({ ...fields, error: loggedError }, 'webhook failed')
+      return status
+    },
+    losses: {
+      count: ({ lostWorkers }) => lostWorkers,
+      oneMore: () => WEBHOOK_LOSS,
+      note: (id) => contexts.read(id).catch(() => null),
+      givenUp: (row, error) => ({
+        row,
+        hasRun: false,
+        settlement: {
+          id: row.id,
+          integrationId: row.integrationId,
+          attempts: row.attempts,
+          claim: row.claim ?? '',
+          status: 'failed',
+          error,
+          loggedError: error,
+          result: null,
+          durationMs: 0,
+        },
+      }),
+    },
+  }
+}
+
+/**
+ * A row that starts last of its claim has its whole time before recovery counts its worker as lost. Half of what is left over
+ * is for its settlement.
+ */
+function startWindowMs(config: Framework['config']): number {
+  const { processing_timeout, handler_timeout } = config.webhook
+  return Math.min(START_WINDOW_MS, ((processing_timeout - handler_timeout) * MS_PER_SECOND) / 2)
+}
