@@ -9,13 +9,11 @@ import { lockIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/switched-off-rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
-import { foundBy } from '../observability/metric-subject.ts'
 import { classifiesFailures, hasBackfill } from '../providers/contracts.ts'
 import type { Slice } from '../syncs/backfill-queries.ts'
 import { findSliceLog } from '../syncs/backfill-queries.ts'
 import { endDeadBackfills } from '../syncs/dead-backfills.ts'
 import { handleMissing, missingItemsOf } from '../syncs/listing/missing.ts'
-import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import { asFailure, isFinalFault } from './activity-failures.ts'
 import { runSettings } from './small-run.ts'
 import { temporalSurroundings } from './surroundings.ts'
@@ -32,15 +30,11 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
      * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601, as is
      *   `startedAt`, when the workflow started
      */
-    async openBackfillSlice({
-      labels,
-      ...slice
-    }: Slice & AsksLabels & { readonly startedAt: string }): Promise<
-      Extract<OpenedRun, { kind: 'open' | 'nothing to do' }> & FoundBy
-    > {
+    async openBackfillSlice(
+      slice: Slice & { readonly startedAt: string },
+    ): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
       const { integrationId, runId, from, to } = slice
       await endDeadBackfills(framework, slice)
-      const found = await foundBy(framework, integrationId, { labels })
       return db.transaction(async (tx) => {
         // Two tries that overlap open one log.
         const row = await lockIntegration(tx, tables, integrationId)
@@ -51,7 +45,7 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
         if (!hasBackfill(provider)) return nothingToDo(`the provider "${row.provider}" has no syncWindow()`)
         const settings = runSettings(framework)
         const existing = await findSliceLog(tx, tables, slice)
-        if (existing !== null) return { kind: 'open' as const, syncLogId: existing.id, settings, ...found }
+        if (existing !== null) return { kind: 'open' as const, syncLogId: existing.id, settings }
         const metadata: RunMetadata = {
           run_id: runId,
           window: { from, to },
@@ -72,7 +66,7 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
           },
           'a slice of a backfill started',
         )
-        return { kind: 'open' as const, syncLogId, settings, ...found }
+        return { kind: 'open' as const, syncLogId, settings }
       })
     },
 

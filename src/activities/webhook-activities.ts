@@ -15,6 +15,7 @@ import { claimNextWebhooks, leftApart } from '../webhooks/claim-queries.ts'
 import { guardedBy, runWebhook } from '../webhooks/handling.ts'
 import type { WebhookOutcome } from '../webhooks/queries.ts'
 import { handBackWebhooks, settledBefore, settleWebhooks, takeUpWebhook } from '../webhooks/queries.ts'
+import { webhookState } from '../webhooks/recovery-queries.ts'
 import { HandledVersions } from '../webhooks/stale-guard.ts'
 import type { HandlingOf, LostRows, Pumping } from './pumping.ts'
 import { pumpUntilRelieved } from './pumping.ts'
@@ -97,10 +98,14 @@ async function jobsForLost(framework: Framework, lost: readonly LostRows[]): Pro
 }
 
 /** Those that can't be started now are asked for again. */
-async function startJobs({ workflows, logger }: Framework, ids: readonly number[]): Promise<void> {
+async function startJobs({ db, tables, workflows, logger }: Framework, ids: readonly number[]): Promise<void> {
+  const start = async (webhookId: number): Promise<void> => {
+    const row = await webhookState(db, tables, webhookId)
+    if (row !== null) await workflows.startProcessWebhook({ webhookId }, row.integrationId)
+  }
   for (let at = 0; at < ids.length; at += JOBS_AT_ONCE) {
     const page = ids.slice(at, at + JOBS_AT_ONCE)
-    const started = await Promise.allSettled(page.map((webhookId) => workflows.startProcessWebhook({ webhookId })))
+    const started = await Promise.allSettled(page.map(start))
     const failure = started.find((result) => result.status === 'rejected')
     if (failure === undefined) continue
     logger.warn(

@@ -26,7 +26,7 @@ import type {
   SyncBegan,
   SyncProgress,
 } from '../syncs/sync-jobs.ts'
-import type { SearchAttributeInspection } from '../temporal/label-rules.ts'
+import type { AppliedSearchAttributes, SearchAttributeState } from '../temporal/label-rules.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
@@ -68,9 +68,12 @@ export interface WorkflowStarters {
     replayAttempt: number | null,
   ): Promise<void>
   /** Starts the job of one webhook; while one lives, a second start is refused by the server. @throws BackendUnreachable */
-  startProcessWebhook(input: ProcessWebhookInput): Promise<'started' | 'already running'>
+  startProcessWebhook(input: ProcessWebhookInput, integrationId: number): Promise<'started' | 'already running'>
   /** Starts the job of one webhook and waits for its end. @throws BackendUnreachable */
-  runProcessWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult | 'already running'>
+  runProcessWebhook(
+    input: ProcessWebhookInput,
+    integrationId: number,
+  ): Promise<ProcessWebhookResult | 'already running'>
   /**
    * Ends workflows whose task fails again and again; another one goes on with their rows.
    *
@@ -105,9 +108,9 @@ export interface WorkflowStarters {
   /** Tells a living run that one of its items was changed from outside; does nothing when there is none. */
   nudgeSync(integrationId: number): Promise<void>
   /** Starts the retry of one item; while one lives, a second start is refused by the server. @throws BackendUnreachable */
-  startProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<'started' | 'already running'>
+  startProcessSyncItem(input: ProcessSyncItemInput, owner: ItemOwner): Promise<'started' | 'already running'>
   /** Starts the retry of one item and waits for its end. @throws BackendUnreachable */
-  runProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<ProcessSyncItemResult | 'already running'>
+  runProcessSyncItem(input: ProcessSyncItemInput, owner: ItemOwner): Promise<ProcessSyncItemResult | 'already running'>
   /**
    * Has an item that waits for another attempt tried now by the workflow that it waits in: of its run, of its backfill, or its
    * retry. False: that one is gone. @throws BackendUnreachable
@@ -125,6 +128,12 @@ export interface WorkflowStarters {
   /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */
   cancelSync(integrationId: number): Promise<void>
   close(): Promise<void>
+}
+
+/** The integration of a sync item. */
+export interface ItemOwner {
+  readonly integrationId: number
+  readonly provider: string
 }
 
 /** A workflow whose task fails again and again. */
@@ -152,7 +161,7 @@ export interface ScheduleState {
 }
 
 /** What can be seen of Temporal from outside; the only implementation is temporal/inspection.ts. */
-export interface TemporalInspection extends SearchAttributeInspection {
+export interface TemporalInspection {
   readonly address: string
   readonly namespace: string
   /** @throws BackendUnreachable */
@@ -161,6 +170,10 @@ export interface TemporalInspection extends SearchAttributeInspection {
   schedules(): Promise<readonly ScheduleState[]>
   /** Creates what is missing, updates what differs, removes what the configuration no longer wants. */
   applySchedules(): Promise<readonly ScheduleState[]>
+  /** As the namespace has them. @throws BackendUnreachable */
+  searchAttributes(): Promise<readonly SearchAttributeState[]>
+  /** Registers what is missing; a refusal is part of the answer. @throws BackendUnreachable */
+  applySearchAttributes(): Promise<AppliedSearchAttributes>
   /** The task queues of this configuration, each with how many workers polled it lately. */
   pollers(): Promise<readonly { readonly taskQueue: string; readonly workers: number }[]>
   /** Workflows that do not go on, since their task fails again and again; rows say what is left to do. @throws BackendUnreachable */
