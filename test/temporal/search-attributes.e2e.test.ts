@@ -5,7 +5,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TemporalServer } from '../../dev/temporal-server.ts'
 import { startTemporalServer } from '../../dev/temporal-server.ts'
 import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
-import { loadConfig } from '../../src/config/load.ts'
 import type { WorkflowStarters } from '../../src/framework/context.ts'
 import type { Logger } from '../../src/framework/logger.ts'
 import { UNKNOWN_PROVIDER } from '../../src/observability/metrics.ts'
@@ -17,6 +16,7 @@ import {
 } from '../../src/temporal/search-attributes.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
 import { workflowId } from '../../src/workflows/ids.ts'
+import { loadConfig } from '../support/load-config.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
 /** A server whose namespace knows none of our attributes at first; the tests go on from there, in order. */
