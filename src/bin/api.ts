@@ -80,7 +80,7 @@ function serverFailed(logger: Logger, error: Error): void {
   logger.error({ event: 'api.server_failed', error: errorLine(error, 300) }, 'the HTTP server had a fault; it goes on')
 }
 
-/** Rows that were stored while nobody could be told. Beside the requests: Postgres may be slow. */
+/** Wakes the inbox for rows that were stored without a wake-up. Beside the requests: Postgres may be slow. */
 async function wakeWaiting({ webhooks, logger }: Integrations): Promise<void> {
   try {
     await webhooks.wakePending()
@@ -89,7 +89,7 @@ async function wakeWaiting({ webhooks, logger }: Integrations): Promise<void> {
   }
 }
 
-/** As `/readyz` answers itself, but asks nobody: whoever spreads the requests shall send them elsewhere. */
+/** As `/readyz` answers itself, without a question: the load balancer shall send requests elsewhere. */
 function notReady(): Response {
   return Response.json({ status: 'draining' }, { status: 503, headers: { 'Cache-Control': 'no-store' } })
 }

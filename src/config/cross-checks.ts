@@ -113,7 +113,7 @@ export function middlewareProblems(config: Config, { middlewareNames }: Register
   )
 }
 
-/** An empty list is obeyed: nobody is asked who they are. Said where the default asks. */
+/** An empty list is obeyed, and its routes ask no caller for a name. A warning says so where the default asks. */
 export function emptyMiddlewareWarnings(config: Config): string[] {
   return middlewareLists(config)
     .filter(([list, names]) => list !== 'webhook.middleware' && names.length === 0)

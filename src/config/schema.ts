@@ -39,7 +39,7 @@ export const MIN_RESPONSE_BYTES = 1024
 
 /** More would only be memory: what a process does at once is bounded by its pool of connections long before. */
 const MAX_SLOTS = 100_000
-/** A supervisor that waits an hour for a process is none. */
+/** No supervisor waits longer than an hour for a process to end. */
 const MAX_GRACE_SECONDS = 3_600
 
 /** A minute's interval times this is a week: what waits longer should have a longer interval. */

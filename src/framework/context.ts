@@ -77,7 +77,7 @@ export interface WorkflowStarters {
   /**
    * Ends workflows whose task fails again and again; another one goes on with their rows.
    *
-   * @param told of each that this call has ended, once it has
+   * @param told called for each workflow that this call has ended
    * @throws BackendUnreachable
    */
   replaceWedged(told: (replaced: ReplacedWorkflow) => void): Promise<void>
@@ -105,7 +105,7 @@ export interface WorkflowStarters {
   syncProgress(integrationId: number): Promise<SyncProgress | null>
   /** Tells a run whose beginning takes its time how far it is, for its progress. @throws BackendUnreachable */
   tellSyncBegan(integrationId: number, began: SyncBegan): Promise<void>
-  /** Tells a living run that one of its items was changed from outside; does nothing when there is none. */
+  /** Tells a living run that one of its items was changed from outside; does nothing without a run. */
   nudgeSync(integrationId: number): Promise<void>
   /** Starts the retry of one item; while one lives, a second start is refused by the server. @throws BackendUnreachable */
   startProcessSyncItem(input: ProcessSyncItemInput, owner: ItemOwner): Promise<'started' | 'already running'>
@@ -125,7 +125,7 @@ export interface WorkflowStarters {
   startBackfill(input: BackfillInput, provider: string): Promise<'started' | 'already running'>
   /** Whether a run of this integration lives, paused ones too. @throws BackendUnreachable */
   isSyncRunning(integrationId: number): Promise<boolean>
-  /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */
+  /** Ends a living run and waits until it is over; does nothing without a run. @throws BackendUnreachable */
   cancelSync(integrationId: number): Promise<void>
   close(): Promise<void>
 }
@@ -227,7 +227,7 @@ export interface OutboundCall<T> {
   readonly integration: Integration
   /** Those of the handle's snapshot, decrypted when first needed, and those that it was given or had before a refresh: their values are redacted. */
   readonly credentials: () => Credentials
-  /** By which a refused token is refreshed; a call without it is not made again for that. */
+  /** Refreshes a refused token. A call without it is not made again. */
   readonly tokens?: TokenHolder | undefined
   readonly endpoint: string
   readonly method: string

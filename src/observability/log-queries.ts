@@ -120,7 +120,7 @@ export async function runsToAdvance(
 }
 
 /**
- * Takes the announcement of a finalised run for so many seconds. Of two at once one wins. Null: nothing is to be announced,
+ * Takes the announcement of a finalised run for `leaseSeconds`. Of two at once one wins. Null: nothing is to be announced,
  * or somebody else has it.
  *
  * @param announcer a text of its own for each that asks
@@ -149,7 +149,7 @@ export async function claimAnnouncement(
   return row ?? null
 }
 
-/** Keeps an announcement for so many seconds from now. False: somebody else has taken it, or noted it. */
+/** Keeps an announcement for `leaseSeconds` from now. False: another caller has taken it, or noted it. */
 export async function renewAnnouncement(
   db: Database,
   { logs }: Tables,

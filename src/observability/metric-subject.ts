@@ -10,10 +10,10 @@ import { findProvider } from '../integrations/queries.ts'
 import type { Subject } from './metrics.ts'
 import { UNKNOWN_PROVIDER } from './metrics.ts'
 
-/** Nobody is kept waiting longer for a word in a log line. */
+/** A caller waits no longer for a word in a log line. */
 const PATIENCE_MS = 2_000
 
-/** Never throws, and never waits long: what is told of has happened, whether or not its provider can be told. */
+/** Never throws, and never waits long: the event has happened, whether or not its provider can be read. */
 export async function subjectOf(framework: Framework, id: number): Promise<Subject> {
   let timer: NodeJS.Timeout | undefined
   const tooLate = new Promise<null>((resolve) => {

@@ -8,7 +8,7 @@ import { sharedStart } from './workflow-starts.ts'
 
 /** A worker that was away for longer does not make up for what it missed: the next run takes it all. */
 const CATCH_UP_SECONDS = 60
-/** Pruning comes once a day: whoever was away at night makes up for it in the morning. */
+/** Pruning comes once a day: a worker that was away at night makes up for it in the morning. */
 const PRUNE_CATCH_UP_SECONDS = 6 * 3_600
 const MINUTE_SECONDS = 60
 
@@ -20,7 +20,7 @@ export interface ScheduleNeeds {
   canRefreshTokens(): boolean
 }
 
-/** Each so many seconds, or at an hour of each day, UTC, and up to so many seconds later. */
+/** At an interval, or at an hour of each day, UTC, and up to `jitterSeconds` later. */
 type Timing =
   | { readonly everySeconds: number }
   | { readonly dailyAtHour: number; readonly jitterSeconds: number; readonly catchUpSeconds: number }

@@ -81,7 +81,7 @@ export async function ensureSearchAttributes(client: Client, where: TemporalAddr
   }
 }
 
-/** The command line for whoever may; Temporal Cloud has its own tool. */
+/** The command line for a person who may; Temporal Cloud has its own tool. */
 function byHand({ address, namespace }: TemporalAddress): string {
   const words = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `--name ${name} --type ${type}`)
   const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`
