@@ -91,7 +91,7 @@ export function temporalStarters(
     const args = [{} satisfies PumpedQueueInput]
     return asked.workflow.signalWithStart(workflow, { ...start, args, ...texts, signal, signalArgs })
   }
-  const pumpWakeUps = (queue: PumpedQueue, event: string, message: string): WakeUps =>
+  const pumpWakeUps = (queue: PumpedQueue, warn: (retryInMs: number, error: string) => void): WakeUps =>
     new WakeUps({
       send(_, aborted) {
         const asked = client()
@@ -99,18 +99,20 @@ export function temporalStarters(
       },
       onFailure(_, error, waitMs) {
         metrics.wakeUpFailed()
-        logger.warn({ event, retry_in_ms: waitMs, error: errorLine(error, 300) }, message)
+        warn(waitMs, errorLine(error, 300))
       },
     })
-  const inbox = pumpWakeUps(
-    WEBHOOK_INBOX,
-    'inbox.wake_failed',
-    'the inbox could not be woken; the rows are stored, it is tried again',
+  const inbox = pumpWakeUps(WEBHOOK_INBOX, (waitMs, error) =>
+    logger.warn(
+      { event: 'inbox.wake_failed', retry_in_ms: waitMs, error },
+      'the inbox could not be woken; the rows are stored, it is tried again',
+    ),
   )
-  const outbox = pumpWakeUps(
-    EVENT_OUTBOX,
-    'outbox.wake_failed',
-    'the outbox could not be woken; the rows are stored, it is tried again',
+  const outbox = pumpWakeUps(EVENT_OUTBOX, (waitMs, error) =>
+    logger.warn(
+      { event: 'outbox.wake_failed', retry_in_ms: waitMs, error },
+      'the outbox could not be woken; the rows are stored, it is tried again',
+    ),
   )
   const follower = (signal: string): WakeUps =>
     new WakeUps({
