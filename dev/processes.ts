@@ -181,7 +181,7 @@ export function stopOnSignals(
   }
 }
 
-/** Who has the pid now. Null when nobody has; a zombie is nobody. */
+/** The process that has the pid now. Null when it is gone; a zombie counts as gone. */
 export function identifyProcess(pid: number): ProcessIdentity | null {
   try {
     if (process.platform === 'linux') {

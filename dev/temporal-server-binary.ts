@@ -19,7 +19,7 @@ const DOWNLOAD_SECONDS = 600
 
 type Log = (line: string) => void
 
-/** Path of a `temporal` binary whose server is new enough. Fetches or builds one into the cache folder if there is none. */
+/** Path of a `temporal` binary whose server is new enough. Fetches or builds one into the cache folder if none is found. */
 export async function findTemporalBinary(options: { log?: Log; env?: NodeJS.ProcessEnv } = {}): Promise<string> {
   const log = options.log ?? (() => {})
   const env = options.env ?? process.env

@@ -1,6 +1,6 @@
 /**
  * Records the histories that test/workflows/replay.workflow.test.ts replays: `npx tsx --conditions=durable-source
- * scripts/record-histories.ts [anomalies|attributes|commands|continued-attributes|inbox|incidents|outbox|stalled|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
+ * scripts/record-histories.ts [anomalies|attributes|commands|inbox|incidents|outbox|stalled|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
  * what is left over.
  *
  * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
@@ -402,37 +402,24 @@ async function recordContinuedIncidents(stage: Stage): Promise<void> {
   })
 }
 
-/** A run that was started by hand sets what it is found by itself. The time-skipping server knows no such attributes. */
-async function recordSearchAttributes(stage: Stage): Promise<void> {
-  const sync = new ScriptedSync(250)
-  const openSyncRun: Activities['openSyncRun'] = async ({ labels }) => ({
-    ...(await sync.openSyncRun()),
-    ...(labels === true ? { foundBy: { integrationId: 7, provider: 'github' } } : {}),
-  })
-  await stage.play(sync.activities({ openSyncRun }), async (scene) => {
-    sync.scene = scene
-    const run = await startSync(scene)
-    await run.result()
-    await save('sync-search-attributes', await run.fetchHistory())
-  })
-}
-
-const FOUND_BY = { foundBy: { integrationId: 7, provider: 'github' } } as const
-
-/** Both runs of a life that sets what it is found by, and goes on in a new one. */
-async function recordContinuedAttributes(stage: Stage): Promise<void> {
+/** Both runs of a life whose start had search attributes. The time-skipping server knows no such attributes. */
+async function recordAttributes(stage: Stage): Promise<void> {
   const sync = new ScriptedSync(2_500, {
     attempt: (id, attempt) => (id === 7 && attempt === 1 ? { retryAfter: 3 } : 'succeeds'),
   })
-  const openSyncRun: Activities['openSyncRun'] = async ({ labels }) => ({
-    ...(await sync.openSyncRun()),
-    ...(labels === true ? FOUND_BY : {}),
-  })
-  await stage.play(sync.activities({ openSyncRun }), async (scene) => {
+  await stage.play(sync.activities(), async (scene) => {
     sync.scene = scene
-    const run = await startSync(scene)
+    const run = await scene.client.start(WORKFLOW.syncIntegration, {
+      workflowId: scene.workflowId,
+      taskQueue: scene.taskQueue,
+      args: [{ integrationId: 7 }],
+      typedSearchAttributes: [
+        { key: { name: 'IntegrationId', type: 'INT' }, value: 7 },
+        { key: { name: 'IntegrationProvider', type: 'KEYWORD' }, value: 'github' },
+      ],
+    })
     await run.result()
-    await saveBoth('sync-search-attributes-continued', scene, run.firstExecutionRunId)
+    await saveBoth('sync-search-attributes', scene, run.firstExecutionRunId)
   })
 }
 
@@ -693,8 +680,7 @@ const RECORDINGS = {
   jobs: { skipping: recordJobs, real: recordContinuedJobs },
   items: { skipping: recordItems, real: recordContinuedItems },
   tokens: { skipping: recordTokens, real: null },
-  attributes: { skipping: null, real: recordSearchAttributes },
-  'continued-attributes': { skipping: null, real: recordContinuedAttributes },
+  attributes: { skipping: null, real: recordAttributes },
   commands: { skipping: recordCommands, real: null },
   anomalies: { skipping: recordAnomalies, real: null },
   orphans: { skipping: recordOrphans, real: null },

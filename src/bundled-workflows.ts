@@ -43,7 +43,7 @@ export function bundleWorkflows(workflowsPath?: string, logger?: Pick<Logger, 'w
     workflowInterceptorModules: ['trace-headers', 'console-lines'].map((name) =>
       fileURLToPath(new URL(`./workflows/${name}.${extension}`, import.meta.url)),
     ),
-    // Its progress lines are of no use to whoever runs a worker.
+    // Its progress lines are of no use to an operator.
     logger: new DefaultLogger(
       'WARN',
       logger && (({ message }) => logger.warn({ event: 'worker.bundle_warning' }, message)),
@@ -77,7 +77,7 @@ export async function bundleFile(workflowsPath?: string): Promise<{ text: string
  * A bundle that was made before.
  *
  * @param path of INTEGRATIONS_WORKFLOW_BUNDLE
- * @throws InvalidConfiguration when it is of another version, lacks our workflows, or is none
+ * @throws InvalidConfiguration when it is of another version, lacks our workflows, or is another file
  */
 export function readBundle(path: string): WorkflowBundle {
   const read = readOrFault(path)
@@ -92,8 +92,8 @@ export function readBundle(path: string): WorkflowBundle {
 }
 
 /**
- * The bundle that the package brings. Null where there is none that fits, and then one is made: the SDK beside us may be a
- * later one than that of the build.
+ * The bundle that the package brings. Null where it does not fit, and then the worker makes one: the SDK beside us may be
+ * newer than that of the build.
  */
 export function shippedBundle(
   logger: Pick<Logger, 'info'>,

@@ -196,7 +196,7 @@ export interface IntegrationsOptions {
 export interface Integrations {
   readonly config: Config
   create(integration: CreateIntegration): Promise<Integration>
-  /** Null when there is none. */
+  /** Null when it does not exist. */
   find(id: number): Promise<Integration | null>
   /** @throws IntegrationNotFound */
   get(id: number): Promise<Integration>
@@ -303,7 +303,7 @@ export interface Integrations {
      * @throws IntegrationNotFound, InvalidArgumentException; IntegrationBusy while a run lives, unless forced
      */
     setCursor(integrationId: number, cursor: Json, options?: { readonly force?: boolean }): Promise<CursorChange>
-    /** Finalises runs that nobody finalised, and moves the cursor where a retry or a skip came late. @throws CheckpointsNotReduced */
+    /** Finalises runs that were left unfinalised, and moves the cursor where a retry or a skip came late. @throws CheckpointsNotReduced */
     advanceCursor(input: AdvanceCursorInput): Promise<AdvanceCursorResult>
     /** Starts a run over a window of the past; the cursor and the times stay. */
     backfill(input: BackfillInput): Promise<'started' | 'already running'>
@@ -338,7 +338,7 @@ export interface Integrations {
 
   readonly oauth: {
     /**
-     * A link that opens one action of one integration to whoever has it, for a while.
+     * A link that opens one action of one integration to any person who has it, for a while.
      *
      * @throws BaseUrlMissing, IntegrationNotFound, OAuthFailure where it needs no authorization
      */
@@ -398,7 +398,7 @@ export interface Integrations {
 
   readonly keys: {
     status(): Promise<KeyStatus>
-    /** Encrypts anew, with the key that writes, whatever another key wrote. Online; run again, it goes on. */
+    /** Encrypts again, with the key that writes, all that another key wrote. Online; run again, it goes on. */
     rotate(options?: RotateOptions): Promise<KeyRotation>
   }
   readonly schedules: Pick<
@@ -451,9 +451,9 @@ export interface Integrations {
   close(): Promise<void>
 }
 
-/** One for admissions, two for settlements, of which one may wait for the disk. */
+/** One for admissions, two for settlements: one of these may wait for the disk. */
 const CALL_CONNECTIONS = 3
-/** The connection of the gauges of /metrics closes when nobody has scraped for so long. */
+/** The connection of the gauges of /metrics closes after this time without a scrape. */
 const STANDING_IDLE_SECONDS = 30
 
 /**
@@ -744,7 +744,7 @@ function defaultLogger(level: string): Logger {
   )
 }
 
-/** Of what a host gave for an object: whatever else it is, the options' check has reported. */
+/** Empty for what is not an object: the options' check has reported it. */
 function namesAndValues(given: unknown): Record<string, unknown> {
   return isRecord(given) ? given : {}
 }

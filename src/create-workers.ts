@@ -190,7 +190,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
 /**
  * Runs a worker. One that has failed, since Temporal refuses it, ends with a fault of the SDK's own in place of why it failed, or
  * waits without an end for calls that are still under way (both seen of `finalizeShutdown()` in @temporalio/worker 1.24): then
- * nobody would know that it is gone.
+ * the process would look healthy without it.
  *
  * @param faultOf what it has failed with, if that is known
  * @param onHang called when it is given up

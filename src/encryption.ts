@@ -38,7 +38,7 @@ export interface Encryption {
   encrypt(integrationId: number, credentials: Record<string, unknown>): string
   /** @throws CredentialsUnreadable for whatever is not a whole envelope of this very row; never reads it as empty */
   decrypt(integrationId: number, text: string): Record<string, unknown>
-  /** The key that wrote an envelope; null when the text is none. */
+  /** The key that wrote an envelope; null for any other text. */
   kidOf(text: string): string | null
 
   /** Other secrets at rest: a PKCE verifier, a cached identity. `purpose` names what it is and whose. */
@@ -51,7 +51,7 @@ export interface Encryption {
   /** Whether some key of the ring signed it; in constant time for each key. */
   isSigned(purpose: string, text: string, signature: string): boolean
 
-  /** A known text by which a later start finds out that it has the same bytes under this id. */
+  /** A known text. A later start reads it to find out whether it has the same bytes under this id. */
   canary(kid: string): string
   verifyCanary(kid: string, text: string): boolean
 }

@@ -1,6 +1,5 @@
 import { whileWaiting } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
-import { foundBy } from '../observability/metric-subject.ts'
 import { itemResolved } from '../syncs/items/item-acts.ts'
 import { claimAndRecord } from '../syncs/items/item-failures.ts'
 import {
@@ -14,7 +13,6 @@ import {
 import { ItemRunner } from '../syncs/items/item-runner.ts'
 import { refusalsOf } from '../syncs/items/run-item.ts'
 import type { LastFailure, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
-import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
 /** Either the next pending items of a run, or certain ones whose wait is over. */
@@ -38,7 +36,7 @@ export interface ItemBatchResult {
 }
 
 /** One attempt of a single item. */
-export interface OneItem extends AsksLabels {
+export interface OneItem {
   readonly itemId: number
   /** Begins with `retry-`, which tells a single item's claim from a run's. */
   readonly claim: string
@@ -50,7 +48,7 @@ export interface OneItem extends AsksLabels {
   readonly force?: boolean
 }
 
-export interface OneItemResult extends ProcessSyncItemResult, FoundBy {
+export interface OneItemResult extends ProcessSyncItemResult {
   /** Seconds until the next attempt; null: the item is settled, and its run has been finalised and announced again. */
   readonly waitSeconds: number | null
   /** Whether this was one of the retry's tries; a deferral is not one. */
@@ -124,14 +122,7 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
      * May be run twice: a second try under the same claim takes up its row if the first one still holds it. If the first
      * one had settled it, a success is told as one; a failure is tried once more.
      */
-    async processOneSyncItem({
-      itemId,
-      claim,
-      attempt,
-      tries,
-      force = false,
-      ...asks
-    }: OneItem): Promise<OneItemResult> {
+    async processOneSyncItem({ itemId, claim, attempt, tries, force = false }: OneItem): Promise<OneItemResult> {
       const { cancellationSignal: cancelled, info } = surroundings()
       const runner = new ItemRunner(framework, {
         claim,
@@ -158,8 +149,7 @@ export function syncItemActivities(framework: Framework, surroundings = temporal
         await runner.end()
       }
       const row = await findItem(framework.db, tables, itemId)
-      const labels = row === null ? {} : await foundBy(framework, row.integrationId, asks)
-      const result = { itemId, status: row?.status ?? null, attempts: row?.attempts ?? null, ...labels }
+      const result = { itemId, status: row?.status ?? null, attempts: row?.attempts ?? null }
       const [wait] = runner.waiting
       if (wait !== undefined)
         return {

@@ -5,13 +5,11 @@ import { insideSync } from '../calls/inside-sync.ts'
 import { Ending } from '../claims/ending.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
-import { foundBy } from '../observability/metric-subject.ts'
 import { openSlice } from '../syncs/backfill.ts'
 import type { Slice } from '../syncs/backfill-queries.ts'
 import { handleMissing, missingItemsOf } from '../syncs/listing/missing.ts'
 import type { RunIds } from '../syncs/run-rules.ts'
 import { runSettings } from '../syncs/start.ts'
-import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import { asFailure } from './activity-failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 import type { OpenedRun } from './sync-runs.ts'
@@ -25,16 +23,11 @@ export function syncBackfillActivities(framework: Framework, surroundings = temp
      * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601, as is
      *   `startedAt`, when the workflow started
      */
-    async openBackfillSlice({
-      labels,
-      ...slice
-    }: Slice & AsksLabels & { readonly startedAt: string }): Promise<
-      Extract<OpenedRun, { kind: 'open' | 'nothing to do' }> & FoundBy
-    > {
+    async openBackfillSlice(
+      slice: Slice & { readonly startedAt: string },
+    ): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
       const opened = await openSlice(framework, slice)
-      if (opened.kind === 'nothing to do') return opened
-      const found = await foundBy(framework, slice.integrationId, { labels })
-      return { ...opened, settings: runSettings(framework), ...found }
+      return opened.kind === 'nothing to do' ? opened : { ...opened, settings: runSettings(framework) }
     },
 
     /**

@@ -5,7 +5,6 @@
  */
 
 import type { Framework } from '../framework/context.ts'
-import { foundBy } from '../observability/metric-subject.ts'
 import type { AdoptedRun } from '../syncs/leftovers.ts'
 import { takeOverRun } from '../syncs/leftovers.ts'
 import type { Listing, ListingInput } from '../syncs/listing/listing-try.ts'
@@ -13,7 +12,6 @@ import { listItems } from '../syncs/listing/listing-try.ts'
 import type { RunIds } from '../syncs/run-rules.ts'
 import type { RunSettings, RunStart } from '../syncs/start.ts'
 import { openedBy, runSettings, startRun } from '../syncs/start.ts'
-import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import type { FirstSteps } from './small-run.ts'
 import { failureOfTry, firstSteps } from './small-run.ts'
 import { temporalSurroundings } from './surroundings.ts'
@@ -34,7 +32,7 @@ export type OpenedRun =
   /** Abandoned items were failed and their runs finalised: that is all this time. */
   | Extract<RunStart, { kind: 'reclaimed' | 'nothing to do' }>
 
-interface OpenInput extends AsksLabels {
+interface OpenInput {
   readonly integrationId: number
   /** Of the workflow's first run. */
   readonly runId: string
@@ -50,13 +48,12 @@ export function syncRunActivities(framework: Framework, surroundings = temporalS
      * Opens the run's log, once what an earlier run left behind is settled, and goes on with it if asked to. A second try
      * finds what the first one did, and leaves the rest to other steps.
      */
-    async openSyncRun({ integrationId, labels, goesOnAs, ...run }: OpenInput): Promise<OpenedRun & FoundBy> {
+    async openSyncRun({ integrationId, goesOnAs, ...run }: OpenInput): Promise<OpenedRun> {
       const start = await startRun(framework, integrationId, { ...run, lists: goesOnAs !== undefined })
-      const found = await foundBy(framework, integrationId, { labels })
-      if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return { ...start, ...found }
+      if (start.kind === 'reclaimed' || start.kind === 'nothing to do') return start
       const settings = runSettings(framework)
-      if (start.kind === 'adopted') return { ...start, settings, ...found }
-      const opened = { kind: start.kind, syncLogId: start.syncLogId, settings, ...found }
+      if (start.kind === 'adopted') return { ...start, settings }
+      const opened = { kind: start.kind, syncLogId: start.syncLogId, settings }
       if (goesOnAs === undefined) return opened
       // An earlier try opened it, and got to an unknown point before its worker was lost. The workflow's own steps find out.
       if (start.listing === undefined) return { ...opened, first: { listing: { kind: 'worker lost' } } }

@@ -1,4 +1,5 @@
 /** The handlers of stored webhooks. Rule: docs/behaviour/webhooks.md, "The inbox". */
+
 import { PumpedWork } from '../claims/claimed-work.ts'
 import type { Pumped, PumpInput } from '../claims/pump-jobs.ts'
 import { WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
@@ -6,6 +7,7 @@ import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
 import { leftApart } from '../webhooks/queries.ts'
+import { webhookState } from '../webhooks/recovery-queries.ts'
 import type { EndedWebhook } from '../webhooks/webhook-queue.ts'
 import { webhookQueue } from '../webhooks/webhook-queue.ts'
 import type { LostRows, Pumping } from './pumping.ts'
@@ -57,10 +59,14 @@ async function jobsForLost(framework: Framework, lost: readonly LostRows[]): Pro
 }
 
 /** A later pass asks again for jobs that cannot be started now. */
-async function startJobs({ workflows, logger }: Framework, ids: readonly number[]): Promise<void> {
+async function startJobs({ db, tables, workflows, logger }: Framework, ids: readonly number[]): Promise<void> {
+  const start = async (webhookId: number): Promise<void> => {
+    const row = await webhookState(db, tables, webhookId)
+    if (row !== null) await workflows.startProcessWebhook({ webhookId }, row.integrationId)
+  }
   for (let at = 0; at < ids.length; at += JOBS_AT_ONCE) {
     const page = ids.slice(at, at + JOBS_AT_ONCE)
-    const started = await Promise.allSettled(page.map((webhookId) => workflows.startProcessWebhook({ webhookId })))
+    const started = await Promise.allSettled(page.map(start))
     const failure = started.find((result) => result.status === 'rejected')
     if (failure === undefined) continue
     logger.warn(

@@ -6,8 +6,6 @@ import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { patiently } from '../framework/waiting.ts'
 import type { IntegrationContext } from '../integrations/integration-contexts.ts'
-import { foundBy } from '../observability/metric-subject.ts'
-import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import type { ClaimableFrom } from '../webhooks/queries.ts'
 import { claimWebhook } from '../webhooks/queries.ts'
 import { recoverWebhooks } from '../webhooks/recovery.ts'
@@ -18,7 +16,7 @@ import { webhookQueue } from '../webhooks/webhook-queue.ts'
 import { notItsTurn } from './activity-failures.ts'
 import { temporalSurroundings } from './surroundings.ts'
 
-export interface ProcessOneWebhook extends ProcessWebhookInput, AsksLabels {
+export interface ProcessOneWebhook extends ProcessWebhookInput {
   /** Made by the workflow, so that a second try of this very activity carries the same one. */
   readonly claim: string
   /** Of a replay: as the row was before it. A second try tells by it whether the first one has settled the row. */
@@ -53,7 +51,7 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
      *
      * @throws when the row went back to `pending` unhandled, since the worker stopped: to be tried by another one
      */
-    async processOneWebhook(input: ProcessOneWebhook): Promise<ProcessWebhookResult & FoundBy> {
+    async processOneWebhook(input: ProcessOneWebhook): Promise<ProcessWebhookResult> {
       const { webhookId } = input
       const { cancellationSignal, graceIsOver, info } = surroundings()
       const isRetry = info.attempt > 1
@@ -87,7 +85,6 @@ export function webhookRecoveryActivities(framework: Framework, surroundings = t
         outcome: ended ?? (isRetry ? endedBefore(input, state) : null) ?? 'not claimed',
         status: state?.status ?? null,
         attempts: state?.attempts ?? null,
-        ...(state === null ? {} : await foundBy(framework, state.integrationId, input)),
       }
     },
   }

@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import { serve } from '@hono/node-server'
 import { createProcessApp } from '../api/process-app.ts'
-import { attempt, attemptLater } from '../config/faults.ts'
+import { attempt, problemsOf } from '../config/faults.ts'
 import type { Integrations } from '../create-integrations.ts'
 import type { ConfigurationProblem } from '../framework/errors.ts'
 import { InvalidConfiguration } from '../framework/errors.ts'
@@ -19,8 +19,11 @@ await runProcess(async () => {
   const problems: ConfigurationProblem[] = []
   const listen = attempt(problems, 'PORT', () => address(process.env))
   const drainFor = attempt(problems, 'API_DRAIN_SECONDS', () => drainSeconds(process.env))
-  // With a port that is none, the host's own faults are still looked for, to be told together.
-  const host = await attemptLater(problems, 'INTEGRATIONS_CONFIG', loadHost())
+  // Also after a faulty port, so that all faults are told together.
+  const host = await loadHost().catch((error: unknown) => {
+    problems.push(...problemsOf('INTEGRATIONS_CONFIG', error))
+    return undefined
+  })
   if (listen === undefined || drainFor === undefined || host === undefined) throw new InvalidConfiguration(problems)
   const { hostname, port } = listen
   const { integrations } = host
@@ -77,7 +80,7 @@ function serverFailed(logger: Logger, error: Error): void {
   logger.error({ event: 'api.server_failed', error: errorLine(error, 300) }, 'the HTTP server had a fault; it goes on')
 }
 
-/** Rows that were stored while nobody could be told. Beside the requests: Postgres may be slow. */
+/** Wakes the inbox for rows that were stored without a wake-up. Beside the requests: Postgres may be slow. */
 async function wakeWaiting({ webhooks, logger }: Integrations): Promise<void> {
   try {
     await webhooks.wakePending()
@@ -86,7 +89,7 @@ async function wakeWaiting({ webhooks, logger }: Integrations): Promise<void> {
   }
 }
 
-/** As `/readyz` answers itself, but asks nobody: whoever spreads the requests shall send them elsewhere. */
+/** As `/readyz` answers itself, without a question: the load balancer shall send requests elsewhere. */
 function notReady(): Response {
   return Response.json({ status: 'draining' }, { status: 503, headers: { 'Cache-Control': 'no-store' } })
 }

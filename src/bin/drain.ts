@@ -1,5 +1,5 @@
 /**
- * The end of an API process under load: whoever spreads the requests is told first, then nothing new is taken, and what was
+ * The end of an API process under load: the load balancer is told first, then nothing new is taken, and what was
  * taken is answered. Rule: docs/behaviour/workers.md, "The end of an API process".
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
@@ -8,7 +8,7 @@ import { InvalidConfiguration } from '../framework/errors.ts'
 
 const DEFAULT_DRAIN_SECONDS = 1
 const MAX_DRAIN_SECONDS = 3_600
-/** Requests that are still open then are cut: whoever supervises the process would kill it. */
+/** Requests that are still open then are cut: the supervisor would kill the process. */
 const LAST_ANSWERS_MS = 10_000
 
 /** API_DRAIN_SECONDS. @throws InvalidConfiguration */
@@ -30,7 +30,7 @@ interface Drain {
   /** From here on `/readyz` has to say no. */
   readonly isDraining: () => boolean
   /**
-   * Takes requests for so long, each answer closing its connection (RFC 9112, section 9.6); then none.
+   * Takes requests for this time, each answer closing its connection (RFC 9112, section 9.6); then none.
    *
    * @returns how many connections were cut, when all have been answered or after 10 s more
    */

@@ -66,11 +66,11 @@ interface Stopping {
 }
 
 /**
- * Calls `stop` once: on SIGTERM, on SIGINT, when the supervisor that started us has died, and on a rejection that nobody
- * handles. A second signal ends the process at once.
+ * Calls `stop` once: on SIGTERM, on SIGINT, when the supervisor that started us has died, and on an unhandled rejection. A
+ * second signal ends the process at once.
  *
- * A rejection that nobody awaits comes from code that goes on beside its handler: nothing of ours is broken, so what is in
- * hand finishes or goes back first. After an exception that nobody caught anything may be: the process ends with its line.
+ * An unhandled rejection comes from code that goes on beside its handler: nothing of ours is broken, so what is in hand
+ * finishes or goes back first. After an uncaught exception the state is not known: the process ends with its line.
  * Rule: docs/behaviour/workers.md, "Errors that nobody catches".
  */
 export function onStop(logger: Logger, stop: (why: string) => void): Stopping {

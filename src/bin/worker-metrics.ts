@@ -40,7 +40,7 @@ export async function startWorkerMetrics(
   const sdkMetrics = await installBeside(install)
   const app = createWorkerApp(integrations, {
     isPolling: () => isPolling(),
-    // Whoever is on this machine reads the process's memory figures anyway.
+    // Users of this machine can read the process's memory figures anyway.
     isOpen: config.metrics.open || LOOPBACK.includes(hostname),
     isOpenHereOnly: !config.metrics.open,
     more: async () => {

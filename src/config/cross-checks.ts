@@ -6,6 +6,7 @@
 import type { ConfigurationProblem } from '../framework/errors.ts'
 import { shown } from './received.ts'
 import type { Config } from './schema.ts'
+import { configValue } from './schema.ts'
 
 export const BUILT_IN_MIDDLEWARE: readonly string[] = ['web', 'operator', 'signed', 'same-origin']
 
@@ -17,37 +18,33 @@ export interface Registered {
   readonly middlewareNames?: Iterable<string> | undefined
 }
 
+const RELATIONS = {
+  'at least': (value: number, bound: number) => value >= bound,
+  'at most': (value: number, bound: number) => value <= bound,
+  'less than': (value: number, bound: number) => value < bound,
+}
+
+const RELATED: readonly [key: string, relation: keyof typeof RELATIONS, other: string][] = [
+  ['sync.lock_ttl', 'at least', 'sync.job_timeout'],
+  ['health.degraded_after', 'at most', 'health.failing_after'],
+  ['health.failing_after', 'at most', 'health.disabled_after'],
+  ['webhook.handler_timeout', 'less than', 'webhook.processing_timeout'],
+  // As the SDK has it: a poller takes a slot before it asks, and a workflow task a place among the cached workflows.
+  ['worker.activity_pollers', 'at most', 'worker.activity_slots'],
+  ['worker.workflow_task_pollers', 'at most', 'worker.workflow_task_slots'],
+  ['worker.workflow_task_slots', 'at most', 'worker.cached_workflows'],
+]
+
 /** @param faulty keys that have a problem of their own: comparing them would only add noise */
 export function crossProblems(config: Config, faulty: ReadonlySet<string>): ConfigurationProblem[] {
-  const { sync, health, webhook, oauth, operator, worker } = config
-  const unbounded = Number.POSITIVE_INFINITY
-  const values = {
-    'sync.lock_ttl': sync.lock_ttl,
-    'sync.job_timeout': sync.job_timeout,
-    'health.degraded_after': health.degraded_after,
-    'health.failing_after': health.failing_after,
-    'health.disabled_after': health.disabled_after ?? unbounded,
-    'webhook.handler_timeout': webhook.handler_timeout,
-    'webhook.processing_timeout': webhook.processing_timeout,
-    'worker.activity_pollers': worker.activity_pollers,
-    'worker.activity_slots': worker.activity_slots,
-    'worker.workflow_task_pollers': worker.workflow_task_pollers,
-    'worker.workflow_task_slots': worker.workflow_task_slots,
-    'worker.cached_workflows': worker.cached_workflows ?? unbounded,
-  }
+  const { webhook, oauth, operator } = config
+  // Null is no bound.
+  const boundOf = (key: string) => (configValue(config, key) as number | null) ?? Number.POSITIVE_INFINITY
   const problems: ConfigurationProblem[] = []
-  const hold = (key: keyof typeof values, relation: keyof typeof RELATIONS, other: keyof typeof values) => {
-    if (faulty.has(key) || faulty.has(other) || RELATIONS[relation](values[key], values[other])) return
-    problems.push({ key, expected: `${relation} ${other} (${values[other]})`, received: String(values[key]) })
+  for (const [key, relation, other] of RELATED) {
+    if (faulty.has(key) || faulty.has(other) || RELATIONS[relation](boundOf(key), boundOf(other))) continue
+    problems.push({ key, expected: `${relation} ${other} (${boundOf(other)})`, received: String(boundOf(key)) })
   }
-  hold('sync.lock_ttl', 'at least', 'sync.job_timeout')
-  hold('health.degraded_after', 'at most', 'health.failing_after')
-  hold('health.failing_after', 'at most', 'health.disabled_after')
-  hold('webhook.handler_timeout', 'less than', 'webhook.processing_timeout')
-  // As the SDK has it: a poller takes a slot before it asks, and a workflow task a place among the cached workflows.
-  hold('worker.activity_pollers', 'at most', 'worker.activity_slots')
-  hold('worker.workflow_task_pollers', 'at most', 'worker.workflow_task_slots')
-  hold('worker.workflow_task_slots', 'at most', 'worker.cached_workflows')
   const shared = (
     [
       ['webhook.prefix', webhook.prefix],
@@ -85,12 +82,6 @@ function takenMetricsPath(
   return [{ key: 'metrics.path', expected: 'another path than oauth.success_redirect', received: shown(path) }]
 }
 
-const RELATIONS = {
-  'at least': (value: number, bound: number) => value >= bound,
-  'at most': (value: number, bound: number) => value <= bound,
-  'less than': (value: number, bound: number) => value < bound,
-}
-
 /** A provider is named in one place. */
 export function providerProblems(
   configProviders: readonly string[],
@@ -122,7 +113,7 @@ export function middlewareProblems(config: Config, { middlewareNames }: Register
   )
 }
 
-/** An empty list is obeyed: nobody is asked who they are. Said where the default asks. */
+/** An empty list is obeyed, and its routes ask no caller for a name. A warning says so where the default asks. */
 export function emptyMiddlewareWarnings(config: Config): string[] {
   return middlewareLists(config)
     .filter(([list, names]) => list !== 'webhook.middleware' && names.length === 0)

@@ -3,14 +3,19 @@
  * Rule: docs/behaviour/configuration.md, "Problems".
  */
 
-import type { ConfigurationProblem, InvalidEncryptionKeys, InvalidProvider } from '../framework/errors.ts'
-import { InvalidConfiguration, isIntegrationsError } from '../framework/errors.ts'
+import type {
+  ConfigurationProblem,
+  InvalidConfiguration,
+  InvalidEncryptionKeys,
+  InvalidProvider,
+} from '../framework/errors.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
 
 const KEY_RING =
   '"kid:base64[,kid:base64...]", 32 bytes each, the first one writes ' +
   `(a new one: node -e "console.log('k1:' + require('crypto').randomBytes(32).toString('base64'))")`
 
-/** Runs a check that throws. Undefined when it found problems; an error that is none of the configuration is thrown on. */
+/** Runs a check that throws. Undefined when it found problems; any other error is thrown on. */
 export function attempt<T>(problems: ConfigurationProblem[], key: string, check: () => T): T | undefined {
   try {
     return check()
@@ -20,23 +25,11 @@ export function attempt<T>(problems: ConfigurationProblem[], key: string, check:
   }
 }
 
-/** As {@link attempt}, of a check that is under way. */
-export async function attemptLater<T>(
-  problems: ConfigurationProblem[],
-  key: string,
-  check: Promise<T>,
-): Promise<T | undefined> {
-  try {
-    return await check
-  } catch (error) {
-    problems.push(...problemsOf(key, error))
-    return undefined
-  }
-}
-
-/** @param key for errors that name none themselves */
-function problemsOf(key: string, error: unknown): readonly ConfigurationProblem[] {
-  // An error of this very package, told apart by its code: the fields are those of its class.
+/**
+ * @param key for errors that name none themselves
+ * @throws an error that has nothing to do with the configuration
+ */
+export function problemsOf(key: string, error: unknown): readonly ConfigurationProblem[] {
   if (isIntegrationsError(error, 'invalid_configuration')) return (error as InvalidConfiguration).problems
   if (isIntegrationsError(error, 'invalid_encryption_keys')) {
     return [{ key, expected: KEY_RING, received: `none that can be used: ${(error as InvalidEncryptionKeys).reason}` }]
@@ -46,9 +39,4 @@ function problemsOf(key: string, error: unknown): readonly ConfigurationProblem[
     return [{ key, expected: 'a provider that can be registered', received: `one that can't be: ${reason}` }]
   }
   throw error
-}
-
-/** @throws InvalidConfiguration when there are any */
-export function refuse(problems: readonly ConfigurationProblem[]): void {
-  if (problems.length > 0) throw new InvalidConfiguration(problems)
 }

@@ -3,16 +3,16 @@
  * Rule: docs/behaviour/configuration.md.
  */
 
+import { z } from 'zod'
 import type { ConfigurationProblem } from '../framework/errors.ts'
-import type { Checked } from './check-value.ts'
-import { checkValue } from './check-value.ts'
 import type { Registered } from './cross-checks.ts'
 import { crossProblems, emptyMiddlewareWarnings, middlewareProblems, providerProblems } from './cross-checks.ts'
-import { refuse } from './faults.ts'
 import { nearestName } from './nearest-name.ts'
 import { OPTION_NAMES } from './option-registry.ts'
+import type { Faults } from './read-object.ts'
+import { nested, readObject, shapeOf } from './read-object.ts'
 import { isRecord, shown } from './received.ts'
-import type { Config, ConfigInput, ConfigKey } from './schema.ts'
+import type { Config, ConfigInput } from './schema.ts'
 import {
   CONFIG_KEYS,
   defaultHandlerTimeout,
@@ -21,6 +21,13 @@ import {
   MIN_RESPONSE_BYTES,
   SECTION_NAMES,
 } from './schema.ts'
+
+/** Not a key: another place for the option of this name. */
+const PROVIDERS = 'providers'
+const SHAPE = shapeOf([
+  ...CONFIG_KEYS,
+  [PROVIDERS, { allowed: 'an object', schema: z.custom(isRecord), secret: false }],
+])
 
 export type ConfigSource = 'default' | 'options' | 'environment'
 
@@ -38,20 +45,17 @@ export interface LoadedConfig {
   readonly warnings: readonly string[]
 }
 
-/** @throws InvalidConfiguration with every fault of every layer, also of values that a higher layer replaces */
-export function loadConfig(options: LoadConfigOptions = {}): LoadedConfig {
-  const problems: ConfigurationProblem[] = []
-  const loaded = collectConfig(options, problems)
-  refuse(problems)
-  return loaded
-}
-
-/** As {@link loadConfig}, with every fault added to `problems`; a faulty value counts as not given. */
+/**
+ * Adds every fault of every layer to `problems`, also of values that a higher layer replaces. A faulty value counts as not
+ * given.
+ */
 export function collectConfig(options: LoadConfigOptions, problems: ConfigurationProblem[]): LoadedConfig {
-  const given = [
-    ...givenInCode(options.config === undefined ? {} : options.config, problems),
-    ...givenInEnvironment(options.environment ?? process.env, problems),
-  ]
+  const inCode = readObject(
+    SHAPE,
+    { given: options.config === undefined ? {} : options.config, faults: FAULTS },
+    problems,
+  )
+  const inEnvironment = readEnvironment(options.environment ?? process.env, problems)
 
   const values = new Map<string, unknown>()
   const sources: Record<string, ConfigSource> = {}
@@ -59,30 +63,26 @@ export function collectConfig(options: LoadConfigOptions, problems: Configuratio
     values.set(name, key.schema.parse(key.default))
     sources[name] = 'default'
   }
-  const faulty = new Set<string>()
-  for (const entry of given) {
-    const checked = check(entry)
-    sources[entry.name] = entry.source
-    if (checked.ok) values.set(entry.name, checked.value)
-    else {
-      problems.push(...checked.problems)
-      faulty.add(entry.name)
+  for (const [source, layer] of [
+    ['options', inCode],
+    ['environment', inEnvironment],
+  ] as const)
+    for (const [name, value] of layer.values) {
+      if (name === PROVIDERS) continue
+      values.set(name, value)
+      sources[name] = source
     }
-  }
   const warnings = ignoreWhatHasNoEffect(values)
   const config = assemble(values, sources)
 
+  const faulty = new Set([...inCode.faulty, ...inEnvironment.faulty])
+  const providers = inCode.values.get(PROVIDERS) as object | undefined
   problems.push(
     ...crossProblems(config, faulty),
-    ...providerProblems(providersOf(options.config), options),
+    ...providerProblems(Object.keys(providers ?? {}), options),
     ...middlewareProblems(config, options),
   )
   return { config, sources, warnings: [...warnings, ...emptyMiddlewareWarnings(config)] }
-}
-
-function check({ name, key, value, text }: GivenValue): Checked {
-  const variable = text === undefined ? {} : { variable: { name: environmentName(name), text } }
-  return checkValue({ name, kind: key, value, ...variable })
 }
 
 /** Drops the values that would have no effect, in place. */
@@ -104,24 +104,13 @@ function ignoreWhatHasNoEffect(values: Map<string, unknown>): string[] {
 
 /** The nested, frozen object. The one place where checked values become the type. */
 function assemble(values: ReadonlyMap<string, unknown>, sources: Readonly<Record<string, ConfigSource>>): Config {
-  const config: Record<string, unknown> = {}
-  for (const [name, value] of values) {
-    const [section, inner] = name.split('.')
-    if (section === undefined) continue
-    if (inner === undefined) config[section] = value
-    else config[section] = { ...(config[section] as Record<string, unknown> | undefined), [inner]: value }
-  }
+  const config = nested(values)
   const complete = config as unknown as Config
   if (sources['webhook.handler_timeout'] === 'default') {
     const handler_timeout = defaultHandlerTimeout(complete.webhook.processing_timeout)
     config.webhook = { ...complete.webhook, handler_timeout }
   }
   return deepFreeze(complete)
-}
-
-function providersOf(config: ConfigInput | null | undefined): string[] {
-  const providers: unknown = config?.providers
-  return typeof providers === 'object' && providers !== null ? Object.keys(providers) : []
 }
 
 function deepFreeze<T>(value: T): T {
@@ -132,66 +121,39 @@ function deepFreeze<T>(value: T): T {
   return value
 }
 
-/** A value that some layer gives for a known key, not yet checked. */
-interface GivenValue {
-  readonly name: string
-  readonly key: ConfigKey<unknown>
-  readonly value: unknown
-  readonly source: 'options' | 'environment'
-  /** The text of the variable, when it comes from one. */
-  readonly text?: string
-}
-
-/** Values of the `config` object, key by key. A name that is no key is a problem, told with the nearest key. */
-function givenInCode(config: unknown, problems: ConfigurationProblem[]): GivenValue[] {
-  if (!isRecord(config)) {
-    problems.push({ key: 'config', expected: 'an object', received: shown(config) })
-    return []
-  }
-  const given: GivenValue[] = []
-  const give = (name: string, value: unknown) => {
-    if (value === undefined) return
-    const key = CONFIG_KEYS.get(name)
-    if (key !== undefined) given.push({ name, key, value, source: 'options' })
-    else problems.push({ key: name, expected: knownKey(name), received: 'an unknown key' })
-  }
-  for (const [name, value] of Object.entries(config)) {
-    if (value === undefined) continue
-    if (name === 'providers') {
-      if (!isRecord(value)) problems.push({ key: name, expected: 'an object', received: shown(value) })
-    } else if (!SECTION_NAMES.has(name)) {
-      // `{'webhook.queue': …}` is written `{webhook: {queue: …}}`.
-      if (name.includes('.')) problems.push({ key: name, expected: nested(name), received: 'a dotted name' })
-      else give(name, value)
-    } else if (isRecord(value)) {
-      for (const [inner, innerValue] of Object.entries(value)) give(`${name}.${inner}`, innerValue)
-    } else {
-      problems.push({ key: name, expected: `an object with the keys ${name}.*`, received: shown(value) })
-    }
-  }
-  return given
-}
-
-/** Values of the environment, key by key. A variable that names no key is a problem, told with the nearest one. */
-function givenInEnvironment(
-  environment: Readonly<Record<string, string | undefined>>,
-  problems: ConfigurationProblem[],
-): GivenValue[] {
-  const known = new Map([...CONFIG_KEYS].map(([name, key]) => [environmentName(name), { name, key }]))
-  const given: GivenValue[] = []
+/** Values of the environment. A variable that names no key is a problem, told with the nearest one. */
+function readEnvironment(environment: NonNullable<LoadConfigOptions['environment']>, problems: ConfigurationProblem[]) {
+  const known = new Map([...CONFIG_KEYS.keys()].map((name) => [environmentName(name), name]))
+  const variables = new Map<string, { name: string; text: string }>()
+  const given = new Map<string, unknown>()
   for (const [variable, text] of Object.entries(environment)) {
     if (!variable.startsWith(ENVIRONMENT_PREFIX) || text === undefined || text === '') continue
-    const entry = known.get(variable)
-    if (entry === undefined) {
+    const name = known.get(variable)
+    if (name === undefined) {
       const nearest = nearestName(variable, known.keys())
       const expected = `a variable of a known key${nearest === null ? '' : `, did you mean ${nearest}?`}`
       problems.push({ key: variable, expected, received: 'an unknown variable' })
       continue
     }
-    const value = text === 'null' ? null : entry.key.fromText(text)
-    given.push({ ...entry, value, source: 'environment', text })
+    variables.set(name, { name: variable, text })
+    given.set(name, text === 'null' ? null : CONFIG_KEYS.get(name)?.fromText(text))
   }
-  return given
+  return readObject(SHAPE, { given: nested(given), faults: FAULTS, variables }, problems)
+}
+
+const FAULTS: Faults = {
+  notAnObject: (given) => ({ key: 'config', expected: 'an object', received: shown(given) }),
+  notASection: (section, given) => ({
+    key: section,
+    expected: `an object with the keys ${section}.*`,
+    received: shown(given),
+  }),
+  unknownName(key, section) {
+    // `{'webhook.queue': …}` is written `{webhook: {queue: …}}`.
+    if (section === null && key.includes('.')) return { key, expected: asNested(key), received: 'a dotted name' }
+    const name = section === null ? key : `${section}.${key}`
+    return { key: name, expected: knownKey(name), received: 'an unknown key' }
+  },
 }
 
 function knownKey(name: string): string {
@@ -202,7 +164,7 @@ function knownKey(name: string): string {
   return `a known key${nearest === null ? '' : `, did you mean "${nearest}"?`}`
 }
 
-function nested(dotted: string): string {
+function asNested(dotted: string): string {
   const name = CONFIG_KEYS.has(dotted) ? dotted : (nearestName(dotted, CONFIG_KEYS.keys()) ?? 'section.key')
   const [section, inner] = name.split('.')
   return `nested objects, such as { ${section}: { ${inner}: … } }`

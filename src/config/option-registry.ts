@@ -138,10 +138,7 @@ export const OPTIONS = {
   ),
 } as const satisfies Record<string, Option>
 
-type GroupOf<Name> = Name extends `${infer Group}.${string}` ? Group : Name
 /** The names that `createIntegrations()` takes. */
-export type OptionName = GroupOf<keyof typeof OPTIONS>
-
 export const OPTION_NAMES: ReadonlySet<string> = new Set(Object.keys(OPTIONS).map((name) => name.replace(/\..*/, '')))
 
 function option(

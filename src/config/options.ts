@@ -3,13 +3,13 @@
  * Rule: docs/behaviour/configuration.md, "Options".
  */
 import type { ConfigurationProblem } from '../framework/errors.ts'
-import type { UncheckedValue } from './check-value.ts'
-import { checkValue } from './check-value.ts'
 import { nearestName } from './nearest-name.ts'
-import type { Option } from './option-registry.ts'
 import { OPTION_NAMES, OPTIONS } from './option-registry.ts'
-import { isRecord, masked } from './received.ts'
+import type { Faults } from './read-object.ts'
+import { nested, readObject, shapeOf } from './read-object.ts'
+import { masked } from './received.ts'
 import { CONFIG_KEYS, SECTION_NAMES } from './schema.ts'
+import type { ValueKind } from './value-kinds.ts'
 import { VARIABLES } from './variables.ts'
 
 export interface CheckedOptions {
@@ -23,9 +23,12 @@ export interface CheckedOptions {
 
 type Environment = Readonly<Record<string, string | undefined>>
 
-const REGISTRY: ReadonlyMap<string, Option> = new Map(Object.entries(OPTIONS))
-const GROUPS: ReadonlySet<string> = new Set([...OPTION_NAMES].filter((name) => !REGISTRY.has(name)))
-/** Nobody else's variables: a fault in one is told although an option takes its place. */
+const SHAPE = shapeOf(Object.entries(OPTIONS))
+const VARIABLE_KINDS: ReadonlyMap<string, ValueKind<unknown>> = new Map(
+  Object.entries(VARIABLES).flatMap(([name, { kind }]) => (kind === null ? [] : [[name, kind]])),
+)
+const VARIABLE_SHAPE = shapeOf(VARIABLE_KINDS)
+/** Only ours: a fault in such a variable is told although an option takes its place. */
 const OUR_VARIABLES = 'INTEGRATIONS_'
 
 /**
@@ -37,80 +40,53 @@ export function checkOptions(
   environment: Environment,
   problems: ConfigurationProblem[],
 ): CheckedOptions {
-  const given = givenOptions(options, problems)
-  const inForce = new Map<string, { value: unknown; origin: string }>()
-  for (const [name, kind] of REGISTRY) {
-    for (const unchecked of layersOf(name, kind, given, environment)) {
-      const checked = checkValue(unchecked)
-      const origin = unchecked.variable === undefined ? '' : ` from ${unchecked.variable.name}`
-      if (checked.ok) inForce.set(name, { value: checked.value, origin })
-      else problems.push(...checked.problems)
-    }
+  const { values: given, faulty } = readObject(SHAPE, { given: options, faults: FAULTS }, problems)
+  const variables = new Map<string, { name: string; text: string }>()
+  const texts = new Map<string, unknown>()
+  for (const [option, { variable, fromText }] of Object.entries(OPTIONS)) {
+    const text = variable === null ? undefined : environment[variable]
+    if (variable === null || text === undefined || text === '') continue
+    if ((given.has(option) || faulty.has(option)) && !variable.startsWith(OUR_VARIABLES)) continue
+    variables.set(option, { name: variable, text })
+    texts.set(option, fromText(text))
   }
-  const baseUrl = inForce.get('baseUrl')?.value
-  const dev = inForce.get('dev')
-  if (dev?.value === true && environment.NODE_ENV === 'production') {
-    problems.push({ key: 'dev', expected: 'false where NODE_ENV is production', received: `true${dev.origin}` })
+  const { values: defaults } = readObject(SHAPE, { given: nested(texts), faults: FAULTS, variables }, problems)
+
+  const baseUrl = given.get('baseUrl') ?? defaults.get('baseUrl')
+  const dev = given.get('dev') ?? defaults.get('dev')
+  if (dev === true && environment.NODE_ENV === 'production') {
+    const origin = given.has('dev') ? '' : ' from INTEGRATIONS_DEV'
+    problems.push({ key: 'dev', expected: 'false where NODE_ENV is production', received: `true${origin}` })
   }
-  const variables = checkVariables(environment, problems)
+  const logLevel = checkVariables(environment, problems).get('LOG_LEVEL')
   return {
     baseUrl: typeof baseUrl === 'string' ? baseUrl : null,
-    dev: dev?.value === true,
-    logLevel: variables.get('LOG_LEVEL') ?? 'info',
+    dev: dev === true,
+    logLevel: typeof logLevel === 'string' ? logLevel : 'info',
   }
 }
 
-/** Those that stand for no option. */
-function checkVariables(environment: Environment, problems: ConfigurationProblem[]): Map<string, string> {
-  const inForce = new Map<string, string>()
-  for (const [name, { kind }] of Object.entries(VARIABLES)) {
+/** Variables that stand for no option. */
+function checkVariables(environment: Environment, problems: ConfigurationProblem[]): ReadonlyMap<string, unknown> {
+  const given = [...VARIABLE_KINDS].flatMap(([name, kind]) => {
     const text = environment[name]
-    if (kind === null || text === undefined || text === '') continue
-    const checked = checkValue({ name, kind, value: kind.fromText(text) })
-    if (checked.ok) inForce.set(name, text)
-    else problems.push(...checked.problems)
-  }
-  return inForce
+    return text === undefined || text === '' ? [] : [[name, kind.fromText(text)] as const]
+  })
+  return readObject(VARIABLE_SHAPE, { given: nested(given), faults: FAULTS }, problems).values
 }
 
-/** The variable's value, if it counts, then the one given in code, which wins. */
-function layersOf(
-  name: string,
-  kind: Option,
-  given: ReadonlyMap<string, unknown>,
-  environment: Environment,
-): UncheckedValue[] {
-  const layers: UncheckedValue[] = []
-  const { variable } = kind
-  const text = variable === null ? undefined : environment[variable]
-  const counts = !given.has(name) || variable?.startsWith(OUR_VARIABLES)
-  if (variable !== null && text !== undefined && text !== '' && counts)
-    layers.push({ name, kind, value: kind.fromText(text), variable: { name: variable, text } })
-  if (given.has(name)) layers.push({ name, kind, value: given.get(name) })
-  return layers
-}
-
-/** By name, with those of a group as `group.field`. */
-function givenOptions(options: unknown, problems: ConfigurationProblem[]): Map<string, unknown> {
-  const given = new Map<string, unknown>()
-  if (!isRecord(options)) {
-    // Not shown: somebody may have given the database's URL.
-    problems.push({ key: 'options', expected: 'an object', received: 'no object' })
-    return given
-  }
-  const give = (name: string, value: unknown): void => {
-    if (value === undefined) return
-    if (REGISTRY.has(name)) given.set(name, value)
-    else problems.push({ key: name, expected: knownOption(name), received: 'an unknown option' })
-  }
-  for (const [name, value] of Object.entries(options)) {
-    if (!GROUPS.has(name)) give(name, value)
-    else if (isRecord(value)) for (const [field, inner] of Object.entries(value)) give(`${name}.${field}`, inner)
-    else if (value !== undefined) {
-      problems.push({ key: name, expected: `an object with ${fieldsOf(name)}`, received: masked(value) })
-    }
-  }
-  return given
+const FAULTS: Faults = {
+  // Not shown: somebody may have given the database's URL.
+  notAnObject: () => ({ key: 'options', expected: 'an object', received: 'no object' }),
+  notASection: (group, given) => ({
+    key: group,
+    expected: `an object with ${fieldsOf(group)}`,
+    received: masked(given),
+  }),
+  unknownName(key, group) {
+    const name = group === null ? key : `${group}.${key}`
+    return { key: name, expected: knownOption(name), received: 'an unknown option' }
+  },
 }
 
 function knownOption(name: string): string {
@@ -121,11 +97,13 @@ function knownOption(name: string): string {
     return `it under config, as { config: { ${section}: ${inner === undefined ? '…' : `{ ${inner}: … }`} } }`
   }
   const [group = ''] = name.split('.')
-  if (group !== name && GROUPS.has(group)) return `one of ${fieldsOf(group)}`
+  if (group !== name && SHAPE.sections.has(group)) return `one of ${fieldsOf(group)}`
   const nearest = nearestName(name, OPTION_NAMES)
   return `a known option${nearest === null ? '' : `, did you mean "${nearest}"?`}`
 }
 
 function fieldsOf(group: string): string {
-  return [...REGISTRY.keys()].filter((name) => name.startsWith(`${group}.`)).join(', ')
+  return Object.keys(OPTIONS)
+    .filter((name) => name.startsWith(`${group}.`))
+    .join(', ')
 }

@@ -11,7 +11,7 @@ export function shown(value: unknown): string {
   return isPlain(value) ? String(value) : kindOf(value)
 }
 
-/** Up to the last `@`: a password that nobody has percent-encoded may hold any character. */
+/** Up to the last `@`: a password that is not percent-encoded may hold any character. */
 function withoutUrlSecrets(text: string): string {
   return text
     .replace(/\/\/.*@/s, '//[masked]@')
@@ -19,7 +19,7 @@ function withoutUrlSecrets(text: string): string {
     .replace(/(:\/\/[^?]*)\?.*/s, '$1?[masked]')
 }
 
-/** Of a value that may be a secret, or stands where one belongs: its kind only. */
+/** Only the kind of a value that may be a secret. */
 export function masked(value: unknown): string {
   return value === null || value === undefined ? String(value) : `${kindOf(value)} (masked)`
 }

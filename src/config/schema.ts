@@ -12,14 +12,13 @@ import {
   hostVariables,
   int,
   MAX_INT,
+  MAX_PORT,
   matching,
   middlewareNames,
   notificationTargets,
   nullable,
   oneOf,
   operatorTokens,
-  percentage,
-  port,
   queueName,
   queuesByProvider,
   redirectTarget,
@@ -40,7 +39,7 @@ export const MIN_RESPONSE_BYTES = 1024
 
 /** More would only be memory: what a process does at once is bounded by its pool of connections long before. */
 const MAX_SLOTS = 100_000
-/** A supervisor that waits an hour for a process is none. */
+/** No supervisor waits longer than an hour for a process to end. */
 const MAX_GRACE_SECONDS = 3_600
 
 /** A minute's interval times this is a week: what waits longer should have a longer interval. */
@@ -158,7 +157,7 @@ const CIRCUIT_BREAKER = {
   enabled: key(bool(), true, 'master switch'),
   strategy: key(oneOf('rate', 'count'), 'rate', 'failure rate in a window, or consecutive failures'),
   time_window: key(int(), 60, 'rate strategy: window', 'seconds'),
-  failure_rate_threshold: key(percentage(), 50, 'rate strategy: trips at or above', 'percent'),
+  failure_rate_threshold: key(int(1, 100), 50, 'rate strategy: trips at or above', 'percent'),
   minimum_requests: key(int(), 10, 'rate strategy: requests in the window before it can trip'),
   threshold: key(int(), 5, 'count strategy: consecutive upstream failures'),
   cooldown_seconds: key(int(), 60, 'time open before the half-open probe', 'seconds'),
@@ -168,7 +167,7 @@ const CIRCUIT_BREAKER = {
 const OBSERVABILITY = {
   anomaly_enabled: key(bool(), true, 'watch the failure rates'),
   anomaly_window_minutes: key(int(), 15, 'window of the failure rate', 'minutes'),
-  anomaly_failure_rate_threshold: key(percentage(), 25, 'fires at or above', 'percent'),
+  anomaly_failure_rate_threshold: key(int(1, 100), 25, 'fires at or above', 'percent'),
   anomaly_minimum_requests: key(int(), 20, 'requests in the window before it can fire'),
   incidents_enabled: key(bool(), true, 'open and escalate incidents; open ones are closed all the same'),
 }
@@ -220,7 +219,7 @@ const OPERATOR = {
 const METRICS = {
   open: key(bool(), false, 'serve /metrics without a token'),
   path: key(nullable(routePath()), '/metrics', 'where the API serves its metrics; null = nowhere'),
-  port: key(nullable(port()), null, 'port on which a worker serves /metrics; null = none'),
+  port: key(nullable(int(1, MAX_PORT)), null, 'port on which a worker serves /metrics; null = none'),
   by_integration: key(bool(), false, 'whether counters say of which integration: a series for each and each outcome'),
 }
 
@@ -261,38 +260,7 @@ type Values<Section extends Record<string, ConfigKey<unknown>>> = {
   readonly [Name in keyof Section]: Section[Name]['default']
 }
 
-/** The configuration in force, checked and complete. `config.webhook.max_attempts` is the key `webhook.max_attempts`. */
-export interface Config extends Values<typeof ROOT> {
-  readonly webhook: Values<typeof WEBHOOK>
-  readonly oauth: Values<typeof OAUTH>
-  readonly mappings: Values<typeof MAPPINGS>
-  readonly sync: Values<typeof SYNC>
-  readonly retry: Values<typeof RETRY>
-  readonly rate_limiting: Values<typeof RATE_LIMITING>
-  readonly circuit_breaker: Values<typeof CIRCUIT_BREAKER>
-  readonly observability: Values<typeof OBSERVABILITY>
-  readonly health: Values<typeof HEALTH>
-  readonly logging: Values<typeof LOGGING>
-  readonly pruning: Values<typeof PRUNING>
-  readonly schedules: Values<typeof SCHEDULES>
-  readonly notifications: Values<typeof NOTIFICATIONS>
-  readonly operator: Values<typeof OPERATOR>
-  readonly metrics: Values<typeof METRICS>
-  readonly worker: Values<typeof WORKER>
-}
-
-/** What a host may write: any part of the configuration. `undefined` is unset. */
-export type ConfigInput = {
-  readonly [Name in keyof Config]?: Given<Config[Name]> | undefined
-} & {
-  /** Another place for the option `providers`; named in both is a problem. */
-  readonly providers?: Readonly<Record<string, unknown>> | undefined
-}
-
-/** A section with any of its keys; a plain value stays as it is. */
-type Given<Value> = { readonly [Name in keyof Value]?: Value[Name] | undefined }
-
-const SECTIONS: Record<Exclude<keyof Config, keyof typeof ROOT>, Record<string, ConfigKey<unknown>>> = {
+const SECTIONS = {
   webhook: WEBHOOK,
   oauth: OAUTH,
   mappings: MAPPINGS,
@@ -309,7 +277,23 @@ const SECTIONS: Record<Exclude<keyof Config, keyof typeof ROOT>, Record<string, 
   operator: OPERATOR,
   metrics: METRICS,
   worker: WORKER,
+} satisfies Record<string, Record<string, ConfigKey<unknown>>>
+
+type Sections = { readonly [Name in keyof typeof SECTIONS]: Values<(typeof SECTIONS)[Name]> }
+
+/** The configuration in force, checked and complete. `config.webhook.max_attempts` is the key `webhook.max_attempts`. */
+export interface Config extends Values<typeof ROOT>, Sections {}
+
+/** What a host may write: any part of the configuration. `undefined` is unset. */
+export type ConfigInput = {
+  readonly [Name in keyof Config]?: Given<Config[Name]> | undefined
+} & {
+  /** Another place for the option `providers`; named in both is a problem. */
+  readonly providers?: Readonly<Record<string, unknown>> | undefined
 }
+
+/** A section with any of its keys; a plain value stays as it is. */
+type Given<Value> = { readonly [Name in keyof Value]?: Value[Name] | undefined }
 
 export const SECTION_NAMES: ReadonlySet<string> = new Set(Object.keys(SECTIONS))
 

@@ -74,7 +74,7 @@ function switchOf(text: string | undefined): boolean | undefined {
 
 interface PemKind {
   readonly name: string
-  /** @throws when it is none */
+  /** @throws when the file holds another kind */
   readonly check: (pem: Buffer) => unknown
 }
 

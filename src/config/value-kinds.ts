@@ -22,7 +22,7 @@ export interface ValueKind<T> {
 
 /** The largest Postgres `integer`, in which several of the values end up. */
 export const MAX_INT = 2_147_483_647
-const MAX_PORT = 65_535
+export const MAX_PORT = 65_535
 
 const ROUTE_PREFIX = /^[\w-]+(\/[\w-]+)*$/
 const ROUTE_PATH = /^(\/[\w-]+)+$/
@@ -33,19 +33,11 @@ const SHA256_OF_NOTHING = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca4959
 const WEBHOOK_SECRET_PREFIX = 'whsec_'
 
 export function int(from = 1, to = MAX_INT): ValueKind<number> {
-  return { type: 'int', allowed: intRange(from, to), schema: intSchema(from, to), fromText: readInt, secret: false }
-}
-
-export function percentage(): ValueKind<number> {
-  return int(1, 100)
-}
-
-export function port(): ValueKind<number> {
-  return int(1, MAX_PORT)
+  return kind('int', intRange(from, to), intSchema(from, to), readInt)
 }
 
 export function bool(): ValueKind<boolean> {
-  return { type: 'bool', allowed: 'true or false', schema: z.boolean(), fromText: readBool, secret: false }
+  return kind('bool', 'true or false', z.boolean(), readBool)
 }
 
 export function oneOf<const Option extends string>(...options: Option[]): ValueKind<Option> {
@@ -93,25 +85,16 @@ export function redirectTarget(): ValueKind<string> {
 
 /** Seconds before each retry; the last entry is reused. */
 export function backoff(): ValueKind<readonly number[]> {
-  return {
-    type: 'array',
-    allowed: `a list of 1 to 100 integers from 0 to ${MAX_INT}`,
-    schema: z.array(intSchema(0, MAX_INT)).min(1).max(100),
-    fromText: (text) => readList(text, readInt),
-    secret: false,
-  }
+  const allowed = `a list of 1 to 100 integers from 0 to ${MAX_INT}`
+  const schema = z.array(intSchema(0, MAX_INT)).min(1).max(100)
+  return kind('array', allowed, schema, (text) => readList(text, readInt))
 }
 
 /** Names of registered middleware; whether they are registered is checked when the registry is known. */
 export function middlewareNames(): ValueKind<readonly string[]> {
   const error = 'the name of a registered middleware'
-  return {
-    type: 'array',
-    allowed: 'a list of names of registered middleware',
-    schema: z.array(z.string({ error }).min(1, { error })),
-    fromText: (text) => readList(text, (entry) => entry),
-    secret: false,
-  }
+  const schema = z.array(z.string({ error }).min(1, { error }))
+  return kind('array', 'a list of names of registered middleware', schema, readNames)
 }
 
 const VARIABLE_NAME = /^[A-Za-z_][A-Za-z0-9_]*$/
@@ -122,45 +105,37 @@ const FRAMEWORK_VARIABLE = /^(INTEGRATIONS_|TEMPORAL_|DATABASE_URL|PG|OTEL_|NODE
 export function hostVariables(): ValueKind<readonly string[]> {
   const framework = 'INTEGRATIONS_…, TEMPORAL_…, DATABASE_URL…, PG…, OTEL_…, NODE_…'
   const error = `the name of a variable that does not belong to the framework (${framework})`
-  return {
-    type: 'array',
-    allowed: `a list of names of variables, none of the framework (${framework})`,
-    schema: z.array(
-      z
-        .string({ error })
-        .regex(VARIABLE_NAME, { error })
-        .refine((name) => !FRAMEWORK_VARIABLE.test(name), { error }),
-    ),
-    fromText: (text) => readList(text, (entry) => entry),
-    secret: false,
-  }
+  const name = z
+    .string({ error })
+    .regex(VARIABLE_NAME, { error })
+    .refine((given) => !FRAMEWORK_VARIABLE.test(given), { error })
+  const allowed = `a list of names of variables, none of the framework (${framework})`
+  return kind('array', allowed, z.array(name), readNames)
 }
 
 /** Provider identifier → queue. Without a prototype, so that a provider named "constructor" has no queue by accident. */
 export function queuesByProvider(): ValueKind<Readonly<Record<string, string>>> {
   const queue = z.string({ error: queueName().allowed }).regex(QUEUE_NAME, { error: queueName().allowed })
-  return {
-    type: 'array',
-    allowed: 'an object of provider identifiers and queue names, such as {"github": "slow"}; [] means the same as {}',
-    schema: z
+  return kind(
+    'array',
+    'an object of provider identifiers and queue names, such as {"github": "slow"}; [] means the same as {}',
+    z
       .preprocess((given) => (Array.isArray(given) && given.length === 0 ? {} : given), z.record(z.string(), queue))
       .transform((queues): Record<string, string> => Object.assign(Object.create(null), queues)),
-    fromText: readJson,
-    secret: false,
-  }
+    readJson,
+  )
 }
 
 const SCOPES = ['read', 'operate'] as const
+const TOKEN_NAME = { error: 'a name of 1 to 64 characters' }
+const TOKEN_DIGEST = { error: 'the SHA-256 of the token, 64 hex digits' }
 
 const operatorToken = z.strictObject(
   {
-    name: z
-      .string({ error: 'a name of 1 to 64 characters' })
-      .min(1, { error: 'a name of 1 to 64 characters' })
-      .max(64, { error: 'a name of 1 to 64 characters' }),
+    name: z.string(TOKEN_NAME).min(1, TOKEN_NAME).max(64, TOKEN_NAME),
     sha256: z
-      .string({ error: 'the SHA-256 of the token, 64 hex digits' })
-      .regex(SHA256_HEX, { error: 'the SHA-256 of the token, 64 hex digits' })
+      .string(TOKEN_DIGEST)
+      .regex(SHA256_HEX, TOKEN_DIGEST)
       .toLowerCase()
       .refine((digest) => digest !== SHA256_OF_NOTHING, { error: 'the SHA-256 of a token that is not empty' }),
     scopes: z
@@ -173,20 +148,12 @@ const operatorToken = z.strictObject(
 export type OperatorToken = Readonly<z.infer<typeof operatorToken>>
 
 export function operatorTokens(): ValueKind<readonly OperatorToken[]> {
-  return {
-    type: 'array',
-    allowed: 'a list of objects {name, sha256, scopes}',
-    schema: z.array(operatorToken).superRefine((tokens, context) => {
-      for (const field of ['name', 'sha256'] as const) {
-        for (const index of repeats(tokens.map((token) => token[field]))) {
-          const message = `a ${field} that no other token has`
-          context.addIssue({ code: 'custom', path: [index, field], message })
-        }
-      }
-    }),
-    fromText: readJson,
-    secret: true,
-  }
+  const schema = z.array(operatorToken).superRefine((tokens, context) => {
+    for (const field of ['name', 'sha256'] as const)
+      for (const index of repeats(tokens.map((token) => token[field])))
+        context.addIssue({ code: 'custom', path: [index, field], message: `a ${field} that no other token has` })
+  })
+  return { ...kind('array', 'a list of objects {name, sha256, scopes}', schema, readJson), secret: true }
 }
 
 const WEBHOOK_SECRET = '"whsec_" and the base64 of 24 to 64 bytes'
@@ -210,38 +177,34 @@ const anyNotificationTarget = {
 const notificationTarget = z.discriminatedUnion(
   'format',
   [
-    z.strictObject({
-      ...anyNotificationTarget,
-      format: z.literal('standard').optional(),
-      secret: webhookSecret,
-    }),
+    z.strictObject({ ...anyNotificationTarget, format: z.literal('standard').optional(), secret: webhookSecret }),
     // Slack reads no signature: its URL is the secret.
-    z.strictObject({
-      ...anyNotificationTarget,
-      format: z.literal('slack'),
-      secret: webhookSecret.optional(),
-    }),
+    z.strictObject({ ...anyNotificationTarget, format: z.literal('slack'), secret: webhookSecret.optional() }),
   ],
   { error: ({ path }) => (path?.at(-1) === 'format' ? '"standard" or "slack"' : NOTIFICATION_TARGET) },
 )
 export type NotificationTarget = Readonly<z.infer<typeof notificationTarget>>
 
 export function notificationTargets(): ValueKind<readonly NotificationTarget[]> {
-  return {
-    type: 'array',
-    allowed: 'a list of objects {url, secret, types?, allow_private?, format?}',
-    schema: z.array(notificationTarget),
-    fromText: readJson,
-    secret: true,
-  }
+  const allowed = 'a list of objects {url, secret, types?, allow_private?, format?}'
+  return { ...kind('array', allowed, z.array(notificationTarget), readJson), secret: true }
 }
 
-export function nullable<T>(kind: ValueKind<T>): ValueKind<T | null> {
-  return { ...kind, type: `?${kind.type}`, allowed: `${kind.allowed}, or null`, schema: kind.schema.nullable() }
+export function nullable<T>(inner: ValueKind<T>): ValueKind<T | null> {
+  return { ...inner, type: `?${inner.type}`, allowed: `${inner.allowed}, or null`, schema: inner.schema.nullable() }
+}
+
+function kind<T>(
+  type: string,
+  allowed: string,
+  schema: z.ZodType<T>,
+  fromText: (text: string) => unknown,
+): ValueKind<T> {
+  return { type, allowed, schema, fromText, secret: false }
 }
 
 function text<T>(allowed: string, schema: z.ZodType<T>): ValueKind<T> {
-  return { type: 'string', allowed, schema, fromText: (given) => given, secret: false }
+  return kind('string', allowed, schema, (given) => given)
 }
 
 function intRange(from: number, to: number): string {
@@ -275,6 +238,10 @@ function readJson(text: string): unknown {
 function readList(text: string, readEntry: (entry: string) => unknown): unknown {
   if (text.trimStart().startsWith('[')) return readJson(text)
   return text.split(',').map((entry) => readEntry(entry.trim()))
+}
+
+function readNames(text: string): unknown {
+  return readList(text, (entry) => entry)
 }
 
 /** Positions of the values that stood earlier in the list. */

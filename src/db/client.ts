@@ -24,7 +24,7 @@ export interface ConnectOptions {
   pool?: {
     /** Connections at most. Default 10. */
     max?: number
-    /** An unused connection is closed after so long. Default 60. */
+    /** An unused connection is closed after this time. Default 60. */
     idleSeconds?: number
     /** A statement without an answer after this time fails. Default 60; 0: no limit. */
     statementSeconds?: number
@@ -222,7 +222,7 @@ async function runPlainly(_text: string, _parameters: unknown[], run: () => Prom
 
 /** Postgres ends one of two transactions that wait for each other; the other one's work is then done. */
 const DEADLOCK_DETECTED = '40P01'
-/** Two in a row are rare, so many more mean that something is wrong. */
+/** Two in a row are rare; this number means that something is wrong. */
 const TRIES = 5
 
 /** Does the work again when Postgres has ended it for a deadlock. The work is one transaction, so nothing of it is left. */

@@ -210,7 +210,7 @@ class Link {
       this.hasAnswered = true
       return answer
     } catch (error) {
-      // After any other error the connection is about to end, or nobody knows what it does next.
+      // After any other error the connection is about to end, or its state is not known.
       if (error instanceof postgres.PostgresError && error.severity === 'ERROR') this.hasAnswered = true
       else this.lose(error as Error)
       throw error

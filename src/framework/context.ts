@@ -26,7 +26,7 @@ import type {
   SyncBegan,
   SyncProgress,
 } from '../syncs/sync-jobs.ts'
-import type { SearchAttributeInspection } from '../temporal/label-rules.ts'
+import type { AppliedSearchAttributes, SearchAttributeState } from '../temporal/label-rules.ts'
 import type {
   ProcessWebhookInput,
   ProcessWebhookResult,
@@ -68,13 +68,16 @@ export interface WorkflowStarters {
     replayAttempt: number | null,
   ): Promise<void>
   /** Starts the job of one webhook; while one lives, a second start is refused by the server. @throws BackendUnreachable */
-  startProcessWebhook(input: ProcessWebhookInput): Promise<'started' | 'already running'>
+  startProcessWebhook(input: ProcessWebhookInput, integrationId: number): Promise<'started' | 'already running'>
   /** Starts the job of one webhook and waits for its end. @throws BackendUnreachable */
-  runProcessWebhook(input: ProcessWebhookInput): Promise<ProcessWebhookResult | 'already running'>
+  runProcessWebhook(
+    input: ProcessWebhookInput,
+    integrationId: number,
+  ): Promise<ProcessWebhookResult | 'already running'>
   /**
    * Ends workflows whose task fails again and again; another one goes on with their rows.
    *
-   * @param told of each that this call has ended, once it has
+   * @param told called for each workflow that this call has ended
    * @throws BackendUnreachable
    */
   replaceWedged(told: (replaced: ReplacedWorkflow) => void): Promise<void>
@@ -102,12 +105,12 @@ export interface WorkflowStarters {
   syncProgress(integrationId: number): Promise<SyncProgress | null>
   /** Tells a run whose beginning takes its time how far it is, for its progress. @throws BackendUnreachable */
   tellSyncBegan(integrationId: number, began: SyncBegan): Promise<void>
-  /** Tells a living run that one of its items was changed from outside; does nothing when there is none. */
+  /** Tells a living run that one of its items was changed from outside; does nothing without a run. */
   nudgeSync(integrationId: number): Promise<void>
   /** Starts the retry of one item; while one lives, a second start is refused by the server. @throws BackendUnreachable */
-  startProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<'started' | 'already running'>
+  startProcessSyncItem(input: ProcessSyncItemInput, owner: ItemOwner): Promise<'started' | 'already running'>
   /** Starts the retry of one item and waits for its end. @throws BackendUnreachable */
-  runProcessSyncItem(input: ProcessSyncItemInput, provider: string): Promise<ProcessSyncItemResult | 'already running'>
+  runProcessSyncItem(input: ProcessSyncItemInput, owner: ItemOwner): Promise<ProcessSyncItemResult | 'already running'>
   /**
    * Has an item that waits for another attempt tried now by the workflow that it waits in: of its run, of its backfill, or its
    * retry. False: that one is gone. @throws BackendUnreachable
@@ -122,9 +125,15 @@ export interface WorkflowStarters {
   startBackfill(input: BackfillInput, provider: string): Promise<'started' | 'already running'>
   /** Whether a run of this integration lives, paused ones too. @throws BackendUnreachable */
   isSyncRunning(integrationId: number): Promise<boolean>
-  /** Ends a living run and waits until it is over; does nothing when there is none. @throws BackendUnreachable */
+  /** Ends a living run and waits until it is over; does nothing without a run. @throws BackendUnreachable */
   cancelSync(integrationId: number): Promise<void>
   close(): Promise<void>
+}
+
+/** The integration of a sync item. */
+export interface ItemOwner {
+  readonly integrationId: number
+  readonly provider: string
 }
 
 /** A workflow whose task fails again and again. */
@@ -152,7 +161,7 @@ export interface ScheduleState {
 }
 
 /** What can be seen of Temporal from outside; the only implementation is temporal/inspection.ts. */
-export interface TemporalInspection extends SearchAttributeInspection {
+export interface TemporalInspection {
   readonly address: string
   readonly namespace: string
   /** @throws BackendUnreachable */
@@ -161,6 +170,10 @@ export interface TemporalInspection extends SearchAttributeInspection {
   schedules(): Promise<readonly ScheduleState[]>
   /** Creates what is missing, updates what differs, removes what the configuration no longer wants. */
   applySchedules(): Promise<readonly ScheduleState[]>
+  /** As the namespace has them. @throws BackendUnreachable */
+  searchAttributes(): Promise<readonly SearchAttributeState[]>
+  /** Registers what is missing; a refusal is part of the answer. @throws BackendUnreachable */
+  applySearchAttributes(): Promise<AppliedSearchAttributes>
   /** The task queues of this configuration, each with how many workers polled it lately. */
   pollers(): Promise<readonly { readonly taskQueue: string; readonly workers: number }[]>
   /** Workflows that do not go on, since their task fails again and again; rows say what is left to do. @throws BackendUnreachable */
@@ -214,7 +227,7 @@ export interface OutboundCall<T> {
   readonly integration: Integration
   /** Those of the handle's snapshot, decrypted when first needed, and those that it was given or had before a refresh: their values are redacted. */
   readonly credentials: () => Credentials
-  /** By which a refused token is refreshed; a call without it is not made again for that. */
+  /** Refreshes a refused token. A call without it is not made again. */
   readonly tokens?: TokenHolder | undefined
   readonly endpoint: string
   readonly method: string

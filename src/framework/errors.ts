@@ -135,7 +135,7 @@ export class IntegrationInactive extends IntegrationsError {
   }
 }
 
-/** The authorization is no longer good and a person has to give it anew: nothing is refreshed until then. */
+/** The authorization is no longer good. A person has to give it again; nothing is refreshed until then. */
 export class ReauthRequiredException extends IntegrationsError {
   override readonly code = 'reauth_required'
   constructor(
@@ -284,7 +284,7 @@ export class RequestTimeout extends IntegrationsError {
     readonly timeoutMs: number,
   ) {
     super(`${endpoint} did not answer within ${timeoutMs} ms.`)
-    // The word by which classifiers know a deadline, whoever set it.
+    // Classifiers know a deadline by this word, whatever set it.
     this.name = 'TimeoutError'
   }
 }
@@ -314,7 +314,7 @@ export class CircuitOpenException extends IntegrationsError {
     /** Null when an operator forced it open. */
     readonly openedAt: Date | null,
     readonly cooldownSeconds: number,
-    /** Null when nobody knows: forced open, or a probe is under way. */
+    /** Null when it is not known: forced open, or a probe is under way. */
     readonly retryAfterSeconds: number | null,
   ) {
     super(

@@ -9,7 +9,7 @@ export function isJson(value: unknown): value is Json {
   return survivesJson(value, [])
 }
 
-/** Deeper nesting is an attack on whoever walks it, or a mistake; every walker of ours is recursive. */
+/** Deeper nesting is an attack or a mistake: our code walks values recursively. */
 export const MAX_DEPTH = 500
 
 /** Whether Postgres keeps it unchanged: `jsonb` takes neither U+0000 nor half of a surrogate pair. */

@@ -1,5 +1,5 @@
 /**
- * What a handle of an integration has known, for whoever must keep it out of a row or a line: its credentials, and those that it
+ * What a handle of an integration has known and no row or log line may hold: its credentials, and those that it
  * had before a refresh or was given since. A handle itself gives out only the newest.
  *
  * Rule: docs/behaviour/requests.md, "Redaction".
@@ -24,7 +24,7 @@ export function secretsKnownTo(integration: HasCredentials): readonly string[] {
 
 const FOUND = new WeakMap<object, readonly string[]>()
 
-/** Found once for an object of credentials: nobody changes it, a handle gives out copies. */
+/** Found once for an object of credentials, which never changes: a handle gives out copies. */
 export function knownSecrets(credentials: object): readonly string[] {
   const known = FOUND.get(credentials) ?? secretsOf(credentials)
   FOUND.set(credentials, known)

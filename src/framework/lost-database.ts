@@ -16,7 +16,7 @@ const DRIVER_CODES: ReadonlySet<string> = new Set([
  */
 const SQLSTATE = /^(08[0-9A-Z]{3}|53300|57P0[1235])$/
 
-/** The code by which it went; null for any other error. A provider's broken connection is another error. */
+/** The code of the loss; null for any other error. A provider's broken connection is another error. */
 export function lostDatabase(error: unknown): string | null {
   for (const link of errorChain(error)) {
     const { code } = link as { readonly code?: unknown }

@@ -99,7 +99,7 @@ export function redactStart(text: string, secrets: readonly string[], maxLength:
 }
 
 /**
- * A text of whose credentials nobody knows: what looks like one by what stands before it. Passwords in addresses, query strings,
+ * Redacts a text whose credentials are not known, by what stands before them: passwords in addresses, query strings,
  * the `Authorization` header's values, and what is named as a secret.
  */
 export function redactLikely(text: string): string {

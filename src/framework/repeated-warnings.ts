@@ -2,7 +2,7 @@
 import type { Clock, Logger } from './logger.ts'
 
 const EVERY_MS = 60_000
-/** Subjects that are remembered; the one that was told of longest ago is forgotten first. */
+/** Subjects that are remembered; the one with the oldest warning is forgotten first. */
 const MAX_SUBJECTS = 1_000
 
 interface Told {
@@ -38,7 +38,7 @@ export class RepeatedWarnings {
     this.#logger.warn({ ...fields(), times: told.sinceLine, total: told.total }, message)
     told.at = now
     told.sinceLine = 0
-    // Last in the order, as the one told of last.
+    // Last in the order: it has the newest warning.
     this.#told.delete(subject)
     this.#told.set(subject, told)
   }

@@ -27,11 +27,11 @@ export interface StandingRules {
   readonly circuitOverrides: boolean
   /** Around the integration's id in the cache key of its calls' state, prefix included. */
   readonly callKey: readonly [before: string, after: string]
-  /** After so long Postgres gives up. */
+  /** Postgres gives up after this time. */
   readonly timeoutMs: number
 }
 
-/** Each count reads at most so many entries of an index that has only rows of its status: some 20 ms. */
+/** Entries that each count reads at most, of an index that has only rows of its status: some 20 ms. */
 const MOST_COUNTED = 100_000
 /** `processed` and `success` rows are no queue, and there may be millions of them: what flows is counted as it happens. */
 const COUNTED = ['pending', 'processing', 'failed'] as const

@@ -7,14 +7,13 @@
 import type { Framework } from '../framework/context.ts'
 import type { IntegrationContext } from '../integrations/integration-contexts.ts'
 import { findProvider } from '../integrations/queries.ts'
-import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
 import type { Subject } from './metrics.ts'
 import { UNKNOWN_PROVIDER } from './metrics.ts'
 
-/** Nobody is kept waiting longer for a word in a log line. */
+/** A caller waits no longer for a word in a log line. */
 const PATIENCE_MS = 2_000
 
-/** Never throws, and never waits long: what is told of has happened, whether or not its provider can be told. */
+/** Never throws, and never waits long: the event has happened, whether or not its provider can be read. */
 export async function subjectOf(framework: Framework, id: number): Promise<Subject> {
   let timer: NodeJS.Timeout | undefined
   const tooLate = new Promise<null>((resolve) => {
@@ -68,17 +67,4 @@ async function providerOf(framework: Framework, integrationId: number): Promise<
   if (providers.size >= MAX_REMEMBERED) providers.clear()
   providers.set(integrationId, provider)
   return provider
-}
-
-/**
- * The search attributes of an integration's workflow, as a part of an activity's answer. Empty where the workflow did not ask, where
- * the namespace has no such attributes, and where the row cannot be read: no work fails for a label, and the next answer brings it.
- * Workflows of a release without labels do not ask.
- *
- * Rule: docs/behaviour/workflows.md, "Search attributes".
- */
-export async function foundBy(framework: Framework, integrationId: number, { labels }: AsksLabels): Promise<FoundBy> {
-  if (labels !== true || !framework.temporal.maySetSearchAttributes()) return {}
-  const provider = await providerOf(framework, integrationId)
-  return provider === null ? {} : { foundBy: { integrationId, provider } }
 }

@@ -4,11 +4,11 @@ import type { FailureClass } from '../calls/failure-class-rules.ts'
 /** Whose it is: an integration's row and its handle both are one. */
 export interface Subject {
   readonly provider: string
-  /** Null where nobody knows whose it is. */
+  /** Null where it is not known. */
   readonly id: number | null
 }
 
-/** In the place of a provider that is none of ours: what a stranger writes into a URL is no label. */
+/** In the place of a provider that is not registered: a stranger's word in a URL becomes no label. */
 export const UNKNOWN_PROVIDER = '(unknown)'
 
 /** What becomes of a delivery: the door's words, and `reconciled` for one that our own question brought. */

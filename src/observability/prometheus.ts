@@ -110,7 +110,7 @@ export function prometheusMetrics({ byIntegration }: { readonly byIntegration: b
   }
 }
 
-/** Made anew for each answer: what the database no longer says is not said either. */
+/** New for each answer, so that a series which the database no longer has is gone. */
 function gaugesOf(standing: Standing | null): Registry {
   const registry = new Registry()
   const gauge = <Label extends string>(name: string, help: string, labelNames: readonly Label[] = []) =>

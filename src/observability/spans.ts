@@ -43,7 +43,7 @@ export interface SpanStart {
  */
 export async function inSpan<T>(start: () => SpanStart, work: (span: Span) => Promise<T>): Promise<T> {
   const provider = trace.getTracerProvider()
-  // Nobody has registered an SDK.
+  // No SDK is registered.
   if (provider instanceof ProxyTracerProvider && provider.getDelegateTracer(SCOPE) === undefined) return work(NO_SPAN)
   const started = start()
   const { name, kind, attributes } = started
@@ -97,7 +97,7 @@ export function noteInSpan(event: string, attributes: Attributes): void {
   trace.getActiveSpan()?.addEvent(event, attributes)
 }
 
-/** Of the span that is active; null: none is, or nobody traces. */
+/** Of the active span; null: there is none, or nothing is traced. */
 export function activeTraceparent(): string | null {
   const active = trace.getActiveSpan()
   return active === undefined ? null : traceparentOf(active.spanContext())

@@ -7,7 +7,7 @@ import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import type { Standing } from './metric-queries.ts'
 import { standing } from './metric-queries.ts'
 
-/** Whoever asks again so soon gets the same answer: several Prometheus servers cost as much as one. */
+/** A scrape within this time gets the same answer: several Prometheus servers cost as much as one. */
 const SHARED_FOR_MS = 5_000
 /** Prometheus waits 10 s by default, and the counters are to reach it whatever becomes of the database. */
 const ANSWER_WITHIN_MS = 4_000
@@ -15,7 +15,7 @@ const ANSWER_WITHIN_MS = 4_000
 const STATEMENT_MS = 3_000
 
 /**
- * @param db of a connection that nobody else waits for: a busy pool is no database that is away
+ * @param db has a connection of its own: a busy pool must not look like a database that is away
  * @returns asks; null: the database did not answer in time
  */
 export function standingReader(framework: Framework, db: Framework['db']): () => Promise<Standing | null> {

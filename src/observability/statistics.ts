@@ -61,7 +61,7 @@ export async function statistics(
   }
 }
 
-/** Those known first, with 0 where there is none; then what else there is. */
+/** Known statuses first, with 0 where no row has them; then the others. */
 function counts(known: readonly string[], found: ReadonlyMap<string, number>): Record<string, number> {
   return { ...Object.fromEntries(known.map((status) => [status, 0])), ...Object.fromEntries(found) }
 }

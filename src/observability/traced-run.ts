@@ -1,13 +1,13 @@
-/** Which workflows are one trace each, though nobody who traces has started them. Rule: docs/behaviour/tracing.md, "Workflows". */
+/** Which workflows are one trace each, although no traced caller has started them. Rule: docs/behaviour/tracing.md, "Workflows". */
 
 /** Name of the Temporal header in which a workflow is told the trace that it was started in, as W3C's `traceparent`. */
 export const TRACE_HEADER = 'traceparent'
-/** Name of the Temporal header that says of which execution a workflow goes on, by its run id: the first of its own, or its parent's. */
+/** Name of the Temporal header with the run id of the execution that a workflow continues: its own first one, or its parent's. */
 export const RUN_HEADER = 'trace-run'
 
 /**
  * Each is one piece of work, with an end. An inbox, the outbox and who follows an incident live for as long as there is something
- * to do: a trace of weeks is of use to nobody. Of a host's own workflows nobody knows which they are.
+ * to do: a trace of weeks is of no use. A host's own workflows are not known.
  */
 const RUNS: ReadonlySet<string> = new Set([
   'advanceCursor',

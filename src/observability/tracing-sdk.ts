@@ -9,7 +9,7 @@ import { BatchSpanProcessor, NodeTracerProvider, RandomIdGenerator } from '@open
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 
-/** A collector that is away is told of once a minute, not with every batch. */
+/** Warns of a collector that is away once a minute, not with every batch. */
 const TOLD_EVERY_MS = 60_000
 
 /**

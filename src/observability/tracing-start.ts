@@ -5,7 +5,7 @@ import { errorLine } from '../framework/logger.ts'
 import { wantedTraceId } from './spans.ts'
 
 export interface Tracing {
-  /** Sends what is left, for so long at most. Never throws. */
+  /** Sends what is left, within a time limit. Never throws. */
   end(): Promise<void>
 }
 

@@ -49,7 +49,7 @@ export interface TrafficFigures {
   readonly cacheHits: number
 }
 
-/** A length of time that ends at the given moment, by which rows of a set are chosen. */
+/** A length of time that ends at the given moment. Rows are chosen by it. */
 export interface Period {
   readonly hours: number
   /** Its end; null: the database's clock. */
@@ -119,7 +119,7 @@ export async function mostFrequentErrors(
     group by error order by count(*) desc, error limit ${limit}`)
 }
 
-/** Runs of syncs by the status of their log. A backfill is none. */
+/** Runs of syncs by the status of their log, without backfills. */
 export async function syncRunsByStatus(
   db: Database,
   tables: Tables,

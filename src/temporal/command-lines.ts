@@ -9,28 +9,29 @@ import type { FollowIncidentInput } from '../incidents/incident-jobs.ts'
 import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'
+import { sharedStart } from './workflow-starts.ts'
 
 const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/
 
-interface SignalWithStart {
-  readonly id: string
-  readonly type: string
-  readonly queue: string
-  readonly input: object
-  readonly signal: string
+interface Started {
+  readonly workflow: string
+  readonly workflowId: string
+  readonly taskQueue: string
 }
 
 export function temporalCommands(config: Config, { address, namespace }: TemporalAddress): TemporalCommands {
   const prefix = config.cache_prefix
   const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`
   const schedule = (id: string): string => `--schedule-id ${shellWord(id)}`
-  const signalWithStart = ({ id, type, queue, input, signal }: SignalWithStart): string =>
+  const signalWithStart = (start: Started, input: object, signal: string): string =>
     [
       `temporal workflow signal-with-start ${at}`,
-      `--workflow-id ${shellWord(id)}`,
-      `--type ${type} --task-queue ${shellWord(taskQueue(prefix, queue))}`,
+      `--workflow-id ${shellWord(start.workflowId)}`,
+      `--type ${start.workflow} --task-queue ${shellWord(start.taskQueue)}`,
       `--input ${shellWord(JSON.stringify(input))} --signal-name ${signal}`,
     ].join(' ')
+  const wake = (name: 'webhookInbox' | 'eventOutbox'): string =>
+    signalWithStart(sharedStart(config, name), {} satisfies PumpedQueueInput, SIGNAL.arrived)
   const askState = (id: string): string =>
     `temporal workflow query ${at} --workflow-id ${shellWord(id)} --type ${QUERY.state}`
   return {
@@ -42,34 +43,22 @@ export function temporalCommands(config: Config, { address, namespace }: Tempora
         ? `temporal server start-dev --port ${port} --namespace ${shellWord(namespace)} --db-filename temporal.db`
         : `temporal operator cluster health --address ${shellWord(address)}`
     },
-    wakeInbox: () =>
-      signalWithStart({
-        id: workflowId.webhookInbox(prefix),
-        type: WORKFLOW.webhookInbox,
-        queue: config.webhook.queue,
-        input: {} satisfies PumpedQueueInput,
-        signal: SIGNAL.arrived,
-      }),
+    wakeInbox: () => wake('webhookInbox'),
     askInbox: () => askState(workflowId.webhookInbox(prefix)),
     terminate: (id) =>
       `temporal workflow terminate ${at} --workflow-id ${shellWord(id)} --reason 'its task failed again and again'`,
-    wakeOutbox: () =>
-      signalWithStart({
-        id: workflowId.eventOutbox(prefix),
-        type: WORKFLOW.eventOutbox,
-        queue: config.sync.queue,
-        input: {} satisfies PumpedQueueInput,
-        signal: SIGNAL.arrived,
-      }),
+    wakeOutbox: () => wake('eventOutbox'),
     askOutbox: () => askState(workflowId.eventOutbox(prefix)),
     followIncident: (integrationId) =>
-      signalWithStart({
-        id: workflowId.incident(prefix, integrationId),
-        type: WORKFLOW.incident,
-        queue: config.sync.queue,
-        input: { integrationId } satisfies FollowIncidentInput,
-        signal: SIGNAL.escalate,
-      }),
+      signalWithStart(
+        {
+          workflow: WORKFLOW.incident,
+          workflowId: workflowId.incident(prefix, integrationId),
+          taskQueue: taskQueue(prefix, config.sync.queue),
+        },
+        { integrationId } satisfies FollowIncidentInput,
+        SIGNAL.escalate,
+      ),
     askIncident: (integrationId) => askState(workflowId.incident(prefix, integrationId)),
     resume: (id) =>
       `temporal schedule toggle ${at} ${schedule(id)} --unpause --reason 'resumed after integrations doctor'`,

@@ -65,7 +65,7 @@ export function connectionOptions(options: TemporalOptions) {
   const tls = options.tls ?? options.apiKey !== undefined
   return {
     address: temporalAddress(options).address,
-    // Said in so many words, as the SDK would turn it on for an API key.
+    // Always given: the SDK would turn it on for an API key.
     tls,
     ...(options.apiKey === undefined ? {} : { apiKey: options.apiKey }),
   }

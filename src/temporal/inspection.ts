@@ -10,7 +10,7 @@ import type { TemporalAddress } from './connection.ts'
 import { checkTemporal, sdk } from './connection.ts'
 import type { ScheduleNeeds } from './keep-schedules.ts'
 import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './keep-schedules.ts'
-import { applySearchAttributes, knownSearchAttributes, readSearchAttributes } from './search-attributes.ts'
+import { applySearchAttributes, readSearchAttributes } from './search-attributes.ts'
 import { taskQueuesOf } from './task-queues.ts'
 import { wedgedWorkflows } from './wedged.ts'
 
@@ -116,7 +116,6 @@ export function temporalInspection(
     },
     searchAttributes: () => ask((asked) => readSearchAttributes(asked)),
     applySearchAttributes: () => ask((asked) => applySearchAttributes(asked, where)),
-    maySetSearchAttributes: () => knownSearchAttributes(client()).maySet(),
     async pollers() {
       const queues: { taskQueue: string; workers: number }[] = []
       for (const taskQueue of taskQueuesOf(config)) {

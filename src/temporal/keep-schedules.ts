@@ -2,14 +2,13 @@
 import type { CalendarSpecDescription, Client, ScheduleDescription } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import type { ReconcileWebhooksInput } from '../webhooks/webhook-jobs.ts'
-import { scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
+import { scheduleId } from '../workflows/ids.ts'
 import { sdk } from './connection.ts'
-import type { StartTexts } from './start-texts.ts'
-import { startTexts } from './start-texts.ts'
+import { sharedStart } from './workflow-starts.ts'
 
 /** A worker that was away for longer does not make up for what it missed: the next run takes it all. */
 const CATCH_UP_SECONDS = 60
-/** Pruning comes once a day: whoever was away at night makes up for it in the morning. */
+/** Pruning comes once a day: a worker that was away at night makes up for it in the morning. */
 const PRUNE_CATCH_UP_SECONDS = 6 * 3_600
 const MINUTE_SECONDS = 60
 
@@ -21,86 +20,52 @@ export interface ScheduleNeeds {
   canRefreshTokens(): boolean
 }
 
-/** Each so many seconds, or at an hour of each day, UTC, and up to so many seconds later. */
+/** At an interval, or at an hour of each day, UTC, and up to `jitterSeconds` later. */
 type Timing =
   | { readonly everySeconds: number }
   | { readonly dailyAtHour: number; readonly jitterSeconds: number; readonly catchUpSeconds: number }
 
-interface Timetable {
+interface Timetable extends ReturnType<typeof sharedStart> {
   readonly name: string
-  readonly workflow: string
-  readonly workflowId: string
   readonly timing: Timing
-  readonly taskQueue: string
   readonly args: readonly unknown[]
-  readonly texts: StartTexts
   /** With `schedules.enabled`; false: it is removed. */
   readonly isWanted: boolean
 }
 
 /** Every Schedule that this release knows, wanted or not. */
 function timetable(config: Config, { canReconcile, canRefreshTokens }: ScheduleNeeds): Timetable[] {
-  const prefix = config.cache_prefix
+  const every = (minutes: number): Timing => ({ everySeconds: minutes * MINUTE_SECONDS })
+  const always = { args: [], isWanted: true }
   return [
-    {
-      name: 'dispatch-syncs',
-      workflow: WORKFLOW.dispatchSyncs,
-      workflowId: workflowId.dispatchSyncs(prefix),
-      timing: { everySeconds: MINUTE_SECONDS },
-      taskQueue: taskQueue(prefix, config.sync.queue),
-      args: [],
-      texts: startTexts.dispatchSyncs(),
-      isWanted: true,
-    },
+    { name: 'dispatch-syncs', ...sharedStart(config, 'dispatchSyncs'), ...always, timing: every(1) },
     {
       name: 'evaluate-failures',
-      workflow: WORKFLOW.evaluateFailures,
-      workflowId: workflowId.evaluateFailures(prefix),
-      timing: { everySeconds: MINUTE_SECONDS },
-      taskQueue: taskQueue(prefix, config.sync.queue),
+      ...sharedStart(config, 'evaluateFailures'),
+      timing: every(1),
       args: [],
-      texts: startTexts.evaluateFailures(),
       isWanted: config.observability.anomaly_enabled,
     },
-    {
-      name: 'recover-webhooks',
-      workflow: WORKFLOW.recoverWebhooks,
-      workflowId: workflowId.recoverWebhooks(prefix),
-      timing: { everySeconds: 5 * MINUTE_SECONDS },
-      taskQueue: taskQueue(prefix, config.webhook.queue),
-      args: [],
-      texts: startTexts.recoverWebhooks(),
-      isWanted: true,
-    },
+    { name: 'recover-webhooks', ...sharedStart(config, 'recoverWebhooks'), ...always, timing: every(5) },
     {
       name: 'refresh-tokens',
-      workflow: WORKFLOW.refreshTokens,
-      workflowId: workflowId.refreshTokens(prefix),
-      timing: { everySeconds: 10 * MINUTE_SECONDS },
-      taskQueue: taskQueue(prefix, config.sync.queue),
+      ...sharedStart(config, 'refreshTokens'),
+      timing: every(10),
       args: [],
-      texts: startTexts.refreshTokens(),
       isWanted: canRefreshTokens(),
     },
     {
       name: 'reconcile',
-      workflow: WORKFLOW.reconcileWebhooks,
-      workflowId: workflowId.reconcileWebhooks(prefix),
-      timing: { everySeconds: 60 * MINUTE_SECONDS },
-      taskQueue: taskQueue(prefix, config.webhook.queue),
+      ...sharedStart(config, 'reconcileWebhooks'),
+      timing: every(60),
       args: [{} satisfies ReconcileWebhooksInput],
-      texts: startTexts.reconcileWebhooks(),
       isWanted: canReconcile(),
     },
     {
       name: 'prune',
-      workflow: WORKFLOW.prune,
-      workflowId: workflowId.prune(prefix),
+      ...sharedStart(config, 'prune'),
+      ...always,
       timing: { dailyAtHour: 3, jitterSeconds: 10 * MINUTE_SECONDS, catchUpSeconds: PRUNE_CATCH_UP_SECONDS },
-      taskQueue: taskQueue(prefix, config.sync.queue),
-      args: [],
-      texts: startTexts.prune(),
-      isWanted: true,
     },
   ]
 }

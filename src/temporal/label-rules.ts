@@ -1,5 +1,5 @@
 /**
- * By what workflows are found in Temporal's list, beyond their id and type: `IntegrationId = 7 AND ExecutionStatus = "Running"`.
+ * Attributes that Temporal's list of workflows is filtered by: `IntegrationId = 7 AND ExecutionStatus = "Running"`.
  *
  * Rule: docs/behaviour/workflows.md, "Search attributes".
  */
@@ -9,23 +9,11 @@ export const SEARCH_ATTRIBUTES = { IntegrationProvider: 'Keyword', IntegrationId
 
 export type SearchAttributeName = keyof typeof SEARCH_ATTRIBUTES
 
-/** What a workflow works for. A part that whoever starts it does not know is left out, and the workflow adds it itself. */
+/** The integration that a workflow works for: its attributes, given at its start. */
 export interface WorksFor {
-  readonly integrationId?: number
-  readonly provider?: string
-}
-
-/** A part of an activity's input: its workflow lacks attributes and asks for them. */
-export interface AsksLabels {
-  readonly labels?: true | undefined
-}
-
-/**
- * A part of an activity's answer, for who asked: what its workflow is to be found by. Left out where the namespace does not know
- * the attributes.
- */
-export interface FoundBy {
-  readonly foundBy?: Required<WorksFor> | undefined
+  readonly integrationId: number
+  /** Null: it cannot be read now, and the attribute is left out. */
+  readonly provider: string | null
 }
 
 export interface SearchAttributeState {
@@ -44,14 +32,4 @@ export interface AppliedSearchAttributes {
   readonly added: readonly SearchAttributeName[]
   /** Why one is not there after all, and the command that registers it by hand; null: all are there. */
   readonly problem: string | null
-}
-
-/** A part of what is seen of Temporal. */
-export interface SearchAttributeInspection {
-  /** As the namespace has them. @throws BackendUnreachable */
-  searchAttributes(): Promise<readonly SearchAttributeState[]>
-  /** Registers what is missing; a refusal is part of the answer. @throws BackendUnreachable */
-  applySearchAttributes(): Promise<AppliedSearchAttributes>
-  /** Whether a workflow may set them, as far as this process knows. Never waits, never throws. */
-  maySetSearchAttributes(): boolean
 }

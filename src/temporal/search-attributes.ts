@@ -20,11 +20,6 @@ const LOOK_AGAIN_MS = 60_000
 const LOOK_TIMEOUT_MS = 5_000
 /** A start that somebody waits for waits for the first look no longer than this, and goes without. */
 const PATIENCE_MS = 1_000
-/**
- * The server's history hosts learn of a new attribute when they read the namespace anew, every 10 s
- * (`namespaceRegistry.refreshInterval`, Temporal Server 1.29). A workflow that sets one before is stuck until then.
- */
-const SETTLED_AFTER_MS = 15_000
 const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
 
 /** @throws what the server answers */
@@ -86,7 +81,7 @@ export async function ensureSearchAttributes(client: Client, where: TemporalAddr
   }
 }
 
-/** The command line for whoever may; Temporal Cloud has its own tool. */
+/** The command line for a person who may; Temporal Cloud has its own tool. */
 function byHand({ address, namespace }: TemporalAddress): string {
   const words = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `--name ${name} --type ${type}`)
   const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`
@@ -123,7 +118,7 @@ function namesOf(): SearchAttributeName[] {
 }
 
 /** Whether the namespace has them, as far as this process knows: one for each client. */
-export function knownSearchAttributes(client: Client): KnownSearchAttributes {
+function knownSearchAttributes(client: Client): KnownSearchAttributes {
   const known = KNOWN.get(client) ?? new KnownSearchAttributes(client)
   KNOWN.set(client, known)
   return known
@@ -134,8 +129,6 @@ const KNOWN = new WeakMap<Client, KnownSearchAttributes>()
 class KnownSearchAttributes {
   readonly #client: Client
   #areThere = false
-  /** Before this moment no workflow should set one itself. */
-  #settledAt = 0
   #lookedAt = Number.NEGATIVE_INFINITY
   #looking: Promise<void> | null = null
 
@@ -143,33 +136,20 @@ class KnownSearchAttributes {
     this.#client = client
   }
 
-  /** What is known. Never waits: a look that is due runs beside it. */
-  areThere(): boolean {
-    if (performance.now() - this.#lookedAt > LOOK_AGAIN_MS) void this.#look()
-    return this.#areThere
-  }
-
-  /** As {@link areThere}, but the first look is waited for, a second at most. */
-  async areFound(): Promise<boolean> {
+  /** Waits for the first look, a second at most. Later looks run beside it. */
+  async areThere(): Promise<boolean> {
     if (this.#lookedAt === Number.NEGATIVE_INFINITY) {
       const patience = new AbortController()
       await Promise.race([this.#look(), elapsed(PATIENCE_MS, patience.signal)])
       patience.abort()
     }
-    return this.areThere()
+    if (performance.now() - this.#lookedAt > LOOK_AGAIN_MS) void this.#look()
+    return this.#areThere
   }
 
-  /** Whether a workflow may set them itself, which its server must not refuse. */
-  maySet(): boolean {
-    return this.areThere() && performance.now() >= this.#settledAt
-  }
-
-  /** Who sees them for the first time can't tell whether another process has registered them a moment ago. */
   learn(states: readonly SearchAttributeState[]): void {
-    const wereThere = this.#areThere
     this.#areThere = states.every(({ standing }) => standing === 'registered')
     this.#lookedAt = performance.now()
-    if (this.#areThere && !wereThere) this.#settledAt = this.#lookedAt + SETTLED_AFTER_MS
   }
 
   /** A start with them was refused: none is attached before they have been seen again, in a minute. */
@@ -206,18 +186,15 @@ type Pair = Extract<NonNullable<WorkflowStartOptions['typedSearchAttributes']>, 
 
 /**
  * Starts, or signals with start, under the search attributes where the namespace has them. A start never fails because of
- * one: a refused one is made again without.
- *
- * @param waits whether the first look of the process is waited for; a wake-up goes without, and its workflow makes up for it
+ * one: a refused start is made again without.
  */
 export async function withSearchAttributes<T>(
   client: Client,
   worksFor: WorksFor,
   start: (labels: StartLabels) => Promise<T>,
-  { waits = true }: { waits?: boolean } = {},
 ): Promise<T> {
   const known = knownSearchAttributes(client)
-  if (!(waits ? await known.areFound() : known.areThere())) return start({})
+  if (!(await known.areThere())) return start({})
   try {
     return await start({ typedSearchAttributes: pairsOf(worksFor) })
   } catch (error) {
@@ -228,9 +205,8 @@ export async function withSearchAttributes<T>(
 }
 
 function pairsOf({ integrationId, provider }: WorksFor): Pair[] {
-  const pairs: Pair[] = []
-  if (integrationId !== undefined) pairs.push({ key: { name: 'IntegrationId', type: 'INT' }, value: integrationId })
-  if (provider !== undefined) pairs.push({ key: { name: 'IntegrationProvider', type: 'KEYWORD' }, value: provider })
+  const pairs: Pair[] = [{ key: { name: 'IntegrationId', type: 'INT' }, value: integrationId }]
+  if (provider !== null) pairs.push({ key: { name: 'IntegrationProvider', type: 'KEYWORD' }, value: provider })
   return pairs
 }
 

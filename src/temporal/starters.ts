@@ -3,7 +3,7 @@ import type { Client, Workflow, WorkflowHandle, WorkflowResultType, WorkflowStar
 import type { PumpedQueue } from '../claims/pump-jobs.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
-import type { WorkflowStarters } from '../framework/context.ts'
+import type { ItemOwner, WorkflowStarters } from '../framework/context.ts'
 import { BackendUnreachable, WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
@@ -32,10 +32,10 @@ import { closeClient, sdk } from './connection.ts'
 import type { WorksFor } from './label-rules.ts'
 import type { StartLabels } from './search-attributes.ts'
 import { withSearchAttributes } from './search-attributes.ts'
-import type { StartTexts } from './start-texts.ts'
-import { startTexts } from './start-texts.ts'
 import { WakeUps } from './wake-ups.ts'
 import { wedgedWorkflows } from './wedged.ts'
+import type { SharedName } from './workflow-starts.ts'
+import { sharedStart, startTexts } from './workflow-starts.ts'
 
 /** How long a question may wait for Temporal's answer. */
 const ANSWER_TIMEOUT_MS = 5_000
@@ -75,69 +75,60 @@ export function temporalStarters(
   const syncHandle = (integrationId: number) =>
     client().workflow.getHandle(workflowId.syncIntegration(prefix, integrationId))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
-  const syncQueue = taskQueue(prefix, config.sync.queue)
   const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
   const pumped = {
-    [WEBHOOK_INBOX]: {
-      workflow: WORKFLOW.webhookInbox,
-      workflowId: workflowId.webhookInbox(prefix),
-      taskQueue: webhookQueue,
-      texts: startTexts.webhookInbox(),
-    },
-    [EVENT_OUTBOX]: {
-      workflow: WORKFLOW.eventOutbox,
-      workflowId: workflowId.eventOutbox(prefix),
-      taskQueue: syncQueue,
-      texts: startTexts.eventOutbox(),
-    },
+    [WEBHOOK_INBOX]: sharedStart(config, 'webhookInbox'),
+    [EVENT_OUTBOX]: sharedStart(config, 'eventOutbox'),
   } as const
+  const worksFor = async (integrationId: number): Promise<WorksFor> => {
+    const provider = await providerOf(integrationId)
+    return { integrationId, provider: provider === UNKNOWN_PROVIDER ? null : provider }
+  }
+
   const signalPumped = (asked: Client, queue: PumpedQueue, signal: string, signalArgs: unknown[]) => {
     const { workflow, texts, ...start } = pumped[queue]
     const args = [{} satisfies PumpedQueueInput]
     return asked.workflow.signalWithStart(workflow, { ...start, args, ...texts, signal, signalArgs })
   }
-  const arrivedAt = (queue: PumpedQueue) => (_: number, aborted: AbortSignal) => {
-    const asked = client()
-    return asked.withAbortSignal(aborted, () => inTime(asked, () => signalPumped(asked, queue, SIGNAL.arrived, [])))
-  }
-  const inbox = new WakeUps({
-    send: arrivedAt(WEBHOOK_INBOX),
-    onFailure(_, error, waitMs) {
-      metrics.wakeUpFailed()
-      logger.warn(
-        { event: 'inbox.wake_failed', retry_in_ms: waitMs, error: errorLine(error, 300) },
-        'the inbox could not be woken; the rows are stored, it is tried again',
-      )
-    },
-  })
-  const outbox = new WakeUps({
-    send: arrivedAt(EVENT_OUTBOX),
-    onFailure(_, error, waitMs) {
-      metrics.wakeUpFailed()
-      logger.warn(
-        { event: 'outbox.wake_failed', retry_in_ms: waitMs, error: errorLine(error, 300) },
-        'the outbox could not be woken; the rows are stored, it is tried again',
-      )
-    },
-  })
+  const pumpWakeUps = (queue: PumpedQueue, warn: (retryInMs: number, error: string) => void): WakeUps =>
+    new WakeUps({
+      send(_, aborted) {
+        const asked = client()
+        return asked.withAbortSignal(aborted, () => inTime(asked, () => signalPumped(asked, queue, SIGNAL.arrived, [])))
+      },
+      onFailure(_, error, waitMs) {
+        metrics.wakeUpFailed()
+        warn(waitMs, errorLine(error, 300))
+      },
+    })
+  const inbox = pumpWakeUps(WEBHOOK_INBOX, (waitMs, error) =>
+    logger.warn(
+      { event: 'inbox.wake_failed', retry_in_ms: waitMs, error },
+      'the inbox could not be woken; the rows are stored, it is tried again',
+    ),
+  )
+  const outbox = pumpWakeUps(EVENT_OUTBOX, (waitMs, error) =>
+    logger.warn(
+      { event: 'outbox.wake_failed', retry_in_ms: waitMs, error },
+      'the outbox could not be woken; the rows are stored, it is tried again',
+    ),
+  )
   const follower = (signal: string): WakeUps =>
     new WakeUps({
-      send(integrationId, aborted) {
+      async send(integrationId, aborted) {
         const asked = client()
-        const send = (labels: StartLabels = {}) =>
+        const labels = await worksFor(integrationId)
+        const send = (attributes: StartLabels) =>
           asked.workflow.signalWithStart(WORKFLOW.incident, {
             workflowId: workflowId.incident(prefix, integrationId),
-            taskQueue: syncQueue,
+            taskQueue: taskQueue(prefix, config.sync.queue),
             args: [{ integrationId } satisfies FollowIncidentInput],
             signal,
             signalArgs: [],
             ...startTexts.incident(integrationId),
-            ...labels,
+            ...attributes,
           })
-        // Its provider would cost a query: the workflow reads it with its first row.
-        return asked.withAbortSignal(aborted, () =>
-          inTime(asked, () => withSearchAttributes(asked, { integrationId }, send, { waits: false })),
-        )
+        return asked.withAbortSignal(aborted, () => inTime(asked, () => withSearchAttributes(asked, labels, send)))
       },
       onFailure(integrationId, error, waitMs) {
         metrics.wakeUpFailed()
@@ -152,45 +143,44 @@ export function temporalStarters(
     })
   const followers = { escalate: follower(SIGNAL.escalate), recovered: follower(SIGNAL.recovered) }
 
-  const startWebhookJob = (input: ProcessWebhookInput) =>
-    startOnce<(input: ProcessWebhookInput) => Promise<ProcessWebhookResult>>(client(), WORKFLOW.processWebhook, {
-      workflowId: workflowId.processWebhook(prefix, input.webhookId),
-      taskQueue: webhookQueue,
-      args: [input],
-      ...startTexts.processWebhook(input.webhookId, input.replay === true),
-    })
+  const startWebhookJob = async (input: ProcessWebhookInput, integrationId: number) =>
+    startOnce<(input: ProcessWebhookInput) => Promise<ProcessWebhookResult>>(
+      client(),
+      WORKFLOW.processWebhook,
+      {
+        workflowId: workflowId.processWebhook(prefix, input.webhookId),
+        taskQueue: webhookQueue,
+        args: [input],
+        ...startTexts.processWebhook(input.webhookId, input.replay === true),
+      },
+      await worksFor(integrationId),
+    )
 
-  const startItemJob = (input: ProcessSyncItemInput, provider: string) =>
+  const startItemJob = (input: ProcessSyncItemInput, owner: ItemOwner) =>
     startOnce<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(
       client(),
       WORKFLOW.processSyncItem,
       {
         workflowId: workflowId.processSyncItem(prefix, input.itemId),
-        taskQueue: syncQueueOf(provider),
+        taskQueue: syncQueueOf(owner.provider),
         args: [input],
-        ...startTexts.processSyncItem(input.itemId, provider),
+        ...startTexts.processSyncItem(input.itemId, owner.provider),
       },
-      { provider },
+      owner,
     )
 
-  /** Whoever comes later waits for the run that there is: it takes up all that is due. */
-  const joined = async <R>(
-    workflow: string,
-    id: string,
-    queue: string,
-    texts: StartTexts,
-    ...args: unknown[]
-  ): Promise<R> => {
+  /** A caller that comes later waits for the run that there is: it takes up all that is due. */
+  const joined = async <R>(name: SharedName, input?: { readonly integrationId?: number }): Promise<R> => {
     const asked = client()
+    const { workflow, texts, ...start } = sharedStart(config, name, input?.integrationId)
     const options = {
-      workflowId: id,
-      taskQueue: queue,
-      args,
+      ...start,
+      args: input === undefined ? [] : [input],
       workflowIdConflictPolicy: 'USE_EXISTING',
       ...texts,
     } as const
-    const start = () => asked.workflow.start<(...args: unknown[]) => Promise<R>>(workflow, options)
-    return resultOf(asked, await answered(asked, start))
+    const run = await answered(asked, () => asked.workflow.start<(...args: unknown[]) => Promise<R>>(workflow, options))
+    return resultOf(asked, run)
   }
 
   return {
@@ -227,12 +217,12 @@ export function temporalStarters(
       })
     },
 
-    async startProcessWebhook(input) {
-      return (await startWebhookJob(input)) === null ? 'already running' : 'started'
+    async startProcessWebhook(input, integrationId) {
+      return (await startWebhookJob(input, integrationId)) === null ? 'already running' : 'started'
     },
 
-    async runProcessWebhook(input) {
-      const job = await startWebhookJob(input)
+    async runProcessWebhook(input, integrationId) {
+      const job = await startWebhookJob(input, integrationId)
       return job === null ? 'already running' : resultOf(client(), job)
     },
 
@@ -256,58 +246,29 @@ export function temporalStarters(
       }
     },
 
-    runRecovery: () =>
-      joined<RecoverWebhooksResult>(
-        WORKFLOW.recoverWebhooks,
-        workflowId.recoverWebhooks(prefix),
-        webhookQueue,
-        startTexts.recoverWebhooks(),
-      ),
+    runRecovery: () => joined<RecoverWebhooksResult>('recoverWebhooks'),
 
     async runReconciliation(input) {
+      const { workflow, texts, ...start } = sharedStart(config, 'reconcileWebhooks', input.integrationId)
       const run = await startOnce<(input: ReconcileWebhooksInput) => Promise<ReconcileWebhooksResult>>(
         client(),
-        WORKFLOW.reconcileWebhooks,
-        {
-          workflowId: workflowId.reconcileWebhooks(prefix),
-          taskQueue: webhookQueue,
-          args: [input],
-          ...startTexts.reconcileWebhooks(input.integrationId),
-        },
+        workflow,
+        { ...start, args: [input], ...texts },
       )
       return run === null ? 'already running' : resultOf(client(), run)
     },
 
-    runDispatch: () =>
-      joined<DispatchResult>(
-        WORKFLOW.dispatchSyncs,
-        workflowId.dispatchSyncs(prefix),
-        syncQueue,
-        startTexts.dispatchSyncs(),
-      ),
+    runDispatch: () => joined<DispatchResult>('dispatchSyncs'),
 
-    runTokenRefresh: (input) =>
-      joined<RefreshTokensResult>(
-        WORKFLOW.refreshTokens,
-        workflowId.refreshTokens(prefix, input.integrationId),
-        syncQueue,
-        startTexts.refreshTokens(input.integrationId),
-        input,
-      ),
+    runTokenRefresh: (input) => joined<RefreshTokensResult>('refreshTokens', input),
 
     wakeOutbox: () => promises[EVENT_OUTBOX].unless(() => outbox.wake(0)),
 
     followIncident: (integrationId, change) => followers[change].wake(integrationId),
 
-    runEvaluateFailures: () =>
-      joined<EvaluateFailuresResult>(
-        WORKFLOW.evaluateFailures,
-        workflowId.evaluateFailures(prefix),
-        syncQueue,
-        startTexts.evaluateFailures(),
-      ),
+    runEvaluateFailures: () => joined<EvaluateFailuresResult>('evaluateFailures'),
 
-    runPrune: () => joined<PruneResult>(WORKFLOW.prune, workflowId.prune(prefix), syncQueue, startTexts.prune()),
+    runPrune: () => joined<PruneResult>('prune'),
 
     async pauseSync(integrationId, provider) {
       const asked = client()
@@ -349,12 +310,12 @@ export function temporalStarters(
       await unlessGone(answered(client(), () => syncHandle(integrationId).signal(SIGNAL.itemsChanged)))
     },
 
-    async startProcessSyncItem(input, provider) {
-      return (await startItemJob(input, provider)) === null ? 'already running' : 'started'
+    async startProcessSyncItem(input, owner) {
+      return (await startItemJob(input, owner)) === null ? 'already running' : 'started'
     },
 
-    async runProcessSyncItem(input, provider) {
-      const job = await startItemJob(input, provider)
+    async runProcessSyncItem(input, owner) {
+      const job = await startItemJob(input, owner)
       return job === null ? 'already running' : resultOf(client(), job)
     },
 

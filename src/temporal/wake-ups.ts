@@ -61,7 +61,7 @@ export class WakeUps {
     await Promise.all([...this.#wakers.values()].map((waker) => waker.stop(withinMs)))
   }
 
-  /** Where one gets through, so do the others: nobody sleeps on through the server's return. */
+  /** Where one gets through, so do the others: none sleeps on after the server's return. */
   #bringForwardAll(): void {
     const retrying = [...this.#retrying]
     this.#retrying.clear()

@@ -35,7 +35,7 @@ export async function wedgedWorkflows(client: Client, prefix: string): Promise<W
   return wedged.sort((a, b) => a.id.localeCompare(b.id))
 }
 
-/** Null: there is none of this id, or it is none of ours to end. */
+/** Null: it is gone, or its type is not one that recovery may end. */
 async function lookAt(client: Client, id: string): Promise<WedgedWorkflow | null> {
   try {
     const { type: name, runId, raw } = await client.workflow.getHandle(id).describe()

@@ -10,10 +10,10 @@ export {
   type SuiteRunner,
   type WebhookFixture,
 } from './conformance.ts'
-export type { DeliveredEvents } from './events-in-process.ts'
 export type { FakeSequence } from './fake-requests.ts'
 export { type FakedCall, type FakeReply, type FakeRequests, sequence } from './fake-requests.ts'
 export { type DispatchedItem, FakeSyncSession, type FakeSyncSessionOptions } from './fake-sync-session.ts'
+export type { DeliveredEvents, ProcessedWebhooks } from './jobs-in-process.ts'
 export { type Duration, ManualClock } from './manual-clock.ts'
 export { type PlayedApi, playedTransport } from './played-transport.ts'
 export type { RecordedEvent, RecordedEvents } from './recorded-events.ts'
@@ -43,5 +43,4 @@ export {
 } from './test-integrations.ts'
 export { EmbeddedDatabaseMissing, RepliesUsedUp, SyncDidNotEnd, UnexpectedRequest } from './testing-errors.ts'
 export type { SentRequest, Transport } from './transport.ts'
-export type { ProcessedWebhooks } from './webhooks-in-process.ts'
 export type { Started, StartedWorkflow } from './without-temporal.ts'

@@ -95,7 +95,6 @@ const ANSWERS: Partial<TemporalInspection> = {
   applySchedules: async () => [],
   searchAttributes: async () => [],
   applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
-  maySetSearchAttributes: () => false,
   pollers: async () => [],
   wedged: async () => [],
   isInboxRunning: async () => false,

@@ -126,7 +126,7 @@ async function startEach(
   const start = async (row: TakenUp): Promise<void> => {
     try {
       // Where a job of the row runs already, that is the one it gets.
-      await workflows.startProcessWebhook(jobOf(due, row))
+      await workflows.startProcessWebhook(jobOf(due, row), row.integrationId)
     } catch (error) {
       failed.push(row)
       errors.push(error)

@@ -38,8 +38,8 @@ export interface ReplayedWebhooks {
  * @throws WebhookNotFound; WebhookNotReplayable when it is not settled, or erased; BackendUnreachable
  */
 export async function replayWebhook(framework: Framework, id: number): Promise<ProcessWebhookResult> {
-  await replayableWebhook(framework, id)
-  const result = await framework.workflows.runProcessWebhook({ webhookId: id, replay: true })
+  const { integrationId } = await replayableWebhook(framework, id)
+  const result = await framework.workflows.runProcessWebhook({ webhookId: id, replay: true }, integrationId)
   if (result === 'already running') throw held(id)
   if (result.outcome !== 'not claimed') return result
   // It was moved on after we had looked at it.
@@ -55,7 +55,10 @@ export async function replayWebhook(framework: Framework, id: number): Promise<P
  */
 export async function startReplay(framework: Framework, id: number, workflowId: string): Promise<StartedReplay> {
   const { integrationId } = await replayableWebhook(framework, id)
-  if ((await framework.workflows.startProcessWebhook({ webhookId: id, replay: true })) === 'already running')
+  if (
+    (await framework.workflows.startProcessWebhook({ webhookId: id, replay: true }, integrationId)) ===
+    'already running'
+  )
     throw held(id)
   return { webhookId: id, integrationId, workflowId }
 }

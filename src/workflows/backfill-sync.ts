@@ -10,7 +10,6 @@ import {
 } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { BackfillInput, BackfillResult } from '../syncs/sync-jobs.ts'
-import type { FoundBy } from '../temporal/label-rules.ts'
 import { step } from './activity-options.ts'
 import type { BackfillProgress } from './messages.ts'
 import { backfillProgress, retryItem } from './messages.ts'
@@ -18,7 +17,7 @@ import type { ItemRunState } from './sync-items.ts'
 import { ItemRun, itemsToDo } from './sync-items.ts'
 import type { ListingState, OpenRun } from './sync-listing.ts'
 import { listWhole, NEW_LISTING } from './sync-listing.ts'
-import { askingLabels, setSearchAttributes, showing } from './temporal-ui.ts'
+import { showing } from './temporal-ui.ts'
 import { hasLongHistory, untilCancelled } from './workflow-end.ts'
 
 /** A window is listed in slices of this length: a failure costs one of them. */
@@ -26,7 +25,7 @@ const SLICE_MS = 24 * 3_600_000
 
 const steps = proxyActivities<Activities>(step)
 
-type OpenedSlice = Awaited<ReturnType<Activities['openBackfillSlice']>> & FoundBy
+type OpenedSlice = Awaited<ReturnType<Activities['openBackfillSlice']>>
 
 /** Carried over when a backfill goes on in a new history. */
 export interface BackfillState {
@@ -78,9 +77,8 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
   }
   const opened = async (): Promise<SliceState | null> => {
     const { firstExecutionRunId: runId, startTime } = workflowInfo()
-    const window = { integrationId, runId, startedAt: startTime.toISOString(), ...current(), ...askingLabels() }
+    const window = { integrationId, runId, startedAt: startTime.toISOString(), ...current() }
     const answer: OpenedSlice = await CancellationScope.nonCancellable(() => steps.openBackfillSlice(window))
-    setSearchAttributes(answer)
     if (answer.kind === 'open')
       return {
         kind: 'listing',

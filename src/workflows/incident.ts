@@ -1,11 +1,10 @@
 import { condition, continueAsNew, log, proxyActivities, setHandler } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { IncidentInput, IncidentSight } from '../incidents/incident-jobs.ts'
-import type { FoundBy } from '../temporal/label-rules.ts'
 import { step } from './activity-options.ts'
 import type { IncidentState } from './messages.ts'
 import { escalate, incidentState, recovered } from './messages.ts'
-import { askingLabels, moment, setSearchAttributes, showing } from './temporal-ui.ts'
+import { moment, showing } from './temporal-ui.ts'
 import { hasLongHistory } from './workflow-end.ts'
 
 const { followIncident, closeIncidentWhenWell } = proxyActivities<Activities>(step)
@@ -43,10 +42,9 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
   for (;;) {
     // From here on a signal may mean a change that the next look does not see.
     isSignalled = false
-    const answer: (IncidentSight & FoundBy) | null = await (isLate
-      ? closeIncidentWhenWell({ integrationId, ...askingLabels() })
-      : followIncident({ integrationId, ...askingLabels() }))
-    const sight: IncidentSight | null = answer === null ? null : seen(answer)
+    const sight: IncidentSight | null = await (isLate
+      ? closeIncidentWhenWell({ integrationId })
+      : followIncident({ integrationId }))
     if (known === null || known !== sight?.incidentId) signals = Number(isSignalled)
     else if (carried !== undefined && state.phase === 'starting') signals += carried.signals
     known = sight?.incidentId ?? null
@@ -72,12 +70,6 @@ export async function incident({ integrationId, carried }: IncidentInput): Promi
         summary: `incident ${known} is looked at again, and closed if all is well`,
       }))
   }
-}
-
-/** The incident without the search attributes, which it sets. */
-function seen({ foundBy, ...sight }: IncidentSight & FoundBy): IncidentSight {
-  setSearchAttributes({ foundBy })
-  return sight
 }
 
 function tell(integrationId: number, { phase, incident: sight, nextLookAt, signals }: IncidentState): void {

@@ -2,15 +2,12 @@ import { condition, continueAsNew, proxyActivities, setHandler, workflowInfo } f
 import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
-import type { FoundBy } from '../temporal/label-rules.ts'
 import { batch } from './activity-options.ts'
 import type { ProcessSyncItemState } from './messages.ts'
 import { processSyncItemState, retryItem } from './messages.ts'
 import { readably } from './readable-failure.ts'
-import { askingLabels, moment, setSearchAttributes, showing } from './temporal-ui.ts'
+import { moment, showing } from './temporal-ui.ts'
 import { hasLongHistory } from './workflow-end.ts'
-
-type OneItemAnswer = Awaited<ReturnType<Activities['processOneSyncItem']>> & FoundBy
 
 const { processOneSyncItem } = proxyActivities<Activities>(batch)
 
@@ -53,14 +50,12 @@ export async function processSyncItem(
       attempt,
       tries: tries + uncounted,
       ...(force === undefined ? {} : { force }),
-      ...askingLabels(),
     }
     showing(`Attempt ${attempt} of item ${itemId}`, { Tries: tries, 'Put off by a limit': uncounted })
-    const answer: OneItemAnswer = await readably(() =>
+    const answer = await readably(() =>
       processOneSyncItem.executeWithOptions({ ...batch, summary: `attempt ${attempt} of item ${itemId}` }, [one]),
     )
-    const { waitSeconds, isCounted, foundBy: labels, ...result } = answer
-    setSearchAttributes({ foundBy: labels })
+    const { waitSeconds, isCounted, ...result } = answer
     if (waitSeconds === null) {
       state = { phase: 'done', attempts: attempt }
       showing(`Item ${itemId}: ${result.outcome}`, { Status: result.status, Attempts: attempt })

@@ -1,13 +1,12 @@
 import { proxyActivities, setHandler, workflowInfo } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import { claimOf } from '../claims/rules.ts'
-import type { FoundBy } from '../temporal/label-rules.ts'
 import type { ProcessWebhookInput, ProcessWebhookResult } from '../webhooks/webhook-jobs.ts'
 import { single, step } from './activity-options.ts'
 import type { ProcessWebhookState } from './messages.ts'
 import { processWebhookState } from './messages.ts'
 import { readably } from './readable-failure.ts'
-import { askingLabels, setSearchAttributes, showing } from './temporal-ui.ts'
+import { showing } from './temporal-ui.ts'
 
 const { readWebhookState } = proxyActivities<Activities>(step)
 const { processOneWebhook } = proxyActivities<Activities>(single)
@@ -26,18 +25,15 @@ export async function processWebhook(input: ProcessWebhookInput): Promise<Proces
   const { webhookId } = input
   const before = input.replay === true ? await readably(() => readWebhookState({ webhookId })) : null
   showing(`Handling webhook ${webhookId}`, { Attempts: before?.attempts ?? 0 })
-  const answer: ProcessWebhookResult & FoundBy = await readably(() =>
+  const outcome = await readably(() =>
     processOneWebhook.executeWithOptions({ ...single, summary: `webhook ${webhookId}` }, [
       {
         ...input,
         claim: claimOf(workflowInfo().runId, 1),
         ...(before === null ? {} : { attemptsBefore: before.attempts }),
-        ...askingLabels(),
       },
     ]),
   )
-  const { foundBy: labels, ...outcome } = answer
-  setSearchAttributes({ foundBy: labels })
   state = { phase: 'done', outcome }
   showing(`Webhook ${webhookId}: ${outcome.outcome}`, { Status: outcome.status, Attempts: outcome.attempts })
   return outcome

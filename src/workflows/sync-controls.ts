@@ -143,7 +143,7 @@ async function retry(
         workflowId: workflowId.processSyncItem(prefix, itemId),
         args: [{ itemId, ...(tries === undefined ? {} : { tries }), ...(force === undefined ? {} : { force }) }],
         parentClosePolicy: ParentClosePolicy.ABANDON,
-        // It works for the same integration; empty if the run has none.
+        // It works for the same integration.
         typedSearchAttributes: workflowInfo().typedSearchAttributes,
         staticSummary: `Retry of sync item ${itemId}`,
       },

@@ -20,7 +20,6 @@ import { claimOf } from '../claims/rules.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
 import type { SyncBegan, SyncOutcome } from '../syncs/sync-jobs.ts'
 import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
-import type { FoundBy } from '../temporal/label-rules.ts'
 import { opening, repeatable, step } from './activity-options.ts'
 import type { SyncInput } from './messages.ts'
 import { began, syncProgress } from './messages.ts'
@@ -30,7 +29,6 @@ import type { ItemRunState } from './sync-items.ts'
 import { afterBatch, ItemRun, itemsToDo } from './sync-items.ts'
 import type { ListingCall, ListingState, OpenRun } from './sync-listing.ts'
 import { listWhole, NEW_LISTING } from './sync-listing.ts'
-import { askingLabels, setSearchAttributes } from './temporal-ui.ts'
 import { handlersFinished, hasLongHistory, untilCancelled } from './workflow-end.ts'
 
 const steps = proxyActivities<Activities>(step)
@@ -132,14 +130,12 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   const open = async (): Promise<StageEnd> => {
     const openedAt = Date.now()
     isBegun = true
-    const opened: OpenedRun & FoundBy = await openSyncRun({
+    const opened: OpenedRun = await openSyncRun({
       integrationId,
       runId,
       goesOnAs: claimOf(workflowInfo().runId, 1),
       ...(onlyIfDue === undefined ? {} : { onlyIfDue }),
-      ...askingLabels(),
     })
-    setSearchAttributes(opened)
     if (opened.kind === 'nothing to do')
       return { kind: 'over', outcome: { kind: 'not this time', reason: opened.reason } }
     if (opened.kind === 'reclaimed') {

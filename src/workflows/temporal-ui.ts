@@ -1,9 +1,5 @@
-/**
- * What the Temporal UI shows of a workflow, and finds it by. Rule: docs/behaviour/workflows.md, "In the Temporal UI" and
- * "Search attributes".
- */
-import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow'
-import type { AsksLabels, FoundBy } from '../temporal/label-rules.ts'
+/** What the Temporal UI shows of a workflow. Rule: docs/behaviour/workflows.md, "In the Temporal UI". */
+import { setCurrentDetails } from '@temporalio/workflow'
 
 /**
  * Sets the "Current details": a heading, a table of facts, and hints on what to do, as Markdown. Facts are ids, counts,
@@ -28,26 +24,4 @@ function cell(value: string | number): string {
 /** A moment, to the second, in UTC. @param at milliseconds since the epoch */
 export function moment(at: number): string {
   return `${new Date(at).toISOString().slice(0, 19)}Z`
-}
-
-const INTEGRATION_ID = { name: 'IntegrationId', type: 'INT' } as const
-const PROVIDER = { name: 'IntegrationProvider', type: 'KEYWORD' } as const
-
-/** For an activity's input: asks for the search attributes while the workflow lacks one. A caller may have set both at the start. */
-export function askingLabels(): AsksLabels {
-  return lacksSome() ? { labels: true } : {}
-}
-
-/** Sets the search attributes of an activity's result, once in a workflow's life. */
-export function setSearchAttributes({ foundBy: wanted }: FoundBy): void {
-  if (wanted === undefined || !lacksSome()) return
-  upsertSearchAttributes([
-    { key: INTEGRATION_ID, value: wanted.integrationId },
-    { key: PROVIDER, value: wanted.provider },
-  ])
-}
-
-function lacksSome(): boolean {
-  const { typedSearchAttributes: has } = workflowInfo()
-  return has.get(INTEGRATION_ID) === undefined || has.get(PROVIDER) === undefined
 }

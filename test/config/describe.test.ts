@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import type { ConfigEntry } from '../../src/config/describe.ts'
 import { describeConfig } from '../../src/config/describe.ts'
 import type { LoadConfigOptions } from '../../src/config/load.ts'
-import { loadConfig } from '../../src/config/load.ts'
 import { CONFIG_KEYS } from '../../src/config/schema.ts'
+import { loadConfig } from '../support/load-config.ts'
 
 const DIGEST = 'ab'.repeat(32)
 const SIGNING_SECRET = `whsec_${Buffer.alloc(32, 7).toString('base64')}`

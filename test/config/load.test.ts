@@ -1,12 +1,12 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import type { LoadConfigOptions } from '../../src/config/load.ts'
-import { loadConfig } from '../../src/config/load.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
 import { CONFIG_KEYS, environmentName } from '../../src/config/schema.ts'
 import { createIntegrations } from '../../src/create-integrations.ts'
 import type { ConfigurationProblem, InvalidConfiguration } from '../../src/framework/errors.ts'
 import { isIntegrationsError } from '../../src/framework/errors.ts'
 import { encryptionKey } from '../support/integrations.ts'
+import { loadConfig } from '../support/load-config.ts'
 
 const MAX_INT = 2_147_483_647
 const SHA256 = 'a'.repeat(64)
@@ -646,9 +646,9 @@ describe('the problems of a configuration', () => {
     } as unknown as ConfigInput
     const environment = { INTEGRATIONS__HEALTH__FAILING_AFTER: 'x', INTEGRATIONS__TYPO: '1' }
     expect(keysOf(() => load({ config, environment, middlewareNames: [] }))).toEqual([
+      'webhook.max_attempts',
       'webhook.no_such',
       'INTEGRATIONS__TYPO',
-      'webhook.max_attempts',
       'health.failing_after',
       'sync.lock_ttl',
       'webhook.handler_timeout',

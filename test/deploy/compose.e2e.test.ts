@@ -10,7 +10,7 @@ import { parse } from 'yaml'
 import { run } from '../../dev/local-process.ts'
 import { buildContext } from '../../scripts/image/build-context.ts'
 import { parseDockerfile, wordsOf } from '../../scripts/image/dockerfile.ts'
-import { loadConfig } from '../../src/config/load.ts'
+import { loadConfig } from '../support/load-config.ts'
 import type { ComposeFile } from './compose-file.ts'
 import { graceSecondsOf, resolveCompose, serviceOf } from './compose-file.ts'
 

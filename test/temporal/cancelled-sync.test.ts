@@ -1,8 +1,8 @@
 import { Client, Connection } from '@temporalio/client'
 import { expect, it, vi } from 'vitest'
-import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
+import { loadConfig } from '../support/load-config.ts'
 
 const GRPC_DEADLINE_EXCEEDED = 4 // https://grpc.io/docs/guides/status-codes/
 

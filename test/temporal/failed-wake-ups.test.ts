@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
+import { loadConfig } from '../support/load-config.ts'
 
 /** Rule: docs/behaviour/metrics.md, "Counters". */
 it('a wake-up that fails is counted, be it of the inbox, of the outbox or of who follows an incident', async () => {

@@ -1,27 +1,23 @@
 import { randomBytes } from 'node:crypto'
 import type { WorkflowHandle } from '@temporalio/client'
-import { Client, Connection, defaultPayloadConverter } from '@temporalio/client'
-import { NativeConnection, Worker } from '@temporalio/worker'
-import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { Client, Connection } from '@temporalio/client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { TemporalServer } from '../../dev/temporal-server.ts'
 import { startTemporalServer } from '../../dev/temporal-server.ts'
 import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
-import { readBundle } from '../../src/bundled-workflows.ts'
-import { loadConfig } from '../../src/config/load.ts'
 import type { WorkflowStarters } from '../../src/framework/context.ts'
 import type { Logger } from '../../src/framework/logger.ts'
+import { UNKNOWN_PROVIDER } from '../../src/observability/metrics.ts'
 import { lazyClient } from '../../src/temporal/connection.ts'
 import {
   applySearchAttributes,
   ensureSearchAttributes,
-  knownSearchAttributes,
   readSearchAttributes,
 } from '../../src/temporal/search-attributes.ts'
 import { temporalStarters } from '../../src/temporal/starters.ts'
-import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
-import { installedBundle } from '../support/installed-script.ts'
-import { ScriptedSync } from '../workflows/scripted-sync.ts'
-import { handleOf, SHUTDOWN_FORCE_TIME, seen, silenceTemporal } from '../workflows/stage.ts'
+import { workflowId } from '../../src/workflows/ids.ts'
+import { loadConfig } from '../support/load-config.ts'
+import { silenceTemporal } from '../workflows/stage.ts'
 
 /** A server whose namespace knows none of our attributes at first; the tests go on from there, in order. */
 let server: TemporalServer
@@ -46,7 +42,7 @@ afterAll(async () => {
 })
 
 /** As a process that was just started: it has not looked yet. */
-function newProcess(): { prefix: string; starters: WorkflowStarters; own: Client } {
+function newProcess(): { prefix: string; starters: WorkflowStarters } {
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const { config } = loadConfig({
     config: { cache_prefix: prefix },
@@ -55,9 +51,15 @@ function newProcess(): { prefix: string; starters: WorkflowStarters; own: Client
   })
   const logger: Logger = { debug() {}, info() {}, warn() {}, error() {} }
   const own = lazyClient({ address: server.address })
-  const starters = temporalStarters(() => own, config, logger, { wakeUpFailed() {}, workflowReplaced() {} })
+  const starters = temporalStarters(
+    () => own,
+    config,
+    logger,
+    { wakeUpFailed() {}, workflowReplaced() {} },
+    { providerOf: async (id) => (id === 8 ? 'github' : UNKNOWN_PROVIDER) },
+  )
   cleanups.push(() => starters.close())
-  return { prefix, starters, own }
+  return { prefix, starters }
 }
 
 async function idsOf(query: string): Promise<string[]> {
@@ -72,12 +74,6 @@ async function labelsOf(handle: WorkflowHandle) {
     id: typedSearchAttributes.get({ name: 'IntegrationId', type: 'INT' }),
     provider: typedSearchAttributes.get({ name: 'IntegrationProvider', type: 'KEYWORD' }),
   }
-}
-
-/** How often a workflow set ours; a patch's mark sets one of Temporal's own. */
-function labelsSetIn(events: Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']): number {
-  const sets = (events ?? []).map((event) => event.upsertWorkflowSearchAttributesEventAttributes?.searchAttributes)
-  return sets.filter((set) => set?.indexedFields != null && 'IntegrationProvider' in set.indexedFields).length
 }
 
 describe('search attributes', () => {
@@ -103,25 +99,6 @@ describe('search attributes', () => {
     expect(await applySearchAttributes(client, where())).toMatchObject({ added: [], problem: null })
   })
 
-  it('are set by workflows 15 s after a process has first seen them, whoever registered them', async () => {
-    const now = performance.now()
-    const clock = vi.spyOn(performance, 'now').mockReturnValue(now)
-    try {
-      const second = knownSearchAttributes(newProcess().own)
-      expect(await second.areFound()).toBe(true)
-      expect(second.maySet()).toBe(false)
-      clock.mockReturnValue(now + 14_999)
-      expect(second.maySet()).toBe(false)
-      clock.mockReturnValue(now + 15_000)
-      expect(second.maySet()).toBe(true)
-      // A look that sees what was seen before delays nothing.
-      second.learn(await readSearchAttributes(client))
-      expect(second.maySet()).toBe(true)
-    } finally {
-      clock.mockRestore()
-    }
-  })
-
   it('are attached to what is started from then on, so that a list filter finds it', async () => {
     const { prefix, starters } = newProcess()
     const sync = client.workflow.getHandle(workflowId.syncIntegration(prefix, 8))
@@ -143,58 +120,19 @@ describe('search attributes', () => {
       .toContain(sync.workflowId)
     expect(await idsOf('IntegrationId = 9')).toEqual([])
 
-    // A wake-up knows the integration, and not its provider.
+    const labels = { id: 8, provider: 'github' }
     starters.followIncident(8, 'escalate')
     const incident = client.workflow.getHandle(workflowId.incident(prefix, 8))
-    await expect.poll(() => labelsOf(incident).catch(() => null)).toEqual({ id: 8, provider: undefined })
-  })
+    await expect.poll(() => labelsOf(incident).catch(() => null)).toEqual(labels)
+    await starters.startProcessWebhook({ webhookId: 3 }, 8)
+    expect(await labelsOf(client.workflow.getHandle(workflowId.processWebhook(prefix, 3)))).toEqual(labels)
+    await starters.startProcessSyncItem({ itemId: 4 }, { integrationId: 8, provider: 'github' })
+    expect(await labelsOf(client.workflow.getHandle(workflowId.processSyncItem(prefix, 4)))).toEqual(labels)
 
-  it('are set by the workflow itself where it was started by hand, once', async () => {
-    const taskQueue = `by-hand-${randomBytes(4).toString('hex')}`
-    const connection = await NativeConnection.connect({ address: server.address })
-    cleanups.push(() => connection.close())
-    const sync = new ScriptedSync(1, { attempt: () => ({ retryAfter: 3_600 }) })
-    const open = sync.openSyncRun
-    const activities = sync.activities({
-      openSyncRun: async ({ labels }) => ({
-        ...(await open()),
-        ...(labels === true ? { foundBy: { integrationId: 17, provider: 'stripe' } } : {}),
-      }),
-    })
-    const worker = await Worker.create({
-      connection,
-      taskQueue,
-      workflowBundle: readBundle(installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE),
-      activities,
-      shutdownForceTime: SHUTDOWN_FORCE_TIME,
-    })
-    const scene = {
-      client: client.workflow,
-      taskQueue,
-      workflowId: `${taskQueue}:sync:17`,
-      now: async () => Date.now(),
-    }
-    sync.scene = scene
-    await worker.runUntil(async () => {
-      const run = await client.workflow.start(WORKFLOW.syncIntegration, {
-        workflowId: scene.workflowId,
-        taskQueue,
-        args: [{ integrationId: 17 }],
-      })
-      await seen(scene, ({ waiting }) => waiting === 1)
-      expect(await labelsOf(run)).toEqual({ id: 17, provider: 'stripe' })
-      const { events } = await handleOf(scene).fetchHistory()
-      expect(labelsSetIn(events)).toBe(1)
-      const summaries = (events ?? []).flatMap(({ userMetadata }) =>
-        userMetadata?.summary == null ? [] : [String(defaultPayloadConverter.fromPayload(userMetadata.summary))],
-      )
-      expect(summaries).toEqual([
-        'listing of run 70, call 1',
-        'up to 200 new items of run 70',
-        'next attempt of 1 item',
-      ])
-      await run.terminate()
-    })
+    // A provider that cannot be read now is left out.
+    starters.followIncident(9, 'escalate')
+    const other = client.workflow.getHandle(workflowId.incident(prefix, 9))
+    await expect.poll(() => labelsOf(other).catch(() => null)).toEqual({ id: 9, provider: undefined })
   })
 
   it('fail no start when they are removed while a process counts on them', async () => {

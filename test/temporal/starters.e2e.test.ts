@@ -9,7 +9,6 @@ import type { Activities } from '../../src/activities/index.ts'
 import type { OpenedRun } from '../../src/activities/sync-runs.ts'
 import { readBundle } from '../../src/bundled-workflows.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../../src/claims/pump-jobs.ts'
-import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import type { WorkflowStarters } from '../../src/framework/context.ts'
 import type { Logger } from '../../src/framework/logger.ts'
@@ -20,11 +19,13 @@ import { WORKFLOW, workflowId } from '../../src/workflows/ids.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { installedBundle } from '../support/installed-script.ts'
 import { occasion } from '../support/integrations.ts'
+import { loadConfig } from '../support/load-config.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
 
 const INTEGRATION = 7
 /** A port that is handed to no process, and that nobody listens at. */
 const NOBODY = '127.0.0.1:1'
+const OWNER = { integrationId: INTEGRATION, provider: 'github' }
 const WINDOW = { integrationId: INTEGRATION, from: '2026-01-01T00:00:00Z', to: '2026-02-01T00:00:00Z' }
 
 let server: Awaited<ReturnType<typeof shareDevServer>>
@@ -242,8 +243,8 @@ describe('a Temporal that is away', () => {
         { webhookId: 12, integrationId: INTEGRATION, eventType: null },
         null,
       ),
-      starters.startProcessWebhook({ webhookId: 12 }),
-      starters.runProcessWebhook({ webhookId: 12 }),
+      starters.startProcessWebhook({ webhookId: 12 }, INTEGRATION),
+      starters.runProcessWebhook({ webhookId: 12 }, INTEGRATION),
       starters.runRecovery(),
       starters.runReconciliation({}),
       starters.runDispatch(),
@@ -251,8 +252,8 @@ describe('a Temporal that is away', () => {
       starters.resumeSync(INTEGRATION),
       starters.syncProgress(INTEGRATION),
       starters.nudgeSync(INTEGRATION),
-      starters.startProcessSyncItem({ itemId: 5 }, 'github'),
-      starters.runProcessSyncItem({ itemId: 5 }, 'github'),
+      starters.startProcessSyncItem({ itemId: 5 }, OWNER),
+      starters.runProcessSyncItem({ itemId: 5 }, OWNER),
       starters.isSyncItemRunning(5),
       starters.startBackfill(WINDOW, 'github'),
     ]
@@ -330,9 +331,9 @@ describe('the jobs about syncs', () => {
   it('of one item is started once while it lives, and gives its result', async () => {
     const { prefix, starters } = deployment()
     const input = { itemId: 5, tries: 2 }
-    const answers = await Promise.all(Array.from({ length: 5 }, () => starters.startProcessSyncItem(input, 'github')))
+    const answers = await Promise.all(Array.from({ length: 5 }, () => starters.startProcessSyncItem(input, OWNER)))
     expect(answers.filter((answer) => answer === 'started')).toHaveLength(1)
-    expect(await starters.runProcessSyncItem(input, 'github')).toBe('already running')
+    expect(await starters.runProcessSyncItem(input, OWNER)).toBe('already running')
     expect(await starters.isSyncItemRunning(5)).toBe(true)
     expect(await starters.isSyncItemRunning(6)).toBe(false)
     const handle = client.workflow.getHandle(workflowId.processSyncItem(prefix, 5))
@@ -342,7 +343,7 @@ describe('the jobs about syncs', () => {
 
     const result = { itemId: 5, outcome: 'success', status: 'success', attempts: 6, error: null } as const
     await work(prefix, { processOneSyncItem: async () => ({ ...result, waitSeconds: null, isCounted: true }) })
-    expect(await starters.runProcessSyncItem(input, 'github')).toEqual(result)
+    expect(await starters.runProcessSyncItem(input, OWNER)).toEqual(result)
   })
 
   it('of a backfill is started once while it lives', async () => {
@@ -433,14 +434,14 @@ describe('the jobs about webhooks', () => {
   it('of one webhook is started once while it lives', async () => {
     const { prefix, starters } = deployment()
     const answers = await Promise.all(
-      Array.from({ length: 5 }, () => starters.startProcessWebhook({ webhookId: 12, stuckAttempts: 1 })),
+      Array.from({ length: 5 }, () => starters.startProcessWebhook({ webhookId: 12, stuckAttempts: 1 }, INTEGRATION)),
     )
     expect(answers.filter((answer) => answer === 'started')).toHaveLength(1)
-    expect(await starters.runProcessWebhook({ webhookId: 12, replay: true })).toBe('already running')
+    expect(await starters.runProcessWebhook({ webhookId: 12, replay: true }, INTEGRATION)).toBe('already running')
     const handle = client.workflow.getHandle(workflowId.processWebhook(prefix, 12))
     expect(await handle.describe()).toMatchObject({ type: WORKFLOW.processWebhook, taskQueue: `${prefix}-default` })
     await handle.terminate()
-    expect(await starters.startProcessWebhook({ webhookId: 12 })).toBe('started')
+    expect(await starters.startProcessWebhook({ webhookId: 12 }, INTEGRATION)).toBe('started')
   })
 
   it('give their results: a replay, recovery and reconciliation', async () => {
@@ -460,7 +461,7 @@ describe('the jobs about webhooks', () => {
       listReconcilable: async () => ({ integrationIds: [7] }),
       reconcileIntegration: async () => ({ seen: 3, known: 1, inserted: 2, tooLarge: 0, capped: false }),
     })
-    expect(await starters.runProcessWebhook({ webhookId: 12, replay: true })).toEqual(processed)
+    expect(await starters.runProcessWebhook({ webhookId: 12, replay: true }, INTEGRATION)).toEqual(processed)
     expect(await starters.runReconciliation({ integrationId: 7 })).toMatchObject({ integrations: 1, inserted: 2 })
     const recovery = client.workflow.getHandle(workflowId.recoverWebhooks(prefix))
     const first = starters.runRecovery()
@@ -479,7 +480,7 @@ describe('the jobs about webhooks', () => {
         throw ApplicationFailure.nonRetryable('the ring of keys has no k2', 'credentials_unreadable')
       },
     })
-    await expect(starters.runProcessWebhook({ webhookId: 12, replay: true })).rejects.toThrow(
+    await expect(starters.runProcessWebhook({ webhookId: 12, replay: true }, INTEGRATION)).rejects.toThrow(
       `The workflow ${prefix}:webhook:12 has no result: the ring of keys has no k2. \`integrations keys status\` says`,
     )
   })

@@ -329,8 +329,10 @@ describe('recovery', () => {
     const { workflows } = test.framework
     const { startProcessWebhook } = workflows
     Object.assign(workflows, {
-      startProcessWebhook: (input: { webhookId: number }) =>
-        input.webhookId === rows[1]?.id ? Promise.reject(new Error('refused')) : startProcessWebhook(input),
+      startProcessWebhook: (input: { webhookId: number }, integrationId: number) =>
+        input.webhookId === rows[1]?.id
+          ? Promise.reject(new Error('refused'))
+          : startProcessWebhook(input, integrationId),
     })
     try {
       await expect(recover()).rejects.toThrow('refused')

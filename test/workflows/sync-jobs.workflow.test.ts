@@ -51,7 +51,7 @@ describe('the retry of one item', () => {
         const { waitSeconds: _, isCounted: __, ...result } = ended
         expect(await handle.result()).toEqual(result)
         const claim = `retry-${handle.firstExecutionRunId}:1`
-        expect(asked).toEqual([{ itemId: 5, claim, attempt: 1, tries: 1, labels: true }])
+        expect(asked).toEqual([{ itemId: 5, claim, attempt: 1, tries: 1 }])
         expect(await handle.query(processSyncItemState)).toEqual({ phase: 'done', attempts: 1 })
       })
     },

@@ -40,7 +40,7 @@ describe('a job of one webhook', () => {
       return processed(input)
     }
     const { result, runId, state, steps } = await job({ webhookId: 12, stuckAttempts: 2 }, { processOneWebhook })
-    expect(asked).toEqual([{ webhookId: 12, stuckAttempts: 2, claim: `${runId}:1`, labels: true }])
+    expect(asked).toEqual([{ webhookId: 12, stuckAttempts: 2, claim: `${runId}:1` }])
     expect(result).toEqual({ webhookId: 12, outcome: 'processed', status: 'processed', attempts: 3 })
     expect(state).toEqual({ phase: 'done', outcome: result })
     expect(steps).toBe(1)

@@ -15,7 +15,7 @@ export type TableFactory = PgTableFn<string>
  * The full name of one of our tables, indexes or constraints: the deployment's prefix and `suffix`.
  *
  * A prefix may take 30 of Postgres' 63 bytes, so a suffix has at most 32; a longer one would be cut without a word.
- * The type holds a stand-in: the compiler can tell the tables apart in a join, and nobody can use it as a real name.
+ * The type holds a stand-in: the compiler can tell the tables apart in a join, and no code can use it as a real name.
  */
 export type Name = <Suffix extends string>(suffix: Suffix) => `<prefix>${Suffix}`
 

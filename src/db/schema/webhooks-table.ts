@@ -41,7 +41,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       lostWorkers: smallint('lost_workers').notNull().default(0),
       /** A `failed` row that somebody has given up: hidden, and not tried again. Null in any other status. Ours, beyond the specification. */
       dismissedAt: moment('dismissed_at'),
-      /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: nobody traced it. Ours, beyond the specification. */
+      /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: it was not traced. Ours, beyond the specification. */
       traceparent: string('traceparent', 55),
       ...timestamps(),
     },

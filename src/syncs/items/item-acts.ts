@@ -89,7 +89,7 @@ export async function retrySyncItem(
   const { input, provider, row } = await retryOf(framework, itemId, options)
   if ((await triedNow(framework, row)) !== null)
     return { itemId, outcome: 'tried now', status: row.status, attempts: row.attempts, error: null }
-  const result = await framework.workflows.runProcessSyncItem(input, provider)
+  const result = await framework.workflows.runProcessSyncItem(input, { integrationId: row.integrationId, provider })
   if (result === 'already running') throw held(itemId)
   if (result.outcome === 'outdated') await refuseOutdated(framework, itemId)
   if (result.outcome !== 'not failed') return result
@@ -114,7 +114,8 @@ export async function startItemRetry(
   const { integrationId } = row
   const waitsIn = await triedNow(framework, row)
   if (waitsIn !== null) return { itemId, integrationId, workflowId: ids(integrationId)[waitsIn] }
-  if ((await framework.workflows.startProcessSyncItem(input, provider)) === 'already running') throw held(itemId)
+  if ((await framework.workflows.startProcessSyncItem(input, { integrationId, provider })) === 'already running')
+    throw held(itemId)
   return { itemId, integrationId, workflowId: ids(integrationId).retry }
 }
 

@@ -240,7 +240,7 @@ describe('rows of a pump that has died', () => {
     Object.assign(test.framework.workflows, { startProcessWebhook: start })
     onTestFinished(() => void Object.assign(test.framework.workflows, { startProcessWebhook }))
     expect(await pump().ended).toMatchObject({ end: 'empty', processed: 0 })
-    expect(start.mock.calls).toEqual([[{ webhookId: lying.id }]])
+    expect(start.mock.calls).toEqual([[{ webhookId: lying.id }, lying.integrationId]])
     expect(test.lines.map(({ fields }) => fields.event)).toContain('webhook.job_not_started')
     // Not before it has lain for 20 s more.
     await pump().ended

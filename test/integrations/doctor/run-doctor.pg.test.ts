@@ -1,6 +1,5 @@
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { loadConfig } from '../../../src/config/load.ts'
 import type { Framework, ScheduleState, TemporalInspection, WedgedWorkflow } from '../../../src/framework/context.ts'
 import { BackendUnreachable } from '../../../src/framework/errors.ts'
 import type { DoctorProbes, Finding } from '../../../src/integrations/doctor/run-doctor.ts'
@@ -18,6 +17,7 @@ import type { TestDatabase } from '../../support/database.ts'
 import { createTestDatabase } from '../../support/database.ts'
 import type { TestIntegrations } from '../../support/integrations.ts'
 import { encryptionKey, testIntegrations } from '../../support/integrations.ts'
+import { loadConfig } from '../../support/load-config.ts'
 import { syncProvider, webhookProvider } from '../../support/providers.ts'
 import { makeIncident, makeIntegration, makeItem, makeRun, makeWebhook, setIntegration } from '../../support/rows.ts'
 
@@ -94,7 +94,6 @@ function scriptedTemporal(): TemporalInspection {
     applySchedules: async () => temporal.schedules,
     searchAttributes: async () => [],
     applySearchAttributes: async () => ({ states: [], added: [], problem: null }),
-    maySetSearchAttributes: () => false,
     pollers: async () => [{ taskQueue: 'integrations-default', workers: temporal.workers }],
     wedged: async () => temporal.wedged,
     isInboxRunning: async () => temporal.inbox,

@@ -205,7 +205,12 @@ describe('retrying', () => {
     const runProcessSyncItem = vi.fn(async () => ({ ...result, itemId: row.id }))
     const given = await withWorkflows({ runProcessSyncItem }, () => retrySyncItem(test.framework, row.id, { tries: 4 }))
     expect(given).toEqual({ ...result, itemId: row.id })
-    expect(runProcessSyncItem.mock.calls).toEqual([[{ itemId: row.id, tries: 4 }, 'acme']])
+    expect(runProcessSyncItem.mock.calls).toEqual([
+      [
+        { itemId: row.id, tries: 4 },
+        { integrationId: row.integrationId, provider: 'acme' },
+      ],
+    ])
   })
 
   it('is started without waiting: one try unless more are asked for', async () => {

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, 
 import type { IntegrationEvents } from '../../../src/events/events.ts'
 import type { HasOAuth2, HasScheduledSync } from '../../../src/providers/contracts.ts'
 import type { Integration } from '../../../src/providers/integration.ts'
-import { deliverDueEvents } from '../../../src/testing/events-in-process.ts'
+import { deliverDueEvents } from '../../../src/testing/jobs-in-process.ts'
 import { scriptedOAuth } from '../../oauth/scripted-oauth.ts'
 import { runActivity } from '../../support/activities.ts'
 import type { TestDatabase } from '../../support/database.ts'

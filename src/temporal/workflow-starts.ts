@@ -5,9 +5,11 @@
  *
  * What it is doing right now it says itself: workflows/temporal-ui.ts. Rule: docs/behaviour/workflows.md, "In the Temporal UI".
  */
+import type { Config } from '../config/schema.ts'
 import type { BackfillInput } from '../syncs/sync-jobs.ts'
+import { taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 
-export interface StartTexts {
+interface StartTexts {
   readonly staticSummary: string
   readonly staticDetails: string
 }
@@ -86,3 +88,31 @@ export const startTexts = {
     ),
   prune: () => texts('Prunes old rows', 'Deletes what is kept no longer, step by step (the keys `pruning.*`).'),
 } as const
+
+export type SharedName =
+  | 'webhookInbox'
+  | 'eventOutbox'
+  | 'dispatchSyncs'
+  | 'evaluateFailures'
+  | 'recoverWebhooks'
+  | 'reconcileWebhooks'
+  | 'refreshTokens'
+  | 'prune'
+
+/** The webhooks' own; the others run on the syncs' task queue. */
+const WEBHOOK_QUEUE: ReadonlySet<SharedName> = new Set(['webhookInbox', 'recoverWebhooks', 'reconcileWebhooks'])
+
+/**
+ * How a workflow that works for all integrations is started: by a Schedule, by a person, by a wake-up.
+ *
+ * @param integrationId for a start by a person that works for this integration only
+ */
+export function sharedStart(config: Config, name: SharedName, integrationId?: number) {
+  const queue = WEBHOOK_QUEUE.has(name) ? config.webhook.queue : config.sync.queue
+  return {
+    workflow: WORKFLOW[name],
+    workflowId: workflowId[name](config.cache_prefix, integrationId),
+    taskQueue: taskQueue(config.cache_prefix, queue),
+    texts: startTexts[name](integrationId),
+  }
+}
