@@ -16,7 +16,7 @@ export type {
 export type { CreateRefund, ListRefunds, Refunds } from './resources/refunds.ts'
 export type { Events, ListEvents } from './resources/stripe-events.ts'
 export type { CreateWebhookEndpoint, UpdateWebhookEndpoint, WebhookEndpoints } from './resources/webhook-endpoints.ts'
-export type { PageParams } from './stripe-arguments.ts'
+export type { Maybe, PageParams } from './stripe-arguments.ts'
 export type { Keyed, Page } from './stripe-call.ts'
 export { StripeCredentials } from './stripe-credentials.ts'
 export { StripeProvider } from './stripe-provider.ts'

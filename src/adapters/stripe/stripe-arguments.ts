@@ -1,6 +1,7 @@
 /** Checks of arguments before anything is sent. Rule: docs/behaviour/stripe.md, "Arguments". */
 import { InvalidArgumentException } from '../../provider.ts'
 
+/** Null counts as left out. */
 export type Maybe<T> = T | null | undefined
 
 /** Length: https://docs.stripe.com/upgrades#what-changes-does-stripe-consider-to-be-backwards-compatible */
