@@ -11,7 +11,7 @@ import { sdk } from './surroundings.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
 
-/** Faults of ours that another attempt can't change. */
+/** Our errors that another attempt cannot change. */
 const FINAL_CODES: ReadonlySet<string> = new Set([
   'invalid_argument',
   'integration_inactive',
@@ -21,13 +21,13 @@ const FINAL_CODES: ReadonlySet<string> = new Set([
   'credentials_unreadable',
 ])
 
-/** Whether the same call would fail in the same way again: bad arguments, and what the provider blames on the caller. */
+/** Whether another call would fail in the same way: bad arguments, and failures of class `client`. */
 export function isFinalFault(error: unknown, classOf?: (error: unknown) => string | null): boolean {
   if (isIntegrationsError(error) && FINAL_CODES.has(error.code)) return true
   return (classOf?.(error) ?? classifyFailure({ error, callerAborted: false })) === 'client'
 }
 
-/** A refusal in its own words: its code stands beside them. */
+/** A refusal with its own message, and its code as the type. */
 export function asRefusal(error: unknown): ApplicationFailure {
   return failureOf({ message: redactedMessage(error, [], MAX_MESSAGE_LENGTH), type: typeOf(error), nonRetryable: true })
 }
