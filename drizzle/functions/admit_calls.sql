@@ -1,4 +1,4 @@
--- Admission of outbound calls of one integration: breaker, suppression and rate limit, decided together. It holds the whole rule.
+-- Admits outbound calls of one integration: breaker, suppression and rate limit in one decision. It holds the whole rule.
 -- The clock is read after the lock is held, unless the caller brings a moment of its own; moments are milliseconds since the epoch.
 -- Rule: docs/behaviour/requests.md, "Admission". test/model/ holds the same rule, and test/model/call-state.pg.test.ts binds the two.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___admit_calls"(

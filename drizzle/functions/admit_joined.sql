@@ -1,14 +1,14 @@
--- Admission for many integrations at once, where nothing is the matter: breaker closed, no override, no quiet asked for. It leaves
--- everything else undecided, for admit_calls, which takes one integration at a time.
--- Each row is judged as it is when it is written (PostgreSQL manual, 13.2.1), so no lock comes before. A row that another session has
--- locked is waited for 100 ms and no longer (lock_not_available), since it holds up the others.
+-- Admits calls of many integrations at once in the normal case: breaker closed, no override, no suppression. It leaves every other
+-- case undecided, for admit_calls, which takes one integration at a time.
+-- Each row is judged at the moment of its write (PostgreSQL manual, 13.2.1), so it needs no earlier lock. It waits at most 100 ms for a
+-- row that another session has locked (lock_not_available), since that row holds up the others.
 -- Rule: docs/behaviour/requests.md, "Joined statements". test/model/call-state.pg.test.ts binds it to test/model/.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___admit_joined"(p_asked jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql
--- Planned once: what it is given differs in nothing that a plan could go by.
+-- Planned once: its arguments never differ in a way that matters for the plan.
 SET plan_cache_mode = force_generic_plan SET lock_timeout = 100 AS $$
--- For each one asked for, in order: null, not decided here; or three numbers: the breaker's generation for all its callers (-1 where the breaker
--- does not count), how many more units are given out, all that are wanted or none, and for how many milliseconds their window lasts. More are given out in the
--- first eighth of a window only, and none where one holds less than a thousand: what is not used is lost.
+-- One element per integration, in order. Null: not decided here. Else three numbers: the breaker's generation for all its callers (-1: the
+-- breaker does not count); how many more units are given out, all that are wanted or none; how many milliseconds their window still lasts.
+-- Units are given out only in the first eighth of a window, and only of a window of a thousand or more: unused ones are lost.
 DECLARE
 	now_ms constant bigint := coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 	asked record;

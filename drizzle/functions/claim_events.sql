@@ -1,11 +1,10 @@
--- Claims the next events that are due, of many queues: it walks from one queue to the next and takes the rows of each that have been due
--- longest. A queue of which nothing is due yet costs a step of the walk, and does not count. A function, without sorts, as
--- claim_webhooks is.
+-- Claims the next due events of many queues: it walks from one queue to the next and takes the longest due rows of each. A queue without
+-- due rows costs a step of the walk, and does not count. A function without sorts, like claim_webhooks.
 -- Rows that have lost a worker come apart: up to p_room that have lost one, else a single one that has lost more, and none while the
 -- claim still holds one.
--- p_rooms: how many rows a queue may get, by its number; p_room: any other one. p_now: of a clock that stands in for the database's. A
--- row's first moment is the database's, which that clock may not have reached.
--- Its last row has no event; it says how many queues were walked over and which was the last.
+-- p_rooms: how many rows a queue may get, by its number; p_room: for any other queue. p_now: the moment of a clock in place of the
+-- database's. A row's first moment is the database's, which that clock may not have reached yet.
+-- The last row of the result has no event: it has the number of queues walked over, and the last queue.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___claim_events"(
 	p_claim text, p_after bigint, p_queues int, p_rows int, p_room int, p_rooms jsonb, p_now timestamptz
 ) RETURNS TABLE (event "__schema__"."__prefix___events", version text, judged_at_ms float8, walked int, upto bigint)

@@ -1,8 +1,9 @@
 -- Claims the next pending webhooks of many integrations: it walks from one integration with pending rows to the next, and takes the
--- lowest ids of each, so that one with a million rows costs no more than one with ten. A function, so that its plans are kept although
--- the driver prepares nothing; without sorts, since statistics behind a burst would have all rows of each integration sorted.
--- p_rooms: how many rows an integration may get, by its id; p_room: any other one.
--- Its last row has no webhook; it says how many integrations were walked over and which was the last.
+-- lowest ids of each, so an integration with a million rows costs no more than one with ten. A function, so that its plans are kept
+-- although the driver prepares no statements. Without sorts: with statistics from before a burst, Postgres would sort all rows of each
+-- integration.
+-- p_rooms: how many rows an integration may get, by its id; p_room: for any other one.
+-- The last row of the result has no webhook: it has the number of integrations walked over, and the last one.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___claim_webhooks"(
 	p_claim text, p_after bigint, p_integrations int, p_rows int, p_room int, p_rooms jsonb
 ) RETURNS TABLE (webhook "__schema__"."__prefix___webhooks", version text, walked int, upto bigint)

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___close_incident"(p_integration bigint, p_at integer, p_stamp timestamptz)
 RETURNS jsonb LANGUAGE plpgsql AS $$
--- Closes the open incident, if there is one. Whether all is well is for the caller to know.
+-- Closes the open incident, if there is one. The caller has checked that all is well.
 DECLARE
 	found_id bigint;
 BEGIN

@@ -1,9 +1,9 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___close_incident_if_well"(
 	p_integration bigint, p_key text, p_breaker_on boolean, p_cooldown_seconds bigint, p_older_than_seconds bigint, p_now bigint
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
--- Closes the open incident where, under the lock of the integration's row, all is well: healthy, not stale, breaker closed. Whoever heals one of the
--- three holds that lock, so of two who heal at the same moment the later one sees both. With an age: only if it is strictly older, and a breaker whose
--- cooldown is over is well. The event, or an empty list.
+-- Closes the open incident if, under the lock of the integration's row, all is well: healthy, not stale, breaker closed. Every change of one
+-- of the three takes that lock, so of two at the same moment the later one sees both. With an age: only if the incident is strictly older;
+-- then a breaker whose cooldown is over counts as well. Returns the event, or an empty list.
 DECLARE
 	own record;
 	breaker jsonb;

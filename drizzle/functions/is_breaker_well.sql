@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___is_breaker_well"(p_breaker jsonb, p_cooldown_seconds bigint, p_now_ms bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
--- Closed, or without a state. With a cooldown: also open for at least so long, when the next call would be a probe.
+-- Whether the breaker is closed, or has no state. With a cooldown: also if it has been open for that long, so that the next call is a probe.
 	SELECT CASE coalesce(p_breaker ->> 'state', 'closed')
 		WHEN 'closed' THEN true
 		WHEN 'open' THEN coalesce((p_breaker ->> 'openedAt')::bigint + p_cooldown_seconds * 1000 <= p_now_ms, false)

@@ -1,6 +1,6 @@
 -- Locks the three rows of store_calls.sql.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___lock_calls"(p_integration bigint, p_key text) RETURNS jsonb LANGUAGE plpgsql AS $$
--- The state, locked. Null when the integration is gone: then no row is left behind for it.
+-- Returns the state, locked. Null: the integration is gone, and no row is left behind for it.
 DECLARE
 	state jsonb;
 	ended jsonb;

@@ -1,8 +1,8 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___open_incident"(
 	p_integration bigint, p_at integer, p_source text, p_reason text, p_severity text, p_last_error timestamptz, p_stamp timestamptz
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
--- Opens an incident, or makes the open one worse. The event, or an empty list when nothing is new. Its workflow has not seen the change: no clock is
--- compared for that, since the stamp may be older than its last look.
+-- Opens an incident, or makes the open one worse. Returns the event, or an empty list if nothing changed. It marks the change as unseen by the
+-- incident's workflow, instead of comparing clocks: the stamp may be older than the workflow's last look.
 DECLARE
 	severity constant jsonb := '{"healthy":0,"degraded":1,"failing":2,"disabled":3}'::jsonb;
 	found_id bigint;

@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___record_events"(p_integration bigint, p_events jsonb, p_names jsonb) RETURNS void LANGUAGE plpgsql AS $$
--- Writes those of a settlement's events down whose kind has a name here. As it is part of the settlement's transaction, the row is there if and only if
--- what it tells of is. The payloads are read by src/operations/event-payloads.ts.
+-- Stores the events of a settlement whose kind has a name here. It is part of the settlement's transaction, so a row exists if and only if its
+-- change does. The payloads are read by src/events/event-payloads.ts.
 DECLARE
 	event jsonb;
 	kind text;

@@ -1,4 +1,4 @@
--- Settlement of outbound calls of one integration: their rows, breaker, suppression, health and incident. It holds the whole rule.
+-- Settles outbound calls of one integration: their rows, breaker, suppression, health and incident. It holds the whole rule.
 -- The clock is read after the lock is held, unless the caller brings a moment of its own; moments are milliseconds since the epoch.
 -- Rule: docs/behaviour/requests.md, "Settlement" and "Health". test/model/ holds the same rule, and test/model/call-state.pg.test.ts binds the two.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___settle_calls"(

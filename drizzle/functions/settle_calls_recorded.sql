@@ -1,7 +1,7 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___settle_calls_recorded"(
 	p_integration bigint, p_key text, p_settings jsonb, p_outcomes jsonb, p_now bigint, p_names jsonb
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
--- A settlement whose events are written down.
+-- A settlement that also stores its events.
 DECLARE
 	answer jsonb;
 BEGIN

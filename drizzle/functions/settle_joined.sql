@@ -1,10 +1,11 @@
--- Settlement for many integrations at once, where nothing is the matter: the twin of admit_joined, with health untroubled as well. It
--- leaves everything else undecided, for settle_calls.
+-- Settles calls of many integrations at once in the normal case: the twin of admit_joined, with healthy integrations. It leaves every other
+-- case undecided, for settle_calls.
 -- Rule: docs/behaviour/requests.md, "Joined statements". test/model/call-state.pg.test.ts binds it to test/model/.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___settle_joined"(p_ended jsonb, p_rows jsonb, p_now bigint) RETURNS jsonb LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET lock_timeout = 100 AS $$
--- For calls none of which failed upstream or asked for quiet. p_ended: an element per integration; p_rows: the calls' rows in the order of their
--- integrations, each with the position of its own from 1. decided: for each integration; false: nothing is written. ids: of what is, in order.
+-- For calls without an upstream failure and without a suppression. p_ended: one element per integration. p_rows: the calls' rows in the order of
+-- their integrations, each with the position of its integration from 1. decided: one per integration; false: nothing is written for it. ids: the
+-- ids of the written rows, in order.
 DECLARE
 	now_ms constant bigint := coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 	stamp constant timestamptz := to_timestamp(now_ms / 1000.0);

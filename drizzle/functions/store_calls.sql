@@ -1,11 +1,11 @@
 -- The state of an integration's calls is three rows of the cache:
---   <key>         breaker and suppression, the whole of them
+--   <key>         the whole state of breaker and suppression
 --   <key>:ended   what the breaker has counted since
 --   <key>:window  the limiter's window
--- While nothing is the matter, the last two also hold what admit_joined and settle_joined must know. So an admission and a settlement
+-- In the normal case the last two also hold the values that admit_joined and settle_joined need. So an admission and a settlement
 -- never wait for each other, nor for the long row of a breaker with a full window. All other functions lock the three rows, in this order.
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___store_calls"(p_key text, p_state jsonb) RETURNS void LANGUAGE plpgsql AS $$
--- Under all three locks.
+-- The caller holds all three locks.
 DECLARE
 	-- Null: the joined functions leave this one alone.
 	generation constant jsonb := CASE WHEN p_state #>> '{breaker,state}' = 'closed' THEN p_state #> '{breaker,generation}' END;

@@ -10,7 +10,7 @@ import { sdk } from './surroundings.ts'
 
 const MAX_MESSAGE_LENGTH = 1_000
 
-/** A refusal in its own words: its code stands beside them. */
+/** A refusal with its own message, and its code as the type. */
 export function asRefusal(error: unknown): ApplicationFailure {
   return failureOf({ message: redactedMessage(error, [], MAX_MESSAGE_LENGTH), type: typeOf(error), nonRetryable: true })
 }

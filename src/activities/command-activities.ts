@@ -6,7 +6,7 @@ import { untilGivenUp } from '../framework/waiting.ts'
 import { keptAlive } from './heartbeat.ts'
 import { sdk, temporalSurroundings } from './surroundings.ts'
 
-/** Half of what Temporal takes as a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */
+/** Half of Temporal's limit for a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */
 const MAX_DOCUMENT_BYTES = 1_000_000
 /** Notes are for people; a page of them is enough. */
 const MAX_NOTES_LENGTH = 10_000
@@ -16,8 +16,8 @@ export type CommandActivities = ReturnType<typeof commandActivities>
 export function commandActivities(run: CommandRunner, surroundings = temporalSurroundings) {
   return {
     /**
-     * May be run twice, when a worker is lost with it: most commands say what should be, and are harmless a second time; those
-     * that make or remove something then refuse with what they find.
+     * May be run twice, after a lost worker: most commands set a state and are harmless a second time. A command that creates or
+     * removes something then refuses.
      *
      * @throws ApplicationFailure with the code of the command line; only an unreachable backend is tried again
      */
@@ -27,8 +27,8 @@ export function commandActivities(run: CommandRunner, surroundings = temporalSur
       const call = { command, input, by: `workflow:${workflowId}`, signal }
       const answer = await untilGivenUp(givenUp.signal, () => run(call))
       const { exitCode, document, notes } = answer
-      // It was broken off and has not ended: what it has under way stops at its next step. As Temporal has it: an operator's
-      // cancellation ends it, a worker that stops leaves it to another one. One that has ended since says how.
+      // The command was interrupted and has not ended: its work stops at the next step. An operator's cancellation ends the activity;
+      // a stopping worker leaves it to another one. A command that ended meanwhile has its own exit code.
       if (exitCode === COMMAND_EXIT.interrupted) {
         givenUp.abort(signal.reason)
         throw signal.reason

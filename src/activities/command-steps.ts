@@ -1,7 +1,7 @@
 /**
- * Activities that a person's input reaches: it is parsed here, and a refusal is final and has the error's code.
+ * Activities with a person's input. The input is parsed here; a refusal is final and has the error's code.
  *
- * Fields that a schema does not know pass: a newer release's workflow may send one to a worker of this release.
+ * Unknown fields pass: a newer release's workflow may send one to a worker of this release.
  * Rule: docs/behaviour/commands-as-workflows.md.
  */
 
@@ -40,16 +40,16 @@ const SCHEMAS = {
 
 type Step = keyof typeof SCHEMAS
 
-/** Errors of ours that another try may not meet. Each other one is an answer: another try gets the same. */
+/** Our errors that may pass. Any other is final: another try would get the same. */
 const PASSING: ReadonlySet<string> = new Set(['backend_unreachable', 'lock_timeout', 'schema_behind'])
-/** For an error that another try may not meet, and for any that is not ours: some 30 s with the waits of a step. */
+/** Tries for an error that may pass, and for any that is not ours: some 30 s with the waits of a step. */
 const MAX_TRIES = 6
 
 /**
- * The same activity. A refusal ends it at once, and no fault is tried without end: only a Postgres that is away is waited for,
- * and a worker that stops leaves the work to another one.
+ * The same activity with bounded tries. A refusal ends it at once, and a fault after some tries. Only an absent Postgres is waited
+ * for without limit, and a stopping worker leaves the work to another one.
  *
- * @throws ApplicationFailure with the code of a refusal, or with the class of what went on failing
+ * @throws ApplicationFailure with the code of a refusal, or with the class of the last error
  */
 export function boundedStep<Input extends unknown[], Output>(
   activity: (...input: Input) => Promise<Output>,
@@ -87,7 +87,7 @@ function isFinal(error: unknown, { cancellationSignal, graceIsOver, info }: Surr
   return info.attempt >= MAX_TRIES
 }
 
-/** What is allowed, and of which kind that was which was given: a value may be anything. */
+/** Names what is allowed and the kind of what was given, not the value, which may be anything. */
 function problemsOf(error: z.ZodError, input: unknown): string {
   const problems = error.issues.map(({ path, message }) => {
     const [name] = path

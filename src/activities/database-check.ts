@@ -4,11 +4,11 @@ import { failureOf } from './activity-failures.ts'
 
 export type DatabaseCheckActivities = ReturnType<typeof databaseCheckActivities>
 
-/** @param ready what a process looks at before it starts; it gives up after seconds when nobody answers */
+/** @param ready the check of a starting process; it gives up after some seconds */
 export function databaseCheckActivities(ready: () => Promise<void>) {
   return {
     /**
-     * Whether Postgres answers. May be run twice: it changes nothing. Whatever else it meets is for the work to say.
+     * Whether Postgres answers. May be run twice: it changes nothing. Any other fault is left to the work itself.
      *
      * @throws ApplicationFailure backend_unreachable, tried again
      */

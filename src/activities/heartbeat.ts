@@ -1,18 +1,17 @@
 import { sdk } from './surroundings.ts'
 
-/** Well below the heartbeat timeout of 20 s, so that one late beat costs nothing. */
+/** Well below the heartbeat timeout of 20 s, so that one late heartbeat does no harm. */
 const HEARTBEAT_EVERY_MS = 5_000
 
 /**
- * The same activity, telling the server while it runs that its worker lives: a dead one is known within the heartbeat
- * timeout, whatever it was doing.
+ * The same activity with heartbeats, so that the server notices a dead worker within the heartbeat timeout.
  */
 export function keptAlive<Input extends unknown[], Output>(
   activity: (...input: Input) => Promise<Output>,
 ): (...input: Input) => Promise<Output> {
   return async (...input) => {
     const context = sdk().Context.current()
-    // A local one ends with its workflow task and has no heartbeat: the SDK would print an error for each.
+    // A local activity ends with its workflow task and has no heartbeat: the SDK would print an error for each.
     if (context.info.isLocal) return activity(...input)
     const timer = setInterval(() => context.heartbeat(), HEARTBEAT_EVERY_MS)
     try {

@@ -21,7 +21,7 @@ import { webhookReconciliationActivities } from './webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from './webhook-recovery.ts'
 
 /**
- * All activities, bound to one framework. Workflows know them by this type only.
+ * All activities, bound to one framework. Workflows import only their type.
  *
  * @param end of the worker that runs them; default: Temporal's cancellations alone
  */
@@ -43,16 +43,16 @@ export function createActivities(framework: Framework, end?: WorkerEnd): Activit
   const incidents = incidentActivities(framework)
   const events = eventActivities(framework, surroundings)
 
-  // Each says that it lives, and lets no listener of a framework event hold up its worker's end.
+  // With heartbeats, and without waiting for slow listeners at the worker's end.
   const step = <Input extends unknown[], Output>(activity: (...input: Input) => Promise<Output>) =>
     keptAlive(tellingUntilEnd(activity, surroundings))
-  // A person's input reaches it, and a person waits for its end.
+  // For a person's input; the person waits for the result.
   const command = <Input, Output>(
     name: Parameters<typeof commandStep>[0],
     activity: (input: Input) => Promise<Output>,
   ) => commandStep(name, activity, surroundings)
   return {
-    // A pump says itself that it lives, and what it holds.
+    // A pump sends its own heartbeats, with what it holds.
     pumpWebhooks: tellingUntilEnd(webhooks.pumpWebhooks, surroundings),
     pumpEvents: tellingUntilEnd(events.pumpEvents, surroundings),
     recoverStuckWebhooks: step(boundedStep(recovery.recoverStuckWebhooks, surroundings)),

@@ -1,10 +1,10 @@
-/** What an activity takes from whoever runs it: Temporal's worker, or the testing kit in its own process. */
+/** What an activity gets from its runner: Temporal's worker, or the testing kit in its own process. */
 import { createRequire } from 'node:module'
 
 export interface Surroundings {
   /** Aborted when the worker stops or the run is cancelled. Temporal does not tell a local activity that the worker stops. */
   readonly cancellationSignal: AbortSignal
-  /** Whether that was because Temporal takes the activity for dead; it may live, where Temporal was away. */
+  /** Whether it was cancelled because Temporal counts the activity as dead. It may live, if Temporal was away. */
   isForgotten?(): boolean
   /** Aborted when the worker's grace is over; it outlives the activity. Without it there is no worker. */
   readonly graceIsOver?: AbortSignal
@@ -14,7 +14,7 @@ export interface Surroundings {
   beforeEnd?(work: Promise<unknown>): void
   /** `attempt` is counted from 1. */
   readonly info: { readonly attempt: number; readonly taskQueue?: string }
-  /** Says that the activity lives, and what it is doing. Left out where no Temporal runs it. */
+  /** Sends a heartbeat with details. Missing if Temporal does not run the activity. */
   heartbeat?(details: unknown): void
 }
 
@@ -32,7 +32,7 @@ export interface WorkerEnd {
   beforeEnd(work: Promise<unknown>): void
 }
 
-/** Those of a worker that says itself when it stops and when its grace is over. */
+/** The surroundings in a worker that signals its stop and the end of its grace itself. */
 export function surroundingsUntil(end: WorkerEnd): () => Surroundings {
   return () => {
     const context = sdk().Context.current()

@@ -1,10 +1,10 @@
-/** An activity as a span, in the trace that its workflow was started in, or that its run is. Rule: docs/behaviour/tracing.md, "Workflows". */
+/** An activity as a span, in the trace of its workflow's start, or else in a trace of its run. Rule: docs/behaviour/tracing.md, "Workflows". */
 import { SpanKind } from '@opentelemetry/api'
 import type { Context, Info } from '@temporalio/activity'
 import { inSpan } from '../observability/spans.ts'
 import { isTracedRun, RUN_HEADER, TRACE_HEADER, traceIdOf } from '../observability/traced-run.ts'
 
-/** Temporal's headers, as far as they matter here. */
+/** Temporal's headers, as far as this file reads them. */
 type Headers = Readonly<Record<string, { readonly data?: Uint8Array | null }>>
 
 /** Beside the SDK's own interceptors, for `Worker.create()`. */
@@ -34,14 +34,14 @@ export function tracedActivity({ info }: Context) {
   }
 }
 
-/** Of a run that was started in no trace: the same for all its activities, whichever worker runs them. */
+/** The trace id of a run without a trace: the same for all its activities, in any worker. */
 function traceOf({ workflowType, workflowExecution }: Info, headers: Headers): string | null {
   if (!isTracedRun(workflowType ?? '')) return null
-  // What goes on from an earlier execution is told of which.
+  // A continued run's header names its first execution.
   return traceIdOf(textIn(headers, RUN_HEADER) ?? workflowExecution?.runId ?? '')
 }
 
-/** What temporal/connection.ts wrote or the workflow handed on; null for none, or what is not ours. */
+/** The text that temporal/connection.ts wrote or the workflow passed on; null if it is missing or not ours. */
 function textIn(headers: Headers, name: string): string | null {
   const data = headers[name]?.data
   if (data === undefined || data === null) return null

@@ -1,4 +1,4 @@
-/** `durable-integrations/api`: the routes as a Hono app, to be mounted in a host's own or served by bin/api. */
+/** `durable-integrations/api`: the routes as a Hono app, for a host's own app or for bin/api. */
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
 import { metricsRoutes } from './metrics-routes.ts'

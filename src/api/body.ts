@@ -2,19 +2,18 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import type { z } from 'zod'
 import { lossInParsing } from '../framework/json-scan.ts'
-import { mediaType } from './csrf.ts'
 import type { FieldProblem } from './problem.ts'
 import { ProblemError, problemResponse } from './problem.ts'
 import { BODY_TIMEOUT_MS, lingering, readBody } from './request-body.ts'
 
 const MAX_BODY_BYTES = 1_048_576
 
-/** Reads the body for the handlers behind it. It stands behind the middleware that identifies the caller: the body of an unknown caller is left unread. */
+/** Reads the body for the handlers behind it. It comes after the check of the caller: the body of an unknown caller stays unread. */
 export function boundBody(maxBytes = MAX_BODY_BYTES): MiddlewareHandler {
   return async function boundBody(context, next) {
     const { raw } = context.req
     if (raw.body === null) return next()
-    // A client that hangs up in the middle reads no answer, and is no fault of ours.
+    // A client that hangs up in the middle reads no answer, so any answer will do.
     const body = await readBody(context, maxBytes).catch(() => ({ kind: 'too slow' }) as const)
     if (body.kind === 'too large') {
       const detail = `The body is larger than ${maxBytes} bytes.`
@@ -55,6 +54,17 @@ export async function optionalJsonBody<Schema extends z.ZodType>(
 ): Promise<z.output<Schema>> {
   if ((await context.req.text()) === '') return parsed(schema, {}, 'The body has fields that do not fit.')
   return jsonBody(context, schema)
+}
+
+/** A field of a plain form; undefined for any other body. */
+export async function formField(context: Context, name: string): Promise<string | undefined> {
+  if (mediaType(context) !== 'application/x-www-form-urlencoded') return undefined
+  const value = (await context.req.parseBody())[name]
+  return typeof value === 'string' ? value : undefined
+}
+
+function mediaType(context: Context): string {
+  return (context.req.header('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
 /** A query's parameters, each at most once. @throws ProblemError 422 */

@@ -1,10 +1,11 @@
-/** Finds out who calls. Rule: docs/behaviour/access.md. */
+/** Identifies the caller by its token or its session's cookie. Rule: docs/behaviour/access.md. */
 import type { Context } from 'hono'
+import { deleteCookie, getCookie, setCookie } from 'hono/cookie'
 import type { Principal } from '../access/rules.ts'
 import { isSameOrigin, originOf, parseAuthorization } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
-import type { Session } from './session-cookie.ts'
-import { readSessionCookie } from './session-cookie.ts'
+
+type Session = NonNullable<Awaited<ReturnType<Integrations['access']['bySession']>>>
 
 export interface Caller {
   readonly principal: Principal
@@ -12,12 +13,12 @@ export interface Caller {
   readonly session: Session | null
 }
 
-/** What our middleware leaves for the handlers behind it. */
+/** Set by our middleware for the handlers behind it. */
 export interface AccessEnvironment {
   Variables: { caller: Caller }
 }
 
-/** A token or a session; null when the caller is unknown. A wrong token is an unknown caller, whatever else comes with it. */
+/** Null: the caller is unknown. A wrong token makes it unknown, even beside a valid session. */
 export async function callerOf(integrations: Integrations, context: Context): Promise<Caller | null> {
   const { access } = integrations
   const authorization = parseAuthorization(context.req.header('authorization'))
@@ -31,16 +32,45 @@ export async function callerOf(integrations: Integrations, context: Context): Pr
   return session === null ? null : { principal: session.principal, session }
 }
 
-/** Whether one of our own pages sent it, or no browser. */
+/** Whether one of our own pages sent the request, or a client that is not a browser. */
 export function isFromOwnPage({ access }: Integrations, context: Context): boolean {
   const header = (name: string): string | null => context.req.header(name) ?? null
   return isSameOrigin({
     origin: header('origin'),
     secFetchSite: header('sec-fetch-site'),
-    // Without a base URL only the Host could tell our origin, and that is the caller's word: good enough in `dev` alone. A page
-    // whose name was re-pointed to this machine has the Host of its own, and so neither cookie nor token.
+    // Without a base URL only the Host header could tell our origin. The caller writes it, so only `dev` trusts it. A page whose
+    // name was re-pointed to this machine has another Host, and so neither cookie nor token.
     ownOrigin: originOf(access.baseUrl) ?? (access.dev ? originOf(context.req.url) : null),
     hasBearer: parseAuthorization(header('authorization')).kind === 'bearer',
     hasCookie: header('cookie') !== null,
   })
+}
+
+/** `__Host-`: the browser refuses the cookie without Secure, with a Domain, or from another path (RFC 6265bis, 4.1.3.2). */
+function cookieOf({ config, access }: Integrations) {
+  const name = `${config.cache_prefix}_operator`
+  const isHttps = access.baseUrl?.startsWith('https:') ?? false
+  return { name, isHttps, prefix: isHttps ? ('host' as const) : undefined }
+}
+
+function readSessionCookie(integrations: Integrations, context: Context): string | undefined {
+  const { name, prefix } = cookieOf(integrations)
+  return prefix === undefined ? getCookie(context, name) : getCookie(context, name, prefix)
+}
+
+export function writeSessionCookie(integrations: Integrations, context: Context, { id, expiresAt }: Session): void {
+  const { name, isHttps, prefix } = cookieOf(integrations)
+  setCookie(context, name, id, {
+    path: '/',
+    httpOnly: true,
+    sameSite: 'Strict',
+    secure: isHttps,
+    expires: expiresAt,
+    ...(prefix === undefined ? {} : { prefix }),
+  })
+}
+
+export function clearSessionCookie(integrations: Integrations, context: Context): void {
+  const { name, isHttps, prefix } = cookieOf(integrations)
+  deleteCookie(context, name, { path: '/', secure: isHttps, ...(prefix === undefined ? {} : { prefix }) })
 }

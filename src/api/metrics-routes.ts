@@ -1,4 +1,4 @@
-/** What Prometheus asks for. Rule: docs/behaviour/metrics.md, "Scraping". */
+/** The metrics, as Prometheus scrapes them. Rule: docs/behaviour/metrics.md, "Scraping". */
 import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
 import { isLocalHost } from '../access/rules.ts'
@@ -8,17 +8,17 @@ import { hasLoginPage, operator } from './middleware.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
 export interface MetricsRoutes {
-  /** Default `metrics.path`; null: nowhere. */
+  /** Default `metrics.path`; null: no route. */
   readonly path?: string | null
-  /** Whether nobody is asked for a token. Default `metrics.open`. */
+  /** Whether the route needs no token. Default `metrics.open`. */
   readonly isOpen?: boolean
-  /** Where it is open: only to who calls this machine by its own name, so to no page whose name was re-pointed to it. */
+  /** Without a token: answers only a local Host header, so no page whose name was re-pointed to this machine. */
   readonly isOpenHereOnly?: boolean
-  /** What the process has to say beside the integrations, in the same format. */
+  /** More metrics of the process, in the same format. */
   readonly more?: () => Promise<string>
 }
 
-/** Nothing at all without a path, and where nobody could be let in: with no token, and not open. */
+/** No route without a path, or where no caller could be admitted: not open, and no token is configured. */
 export function metricsRoutes(
   integrations: Integrations,
   {
@@ -30,7 +30,7 @@ export function metricsRoutes(
 ): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
   const { metrics } = integrations
-  // A session is looked up in Postgres, which may be away.
+  // The look-up of a session fails when Postgres is away.
   routes.onError(problemHandler(integrations))
   if (path === null || (!isOpen && !hasLoginPage(integrations))) return routes
   if (!isOpen) routes.use(path, operator(integrations))
@@ -53,14 +53,14 @@ const hereOnly: MiddlewareHandler = async function hereOnly(context, next) {
 }
 
 interface WorkerApp extends Omit<MetricsRoutes, 'path'> {
-  /** Whether the process asks Temporal for work. */
+  /** Whether the process polls Temporal for work. */
   isPolling(): boolean
 }
 
-/** What a worker process answers over HTTP, on `metrics.port`. Rule: docs/behaviour/metrics.md, "Scraping". */
+/** The routes of a worker process, on `metrics.port`. Rule: docs/behaviour/metrics.md, "Scraping". */
 export function createWorkerApp(integrations: Integrations, { isPolling, ...routes }: WorkerApp): Hono {
   const app = new Hono()
-  // Open to everybody, as the API's. Temporal being away changes nothing here: a restart would not help.
+  // Open to any caller, like the API's. It does not depend on Temporal: a restart would not bring Temporal back.
   app.get('/healthz', (context) => {
     const isWell = isPolling()
     return context.json({ status: isWell ? 'ok' : 'not polling' }, isWell ? 200 : 503, { 'Cache-Control': 'no-store' })

@@ -1,16 +1,17 @@
 /**
- * The middleware that configuration names: `webhook.middleware`, `oauth.middleware`, `oauth.callback_middleware`.
- * Rule: docs/behaviour/access.md, "Middleware by name".
+ * The middleware that configuration names: `webhook.middleware`, `oauth.middleware`, `oauth.callback_middleware`; and what the
+ * operator's routes need besides. Rule: docs/behaviour/access.md, "Middleware by name".
  */
 import type { Context, MiddlewareHandler } from 'hono'
 import type { Scope } from '../access/rules.ts'
-import { basePathOf, hasScope, isSafeMethod, routePathOf } from '../access/rules.ts'
+import { basePathOf, hasScope, isSafeMethod, isSameSecret, routePathOf } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
+import { formField } from './body.ts'
 import type { AccessEnvironment, Caller } from './caller.ts'
 import { callerOf, isFromOwnPage } from './caller.ts'
 import { problemResponse } from './problem.ts'
 
-/** The handlers of a list, in its order; a host's own replaces the built-in of the same name. */
+/** The handlers in the order of `names`. A host's own handler replaces the built-in one of the same name. */
 export function middlewareOf(integrations: Integrations, names: readonly string[]): MiddlewareHandler[] {
   const registry = new Map<string, MiddlewareHandler>([
     ...Object.entries(builtIn(integrations)),
@@ -18,7 +19,7 @@ export function middlewareOf(integrations: Integrations, names: readonly string[
   ])
   return names.map((name) => {
     const handler = registry.get(name)
-    // The configuration is checked against the same names, so this is a host that changed its mind in between.
+    // The configuration was checked against the same names: the host has changed its middleware since.
     if (handler === undefined)
       throw new TypeError(`There is no middleware "${name}". There are: ${[...registry.keys()].join(', ')}.`)
     return handler
@@ -35,8 +36,8 @@ function builtIn(integrations: Integrations): Record<'web' | 'operator' | 'signe
 }
 
 /**
- * A signed link, or a session or token with `operate`. What changes something by the latter must come from a page of ours; a link
- * is proof enough: no browser adds it by itself.
+ * A signed link, or a session or token with `operate`. A change by session must come from one of our own pages. A link needs no
+ * such check: no browser adds it by itself.
  */
 function web(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
   return async function web(context, next) {
@@ -69,7 +70,25 @@ export function sameOrigin(integrations: Integrations): MiddlewareHandler {
   }
 }
 
-/** Notes who calls, or answers why not. */
+export const CSRF_FIELD = 'csrf_token'
+const CSRF_HEADER = 'x-csrf-token'
+
+/**
+ * A change by a session carries the session's CSRF token, in a header or in a field of the form. A bearer token has no session
+ * to misuse. Rule: docs/behaviour/access.md, "Sessions".
+ */
+export function requireCsrfToken(): MiddlewareHandler<AccessEnvironment> {
+  return async function requireCsrfToken(context, next) {
+    const { session } = context.var.caller
+    if (session === null || isSafeMethod(context.req.method)) return next()
+    const given = context.req.header(CSRF_HEADER) ?? (await formField(context, CSRF_FIELD))
+    if (given !== undefined && isSameSecret(given, session.csrfToken)) return next()
+    const detail = `The form's token is missing or belongs to another session: send ${CSRF_FIELD}, or the header X-CSRF-Token.`
+    return problemResponse(context, { status: 403, code: 'invalid_csrf_token', detail })
+  }
+}
+
+/** Keeps the caller for the handlers behind it, or answers with the refusal. */
 async function admit(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
@@ -85,9 +104,9 @@ async function admit(
 
 function notSignedIn(integrations: Integrations, context: Context): Response {
   const { req } = context
-  // Somebody with a link has no token to sign in with: what helps is a new link.
+  // A person with a link has no token to sign in with, and needs a new link.
   if (new URL(req.url).searchParams.has('signature')) return problemResponse(context, { status: 401, ...INVALID_LINK })
-  // A refused token is told so; only somebody who showed nothing is sent to the page that is made for people.
+  // A refused token gets a 401. Only a browser without any credentials is sent to the login page.
   const wantsPage = req.method === 'GET' && (req.header('accept') ?? '').includes('text/html')
   if (wantsPage && req.header('authorization') === undefined && hasLoginPage(integrations)) {
     const { pathname, search } = new URL(req.url)
@@ -108,17 +127,17 @@ function refuseForeignPage(integrations: Integrations, context: Context): Respon
   return problemResponse(context, { status: 403, code: 'cross_origin', detail })
 }
 
-/** A link to a change opens the page that asks for it, too. */
+/** Whether a signed link allows the request. A link to a change also opens the page that asks for it. */
 export function opensByLink({ access }: Integrations, context: Context): boolean {
   const { pathname, searchParams } = new URL(context.req.url)
   const { method } = context.req
   const methods = isSafeMethod(method) ? [method, 'POST'] : [method]
-  // A proxy before us may have taken the base URL's path off already, and what is left may begin as that path does.
+  // A proxy may have removed the base URL's path already, and the rest may begin with the same path again.
   const paths = new Set([routePathOf(pathname, access.baseUrl), pathname])
   return [...paths].some((path) => methods.some((each) => access.isLinkValid({ method: each, path }, searchParams)))
 }
 
-/** Operator routes beyond health exist for somebody who can be told apart; in `dev` there is a token of its own. */
+/** Operator routes beyond health exist only where a caller can be identified. `dev` has a token of its own. */
 export function hasLoginPage({ config, access }: Integrations): boolean {
   return config.operator.tokens.length > 0 || access.dev
 }
@@ -129,12 +148,12 @@ export function devLogin(integrations: Integrations): string | null {
   return devToken === null ? null : `${operatorRoot(integrations)}/login?token=${devToken}`
 }
 
-/** Where the operator's pages are, as a browser sees them. */
+/** Path of the operator's pages, as a browser sees it. */
 export function operatorRoot({ config, access }: Integrations): string {
   return `${basePathOf(access.baseUrl)}/${config.operator.prefix}`
 }
 
-/** A path of ours, as a browser sees it. */
+/** One of our paths, as a browser sees it. */
 export function externalPath({ access }: Integrations, path: string): string {
   return basePathOf(access.baseUrl) + routePathOf(path, access.baseUrl)
 }

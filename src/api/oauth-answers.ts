@@ -1,4 +1,4 @@
-/** How the OAuth routes say that something failed: a page for a person, JSON for a program. Rule: docs/behaviour/oauth.md, "Routes". */
+/** Failures of the OAuth routes: a page for a person, JSON for a program. Rule: docs/behaviour/oauth.md, "Routes". */
 import type { Context, MiddlewareHandler } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
@@ -14,7 +14,7 @@ interface Failure {
   readonly providerError: string | null
 }
 
-/** By code. Whatever is not here is our own trouble: 500, told to the log and not to the caller. */
+/** By code. Any other error is our own fault: 500, with its reason in the log only. */
 const STATUSES: Readonly<Record<string, number>> = {
   oauth_unsupported: 400,
   unknown_provider: 400,
@@ -35,14 +35,14 @@ const STATUSES: Readonly<Record<string, number>> = {
   lock_timeout: 503,
 }
 
-/** What must hold of every answer: its address, or where it leads, may hold a code, a state or a signature. */
+/** On every answer: its address, or the address that it leads to, may hold a code, a state or a signature. */
 const PRIVATE_HEADERS = {
   'Cache-Control': 'no-store',
   'Referrer-Policy': 'no-referrer',
   'X-Content-Type-Options': 'nosniff',
 }
 
-/** @param retryUrl where a person may try again */
+/** @param retryUrl of the page's button "Try again" */
 export function failureAnswer(
   { logger }: Integrations,
   context: Context,
@@ -81,7 +81,7 @@ function answer(
   return context.json(body, status as 400, PRIVATE_HEADERS)
 }
 
-/** A form's answer is a page, too. */
+/** Also true for a form: a browser shows its answer as a page. */
 export function isReadByPerson({ req }: Context): boolean {
   return (req.header('accept') ?? '').includes('text/html')
 }
@@ -90,7 +90,7 @@ export function pageAnswer(context: Context, page: string, status = 200, needs: 
   return context.body(page, status as 200, oauthPageHeaders(needs))
 }
 
-/** Around everything else: no answer is kept or passed on, and a person is told in words why the middleware lets nobody in. */
+/** Stands before all other middleware. No answer is cached or leaks its address, and a person gets a refusal of the middleware as a page. */
 export function forPeople(): MiddlewareHandler {
   return async function forPeople(context, next) {
     await next()
@@ -98,12 +98,12 @@ export function forPeople(): MiddlewareHandler {
     if (refusal !== null) context.res = answer(context, refusal, null)
     const { 'Referrer-Policy': referrerPolicy, ...rest } = PRIVATE_HEADERS
     for (const [name, value] of Object.entries(rest)) context.header(name, value)
-    // A page whose form must say where it stands has one of its own.
+    // A page whose form must send its origin sets its own policy.
     if (context.res.headers.get('Referrer-Policy') !== 'same-origin') context.header('Referrer-Policy', referrerPolicy)
   }
 }
 
-/** What our middleware refuses with, when a browser asked for a page. */
+/** The refusal of our middleware, if a browser asked for a page. */
 async function refusalIn(context: Context): Promise<Failure | null> {
   const { res } = context
   if (!isReadByPerson(context) || res.headers.get('content-type') !== 'application/problem+json') return null

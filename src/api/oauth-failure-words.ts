@@ -1,4 +1,4 @@
-/** What a failed authorization is called before a person who is no engineer. Rule: docs/behaviour/oauth.md, "Pages". */
+/** How a page explains a failed authorization to a person who is not an engineer. Rule: docs/behaviour/oauth.md, "Pages". */
 import type { OAuthFailureCode } from '../framework/errors.ts'
 
 export interface FailureWords {
@@ -6,11 +6,11 @@ export interface FailureWords {
   readonly happened: string
   /** Stands before the button "Try again". */
   readonly todo: string
-  /** Where there is no such button. */
-  readonly todoWithoutRetry: string
+  /** Where there is no such button. Default: `todo`. */
+  readonly todoWithoutRetry?: string
 }
 
-/** Codes that are answered before or beside the authorization itself. */
+/** Codes of refusals before or beside the authorization itself. */
 type OtherCode =
   | 'base_url_missing'
   | 'credentials_unreadable'
@@ -104,25 +104,21 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
     title: 'This service is not set up for this yet',
     happened: 'It does not know its own address, to which the other service would send you back.',
     todo: TELL_WHO_SENT_YOU,
-    todoWithoutRetry: TELL_WHO_SENT_YOU,
   },
   unknown_provider: {
     title: 'This connection is switched off',
     happened: 'The other service is not set up here at the moment. Nothing was stored.',
     todo: TELL_WHO_SENT_YOU,
-    todoWithoutRetry: TELL_WHO_SENT_YOU,
   },
   credentials_unreadable: {
     title: 'This connection is out of order',
     happened: 'What is stored about it cannot be read at the moment. Nothing was changed.',
     todo: TELL_WHO_SENT_YOU,
-    todoWithoutRetry: TELL_WHO_SENT_YOU,
   },
   integration_not_found: {
     title: 'This connection is no longer there',
     happened: 'It has been deleted since the link was made.',
     todo: ASK_FOR_A_NEW_LINK,
-    todoWithoutRetry: ASK_FOR_A_NEW_LINK,
   },
   invalid_link: {
     title: 'This link does not work any more',
@@ -135,19 +131,16 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
     title: 'You are not signed in',
     happened: 'This page opens for somebody who is signed in, or who has a link to it.',
     todo: ASK_FOR_A_NEW_LINK,
-    todoWithoutRetry: ASK_FOR_A_NEW_LINK,
   },
   insufficient_scope: {
     title: 'You may look, but not change this',
     happened: 'You are signed in with a token that does not allow it.',
     todo: 'Sign in with another token, or ask whoever gave it to you.',
-    todoWithoutRetry: 'Sign in with another token, or ask whoever gave it to you.',
   },
   cross_origin: {
     title: 'This came from another site',
     happened: 'A page of another site tried to do this in your name. For your safety nothing was done.',
     todo: 'Begin from the link that you were sent.',
-    todoWithoutRetry: 'Begin from the link that you were sent.',
   },
   lock_timeout: {
     title: 'Somebody else is at it right now',

@@ -1,6 +1,6 @@
 /**
- * The pages that lead a person through an authorization: one style, no script, nothing from elsewhere, and words for somebody
- * who is no engineer. Rule: docs/behaviour/oauth.md, "Pages".
+ * The pages that lead a person through an authorization: one style, no script, nothing loaded from another site. Their words are
+ * for a person who is not an engineer. Rule: docs/behaviour/oauth.md, "Pages".
  */
 import { createHash } from 'node:crypto'
 import { html, raw } from 'hono/html'
@@ -30,8 +30,8 @@ export interface PageNeeds {
 }
 
 /**
- * What every answer with one of these pages carries. The one style by its hash, in no frame (CSP Level 3). The address may
- * hold a signature or a code, which no other site is to see and no cache to keep.
+ * Headers of each of these pages. Allowed is the one style, by its hash, and no frame (CSP Level 3). The address may hold a
+ * signature or a code: no other site may see it, and no cache may keep it.
  */
 export function oauthPageHeaders({
   formAction = "'none'",
@@ -61,7 +61,7 @@ export interface ConnectPage {
   readonly authorizeUrl: string
 }
 
-/** Says what will happen, and leads to the provider. */
+/** Explains what will happen, with a link to the provider. */
 export function connectPage({ name, provider, authorizeUrl }: ConnectPage): string {
   const subject = name === provider ? html`` : html` for “${name}”`
   return document(
@@ -85,7 +85,7 @@ export interface RevokePage {
   readonly revokeUrl: string
 }
 
-/** Says what will be taken back, and asks once more. */
+/** Explains what will be taken back, with a button that does it. */
 export function revokePage({ name, provider, revokeUrl }: RevokePage): string {
   const subject = name === provider ? html`` : html` for “${name}”`
   return document(
@@ -105,9 +105,9 @@ export interface FailurePage {
   readonly retryUrl: string | null
 }
 
-/** Says in plain words what went wrong, and what to do. */
+/** Explains what went wrong and what to do. */
 export function failurePage({ code, message, providerError, retryUrl }: FailurePage): string {
-  const { title, happened, todo, todoWithoutRetry } = failureWords(code)
+  const { title, happened, todo, todoWithoutRetry = todo } = failureWords(code)
   const retry = retryUrl === null ? html`` : html`<p><a class="go" href="${retryUrl}">Try again</a></p>`
   const said = providerError === null ? html`` : html` The other service said: <code>${providerError}</code>.`
   return document(
@@ -123,7 +123,7 @@ ${retry}
   )
 }
 
-/** It is done: the window can be closed. `disconnected`: after a revocation. */
+/** The end of an authorization; `disconnected`: the end of a revocation. */
 export function connectedPage(done: 'connected' | 'disconnected' = 'connected'): string {
   if (done === 'disconnected')
     return document(
@@ -155,7 +155,7 @@ ${main}
 </main>
 </body>
 </html>`
-  // Hono's template is a promise only where a part of it is one.
+  // Hono's template is a promise only if one of its parts is.
   if (markup instanceof Promise) throw new TypeError('A part of a page is a promise.')
   return markup.toString()
 }

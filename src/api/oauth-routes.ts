@@ -6,18 +6,16 @@ import { basePathOf, routePathOf } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { InvalidArgumentException, isIntegrationsError, OAuthFailure } from '../framework/errors.ts'
 import { externalPath, middlewareOf, opensByLink } from './middleware.ts'
-import { namedRoutes } from './named-routes.ts'
+import { idIn, namedRoutes } from './named-routes.ts'
 import { failureAnswer, forPeople, isReadByPerson, pageAnswer } from './oauth-answers.ts'
 import { connectedPage, connectPage, revokePage } from './oauth-pages.ts'
 
-/** A path that is ours, unless the host names one of its own or puts another of our pages there. */
+/** Our page, unless the host names a path of its own or the operator's pages are at this path. */
 const CONNECTED_PATH = '/integrations'
-/** How long a person whose authorization failed may go on trying without a new link. */
+/** How long a person may try again after a failed authorization without a new link. */
 const RETRY_LINK_SECONDS = 900
 /** Browsers keep no cookie for longer (RFC 6265bis, 5.5). */
 const MAX_COOKIE_SECONDS = 400 * 86_400
-/** Ids are positive integers that a JS number holds exactly. */
-const ID = /^[1-9]\d{0,15}$/
 
 export function oauthRoutes(integrations: Integrations): Hono {
   const { config, access } = integrations
@@ -32,7 +30,7 @@ export function oauthRoutes(integrations: Integrations): Hono {
   const connectPath = `/${prefix}/:id/oauth/connect`
   for (const path of [connectPath, authorizePath, revokePath])
     routes.use(path, forPeople(), ...middlewareOf(integrations, config.oauth.middleware))
-  // Hono answers HEAD by the handler of GET, and these act: a state is made, or used up.
+  // Hono answers HEAD with the handler of GET. These handlers act: they create a state or use it up.
   for (const path of [authorizePath, callbackPath])
     routes.on(['GET'], path, async (context, next) =>
       context.req.raw.method === 'HEAD' ? notAllowed(context, 'GET') : next(),
@@ -45,7 +43,7 @@ export function oauthRoutes(integrations: Integrations): Hono {
   routes.all(authorizePath, (context) => notAllowed(context, 'GET'))
   routes.all(revokePath, (context) => notAllowed(context, 'GET, HEAD, POST'))
 
-  // Of us, `web` means the browser's cookie, which the callback itself asks for; a host's own of that name runs as any other.
+  // Our own `web` means the browser's cookie, which the callback checks itself. A host's `web` runs like any other middleware.
   const callbackMiddleware = config.oauth.callback_middleware.filter(
     (name) => name !== 'web' || Object.hasOwn(access.middleware, 'web'),
   )
@@ -73,9 +71,9 @@ async function connect(integrations: Integrations, context: Context): Promise<Re
   return pageAnswer(context, connectPage({ ...subject, authorizeUrl }))
 }
 
-/** The integration's name, and what there is to say of its provider. */
+/** The integration's name, with its provider's label and whether that provider needs an authorization. */
 async function subjectOf(integrations: Integrations, context: Context) {
-  const id = idOf(context)
+  const id = idIn(context.req.param('id'))
   const { name, provider: key } = await integrations.get(id)
   const provider = integrations.providers().find((each) => each.key === key)
   if (provider === undefined || !provider.contracts.includes('HasOAuth2'))
@@ -83,7 +81,7 @@ async function subjectOf(integrations: Integrations, context: Context) {
   return { id, name, provider: provider.label, isAuthorizationOptional: provider.isAuthorizationOptional }
 }
 
-/** Good for as long as the link that opened this page. */
+/** A signed query that expires together with the link that opened this page. */
 function signedLike({ access }: Integrations, { req }: Context, path: string): string {
   const { pathname, searchParams } = new URL(req.url)
   const opened = [routePathOf(pathname, access.baseUrl), pathname]
@@ -95,7 +93,7 @@ function signedLike({ access }: Integrations, { req }: Context, path: string): s
 
 async function authorize(integrations: Integrations, context: Context): Promise<Response> {
   const baseUrl = baseUrlOf(integrations, context)
-  const { url, nonce, cookieName } = await integrations.oauth.begin(idOf(context), { baseUrl })
+  const { url, nonce, cookieName } = await integrations.oauth.begin(idIn(context.req.param('id')), { baseUrl })
   setCookie(context, cookieName, nonce, {
     ...cookieAttributes(integrations, baseUrl),
     maxAge: Math.min(integrations.config.oauth.state_ttl, MAX_COOKIE_SECONDS),
@@ -103,7 +101,7 @@ async function authorize(integrations: Integrations, context: Context): Promise<
   return context.redirect(url, 302)
 }
 
-/** The same when it is taken back: a cookie is another one under another path, and without `Secure` it may not be touched (RFC 6265bis, 5.7). */
+/** Setting and deleting need the same attributes: path and `Secure` tell cookies apart (RFC 6265bis, 5.7). */
 function cookieAttributes(integrations: Integrations, baseUrl: string | null) {
   return {
     path: callbackPathOf(integrations, baseUrl),
@@ -116,7 +114,7 @@ function cookieAttributes(integrations: Integrations, baseUrl: string | null) {
 async function callback(integrations: Integrations, context: Context): Promise<Response> {
   const query = new URL(context.req.url).searchParams
   const attributes = cookieAttributes(integrations, baseUrlOf(integrations, context))
-  // Asked for when the state has been used up: from then on the cookie is good for nothing, whatever the end.
+  // Called once the state is used up. From then on the cookie is useless, whatever the outcome.
   const cookie = (name: string): string | undefined => {
     const nonce = getCookie(context, name)
     if (nonce !== undefined) deleteCookie(context, name, attributes)
@@ -130,7 +128,7 @@ async function callback(integrations: Integrations, context: Context): Promise<R
   }
 }
 
-/** Whoever has come back with a state of ours may try again; without one nobody knows what there is to try. */
+/** A person who came back with a valid state may try again. Without a state the integration is unknown: null. */
 async function retryUrlOf(integrations: Integrations, context: Context, error: unknown): Promise<string | null> {
   const id = isIntegrationsError(error) && 'integrationId' in error ? error.integrationId : null
   const baseUrl = baseUrlOf(integrations, context)
@@ -138,13 +136,13 @@ async function retryUrlOf(integrations: Integrations, context: Context, error: u
   try {
     return await integrations.oauth.link(id, { action: 'connect', expiresIn: RETRY_LINK_SECONDS, baseUrl })
   } catch (fault) {
-    // It has been deleted meanwhile; anything else is as bad as no database, which the next step would find out.
+    // It was deleted meanwhile. Any other fault is a fault of ours, such as a lost database.
     if (isIntegrationsError(fault, 'integration_not_found')) return null
     throw fault
   }
 }
 
-/** What a signed link opens in a browser, and what an operator's leads to: nothing happens before the button is pressed. */
+/** The page behind a signed link or an operator's button. Nothing happens before the person presses its button. */
 async function askToRevoke(integrations: Integrations, context: Context): Promise<Response> {
   const { id, ...subject } = await subjectOf(integrations, context)
   const { success_redirect: location, route_prefix: prefix } = integrations.config.oauth
@@ -152,15 +150,15 @@ async function askToRevoke(integrations: Integrations, context: Context): Promis
   const query = opened ? new URL(context.req.url).search : isForced(context) ? '?force=true' : ''
   const revokeUrl = externalPath(integrations, `/${prefix}/${id}/oauth/revoke`) + query
   return pageAnswer(context, revokePage({ ...subject, revokeUrl }), 200, {
-    // Chromium asks of where a form's answer leads on to, as well.
+    // Chromium also checks where the answer to a form redirects.
     formAction: URL.canParse(location) ? `'self' ${new URL(location).origin}` : "'self'",
-    // Without a link the form must say whose page it is on; a link's signature goes nowhere.
+    // Without a link the form must send its origin. With one, the signature must not reach any other site.
     referrerPolicy: opened ? 'no-referrer' : 'same-origin',
   })
 }
 
 async function revoke(integrations: Integrations, context: Context): Promise<Response> {
-  const id = idOf(context)
+  const id = idIn(context.req.param('id'))
   const outcome = await integrations.oauth.revoke(id, { force: isForced(context) })
   if (outcome === 'newer tokens kept')
     throw new OAuthFailure(
@@ -184,26 +182,19 @@ function isForced({ req }: Context): boolean {
   return text === 'true'
 }
 
-/** A host's path or URL as it stands; the page of ours where a browser finds it. */
+/** A host's path or URL unchanged; our own page with the base URL's path before it. */
 function successLocation({ config, access }: Integrations): string {
   const { success_redirect: location } = config.oauth
   return location === CONNECTED_PATH ? basePathOf(access.baseUrl) + location : location
 }
 
-/** Never by the Host header, which the caller writes; in `dev` the caller has signed in at this very address. */
+/** Never from the Host header, which the caller writes. In `dev` the caller has signed in at this very address. */
 function baseUrlOf({ access }: Integrations, { req }: Context): string | null {
   return access.baseUrl ?? (access.dev ? new URL(req.url).origin : null)
 }
 
 function callbackPathOf({ config }: Integrations, baseUrl: string | null): string {
   return `${basePathOf(baseUrl)}/${config.oauth.route_prefix}/oauth/callback`
-}
-
-function idOf({ req }: Context): number {
-  const text = req.param('id') ?? ''
-  const id = ID.test(text) ? Number(text) : 0
-  // 0, which no row has: it is answered as any other that is not there.
-  return Number.isSafeInteger(id) ? id : 0
 }
 
 function notAllowed(context: Context, allowed: string): Response {

@@ -5,44 +5,45 @@ import type { Integrations } from '../create-integrations.ts'
 import { jsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'
+import { idIn } from './named-routes.ts'
 import { changedIntegration, forceQuery, integrationsQuery, newIntegration } from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
-/** Routes for somebody who has been let in: the middleware before them has asked. */
+/** The middleware before these routes has checked the caller. */
 export function integrationRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const { operator } = integrations
   const routes = new Hono<AccessEnvironment>()
 
-  routes.get('/', async (context) => {
+  routes.get('/integrations', async (context) => {
     const { data, next } = await operator.page(queryOf(context, integrationsQuery))
     return context.json({ data: data.map(asColumns), next })
   })
 
-  routes.post('/', async (context) => {
+  routes.post('/integrations', async (context) => {
     const created = await integrations.create(await jsonBody(context, newIntegration))
     await noteAct(integrations, context, created.id, 'create')
     context.header('Location', `${externalPath(integrations, context.req.path.replace(/\/$/, ''))}/${created.id}`)
     return context.json(asColumns(await operator.detail(created.id)), 201)
   })
 
-  routes.get('/:id', async (context) => context.json(asColumns(await operator.detail(idOf(context)))))
+  routes.get('/integrations/:id', async (context) => context.json(asColumns(await operator.detail(idOf(context)))))
 
-  routes.patch('/:id', async (context) => {
+  routes.patch('/integrations/:id', async (context) => {
     const id = idOf(context)
     await integrations.update(id, await jsonBody(context, changedIntegration))
     await noteAct(integrations, context, id, 'update')
     return context.json(asColumns(await operator.detail(id)))
   })
 
-  routes.delete('/:id', async (context) => {
+  routes.delete('/integrations/:id', async (context) => {
     const { force } = queryOf(context, forceQuery)
-    // Its log rows go with it: the deletion itself is told to the process's log, with who asked.
+    // Its log rows are deleted with it. The process's log keeps the deletion and the name of the token.
     const by = `operator:${context.var.caller.principal.name}`
     return context.json({ deleted: await integrations.delete(idOf(context), { force, by }) })
   })
 
   for (const action of ['enable', 'disable'] as const)
-    routes.post(`/:id/${action}`, async (context) => {
+    routes.post(`/integrations/:id/${action}`, async (context) => {
       const id = idOf(context)
       await switchIntegration(integrations, context, id, action)
       return context.json(asColumns(await operator.detail(id)))
@@ -51,7 +52,7 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
   return routes
 }
 
-/** Also behind the buttons of the page. */
+/** Used by the API and by the buttons of the page. */
 export async function switchIntegration(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
@@ -75,21 +76,20 @@ export async function noteAct(
 
 type Named = 'integration' | 'webhook' | 'sync_run' | 'sync_item' | 'incident'
 
-/** Ids are positive integers that a JS number holds exactly; anything else names nothing. */
+/** @throws ProblemError 404 for a text that is not an id */
 export function idOf(context: Context, what: Named = 'integration'): number {
-  const text = context.req.param('id') ?? ''
-  const id = /^[1-9]\d{0,15}$/.test(text) ? Number(text) : Number.NaN
-  if (Number.isSafeInteger(id)) return id
+  const id = idIn(context.req.param('id'))
+  if (id !== 0) return id
   const detail = `There is no ${what.replace('_', ' ')} of this id.`
   throw new ProblemError({ status: 404, code: `${what}_not_found`, detail })
 }
 
-/** An object by the names of its columns. */
+/** The object with its keys in snake_case, as the columns are named. */
 export function asColumns(detail: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(detail).map(([property, value]) => [snakeCase(property), value]))
 }
 
-/** One more than asked for tells whether there is another page. */
+/** One row more than asked for shows whether there is another page. */
 export async function pageOf<Row extends { readonly id: number }>(
   limit: number,
   list: (limit: number) => AsyncIterable<Row>,

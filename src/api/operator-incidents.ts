@@ -1,4 +1,4 @@
-/** What the operator API tells of trouble: incidents, an integration's health, figures over all. Rule: docs/behaviour/operator-api.md, "Trouble". */
+/** The operator API's incidents, health and statistics. Rule: docs/behaviour/operator-api.md, "Trouble". */
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
 import { queryOf } from './body.ts'
@@ -6,35 +6,32 @@ import type { AccessEnvironment } from './caller.ts'
 import { asColumns, idOf, pageOf } from './operator-api.ts'
 import { incidentsQuery, statisticsQuery } from './operator-schemas.ts'
 
-/** Routes for somebody who has been let in: the middleware before them has asked. */
-export function incidentRoutes({ incidents }: Integrations): Hono<AccessEnvironment> {
+/** The middleware before these routes has checked the caller. */
+export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { incidents } = integrations
   const routes = new Hono<AccessEnvironment>()
 
-  routes.get('/', async (context) => {
+  routes.get('/incidents', async (context) => {
     const { limit, ...filter } = queryOf(context, incidentsQuery)
     return context.json(await pageOf(limit, (more) => incidents.list({ ...filter, limit: more })))
   })
 
-  routes.get('/:id', async (context) => context.json(asColumns(await incidents.get(idOf(context, 'incident')))))
+  routes.get('/incidents/:id', async (context) =>
+    context.json(asColumns(await incidents.get(idOf(context, 'incident')))),
+  )
 
-  return routes
-}
-
-export function statisticsRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const routes = new Hono<AccessEnvironment>()
-  routes.get('/', async (context) =>
+  routes.get('/stats', async (context) =>
     context.json(asColumns(await integrations.stats(queryOf(context, statisticsQuery)))),
   )
+
+  routes.get('/integrations/:id/health', async (context) =>
+    context.json(healthColumns(await integrations.health(idOf(context)))),
+  )
+
   return routes
 }
 
-export function integrationHealthRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const routes = new Hono<AccessEnvironment>()
-  routes.get('/:id/health', async (context) => context.json(healthColumns(await integrations.health(idOf(context)))))
-  return routes
-}
-
-/** By the names that `integrations health <id> --json` has, too. */
+/** The same names as in `integrations health <id> --json`. */
 function healthColumns(report: Awaited<ReturnType<Integrations['health']>>): Record<string, unknown> {
   const { requests24h, errorRate24h, failures24h, meanMs24h, p95Ms24h, topErrors24h, incident, ...rest } = report
   return {

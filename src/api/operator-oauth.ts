@@ -7,33 +7,34 @@ import type { AccessEnvironment } from './caller.ts'
 import { asColumns, idOf, noteAct } from './operator-api.ts'
 import { forceQuery, newOAuthLink } from './operator-schemas.ts'
 
-/** What is asked of one integration about its authorization. */
-export function integrationOAuthRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+export function operatorOAuthRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const { oauth } = integrations
   const routes = new Hono<AccessEnvironment>()
 
-  routes.get('/:id/oauth', async (context) => context.json(oauthStatusColumns(await oauth.status(idOf(context)))))
+  routes.get('/integrations/:id/oauth', async (context) =>
+    context.json(oauthStatusColumns(await oauth.status(idOf(context)))),
+  )
 
-  routes.post('/:id/oauth/link', async (context) => {
+  routes.post('/integrations/:id/oauth/link', async (context) => {
     const id = idOf(context)
     const link = await optionalJsonBody(context, newOAuthLink)
-    // Of one whose provider has no OAuth a link would open nothing.
+    // Refuses a provider without OAuth: its link would open nothing.
     await oauth.status(id)
     const url = await oauth.link(id, link)
     await noteAct(integrations, context, id, `oauth-link ${link.action}`)
     return context.json({ integration_id: id, url })
   })
 
-  routes.post('/:id/oauth/revoke', async (context) => {
+  routes.post('/integrations/:id/oauth/revoke', async (context) => {
     const id = idOf(context)
     const outcome = await oauth.revoke(id, queryOf(context, forceQuery))
     if (outcome === 'revoked') await noteAct(integrations, context, id, 'revoke-oauth')
     return context.json({ integration_id: id, revoked: outcome === 'revoked' })
   })
 
-  routes.post('/:id/oauth/refresh', async (context) => {
+  routes.post('/integrations/:id/oauth/refresh', async (context) => {
     const id = idOf(context)
-    // A refusal is said here, in the caller's terms; a worker's would be a workflow that failed.
+    // Refuses here, in the caller's terms. A worker's refusal would be a failed workflow.
     await oauth.status(id)
     const result = await oauth.refresh({ integrationId: id })
     await noteAct(integrations, context, id, 'refresh-tokens')

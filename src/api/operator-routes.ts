@@ -5,38 +5,33 @@ import { isSafeMethod } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
-import { requireCsrfToken } from './csrf.ts'
 import { incidentPages } from './dashboard/incident-pages.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { overviewRoutes } from './dashboard/overview.ts'
-import { externalPath, hasLoginPage, operator } from './middleware.ts'
+import { externalPath, hasLoginPage, operator, requireCsrfToken } from './middleware.ts'
 import { integrationRoutes } from './operator-api.ts'
-import { incidentRoutes, integrationHealthRoutes, statisticsRoutes } from './operator-incidents.ts'
-import { integrationOAuthRoutes } from './operator-oauth.ts'
-import { integrationSyncRoutes, syncItemRoutes, syncRunRoutes } from './operator-syncs.ts'
-import { integrationWebhookRoutes, webhookRoutes } from './operator-webhooks.ts'
+import { troubleRoutes } from './operator-incidents.ts'
+import { operatorOAuthRoutes } from './operator-oauth.ts'
+import { integrationSyncRoutes, syncRoutes } from './operator-syncs.ts'
+import { operatorWebhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
 export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>().basePath(`/${integrations.config.operator.prefix}`)
   routes.onError(problemHandler(integrations))
   routes.route('/api/v1', healthRoutes(integrations))
-  // With no token nobody could be let in, so nothing that reads or changes is there.
+  // Without a token no caller could be admitted, so no other route exists.
   if (!hasLoginPage(integrations)) return routes
 
   routes.use('*', noStore, withoutTrailingSlash(integrations))
   routes.route('/', loginRoutes(integrations))
   routes.use('*', operator(integrations), boundBody(), requireCsrfToken())
-  routes.route('/api/v1/integrations', integrationRoutes(integrations))
-  routes.route('/api/v1/integrations', integrationWebhookRoutes(integrations))
-  routes.route('/api/v1/integrations', integrationSyncRoutes(integrations))
-  routes.route('/api/v1/integrations', integrationOAuthRoutes(integrations))
-  routes.route('/api/v1/integrations', integrationHealthRoutes(integrations))
-  routes.route('/api/v1/webhooks', webhookRoutes(integrations))
-  routes.route('/api/v1/sync-runs', syncRunRoutes(integrations))
-  routes.route('/api/v1/sync-items', syncItemRoutes(integrations))
-  routes.route('/api/v1/incidents', incidentRoutes(integrations))
-  routes.route('/api/v1/stats', statisticsRoutes(integrations))
+  routes.route('/api/v1', integrationRoutes(integrations))
+  routes.route('/api/v1', operatorWebhookRoutes(integrations))
+  routes.route('/api/v1', syncRoutes(integrations))
+  routes.route('/api/v1', integrationSyncRoutes(integrations))
+  routes.route('/api/v1', operatorOAuthRoutes(integrations))
+  routes.route('/api/v1', troubleRoutes(integrations))
   routes.route('/', overviewRoutes(integrations))
   routes.route('/', incidentPages(integrations))
   routes.all('*', (context) =>
@@ -51,7 +46,7 @@ const noStore: MiddlewareHandler = async function noStore(context, next) {
   context.header('X-Content-Type-Options', 'nosniff')
 }
 
-/** A path alone, so that scheme and host are those the caller used, whatever a proxy made of them; with the base URL's own path. */
+/** Redirects to a path, with the base URL's own path: scheme and host stay those that the caller used. */
 function withoutTrailingSlash(integrations: Integrations): MiddlewareHandler {
   return async function withoutTrailingSlash(context, next) {
     await next()
@@ -62,10 +57,10 @@ function withoutTrailingSlash(integrations: Integrations): MiddlewareHandler {
   }
 }
 
-/** Open to any caller: whether the process lives, and whether it can work. Rule: docs/behaviour/operator-api.md, "Health". */
+/** Open to any caller: liveness and readiness. Rule: docs/behaviour/operator-api.md, "Health". */
 function healthRoutes(integrations: Integrations): Hono {
   const routes = new Hono()
-  /** Says nothing about Postgres or Temporal, so that a restart is not asked for in vain. */
+  // Says nothing about Postgres or Temporal: a restart would not bring them back.
   routes.get('/healthz', (context) => context.json({ status: 'ok' }, 200, NO_STORE))
   routes.get('/readyz', async (context) => {
     const { isReady, parts } = await integrations.readiness()

@@ -1,4 +1,4 @@
-/** What the operator API takes, by the names of the columns. Rule: docs/behaviour/operator-api.md. */
+/** Bodies and queries of the operator API, named like the columns. Rule: docs/behaviour/operator-api.md. */
 
 import { z } from 'zod'
 import { MAX_LINK_SECONDS } from '../access/rules.ts'
@@ -23,10 +23,10 @@ const flag = z.enum(['true', 'false'], 'true or false').transform((value) => val
 
 const fields = {
   name: text,
-  /** Write-only: no answer holds a value of it. */
+  /** Write-only: no answer shows them. */
   credentials: z.record(z.string(), z.unknown()),
   metadata: z.record(z.string(), z.unknown()),
-  /** Null, both of them, is nobody's. */
+  /** Both null: no owner. */
   owner_type: text.nullable(),
   owner_id: id.nullable(),
   sync_interval_minutes: z.int().min(1).nullable(),
@@ -55,7 +55,7 @@ export const newIntegration = z
 export const changedIntegration = partial
   .refine((body) => Object.keys(body).length > 0, {
     error: 'names no field to change',
-    // Of a body with unknown fields that is said already.
+    // A body with unknown fields has that problem only.
     when: ({ issues }) => issues.length === 0,
   })
   .refine(wholeOwner, ownerProblem)
@@ -106,14 +106,14 @@ export const integrationsQuery = z.strictObject({
   owner: ownerText.optional(),
 })
 
-/** Whether a living run is ended first. */
+/** `force`: a living run is ended first. */
 export const forceQuery = z.strictObject({ force: flag.default(false) })
 
 const stored = { event: text.optional(), since: Instant.optional(), until: Instant.optional() }
 
 type Times = { readonly since?: Date | undefined; readonly until?: Date | undefined }
 const inOrder = ({ since, until }: Times): boolean => since === undefined || until === undefined || since < until
-/** Of what is no moment that is said already. */
+/** Skips the check of the order if one of the moments is not valid. */
 const areMoments = ({ issues }: { issues: readonly unknown[] }): boolean => issues.length === 0
 const orderProblem = { path: ['until'], error: 'a moment after since', when: areMoments }
 
@@ -230,7 +230,7 @@ export const statisticsQuery = z.strictObject({
   since: z.enum(STATISTICS_SPANS).optional(),
 })
 
-/** Of the past, from inclusive, to exclusive. */
+/** A window of the past: `from` inclusive, `to` exclusive. */
 export const syncWindow = z
   .strictObject({ from: Instant, to: Instant })
   .refine(({ from, to }) => from < to, { path: ['to'], error: 'a moment after from', when: areMoments })

@@ -21,19 +21,19 @@ import { isKnownProblem, ProblemError } from './problem.ts'
 
 type SyncProgress = NonNullable<Awaited<ReturnType<Integrations['syncs']['progress']>>>
 
-/** Routes for somebody who has been let in: the middleware before them has asked. */
-export function syncRunRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { syncs } = integrations
+/** The middleware before these routes has checked the caller. */
+export function syncRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { syncs, syncItems, operator } = integrations
   const routes = new Hono<AccessEnvironment>()
 
-  routes.get('/', async (context) => {
+  routes.get('/sync-runs', async (context) => {
     const { limit, ...filter } = queryOf(context, syncRunsQuery)
     return context.json(await pageOf(limit, (more) => syncs.runs({ ...filter, limit: more })))
   })
 
-  routes.get('/:id', async (context) => context.json(asColumns(await syncs.run(idOf(context, 'sync_run')))))
+  routes.get('/sync-runs/:id', async (context) => context.json(asColumns(await syncs.run(idOf(context, 'sync_run')))))
 
-  routes.post('/:id/finalise', async (context) => {
+  routes.post('/sync-runs/:id/finalise', async (context) => {
     const id = idOf(context, 'sync_run')
     const { integrationId } = await syncs.run(id)
     const result = await syncs.finalise(id)
@@ -42,21 +42,16 @@ export function syncRunRoutes(integrations: Integrations): Hono<AccessEnvironmen
     return context.json(asColumns(result))
   })
 
-  return routes
-}
-
-export function syncItemRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { syncItems, operator } = integrations
-  const routes = new Hono<AccessEnvironment>()
-
-  routes.get('/', async (context) => {
+  routes.get('/sync-items', async (context) => {
     const { limit, ...filter } = queryOf(context, syncItemsQuery)
     return context.json(await pageOf(limit, (more) => syncItems.list({ ...filter, limit: more })))
   })
 
-  routes.get('/:id', async (context) => context.json(asColumns(await operator.syncItem(idOf(context, 'sync_item')))))
+  routes.get('/sync-items/:id', async (context) =>
+    context.json(asColumns(await operator.syncItem(idOf(context, 'sync_item')))),
+  )
 
-  routes.post('/:id/retry', async (context) => {
+  routes.post('/sync-items/:id/retry', async (context) => {
     const id = idOf(context, 'sync_item')
     const { itemId, integrationId, workflowId } = await syncItems.startRetry(
       id,
@@ -67,7 +62,7 @@ export function syncItemRoutes(integrations: Integrations): Hono<AccessEnvironme
     return context.json({ item_id: itemId, workflow_id: workflowId }, 202)
   })
 
-  routes.post('/:id/skip', async (context) => {
+  routes.post('/sync-items/:id/skip', async (context) => {
     const id = idOf(context, 'sync_item')
     const { integrationId, cursorMoved, reducerThrew } = await syncItems.skip(id)
     await noteAct(integrations, context, integrationId, 'skip', `sync-item:${id}`)
@@ -82,43 +77,42 @@ export function syncItemRoutes(integrations: Integrations): Hono<AccessEnvironme
   return routes
 }
 
-/** What is asked of one integration about its syncs. */
 export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const { syncs, operator } = integrations
   const routes = new Hono<AccessEnvironment>()
 
-  routes.get('/:id/sync', async (context) => {
+  routes.get('/integrations/:id/sync', async (context) => {
     const id = idOf(context)
     const progress = await syncs.progress(id)
     return context.json({ integration_id: id, progress: progress === null ? null : progressColumns(progress) })
   })
 
-  routes.post('/:id/sync', async (context) => {
+  routes.post('/integrations/:id/sync', async (context) => {
     const id = idOf(context)
     if ((await syncs.start(id)) === 'already running') throw alreadyRunning('A sync run')
     return startedSync(integrations, context, id, 'sync')
   })
 
-  routes.post('/:id/pause', async (context) => {
+  routes.post('/integrations/:id/pause', async (context) => {
     const id = idOf(context)
     await syncs.pause(id)
     return startedSync(integrations, context, id, 'pause')
   })
 
-  routes.post('/:id/resume', async (context) => {
+  routes.post('/integrations/:id/resume', async (context) => {
     const id = idOf(context)
     if ((await syncs.resume(id)) === 'not running') throw notRunning()
     return startedSync(integrations, context, id, 'resume')
   })
 
-  routes.post('/:id/cancel', async (context) => {
+  routes.post('/integrations/:id/cancel', async (context) => {
     const id = idOf(context)
     if ((await syncs.cancel(id)) === 'not running') throw notRunning()
     await noteAct(integrations, context, id, 'cancel')
     return context.json({ integration_id: id, cancelled: true })
   })
 
-  routes.post('/:id/backfill', async (context) => {
+  routes.post('/integrations/:id/backfill', async (context) => {
     const id = idOf(context)
     const window = await jsonBody(context, syncWindow)
     if ((await syncs.backfill({ integrationId: id, ...window })) === 'already running')
@@ -128,25 +122,25 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
     return context.json({ integration_id: id, ...window }, 202)
   })
 
-  routes.post('/:id/sample', async (context) => {
+  routes.post('/integrations/:id/sample', async (context) => {
     const id = idOf(context)
     const { limit } = await optionalJsonBody(context, sampleBody)
     let listed = false
     const onListingFailed = (): void => {
       listed = true
     }
-    // Once the caller has hung up nobody waits for it any more.
+    // The listing stops when the caller hangs up.
     const { items, ...rest } = await syncs
       .sample(id, { ...(limit === undefined ? {} : { limit }), signal: context.req.raw.signal, onListingFailed })
       .catch((error) => {
-        // A listing may lose a Postgres of the host's own, which is answered as its other faults are.
+        // A listing may lose the host's own Postgres: that is a fault of the listing, like any other.
         const isOurs = isKnownProblem(error) || (!listed && lostDatabase(error) !== null)
         throw isOurs ? error : listingFailed(error)
       })
     return context.json({ items: items.map(asColumns), ...asColumns(rest) })
   })
 
-  routes.put('/:id/cursor', async (context) => {
+  routes.put('/integrations/:id/cursor', async (context) => {
     const id = idOf(context)
     const { cursor, force } = await jsonBody(context, changedCursor)
     const change = await syncs.setCursor(id, cursor, { force })
@@ -154,21 +148,21 @@ export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEn
     return context.json({ integration_id: id, ...change })
   })
 
-  routes.delete('/:id/cursor', async (context) => {
+  routes.delete('/integrations/:id/cursor', async (context) => {
     const id = idOf(context)
     const change = await syncs.setCursor(id, null, queryOf(context, forceQuery))
     await noteAct(integrations, context, id, 'cursor reset')
     return context.json({ integration_id: id, ...change })
   })
 
-  routes.put('/:id/interval', async (context) => {
+  routes.put('/integrations/:id/interval', async (context) => {
     const id = idOf(context)
     await integrations.update(id, await jsonBody(context, changedInterval))
     await noteAct(integrations, context, id, 'interval set')
     return context.json(asColumns(await operator.detail(id)))
   })
 
-  routes.delete('/:id/interval', async (context) => {
+  routes.delete('/integrations/:id/interval', async (context) => {
     const id = idOf(context)
     await integrations.update(id, { syncIntervalMinutes: null })
     await noteAct(integrations, context, id, 'interval reset')
@@ -182,7 +176,7 @@ function progressColumns({ lastFailure, ...progress }: SyncProgress): Record<str
   return { ...asColumns(progress), last_failure: lastFailure === null ? null : asColumns(lastFailure) }
 }
 
-/** What was asked for goes on after the answer: where it can be looked at is said. */
+/** The work goes on after the answer; `Location` says where to look at it. */
 async function startedSync(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
@@ -194,7 +188,7 @@ async function startedSync(
   return context.json({ integration_id: id }, 202)
 }
 
-/** As the caller reached it. */
+/** The API's root, as the caller reached it. */
 const apiPath = (integrations: Integrations, context: Context): string =>
   externalPath(integrations, context.req.path.replace(/\/integrations\/\d+\/[a-z]+$/, ''))
 
@@ -207,7 +201,7 @@ function notRunning(): ProblemError {
   return new ProblemError({ status: 409, code: 'not_running', detail: 'No sync run of this integration lives.' })
 }
 
-/** What a provider throws may quote its credentials: it is redacted in the log, and its kind goes to the caller. */
+/** A provider's error may quote credentials: the log has it redacted, the caller gets its kind only. */
 function listingFailed(error: unknown): ProblemError {
   const { name } = error instanceof Error ? error : new Error(String(error))
   const detail = `The provider's listing failed with ${name}; the log says why.`

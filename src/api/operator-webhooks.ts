@@ -4,7 +4,7 @@ import type { Integrations } from '../create-integrations.ts'
 import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'
-import { asColumns, idOf, noteAct } from './operator-api.ts'
+import { asColumns, idOf, noteAct, pageOf } from './operator-api.ts'
 import {
   dismissal,
   newWebhookSecret,
@@ -15,23 +15,21 @@ import {
 } from './operator-schemas.ts'
 import { ProblemError } from './problem.ts'
 
-/** Routes for somebody who has been let in: the middleware before them has asked. */
-export function webhookRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+/** The middleware before these routes has checked the caller. */
+export function operatorWebhookRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const { webhooks, operator } = integrations
   const routes = new Hono<AccessEnvironment>()
 
-  routes.get('/', async (context) => {
+  routes.get('/webhooks', async (context) => {
     const { limit, ...filter } = queryOf(context, webhooksQuery)
-    const rows = []
-    // One more than asked for tells whether there is another page.
-    for await (const row of webhooks.list({ ...filter, limit: limit + 1 })) rows.push(row)
-    const data = rows.slice(0, limit)
-    return context.json({ data: data.map(asColumns), next: rows.length > limit ? (data.at(-1)?.id ?? null) : null })
+    return context.json(await pageOf(limit, (more) => webhooks.list({ ...filter, limit: more })))
   })
 
-  routes.get('/:id', async (context) => context.json(asColumns(await operator.webhook(idOf(context, 'webhook')))))
+  routes.get('/webhooks/:id', async (context) =>
+    context.json(asColumns(await operator.webhook(idOf(context, 'webhook')))),
+  )
 
-  routes.post('/replay', async (context) => {
+  routes.post('/webhooks/replay', async (context) => {
     const { dryRun, filter } = await jsonBody(context, webhooksToReplay)
     if (dryRun) return context.json(await webhooks.previewReplay(filter))
     const { replayed, integrations: touched, more } = await webhooks.replayMany(filter)
@@ -40,7 +38,7 @@ export function webhookRoutes(integrations: Integrations): Hono<AccessEnvironmen
     return context.json({ replayed, integrations: touched.length, more })
   })
 
-  routes.post('/dismiss', async (context) => {
+  routes.post('/webhooks/dismiss', async (context) => {
     const { dryRun, undo, filter } = await jsonBody(context, webhooksToDismiss)
     if (dryRun) return context.json(await webhooks.previewDismissal(filter, { undo }))
     const { dismissed, integrations: touched } = await webhooks.dismissMany(filter, { undo })
@@ -54,29 +52,21 @@ export function webhookRoutes(integrations: Integrations): Hono<AccessEnvironmen
     return context.json({ dismissed, integrations: touched.length })
   })
 
-  routes.post('/:id/dismiss', async (context) => {
+  routes.post('/webhooks/:id/dismiss', async (context) => {
     const { undo } = await optionalJsonBody(context, dismissal)
     const { webhookId, integrationId, dismissedAt } = await webhooks.dismiss(idOf(context, 'webhook'), { undo })
     await noteAct(integrations, context, integrationId, undo ? 'undo dismiss' : 'dismiss', `webhook:${webhookId}`)
     return context.json({ webhook_id: webhookId, status: 'failed', dismissed_at: dismissedAt })
   })
 
-  routes.post('/:id/replay', async (context) => {
+  routes.post('/webhooks/:id/replay', async (context) => {
     const { webhookId, integrationId, workflowId } = await webhooks.startReplay(idOf(context, 'webhook'))
     await noteAct(integrations, context, integrationId, 'replay', `webhook:${webhookId}`)
     context.header('Location', externalPath(integrations, context.req.path.replace(/\/replay$/, '')))
     return context.json({ webhook_id: webhookId, workflow_id: workflowId }, 202)
   })
 
-  return routes
-}
-
-/** What is asked of one integration about its webhooks. */
-export function integrationWebhookRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { webhooks } = integrations
-  const routes = new Hono<AccessEnvironment>()
-
-  routes.post('/:id/reconcile', async (context) => {
+  routes.post('/integrations/:id/reconcile', async (context) => {
     const id = idOf(context)
     const { since, dryRun } = await optionalJsonBody(context, reconciliation)
     const result = await webhooks.reconcile({
@@ -92,7 +82,7 @@ export function integrationWebhookRoutes(integrations: Integrations): Hono<Acces
     return context.json(asColumns(result))
   })
 
-  routes.post('/:id/rotate-webhook-secret', async (context) => {
+  routes.post('/integrations/:id/rotate-webhook-secret', async (context) => {
     const id = idOf(context)
     const given = await optionalJsonBody(context, newWebhookSecret)
     const { secret, oldValidUntil } = await webhooks.rotateSecret(
@@ -100,7 +90,7 @@ export function integrationWebhookRoutes(integrations: Integrations): Hono<Acces
       given.secret === undefined ? {} : { secret: given.secret },
     )
     await noteAct(integrations, context, id, 'rotate-webhook-secret')
-    // Whoever gave it has it.
+    // A caller that gave the secret has it already.
     return context.json({
       integration_id: id,
       secret: given.secret === undefined ? secret : null,

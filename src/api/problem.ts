@@ -6,7 +6,7 @@ import { isIntegrationsError } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
 import { stackFrames, thrownTexts } from '../framework/thrown.ts'
 
-/** What is wrong with one field of a body or a query. */
+/** The fault of one field of a body or a query. */
 export interface FieldProblem {
   readonly path: string
   readonly message: string
@@ -14,23 +14,22 @@ export interface FieldProblem {
 
 export interface Problem {
   readonly status: number
-  /** Stable, in snake_case: what a client tells problems apart by. */
+  /** Stable, in snake_case, for programs. */
   readonly code: string
   /** One sentence for a person. */
   readonly detail: string
   readonly fields?: readonly FieldProblem[]
-  /** When to try again. */
   readonly retryAfterSeconds?: number
 }
 
-/** A problem that a handler runs into; `problemHandler` makes it the answer. */
+/** Thrown by a handler; `problemHandler` turns it into the answer. */
 export class ProblemError extends Error {
   constructor(readonly problem: Problem) {
     super(problem.detail)
   }
 }
 
-/** `about:blank` says that the title is the status's own phrase; ours is told by `code` (RFC 9457, 4.2.1). */
+/** `about:blank`: the title is the status's own phrase, and `code` names the problem (RFC 9457, 4.2.1). */
 export function problemResponse(
   context: Context,
   { status, code, detail, fields, retryAfterSeconds }: Problem,
@@ -46,7 +45,7 @@ export function problemResponse(
   })
 }
 
-/** Our errors by code. Whatever is not here is our own trouble: 500, told to the log and not to the caller. */
+/** By code. Any other error is our own fault: 500, with its reason in the log only. */
 const STATUSES: Readonly<Record<string, number>> = {
   integration_not_found: 404,
   webhook_not_found: 404,
@@ -69,7 +68,7 @@ const STATUSES: Readonly<Record<string, number>> = {
   reauth_required: 409,
   revoke_failed: 502,
   revoke_superseded: 409,
-  // The deployment's fault, and the one who reads it can mend it.
+  // A fault of the deployment, which an operator can mend.
   base_url_missing: 500,
   lock_timeout: 503,
   backend_unreachable: 503,
@@ -77,17 +76,17 @@ const STATUSES: Readonly<Record<string, number>> = {
   rate_limit_exceeded: 503,
 }
 
-/** When to ask again after Postgres or Temporal was away: as the webhook routes tell a provider. */
+/** `Retry-After` when Postgres or Temporal is away, as on the webhook routes. */
 export const AWAY_RETRY_SECONDS = 30
 export const DATABASE_AWAY = awayText('Postgres')
 const TEMPORAL_AWAY = awayText('Temporal')
 
-/** A change may have been half made when it went, so the answer does not say that nothing has happened; nor where it is. */
+/** A change may have been half done, so the text does not claim that nothing happened. It names no address. */
 function awayText(backend: string): string {
   return `${backend} was not reached, or was lost meanwhile. What was done until then may stand; please try again.`
 }
 
-/** Whether an error of ours is answered with a status of its own. */
+/** Whether the error has a status of its own. */
 export function isKnownProblem(error: unknown): boolean {
   if (error instanceof ProblemError) return true
   return isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
@@ -99,7 +98,7 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
     if (isIntegrationsError(error) && 'code' in error) {
       const code = String(error.code)
       const status = STATUSES[code]
-      // The words of the latter say where it is, which is for the log.
+      // The message of `backend_unreachable` holds the address of the backend, which only the log may show.
       if (status !== undefined && code !== 'backend_unreachable') {
         const fields = fieldsOf(error)
         return problemResponse(context, { status, code, detail: error.message, ...(fields && { fields }) })
@@ -107,24 +106,18 @@ export function problemHandler({ logger }: Integrations): ErrorHandler {
     }
     logger.error({ event: 'api.failed', ...failedRequest(context, error) }, 'A request failed.')
     const away = awayDetail(error)
-    if (away !== null)
-      return problemResponse(context, {
-        status: 503,
-        code: 'backend_unreachable',
-        detail: away,
-        retryAfterSeconds: AWAY_RETRY_SECONDS,
-      })
-    return problemResponse(context, {
-      status: 500,
-      code: 'internal',
-      detail: 'Something went wrong here; the log says what.',
-    })
+    if (away !== null) {
+      const problem = { status: 503, code: 'backend_unreachable', detail: away, retryAfterSeconds: AWAY_RETRY_SECONDS }
+      return problemResponse(context, problem)
+    }
+    const detail = 'Something went wrong here; the log says what.'
+    return problemResponse(context, { status: 500, code: 'internal', detail })
   }
 }
 
 /**
- * The line `api.failed`. What our own errors say is shown: they quote no secret. Any other may quote one of whichever integration
- * it is about, so its kind is told, and where it was thrown.
+ * Fields of the line `api.failed`. The line has the message of our own errors, which quote no secret. Any other error may quote a
+ * secret, so the line has only its kind and its stack.
  */
 export function failedRequest(context: Context, error: unknown): Record<string, unknown> {
   const { name, code } = thrownTexts(error)
@@ -139,14 +132,14 @@ export function failedRequest(context: Context, error: unknown): Record<string, 
   }
 }
 
-/** Null: neither Postgres nor Temporal was away. */
+/** Null: both backends were there. */
 function awayDetail(error: unknown): string | null {
   if (isIntegrationsError(error, 'backend_unreachable'))
     return 'backend' in error && error.backend === 'Postgres' ? DATABASE_AWAY : TEMPORAL_AWAY
   return lostDatabase(error) === null ? null : DATABASE_AWAY
 }
 
-/** What a refusal of ours names. Paths and reasons only: our errors hold no values. */
+/** The fields that a refusal names. Paths and reasons only: our errors hold no values. */
 function fieldsOf(error: Error): FieldProblem[] | undefined {
   if ('issues' in error && 'field' in error)
     return (error.issues as FieldProblem[]).map(({ path, message }) => ({
@@ -155,12 +148,12 @@ function fieldsOf(error: Error): FieldProblem[] | undefined {
     }))
   if ('argument' in error && 'reason' in error)
     return [{ path: snakeCase(String(error.argument)), message: String(error.reason) }]
-  if (isIntegrationsError(error, 'unknown_provider')) return [{ path: 'provider', message: error.message }]
-  if (isIntegrationsError(error, 'unsupported_by_provider')) return [{ path: 'provider', message: error.message }]
-  return undefined
+  const isAboutProvider =
+    isIntegrationsError(error, 'unknown_provider') || isIntegrationsError(error, 'unsupported_by_provider')
+  return isAboutProvider ? [{ path: 'provider', message: error.message }] : undefined
 }
 
-/** `syncIntervalMinutes` → `sync_interval_minutes`: a property as its column. */
+/** `syncIntervalMinutes` → `sync_interval_minutes`. */
 export function snakeCase(property: string): string {
   return property.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }

@@ -1,9 +1,9 @@
-/** Reads a request's body within bounds of size and time, and says no to one that is larger. */
+/** Reads a request's body within limits of size and time. */
 import type { Context } from 'hono'
 
-/** A body that has not come in by then is given up. */
+/** The whole body must arrive within this time. */
 export const BODY_TIMEOUT_MS = 15_000
-/** So much is read of a body that was refused, and for so long: a client that is still sending gets to read the answer. */
+/** Limits of reading on after a refusal, so that a client that is still sending can read the answer. */
 const LINGER_BYTES = 16 * 1_048_576
 const LINGER_MS = 10_000
 
@@ -12,14 +12,14 @@ export type BodyRead =
   | { readonly kind: 'too large' }
   | { readonly kind: 'too slow' }
 
-/** The raw bytes, if they come in in time. @throws what broke the connection */
+/** The raw bytes. @throws the error that broke the connection */
 export function readBody({ env, req }: Context, maxBytes: number): Promise<BodyRead> {
   const { headers } = req.raw
   const length = headers.get('content-length')
   if (Number(length ?? 0) > maxBytes) return Promise.resolve({ kind: 'too large' })
   // Fetch: a GET has no body.
   if (req.raw.method === 'GET') return Promise.resolve({ kind: 'read', bytes: new Uint8Array() })
-  // Node's parser reads as many bytes as the length says, never more: there is nothing to count.
+  // Node's parser never reads more bytes than Content-Length says, so they need no counting.
   const isBounded = length !== null && !headers.has('transfer-encoding') && incomingOf(env) !== undefined
   if (isBounded) return readWhole(req.arrayBuffer(), maxBytes)
   return readCounted(req.raw, maxBytes)
@@ -31,7 +31,7 @@ function readWhole(reading: Promise<ArrayBuffer>, maxBytes: number): Promise<Bod
     reading.then(
       (body) => {
         clearTimeout(timer)
-        const isTooLarge = body.byteLength > maxBytes // where something before us has put another body in its place
+        const isTooLarge = body.byteLength > maxBytes // a middleware before us may have replaced the body
         resolve(isTooLarge ? { kind: 'too large' } : { kind: 'read', bytes: new Uint8Array(body) })
       },
       (error) => {
@@ -42,7 +42,7 @@ function readWhole(reading: Promise<ArrayBuffer>, maxBytes: number): Promise<Bod
   })
 }
 
-/** The raw bytes, counted as they come in: a Content-Length may be missing or wrong. */
+/** Counts the bytes as they arrive: a Content-Length may be missing or wrong. */
 async function readCounted(request: Request, maxBytes: number): Promise<BodyRead> {
   if (request.body === null) return { kind: 'read', bytes: new Uint8Array() }
   const reader = request.body.getReader()
@@ -78,14 +78,14 @@ function concatenated(chunks: readonly Uint8Array[], length: number): Uint8Array
 }
 
 /**
- * The same answer, sent at once, on a connection that closes once the client has sent its body or the bounds of that are
- * reached. A connection that is closed while its client sends is reset, and the answer lost (RFC 9112, section 9.6).
+ * Sends the answer at once, and closes the connection once the client has sent its body or a limit is reached. Closing it while
+ * the client still sends would reset it and lose the answer (RFC 9112, section 9.6).
  */
 export async function lingering({ req }: Context, answer: Response): Promise<Response> {
   const bytes = new Uint8Array(await answer.arrayBuffer())
   const headers = new Headers(answer.headers)
   headers.set('Connection', 'close')
-  // The client knows by it that it has the whole answer, while the connection is still open.
+  // Shows the client that it has the whole answer while the connection is still open.
   headers.set('Content-Length', String(bytes.byteLength))
   const abort = new AbortController()
   const body = new ReadableStream<Uint8Array>({
@@ -99,7 +99,7 @@ export async function lingering({ req }: Context, answer: Response): Promise<Res
   return new Response(body, { status: answer.status, headers })
 }
 
-/** Reads on, and keeps nothing. Never rejects: the client may go at any time. */
+/** Reads on and keeps nothing. Never rejects: the client may hang up at any time. */
 async function drop({ body }: Request, signal: AbortSignal): Promise<void> {
   if (body === null || body.locked) return
   const reader = body.getReader()
@@ -114,11 +114,11 @@ async function drop({ body }: Request, signal: AbortSignal): Promise<void> {
       left -= chunk.value.byteLength
     }
   } catch {
-    // It has hung up.
+    // The client has hung up.
   }
 }
 
-/** Node's own request, where a Node server runs this app. */
+/** Node's own request, if a Node server runs this app. */
 export function incomingOf(env: unknown): { readonly rawHeaders?: readonly string[] } | undefined {
   return (env as { incoming?: { rawHeaders?: string[] } } | undefined)?.incoming
 }

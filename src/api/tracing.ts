@@ -8,11 +8,11 @@ import { inSpan, markFailed } from '../observability/spans.ts'
 const METHODS: ReadonlySet<string> = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
 /**
- * The trace that a caller names is linked to, never joined: whoever can send us a request could otherwise write into traces
- * of ours, and choose which are recorded. A host that serves these routes within a span of its own has them in its trace.
+ * Links to the caller's trace and never joins it. Otherwise any caller could write into our traces, and choose which are
+ * recorded. In a host that has a span of its own around these routes, they are part of the host's trace.
  *
- * For paths of ours alone: in a host's app it would stand before the host's own routes, too. A request that several of the paths
- * match is one span.
+ * Mounted on our own paths only: in a host's app it would also cover the host's routes. A request that matches several of the
+ * paths is one span.
  */
 export function traced({ logger }: Pick<Integrations, 'logger'>): MiddlewareHandler {
   return function traced(context, next) {
@@ -51,9 +51,9 @@ function methodOf({ req }: Context): string {
   return METHODS.has(req.method) ? req.method : '_OTHER'
 }
 
-/** The pattern that answered, not what was asked: a path may hold anything. Null: what stands before the routes did, or nothing. */
+/** The pattern of the route, not the path, which may hold anything. Null: no route answered, or a middleware did. */
 function routeOf(context: Context): string | null {
-  // Of all that matched, a host's catch-all and ours among them, the one that was reached last.
+  // Several patterns may match, also a host's catch-all. This is the one that was reached last.
   const pattern = routePath(context)
   return pattern === '' || pattern.endsWith('*') ? null : pattern
 }

@@ -1,20 +1,16 @@
-/**
- * The two webhook routes. Rule: docs/behaviour/webhooks.md, "Answers".
- */
+/** The two webhook routes. Rule: docs/behaviour/webhooks.md, "Answers". */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
 import { middlewareOf } from './middleware.ts'
-import { namedRoutes } from './named-routes.ts'
+import { idIn, namedRoutes } from './named-routes.ts'
 import { BODY_TIMEOUT_MS, incomingOf, lingering, readBody } from './request-body.ts'
 
 type Arrival = Awaited<ReturnType<Integrations['webhooks']['receive']>>
 
-/** When to try again after we could not store a delivery. */
+/** When the provider should send a delivery again that could not be stored. */
 const RETRY_AFTER_SECONDS = '30'
 const ALLOWED_METHODS = ['GET', 'POST']
-/** Ids are positive integers that a JS number holds exactly. */
-const ID = /^[1-9]\d{0,15}$/
 
 export function webhookRoutes(integrations: Integrations): Hono {
   const routes = new Hono()
@@ -23,20 +19,14 @@ export function webhookRoutes(integrations: Integrations): Hono {
     integrations.config,
   )
   const paths = [...(hasGeneric ? [generic.path] : []), specific.path]
-  // Before everything else: what it refuses is neither counted, read nor looked up.
+  // The middleware comes first: a request that it refuses is not counted, not read and not looked up.
   for (const path of paths) routes.use(path, ...middlewareOf(integrations, middleware))
   for (const path of paths)
     routes.all(path, (context) => {
       const id = context.req.param('id')
-      return answer(integrations, context, id === undefined ? null : idOf(id))
+      return answer(integrations, context, id === undefined ? null : idIn(id))
     })
   return routes
-}
-
-/** 0, which no row has, for what is no id: method and provider are judged before the integration. */
-function idOf(text: string): number {
-  const id = ID.test(text) ? Number(text) : 0
-  return Number.isSafeInteger(id) ? id : 0
 }
 
 async function answer(integrations: Integrations, context: Context, integrationId: number | null): Promise<Response> {
@@ -87,7 +77,7 @@ function toResponse(context: Context, arrival: Arrival): Response | Promise<Resp
   }
 }
 
-/** As they were sent: `URL` would write a query anew. */
+/** Path and query as they were sent: `URL` would rewrite the query. */
 function pathAndQuery(url: string): { path: string; query: string } {
   const [address = ''] = url.split('#', 1)
   const path = address.indexOf('/', address.indexOf('//') + 2)
@@ -97,7 +87,7 @@ function pathAndQuery(url: string): { path: string; query: string } {
     : { path: address.slice(path, mark), query: address.slice(mark + 1) }
 }
 
-/** As Node received them; another server that runs this app gives only the joined ones. */
+/** The headers as Node received them. Another server that runs this app gives only the joined ones. */
 function rawHeaders({ env, req }: Context): Iterable<readonly [string, string]> {
   const sent = incomingOf(env)?.rawHeaders
   if (sent === undefined) return req.raw.headers

@@ -8,7 +8,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
-import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
+import { COMMAND_WORKFLOWS } from '../support/command-workflows.ts'
 import type { Output } from '../support/output.ts'
 import { SOON } from '../support/soon.ts'
 import type { Scene } from './commands-three-ways-scene.ts'

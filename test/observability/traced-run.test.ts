@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { isTracedRun, traceIdOf } from '../../src/observability/traced-run.ts'
-import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
 import { WORKFLOW } from '../../src/workflows/ids.ts'
+import { COMMAND_WORKFLOWS } from '../support/command-workflows.ts'
 
 /** Rule: docs/behaviour/tracing.md, "Workflows". */
 describe('a run in no trace of anybody', () => {

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createFrame } from '../../src/commands/cli/create-frame.ts'
 import type { Terminal } from '../../src/commands/cli/frame.ts'
 import { createProgram } from '../../src/commands/cli/program.ts'
-import { COMMAND_WORKFLOWS } from '../../src/workflows/command-workflows.ts'
+import { COMMAND_WORKFLOWS } from '../support/command-workflows.ts'
 import { outputOf } from '../support/output.ts'
 import { SOON } from '../support/soon.ts'
 

@@ -11,13 +11,13 @@ import type { HttpError, Integration, RequestOptions } from '../../provider.ts'
 import { isIntegrationsError } from '../../provider.ts'
 import { repositoryOf } from './repository.ts'
 
-/** A token that nobody uses does no harm, so the call for one is repeated as a read is. */
+/** An unused token does no harm, so the call for one is repeated like a read. */
 const ATTEMPTS = 3
 const UNAUTHORIZED = 401
-/** Of the name of a cached secret, which may be of 64 characters: enough that no two origins share one. */
+/** Fits into the name of a cached secret, 64 characters at most, and is long enough to be unique per origin. */
 const ORIGIN_HASH_LENGTH = 32
 
-/** Of a command line everything is text. */
+/** A number, or text from a command line. */
 const Id = z.union([z.number().int().positive(), z.string().regex(/^[1-9]\d{0,15}$/, 'digits are allowed')])
 
 const App = z.object({
@@ -36,7 +36,7 @@ export const GitHubCredentials = z
     /** Personal access token. */
     token: z.string().min(1).optional(),
     ...App.partial().shape,
-    /** Any text that GitHub and we both know; without one no webhook verifies. */
+    /** Any text that GitHub has, too; without one no webhook verifies. */
     webhook_secret: z.string().min(1).optional(),
   })
   .superRefine((credentials, context) => {
@@ -54,18 +54,18 @@ const InstallationToken = z.looseObject({ token: z.string().min(1), expires_at: 
 
 type CallOptions = Pick<RequestOptions, 'signal' | 'attempts' | 'timeoutMs'>
 
-/** For each of the calls that a piece of work takes: its own, and those for a token. */
+/** Limits of each call of a piece of work: its own calls, and those for a token. */
 export interface CallLimits extends Pick<CallOptions, 'signal' | 'attempts'> {
-  /** For all of them together, where each alone has none: what is left of it is the deadline of the next one. */
+  /** Limit of all calls together: the rest of it is the deadline of the next one. */
   readonly totalMs?: number
 }
 
 /**
- * Does the work with the integration's token. An installation's token that is refused was revoked before its time: it is
- * dropped, and the work done once more with another, in one attempt.
+ * Does the work with the integration's token. A refused token of an installation was revoked early: it is dropped, and the work is
+ * done once more with a new token, in one attempt.
  *
- * @param work makes one call, with the options that it is given
- * @throws what the work throws, and the call for an installation's token
+ * @param work makes one call, with the given options
+ * @throws errors of the work, and of the call for an installation's token
  */
 export async function withAccessToken<T>(
   integration: Integration,
@@ -80,7 +80,7 @@ export async function withAccessToken<T>(
     return await work(token, optionsNow())
   } catch (error) {
     if (!isRefusal(error)) throw error
-    // Somebody else may have dropped it already.
+    // Another caller may have dropped it already.
     if ((await installationToken(integration, optionsNow)) === token)
       await integration.forgetCachedSecret(secretName(integration))
     const other = await installationToken(integration, optionsNow)
@@ -88,7 +88,7 @@ export async function withAccessToken<T>(
   }
 }
 
-/** GitHub's own answer: another error may have a status, too, and that is of a host that never saw the token. */
+/** Only GitHub's own answer counts: another error may have the status of a host that never got the token. */
 function isRefusal(error: unknown): boolean {
   return isIntegrationsError(error, 'http_error') && (error as HttpError).status === UNAUTHORIZED
 }
@@ -99,7 +99,7 @@ function optionsWithin({ totalMs, ...each }: CallLimits): () => CallOptions {
   return () => ({ ...each, timeoutMs: Math.max(1, Math.ceil(endsAt - performance.now())) })
 }
 
-/** A token is shown to the server that has given it, and to no other: after a change of `base_url` another one is needed. */
+/** Only the server that issued a token gets it: after a change of `base_url` another token is needed. */
 function secretName(integration: Integration): string {
   const { origin } = repositoryOf(integration)
   const hash = createHash('sha256').update(origin).digest('hex').slice(0, ORIGIN_HASH_LENGTH)
@@ -125,16 +125,16 @@ function installationToken(integration: Integration, optionsNow: () => CallOptio
   })
 }
 
-/** Good for ten minutes by the machine's own clock: GitHub judges it by its own, whatever a host's `clock` says. */
+/** Valid for ten minutes by the machine's own clock, not by a host's `clock`: GitHub compares it with real time. */
 async function jwtOf(id: string | number, pem: string): Promise<string> {
   const key = rsaKeyOf(pem)
-  // The schema has seen that it is one.
+  // The schema has checked it already.
   if (key === null) throw new TypeError('the private key of the GitHub App is no RSA key in PEM')
   const { token } = await githubAppJwt({ id, privateKey: key.export({ type: 'pkcs8', format: 'pem' }).toString() })
   return token
 }
 
-/** Null: none. Environment variables hold line ends as `\n`. */
+/** Null: not an RSA key. Environment variables hold line ends as `\n`. */
 function rsaKeyOf(pem: string): KeyObject | null {
   try {
     const key = createPrivateKey(pem.replaceAll('\\n', '\n'))

@@ -4,16 +4,16 @@ import type { Repository } from './repository.ts'
 
 const PUBLIC_API = 'https://api.github.com'
 const PUBLIC_SITE = 'https://github.com'
-/** They serve uploads and nothing else. */
+/** Hosts that serve uploads only. */
 const PUBLIC_UPLOADS = [
   'https://user-images.githubusercontent.com',
   'https://private-user-images.githubusercontent.com',
 ]
 
 const UUID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}'
-/** One segment of a path: none that a server might take for several. */
+/** One segment of a path, without encoded slashes that a server might decode. */
 const NAME = '(?:[^/%]|%(?!2f|5c)[0-9a-f]{2})+'
-/** Uploads to whichever repository: their ids are random, so whoever names one has seen it. */
+/** Uploads to any repository: their ids are random, so a caller that names one has seen it. */
 const UPLOAD = new RegExp(
   `^(?:/user-attachments/assets/${NAME}|/user-attachments/files/\\d+/${NAME}|/[\\w.-]+/[\\w.-]+/assets/\\d+/${UUID})$`,
   'i',
@@ -24,8 +24,8 @@ const ENTERPRISE_UPLOAD = new RegExp(`^/storage/user/\\d+/files/${UUID}$`, 'i')
 const REPOSITORY_FILE = new RegExp(`^/([\\w.-]+/[\\w.-]+)/files/\\d+/${NAME}$`, 'i')
 
 /**
- * Parameters of a URL that bears its own permission: of S3, of Azure, of GitHub's image hosts. S3 refuses a request that has a
- * token beside it (https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html), and none is needed.
+ * Parameters of a signed URL: of S3, of Azure, of GitHub's image hosts. It needs no token, and S3 refuses a request with one
+ * (https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html).
  */
 const SIGNED_BY = new Set(['x-amz-signature', 'signature', 'sig', 'jwt', 'token'])
 
@@ -40,7 +40,7 @@ export class AssetHosts {
     this.#repository = `${owner}/${repo}`.toLowerCase()
   }
 
-  /** @throws EgressRefused for what is no https URL on the default port, or holds user info; the API's own origin is as it is */
+  /** @throws EgressRefused unless it is an https URL on the default port without user info, or of the Enterprise API's own origin */
   check(url: URL): void {
     if (url.username !== '' || url.password !== '') throw new EgressRefused(url.hostname, 'its URL holds user info')
     if (url.origin === this.#enterprise) return
@@ -53,8 +53,8 @@ export class AssetHosts {
   }
 
   /**
-   * Whether the tracker keeps an upload there. Whatever else it serves, its API and its raw files above all, is what the token may
-   * read and the author of an issue may not.
+   * Whether the URL is an upload of the tracker. The token may also read its API and its raw files, but the author of an issue may
+   * not, and writes the URL.
    */
   isUpload({ origin, pathname }: URL): boolean {
     if (this.#enterprise === null && PUBLIC_UPLOADS.includes(origin)) return true

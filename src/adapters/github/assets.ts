@@ -18,13 +18,13 @@ export interface GitHubAsset {
   readonly contentType: string | null
 }
 
-/** A host that speaks for nobody but itself did not give the asset. It says nothing about GitHub: neither health nor circuit count it. */
+/** Another host than GitHub's did not give the asset. Neither health nor the circuit count it. */
 export class AssetUnavailable extends IntegrationsError {
   override readonly code = 'github_asset_unavailable'
   constructor(
-    /** Which refused it; where there was no answer, the one that the download began at. */
+    /** The host that refused; without an answer, the host of the first URL. */
     readonly host: string,
-    /** Null: there was no answer, or none that was whole. */
+    /** Null: there was no complete answer. */
     readonly status: number | null,
     readonly reason: string,
   ) {
@@ -40,10 +40,10 @@ export interface AssetLimits {
 }
 
 const LIMITS: AssetLimits = { maxBytes: 50 * 1024 * 1024, totalMs: 120_000, idleMs: 30_000 }
-/** The attempt's own deadline is there for what ignores ours. */
+/** The attempt's own deadline ends work that ignores ours. */
 const DEADLINE_SLACK_MS = 1_000
 const MAX_REDIRECTS = 5
-/** Of an answer that is no asset: enough to see what is wrong. */
+/** Read of an error answer: enough to show the fault. */
 const MAX_ERROR_BYTES = 4_096
 const REDIRECT_STATUSES: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const GONE: ReadonlySet<number> = new Set([404, 410])
@@ -52,7 +52,7 @@ const GONE: ReadonlySet<number> = new Set([404, 410])
  * The bytes that the URL leads to; null for 404 and 410.
  *
  * @param limits for tests
- * @throws InvalidArgumentException for what is no URL, EgressRefused, AssetUnavailable, ResponseTooLarge; HttpError; what `request()` throws
+ * @throws InvalidArgumentException for an invalid URL, EgressRefused, AssetUnavailable, ResponseTooLarge; HttpError; errors of `request()`
  */
 export async function downloadAsset(
   integration: Integration,
@@ -90,12 +90,12 @@ export async function downloadAsset(
 
 function urlOf(url: string): URL {
   if (typeof url === 'string' && URL.canParse(url)) return new URL(url)
-  // It may hold a signature, or a password.
+  // The text may hold a signature or a password, so it is not shown.
   const given = typeof url === 'string' ? `a text of ${url.length} characters that is none` : String(url)
   throw new InvalidArgumentException('url', `an absolute https URL is allowed; given was ${given}`)
 }
 
-/** The answer at the end of the redirects, each of which is checked as the first URL is. */
+/** The answer after all redirects. Each is checked like the first URL. */
 async function answerTo(
   context: RequestContext,
   {
@@ -112,7 +112,7 @@ async function answerTo(
   let requestId: string | null = null
   for (let redirects = 0; ; redirects += 1) {
     hosts.check(url)
-    // What is no upload may send anywhere: from there on nobody gets the token, an upload neither.
+    // A URL that is no upload may redirect anywhere: no later host gets the token, not even an upload.
     if (!hosts.isUpload(url)) held = null
     const headers = new Headers({ accept: '*/*' })
     const isShownToken = held !== null && hosts.takesToken(url)
@@ -161,7 +161,7 @@ async function beginning(response: Response, patience: Patience): Promise<string
   return Buffer.concat(chunks).subarray(0, MAX_ERROR_BYTES).toString()
 }
 
-/** Stopped early, the rest is not read. */
+/** A caller that stops early leaves the rest unread. */
 async function* chunksOf({ body }: Response, patience: Patience): AsyncGenerator<Uint8Array> {
   if (body === null) return
   const reader = body.getReader()
@@ -177,11 +177,11 @@ async function* chunksOf({ body }: Response, patience: Patience): AsyncGenerator
 }
 
 /**
- * An answer to a request without the token: it knows neither that nor whose quota it is, so its 401 must not drop an App's token, and
- * its `Retry-After` and `X-RateLimit-Reset` must not keep the integration from GitHub.
+ * The error of a request without the token. Its 401 must not drop an App's token, and its `Retry-After` and `X-RateLimit-Reset`
+ * must not suppress calls to GitHub, so the error has no headers.
  *
- * @param patience to read what an upload's store says; null: the download did not begin at an upload. Then its URL is one that
- *   anybody can write into an issue, and its 500 must not open the circuit
+ * @param patience to read the answer of an upload's store; null: the download did not begin at an upload. Then anyone could have
+ *   written the URL into an issue, and its 500 must not open the circuit
  */
 async function withoutTokenRefused(response: Response, host: string, patience: Patience | null): Promise<Error> {
   const { status } = response
@@ -193,7 +193,7 @@ async function withoutTokenRefused(response: Response, host: string, patience: P
     : new AssetUnavailable(host, status, `it answered ${status}`)
 }
 
-/** A connection that fails is no more GitHub's fault, where the download did not begin at an upload. */
+/** A failed connection is not GitHub's fault if the download did not begin at an upload. */
 function ofAnotherHost(error: unknown, host: string, signal: AbortSignal): unknown {
   if (signal.aborted || isIntegrationsError(error)) return error
   return new AssetUnavailable(host, null, reasonOf(error))
@@ -220,23 +220,23 @@ class Patience {
     this.#lost = new Promise((_, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true })
     })
-    // `during()` tells its caller; there may be none.
+    // `during()` passes the rejection on; without a caller it would be unhandled.
     this.#lost.catch(() => {})
     this.#total = setTimeout(() => this.#lose(`took longer than ${totalMs} ms`), totalMs)
     this.heard()
   }
 
-  /** Aborted when it is lost, with a `TimeoutError` as `AbortSignal.timeout()` gives it. */
+  /** Aborted at a time limit, with a `TimeoutError` as of `AbortSignal.timeout()`. */
   get signal(): AbortSignal {
     return this.#controller.signal
   }
 
-  /** The work's end, or the loss of patience: not every body that is read knows of the signal. */
+  /** Ends with the work or at a time limit: not every body observes the signal. */
   during<T>(work: Promise<T>): Promise<T> {
     return Promise.race([work, this.#lost])
   }
 
-  /** Something came. */
+  /** Data arrived: the idle time begins again. */
   heard(): void {
     clearTimeout(this.#idle)
     this.#idle = setTimeout(() => this.#lose(`sent nothing for ${this.#idleMs} ms`), this.#idleMs)

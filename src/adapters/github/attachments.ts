@@ -3,9 +3,9 @@ import { Parser } from 'htmlparser2'
 import { z } from 'zod'
 
 export const GitHubAttachment = z.object({
-  /** Stays: what stands in the Markdown. `assets.download()` takes it. */
+  /** The lasting URL, from the Markdown. `assets.download()` takes it. */
   plain_url: z.string(),
-  /** What the HTML has instead: signed, and good for minutes. Null when it is the same kind of URL. */
+  /** The signed URL of the HTML, valid for minutes. Null if the HTML has a lasting URL, too. */
   authenticated_url: z.string().nullable(),
   alt_text: z.string().nullable(),
 })
@@ -17,7 +17,7 @@ interface Found {
 }
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/i
-/** Also one that begins in another's end. */
+/** Also finds a UUID that overlaps another one. */
 const EACH_UUID = new RegExp(`(?=(${UUID.source}))`, 'gi')
 const HTTPS_URL = /https:\/\/[^\s"'<>()]+/g
 /** https://docs.github.com/en/get-started/writing-on-github/working-with-advanced-formatting/attaching-files */
@@ -26,7 +26,7 @@ const FILES_PATH = '/user-attachments/files/'
 /**
  * In the order of the HTML, each plain URL once.
  *
- * Whoever may open an issue writes both texts: the time is in proportion to their length, whatever stands in them.
+ * Anyone who may open an issue writes both texts, so the time is proportional to their length for any content.
  */
 export function attachmentsOf({
   body_html: html,
@@ -46,8 +46,8 @@ export function attachmentsOf({
 }
 
 /**
- * Looks at each tag for itself. Which are open says nothing here, and to keep account of them takes the square of their number:
- * each one is put before all others, and each end tag looked for among them.
+ * Reads each tag by itself. Tracking open tags is not needed here, and would take quadratic time: the base class searches all open
+ * tags for each end tag.
  */
 class TagParser extends Parser {
   protected override isVoidElement(): boolean {
@@ -68,7 +68,7 @@ function mediaIn(html: string): Found[] {
 }
 
 function mediaOf(name: string, { src, href, alt, ...more }: Record<string, string>): Found | null {
-  // GitHub shows a foreign picture by a proxy of its own, and notes where it came from.
+  // GitHub shows a foreign picture through its own proxy, and notes the source.
   if (name === 'img') return foundAt(more['data-canonical-src'] || src, alt === '' ? null : (alt ?? null))
   if (name === 'video') return foundAt(src)
   if (name === 'a' && isFile(href)) return foundAt(href)
@@ -96,7 +96,7 @@ function plainUrlsIn(body: string): ReadonlyMap<string, string> {
   return urls
 }
 
-/** Those at the end are the sentence's. By hand: `/,+$/` tries each comma of a run that stands before the end. */
+/** Commas at the end belong to the sentence. No regular expression: `/,+$/` takes quadratic time for a run of commas. */
 function withoutCommas(url: string): string {
   let end = url.length
   while (url[end - 1] === ',') end -= 1

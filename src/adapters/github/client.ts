@@ -8,12 +8,12 @@ import { callGitHub } from './github-call.ts'
 import { GitHubIssues } from './issues.ts'
 import { repositoryOf } from './repository.ts'
 
-/** Made for nothing: credentials and metadata are read by the first call. */
+/** Cheap to create: the first call reads credentials and metadata. */
 export class GitHubClient {
   readonly issues: GitHubIssues
   readonly comments: GitHubComments
   readonly assets: {
-    /** What an attachment's URL leads to. Null: it is not there. */
+    /** Downloads an attachment's URL. Null: it does not exist. */
     download(url: string): Promise<GitHubAsset | null>
   }
   readonly #integration: Integration
@@ -31,7 +31,7 @@ export class GitHubClient {
   }
 }
 
-/** @throws what `request()` throws; an HttpError where GitHub refuses the token */
+/** @throws errors of `request()`; an HttpError if GitHub refuses the token */
 async function viewerOf(integration: Integration): Promise<GitHubUser> {
   const repository = repositoryOf(integration)
   const request = repository.endpoint('GET /user', {})
@@ -39,7 +39,7 @@ async function viewerOf(integration: Integration): Promise<GitHubUser> {
   return data
 }
 
-/** The account that the token belongs to, as the framework knows one. Rule: docs/behaviour/github.md, "Identity". */
+/** The account that the token belongs to, in the framework's format. Rule: docs/behaviour/github.md, "Identity". */
 export async function authenticatedUser(integration: Integration): Promise<AuthenticatedUser> {
   const viewer = await viewerOf(integration)
   return {

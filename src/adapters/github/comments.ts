@@ -6,7 +6,7 @@ import { AnsweredComment, GitHubRawComment } from './data.ts'
 import { checkNumber, checkText, instantText } from './github-arguments.ts'
 import { callGitHub, nullWhenGone } from './github-call.ts'
 import type { Callback, Reading } from './pages.ts'
-import { each, PAGE_SIZE, pagesOf } from './pages.ts'
+import { each, entriesOf, PAGE_SIZE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
 
 type Issues = RestEndpointMethodTypes['issues']
@@ -59,7 +59,7 @@ export class GitHubComments {
     checkNumber(number)
     const repository = repositoryOf(this.#integration)
     const { owner, repo, path, endpoint } = repository
-    const pages = pagesOf(repository, AnsweredComment, {
+    yield* entriesOf(repository, AnsweredComment, {
       path: `${path}/issues/${number}/comments`,
       page: (page) =>
         endpoint('GET /repos/{owner}/{repo}/issues/{issue_number}/comments', {
@@ -74,14 +74,13 @@ export class GitHubComments {
       ofIssue: true,
       ...options,
     })
-    for await (const page of pages) yield* page
   }
 
   async *#since(given: string | Date, options: Reading): AsyncGenerator<GitHubRawComment> {
     const since = instantText('since', given)
     const repository = repositoryOf(this.#integration)
     const { owner, repo, path, endpoint } = repository
-    const pages = pagesOf(repository, GitHubRawComment, {
+    yield* entriesOf(repository, GitHubRawComment, {
       path: `${path}/issues/comments`,
       page: (page) =>
         endpoint('GET /repos/{owner}/{repo}/issues/comments', {
@@ -97,6 +96,5 @@ export class GitHubComments {
       endsWith: 'short page',
       ...options,
     })
-    for await (const page of pages) yield* page
   }
 }

@@ -1,7 +1,7 @@
-/** What is asked of GitHub, checked before anything is sent or stored. Rule: docs/behaviour/github.md, "Bad input". */
+/** Checks of arguments before anything is sent or stored. Rule: docs/behaviour/github.md, "Bad input". */
 import { InvalidArgumentException } from '../../provider.ts'
 
-/** ISO 8601 with a zone: without one the same text would be another moment on another machine. */
+/** ISO 8601 with a zone: without a zone the moment would depend on the machine. */
 const INSTANT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$/
 
 /** @throws InvalidArgumentException */
@@ -10,13 +10,13 @@ export function checkNumber(number: number): void {
   throw new InvalidArgumentException('number', `a whole number of at least 1 is allowed; given was ${shown(number)}`)
 }
 
-/** @throws InvalidArgumentException for a text that is blank, or none */
+/** @throws InvalidArgumentException for a blank text, and for any other type */
 export function checkText(argument: string, text: string): void {
   if (typeof text === 'string' && text.trim() !== '') return
   throw new InvalidArgumentException(argument, `a text that is not blank is allowed; given was ${shown(text)}`)
 }
 
-/** @throws InvalidArgumentException for what is no text; an empty one is one */
+/** Allows an empty text. @throws InvalidArgumentException for any other type */
 export function checkBody(body: string): void {
   if (typeof body === 'string') return
   throw new InvalidArgumentException('body', `a text is allowed, also an empty one; given was ${shown(body)}`)
@@ -35,7 +35,7 @@ export function checkOneOf(argument: string, allowed: readonly string[], value: 
   throw new InvalidArgumentException(argument, `one of ${allowed.join(', ')} is allowed; given was ${shown(value)}`)
 }
 
-/** As GitHub takes it: UTC, whole seconds, so never later than what was given. @throws InvalidArgumentException */
+/** In GitHub's format: UTC, cut to whole seconds, so never later than the given moment. @throws InvalidArgumentException */
 export function instantText(argument: string, since: string | Date): string {
   const at = since instanceof Date ? since : instantIn(since)
   if (at === null || Number.isNaN(at.getTime()))
@@ -46,7 +46,7 @@ export function instantText(argument: string, since: string | Date): string {
   return at.toISOString().replace(/\.\d{3}Z$/, 'Z')
 }
 
-/** Null for a text that is no instant. */
+/** Null: not an instant. */
 export function instantIn(text: unknown): Date | null {
   if (typeof text !== 'string' || !INSTANT.test(text) || Number.isNaN(Date.parse(text)) || !isDay(text)) return null
   return new Date(text)

@@ -11,14 +11,14 @@ import { bookmarkListing, dispatchIssue, resumedListing } from './listed-issue.t
 import { MAX_PAGE_BYTES, PAGE_SIZE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
 
-/** Where a listing goes on: from an update time, which stands still; by number within more than a page of one second. */
+/** Position of a listing: an update time, which does not move; the page number is for more than a page within one second. */
 const Position = z.object({ since: z.iso.datetime(), page: z.number().int().min(1) })
 
 /**
  * Every issue whose last update lies in the window.
  *
- * Oldest update first, and each page from the last one's last update on: an issue that is updated meanwhile moves to the end,
- * and by page numbers the rows behind it would each move one place forward, one of them over to a page that was read.
+ * Oldest update first; each page begins at the last update of the page before. An issue that is updated meanwhile moves to the end.
+ * With page numbers all issues behind it would move forward by one, and one of them would be on no page.
  */
 export async function syncWindow(
   session: SyncSession,
@@ -44,9 +44,9 @@ export async function syncWindow(
     for (const issue of data) {
       const at = instantIn(issue.updated_at)
       if (at !== null && at >= to) return
-      // One without a readable time may be in the window: listed for nothing is better than lost.
+      // An issue without a readable time may be in the window: a superfluous item is better than a lost one.
       const isEarlier = at !== null && at < from
-      // With a later time it is a newer copy, which takes the place of the one before.
+      // A later time makes it a newer copy, which replaces the earlier one.
       const isNewer = at !== null && instantText('updated_at', at) > since
       const isRepeat = !isNewer && session.has(GitHubIssueSynced, issue.number)
       if (!isEarlier && !isRepeat && issue.pull_request === undefined) await dispatchIssue(session, issue)
@@ -59,7 +59,7 @@ export async function syncWindow(
   }
 }
 
-/** Null where no row has a time that can be read. */
+/** Null: no issue has a readable time. */
 function lastUpdateOf(issues: readonly GitHubIssue[]): string | null {
   const last = issues.map(({ updated_at: at }) => instantIn(at)).findLast((at) => at !== null)
   return last == null ? null : instantText('updated_at', last)

@@ -7,7 +7,7 @@ import { withAccessToken } from './app-token.ts'
 import { linkTo } from './link-header.ts'
 import type { Repository } from './repository.ts'
 
-/** What `repository.endpoint(route, parameters)` gives. */
+/** The result of `repository.endpoint(route, parameters)`. */
 export interface PreparedRequest {
   readonly method: string
   readonly url: string
@@ -16,31 +16,31 @@ export interface PreparedRequest {
 }
 
 export interface GitHubCall extends Pick<RequestOptions, 'idempotencyKey'>, CallLimits {
-  /** As the request log has it: the path, with `?page=` where there are pages. */
+  /** For the request log: the path, with `?page=` for a page. */
   readonly endpoint: string
   readonly request: PreparedRequest
-  /** Of the answer, decoded, at most; else what `context.fetch` takes. */
+  /** Limit of the decoded answer. Default: that of `context.fetch`. */
   readonly maxBytes?: number
 }
 
 export interface GitHubAnswer<T> {
   readonly data: T
-  /** Where `Link` says that the next page is. */
+  /** The next page, by the header `Link`. */
   readonly next: NextPage
-  /** Where a read was answered after redirects; null: where it was asked. */
+  /** The final address of a read after redirects; null: there was no redirect. */
   readonly redirectedTo: URL | null
 }
 
-/** `elsewhere`: there is a next page, but its link leads away from the API's own origin or is none. */
+/** `elsewhere`: there is a next page, but its link is invalid or leads away from the API's own origin. */
 export type NextPage =
   | { readonly kind: 'none' }
   | { readonly kind: 'elsewhere' }
   | { readonly kind: 'at'; readonly url: string }
 
 /**
- * Sends a request by `integration.request()` and its `context.fetch`, so that what fails comes out as itself.
+ * Sends a request by `integration.request()` and its `context.fetch`, so that faults are thrown unchanged.
  *
- * @throws HttpError for a status of 400 or more, and for a write that was sent elsewhere; SchemaDrift; what `request()` throws
+ * @throws HttpError for a status of 400 or more, and for a redirected write; SchemaDrift; errors of `request()`
  */
 export async function callGitHub<S extends z.ZodType>(
   { integration, origin }: Pick<Repository, 'integration' | 'origin'>,
@@ -52,7 +52,7 @@ export async function callGitHub<S extends z.ZodType>(
   for (const [name, value] of Object.entries(request.headers)) if (value !== undefined) given.set(name, String(value))
   let link: string | null = null
   let redirectedTo: URL | null = null
-  // Around the call, not in it: a token that is fetched is a call too, and a probe of the circuit is one at a time.
+  // The token is fetched before the call, not inside it: fetching is a call too, and the circuit allows one probe at a time.
   const data = await withAccessToken(integration, limits, (token, options) =>
     integration.requestAs(
       schema,
@@ -68,8 +68,8 @@ export async function callGitHub<S extends z.ZodType>(
         link = response.headers.get('link')
         redirectedTo = response.redirected ? new URL(response.url) : null
         if (isRead || !isRedirect(response)) return response
-        // It would change an issue that was transferred, in the repository it went to; and a POST would become a GET. A key that
-        // it had is free again: classifyGitHubFailure().
+        // Following it would change a transferred issue in another repository, and turn a POST into a GET. The call's key is free
+        // again: classifyGitHubFailure().
         throw new HttpError(response.status, response.headers, await response.text())
       },
       { ...options, idempotencyKey, ...(body === undefined ? {} : { data: body as Json }) },
@@ -78,7 +78,7 @@ export async function callGitHub<S extends z.ZodType>(
   return { data, next: nextPage(link, origin), redirectedTo }
 }
 
-/** Null for what is not there (404) or no longer (410). Everything else is thrown: a fault is no answer. */
+/** Null for 404 and 410. Any other error is thrown. */
 export async function nullWhenGone<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call

@@ -9,11 +9,11 @@ import { FailureClass, isIntegrationsError, retryAfterSeconds, statusOf } from '
 const LIMIT_MESSAGE = /rate limit|abuse/i
 /** "Otherwise, wait for at least one minute before retrying", says GitHub of a secondary limit without `Retry-After`. */
 const UNNAMED_WAIT_MS = 60_000
-/** A reset that is over by our clock is about to come by GitHub's. */
+/** Minimum wait: a reset that is past by our clock may still lie ahead by GitHub's. */
 const LEAST_WAIT_MS = 1_000
 
 /**
- * "Repeat your request" at another URL, says GitHub of these: nothing was done. A 303 may come after something was.
+ * GitHub says to repeat the request at another URL, so it had no effect. A 303 may follow an effect.
  *
  * Source: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#follow-redirects; of 308
  * RFC 9110, 15.4.9.
@@ -21,8 +21,8 @@ const LEAST_WAIT_MS = 1_000
 const SENT_ELSEWHERE: ReadonlySet<number | null> = new Set([301, 302, 307, 308])
 
 /**
- * `throttle` for a 429 and for a 403 that speaks of a limit; `client` for a write that was sent elsewhere, so that its key is
- * free again; null leaves the verdict to the framework.
+ * `throttle` for a 429 and for a 403 that names a limit; `client` for a redirected write, so that its key is free again; null leaves
+ * the decision to the framework.
  */
 export function classifyGitHubFailure(error: unknown): FailureClass | null {
   const status = statusOf(error)
@@ -35,8 +35,8 @@ export function classifyGitHubFailure(error: unknown): FailureClass | null {
 }
 
 /**
- * Milliseconds until GitHub has capacity again: `Retry-After`, else the reset of an exhausted bucket, else a minute. Null for
- * what is no throttle.
+ * Milliseconds until GitHub has capacity again: `Retry-After`, else the reset of an exhausted bucket, else a minute. Null for an
+ * error of another class.
  */
 export function gitHubRetryDelayMs(error: unknown, now: Date): number | null {
   if (classifyGitHubFailure(error) !== FailureClass.Throttle) return null
@@ -48,13 +48,13 @@ export function gitHubRetryDelayMs(error: unknown, now: Date): number | null {
   return Math.max(LEAST_WAIT_MS, Number(reset) * 1_000 - now.getTime())
 }
 
-/** No to a wait that would be cut short: the attempt after it would be refused again. Null leaves it to the framework. */
+/** False for a wait that would be cut short: the next attempt would be refused again. Null leaves it to the framework. */
 export function isGitHubRetryable(error: unknown, { now, longestSeconds }: RetryWait): boolean | null {
   const delayMs = gitHubRetryDelayMs(error, now)
   return delayMs !== null && delayMs > longestSeconds * 1_000 ? false : null
 }
 
-/** What GitHub said: every call goes by `context.fetch`, so its answers of 400 and more are HttpErrors. */
+/** GitHub's answer: every call uses `context.fetch`, so a status of 400 or more is an HttpError. */
 function failureOf(error: unknown): { headers: Headers; message: string } {
   if (!isIntegrationsError(error, 'http_error')) return { headers: new Headers(), message: '' }
   const { headers, body } = error as HttpError

@@ -1,5 +1,5 @@
 /**
- * The deliveries that a repository's webhook knows of. Rule: docs/behaviour/github.md, "Missed webhooks".
+ * The deliveries of a repository's webhook. Rule: docs/behaviour/github.md, "Missed webhooks".
  *
  * Source: https://docs.github.com/en/rest/repos/webhooks#list-deliveries-for-a-repository-webhook
  */
@@ -19,8 +19,8 @@ type Repos = RestEndpointMethodTypes['repos']
 export const DELIVERIES_KEPT_SECONDS = 3 * 86_400
 
 /**
- * GitHub sends payloads of up to 25 MB (https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap); written anew,
- * with other escapes, one may be longer, and the answer of ours stands beside it. What is too large for us is not judged here.
+ * GitHub sends payloads of up to 25 MB (https://docs.github.com/en/webhooks/webhook-events-and-payloads#payload-cap). Written again
+ * with other escapes one may be longer, and our answer stands beside it. The framework's own limit is checked elsewhere.
  */
 const MAX_DELIVERY_BYTES = 100 * 1_048_576
 
@@ -49,7 +49,7 @@ export class GitHubDeliveriesCutShort extends IntegrationsError {
   }
 }
 
-/** Oldest first; without `hook_id` in the metadata nobody knows which webhook to ask for, and there are none. */
+/** Oldest first. Without `hook_id` in the metadata the webhook is unknown, and there are none. */
 export async function* missedWebhooks(
   integration: Integration,
   { since, until, signal }: { readonly since: Date; readonly until: Date; readonly signal: AbortSignal },
@@ -60,7 +60,7 @@ export async function* missedWebhooks(
   const within: Delivery[] = []
   for await (const page of deliveryPages(integration, hookId, signal)) {
     within.push(...page.filter(({ delivered_at: at }) => new Date(at) >= since && new Date(at) < until))
-    // Newest first: what follows is older still.
+    // The list is newest first, so all further ones are older.
     if (page.some(({ delivered_at: at }) => new Date(at) < since)) break
   }
   within.sort((a, b) => Date.parse(a.delivered_at) - Date.parse(b.delivered_at) || a.id - b.id)
@@ -92,13 +92,13 @@ async function* deliveryPages(
     const { data, next }: GitHubAnswer<Delivery[]> = await callGitHub(repository, z.array(Delivery), call)
     yield data
     if (next.kind === 'none') return
-    // It is a cursor: there is no page number to go by.
+    // The link is a cursor; there are no page numbers.
     if (next.kind !== 'at') throw new GitHubDeliveriesCutShort(path)
     request = { ...first, url: next.url }
   }
 }
 
-/** What GitHub sent then. Null: it has forgotten it. */
+/** The delivery as GitHub sent it. Null: GitHub no longer has it. */
 async function sentIn(
   integration: Integration,
   { hookId, deliveryId, signal }: { hookId: number; deliveryId: number; signal: AbortSignal },

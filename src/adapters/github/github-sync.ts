@@ -12,16 +12,16 @@ import type { PagePosition } from './pages.ts'
 import { FIRST_PAGE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
 
-/** `updated_at` can trail the change it stands for, so each run looks back by an hour; listeners see repeats. */
+/** `updated_at` can trail its change, so each run looks back an hour; listeners see repeats. */
 const CURSOR_OVERLAP_SECONDS = 3_600
 const BEGINNING = '1970-01-01T00:00:00Z'
 
-/** Hands every issue updated since the cursor to the session, then those that the list left out and a comment tells of. */
+/** Hands in every issue updated since the cursor, then issues that the list left out but a comment shows. */
 export async function syncIssues(session: SyncSession): Promise<void> {
   const cursor = session.cursor()
   const since = sinceOf(cursor)
   const newest = await listIssues(session, since)
-  // Without a cursor everything was listed: there is nothing to look for.
+  // Without a cursor the listing was complete.
   if (!isNone(cursor)) await recoverIssues(session, since, newest)
 }
 
@@ -49,7 +49,7 @@ async function listIssues(session: SyncSession, since: string): Promise<string |
   for await (const { entries, next } of issuePages(integration, since, { signal, from: fromOf(session, resumed) })) {
     if (newest === undefined) newest = newestOf(entries)
     for (const issue of entries) await dispatchIssue(session, issue)
-    // Newest update first, what moves moves to the front: what stood on a later page is there still, or behind it.
+    // The newest update comes first, so a changed issue moves to the front. Issues of later pages stay there or move back.
     if (next !== null) await bookmarkListing(session, { ...next, newest })
   }
   return newest ?? null
@@ -81,8 +81,8 @@ function newestOf(issues: readonly GitHubIssue[]): string | null {
 /**
  * GitHub's list can leave out an issue that has just been commented on; the list of comments has the comment.
  *
- * @param newest the checkpoints of what is found are no later: what moved to the front while the list was read was not
- *   listed, and the next run is to ask for it
+ * @param newest limit of the found issues' checkpoints. An issue that moved to the front during the listing was not listed, so the
+ *   next run must ask for it
  */
 async function recoverIssues(session: SyncSession, since: string, newest: string | null): Promise<void> {
   const { integration, signal } = session
@@ -103,7 +103,7 @@ async function recoverIssues(session: SyncSession, since: string, newest: string
   }
 }
 
-/** Null for a comment of a pull request, and where GitHub names no issue. */
+/** Null for a comment of a pull request, and if GitHub names no issue. */
 function parentIssueOf({ html_url: page, issue_url: issue }: GitHubRawComment): number | null {
   if (typeof page === 'string' && /\/pull\/\d+(?:[#?]|$)/.test(page)) return null
   const number = Number(typeof issue === 'string' ? /\/(\d+)$/.exec(issue)?.[1] : Number.NaN)

@@ -19,7 +19,7 @@ export function deliveryIdOf(request: WebhookRequest): string | null {
   return uuidOf(request.headers.get('x-github-delivery'))
 }
 
-/** In lower case; null for what is none. */
+/** In lower case; null for any other text. */
 export function uuidOf(id: string | null): string | null {
   return id !== null && UUID.test(id) ? id.toLowerCase() : null
 }
@@ -28,7 +28,7 @@ export function eventOf(request: WebhookRequest): string | null {
   return request.headers.get('x-github-event')
 }
 
-/** The payload, sent as JSON or as the form field `payload`; null when it is neither. */
+/** The payload, from JSON or from the form field `payload`; null if it is neither. */
 export function payloadOf(request: WebhookRequest): Json {
   const direct = request.json()
   if (direct !== undefined) return direct

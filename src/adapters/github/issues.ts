@@ -26,7 +26,7 @@ export class GitHubIssues {
     this.#integration = integration
   }
 
-  /** @throws GitHubLabelsNotPermitted, InvalidArgumentException; what `request()` throws */
+  /** @throws GitHubLabelsNotPermitted, InvalidArgumentException; errors of `request()` */
   async create({
     title,
     body,
@@ -54,7 +54,7 @@ export class GitHubIssues {
     }
   }
 
-  /** A pull request has `pull_request`. Null: there is none, or it has moved to another repository. */
+  /** A pull request has `pull_request`. Null: it does not exist, or was transferred to another repository. */
   async get(number: number, options: Reading = {}): Promise<GitHubIssue | null> {
     checkNumber(number)
     const repository = repositoryOf(this.#integration)
@@ -66,7 +66,7 @@ export class GitHubIssues {
     } satisfies Issues['get']['parameters'])
     const call = callGitHub(repository, AnsweredIssue, { endpoint: `${path}/issues/${number}`, request, ...options })
     const answer = await nullWhenGone(call)
-    // GitHub redirects to where a transferred issue is now. There it mostly has another number, which need not be asked about.
+    // GitHub redirects to a transferred issue, mostly with another number. Then the repository need not be checked.
     if (answer === null || answer.data.number !== number) return null
     return (await isOfRepository(repository, answer.redirectedTo, options)) ? answer.data : null
   }
@@ -83,7 +83,7 @@ export class GitHubIssues {
     return each((options) => this.#since(since, options), first, second)
   }
 
-  /** With the word for why. Null: there is no such issue. */
+  /** Closes it with a reason. Null: there is no such issue. */
   async close({
     number,
     stateReason,
@@ -148,7 +148,7 @@ function isGiven<T>(value: T | null | undefined): value is T {
   return value !== null && value !== undefined
 }
 
-/** As {@link GitHubIssues.since}, page by page: a listing that is cut off goes on from where a page said. */
+/** As {@link GitHubIssues.since}, page by page, so that an interrupted listing can go on at a page. */
 export async function* issuePages(
   integration: Integration,
   given: string | Date,

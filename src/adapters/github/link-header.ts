@@ -1,9 +1,9 @@
-/** Where a `Link` header leads. Standard: RFC 8288, section 3, read as its appendix B.2 says. */
+/** Parses a `Link` header. Standard: RFC 8288, section 3, read as its appendix B.2 says. */
 
 /**
  * The target of the first link with that relation; null without one.
  *
- * From left to right, each character once: what is no `Link` costs no more than one that is.
+ * Reads each character once, from left to right, so an invalid header costs no more than a valid one.
  */
 export function linkTo(relation: string, header: string): string | null {
   const text = new Scanner(header)
@@ -32,7 +32,7 @@ function relationsOf(text: Scanner): string[] {
 function valueAt(text: Scanner): string {
   if (!text.takes('"')) return text.upTo(';,').trim()
   const value = text.quoted()
-  // What stands behind the closing quote belongs to nothing.
+  // Text behind the closing quote is ignored.
   text.upTo(';,')
   return value
 }
@@ -45,7 +45,7 @@ class Scanner {
     this.#text = text
   }
 
-  /** Whether the character is the next one but for white space; then it is passed. */
+  /** Skips white space. If the character comes next, passes it and returns true. */
   takes(character: string): boolean {
     while (this.#next === ' ' || this.#next === '\t') this.#at += 1
     if (this.#next !== character) return false
@@ -53,14 +53,14 @@ class Scanner {
     return true
   }
 
-  /** What stands before the first of these characters, or before the end. */
+  /** The text before the first of these characters, or before the end. */
   upTo(characters: string): string {
     const from = this.#at
     while (this.#next !== undefined && !characters.includes(this.#next)) this.#at += 1
     return this.#text.slice(from, this.#at)
   }
 
-  /** What stands before the closing quote, or before the end; a backslash makes the next character an ordinary one. */
+  /** The text before the closing quote, or before the end; a backslash escapes the next character. */
   quoted(): string {
     const characters: string[] = []
     for (; this.#next !== undefined && this.#next !== '"'; this.#at += 1) {

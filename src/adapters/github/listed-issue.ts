@@ -10,13 +10,13 @@ import { instantIn } from './github-arguments.ts'
 import { GitHubIssueSynced } from './github-events.ts'
 import { repositoryOf } from './repository.ts'
 
-/** What a session takes of one item, as JSON: docs/behaviour/sync-listing.md, "The session". */
+/** The session's limit for one item as JSON: docs/behaviour/sync-listing.md, "The session". */
 const MAX_ISSUE_BYTES = 1_048_576
 
 /**
  * Checkpoint `updated_at`, external id the issue's number.
  *
- * @param notAfter the checkpoint is no later than this; null: there is none
+ * @param notAfter latest checkpoint; null: no checkpoint
  */
 export function dispatchIssue(
   session: SyncSession,
@@ -30,7 +30,7 @@ export function dispatchIssue(
   )
 }
 
-/** Anybody can write an issue whose HTML is too large, and a listing that ends at it would end at it each time. */
+/** Anyone can write an issue whose HTML is too large. It must not end the listing, which would fail at it each time. */
 function withinLimit(session: SyncSession, issue: GitHubIssue): GitHubIssue {
   const bytes = bytesOf(issue)
   if (bytes <= MAX_ISSUE_BYTES) return issue
@@ -65,8 +65,8 @@ export function bookmarkListing(session: SyncSession, position: Readonly<Record<
 }
 
 /**
- * The last bookmark of an earlier try. Null: begin at the beginning. So it is after a change of `owner`, `repo` or `base_url`, too:
- * a position in one repository's list means nothing in another's.
+ * The last bookmark of an earlier try. Null: begin at the beginning, also after a change of `owner`, `repo` or `base_url`: a position
+ * in one repository's list means nothing in another's.
  */
 export function resumedListing<S extends z.ZodType>(session: SyncSession, position: S): z.output<S> | null {
   const kept = session.resumeFrom()

@@ -16,41 +16,41 @@ export const PAGE_SIZE = 100
 export const MAX_PAGE_BYTES = PAGE_SIZE * 1_048_576
 
 export interface PagedList extends Reading {
-  /** Its endpoint in the request log, but for `?page=`. */
+  /** Its endpoint in the request log, without `?page=`. */
   readonly path: string
   readonly page: (page: number) => PreparedRequest
-  /** How the next page is found: by `Link`, and by its number where that leads elsewhere; or by its number alone. */
+  /** How the next page is found: by `Link` (by its number if the link leads elsewhere), or always by its number. */
   readonly nextBy: 'link' | 'number'
   /** What ends the list: a page that is not full, or one whose `Link` names no next. */
   readonly endsWith: 'short page' | 'no link'
-  /** Of one issue, which may have been transferred: then GitHub answers with what another repository has. Default false. */
+  /** The list belongs to one issue. If that was transferred, GitHub answers from another repository. Default false. */
   readonly ofIssue?: boolean
 }
 
-/** Where a list goes on: plain JSON, so that it can be kept. */
+/** Position in a list: plain JSON, so that it can be stored. */
 export interface PagePosition {
   readonly page: number
-  /** The `Link` that led there; null: by its number. */
+  /** From `Link`; null: by number. */
   readonly url: string | null
 }
 
 export interface Page<T> {
   readonly entries: T[]
-  /** Null: this is the last one. */
+  /** Null: this is the last page. */
   readonly next: PagePosition | null
 }
 
-export async function* pagesOf<S extends z.ZodType>(
+export async function* entriesOf<S extends z.ZodType>(
   repository: Repository,
   entry: S,
   list: PagedList,
-): AsyncGenerator<z.output<S>[]> {
-  for await (const { entries } of pagesFrom(repository, entry, list, FIRST_PAGE)) yield entries
+): AsyncGenerator<z.output<S>> {
+  for await (const { entries } of pagesFrom(repository, entry, list, FIRST_PAGE)) yield* entries
 }
 
 export const FIRST_PAGE: PagePosition = { page: 1, url: null }
 
-/** The pages from one on, each with where to go on. */
+/** The pages from a position on, each with the next position. */
 export async function* pagesFrom<S extends z.ZodType>(
   repository: Repository,
   entry: S,
@@ -74,11 +74,11 @@ export async function* pagesFrom<S extends z.ZodType>(
 
 export type Callback<T> = (item: T) => unknown
 
-/** Options of what only reads. */
+/** Options of a read. */
 export type Reading = Pick<RequestOptions, 'signal'>
 
 /**
- * The items one after the other; or, given a callback, each handed to it, which is waited for.
+ * A generator of the items. With a callback: calls it with each item and awaits it.
  *
  * @param first the callback, or the options of a list without one
  * @param second the options beside a callback

@@ -9,12 +9,12 @@ const API_VERSION = '2022-11-28'
 const MEDIA_TYPE = 'application/vnd.github.full+json'
 const DEFAULT_BASE_URL = 'https://api.github.com'
 
-/** Owner and repository as they stand in URLs. "." and ".." would be no segment of a path but a way through it: RFC 3986, 5.2.4. */
+/** Owner and repository as in URLs. "." and ".." would be steps in the path: RFC 3986, 5.2.4. */
 const PathSegment = z
   .string()
   .regex(/^(?!\.{1,2}$)[A-Za-z0-9_.-]+$/, 'letters, digits, "_", "-" and "." are allowed, but neither "." nor ".."')
 
-/** Paths are appended to it: behind a query or a fragment they would be part of that, and user info would be another credential. */
+/** Paths are appended, so it must not have a query or a fragment. User info would be another credential. */
 const BaseUrl = z
   .url({ protocol: /^https?$/ })
   .regex(/^[^?#@\\]*$/, 'scheme, host, port and path are allowed, without user info, query and fragment')
@@ -23,15 +23,15 @@ const BaseUrl = z
 export const GitHubMetadata = z.looseObject({
   owner: PathSegment,
   repo: PathSegment,
-  /** API of an Enterprise server, such as `https://github.example.com/api/v3`; its host then is the only one that gets the token. */
+  /** API of an Enterprise server, such as `https://github.example.com/api/v3`. Then only its host gets the token. */
   base_url: BaseUrl.optional(),
-  /** Id of the repository's webhook that delivers to us: its deliveries that never arrived can be asked for. Of a command line it is text. */
+  /** Id of the repository's webhook, needed for reconciliation. Text from a command line. */
   hook_id: z.union([z.number().int().positive(), z.string().regex(/^[1-9]\d{0,15}$/, 'digits are allowed')]).optional(),
 })
 
 /**
- * Only Octokit's typed routes are used: `endpoint('GET /user', {})` gives method, URL, headers and body. Octokit itself would wrap what
- * fails below it (a refused address as a status 500), and take a body that breaks off for an empty one.
+ * Only Octokit's typed routes are used: `endpoint('GET /user', {})` gives method, URL, headers and body. Octokit itself would wrap
+ * errors (a refused address as a status 500), and treat an interrupted body as an empty one.
  */
 const endpoint: Octokit['request']['endpoint'] = new Octokit().request.endpoint
 
@@ -39,11 +39,11 @@ export interface Repository {
   readonly integration: Integration
   readonly owner: string
   readonly repo: string
-  /** `repos/{owner}/{repo}`: how its endpoints begin in the request log. */
+  /** `repos/{owner}/{repo}`: prefix of its endpoints in the request log. */
   readonly path: string
   /** Links to further pages are followed on this origin only: the token goes nowhere else. */
   readonly origin: string
-  /** A request of Octokit's routes, ready to be sent but for its token. */
+  /** Prepares a request of Octokit's routes, without the token. */
   readonly endpoint: typeof endpoint
 }
 

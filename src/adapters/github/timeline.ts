@@ -5,7 +5,7 @@ import type { Integration } from '../../provider.ts'
 import { GitHubUser } from './data.ts'
 import { checkNumber } from './github-arguments.ts'
 import type { Reading } from './pages.ts'
-import { PAGE_SIZE, pagesOf } from './pages.ts'
+import { entriesOf, PAGE_SIZE } from './pages.ts'
 import { repositoryOf } from './repository.ts'
 
 /** By `Link` alone: a page may be short though others follow. */
@@ -17,7 +17,7 @@ export async function* timelineOf(
   checkNumber(number)
   const repository = repositoryOf(integration)
   const { owner, repo, path, endpoint } = repository
-  const pages = pagesOf(repository, AnsweredTimelineEvent, {
+  yield* entriesOf(repository, AnsweredTimelineEvent, {
     path: `${path}/issues/${number}/timeline`,
     page: (page) =>
       endpoint('GET /repos/{owner}/{repo}/issues/{issue_number}/timeline', {
@@ -32,7 +32,6 @@ export async function* timelineOf(
     ofIssue: true,
     ...options,
   })
-  for await (const page of pages) yield* page
 }
 
 /** https://docs.github.com/en/rest/using-the-rest-api/issue-event-types */

@@ -1,8 +1,7 @@
 /**
- * An issue that has gone to another repository. Rule: docs/behaviour/github.md, "What is not there".
+ * An issue that was transferred to another repository. Rule: docs/behaviour/github.md, "What is not there".
  *
- * GitHub redirects from it to where it is now, and from whatever is below a repository's old name to where that is now, both by the
- * repository's id: https://docs.github.com/en/rest/issues/issues#get-an-issue,
+ * GitHub redirects a transferred issue, and any path below a repository's old name, to the new address with the repository's id: https://docs.github.com/en/rest/issues/issues#get-an-issue,
  * https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#follow-redirects
  */
 import type { RestEndpointMethodTypes } from '@octokit/rest'
@@ -12,12 +11,12 @@ import type { GitHubCall } from './github-call.ts'
 import { callGitHub } from './github-call.ts'
 import type { Repository } from './repository.ts'
 
-/** What was asked of an issue is not of this repository: the issue was transferred. */
+/** The issue was transferred to another repository. */
 export class GitHubIssueTransferred extends IntegrationsError {
   override readonly code = 'github_issue_transferred'
   constructor(
     readonly repository: string,
-    /** Where GitHub has it now: a path of the API. */
+    /** Its present path in the API. */
     readonly movedTo: string,
   ) {
     super(
@@ -29,11 +28,11 @@ export class GitHubIssueTransferred extends IntegrationsError {
 const Repo = z.looseObject({ id: z.number().int(), full_name: z.string() })
 
 /**
- * Whether an answer is of the integration's repository. Without a redirect it is; else the repository is asked for its id, one
- * request: a redirect from a repository that was renamed leads to the same one.
+ * Whether an answer is of the integration's repository. Without a redirect it is. Otherwise one request asks for the repository's id:
+ * a redirect from the old name of a renamed repository leads to the same id.
  *
- * @param redirectedTo where the answer came from; null: from where it was asked for
- * @throws what `request()` throws
+ * @param redirectedTo the address of the answer; null: there was no redirect
+ * @throws errors of `request()`
  */
 export async function isOfRepository(
   repository: Repository,
@@ -53,7 +52,7 @@ export async function isOfRepository(
   return origin === repository.origin && own.some((place) => pathname.toLowerCase().includes(place.toLowerCase()))
 }
 
-/** @throws GitHubIssueTransferred; what `request()` throws */
+/** @throws GitHubIssueTransferred; errors of `request()` */
 export async function checkOfRepository(
   repository: Repository,
   redirectedTo: URL | null,

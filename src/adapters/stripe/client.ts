@@ -1,8 +1,6 @@
 /** The operations of one Stripe account. Rule: docs/behaviour/stripe.md, "Operations". */
 import type Stripe from 'stripe'
 import type { Integration } from '../../provider.ts'
-import type { StripeAccount } from './account.ts'
-import { checkedBaseUrl } from './account.ts'
 import { Charges } from './resources/charges.ts'
 import { Customers } from './resources/customers.ts'
 import { Disputes } from './resources/disputes.ts'
@@ -10,7 +8,8 @@ import { PaymentIntents } from './resources/payment-intents.ts'
 import { Refunds } from './resources/refunds.ts'
 import { Events } from './resources/stripe-events.ts'
 import { WebhookEndpoints } from './resources/webhook-endpoints.ts'
-import { callStripe } from './stripe-call.ts'
+import type { StripeAccount } from './stripe-call.ts'
+import { checkedBaseUrl, readStripe } from './stripe-call.ts'
 
 /**
  * Every operation is one `integration.request()`: reads have 3 attempts, writes 1. What Stripe answers is returned as the SDK
@@ -44,19 +43,11 @@ export class StripeClient {
 
   /** https://docs.stripe.com/api/accounts/retrieve: the one of the key. */
   async account(): Promise<Stripe.Response<Stripe.Account>> {
-    return callStripe(this.#account, {
-      endpoint: 'account',
-      method: 'GET',
-      send: (stripe) => stripe.accounts.retrieveCurrent(),
-    })
+    return readStripe(this.#account, 'account', (stripe) => stripe.accounts.retrieveCurrent())
   }
 
   /** https://docs.stripe.com/api/balance */
   async balance(): Promise<Stripe.Response<Stripe.Balance>> {
-    return callStripe(this.#account, {
-      endpoint: 'balance',
-      method: 'GET',
-      send: (stripe) => stripe.balance.retrieve(),
-    })
+    return readStripe(this.#account, 'balance', (stripe) => stripe.balance.retrieve())
   }
 }

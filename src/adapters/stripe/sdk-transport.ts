@@ -1,8 +1,8 @@
 /**
- * What the SDK sends with: `context.fetch`, one exchange, the body read whole.
+ * The SDK's HTTP client: one exchange by `context.fetch`, with the body read whole.
  *
- * The SDK's own client on `fetch` would follow a broken connection up by a second try of its own, even with retries off, and
- * would hide what broke in an error of its own (https://github.com/stripe/stripe-node/issues/1040).
+ * The SDK's own client on `fetch` retries a broken connection even with retries off, and hides the cause in an error of its own
+ * (https://github.com/stripe/stripe-node/issues/1040).
  */
 import Stripe from 'stripe'
 import type { RequestContext } from '../../provider.ts'
@@ -10,13 +10,13 @@ import { HttpError, SchemaDrift } from '../../provider.ts'
 
 type Headers = Record<string, string>
 
-/** Of one attempt. */
+/** One attempt's transport. */
 export class SdkTransport implements Stripe.HttpClient {
   readonly #context: Pick<RequestContext, 'fetch' | 'idempotencyKey' | 'report'>
   readonly #baseUrl: string
   readonly #endpoint: string
   #failure: { readonly error: unknown } | null = null
-  /** What Stripe said of an error, as it came. */
+  /** The body of Stripe's error answer. */
   #refusal: unknown
 
   constructor(context: Pick<RequestContext, 'fetch' | 'idempotencyKey' | 'report'>, baseUrl: string, endpoint: string) {
@@ -29,7 +29,7 @@ export class SdkTransport implements Stripe.HttpClient {
     return 'fetch'
   }
 
-  /** What failed below the SDK, as it was before the SDK wrapped it; else what the SDK threw, fit for the row. */
+  /** The fault below the SDK, before the SDK wrapped it; else the SDK's error, fit for the request's row. */
   reasonOf(thrown: unknown): unknown {
     if (this.#failure !== null) return this.#failure.error
     return thrown instanceof Stripe.errors.StripeError ? described(thrown, this.#refusal) : thrown
@@ -42,7 +42,7 @@ export class SdkTransport implements Stripe.HttpClient {
       return await this.#exchange(path, method, headers, body)
     } catch (error) {
       this.#failure = { error }
-      // Without a code: by ECONNRESET and EPIPE the SDK would send the same again.
+      // An error without a code: the SDK would repeat the request after ECONNRESET and EPIPE.
       throw new Error('the exchange failed', { cause: error })
     }
   }
@@ -55,7 +55,7 @@ export class SdkTransport implements Stripe.HttpClient {
     })
     this.#context.report({
       providerRequestId: response.headers.get('request-id') ?? undefined,
-      // By a status of 2xx a key counts as answered. An answer that is not read to its end is none: Stripe repeats it.
+      // A 2xx would mark the key as answered. It is answered only once the body is read: until then Stripe repeats the answer.
       statusCode: response.ok && this.#context.idempotencyKey !== null ? undefined : response.status,
     })
     const text = await response.text()
@@ -68,12 +68,12 @@ export class SdkTransport implements Stripe.HttpClient {
           ? { path: '(root)', message: 'a JSON object is allowed, as Stripe answers' }
           : { path: 'error', message: 'none is allowed beside a status of 2xx' },
       ])
-    // A second time: the SDK writes the answer's headers into what it is given.
+    // Parsed a second time: the SDK writes the answer's headers into the object that it gets.
     if (!response.ok) this.#refusal = parsedObject(text)
     return answer(response.status, Object.fromEntries(response.headers), json)
   }
 
-  /** Without a key of ours none is sent: the SDK makes one up for each POST. */
+  /** Removes the key that the SDK makes up for each POST, and adds ours, if there is one. */
   #sent(given: object): Headers {
     const headers = Object.entries(given).map(([name, value]) => [name.toLowerCase(), String(value)] as const)
     const left = headers.filter(([name]) => name !== 'content-length' && name !== 'idempotency-key')
@@ -82,7 +82,7 @@ export class SdkTransport implements Stripe.HttpClient {
   }
 }
 
-/** An object with which the SDK fills `lastResponse`, typed by it as plain headers and a status. */
+/** The answer as the SDK takes it. It fills `lastResponse` from the raw one: headers and status. */
 function answer(
   statusCode: number,
   { 'stripe-notice': _, ...headers }: Headers,
@@ -101,8 +101,8 @@ function answer(
 }
 
 /**
- * The SDK calls each of its errors `Error` and keeps the answer out of sight of a row. Not enumerable, as of any error: the
- * answer is in `raw` already.
+ * Gives the SDK's error its type as its name, and the answer as `body` for the request's row. The SDK names all its errors
+ * `Error`. The properties are not enumerable, as of any error.
  */
 function described(error: Stripe.errors.StripeError, body: unknown): Stripe.errors.StripeError {
   return Object.defineProperties(error, {
@@ -111,12 +111,12 @@ function described(error: Stripe.errors.StripeError, body: unknown): Stripe.erro
   })
 }
 
-/** What the SDK makes an error of; anything else it would return as if it were the answer. */
+/** Whether the SDK would turn it into an error. It would return any other body as if it were the answer. */
 function isStripeError(error: unknown): boolean {
   return typeof error === 'string' ? error !== '' : typeof error === 'object' && error !== null
 }
 
-/** Null: no JSON, or no object. */
+/** Null: not JSON, or not an object. */
 function parsedObject(text: string): Record<string, unknown> | null {
   try {
     const json: unknown = JSON.parse(text)

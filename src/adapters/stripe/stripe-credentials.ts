@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** A key goes into a header: what no header can hold would fail only when it is used. */
+/** The key goes into a header. A character that no header can hold would otherwise fail only at the first call. */
 const VISIBLE = /^[\x21-\x7e]+$/
 const WebhookSecret = z.string().regex(/^whsec_[\x21-\x7e]+$/, 'a signing secret that begins with whsec_ is allowed')
 

@@ -13,15 +13,14 @@ import type {
   WebhookRequest,
 } from '../../provider.ts'
 import { classOfStatus, FailureClass, RateLimit, SchemaDrift, statusOf } from '../../provider.ts'
-import type { StripeAccount } from './account.ts'
-import { checkedBaseUrl } from './account.ts'
 import { StripeClient } from './client.ts'
-import { callStripe } from './stripe-call.ts'
+import type { StripeAccount } from './stripe-call.ts'
+import { callStripe, checkedBaseUrl } from './stripe-call.ts'
 import { StripeCredentials } from './stripe-credentials.ts'
 import { EVENTS_KEPT_SECONDS, undeliveredEvents } from './stripe-reconcile.ts'
 import { deliveryIdOf, eventTypeOf, payloadOf, StripeWebhookReceived, verifySignature } from './stripe-webhooks.ts'
 
-/** In live mode: https://docs.stripe.com/rate-limits */
+/** Limit of live mode: https://docs.stripe.com/rate-limits */
 const REQUESTS_PER_SECOND = 100
 /** https://docs.stripe.com/api/idempotent_requests */
 const IDEMPOTENCY_WINDOW_SECONDS = 86_400
@@ -68,12 +67,12 @@ export class StripeProvider
 
   readonly classifyFailure = classifyStripeFailure
 
-  /** With a client secret a browser may confirm a payment; a webhook endpoint's secret is told once, when it is created. */
+  /** A client secret lets a browser confirm a payment. Stripe shows a webhook endpoint's secret once, when it is created. */
   redactedResponsePaths(): string[] {
     return ['client_secret', 'data.*.client_secret', 'secret', 'data.*.secret']
   }
 
-  /** A page of the list is a hundred whole events, and reconciliation asks for many; each event that was missing is stored as a webhook. */
+  /** A page of the list has a hundred whole events, and reconciliation reads many. Each missed event is stored as a webhook anyway. */
   unloggedResponses(): string[] {
     return ['GET:events']
   }
@@ -108,7 +107,7 @@ export class StripeProvider
   }
 }
 
-/** Of the SDK, whichever copy of it threw: https://docs.stripe.com/error-handling?lang=node */
+/** Types of the SDK's errors, from any copy of the SDK: https://docs.stripe.com/error-handling?lang=node */
 const SDK_ERROR = /^Stripe\w*Error$/
 
 /** The class of a failed call. Null: the framework decides. Rule: docs/behaviour/stripe.md, "Failures". */
@@ -116,14 +115,14 @@ export function classifyStripeFailure(error: unknown): FailureClass | null {
   const type = typeof error === 'object' && error !== null ? Reflect.get(error, 'type') : null
   if (typeof type !== 'string' || !SDK_ERROR.test(type)) return null
   if (type === 'StripeConnectionError') return FailureClass.Upstream
-  // Stripe also says it with a 400 and the code `rate_limit`.
+  // Stripe also sends a rate limit as status 400 with the code `rate_limit`.
   if (type === 'StripeRateLimitError') return FailureClass.Throttle
   const status = statusOf(error)
   return status === null ? FailureClass.Unknown : classOfStatus(status)
 }
 
 const HEALTH_ENDPOINT = 'balance'
-/** An account that has not answered by then is unhealthy. */
+/** An account that does not answer in time is unhealthy. */
 const HEALTH_TIMEOUT_MS = 10_000
 
 /**
@@ -138,7 +137,7 @@ async function isHealthy(account: StripeAccount): Promise<boolean> {
       method: 'GET',
       attempts: 1,
       timeoutMs: HEALTH_TIMEOUT_MS,
-      // Inside the call: the row of an answer that is none says so.
+      // Checked inside the call, so that the request's row names a wrong answer.
       async send(stripe) {
         const balance = await stripe.balance.retrieve()
         const { object }: { object: unknown } = balance
@@ -167,7 +166,7 @@ async function identityOf(account: StripeAccount): Promise<AuthenticatedUser> {
   const answered = await callStripe(account, {
     endpoint: IDENTITY_ENDPOINT,
     method: 'GET',
-    // Inside the call: the row of an answer that does not fit says so.
+    // Checked inside the call, so that the request's row names a wrong answer.
     send: async (stripe) => accountIn(await stripe.accounts.retrieveCurrent()),
   })
   const { id, email = null, business_profile: profile } = answered

@@ -7,7 +7,7 @@ import type Stripe from 'stripe'
 import { z } from 'zod'
 import type { MissedWebhook, ReconcilesWebhooks } from '../../provider.ts'
 import { SchemaDrift } from '../../provider.ts'
-import type { StripeAccount } from './account.ts'
+import type { StripeAccount } from './stripe-call.ts'
 import { callStripe } from './stripe-call.ts'
 
 type Window = Parameters<ReconcilesWebhooks['missedWebhooks']>[1]
@@ -16,18 +16,18 @@ type Window = Parameters<ReconcilesWebhooks['missedWebhooks']>[1]
 export const EVENTS_KEPT_SECONDS = 30 * 86_400
 /** The most that Stripe gives: https://docs.stripe.com/api/pagination */
 const EVENTS_PER_PAGE = 100
-/** At 5 KB an event 5 MB; what one run stores at most. */
+/** 5 MB at 5 KB an event: as many as one run stores. */
 const PAGES_IN_MEMORY = 10
 
-/** What is read of each event; the rest is kept as it is. */
+/** The fields that are read of each event; the rest is kept unchanged. */
 const EventsPage = z.looseObject({
   data: z.array(z.looseObject({ id: z.string().min(1), type: z.string(), created: z.int() })),
   has_more: z.boolean(),
 })
 
 /**
- * Oldest first. Stripe lists the newest first and has no other order, so the list is walked to its end before the first one
- * is handed out; pages that are too many to be kept are asked for again.
+ * Yields the oldest event first. Stripe lists the newest first and has no other order, so this reads the whole list before it
+ * yields. It keeps the last pages in memory and reads the others again.
  */
 export async function* undeliveredEvents(account: StripeAccount, window: Window): AsyncGenerator<MissedWebhook> {
   const pageStarts: (string | undefined)[] = []
@@ -54,7 +54,7 @@ async function pageOf(
 ): Promise<Stripe.ApiList<Stripe.Event>> {
   const params = {
     delivery_success: false,
-    // Stripe's times are whole seconds: the first one not before each moment.
+    // Stripe's times are whole seconds, so each moment is rounded up.
     created: { gte: Math.ceil(since.getTime() / 1_000), lt: Math.ceil(until.getTime() / 1_000) },
     limit: EVENTS_PER_PAGE,
     ...(start === undefined ? {} : { starting_after: start }),
@@ -73,7 +73,7 @@ async function pageOf(
           error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
         )
       const last = page.data.at(-1)?.id
-      // The next page would be this one again, and so on for ever.
+      // The next page would be this one again, without end.
       if (page.has_more && (last === undefined || last === start))
         throw new SchemaDrift('events', [{ path: 'data', message: 'a page after which there is more must lead on' }])
       return page

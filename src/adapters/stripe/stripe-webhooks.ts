@@ -10,18 +10,18 @@ import { activeWebhookSecrets, isTimely, ProviderEvent, soleHeader } from '../..
 const SIGNED_AT = /^t=(\d{1,12})$/
 
 /**
- * The SDK's own check, under each secret in force, and what it leaves open: it takes any time to come, and the last of
- * several times.
+ * The SDK's own check, with each secret in force, and two more that the SDK leaves out: it accepts a time in the future, and
+ * takes the last of several times.
  */
 export function verifySignature(integration: Integration, request: WebhookRequest): boolean {
   const header = soleHeader(request, 'stripe-signature')
   const signedAt = header === null ? null : signedAtOf(header)
   if (header === null || signedAt === null || !isTimely(request, signedAt)) return false
   const text = request.text()
-  // The SDK hashes text. Bytes that are no UTF-8 have none of their own: other bytes would pass in their place.
+  // The SDK hashes text. Bytes that are not UTF-8 have no text of their own, so other bytes could pass in their place.
   if (!Buffer.from(text).equals(request.rawBody)) return false
   const secrets = activeWebhookSecrets(integration.credentialsArray(), request.receivedAt)
-  // Every secret is tried, so that the time says nothing about which one matched.
+  // Tries every secret, so that the time does not show which one matched.
   return secrets.filter((secret) => isSignedWith(secret, header, text, request)).length > 0
 }
 
@@ -49,12 +49,12 @@ export function deliveryIdOf(request: WebhookRequest): string | null {
   return textIn(request, 'id')
 }
 
-/** Such as `payment_intent.succeeded`; null when the body has none. */
+/** Such as `payment_intent.succeeded`; null if the body has none. */
 export function eventTypeOf(request: WebhookRequest): string | null {
   return textIn(request, 'type')
 }
 
-/** The event as it was delivered; null when the body is no JSON. */
+/** The event as it was delivered; null if the body is not JSON. */
 export function payloadOf(request: WebhookRequest): Json {
   return request.json() ?? null
 }

@@ -17,7 +17,7 @@ const incidentsPage = z.strictObject({
   status: z.enum(INCIDENT_STATUSES).optional(),
 })
 const PAGE = 50
-/** What the first page counts at most: nobody reads more. */
+/** The first page counts up to this many. */
 const COUNTED = 100
 
 export function incidentPages(integrations: Integrations): Hono<AccessEnvironment> {
@@ -27,7 +27,7 @@ export function incidentPages(integrations: Integrations): Hono<AccessEnvironmen
   routes.get('/incidents', async (context) => {
     const { after, status } = queryOf(context, incidentsPage)
     const rows: Incident[] = []
-    // One more than shown tells whether there is another page.
+    // One row more than shown tells whether there is another page.
     for await (const incident of integrations.incidents.list({ after, status, limit: PAGE + 1 })) rows.push(incident)
     const shown = rows.slice(0, PAGE)
     const older = new URLSearchParams({ ...(status && { status }), after: String(shown.at(-1)?.id) })
@@ -42,7 +42,7 @@ ${table(shown)}${rows.length > PAGE ? html`<p><a href="${root}/incidents?${older
   return routes
 }
 
-/** For the first page: how many are open, and the way to them. */
+/** For the first page: the number of open incidents, with a link to them. */
 export async function openIncidents(integrations: Integrations): Promise<Markup> {
   let open = 0
   for await (const _ of integrations.incidents.list({ status: 'open', limit: COUNTED + 1 })) open += 1

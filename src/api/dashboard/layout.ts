@@ -1,9 +1,9 @@
-/** What every page has: one style, no script, nothing from elsewhere. Rule: docs/behaviour/operator-api.md, "Pages". */
+/** The frame of every page: one style, no script, nothing loaded from another site. Rule: docs/behaviour/operator-api.md, "Pages". */
 import { createHash } from 'node:crypto'
 import type { Context } from 'hono'
 import { html, raw } from 'hono/html'
 import type { Caller } from '../caller.ts'
-import { CSRF_FIELD } from '../csrf.ts'
+import { CSRF_FIELD } from '../middleware.ts'
 
 type Markup = ReturnType<typeof html>
 
@@ -22,7 +22,7 @@ input, button { font: inherit; padding: .4rem .75rem }
 .problem { color: var(--bad) }
 `
 
-/** The one style by its hash; forms go to ourselves only; nobody frames us (CSP Level 3). */
+/** Allows our one style by its hash, and forms to our own routes only. No other site may frame us (CSP Level 3). */
 const SECURITY_POLICY = [
   "default-src 'none'",
   `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
@@ -32,8 +32,8 @@ const SECURITY_POLICY = [
 ].join('; ')
 
 /**
- * `same-origin`, not `no-referrer`: under that one a browser sends `Origin: null` with our own forms (Fetch, "append a request
- * Origin header"), and they would be refused as foreign.
+ * `same-origin`, not `no-referrer`: with `no-referrer` a browser sends `Origin: null` with our own forms (Fetch, "append a
+ * request Origin header"), and we would refuse them as foreign.
  */
 const REFERRER_POLICY = 'same-origin'
 

@@ -4,15 +4,13 @@ import { Hono } from 'hono'
 import { html } from 'hono/html'
 import { isSameSecret, safeNextPath } from '../../access/rules.ts'
 import type { Integrations } from '../../create-integrations.ts'
-import { boundBody } from '../body.ts'
+import { boundBody, formField } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
-import { callerOf } from '../caller.ts'
-import { formField, requireCsrfToken } from '../csrf.ts'
-import { operatorRoot, sameOrigin } from '../middleware.ts'
-import { clearSessionCookie, writeSessionCookie } from '../session-cookie.ts'
+import { callerOf, clearSessionCookie, writeSessionCookie } from '../caller.ts'
+import { operatorRoot, requireCsrfToken, sameOrigin } from '../middleware.ts'
 import { page } from './layout.ts'
 
-/** A token and a path. The caller is not known yet, so no more is read. */
+/** Enough for a token and a path. The caller is not known yet, so no more is read. */
 const MAX_LOGIN_BYTES = 16_384
 const UNKNOWN = 'This token is not known here.'
 
@@ -31,7 +29,7 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
   routes.get('/login', async (context) => {
     const { next, token } = context.req.query()
     const to = safeNextPath(next, root)
-    // The address that `dev` prints. Any other token stays out of addresses, which are kept in histories and logs.
+    // Only the token of `dev` may stand in an address. Addresses are kept in histories and logs.
     if (token === undefined || access.devToken === null) return loginPage(context, root, to)
     context.header('Referrer-Policy', 'no-referrer')
     return isSameSecret(token, access.devToken) ? enter(context, token, to) : loginPage(context, root, to, UNKNOWN)
@@ -47,7 +45,7 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
     sameOrigin(integrations),
     async (context, next) => {
       const caller = await callerOf(integrations, context)
-      // A session that is over by itself needs no more than its cookie taken back.
+      // An expired session only needs its cookie removed.
       if (caller === null) return signedOut(context)
       context.set('caller', caller)
       return next()

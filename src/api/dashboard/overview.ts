@@ -69,14 +69,14 @@ function problemIf(count: number): Markup {
   return count === 0 ? html`0` : html`<span class="problem">${count}</span>`
 }
 
-/** For who may, the way to the page that begins it: somebody who is signed in needs no signed link. */
+/** With the scope `operate`: a link to the page that begins an authorization. A session needs no signed link. */
 function reauthorize({ access, config }: Integrations, { id, name }: Row, mayOperate: boolean): Markup {
   if (!mayOperate) return html`<span class="problem">needed again</span>`
   const href = `${basePathOf(access.baseUrl)}/${config.oauth.route_prefix}/${id}/oauth/connect`
   return html`<a class="problem" href="${href}" aria-label="Authorize ${name} again">needed again</a>`
 }
 
-/** One that its health has disabled can be healed, and can be switched off. */
+/** An integration that its health has disabled can be enabled, and can also be disabled by the operator. */
 function switchForms(root: string, caller: Caller, row: Row): Markup {
   const offBy = switchedOffBy(row)
   return html`${offBy === null ? '' : switchForm(root, caller, row, 'enable')}${offBy === 'an operator' ? '' : switchForm(root, caller, row, 'disable')}`

@@ -4,7 +4,7 @@ import { wordsOf } from '../../../src/commands/cli/command-words.ts'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
 import type { Terminal } from '../../../src/commands/cli/frame.ts'
 import { createProgram } from '../../../src/commands/cli/program.ts'
-import { COMMAND_WORKFLOWS } from '../../../src/workflows/command-workflows.ts'
+import { COMMAND_WORKFLOWS } from '../../support/command-workflows.ts'
 
 const terminal: Terminal = {
   out: () => {},

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
 import type { Terminal } from '../../../src/commands/cli/frame.ts'
 import { createProgram } from '../../../src/commands/cli/program.ts'
-import { COMMAND_WORKFLOWS } from '../../../src/workflows/command-workflows.ts'
 import { QUERY, SIGNAL } from '../../../src/workflows/ids.ts'
+import { COMMAND_WORKFLOWS } from '../../support/command-workflows.ts'
 
 const terminal: Terminal = {
   out: () => {},

@@ -1,13 +1,9 @@
 /** https://docs.stripe.com/api/charges */
 import type Stripe from 'stripe'
-import type { StripeAccount } from '../account.ts'
-import type { PageParams } from '../paging.ts'
-import { pageParams } from '../paging.ts'
-import { checkPositive, checkTexts, given, pathOf } from '../stripe-arguments.ts'
-import type { Keyed, Page } from '../stripe-call.ts'
-import { callStripe } from '../stripe-call.ts'
-
-type Maybe<T> = T | null | undefined
+import type { Maybe, PageParams } from '../stripe-arguments.ts'
+import { checkPositive, checkTexts, given, pageParams, pathOf } from '../stripe-arguments.ts'
+import type { Keyed, Page, StripeAccount } from '../stripe-call.ts'
+import { readStripe, writeStripe } from '../stripe-call.ts'
 
 export interface CaptureCharge extends Keyed {
   readonly id: string
@@ -27,36 +23,22 @@ export class Charges {
   constructor(private readonly account: StripeAccount) {}
 
   async retrieve({ id }: { readonly id: string }): Promise<Stripe.Response<Stripe.Charge>> {
-    return callStripe(this.account, {
-      endpoint: pathOf(PATH, id),
-      method: 'GET',
-      send: (stripe) => stripe.charges.retrieve(id),
-    })
+    return readStripe(this.account, pathOf(PATH, id), (stripe) => stripe.charges.retrieve(id))
   }
 
   async capture(charge: CaptureCharge): Promise<Stripe.Response<Stripe.Charge>> {
     const { id, amount, receiptEmail, idempotencyKey } = charge
     const endpoint = pathOf(PATH, id, 'capture')
     checkPositive({ amount })
-    checkTexts({ idempotencyKey })
     const params = given({ amount, receipt_email: receiptEmail })
-    return callStripe(this.account, {
-      endpoint,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.charges.capture(id, params),
-    })
+    return writeStripe(this.account, { endpoint, params, idempotencyKey }, (stripe) =>
+      stripe.charges.capture(id, params),
+    )
   }
 
   async list({ customer, paymentIntent, ...page }: ListCharges = {}): Promise<Page<Stripe.Charge>> {
     checkTexts({ customer, paymentIntent })
     const params = given({ customer, payment_intent: paymentIntent, ...pageParams(page) })
-    return callStripe(this.account, {
-      endpoint: PATH,
-      method: 'GET',
-      params,
-      send: (stripe) => stripe.charges.list(params),
-    })
+    return readStripe(this.account, PATH, (stripe) => stripe.charges.list(params), params)
   }
 }

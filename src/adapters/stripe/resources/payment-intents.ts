@@ -1,15 +1,11 @@
 /** https://docs.stripe.com/api/payment_intents */
 import type Stripe from 'stripe'
-import type { StripeAccount } from '../account.ts'
-import type { PageParams } from '../paging.ts'
-import { pageParams } from '../paging.ts'
-import { checkPositive, checkText, checkTexts, given, pathOf, required } from '../stripe-arguments.ts'
-import type { Keyed, Page } from '../stripe-call.ts'
-import { callStripe } from '../stripe-call.ts'
+import type { Maybe, PageParams } from '../stripe-arguments.ts'
+import { checkPositive, checkText, checkTexts, given, pageParams, pathOf, required } from '../stripe-arguments.ts'
+import type { Keyed, Page, StripeAccount } from '../stripe-call.ts'
+import { readStripe, writeStripe } from '../stripe-call.ts'
 
 type Intent = Stripe.Response<Stripe.PaymentIntent>
-type Maybe<T> = T | null | undefined
-
 export interface CreatePaymentIntent extends Keyed {
   /** In the currency's smallest unit. */
   readonly amount: number
@@ -64,7 +60,7 @@ export class PaymentIntents {
     const { amount, currency, customer, paymentMethod, idempotencyKey } = intent
     checkPositive({ amount: required('amount', amount) })
     checkText('currency', currency)
-    checkTexts({ customer, paymentMethod, idempotencyKey })
+    checkTexts({ customer, paymentMethod })
     const params = {
       amount,
       currency,
@@ -78,84 +74,52 @@ export class PaymentIntents {
         capture_method: intent.captureMethod,
       }),
     }
-    return callStripe(this.account, {
-      endpoint: PATH,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.paymentIntents.create(params),
-    })
+    return writeStripe(this.account, { endpoint: PATH, params, idempotencyKey }, (stripe) =>
+      stripe.paymentIntents.create(params),
+    )
   }
 
   async retrieve({ id }: { readonly id: string }): Promise<Intent> {
-    return callStripe(this.account, {
-      endpoint: pathOf(PATH, id),
-      method: 'GET',
-      send: (stripe) => stripe.paymentIntents.retrieve(id),
-    })
+    return readStripe(this.account, pathOf(PATH, id), (stripe) => stripe.paymentIntents.retrieve(id))
   }
 
   async update({ id, description, receiptEmail, metadata, idempotencyKey }: UpdatePaymentIntent): Promise<Intent> {
     const endpoint = pathOf(PATH, id)
-    checkTexts({ idempotencyKey })
     const params = given({ description, receipt_email: receiptEmail, metadata })
-    return callStripe(this.account, {
-      endpoint,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.paymentIntents.update(id, params),
-    })
+    return writeStripe(this.account, { endpoint, params, idempotencyKey }, (stripe) =>
+      stripe.paymentIntents.update(id, params),
+    )
   }
 
   async confirm({ id, paymentMethod, returnUrl, idempotencyKey }: ConfirmPaymentIntent): Promise<Intent> {
     const endpoint = pathOf(PATH, id, 'confirm')
-    checkTexts({ paymentMethod, returnUrl, idempotencyKey })
+    checkTexts({ paymentMethod, returnUrl })
     const params = given({ payment_method: paymentMethod, return_url: returnUrl })
-    return callStripe(this.account, {
-      endpoint,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.paymentIntents.confirm(id, params),
-    })
+    return writeStripe(this.account, { endpoint, params, idempotencyKey }, (stripe) =>
+      stripe.paymentIntents.confirm(id, params),
+    )
   }
 
   async capture({ id, amountToCapture, idempotencyKey }: CapturePaymentIntent): Promise<Intent> {
     const endpoint = pathOf(PATH, id, 'capture')
     checkPositive({ amountToCapture })
-    checkTexts({ idempotencyKey })
     const params = given({ amount_to_capture: amountToCapture })
-    return callStripe(this.account, {
-      endpoint,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.paymentIntents.capture(id, params),
-    })
+    return writeStripe(this.account, { endpoint, params, idempotencyKey }, (stripe) =>
+      stripe.paymentIntents.capture(id, params),
+    )
   }
 
   async cancel({ id, cancellationReason, idempotencyKey }: CancelPaymentIntent): Promise<Intent> {
     const endpoint = pathOf(PATH, id, 'cancel')
-    checkTexts({ idempotencyKey })
     const params = given({ cancellation_reason: cancellationReason })
-    return callStripe(this.account, {
-      endpoint,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.paymentIntents.cancel(id, params),
-    })
+    return writeStripe(this.account, { endpoint, params, idempotencyKey }, (stripe) =>
+      stripe.paymentIntents.cancel(id, params),
+    )
   }
 
   async list({ customer, ...page }: ListPaymentIntents = {}): Promise<Page<Stripe.PaymentIntent>> {
     checkTexts({ customer })
     const params = given({ customer, ...pageParams(page) })
-    return callStripe(this.account, {
-      endpoint: PATH,
-      method: 'GET',
-      params,
-      send: (stripe) => stripe.paymentIntents.list(params),
-    })
+    return readStripe(this.account, PATH, (stripe) => stripe.paymentIntents.list(params), params)
   }
 }

@@ -1,14 +1,10 @@
 /** https://docs.stripe.com/api/refunds */
 import type Stripe from 'stripe'
 import { InvalidArgumentException } from '../../../provider.ts'
-import type { StripeAccount } from '../account.ts'
-import type { PageParams } from '../paging.ts'
-import { pageParams } from '../paging.ts'
-import { checkPositive, checkTexts, given, isGiven, pathOf } from '../stripe-arguments.ts'
-import type { Keyed, Page } from '../stripe-call.ts'
-import { callStripe } from '../stripe-call.ts'
-
-type Maybe<T> = T | null | undefined
+import type { Maybe, PageParams } from '../stripe-arguments.ts'
+import { checkPositive, checkTexts, given, isGiven, pageParams, pathOf } from '../stripe-arguments.ts'
+import type { Keyed, Page, StripeAccount } from '../stripe-call.ts'
+import { readStripe, writeStripe } from '../stripe-call.ts'
 
 /** Of exactly one: a payment intent or a charge. */
 export interface CreateRefund extends Keyed {
@@ -32,7 +28,7 @@ export class Refunds {
 
   async create(refund: CreateRefund): Promise<Stripe.Response<Stripe.Refund>> {
     const { paymentIntent, charge, amount, reason, metadata, idempotencyKey } = refund
-    checkTexts({ paymentIntent, charge, idempotencyKey })
+    checkTexts({ paymentIntent, charge })
     checkPositive({ amount })
     if (isGiven(paymentIntent) === isGiven(charge))
       throw new InvalidArgumentException(
@@ -40,31 +36,18 @@ export class Refunds {
         `exactly one of paymentIntent and charge is allowed, ${isGiven(charge) ? 'both were' : 'neither was'} given`,
       )
     const params = given({ payment_intent: paymentIntent, charge, amount, reason, metadata })
-    return callStripe(this.account, {
-      endpoint: PATH,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.refunds.create(params),
-    })
+    return writeStripe(this.account, { endpoint: PATH, params, idempotencyKey }, (stripe) =>
+      stripe.refunds.create(params),
+    )
   }
 
   async retrieve({ id }: { readonly id: string }): Promise<Stripe.Response<Stripe.Refund>> {
-    return callStripe(this.account, {
-      endpoint: pathOf(PATH, id),
-      method: 'GET',
-      send: (stripe) => stripe.refunds.retrieve(id),
-    })
+    return readStripe(this.account, pathOf(PATH, id), (stripe) => stripe.refunds.retrieve(id))
   }
 
   async list({ paymentIntent, charge, ...page }: ListRefunds = {}): Promise<Page<Stripe.Refund>> {
     checkTexts({ paymentIntent, charge })
     const params = given({ payment_intent: paymentIntent, charge, ...pageParams(page) })
-    return callStripe(this.account, {
-      endpoint: PATH,
-      method: 'GET',
-      params,
-      send: (stripe) => stripe.refunds.list(params),
-    })
+    return readStripe(this.account, PATH, (stripe) => stripe.refunds.list(params), params)
   }
 }

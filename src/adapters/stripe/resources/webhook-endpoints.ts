@@ -1,15 +1,11 @@
 /** https://docs.stripe.com/api/webhook_endpoints */
 import type Stripe from 'stripe'
-import type { StripeAccount } from '../account.ts'
-import type { PageParams } from '../paging.ts'
-import { pageParams } from '../paging.ts'
-import { checkNames, checkText, checkTexts, given, pathOf, required } from '../stripe-arguments.ts'
-import type { Keyed, Page } from '../stripe-call.ts'
-import { callStripe } from '../stripe-call.ts'
+import type { Maybe, PageParams } from '../stripe-arguments.ts'
+import { checkNames, checkText, checkTexts, given, pageParams, pathOf, required } from '../stripe-arguments.ts'
+import type { Keyed, Page, StripeAccount } from '../stripe-call.ts'
+import { readStripe, writeStripe } from '../stripe-call.ts'
 
 type Endpoint = Stripe.Response<Stripe.WebhookEndpoint>
-type Maybe<T> = T | null | undefined
-
 export interface CreateWebhookEndpoint extends Keyed {
   readonly url: string
   /** Such as `charge.succeeded`; `*`: all. At least one. */
@@ -38,29 +34,20 @@ export class WebhookEndpoints {
     const { url, enabledEvents, description, metadata, idempotencyKey } = endpoint
     checkText('url', url)
     checkNames('enabledEvents', required('enabledEvents', enabledEvents))
-    checkTexts({ idempotencyKey })
     const params = { url, enabled_events: [...enabledEvents], ...given({ description, metadata }) }
-    return callStripe(this.account, {
-      endpoint: PATH,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.webhookEndpoints.create(params),
-    })
+    return writeStripe(this.account, { endpoint: PATH, params, idempotencyKey }, (stripe) =>
+      stripe.webhookEndpoints.create(params),
+    )
   }
 
   async retrieve({ id }: { readonly id: string }): Promise<Endpoint> {
-    return callStripe(this.account, {
-      endpoint: pathOf(PATH, id),
-      method: 'GET',
-      send: (stripe) => stripe.webhookEndpoints.retrieve(id),
-    })
+    return readStripe(this.account, pathOf(PATH, id), (stripe) => stripe.webhookEndpoints.retrieve(id))
   }
 
   async update(endpoint: UpdateWebhookEndpoint): Promise<Endpoint> {
     const { id, url, enabledEvents, description, disabled, metadata, idempotencyKey } = endpoint
     const path = pathOf(PATH, id)
-    checkTexts({ url, idempotencyKey })
+    checkTexts({ url })
     checkNames('enabledEvents', enabledEvents)
     const params = given({
       url,
@@ -69,13 +56,9 @@ export class WebhookEndpoints {
       disabled,
       metadata,
     })
-    return callStripe(this.account, {
-      endpoint: path,
-      method: 'POST',
-      params,
-      idempotencyKey,
-      send: (stripe) => stripe.webhookEndpoints.update(id, params),
-    })
+    return writeStripe(this.account, { endpoint: path, params, idempotencyKey }, (stripe) =>
+      stripe.webhookEndpoints.update(id, params),
+    )
   }
 
   async delete({
@@ -83,22 +66,13 @@ export class WebhookEndpoints {
     idempotencyKey,
   }: Keyed & { readonly id: string }): Promise<Stripe.Response<Stripe.DeletedWebhookEndpoint>> {
     const endpoint = pathOf(PATH, id)
-    checkTexts({ idempotencyKey })
-    return callStripe(this.account, {
-      endpoint,
-      method: 'DELETE',
-      idempotencyKey,
-      send: (stripe) => stripe.webhookEndpoints.del(id),
-    })
+    return writeStripe(this.account, { endpoint, idempotencyKey, method: 'DELETE' }, (stripe) =>
+      stripe.webhookEndpoints.del(id),
+    )
   }
 
   async list(page: PageParams = {}): Promise<Page<Stripe.WebhookEndpoint>> {
     const params = given(pageParams(page))
-    return callStripe(this.account, {
-      endpoint: PATH,
-      method: 'GET',
-      params,
-      send: (stripe) => stripe.webhookEndpoints.list(params),
-    })
+    return readStripe(this.account, PATH, (stripe) => stripe.webhookEndpoints.list(params), params)
   }
 }

@@ -1,10 +1,11 @@
 /**
- * Every command of the command line, with its workflow, or the reason why it has no workflow.
+ * Every command of the command line, with its workflow, or the reason why it has no workflow. Tests compare this list with the
+ * bundle's exports, the command line, the scripts in scripts/temporal/ and docs/commands.md.
  *
  * Rule: docs/behaviour/commands-as-workflows.md.
  */
 
-export interface CommandWorkflow {
+interface CommandWorkflow {
   readonly command: string
   /** The workflow type, as in `temporal workflow execute --type`. */
   readonly type: `integrations:${string}`
@@ -20,7 +21,7 @@ export interface CommandWorkflow {
   readonly id: string
 }
 
-export interface NoWorkflow {
+interface NoWorkflow {
   readonly command: string
   readonly type: null
   /** In the words of the documentation. */
