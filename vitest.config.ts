@@ -39,7 +39,6 @@ const SLOW = [
   'test/framework/redaction-thread.test.ts',
   'test/sandbox/webhook-sender.test.ts',
   'test/scripts/temporal-wrappers.test.ts',
-  'test/support/stripe-peer.test.ts',
   'test/testing/conformance/{broken-listings,broken-providers,conformance,runners}.test.ts',
   'test/testing/postgres/wire-postgres.test.ts',
   'test/testing/test-integrations.test.ts',

@@ -23,12 +23,15 @@ const WORKFLOWS = COMMAND_WORKFLOWS.filter((entry) => entry.type !== null)
 const COMMANDS = WORKFLOWS.map(({ command }) => command)
 /** Of these the command line and `temporal workflow execute` are processes, too: a program, a workflow of its own, an exit code of 1. */
 const BY_PROCESSES: ReadonlySet<string> = new Set(['install', 'replay-webhook', 'health'])
+/** A program, a workflow of its own, and one that looks before it joins. */
+const BY_WRAPPER = ['show', 'replay-webhook', 'prune']
 /** Nobody listens there: it is reserved, and not for us. */
 const NOBODY = '127.0.0.1:1'
 
 let scene: Scene
 /** What each command and its workflow ended with where the worker has lost its database. */
 let lost: ReadonlyMap<string, Promise<Ways>>
+let lostWrappers: ReadonlyMap<string, Promise<Output>>
 
 beforeAll(async () => {
   scene = await openScene()
@@ -42,6 +45,12 @@ beforeAll(async () => {
   )
   // Each is awaited by the test of its command.
   for (const ways of lost.values()) ways.catch(() => {})
+  lostWrappers = new Map(
+    [...BY_WRAPPER, 'doctor'].map((command) => {
+      const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
+      return [command, scene.wrapper(command, [...wordsOf(row, 2), '--json'], scene.withoutDatabase)]
+    }),
+  )
 })
 afterAll(() => scene?.close())
 
@@ -184,19 +193,16 @@ describe.concurrent('without Temporal', () => {
     }
   })
 
-  it.each(['prune', 'show', 'replay-webhook'])(
-    'the wrapper of %s ends with 2; temporal itself knows 1 only',
-    async (command) => {
-      const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
-      const env = { TEMPORAL_ADDRESS: NOBODY }
-      const [typed, wrapper] = await Promise.all([
-        scene.typed(command, `nowhere:${command}`, row.input(1), env),
-        scene.wrapper(command, [...wordsOf(row, 1), '--json'], env),
-      ])
-      expect([wrapper.code, documentOf(wrapper)]).toEqual([2, unreachable])
-      expect(typed).toMatchObject({ code: 1, said: words('connection refused') })
-    },
-  )
+  it.each(BY_WRAPPER)('the wrapper of %s ends with 2; temporal itself knows 1 only', async (command) => {
+    const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
+    const env = { TEMPORAL_ADDRESS: NOBODY }
+    const [typed, wrapper] = await Promise.all([
+      scene.typed(command, `nowhere:${command}`, row.input(1), env),
+      scene.wrapper(command, [...wordsOf(row, 1), '--json'], env),
+    ])
+    expect([wrapper.code, documentOf(wrapper)]).toEqual([2, unreachable])
+    expect(typed).toMatchObject({ code: 1, said: words('connection refused') })
+  })
 
   it('a namespace that is not there is 2, a binary that is not there is 1', async () => {
     const nowhere = await scene.wrapper('prune', ['--json'], { TEMPORAL_NAMESPACE: 'nowhere' })
@@ -245,10 +251,8 @@ describe.concurrent('without Postgres', () => {
     expect(workflow).toMatchObject({ code: 1, failure: { type: 'backend_unreachable', message } })
   })
 
-  // A program, a workflow of its own, and one that looks before it joins.
-  it.each(['show', 'replay-webhook', 'prune'])('the wrapper of %s ends with 2', async (command) => {
-    const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
-    const wrapper = await scene.wrapper(command, [...wordsOf(row, 2), '--json'], scene.withoutDatabase)
+  it.each(BY_WRAPPER)('the wrapper of %s ends with 2', async (command) => {
+    const wrapper = (await lostWrappers.get(command)) ?? expect.unreachable(command)
     expect([wrapper.code, documentOf(wrapper, command)]).toEqual([
       2,
       { error: { code: 'backend_unreachable', message } },
@@ -261,7 +265,7 @@ describe.concurrent('without Postgres', () => {
   })
 
   it('doctor has found it', async () => {
-    const wrapper = await scene.wrapper('doctor', ['--json'], scene.withoutDatabase)
+    const wrapper = (await lostWrappers.get('doctor')) ?? expect.unreachable()
     const { cli, workflow } = (await lost.get('doctor')) ?? expect.unreachable()
     const away = expect.objectContaining({ check: 'database.reachable', status: 'fault' })
     const found = { ok: false, findings: expect.arrayContaining([away]) }
