@@ -30,13 +30,14 @@ const endings = {
   long: 'test/**/*.long.test.ts',
 }
 
-/** They need no server, but take seconds: whole kits with a Postgres in WebAssembly, megabytes of answers, child processes. */
+/** They need no server, but take seconds: kits with a Postgres in WebAssembly, megabytes of answers, child processes, the compiler. */
 const SLOW = [
   'test/adapters/github/{app,assets,conformance,faults,github-backfill,github-sync,operations}.test.ts',
   'test/adapters/stripe/{conformance,failures}.test.ts',
   'test/claims/pump.test.ts',
   'test/commands/cli/completion-script.test.ts',
   'test/framework/redaction-thread.test.ts',
+  'test/house/docs-code.test.ts',
   'test/sandbox/webhook-sender.test.ts',
   'test/scripts/temporal-wrappers.test.ts',
   'test/testing/conformance/{broken-listings,broken-providers,conformance,runners}.test.ts',
@@ -46,7 +47,7 @@ const SLOW = [
 
 /** They hold a promise about time, or calls of theirs do: a neighbour on a machine of two cores would break it. */
 const ALONE = [
-  'test/bench/bench.e2e.test.ts',
+  'test/chaos/webhooks.e2e.test.ts',
   'test/e2e/sigterm.e2e.test.ts',
   'test/calls/admission/call-limits.e2e.test.ts',
   'test/calls/idempotency.e2e.test.ts',
@@ -181,9 +182,9 @@ export default defineConfig({
           exclude: ALONE,
           globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
-          // Processes that start and wait: each file leaves half of two cores to another one. Those that kill promise an end within
+          // Processes that start and wait: some files wait for a minute and need no core for it. Those that kill promise an end within
           // a minute or more, of which they need the half.
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 3 },
           testTimeout: 180_000,
           hookTimeout: 300_000,

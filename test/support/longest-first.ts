@@ -11,7 +11,6 @@ export const SECONDS: Readonly<Record<string, number>> = {
   'test/e2e/kill-worker.e2e.test.ts': 95,
   'test/e2e/restart.e2e.test.ts': 80,
   'test/commands/cli/doctor.e2e.test.ts': 80,
-  'test/chaos/webhooks.e2e.test.ts': 77,
   'test/workflows/provider-outage.workflow.test.ts': 70,
   'test/e2e/worker-failed.e2e.test.ts': 66,
   'test/workflows/event-outbox.workflow.test.ts': 60,
