@@ -2,11 +2,12 @@ import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.ts'
 
 /**
- * Eight projects, told apart by a test file's ending, run one after the other:
+ * Nine projects, told apart by a test file's ending, run one after the other:
  *
  * | project   | files              | needs                                   |
  * | --------- | ------------------ | --------------------------------------- |
  * | fast      | *.test.ts          | nothing: no server, no network          |
+ * | slow      | those of SLOW      | nothing, and seconds of a core each     |
  * | examples  | *.test.ts          | nothing: examples/, tested as a host is; REPLACING_FAST |
  * | postgres  | *.pg.test.ts       | Postgres, a database of its own a file  |
  * | replacing | those of REPLACING | Postgres, and a process of its own      |
@@ -15,7 +16,9 @@ import { LongestFirst } from './test/support/longest-first.ts'
  * | e2e-alone | those of ALONE     | the same, and the machine for itself    |
  * | long      | *.long.test.ts     | all of it; only by `npm run test:long`  |
  *
- * The files of `fast`, `postgres` and `workflows` share their workers' processes and the modules in them (`isolate: false`):
+ * `npm run check` runs `fast`, whose files take a moment each; `npm test` runs all but `long`.
+ *
+ * The files of `fast`, `slow`, `postgres` and `workflows` share their workers' processes and the modules in them (`isolate: false`):
  * to load the package anew for each of some 180 files takes as long as a third of their tests. No module of src/ keeps a state
  * between two calls but by the object it belongs to, so that a file finds nothing of another one's; test/house/shared-workers
  * holds to it.
@@ -27,9 +30,24 @@ const endings = {
   long: 'test/**/*.long.test.ts',
 }
 
+/** They need no server, but take seconds: kits with a Postgres in WebAssembly, megabytes of answers, child processes, the compiler. */
+const SLOW = [
+  'test/adapters/github/{app,assets,conformance,faults,github-backfill,github-sync,operations}.test.ts',
+  'test/adapters/stripe/{conformance,failures}.test.ts',
+  'test/claims/pump.test.ts',
+  'test/commands/cli/completion-script.test.ts',
+  'test/framework/redaction-thread.test.ts',
+  'test/house/docs-code.test.ts',
+  'test/sandbox/webhook-sender.test.ts',
+  'test/scripts/temporal-wrappers.test.ts',
+  'test/testing/conformance/{broken-listings,broken-providers,conformance,runners}.test.ts',
+  'test/testing/postgres/wire-postgres.test.ts',
+  'test/testing/test-integrations.test.ts',
+]
+
 /** They hold a promise about time, or calls of theirs do: a neighbour on a machine of two cores would break it. */
 const ALONE = [
-  'test/bench/bench.e2e.test.ts',
+  'test/chaos/webhooks.e2e.test.ts',
   'test/e2e/sigterm.e2e.test.ts',
   'test/calls/admission/call-limits.e2e.test.ts',
   'test/calls/idempotency.e2e.test.ts',
@@ -75,7 +93,20 @@ export default defineConfig({
         test: {
           name: 'fast',
           include: ['test/**/*.test.ts'],
-          exclude: [...Object.values(endings), ...REPLACING, ...REPLACING_FAST],
+          exclude: [...Object.values(endings), ...SLOW, ...REPLACING, ...REPLACING_FAST],
+          pool: 'threads',
+          isolate: false,
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'slow',
+          include: SLOW,
           pool: 'threads',
           isolate: false,
           maxWorkers: 2,
@@ -133,10 +164,10 @@ export default defineConfig({
           name: 'workflows',
           include: [endings.workflows],
           globalSetup: [POSTGRES],
-          // Each file has a JVM beside it, and uses two thirds of two cores.
+          // Each file has a JVM beside it. The two longest wait for two minutes, and need a quarter of one core for it.
           pool: 'forks',
           isolate: false,
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 2 },
           // A worker's long poll may run out only after a minute, and its shutdown waits for that.
           testTimeout: 180_000,
@@ -151,9 +182,9 @@ export default defineConfig({
           exclude: ALONE,
           globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
-          // Processes that start and wait: each file leaves half of two cores to another one. Those that kill promise an end within
+          // Processes that start and wait: some files wait for a minute and need no core for it. Those that kill promise an end within
           // a minute or more, of which they need the half.
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 3 },
           testTimeout: 180_000,
           hookTimeout: 300_000,

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 interface Step {
   name: string
+  /** A file of node_modules. */
   command: string
   args: string[]
 }
@@ -23,21 +24,26 @@ const ruledFolders = ['src', 'test', 'sandbox', 'examples', 'scripts', 'bench', 
   existsSync(new URL(`../${folder}`, import.meta.url)),
 )
 
+/** TypeScript 7 needs a third of the time of 6. 6 compiles the release, and has the API that tests and tools use. */
+const TSC = 'typescript-7/bin/tsc'
+/** One thread: each further one makes the types that it needs again, and the other core has a step of its own. */
+const TYPES = ['--noEmit', '--pretty', 'false', '--checkers', '1']
+
 const staticSteps: Step[] = [
-  { name: 'types', command: 'tsc', args: ['--noEmit', '--pretty', 'false'] },
+  { name: 'types', command: TSC, args: TYPES },
   // What is compiled for a host: declarations have rules of their own.
-  { name: 'release types', command: 'tsc', args: ['-p', 'tsconfig.build.json', '--noEmit', '--pretty', 'false'] },
-  { name: 'lint and format', command: 'biome', args: ['ci', '--colors=off', '.'] },
-  { name: 'import rules', command: 'depcruise', args: ['--config', '.dependency-cruiser.cjs', ...ruledFolders] },
-  { name: 'lock file', command: 'tsx', args: ['--conditions=durable-source', 'scripts/check-lock.ts'] },
-  { name: 'unused code', command: 'knip', args: ['--no-progress'] },
+  { name: 'release types', command: TSC, args: ['-p', 'tsconfig.build.json', ...TYPES] },
+  { name: 'lint and format', command: '.bin/biome', args: ['ci', '--colors=off', '.'] },
+  { name: 'import rules', command: '.bin/depcruise', args: ['--config', '.dependency-cruiser.cjs', ...ruledFolders] },
+  { name: 'lock file', command: '.bin/tsx', args: ['--conditions=durable-source', 'scripts/check-lock.ts'] },
+  { name: 'unused code', command: '.bin/knip', args: ['--no-progress'] },
 ]
 
 /** Alone at the end: it keeps both cores busy by itself. */
 const fastTests: Step = {
   name: 'fast tests',
-  command: 'vitest',
-  args: ['run', '--project', 'fast', '--project', 'examples'],
+  command: '.bin/vitest',
+  args: ['run', '--project', 'fast'],
 }
 
 /** A CI machine has two cores, and no step but the tests uses more than one. */
@@ -47,7 +53,7 @@ function run(step: Step): Promise<Outcome> {
   const startedAt = performance.now()
   return new Promise((resolve) => {
     const chunks: Buffer[] = []
-    const child = spawn(`${root}node_modules/.bin/${step.command}`, step.args, {
+    const child = spawn(`${root}node_modules/${step.command}`, step.args, {
       cwd: root,
       stdio: ['ignore', 'pipe', 'pipe'],
       env: { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined },

@@ -44,11 +44,13 @@ describe('docs/configuration.md', () => {
     expect(limitsTable()).toHaveLength(62)
   })
 
-  it.each(limitsTable())('has %s of type %s with the default %s', (key, type, fallback) => {
-    const row = rowsOfKeys().get(key)
-    // The table writes strings in backticks and numbers bare, and an empty map as an empty list.
-    const wanted = fallback.startsWith('`') ? fallback : `\`${fallback.replaceAll('`', '"')}\``
-    expect(row).toMatchObject({ type, fallback: key === 'sync.queues' ? '`{}`' : wanted })
+  it('has each row of it with its type and default', () => {
+    const rows = rowsOfKeys()
+    for (const [key, type, fallback] of limitsTable()) {
+      // The table writes strings in backticks and numbers bare, and an empty map as an empty list.
+      const wanted = fallback.startsWith('`') ? fallback : `\`${fallback.replaceAll('`', '"')}\``
+      expect(rows.get(key), key).toMatchObject({ type, fallback: key === 'sync.queues' ? '`{}`' : wanted })
+    }
   })
 
   it('has every key, with its unit and its variable', () => {
@@ -58,8 +60,8 @@ describe('docs/configuration.md', () => {
       expect(rows.get(key)).toMatchObject({ unit: unit ?? '', variable: environmentName(key) })
   })
 
-  it.each(Object.keys(OPTIONS))('has the option %s', (option) => {
-    expect(page).toContain(`\n| \`${option}\` | `)
+  it('has each option', () => {
+    expect(Object.keys(OPTIONS).filter((option) => !page.includes(`\n| \`${option}\` | `))).toEqual([])
   })
 
   it('has every variable that a process of ours reads', () => {

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { describe, expect, expectTypeOf, it } from 'vitest'
 import type { LoadConfigOptions } from '../../src/config/load.ts'
 import type { Config, ConfigInput } from '../../src/config/schema.ts'
@@ -119,7 +120,7 @@ describe('the types of the configuration', () => {
 })
 
 describe('text of a variable', () => {
-  it.each([
+  const READ: [key: string, text: string, expected: unknown][] = [
     ['webhook.max_attempts', '3', 3],
     ['oauth.refresh_lock_wait', '0', 0],
     ['circuit_breaker.enabled', 'false', false],
@@ -144,11 +145,13 @@ describe('text of a variable', () => {
       `[{"url": "https://a.example/x", "secret": "${SIGNING_SECRET}"}]`,
       [{ url: 'https://a.example/x', secret: SIGNING_SECRET }],
     ],
-  ])('%s=%s reads as %j', (key, text, expected) => {
-    expect(readKey(loadText(key, text).config, key)).toEqual(expected)
+  ]
+  it('is read as its key says', () => {
+    for (const [key, text, expected] of READ)
+      expect(readKey(loadText(key, text).config, key), `${key}=${text}`).toEqual(expected)
   })
 
-  it.each([
+  const MISREAD: [key: string, text: string][] = [
     ['webhook.max_attempts', '3.5'],
     ['webhook.max_attempts', '3 '],
     ['webhook.max_attempts', '+3'],
@@ -168,12 +171,15 @@ describe('text of a variable', () => {
     ['webhook.retry_backoff', '[]'],
     ['sync.queues', 'github=slow'],
     ['operator.tokens', '{}'],
-  ])('%s=%s is a problem', (key, text) => {
-    const [problem, ...others] = problemsOf(() => loadText(key, text))
-    expect(others).toEqual([])
-    expect(problem?.key).toBe(key)
-    expect(problem?.expected).toBe(CONFIG_KEYS.get(key)?.allowed)
-    expect(problem?.received).toContain(environmentName(key))
+  ]
+  it('that its key does not allow is one problem, which names the variable', () => {
+    for (const [key, text] of MISREAD)
+      expect(
+        problemsOf(() => loadText(key, text)),
+        `${key}=${text}`,
+      ).toEqual([
+        { key, expected: CONFIG_KEYS.get(key)?.allowed, received: expect.stringContaining(environmentName(key)) },
+      ])
   })
 
   it.each([
@@ -189,7 +195,7 @@ describe('text of a variable', () => {
 })
 
 describe('a value in code', () => {
-  it.each<[key: string, value: unknown]>([
+  const REFUSED: [key: string, value: unknown][] = [
     // Never coerced.
     ['webhook.max_attempts', '3'],
     ['webhook.max_attempts', 3.5],
@@ -274,12 +280,16 @@ describe('a value in code', () => {
     ['oauth.success_redirect', 'javascript:alert(1)'],
     ['oauth.success_redirect', 'ftp://a.example'],
     ['oauth.success_redirect', 'https://'],
-  ])('%s = %o is a problem', (key, value) => {
-    const problems = problemsOf(() => loadCode(key, value))
-    expect(problems).toEqual([{ key, expected: CONFIG_KEYS.get(key)?.allowed, received: expect.any(String) }])
+  ]
+  it('that its key does not allow is one problem', () => {
+    for (const [key, value] of REFUSED)
+      expect(
+        problemsOf(() => loadCode(key, value)),
+        `${key} = ${inspect(value)}`,
+      ).toEqual([{ key, expected: CONFIG_KEYS.get(key)?.allowed, received: expect.any(String) }])
   })
 
-  it.each<[key: string, value: unknown]>([
+  const TAKEN: [key: string, value: unknown][] = [
     ['webhook.max_attempts', 1000],
     ['webhook.processing_timeout', 60],
     ['webhook.pending_timeout', MAX_INT],
@@ -305,11 +315,12 @@ describe('a value in code', () => {
     ['oauth.success_redirect', '/settings?tab=1#x'],
     ['oauth.success_redirect', 'https://app.example/done?x=1'],
     ['sync.queues', { github: 'slow', stripe: 'fast' }],
-  ])('%s = %j is taken as it is', (key, value) => {
-    const { config, sources, warnings } = loadCode(key, value)
-    expect(readKey(config, key)).toEqual(value)
-    expect(sources[key]).toBe('options')
-    expect(warnings).toEqual([])
+  ]
+  it('that its key allows is taken as it is', () => {
+    for (const [key, value] of TAKEN) {
+      const { config, sources, warnings } = loadCode(key, value)
+      expect([readKey(config, key), sources[key], warnings], key).toEqual([value, 'options', []])
+    }
   })
 
   it('takes the empty list of the specification for no queues of providers', () => {

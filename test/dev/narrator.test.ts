@@ -20,8 +20,9 @@ function told(event: string, fields: readonly string[]): string {
 }
 
 describe('the narrator', () => {
-  it.each(LINES)('finds in a line $event what it tells of it', ({ event, fields }) => {
-    expect(told(event, fields)).not.toContain('undefined')
+  it('finds in each line what it tells of it', () => {
+    expect(LINES.length).toBeGreaterThan(100)
+    expect(LINES.filter(({ event, fields }) => told(event, fields).includes('undefined'))).toEqual([])
   })
 
   it.each([

@@ -11,6 +11,8 @@ import type { AddressInfo, Socket } from 'node:net'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { ApplicationFailure } from '@temporalio/client'
+import { Client, Connection, WorkflowFailedError } from '@temporalio/client'
 import { getTableName } from 'drizzle-orm'
 import { inject } from 'vitest'
 import type { ManagedProcess, ProcessOptions } from '../../dev/processes.ts'
@@ -31,15 +33,27 @@ export const WRAPPERS = fileURLToPath(new URL('../../scripts/temporal/', import.
 
 type Environment = Readonly<Record<string, string | undefined>>
 
+/** The end of a workflow. */
+export interface Ended {
+  readonly code: number | null
+  /** What it completed with; of one that failed as a part did, what it has as a detail. */
+  readonly result: unknown
+  readonly failure: { readonly type: string | undefined; readonly message: string | undefined }
+  /** What the process said. */
+  readonly said: string
+}
+
 export interface Scene {
   readonly prefix: string
   readonly test: TestIntegrations
   /** `integrations <word>...`, a process. */
   cli(words: readonly string[], env?: Environment): Promise<Output>
-  /** The same program with the same host in this process, which is a small part of the time; somewhere else, by itself. */
-  inProcess(words: readonly string[], place: IntegrationsOptions): Promise<Output>
-  /** `temporal workflow execute --type integrations:<command>`. */
-  workflow(command: string, id: string, input: unknown, env?: Environment): Promise<Output>
+  /** The same program with the same host in this process, which is a small part of the time. @param place another backend */
+  inProcess(words: readonly string[], place?: IntegrationsOptions): Promise<Output>
+  /** `temporal workflow execute --type integrations:<command>`, a process. */
+  typed(command: string, id: string, input: unknown, env?: Environment): Promise<Ended>
+  /** The same workflow, started and awaited by Temporal's client in this process. */
+  workflow(command: string, id: string, input: unknown, env?: Environment): Promise<Ended>
   /** `scripts/temporal/<command> <word>...`. @param onStart its process */
   wrapper(
     command: string,
@@ -107,6 +121,15 @@ export async function openScene(): Promise<Scene> {
   ])
   await door.shut()
 
+  const connection = await Connection.connect({ address: temporal.address })
+  const client = new Client({ connection })
+  /** Of a workflow, for the deployment that the environment names. */
+  const optionsOf = (command: string, id: string, { INTEGRATIONS_PREFIX = prefix }: Environment) => ({
+    type: `integrations:${command}`,
+    workflowId: `${INTEGRATIONS_PREFIX}:${id}:typed`,
+    taskQueue: `${INTEGRATIONS_PREFIX}-default`,
+  })
+
   const hostAt = await loadHost(env)
   // What makes rows: it asks no provider.
   // Beside the start of so many processes a connection may take long.
@@ -128,33 +151,77 @@ export async function openScene(): Promise<Scene> {
     prefix,
     test,
     cli: (words, own) => run(process.execPath, [join(program, 'integrations.js'), ...words], own),
-    async inProcess(words, place) {
+    async inProcess(words, place = {}) {
       // Closed by the command, as in a process.
       const { exitCode, out, err } = await runCommand(async () => hostAt(place), words)
       return { code: exitCode, out, err }
     },
-    workflow: (command, id, input, own) =>
-      run(
+    async typed(command, id, input, own = {}) {
+      const { type, workflowId, taskQueue } = optionsOf(command, id, own)
+      const words = ['--type', type, '--workflow-id', workflowId, '--task-queue', taskQueue]
+      const shape = ['--output', 'json', '--no-json-shorthand-payloads']
+      const output = await run(
         binary,
-        [
-          ...['workflow', 'execute', '--type', `integrations:${command}`],
-          ...['--workflow-id', `${own?.INTEGRATIONS_PREFIX ?? prefix}:${id}:typed`],
-          ...['--task-queue', `${own?.INTEGRATIONS_PREFIX ?? prefix}-default`, '--input', JSON.stringify(input)],
-          ...['--output', 'json', '--no-json-shorthand-payloads'],
-        ],
+        ['workflow', 'execute', ...words, '--input', JSON.stringify(input), ...shape],
         own,
-      ),
+      )
+      return endedOf(output)
+    },
+    async workflow(command, id, input, own = {}) {
+      const { type, ...options } = optionsOf(command, id, own)
+      try {
+        const result: unknown = await client.workflow.execute(type, { ...options, args: [input] })
+        return { code: 0, result, failure: { type: undefined, message: undefined }, said: '' }
+      } catch (error) {
+        if (!(error instanceof WorkflowFailedError)) throw error
+        const failure = error.cause as ApplicationFailure
+        const { type, message } = failure
+        return { code: 1, result: failure.details?.[0], failure: { type: type ?? undefined, message }, said: message }
+      }
+    },
     wrapper: (command, words, own, onStart) => run(join(WRAPPERS, command), words, own, onStart),
     temporal: (words, own) => run(binary, words, own),
     withoutDatabase,
     async close() {
       for (const child of children) child.kill('SIGKILL')
-      await Promise.all([...workers.map((worker) => worker.stop()), test.close()])
+      await Promise.all([...workers.map((worker) => worker.stop()), test.close(), connection.close()])
       await rm(root, { recursive: true, force: true })
       await Promise.all([database.drop(), lost.drop()])
       await temporal.release()
       await postgres.release()
     },
+  }
+}
+
+interface Payload {
+  readonly data: string
+}
+
+/** What `temporal workflow execute --output json` prints. */
+interface Execution {
+  readonly result?: Payload
+  readonly closeEvent: {
+    readonly workflowExecutionFailedEventAttributes?: {
+      readonly failure: {
+        readonly message: string
+        readonly applicationFailureInfo?: {
+          readonly type: string
+          readonly details?: { readonly payloads: readonly Payload[] }
+        }
+      }
+    }
+  }
+}
+
+function endedOf({ code, out, err }: Output): Ended {
+  const { result, closeEvent } = (out === '' ? { closeEvent: {} } : JSON.parse(out)) as Execution
+  const failure = closeEvent.workflowExecutionFailedEventAttributes?.failure
+  const payload = result ?? failure?.applicationFailureInfo?.details?.payloads[0]
+  return {
+    code,
+    result: payload && JSON.parse(Buffer.from(payload.data, 'base64').toString()),
+    failure: { type: failure?.applicationFailureInfo?.type, message: failure?.message },
+    said: out + err,
   }
 }
 

@@ -1,9 +1,12 @@
 /**
- * Each command as a subcommand of the command line, as a workflow by Temporal's own command line, and by its wrapper: the same
- * result, the same refusals, the same exit codes. The page about it: docs/commands.md, "Three ways".
+ * Each command as a subcommand of the command line, as a workflow, and by its wrapper: the same result, the same refusals, the same
+ * exit codes. The page about it: docs/commands.md, "Three ways".
  *
- * Each way is a process, as a person has it; the command line without a backend runs in this one. The machine is kept busy by them
- * alone, so what mostly waits (the tries of a worker without its database) is begun first, and looked at last.
+ * Wrappers are processes, as a person has them. The command line and Temporal's own are processes for some commands; for the others
+ * the program runs in this process, and Temporal's client starts the workflow: a process takes longer than its command. How a wrapper
+ * reads its words and what it says of an outcome is tested for each command in test/scripts/temporal-*.test.ts.
+ *
+ * What mostly waits (the attempts of a worker without its database) begins first, and is looked at last.
  */
 import type { ChildProcess } from 'node:child_process'
 import { readdirSync } from 'node:fs'
@@ -11,19 +14,24 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { COMMAND_WORKFLOWS } from '../support/command-workflows.ts'
 import type { Output } from '../support/output.ts'
 import { SOON } from '../support/soon.ts'
-import type { Scene } from './commands-three-ways-scene.ts'
+import type { Ended, Scene } from './commands-three-ways-scene.ts'
 import { openScene, WRAPPERS } from './commands-three-ways-scene.ts'
 import type { Row } from './commands-three-ways-table.ts'
 import { LATER, NEEDS_TEMPORAL, TABLE } from './commands-three-ways-table.ts'
 
 const WORKFLOWS = COMMAND_WORKFLOWS.filter((entry) => entry.type !== null)
 const COMMANDS = WORKFLOWS.map(({ command }) => command)
+/** Of these the command line and `temporal workflow execute` are processes, too: a program, a workflow of its own, an exit code of 1. */
+const BY_PROCESSES: ReadonlySet<string> = new Set(['install', 'replay-webhook', 'health'])
+/** A program, a workflow of its own, and one that looks before it joins. */
+const BY_WRAPPER = ['show', 'replay-webhook', 'prune']
 /** Nobody listens there: it is reserved, and not for us. */
 const NOBODY = '127.0.0.1:1'
 
 let scene: Scene
-/** What each command ended with, by the three ways, where the worker has lost its database. */
+/** What each command and its workflow ended with where the worker has lost its database. */
 let lost: ReadonlyMap<string, Promise<Ways>>
+let lostWrappers: ReadonlyMap<string, Promise<Output>>
 
 beforeAll(async () => {
   scene = await openScene()
@@ -37,9 +45,16 @@ beforeAll(async () => {
   )
   // Each is awaited by the test of its command.
   for (const ways of lost.values()) ways.catch(() => {})
+  lostWrappers = new Map(
+    [...BY_WRAPPER, 'doctor'].map((command) => {
+      const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
+      return [command, scene.wrapper(command, [...wordsOf(row, 2), '--json'], scene.withoutDatabase)]
+    }),
+  )
 })
 afterAll(() => scene?.close())
 
+const words = (text: string) => expect.stringContaining(text)
 const nameOf = ({ command, variant }: Row): string => (variant === undefined ? command : `${command} ${variant}`)
 
 describe('the table', () => {
@@ -89,18 +104,27 @@ describe.concurrent('the same result beside others', () => {
 
 describe.concurrent('bad input ends with 1 and says which', () => {
   it.each(COMMANDS)('%s', async (command) => {
-    const [cli, workflow, json] = await Promise.all([
-      scene.cli([command, '--nope', '--json']),
+    const [cli, workflow] = await Promise.all([
+      scene.inProcess([command, '--nope', '--json']),
       scene.workflow(command, `bad:${command}`, { nope: 7 }),
-      scene.wrapper(command, ['--nope', '--json']),
     ])
     expect([cli.code, documentOf(cli)]).toMatchObject([1, { error: { code: 'usage', message: words('nope') } }])
-    expect(workflow.code).toBe(1)
-    expect(failureOf(workflow)).toMatchObject({
-      type: expect.stringMatching(/^(usage|invalid_argument)$/),
-      message: words('nope'),
+    expect(workflow).toMatchObject({
+      code: 1,
+      failure: { type: expect.stringMatching(/^(usage|invalid_argument)$/), message: words('nope') },
     })
-    expect([json.code, documentOf(json)]).toMatchObject([1, { error: { code: 'usage', message: words('--nope') } }])
+  })
+
+  it('in each of the three processes', async () => {
+    const [cli, typed, wrapper] = await Promise.all([
+      scene.cli(['show', '--nope', '--json']),
+      scene.typed('show', 'bad:typed', { nope: 7 }),
+      scene.wrapper('show', ['--nope', '--json']),
+    ])
+    expect([cli.code, documentOf(cli)]).toMatchObject([1, { error: { code: 'usage', message: words('nope') } }])
+    expect(typed).toMatchObject({ code: 1, failure: { type: 'usage', message: words('nope') } })
+    const usage = { error: { code: 'usage', message: words('--nope') } }
+    expect([wrapper.code, documentOf(wrapper)]).toMatchObject([1, usage])
   })
 
   it('in words, where no --json is given', async () => {
@@ -110,7 +134,7 @@ describe.concurrent('bad input ends with 1 and says which', () => {
 
   it('where only the command can tell', async () => {
     const refused = await scene.wrapper('circuit', ['1', 'status', '--until', LATER, '--json'])
-    const typed = await scene.cli(['circuit', '1', 'status', '--until', LATER, '--json'])
+    const typed = await scene.inProcess(['circuit', '1', 'status', '--until', LATER, '--json'])
     expect([refused.code, documentOf(refused)]).toEqual([1, documentOf(typed)])
     expect(typed.code).toBe(1)
     const gone = await Promise.all(
@@ -139,7 +163,7 @@ describe.concurrent('bad input ends with 1 and says which', () => {
 })
 
 describe.concurrent('hostile words', () => {
-  it.each([`'; rm -rf / #`, '$(touch gone)', '`touch gone`', 'a\nb', '\\n "quoted" \'too\'', '--', '*', 'ü ☃', '-'])(
+  it.each([`'; rm -rf / # $(touch gone) \`touch gone\``, 'a\nb \\n "quoted" \'too\' * ü ☃', '--', '-'])(
     '%j arrive as they are',
     async (word) => {
       const { code, out } = await scene.wrapper('find-orphans', ['--json', '--', word])
@@ -154,18 +178,12 @@ describe.concurrent('hostile words', () => {
 })
 
 describe.concurrent('without Temporal', () => {
-  it.each(COMMANDS)('%s ends with 2, where it needs it; temporal itself knows 1 only', async (command) => {
+  const unreachable = { error: { code: 'backend_unreachable', message: words(NOBODY) } }
+
+  it.each(COMMANDS)('%s ends with 2, where it needs it', async (command) => {
     const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
     const subject = (await row.subject?.(scene)) ?? 'none'
-    const env = { TEMPORAL_ADDRESS: NOBODY }
-    const [cli, workflow, wrapper] = await Promise.all([
-      scene.inProcess(cliWords(row, subject), { temporal: { address: NOBODY } }),
-      scene.workflow(command, `nowhere:${command}`, row.input(subject), env),
-      scene.wrapper(command, [...wordsOf(row, subject), '--json'], env),
-    ])
-    const unreachable = { error: { code: 'backend_unreachable', message: words(NOBODY) } }
-    expect([wrapper.code, documentOf(wrapper)]).toEqual([2, unreachable])
-    expect(workflow).toMatchObject({ code: 1, out: '', err: words('connection refused') })
+    const cli = await scene.inProcess(cliWords(row, subject), { temporal: { address: NOBODY } })
     if (NEEDS_TEMPORAL.has(command)) expect([cli.code, documentOf(cli)]).toEqual([2, unreachable])
     else {
       // The doctor's finding is its result.
@@ -173,6 +191,17 @@ describe.concurrent('without Temporal', () => {
       // A run of a sync has an `error` of its own, which is null.
       expect(documentOf(cli)).not.toHaveProperty('error.code')
     }
+  })
+
+  it.each(BY_WRAPPER)('the wrapper of %s ends with 2; temporal itself knows 1 only', async (command) => {
+    const row = TABLE.find((candidate) => candidate.command === command) ?? expect.unreachable(command)
+    const env = { TEMPORAL_ADDRESS: NOBODY }
+    const [typed, wrapper] = await Promise.all([
+      scene.typed(command, `nowhere:${command}`, row.input(1), env),
+      scene.wrapper(command, [...wordsOf(row, 1), '--json'], env),
+    ])
+    expect([wrapper.code, documentOf(wrapper)]).toEqual([2, unreachable])
+    expect(typed).toMatchObject({ code: 1, said: words('connection refused') })
   })
 
   it('a namespace that is not there is 2, a binary that is not there is 1', async () => {
@@ -213,13 +242,17 @@ describe.concurrent('a wrapper that is interrupted', () => {
 })
 
 describe.concurrent('without Postgres', () => {
+  const message = words('Postgres was not reached at 127.0.0.1')
   const needing = COMMANDS.filter((command) => command !== 'config' && command !== 'doctor')
 
   it.each(needing)('%s ends with 2; the workflow fails and says so', async (command) => {
-    const { cli, workflow, wrapper } = (await lost.get(command)) ?? expect.unreachable(command)
-    const message = words('Postgres was not reached at 127.0.0.1')
+    const { cli, workflow } = (await lost.get(command)) ?? expect.unreachable(command)
     expect([cli.code, documentOf(cli)]).toEqual([2, { error: { code: 'backend_unreachable', message } }])
-    expect([workflow.code, failureOf(workflow)]).toEqual([1, { type: 'backend_unreachable', message }])
+    expect(workflow).toMatchObject({ code: 1, failure: { type: 'backend_unreachable', message } })
+  })
+
+  it.each(BY_WRAPPER)('the wrapper of %s ends with 2', async (command) => {
+    const wrapper = (await lostWrappers.get(command)) ?? expect.unreachable(command)
     expect([wrapper.code, documentOf(wrapper, command)]).toEqual([
       2,
       { error: { code: 'backend_unreachable', message } },
@@ -227,24 +260,24 @@ describe.concurrent('without Postgres', () => {
   })
 
   it('config does not need it', async () => {
-    const { cli, workflow, wrapper } = (await lost.get('config')) ?? expect.unreachable()
-    expect([cli.code, workflow.code, wrapper.code]).toEqual([0, 0, 0])
+    const { cli, workflow } = (await lost.get('config')) ?? expect.unreachable()
+    expect([cli.code, workflow.code]).toEqual([0, 0])
   })
 
   it('doctor has found it', async () => {
-    const { cli, workflow, wrapper } = (await lost.get('doctor')) ?? expect.unreachable()
+    const wrapper = (await lostWrappers.get('doctor')) ?? expect.unreachable()
+    const { cli, workflow } = (await lost.get('doctor')) ?? expect.unreachable()
     const away = expect.objectContaining({ check: 'database.reachable', status: 'fault' })
     const found = { ok: false, findings: expect.arrayContaining([away]) }
     expect([cli.code, documentOf(cli)]).toMatchObject([1, found])
-    expect([workflow.code, resultOf(workflow)]).toMatchObject([1, found])
+    expect(workflow).toMatchObject({ code: 1, result: found })
     expect([wrapper.code, JSON.parse(wrapper.out)]).toMatchObject([1, found])
   })
 })
 
 interface Ways {
   readonly cli: Output
-  readonly workflow: Output
-  readonly wrapper: Output
+  readonly workflow: Ended
 }
 
 /** @param before the command line of the one before has ended: as quickly as the machine starts them, and not all at one moment */
@@ -253,13 +286,9 @@ function withoutPostgres(command: string, before: Promise<unknown>): { cli: Prom
   const database = `postgres://app:open-sesame@${NOBODY}/app`
   const cli = before.then(() => scene.inProcess(cliWords(row, 1), { database }))
   const all = before.then(() =>
-    Promise.all([
-      cli,
-      scene.workflow(command, command, row.input(1), scene.withoutDatabase),
-      scene.wrapper(command, [...wordsOf(row, 1), '--json'], scene.withoutDatabase),
-    ]),
+    Promise.all([cli, scene.workflow(command, command, row.input(1), scene.withoutDatabase)]),
   )
-  return { cli, ways: all.then(([cli, workflow, wrapper]) => ({ cli, workflow, wrapper })) }
+  return { cli, ways: all.then(([cli, workflow]) => ({ cli, workflow })) }
 }
 
 async function same(row: Row): Promise<void> {
@@ -271,20 +300,22 @@ async function same(row: Row): Promise<void> {
 
   // Each way's comes just before it: what the one before has left behind is none of its.
   const first = await subjectOf()
-  const cli = await scene.cli(cliWords(row, first))
+  const isByProcesses = BY_PROCESSES.has(command)
+  const cli = await (isByProcesses ? scene.cli : scene.inProcess)(cliWords(row, first))
   const second = await subjectOf()
-  const workflow = await scene.workflow(command, `${command}:${second}:${row.variant}`, row.input(second))
+  const execute = isByProcesses ? scene.typed : scene.workflow
+  const workflow = await execute(command, `${command}:${second}:${row.variant}`, row.input(second))
   const third = await subjectOf()
   const wrapper = await scene.wrapper(command, [...wordsOf(row, third), '--json'])
 
   expect(
     [cli.code, workflow.code, wrapper.code],
-    `${cli.out}${cli.err}\n${workflow.out}${workflow.err}\n${wrapper.out}${wrapper.err}`,
+    `${cli.out}${cli.err}\n${workflow.said}\n${wrapper.out}${wrapper.err}`,
   ).toEqual([exitCode, exitCode, exitCode])
   const plain = (value: unknown, subject: number | string): unknown => comparable(value, subject, row.without ?? [])
   const typed = plain(facts(documentOf(cli) as never), first)
   expect(typed).toMatchObject(expected)
-  expect(plain(resultFacts(resultOf(workflow) as never), second)).toEqual(typed)
+  expect(plain(resultFacts(workflow.result as never), second)).toEqual(typed)
   expect(plain(resultFacts(documentOf(wrapper) as never), third)).toEqual(typed)
 }
 
@@ -301,39 +332,6 @@ function documentOf({ out, err }: Output, about = ''): unknown {
   expect(out, `${about} ${err}`).toMatch(/^[^\n]+\n$/)
   return JSON.parse(out)
 }
-
-interface Execution {
-  readonly result?: Payload
-  readonly closeEvent: { readonly workflowExecutionFailedEventAttributes?: { readonly failure: Failure } }
-}
-
-interface Payload {
-  readonly data: string
-}
-
-interface Failure {
-  readonly message: string
-  readonly cause?: Failure
-  readonly applicationFailureInfo?: {
-    readonly type: string
-    readonly details?: { readonly payloads: readonly Payload[] }
-  }
-}
-
-/** What the workflow completed with; of one that failed as a part did, what it has as a detail. */
-function resultOf({ out }: Output): unknown {
-  const { result, closeEvent } = JSON.parse(out) as Execution
-  const payload =
-    result ?? closeEvent.workflowExecutionFailedEventAttributes?.failure.applicationFailureInfo?.details?.payloads[0]
-  return JSON.parse(Buffer.from(payload?.data ?? '', 'base64').toString())
-}
-
-function failureOf({ out }: Output): { readonly type: string | undefined; readonly message: string | undefined } {
-  const failure = (JSON.parse(out) as Execution).closeEvent.workflowExecutionFailedEventAttributes?.failure
-  return { type: failure?.applicationFailureInfo?.type, message: failure?.message }
-}
-
-const words = (text: string) => expect.stringContaining(text)
 
 const MOMENT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/
 

@@ -86,7 +86,7 @@ async function allSettled(folder: string): Promise<boolean> {
 }
 
 describe('npm start', () => {
-  it('says that it runs, comes back with its data after a kill -9 of everything, and goes on', async (context) => {
+  it('says that it runs, comes back with its data after a kill -9 of everything, or of the supervisor, and goes on', async (context) => {
     const { folder, start } = await newPlace(context)
     const first = start({ A_SECRET_OF_THE_SHELL: 'for nobody else' })
     await first.said(IS_UP)
@@ -155,38 +155,21 @@ describe('npm start', () => {
     expect((await fetch(`${shown.API}/operator`)).status).toBe(401)
     expect((await fetch(shown.Operator ?? '', { redirect: 'manual' })).status).toBe(303)
 
-    expect(await interrupt(again)).toEqual({ code: 0, signal: null })
-  })
-
-  it('ends what a killed supervisor left behind, and stops everything at Ctrl-C', async (context) => {
-    const { folder, start } = await newPlace(context)
-    const first = start()
-    await first.said(IS_UP)
+    // A killed supervisor leaves its children behind: the next start ends them, and stops everything at Ctrl-C.
     const left = runningState(folder)
     process.kill(left.supervisor.pid, 'SIGKILL')
-
-    const again = start()
-    await again.said(IS_UP)
+    const third = start()
+    await third.said(IS_UP)
     for (const orphan of left.children) expect(isRunning(orphan), orphan.name).toBe(false)
-
-    const state = runningState(folder)
-    expect(await interrupt(again)).toEqual({ code: 0, signal: null })
-    await expectNobodyLeft(state)
+    const last = runningState(folder)
+    expect(await interrupt(third)).toEqual({ code: 0, signal: null })
+    await expectNobodyLeft(last)
     expect(() => runningState(folder)).toThrow('ENOENT')
   })
 })
 
 describe('npm start that does not come up', () => {
-  it('stops at Ctrl-C while it is still starting', async (context) => {
-    const { folder, start } = await newPlace(context)
-    const first = start()
-    await first.said(/✓ {2}Postgres/)
-    const state = runningState(folder)
-    expect(await interrupt(first)).toEqual({ code: 0, signal: null })
-    await expectNobodyLeft(state)
-  })
-
-  it('stops in order at Ctrl-C also when it stood still for a moment, as on a busy machine', async (context) => {
+  it('stops in order at Ctrl-C while it is still starting, also when it stood still for a moment', async (context) => {
     const { folder, start } = await newPlace(context)
     const held = start()
     await held.said(/✓ {2}Postgres/)

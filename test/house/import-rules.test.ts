@@ -196,12 +196,14 @@ describe('import rules', () => {
   const titleOf = ({ from, imports, how, rules }: Plant) =>
     `${from} ${rules.length > 0 ? 'may not' : 'may'} import ${how === 'type' ? 'a type of ' : ''}${imports}`
 
-  it.each(plants.map((plant, index) => [titleOf(plant), plant, index] as const))('%s', (_, plant, index) => {
-    const reported = violations
-      .filter(({ from, to }) => from === fileOf(plant, index) && targetOf(plant).test(to))
-      .map(({ rule }) => rule.name)
-      .filter((name) => name !== 'no-circles')
-    expect(reported.toSorted()).toEqual(plant.rules.toSorted())
+  it('report each import that breaks one, and no other', () => {
+    for (const [index, plant] of plants.entries()) {
+      const reported = violations
+        .filter(({ from, to }) => from === fileOf(plant, index) && targetOf(plant).test(to))
+        .map(({ rule }) => rule.name)
+        .filter((name) => name !== 'no-circles')
+      expect(reported.toSorted(), titleOf(plant)).toEqual(plant.rules.toSorted())
+    }
   })
 
   it('reports files that import each other', () => {

@@ -35,8 +35,10 @@ describe('a rule', async () => {
     expect(paths.length).toBeGreaterThan(40)
   })
 
-  it.each(paths)('%s decides from its arguments alone', async (path) => {
-    const code = codeOf((await readFile(root + path, 'utf8')).replace(THE_CLOCK, ''))
-    expect(IMPURE.filter((pattern) => pattern.test(code)).map(String)).toEqual([])
+  it('decides from its arguments alone', async () => {
+    for (const path of paths) {
+      const code = codeOf((await readFile(root + path, 'utf8')).replace(THE_CLOCK, ''))
+      expect(IMPURE.filter((pattern) => pattern.test(code)).map(String), path).toEqual([])
+    }
   })
 })

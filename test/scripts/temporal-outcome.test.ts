@@ -7,6 +7,17 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 
 const SCRIPT = fileURLToPath(new URL('../../scripts/temporal/run.mjs', import.meta.url))
+const OUTCOME = new URL('../../scripts/temporal/outcome.mjs', import.meta.url)
+const { outcomeOf } = (await import(OUTCOME.href)) as {
+  outcomeOf(command: string, lines: readonly string[]): Outcome
+}
+
+interface Outcome {
+  readonly exitCode: number
+  readonly document: { readonly error: { readonly code: string; readonly message: string } }
+  readonly told?: string
+  readonly isFailure?: boolean
+}
 
 /** Plays `temporal`: says what the test wants. */
 const folder = mkdtempSync(join(tmpdir(), 'outcomes-'))
@@ -21,9 +32,11 @@ interface Ended {
   readonly err: string
 }
 
-/** @param said lines of `temporal` */
+const lineOf = (line: unknown) => (typeof line === 'string' ? line : JSON.stringify(line))
+
+/** A process, as a person has it. @param said lines of `temporal` */
 function ended(command: string, said: readonly unknown[], output: 'json' | 'text' = 'json'): Ended {
-  const lines = said.map((line) => `${typeof line === 'string' ? line : JSON.stringify(line)}\n`).join('')
+  const lines = said.map((line) => `${lineOf(line)}\n`).join('')
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     [SCRIPT, 'each', command, command, '--', ...(output === 'json' ? ['--json'] : [])],
@@ -48,12 +61,21 @@ const failed = (failure: unknown) => ({
 const logged = (msg: string) => ({ level: 'ERROR', msg })
 
 function refusal(command: string, said: readonly unknown[]): readonly unknown[] {
-  const { code, out, err } = ended(command, said)
-  expect(err).toBe('')
-  const { error } = JSON.parse(out)
-  expect(ended(command, said, 'text')).toEqual({ code, out: '', err: `${error.message}\n` })
-  return [code, error.code, error.message]
+  const { exitCode, document, told, isFailure } = outcomeOf(command, said.map(lineOf))
+  const { code, message } = document.error
+  expect([isFailure, told]).toEqual([true, message])
+  return [exitCode, code, message]
 }
+
+describe('a refusal', () => {
+  it('is a document with --json, and a line of stderr without', () => {
+    const message = 'workflow is already running.'
+    const document = { error: { code: 'already_running', message } }
+    const said = [logged(message)]
+    expect(ended('prune', said)).toEqual({ code: 1, out: `${JSON.stringify(document)}\n`, err: '' })
+    expect(ended('prune', said, 'text')).toEqual({ code: 1, out: '', err: `${message}\n` })
+  })
+})
 
 describe('a workflow that failed', () => {
   it('has the words that name what helps, not those of its cause', () => {
@@ -109,8 +131,11 @@ describe('a workflow that had nothing to do', () => {
 
   it('is not one of which the work failed', () => {
     const result = { webhookId: 9, outcome: 'failed', status: 'failed', attempts: 2 }
-    const { code, out, err } = ended('replay-webhook', [completed(result)])
-    expect([code, JSON.parse(out), err]).toEqual([1, result, expect.stringContaining('a part of it failed')])
+    expect(outcomeOf('replay-webhook', [lineOf(completed(result))])).toMatchObject({
+      exitCode: 1,
+      document: result,
+      told: expect.stringContaining('a part of it failed'),
+    })
   })
 })
 
@@ -186,10 +211,9 @@ describe('a result', () => {
 
   it('that a codec has encoded is not shown as it is', () => {
     const encoded = { metadata: { encoding: Buffer.from('binary/encrypted').toString('base64') }, data: 'AAAA' }
-    expect(refusal('list', [{ status: 'COMPLETED', closeEvent: {}, result: encoded }])).toEqual([
-      1,
-      'invalid_configuration',
-      'The result is encoded as binary/encrypted: set TEMPORAL_CODEC_ENDPOINT, so that `temporal` decodes it.',
-    ])
+    const message =
+      'The result is encoded as binary/encrypted: set TEMPORAL_CODEC_ENDPOINT, so that `temporal` decodes it.'
+    const { code, out } = ended('list', [{ status: 'COMPLETED', closeEvent: {}, result: encoded }])
+    expect([code, JSON.parse(out)]).toEqual([1, { error: { code: 'invalid_configuration', message } }])
   })
 })

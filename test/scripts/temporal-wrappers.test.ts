@@ -3,7 +3,7 @@ import { execFile, spawn } from 'node:child_process'
 import { chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { createFrame } from '../../src/commands/cli/create-frame.ts'
@@ -14,6 +14,9 @@ import { outputOf } from '../support/output.ts'
 import { SOON } from '../support/soon.ts'
 
 const WRAPPERS = fileURLToPath(new URL('../../scripts/temporal/', import.meta.url))
+const { inputOf } = (await import(pathToFileURL(join(WRAPPERS, 'words.mjs')).href)) as {
+  inputOf(shapes: readonly string[], words: readonly string[]): unknown
+}
 const PAGE = new URL('../../docs/commands.md', import.meta.url)
 const WORKFLOWS = COMMAND_WORKFLOWS.filter((entry) => entry.type !== null)
 
@@ -66,47 +69,55 @@ describe('the words on the page', async () => {
     expect(rows.map(([, type]) => type)).toEqual(WORKFLOWS.map(({ type }) => type))
   })
 
-  it.concurrent.each(rows.map(([, type = '', input = '', words = '']) => [words, type, input] as const))(
-    '%s',
-    { timeout: 60_000 },
-    async (words, type, input) => {
-      const id = (WORKFLOWS.find((entry) => entry.type === type)?.id ?? '').replace(
-        /<(\w+)>/,
-        (_, field) => JSON.parse(input)[field],
-      )
-      const given = await recorded(words)
-      expect(given.slice(0, 2)).toEqual(['workflow', 'execute'])
-      expect(optionOf(given, '--type')).toBe(type)
-      expect(optionOf(given, '--task-queue')).toBe('integrations-default')
-      expect(optionOf(given, '--workflow-id')).toMatch(new RegExp(`^integrations:${id}(:[0-9a-f]{8})?$`))
-      expect(optionOf(given, '--input')).toBe(input)
-    },
-  )
-})
-
-describe('a wrapper', { timeout: 60_000 }, () => {
-  it.each(WORKFLOWS.map(({ command }) => command))('%s takes nothing that its command does not', async (name) => {
-    const shapes = await shapesOf(name)
-    const command = program.commands.find((candidate) => candidate.name() === name)
-    const options = (command?.options ?? []).map(({ long }) => long ?? '')
-    const args = (command?.registeredArguments ?? []).map((argument) => argument.name())
-    for (const shape of shapes) {
-      const word = /^[<[]?([^=:]+)/.exec(shape)?.[1] ?? ''
-      expect(word.startsWith('--') ? options : args).toContain(word)
+  // How an id is made of its pattern is seen in processes, below, once for each mode.
+  it('are the input of each workflow, under the id of the catalogue', async () => {
+    for (const [, type = '', input = '', words = ''] of rows) {
+      const entry = WORKFLOWS.find((candidate) => candidate.type === type) ?? expect.unreachable(type)
+      const [name = '', ...given] = wordsOf(words)
+      const { command, id } = await callOf(name)
+      expect([`integrations:${command}`, id], words).toEqual([type, entry.id])
+      expect(inputOf(await shapesOf(name), given), words).toEqual(JSON.parse(input))
     }
   })
 
-  it.each(WORKFLOWS.filter(({ runs }) => runs === 'program').map(({ command }) => command))(
-    '%s takes all that the program does, but what is for terminals',
-    async (name) => {
-      const shapes = (await shapesOf(name)).join(' ')
+  it.concurrent.each(
+    rows
+      .filter(([, , , words = '']) => /^(prune|replay-webhook|install|show) ?/.test(words))
+      .map(([, type = '', input = '', words = '']) => [words, type, input] as const),
+  )('lead to `temporal` with them: %s', { timeout: 60_000 }, async (words, type, input) => {
+    const id = (WORKFLOWS.find((entry) => entry.type === type)?.id ?? '').replace(
+      /<(\w+)>/,
+      (_, field) => JSON.parse(input)[field],
+    )
+    const given = await recorded(words)
+    expect(given.slice(0, 2)).toEqual(['workflow', 'execute'])
+    expect(optionOf(given, '--type')).toBe(type)
+    expect(optionOf(given, '--task-queue')).toBe('integrations-default')
+    expect(optionOf(given, '--workflow-id')).toMatch(new RegExp(`^integrations:${id}(:[0-9a-f]{8})?$`))
+    expect(optionOf(given, '--input')).toBe(input)
+  })
+})
+
+describe('a wrapper', { timeout: 60_000 }, () => {
+  it('takes nothing that its command does not, and of the program all but what is for terminals', async () => {
+    for (const { command: name, runs } of WORKFLOWS) {
       const command = program.commands.find((candidate) => candidate.name() === name)
-      for (const { long } of command?.options ?? [])
-        if (!['--json', '--no-interactive', '--watch'].includes(long ?? '')) expect(shapes).toContain(`${long}:`)
-      for (const argument of command?.registeredArguments ?? [])
-        expect(shapes).toContain(argument.required ? `<${argument.name()}:` : `[${argument.name()}:`)
-    },
-  )
+      const options = (command?.options ?? []).map(({ long }) => long ?? '')
+      const args = command?.registeredArguments ?? []
+      const shapes = await shapesOf(name)
+      for (const shape of shapes) {
+        const word = /^[<[]?([^=:]+)/.exec(shape)?.[1] ?? ''
+        expect(word.startsWith('--') ? options : args.map((argument) => argument.name()), name).toContain(word)
+      }
+      if (runs !== 'program') continue
+      const forTerminals = ['--json', '--no-interactive', '--watch']
+      const all = [
+        ...options.filter((option) => !forTerminals.includes(option)).map((option) => `${option}:`),
+        ...args.map((argument) => (argument.required ? `<${argument.name()}:` : `[${argument.name()}:`)),
+      ]
+      for (const word of all) expect(shapes.join(' '), name).toContain(word)
+    }
+  })
 
   it('is about the deployment that the environment names', async () => {
     const given = await recorded('prune', { INTEGRATIONS_PREFIX: `it's "$x"`, INTEGRATIONS_QUEUE: 'syncs' })
@@ -114,7 +125,7 @@ describe('a wrapper', { timeout: 60_000 }, () => {
     expect(optionOf(given, '--task-queue')).toBe(`it's "$x"-syncs`)
   })
 
-  it.each([["'; rm -rf / #"], ['$(touch gone)'], ['`id`'], ['a\nb\n'], ['--limit'], ['*'], ['é\u0007'], ['']])(
+  it.each([["'; rm -rf / # $(touch gone) `id`"], ['a\nb\n'], ['--limit * é\u0007'], ['']])(
     'hands %j on as it is',
     async (word) => {
       const quoted = `'${word.replaceAll("'", `'\\''`)}'`
@@ -124,25 +135,24 @@ describe('a wrapper', { timeout: 60_000 }, () => {
   )
 
   it('refuses before it asks', async () => {
-    const refused = [
-      ['show', '<id> is missing. Allowed: <id> --json'],
-      ['show x', '<id> is a whole number, "x" was given.'],
-      ['show 9007199254740993', '<id> is a whole number, "9007199254740993" was given.'],
-      ['show 7 8', '"8" is a word too many. Allowed: <id> --json'],
-      ['delete 7 --yes=1', '--yes takes no value.'],
-      ['show 7 --json=1', '--json takes no value.'],
-      ['show -x', 'Unknown option -x. Allowed: <id> --json'],
-      ['list --limit -1', '--limit is a whole number, "-1" was given.'],
-      ['list --owner=a --limit=', '--limit is a whole number, "" was given.'],
-    ]
-    await Promise.all(
-      refused.map(async ([words = '', message]) =>
-        expect(recorded(words)).rejects.toMatchObject({
-          code: 1,
-          stdout: `${JSON.stringify({ error: { code: 'usage', message } })}\n`,
-        }),
-      ),
-    )
+    const message = '<id> is missing. Allowed: <id> --json'
+    const stdout = `${JSON.stringify({ error: { code: 'usage', message } })}\n`
+    await expect(recorded('show')).rejects.toMatchObject({ code: 1, stdout })
+  })
+
+  it.each([
+    ['show x', '<id> is a whole number, "x" was given.'],
+    ['show 9007199254740993', '<id> is a whole number, "9007199254740993" was given.'],
+    ['show 7 8', '"8" is a word too many. Allowed: <id> --json'],
+    ['delete 7 --yes=1', '--yes takes no value.'],
+    ['show 7 --json=1', '--json takes no value.'],
+    ['show -x', 'Unknown option -x. Allowed: <id> --json'],
+    ['list --limit -1', '--limit is a whole number, "-1" was given.'],
+    ['list --owner=a --limit=', '--limit is a whole number, "" was given.'],
+  ])('refuses %s', async (words, message) => {
+    const [name = '', ...given] = words.split(' ')
+    const shapes = await shapesOf(name)
+    expect(() => inputOf(shapes, given)).toThrow(message)
   })
 })
 
@@ -290,8 +300,25 @@ describe('a wrapper that is told to end', { timeout: 60_000 }, () => {
   })
 })
 
+/** The call of `execute` in the wrapper's file. */
+async function lineOf(command: string): Promise<string> {
+  const [, line = ''] = (await readFile(join(WRAPPERS, command), 'utf8')).replaceAll('\\\n', ' ').split(`execute `)
+  return line
+}
+
+/** The workflow that the wrapper asks for, and the pattern of its id. */
+async function callOf(name: string): Promise<{ command: string | undefined; id: string | undefined }> {
+  const [, , command, , id] = /^(\w+) +(\S+) +('?)(\S+?)\3 /.exec(await lineOf(name)) ?? []
+  return { command, id }
+}
+
+/** The words of a line of the page, whose quotes are those of a shell. */
+function wordsOf(line: string): string[] {
+  return [...line.matchAll(/(?:'[^']*'|[^\s'])+/g)].map(([word]) => word.replaceAll("'", ''))
+}
+
 /** What the wrapper's file says of its words. */
 async function shapesOf(command: string): Promise<string[]> {
-  const [, line = ''] = (await readFile(join(WRAPPERS, command), 'utf8')).replaceAll('\\\n', ' ').split(`execute `)
+  const line = await lineOf(command)
   return [...line.matchAll(/'([^']+:(?:int|text|flag|list|env)[>\]]?)'/g)].map(([, shape = '']) => shape)
 }

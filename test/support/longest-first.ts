@@ -1,5 +1,5 @@
 /**
- * The order of the end-to-end files: the longest first, so that none of them is left alone at the end while the other core has
+ * The order of the files of a project: the longest first, so that none of them is left alone at the end while the other core has
  * nothing to do. vitest knows a file's time from the run before; a clean clone has none, and goes by the size of the files, which
  * says little of a test that waits.
  */
@@ -8,16 +8,18 @@ import type { TestSequencer, TestSpecification, Vitest } from 'vitest/node'
 
 /** Seconds beside one neighbour on two cores, roughly: only their order counts. A file that is not here takes less. */
 export const SECONDS: Readonly<Record<string, number>> = {
-  'test/e2e/commands-three-ways.e2e.test.ts': 130,
-  'test/e2e/restart.e2e.test.ts': 110,
   'test/e2e/kill-worker.e2e.test.ts': 95,
-  'test/commands/cli/doctor.e2e.test.ts': 95,
-  'test/chaos/webhooks.e2e.test.ts': 77,
+  'test/e2e/restart.e2e.test.ts': 80,
+  'test/commands/cli/doctor.e2e.test.ts': 80,
+  'test/workflows/provider-outage.workflow.test.ts': 70,
   'test/e2e/worker-failed.e2e.test.ts': 66,
-  'test/bin/start-errors.e2e.test.ts': 55,
+  'test/workflows/event-outbox.workflow.test.ts': 60,
+  'test/e2e/commands-three-ways.e2e.test.ts': 50,
   'test/chaos/syncs.e2e.test.ts': 48,
-  'test/commands/cli/cli.e2e.test.ts': 48,
   'test/e2e/early-sigterm.e2e.test.ts': 40,
+  'test/db/lost-connections.pg.test.ts': 40,
+  'test/bin/start-errors.e2e.test.ts': 30,
+  'test/commands/cli/cli.e2e.test.ts': 30,
   'test/temporal/starters.e2e.test.ts': 30,
   'test/e2e/temporal-ui.e2e.test.ts': 30,
   'test/chaos/fleet.e2e.test.ts': 29,

@@ -93,20 +93,25 @@ describe('an operation', () => {
     expect(await storedParams()).toEqual([operation.paramsOfNulls])
   })
 
-  it.each(named(operations))('%s has 3 attempts if it reads, 1 if it writes', async (_, operation) => {
-    const away = {
-      status: 500,
-      headers: { 'retry-after': '0' },
-      body: { error: { type: 'api_error', message: 'away' } },
-    }
-    stripe.script(away, away, away)
-    await expect(operation.call(client, null)).rejects.toMatchObject({ type: 'StripeAPIError', statusCode: 500 })
-    const attempts = operation.method === 'GET' ? 3 : 1
-    expect(stripe.wire.requests).toHaveLength(attempts)
-    expect(await stripe.rows(integration)).toMatchObject(
-      Array.from({ length: attempts }, () => ({ statusCode: 500, failureClass: 'upstream' })),
-    )
-  })
+  // Of each its method is known from above, which decides.
+  const aRead = operations.find(({ method }) => method === 'GET') ?? expect.unreachable()
+  it.each(named([aRead, ...writes.slice(0, 1)]))(
+    '%s has 3 attempts if it reads, 1 if it writes',
+    async (_, operation) => {
+      const away = {
+        status: 500,
+        headers: { 'retry-after': '0' },
+        body: { error: { type: 'api_error', message: 'away' } },
+      }
+      stripe.script(away, away, away)
+      await expect(operation.call(client, null)).rejects.toMatchObject({ type: 'StripeAPIError', statusCode: 500 })
+      const attempts = operation.method === 'GET' ? 3 : 1
+      expect(stripe.wire.requests).toHaveLength(attempts)
+      expect(await stripe.rows(integration)).toMatchObject(
+        Array.from({ length: attempts }, () => ({ statusCode: 500, failureClass: 'upstream' })),
+      )
+    },
+  )
 })
 
 describe('an idempotency key', () => {
@@ -125,7 +130,9 @@ describe('an idempotency key', () => {
     expect(await stripe.rows(integration)).toMatchObject([{ idempotencyKey: 'order-6735' }])
   })
 
-  it.each(named(writes))('of null lets %s be made again', async (_, operation) => {
+  // That each write sends and stores no key then is seen above.
+  it('of null lets a write be made again', async () => {
+    const operation = writes[0] ?? expect.unreachable()
     stripe.script({ body: answerOf(operation) }, { body: answerOf(operation) })
     await operation.call(client, null)
     await operation.call(client, null)
@@ -159,20 +166,18 @@ describe('bad input', () => {
     untouched = await stripe.account()
   })
 
-  it.each(badInputs.map((input) => [input.operation, input.argument, input] as const))(
-    'of %s as %s is refused, nothing sent and nothing stored',
-    async (_, argument, { calls }) => {
-      stripe.script()
-      const stored = await stripe.rows(untouched)
+  it('of each operation is refused for its argument, nothing sent and nothing stored', async () => {
+    stripe.script()
+    const stored = await stripe.rows(untouched)
+    for (const { operation, argument, calls } of badInputs)
       for (const [value, call] of Object.entries(calls))
-        await expect(call(stripe.provider.client(untouched)), value).rejects.toMatchObject({
-          code: 'invalid_argument',
-          argument,
-        })
-      expect(stripe.wire.requests).toEqual([])
-      expect(await stripe.rows(untouched)).toEqual(stored)
-    },
-  )
+        await expect(
+          call(stripe.provider.client(untouched)),
+          `${operation} of ${argument} as ${value}`,
+        ).rejects.toMatchObject({ code: 'invalid_argument', argument })
+    expect(stripe.wire.requests).toEqual([])
+    expect(await stripe.rows(untouched)).toEqual(stored)
+  })
 })
 
 describe('an id', () => {

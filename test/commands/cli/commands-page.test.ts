@@ -22,6 +22,10 @@ const page = readFileSync(new URL('../../../docs/commands.md', import.meta.url),
 /** The parts under second-level headings. */
 const sections = new Map(page.split(/^## /m).map((part): [string, string] => [part.slice(0, part.indexOf('\n')), part]))
 const COMMON = ['--json', '--no-interactive']
+const DESCRIBED = commands.map((command) => {
+  const name = command.name()
+  return { command, name, section: sections.get(name) ?? '' }
+})
 
 describe('docs/commands.md', () => {
   it('has a section for each command and no other, in the order of the help', () => {
@@ -50,31 +54,34 @@ describe('docs/commands.md', () => {
     for (const name of [...Object.values(SIGNAL), ...Object.values(QUERY)]) expect(section).toContain(`\`${name}\``)
   })
 
-  describe.each(commands.map((command) => [command.name(), command] as const))('%s', (name, command) => {
-    const section = sections.get(name) ?? ''
-
-    it('has each option as the help has it, its choices, and no other option', () => {
-      const own = command.options.filter(({ long }) => !COMMON.includes(long ?? ''))
-      for (const option of own) {
-        expect(section).toContain(`\`${option.flags}\``)
-        for (const choice of option.argChoices ?? []) expect(section).toContain(`\`${choice}\``)
+  it('has of each command its options as the help has them, their choices, and no other option', () => {
+    for (const { command, name, section } of DESCRIBED) {
+      for (const option of command.options.filter(({ long }) => !COMMON.includes(long ?? ''))) {
+        expect(section, name).toContain(`\`${option.flags}\``)
+        for (const choice of option.argChoices ?? []) expect(section, name).toContain(`\`${choice}\``)
       }
       const named = [...section.matchAll(/^\| .*$/gm)].flatMap(([row]) => {
         const [, first = ''] = row.split('|')
         return [...first.matchAll(/`(--[\w-]+)/g)].map(([, flag]) => flag)
       })
       const known = command.options.map(({ long }) => long)
-      expect(named.filter((flag) => !known.includes(flag))).toEqual([])
-    })
+      expect(
+        named.filter((flag) => !known.includes(flag)),
+        name,
+      ).toEqual([])
+    }
+  })
 
-    it('has each argument and its choices', () => {
+  it('has each argument and its choices', () => {
+    for (const { command, name, section } of DESCRIBED)
       for (const argument of command.registeredArguments) {
-        expect(section).toContain(argument.required ? `\`<${argument.name()}>\`` : `\`[${argument.name()}]\``)
-        for (const choice of argument.argChoices ?? []) expect(section).toContain(`\`${choice}\``)
+        const shape = argument.required ? `<${argument.name()}>` : `[${argument.name()}]`
+        for (const word of [shape, ...(argument.argChoices ?? [])]) expect(section, name).toContain(`\`${word}\``)
       }
-    })
+  })
 
-    it('has the examples of the help, and says how it exits', () => {
+  it('has the examples of the help, and says how each command exits', () => {
+    for (const { command, name, section } of DESCRIBED) {
       let help = ''
       command.configureOutput({
         writeOut: (text) => {
@@ -83,9 +90,9 @@ describe('docs/commands.md', () => {
       })
       command.outputHelp()
       const examples = [...help.matchAll(/^ {2}\$ (.*)$/gm)].map(([, example = '']) => example)
-      expect(examples.length).toBeGreaterThan(0)
-      for (const example of examples) expect(section.split('\n')).toContain(example)
-      expect(section).toMatch(/\bExit 0\b/)
-    })
+      expect(examples.length, name).toBeGreaterThan(0)
+      expect(section.split('\n'), name).toEqual(expect.arrayContaining(examples))
+      expect(section, name).toMatch(/\bExit 0\b/)
+    }
   })
 })

@@ -64,14 +64,16 @@ describe('help', () => {
     expect(out).toContain('Exit codes: 0 done')
   })
 
-  it.each(COMMANDS)('of %s has a summary, --json and examples, under both names', async (command) => {
-    const short = await run(command, '--help')
-    expect(short).toMatchObject({ exitCode: 0, err: '', loaded: false })
-    expect(short.out).toContain(`Usage: integrations ${command}`)
-    expect(short.out).toContain('--json')
-    expect(short.out).toMatch(/Examples:\n {2}\$ .*integrations /)
-    expect((await run(`integrations:${command}`, '--help')).out).toBe(short.out)
-    expect((await run('help', command)).out).toBe(short.out)
+  it('of each command has a summary, --json and examples, under both names', async () => {
+    for (const command of COMMANDS) {
+      const short = await run(command, '--help')
+      expect(short, command).toMatchObject({ exitCode: 0, err: '', loaded: false })
+      expect(short.out).toContain(`Usage: integrations ${command}`)
+      expect(short.out, command).toContain('--json')
+      expect(short.out, command).toMatch(/Examples:\n {2}\$ .*integrations /)
+      expect((await run(`integrations:${command}`, '--help')).out).toBe(short.out)
+      expect((await run('help', command)).out).toBe(short.out)
+    }
   })
 
   it('is what a bare `integrations` prints, as an error', async () => {
@@ -210,19 +212,16 @@ describe('bad input', () => {
     ['another shell', ['completion', 'tcsh'], 'Allowed choices are bash, zsh, fish'],
   ]
 
-  it.each(TABLE)('%s ends with 1 before the host is loaded', async (_, words, said) => {
+  it.each(TABLE)('%s ends with 1 before the host is loaded, as one document with --json', async (_, words, said) => {
     const { exitCode, out, err, loaded } = await run(...words)
     expect({ exitCode, out, loaded }).toEqual({ exitCode: 1, out: '', loaded: false })
     expect(err).toContain(said)
     expect(err).not.toMatch(/^\s+at /m)
-  })
-
-  it.each(TABLE)('%s is one JSON document with --json', async (_, words, said) => {
     // Before the command's words: after them it would be taken for the value that is missing.
-    const { exitCode, out, err, loaded, json } = await run('--json', ...words)
-    expect({ exitCode, err, loaded }).toEqual({ exitCode: 1, err: '', loaded: false })
-    expect(json()).toEqual({ error: { code: 'usage', message: expect.stringContaining(said) } })
-    expect(out.trimEnd()).not.toContain('\n')
+    const document = await run('--json', ...words)
+    expect(document).toMatchObject({ exitCode: 1, err: '', loaded: false })
+    expect(document.json()).toEqual({ error: { code: 'usage', message: expect.stringContaining(said) } })
+    expect(document.out.trimEnd()).not.toContain('\n')
   })
 
   it('says what an id is', async () => {
