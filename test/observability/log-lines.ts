@@ -32,6 +32,13 @@ export function linesOf(path: string, text: string): LogLine[] {
   const declare = (node: ts.Node): void => {
     if (ts.isVariableDeclaration(node) && ts.isIdentifier(node.name) && node.initializer !== undefined)
       declared.set(node.name.text, [...(declared.get(node.name.text) ?? []), node.initializer])
+    // `this.#logger = boundLogger(…)`
+    if (
+      ts.isBinaryExpression(node) &&
+      node.operatorToken.kind === ts.SyntaxKind.EqualsToken &&
+      ts.isPropertyAccessExpression(node.left)
+    )
+      declared.set(node.left.name.text, [...(declared.get(node.left.name.text) ?? []), node.right])
     ts.forEachChild(node, declare)
   }
   const visit = (node: ts.Node): void => {
@@ -76,7 +83,7 @@ function loggedBy(call: ts.CallExpression): Logged | null {
     return { level: callee.name.text, logger: callee.expression, fields: bare(second.body) }
   // A logger that counts repeats or binds fields hands on its caller's line.
   const isHandedOn = first !== undefined && /\.\.\.fields\(\)|\.\.\.fields, \.\.\.own/.test(first.getText())
-  const isLogger = /(^|[.#])logger$/i.test(receiver) || /^(integration|bound)Logger\(/.test(receiver)
+  const isLogger = /(^|[.#])logger$/i.test(receiver) || /^(\(await )?(integration|bound|run)Logger\(/.test(receiver)
   if (!isLogger || first === undefined || isHandedOn) return null
   return { level: callee.name.text, logger: callee.expression, fields: bare(first) }
 }
@@ -89,19 +96,29 @@ function loggedByWorkflow(call: ts.CallExpression): Logged | null {
   return { level: callee.name.text, logger: callee.expression, fields: bare(call.arguments[1] ?? callee) }
 }
 
-/** The fields that `integrationLogger(…)` and `boundLogger(logger, fields)` add, called here or declared before. */
-function boundFields(logger: ts.Expression, declared: ReadonlyMap<string, ts.Expression[]>): Map<string, string> {
-  if (ts.isIdentifier(logger))
-    return new Map((declared.get(logger.text) ?? []).flatMap((one) => [...boundFields(one, declared)]))
+/** What the makers of bound loggers add. */
+const BOUND: Readonly<Record<string, readonly string[]>> = {
+  integrationLogger: ['integration', 'provider'],
+  runLogger: ['integration', 'provider', 'sync_log'],
+  // A method that gives the logger of a row's integration.
+  '#loggerOf': ['integration', 'provider'],
+}
+
+/** The fields that a maker of bound loggers adds, called here or declared before. */
+function boundFields(given: ts.Expression, declared: ReadonlyMap<string, ts.Expression[]>): Map<string, string> {
+  const logger = bare(given)
+  if (ts.isIdentifier(logger) || (ts.isPropertyAccessExpression(logger) && /logger$/i.test(logger.name.text))) {
+    const name = ts.isIdentifier(logger) ? logger.text : logger.name.text
+    return new Map((declared.get(name) ?? []).flatMap((one) => [...boundFields(one, declared)]))
+  }
   if (!ts.isCallExpression(logger)) return new Map()
-  const maker = logger.expression.getText()
-  const [, fields] = logger.arguments
-  if (maker === 'integrationLogger')
-    return new Map([
-      ['integration', 'integration'],
-      ['provider', 'provider'],
-    ])
-  return maker === 'boundLogger' && fields !== undefined ? fieldsOf(bare(fields), declared) : new Map()
+  const maker = ts.isPropertyAccessExpression(logger.expression)
+    ? logger.expression.name.text
+    : logger.expression.getText()
+  const [inner, fields] = logger.arguments
+  if (maker === 'boundLogger' && inner !== undefined && fields !== undefined)
+    return new Map([...boundFields(inner, declared), ...fieldsOf(bare(fields), declared)])
+  return new Map((BOUND[maker] ?? []).map((name) => [name, name]))
 }
 
 function fieldsOf(given: ts.Expression, declared: ReadonlyMap<string, ts.Expression[]>): Map<string, string> {
@@ -128,7 +145,7 @@ function readValue(property: ts.ObjectLiteralElementLike): string {
 }
 
 function bare(expression: ts.Expression): ts.Expression {
-  return ts.isParenthesizedExpression(expression) || ts.isAsExpression(expression)
+  return ts.isParenthesizedExpression(expression) || ts.isAsExpression(expression) || ts.isAwaitExpression(expression)
     ? bare(expression.expression)
     : expression
 }
