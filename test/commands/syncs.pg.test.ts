@@ -787,7 +787,12 @@ describe('failed items', () => {
     Object.assign(workflows, { runProcessSyncItem: job })
     await run(['retry-sync-item', item.id, item.id, '--tries', 3])
     Object.assign(workflows, { runProcessSyncItem })
-    expect(job.mock.calls).toEqual([[{ itemId: item.id, tries: 3 }, 'acme']])
+    expect(job.mock.calls).toEqual([
+      [
+        { itemId: item.id, tries: 3 },
+        { integrationId: item.integrationId, provider: 'acme' },
+      ],
+    ])
   })
 
   it('that were done before an outage are told', async () => {

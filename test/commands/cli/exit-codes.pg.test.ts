@@ -173,7 +173,7 @@ describe('on tables that are behind', () => {
 describe('with a bad configuration', () => {
   it('each ends with 1', async () => {
     const config = { webhook: { max_attempts: '3', max_payload_byte: 1 } } as never
-    const problems = [{ key: 'webhook.max_payload_byte' }, { key: 'webhook.max_attempts' }]
+    const problems = [{ key: 'webhook.max_attempts' }, { key: 'webhook.max_payload_byte' }]
     for (const words of [...MIGRATE, ...ON_TABLES, ['config']]) {
       const ran = await run(words, { config, database: empty })
       expect(ran.exitCode, words.join(' ')).toBe(1)
