@@ -3,7 +3,11 @@
 import { z } from 'zod'
 import { MAX_LINK_SECONDS } from '../access/rules.ts'
 import { Instant } from '../framework/instant.ts'
+import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
+import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
+import { RUN_STATUSES } from '../syncs/run-rules.ts'
+import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 
 const id = z.int().min(1)
 /** Postgres holds no U+0000 in a text. */
@@ -124,7 +128,7 @@ export const webhooksQuery = z
     integration: idText.optional(),
     provider: text.optional(),
     owner: ownerText.optional(),
-    status: z.enum(['pending', 'processing', 'processed', 'failed']).optional(),
+    status: z.enum(WEBHOOK_STATUSES).optional(),
     dismissed: flag.optional(),
   })
   .refine(inOrder, orderProblem)
@@ -166,10 +170,6 @@ export const newOAuthLink = z
   })
   .transform(({ action, expires_in }) => ({ action, expiresIn: expires_in }))
 
-const RUN_STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
-const ITEM_STATUSES = ['pending', 'processing', 'success', 'failed', 'skipped'] as const
-export const INCIDENT_STATUSES = ['open', 'closed'] as const
-const INCIDENT_SOURCES = ['health', 'circuit', 'sync'] as const
 const STATISTICS_SPANS = ['24h', '7d', '30d'] as const
 
 export const syncRunsQuery = z
@@ -189,7 +189,7 @@ export const syncItemsQuery = z
     ...stored,
     integration: idText.optional(),
     run: idText.optional(),
-    status: z.enum(ITEM_STATUSES).optional(),
+    status: z.enum(SYNC_ITEM_STATUSES).optional(),
     waiting: flag.optional(),
     made_up_for: flag.optional(),
     external_id: textUpTo(500).optional(),

@@ -1,19 +1,19 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
+import type { IncidentSource, IncidentStatus } from '../incidents/rules.ts'
+import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { incidentId, instant, integrationId, limit, owner } from './cli/arguments.ts'
 import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
 import { table } from './cli/frame.ts'
 
-const STATUSES = ['open', 'closed'] as const
-const SOURCES = ['health', 'circuit', 'sync'] as const
 const DEFAULT_LIMIT = 50
 
 interface Filters {
   readonly integration?: number | undefined
-  readonly status?: (typeof STATUSES)[number] | undefined
-  readonly source?: (typeof SOURCES)[number] | undefined
+  readonly status?: IncidentStatus | undefined
+  readonly source?: IncidentSource | undefined
   readonly owner?: { readonly type: string; readonly id: number } | undefined
   readonly since?: Date | undefined
   readonly until?: Date | undefined
@@ -31,8 +31,8 @@ export function incidentsCommand(frame: Frame): Command {
     ])
     .argument('[id]', 'id of the incident; without it the options choose', incidentId)
     .option('--integration <id>', 'only of this integration', integrationId)
-    .addOption(new Option('--status <status>', 'only of this status').choices(STATUSES))
-    .addOption(new Option('--source <source>', 'only those that this opened').choices(SOURCES))
+    .addOption(new Option('--status <status>', 'only of this status').choices(INCIDENT_STATUSES))
+    .addOption(new Option('--source <source>', 'only those that this opened').choices(INCIDENT_SOURCES))
     .option('--owner <type:id>', 'only of this owner', owner)
     .option('--since <instant>', 'only those opened then or later', instant)
     .option('--until <instant>', 'only those opened before', instant)

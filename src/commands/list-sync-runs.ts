@@ -1,19 +1,19 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
+import { RUN_STATUSES } from '../syncs/run-rules.ts'
 import { instant, integrationId, limit, syncRunId } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
 import { table } from './cli/frame.ts'
 import type { RunDocument } from './cli/sync-run.ts'
 import { runDocument } from './cli/sync-run.ts'
 
-const STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
 const DEFAULT_LIMIT = 50
 /** So that a row fits a line; `show-sync-run` has it whole. */
 const ERROR_LENGTH = 60
 
 interface Filters {
   readonly integration?: number
-  readonly status?: (typeof STATUSES)[number]
+  readonly status?: (typeof RUN_STATUSES)[number]
   readonly since?: Date
   readonly until?: Date
   readonly after?: number
@@ -28,7 +28,7 @@ export function listSyncRunsCommand(frame: Frame): Command {
       'integrations list-sync-runs --status failed --since 2031-06-01T12:00:00Z --json',
     ])
     .option('--integration <id>', 'only of this integration', integrationId)
-    .addOption(new Option('--status <status>', 'only of this status').choices(STATUSES))
+    .addOption(new Option('--status <status>', 'only of this status').choices(RUN_STATUSES))
     .option('--since <instant>', 'only those begun then or later', instant)
     .option('--until <instant>', 'only those begun before', instant)
     .option('--after <id>', 'only ids below this one: the next page', syncRunId)

@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
+import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 import { instant, integrationId, limit, webhookId } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
 import { table } from './cli/frame.ts'
 
-const STATUSES = ['pending', 'processing', 'processed', 'failed'] as const
 const DEFAULT_LIMIT = 50
 /** So that a row fits a line; `show-webhook` has it whole. */
 const ERROR_LENGTH = 60
@@ -13,7 +13,7 @@ const ERROR_LENGTH = 60
 interface Filters {
   readonly integration?: number
   readonly provider?: string
-  readonly status?: (typeof STATUSES)[number]
+  readonly status?: (typeof WEBHOOK_STATUSES)[number]
   readonly dismissed: boolean
   readonly event?: string
   readonly since?: Date
@@ -31,7 +31,7 @@ export function listWebhooksCommand(frame: Frame): Command {
     ])
     .option('--integration <id>', 'only of this integration', integrationId)
     .option('--provider <key>', 'only of this provider')
-    .addOption(new Option('--status <status>', 'only of this status').choices(STATUSES))
+    .addOption(new Option('--status <status>', 'only of this status').choices(WEBHOOK_STATUSES))
     .option('--dismissed', 'failed ones that were dismissed, which are left out otherwise', false)
     .option('--event <type>', 'only of this event type')
     .option('--since <instant>', 'only those stored then or later', instant)

@@ -4,10 +4,12 @@
  *
  * Rule: docs/behaviour/events.md, "Durable events". The function `record_events` (drizzle/functions/) writes the events of a settlement.
  */
+
 import { z } from 'zod'
 import { FailureClass } from '../calls/failure-class-rules.ts'
 import { redactStart } from '../framework/redaction.ts'
 import { thrownTexts } from '../framework/thrown.ts'
+import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
 import type { DurableEventName } from './durable-event-rules.ts'
 import type { IntegrationEvents } from './events.ts'
@@ -24,8 +26,8 @@ const Nothing = z.object({})
 
 const Incident = z.object({
   id: z.number(),
-  status: z.enum(['open', 'closed']),
-  source: z.enum(['health', 'circuit', 'sync']),
+  status: z.enum(INCIDENT_STATUSES),
+  source: z.enum(INCIDENT_SOURCES),
   reason: z.string(),
   peakSeverity: z.enum(HealthStatus),
   openedAt: Moment,

@@ -3,8 +3,10 @@
  *
  * Rule: docs/behaviour/events.md.
  */
+
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Json } from '../framework/json.ts'
+import type { IncidentSource, IncidentStatus } from '../incidents/rules.ts'
 import type { HealthStatus } from '../integrations/rules.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { RunStatus } from '../syncs/run-rules.ts'
@@ -36,8 +38,8 @@ export interface SyncItemRecord {
 /** A span of trouble, as its row in `integration_incidents` says. */
 export interface IncidentRecord {
   readonly id: number
-  readonly status: 'open' | 'closed'
-  readonly source: 'health' | 'circuit' | 'sync'
+  readonly status: IncidentStatus
+  readonly source: IncidentSource
   readonly reason: string
   readonly peakSeverity: HealthStatus
   readonly openedAt: Date

@@ -2,6 +2,7 @@
 
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { HealthStatus } from '../integrations/rules.ts'
+import type { IncidentSource, IncidentStatus } from './rules.ts'
 
 export interface ElevatedRate {
   readonly integrationId: number
@@ -27,8 +28,8 @@ export interface EvaluateFailuresResult {
 /** An incident as its workflow knows it; moments are ISO 8601. Rule: docs/behaviour/incidents.md. */
 export interface IncidentSight {
   readonly incidentId: number
-  readonly status: 'open' | 'closed'
-  readonly source: 'health' | 'circuit' | 'sync'
+  readonly status: IncidentStatus
+  readonly source: IncidentSource
   readonly reason: string
   readonly peakSeverity: HealthStatus
   readonly openedAt: string

@@ -2,7 +2,6 @@
 
 import { and, desc, eq, gte, lt } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../db/schema/incidents-table.ts'
 import type { IncidentRow, IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IncidentNotFound } from '../framework/errors.ts'
@@ -10,6 +9,7 @@ import { isId } from '../framework/id.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { incidentColumns } from './queries.ts'
+import { INCIDENT_SOURCES, INCIDENT_STATUSES } from './rules.ts'
 
 /** Selects rows; all that is given must hold. */
 export interface IncidentFilter {

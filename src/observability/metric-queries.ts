@@ -3,9 +3,9 @@ import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { PgTable } from 'drizzle-orm/pg-core'
 import type { Database } from '../db/client.ts'
-import { INCIDENT_SOURCES } from '../db/schema/incidents-table.ts'
 import { HEALTH_STATUSES } from '../db/schema/integrations-table.ts'
 import type { Tables } from '../db/schema/tables.ts'
+import { INCIDENT_SOURCES } from '../incidents/rules.ts'
 import { waitingInboxes } from '../webhooks/wake.ts'
 
 /** How things stand, all integrations together. */

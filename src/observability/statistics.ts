@@ -1,11 +1,11 @@
 /** Figures over many integrations. Rule: docs/behaviour/health.md, "Statistics". */
 
-import { WEBHOOK_STATUSES } from '../db/schema/webhooks-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { checkChoice, checkTexts } from '../framework/list-filter.ts'
 import { givenNowMs } from '../framework/logger.ts'
 import { percentOf } from '../integrations/list.ts'
-import { RUN_STATUSES } from '../syncs/run-list.ts'
+import { RUN_STATUSES } from '../syncs/run-rules.ts'
+import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 import { syncRunsByStatus, trafficFigures, webhooksByStatus } from './traffic-queries.ts'
 
 export const STATISTICS_SPANS = ['24h', '7d', '30d'] as const

@@ -7,9 +7,7 @@ import { isId } from '../framework/id.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
 import type { SyncRunFilter, SyncRunSummary } from './items/item-list-queries.ts'
 import { countRunItems, findSyncRun, itemTroubles, pageOfSyncRuns } from './items/item-list-queries.ts'
-
-/** What a run's row may say. */
-export const RUN_STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
+import { RUN_STATUSES } from './run-rules.ts'
 
 export type { SyncRunSummary }
 

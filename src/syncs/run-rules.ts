@@ -4,6 +4,9 @@
  * Rule: docs/behaviour/sync-cursor.md, "Finalisation".
  */
 
+/** What a run's row may say. */
+export const RUN_STATUSES = ['processing', 'success', 'partial', 'failed', 'cancelled'] as const
+
 export interface RunCounts {
   readonly succeeded: number
   readonly failed: number

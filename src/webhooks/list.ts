@@ -4,7 +4,6 @@ import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
-import { WEBHOOK_STATUSES } from '../db/schema/webhooks-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
@@ -13,7 +12,7 @@ import { REDACTED, redactBody, secretsOf } from '../framework/redaction.ts'
 import { redacted } from '../framework/redaction-thread.ts'
 import { findIntegration } from '../integrations/queries.ts'
 import { checkOwner } from '../integrations/rules.ts'
-import { PSEUDO_HEADER } from './rules.ts'
+import { PSEUDO_HEADER, WEBHOOK_STATUSES } from './rules.ts'
 
 const PAGE = 100
 

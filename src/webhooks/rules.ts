@@ -3,6 +3,9 @@
  *
  * Rule: docs/behaviour/webhooks.md.
  */
+/** What a webhook's row may say. */
+export const WEBHOOK_STATUSES = ['pending', 'processing', 'processed', 'failed'] as const
+
 /** Headers that authenticate the sender or its user; never stored. */
 const SECRET_HEADERS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie'])
 /** Columns `delivery_id` and `event_type` are varchar(255). */

@@ -105,7 +105,7 @@ describe.concurrent('SIGTERM of a worker', () => {
   })
 
   it('of a host that listens for no signal ends in order', async () => {
-    const { child, exited, line, lines } = await start('host', HOST)
+    const { child, exited, line, lines } = await start('host', HOST, { INTEGRATIONS__CACHE_PREFIX: 'early-host' })
     await until('it runs', async () => Boolean(line('host.running')), 60)
     child.kill('SIGTERM')
     expect(await exited, lines.join('\n')).toEqual({ code: 0, signal: null })

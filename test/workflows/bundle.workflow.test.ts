@@ -41,14 +41,14 @@ describe('the workflow bundle', () => {
     for (const file of [
       'pumped-queue',
       'process-webhook',
-      'reconcile-webhooks',
+      'reconcile-workflow',
       'sync-integration',
       'dispatch-syncs',
       'process-sync-item',
       'one-activity',
       'backfill-sync',
-      'prune',
-      'commands',
+      'prune-workflow',
+      'started-commands',
     ])
       expect(sources.filter((source) => source.endsWith(`src/workflows/${file}.ts`))).toHaveLength(1)
   })

@@ -3,10 +3,11 @@ import { Hono } from 'hono'
 import { html } from 'hono/html'
 import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
+import { INCIDENT_STATUSES } from '../../incidents/rules.ts'
 import { queryOf } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
 import { operatorRoot } from '../middleware.ts'
-import { INCIDENT_STATUSES, integrationsQuery } from '../operator-schemas.ts'
+import { integrationsQuery } from '../operator-schemas.ts'
 import { page, time, whoIsHere } from './layout.ts'
 
 type Markup = ReturnType<typeof html>

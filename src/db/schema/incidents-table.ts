@@ -1,12 +1,10 @@
 import { sql } from 'drizzle-orm'
 import { check, foreignKey, index, uniqueIndex } from 'drizzle-orm/pg-core'
+import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../../incidents/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { HEALTH_STATUSES } from './integrations-table.ts'
-
-export const INCIDENT_STATUSES = ['open', 'closed'] as const
-export const INCIDENT_SOURCES = ['health', 'circuit', 'sync'] as const
 
 /** A span of trouble of one integration, from the first sign to recovery. */
 export const incidentsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>

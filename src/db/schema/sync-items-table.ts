@@ -1,11 +1,10 @@
 import { sql } from 'drizzle-orm'
 import { check, foreignKey, index, smallint, text } from 'drizzle-orm/pg-core'
+import { SYNC_ITEM_STATUSES } from '../../syncs/items/item-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import type { LogsTable } from './logs-table.ts'
-
-export const SYNC_ITEM_STATUSES = ['pending', 'processing', 'success', 'failed', 'skipped'] as const
 
 /** One row per item that a sync run dispatched. */
 export const syncItemsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable, logs: LogsTable) =>

@@ -1,10 +1,9 @@
 import { sql } from 'drizzle-orm'
 import { check, foreignKey, index, smallint, text, unique } from 'drizzle-orm/pg-core'
+import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
-
-export const WEBHOOK_STATUSES = ['pending', 'processing', 'processed', 'failed'] as const
 
 /** One row per delivery. A `pending` row is the queue's entry. */
 export const webhooksTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>

@@ -1,6 +1,5 @@
 /** Sync items as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
 
-import { SYNC_ITEM_STATUSES } from '../../db/schema/sync-items-table.ts'
 import type { SyncItemRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
@@ -13,6 +12,7 @@ import { findIntegration } from '../../integrations/queries.ts'
 import type { FailedItem, ListFailedItemsInput } from '../sync-jobs.ts'
 import type { ItemStanding, SyncItemFilter, SyncItemSummary } from './item-list-queries.ts'
 import { findSyncItem, pageOfSyncItems } from './item-list-queries.ts'
+import { SYNC_ITEM_STATUSES } from './item-rules.ts'
 
 const DEFAULT_FAILED = 50
 

@@ -3,6 +3,9 @@
  *
  * Rule: docs/behaviour/sync-items.md, "An item's attempts".
  */
+/** What an item's row may say. */
+export const SYNC_ITEM_STATUSES = ['pending', 'processing', 'success', 'failed', 'skipped'] as const
+
 /** A year. A timer for longer than that is a mistake; some are no moment that a `Date` can hold. */
 export const LONGEST_DEFERRAL_SECONDS = 31_557_600
 

@@ -163,7 +163,7 @@ describe('every command with --json', () => {
     expect(document(out)).toMatchObject({
       error: {
         code: 'invalid_configuration',
-        problems: [{ key: 'webhook.max_payload_byte' }, { key: 'webhook.max_attempts' }],
+        problems: [{ key: 'webhook.max_attempts' }, { key: 'webhook.max_payload_byte' }],
       },
     })
   })
