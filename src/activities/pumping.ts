@@ -71,7 +71,7 @@ export async function pumpUntilRelieved<Row extends ClaimedRow, Outcome>(
 export async function pumpUntilEmpty<Row extends ClaimedRow, Outcome>(
   { db, logger }: Framework,
   pumping: Pumping<Row, Outcome>,
-  { cancellationSignal, isForgotten, graceIsOver, stopping, heartbeat }: Surroundings,
+  { cancellationSignal, isForgotten, graceIsOver, stopping, info, heartbeat }: Surroundings,
   claim: string,
   standing?: Standing,
 ): Promise<Pumped> {
@@ -92,6 +92,7 @@ export async function pumpUntilEmpty<Row extends ClaimedRow, Outcome>(
     begun: ending.begun,
     cancelled: cancelled.signal,
     forgotten: forgotten.signal,
+    isRetry: info.heartbeatDetails !== undefined,
     enough: pumping.isPatient ? ending.signal : ending.begun,
     logger,
     ...(standing === undefined ? {} : { standing }),
@@ -122,9 +123,11 @@ function standingOf<Row, Outcome>(
   const suspects = new Map<string, number>()
   return {
     promise: (ms) => promiseToLook(db, tables, inbox, claim, ms),
-    async isRelieved() {
+    async isRelieved(by) {
       const promised = await readPromise(db, tables, inbox)
-      return promised !== null && promised.remainingMs > 0 && promised.by !== claim
+      if (promised === null || promised.remainingMs <= 0 || promised.by === claim) return false
+      // Claims end in numbers that count the pumps.
+      return by === 'any' || promised.by.localeCompare(claim, 'en', { numeric: true }) > 0
     },
     async promisedFor() {
       const promised = await readPromise(db, tables, inbox)

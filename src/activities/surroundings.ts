@@ -12,8 +12,8 @@ export interface Surroundings {
   readonly stopping?: AbortSignal
   /** Has the stopping worker go on with its workflows for a moment, until this has ended. */
   beforeEnd?(work: Promise<unknown>): void
-  /** `attempt` is counted from 1. */
-  readonly info: { readonly attempt: number; readonly taskQueue?: string }
+  /** `attempt` is counted from 1. `heartbeatDetails` are those of an earlier try, whose worker has died. */
+  readonly info: { readonly attempt: number; readonly taskQueue?: string; readonly heartbeatDetails?: unknown }
   /** Sends a heartbeat with details. Missing if Temporal does not run the activity. */
   heartbeat?(details: unknown): void
 }

@@ -41,6 +41,8 @@ const SAY_SECONDS = 5
 const ASK_AGAIN_MS = 1_000
 /** How often a pump that leaves asks whether another pump looks by now. */
 const RELIEF_EVERY_MS = 50
+/** How often a pump that Temporal has tried again asks whether another one works. */
+const SPARE_EVERY_MS = 1_000
 /** A pump whose worker stops goes on for this time at most, until its successor looks. */
 export const HANDOVER_MS = 1_000
 
@@ -74,8 +76,8 @@ export interface Standing {
   promise(ms: number): Promise<void>
   /** For how many milliseconds the promise of another pump holds: this pump keeps it as well. */
   promisedFor(): Promise<number>
-  /** Whether another pump has made the promise that holds. */
-  isRelieved(): Promise<boolean>
+  /** Whether another pump, or a newer one, has made the promise that holds. */
+  isRelieved(by: 'any' | 'newer'): Promise<boolean>
   /** The last look has been made. */
   keptPromise(): Promise<void>
   /** Says that its claim is served. @returns whether it was not served until now: the first time, or after too long a silence */
@@ -99,6 +101,8 @@ export interface PumpOptions<Row, Outcome> {
   readonly forgotten?: AbortSignal
   /** Aborted when its worker begins to stop: another pump is to go on, and until that one looks this one does. */
   readonly stopping?: AbortSignal
+  /** Its first worker has died: another pump was opened meanwhile, most likely, and this one leaves to that one. */
+  readonly isRetry?: boolean
   /** Aborted when what still runs is given up. */
   readonly enough: AbortSignal
   readonly logger: Logger
@@ -287,9 +291,12 @@ export class Pump<Row extends PumpedRow, Outcome> {
   }
 
   async #isRelieved(standing: Standing): Promise<boolean> {
-    if (!this.#isLeaving || performance.now() - this.#askedForReliefAt < RELIEF_EVERY_MS) return false
+    const isSpare = this.#options.isRetry === true && !this.#mustRescue
+    if (!this.#isLeaving && !isSpare) return false
+    const everyMs = this.#isLeaving ? RELIEF_EVERY_MS : SPARE_EVERY_MS
+    if (performance.now() - this.#askedForReliefAt < everyMs) return false
     this.#askedForReliefAt = performance.now()
-    return standing.isRelieved()
+    return standing.isRelieved(this.#isLeaving ? 'any' : 'newer')
   }
 
   #restMs(): number {

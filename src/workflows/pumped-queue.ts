@@ -172,7 +172,10 @@ async function pumpedQueue(
     () => {
       hasArrived = true
       const youngest = Math.max(...working().map(({ startedAtMs }) => startedAtMs))
-      if (pumps.size > 0 && mayOpen() && Date.now() - youngest > PROMISED_AFTER_MS) open()
+      if (pumps.size === 0 || Date.now() - youngest <= PROMISED_AFTER_MS) return
+      // No pump promises to look: their workers have died. Temporal misses them later, and a pump that it tries again leaves.
+      for (const silent of working()) silent.isLeaving = true
+      if (mayOpen()) open()
     },
     { description: 'Rows wait: a pump looks for them. No input.' },
   )

@@ -34,10 +34,19 @@ interface Script {
   readonly settle?: () => Promise<void>
   readonly heldIds?: () => Promise<Set<number>>
   readonly standing?: Partial<Standing> | 'none'
+  readonly isRetry?: boolean
   readonly concurrency?: number
 }
 
-function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {}, concurrency = 4 }: Script = {}) {
+function pumping({
+  looks = [],
+  run = (row) => row,
+  settle,
+  heldIds,
+  standing = {},
+  concurrency = 4,
+  isRetry = false,
+}: Script = {}) {
   const claims: Claim[] = []
   const told: { what: string; atMs: number }[] = []
   const started: number[] = []
@@ -73,8 +82,8 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
       tell('promise')
     },
     promisedFor: async () => 0,
-    async isRelieved() {
-      tell('relieved?')
+    async isRelieved(by) {
+      tell(`relieved by ${by}?`)
       return true
     },
     async keptPromise() {
@@ -112,6 +121,7 @@ function pumping({ looks = [], run = (row) => row, settle, heldIds, standing = {
     cancelled: cancelled.signal,
     forgotten: forgotten.signal,
     stopping: stopping.signal,
+    isRetry,
     enough: enough.signal,
     logger: { debug() {}, info() {}, warn, error() {} },
   })
@@ -325,6 +335,42 @@ describe('the rescue', () => {
     await fiveSeconds()
     expect(await ended).toBe('empty')
     expect(lines).toEqual(['rows of dead pumps could not be looked for; it is tried again'])
+  })
+})
+
+describe('a pump that is tried again after its worker died', () => {
+  it('leaves to a newer one, once the rows of the dead one are taken up', async () => {
+    const answers = [true, true, false]
+    const asked: string[] = []
+    const { looked, isOver, ended, settled, handedBack } = pumping({
+      isRetry: true,
+      looks: [() => found(queuedRow(1))],
+      standing: {
+        rescue: async () => ({ looksAgain: answers.shift() ?? false }),
+        async isRelieved(by) {
+          asked.push(by)
+          return true
+        },
+      },
+    })
+    await looked(10)
+    expect([isOver(), asked]).toEqual([false, []])
+    await fiveSeconds()
+    expect(await ended).toBe('relieved')
+    expect([asked, settled.length, handedBack]).toEqual([['newer'], 1, []])
+  })
+
+  it('goes on where no newer one promises to look', async () => {
+    const { looked, when, ended, isOver, begun } = pumping({
+      isRetry: true,
+      looks: Array.from({ length: 3 }, () => () => found(queuedRow(1))),
+      standing: { isRelieved: async () => false },
+    })
+    await looked(5)
+    expect(when('promise').length).toBeGreaterThan(0)
+    expect(isOver()).toBe(false)
+    begun.abort()
+    expect(await ended).toBe('stopped')
   })
 })
 
