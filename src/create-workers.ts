@@ -40,7 +40,7 @@ const FAILED_MS = 5_000
 const TOLD_MS = 200
 const HANDED_OVER_MS = HANDOVER_MS + TOLD_MS
 const MS_PER_SECOND = 1_000
-/** Those at which the SDK stops its workers by itself, at once: pumps would have no time to hand over. */
+/** At these signals the SDK stops its workers by itself, at once. Pumps would have no time to hand over. */
 const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGUSR2']
 
 /** What the SDK said of workers that have failed, by task queue. */
@@ -135,7 +135,11 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     isAskedToStop = true
     if (workers.every((worker) => worker.getState() === 'INITIALIZED')) return
     grace.begin()
-    const told = pumps.size > 0 ? Promise.all(pumps).then(() => sleep(TOLD_MS)) : undefined
+    if (pumps.size === 0) {
+      stopPolling()
+      return
+    }
+    const told = Promise.all(pumps).then(() => sleep(TOLD_MS))
     void Promise.race([told, sleep(HANDED_OVER_MS)]).then(stopPolling)
   }
   return {
@@ -155,7 +159,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       )
       // One that has failed takes the others with it: half a process would look healthy.
       for (const one of running) one.catch(shutdown)
-      // The SDK stops workers by itself, too: at a signal, and after a fault of one.
+      // The SDK stops workers by itself, too: after a fault of one, and at a signal where the host has a Runtime of its own.
       const look = setInterval(() => {
         if (workers.some((worker) => worker.getState() !== 'RUNNING')) shutdown()
       }, LOOK_EVERY_MS)

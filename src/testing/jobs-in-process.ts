@@ -148,7 +148,7 @@ export async function retryItem(
     const claim = `retry-${claimOf(runId, call)}`
     const { waitSeconds, isCounted, ...result } = await processOneSyncItem({ itemId, claim, attempt, tries, force })
     if (waitSeconds === null) return result
-    // A deferral is none of the tries.
+    // A deferral does not count as a try.
     if (isCounted) attempt += 1
     clock.advance(waitSeconds)
   }
