@@ -106,11 +106,20 @@ export class KeptProcess {
   }
 
   /** The same as {@link kill}, but nothing is started before the returned function is called. That one ends when it serves again. */
-  async killAndKeepAway(): Promise<() => Promise<void>> {
+  killAndKeepAway(): Promise<() => Promise<void>> {
+    return this.#keepAway(() => this.kill())
+  }
+
+  /** The same as {@link terminate}, and then as {@link killAndKeepAway}. */
+  terminateAndKeepAway(): Promise<() => Promise<void>> {
+    return this.#keepAway(() => this.terminate())
+  }
+
+  async #keepAway(end: () => Promise<void>): Promise<() => Promise<void>> {
     this.#mayStart = new Promise((resolve) => {
       this.#allowStart = resolve
     })
-    await this.kill()
+    await end()
     return () => {
       this.#allowStart()
       return this.ready()
