@@ -21,7 +21,6 @@ import { Pump } from '../claims/pump.ts'
 import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/pump-jobs.ts'
 import type { Framework } from '../framework/context.ts'
 import { patiently } from '../framework/waiting.ts'
-import { notItsTurn } from './activity-failures.ts'
 import type { Surroundings } from './surroundings.ts'
 
 const HEARTBEAT_EVERY_MS = 5_000
@@ -55,8 +54,9 @@ export async function pumpUntilRelieved<Row extends ClaimedRow, Outcome>(
   surroundings: Surroundings,
   { claim: given }: PumpInput,
 ): Promise<Pumped> {
-  // A pump of this worker waits for it: the next try is soon, and most likely another worker's.
-  if (surroundings.stopping?.aborted === true) throw notItsTurn('this worker stops', '50 milliseconds')
+  // The workflow opens another one at once. Temporal would try a failed one again after a second, however short its delay.
+  if (surroundings.stopping?.aborted === true)
+    return { end: 'declined', processed: 0, failed: 0, handedBack: 0, nextDueInMs: null }
   const claim = `${given}:${surroundings.info.attempt}`
   const work = pumpUntilEmpty(framework, pumping, surroundings, claim, standingOf(framework, pumping, given, claim))
   surroundings.beforeEnd?.(work)

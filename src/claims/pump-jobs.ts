@@ -10,8 +10,11 @@ export interface PumpInput {
   readonly claim: string
 }
 
-/** `empty`: nothing was left; `relieved`: a successor goes on; `stopped`: rows may wait. */
-export type PumpEnd = 'empty' | 'relieved' | 'stopped'
+/**
+ * `empty`: nothing was left; `relieved`: a successor goes on; `stopped`: rows may wait; `declined`: its worker was about to stop,
+ * and it has not begun.
+ */
+export type PumpEnd = 'empty' | 'relieved' | 'stopped' | 'declined'
 
 /** The outcomes of a pump's rows. */
 export interface Tally {

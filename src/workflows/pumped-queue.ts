@@ -140,6 +140,7 @@ async function pumpedQueue(
       .executeWithOptions({ ...pump, summary: `pump ${opened}` }, [{ claim }])
       .then(
         ({ end, processed, failed, handedBack, nextDueInMs }) => {
+          if (end === 'declined') return openAgain(claim)
           total.ended += 1
           total.processed += processed
           total.failed += failed
@@ -157,6 +158,13 @@ async function pumpedQueue(
         pumps.delete(claim)
         tell()
       })
+  }
+
+  /** In place of a pump that a stopping worker has declined. The worker that asks next for work is mostly another one. */
+  const openAgain = (claim: string): void => {
+    pumps.delete(claim)
+    hasArrived = true
+    if (mayOpen()) open()
   }
 
   /** Waits until a row is due, or something arrives. */

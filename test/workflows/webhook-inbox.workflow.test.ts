@@ -155,6 +155,27 @@ describe('more pumps than one', () => {
   })
 })
 
+describe('a pump that a stopping worker has declined', () => {
+  it('is opened again at once, beside the others, and is not counted', async () => {
+    const held = occasion()
+    const pumps: ScriptedPumps = new ScriptedPumps(0, async (pump) => {
+      if (pump === 1) await held.happened
+      return pump === 2 || pump === 3 ? 'declined' : 'empty'
+    })
+    await stage.play(pumps, async (scene) => {
+      const inbox = await wakeInbox(scene)
+      await expect.poll(() => pumps.running, SOON).toBe(1)
+      await call(scene, { claim: pumps.claims[0] as string, needs: 'successor' })
+      await expect.poll(() => pumps.claims, SOON).toHaveLength(4)
+      expect(new Set(pumps.claims).size).toBe(4)
+      held.happen()
+      expect(await inbox.result()).toMatchObject({ ended: 2 })
+      // A failed one would be tried again after a second: seen of Temporal for all delays below.
+      expect(await countEvents(inbox, 'activityTaskFailedEventAttributes')).toBe(0)
+    })
+  })
+})
+
 describe('the history of an inbox', () => {
   it('goes on in a new run after 100 pumps, once none runs, with its totals', async () => {
     const more = 5
