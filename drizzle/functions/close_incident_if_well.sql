@@ -1,16 +1,16 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___close_incident_if_well"(
 	p_integration bigint, p_key text, p_breaker_on boolean, p_cooldown_seconds bigint, p_older_than_seconds bigint, p_now bigint
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
--- Closes the open incident if, under the lock of the integration's row, all is well: healthy, not stale, breaker closed. Every change of one
--- of the three takes that lock, so of two at the same moment the later one sees both. With an age: only if the incident is strictly older;
--- then a breaker whose cooldown is over counts as well. Returns the event, or an empty list.
+-- Closes the open incident if, under the lock of the integration's row, all is well: is_integration_well, and the breaker is closed. Every
+-- change of one of them takes that lock, so of two at the same moment the later one sees both. With an age: only if the incident is strictly
+-- older; then a breaker whose cooldown is over counts as well. Returns the event, or an empty list.
 DECLARE
-	own record;
+	health text;
 	breaker jsonb;
 	stamp timestamptz;
 BEGIN
-	SELECT health_status, sync_stale_alerted_at INTO own FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR NO KEY UPDATE;
-	IF NOT FOUND OR own.health_status <> 'healthy' OR own.sync_stale_alerted_at IS NOT NULL THEN
+	SELECT health_status INTO health FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR NO KEY UPDATE;
+	IF NOT FOUND OR NOT "__schema__"."__prefix___is_integration_well"(p_integration, health) THEN
 		RETURN '[]'::jsonb;
 	END IF;
 	stamp := coalesce(to_timestamp(p_now / 1000.0), clock_timestamp());

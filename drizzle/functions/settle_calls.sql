@@ -69,7 +69,7 @@ BEGIN
 	END IF;
 	now_ms := coalesce(p_now, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 	stamp := to_timestamp(now_ms / 1000.0);
-	SELECT health_status, consecutive_failures, is_active, last_error_at, sync_stale_alerted_at INTO own
+	SELECT health_status, consecutive_failures, is_active, last_error_at INTO own
 		FROM "__schema__"."__prefix__s" WHERE id = p_integration;
 	IF NOT FOUND THEN
 		RETURN NULL;
@@ -77,7 +77,7 @@ BEGIN
 	-- Locked only if something is to be written: a success on a healthy row writes nothing.
 	IF touches_health AND (own.health_status <> 'healthy' OR own.consecutive_failures <> 0
 		OR EXISTS (SELECT FROM jsonb_array_elements(p_outcomes) AS o WHERE o ->> 'class' = 'upstream')) THEN
-		SELECT health_status, consecutive_failures, is_active, last_error_at, sync_stale_alerted_at INTO own
+		SELECT health_status, consecutive_failures, is_active, last_error_at INTO own
 			FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR NO KEY UPDATE;
 		IF NOT FOUND THEN
 			RETURN NULL;
@@ -222,12 +222,12 @@ BEGIN
 			END IF;
 		END IF;
 		IF heals AND NOT locked THEN
-			SELECT health_status, consecutive_failures, is_active, last_error_at, sync_stale_alerted_at INTO own
+			SELECT health_status, consecutive_failures, is_active, last_error_at INTO own
 				FROM "__schema__"."__prefix__s" WHERE id = p_integration FOR NO KEY UPDATE;
 			status := own.health_status;
 			locked := true;
 		END IF;
-		IF heals AND status = 'healthy' AND own.sync_stale_alerted_at IS NULL THEN
+		IF heals AND "__schema__"."__prefix___is_integration_well"(p_integration, status) THEN
 			IF NOT touches_calls THEN
 				SELECT coalesce(value #>> '{breaker,state}', 'closed') INTO b_state FROM "__schema__"."__prefix___cache" WHERE key = p_key;
 			END IF;

@@ -1,13 +1,13 @@
 /** Durable events as they are stored, and as pumps take them and give them back. Rule: docs/behaviour/events.md, "Durable events". */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, isNull, sql } from 'drizzle-orm'
-import { functionNamed } from '../calls/admission/call-queries.ts'
 import type { Claimed, ClaimedRows, ClaimRoom, Settlement } from '../claims/claimed-rows.ts'
 import { claimArguments, claimNext } from '../claims/claimed-rows.ts'
 import { pumpClaims } from '../claims/lease-queries.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
+import { functionNamed } from '../db/sql-functions.ts'
 import type { Outcomes } from './delivery-rules.ts'
 
 export type EventRow = Tables['events']['$inferSelect']

@@ -31,7 +31,7 @@ export async function autoCloseIncident(
   const row = await findIntegration(db, tables, integrationId)
   if (row === null) return false
   const closed = await db.transaction(async (tx) => {
-    const changes = await closeIncidents(framework, tx, [row], autoCloseSeconds(framework))
+    const changes = await closeIncidents(framework, tx, [integrationId], autoCloseSeconds(framework))
     if (changes.size > 0) await also(tx)
     return changes
   })

@@ -2,15 +2,18 @@
 
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, isNull, lt, or, sql } from 'drizzle-orm'
-import type { CallEvent, CallTarget } from '../calls/admission/call-queries.ts'
-import { functionNamed } from '../calls/admission/call-queries.ts'
-import { callTarget } from '../calls/call-target.ts'
+import type { CallEvent } from '../calls/admission/call-queries.ts'
+import { aroundCallStateId } from '../calls/call-target.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { IncidentRow, Tables } from '../db/schema/tables.ts'
+import { functionNamed } from '../db/sql-functions.ts'
+import { settlementEventNames } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
-import type { Integration } from '../providers/integration.ts'
+import { givenNowMs } from '../framework/logger.ts'
+import type { HealthStatus } from '../integrations/rules.ts'
 import type { IncidentSight } from './incident-jobs.ts'
+import type { IncidentSource } from './rules.ts'
 
 /** What an event says of an incident. */
 export type IncidentFacts = Omit<IncidentRow, 'integrationId' | 'followedAt' | 'createdAt' | 'updatedAt'>
@@ -28,29 +31,34 @@ export async function findIncident(db: Database, { incidents }: Tables, id: numb
   return row ?? null
 }
 
-export interface StaleOpening {
-  readonly target: Pick<CallTarget, 'integrationId' | 'nowMs'>
-  readonly lastErrorAt: Date | null
+/** Why an incident is opened, or the open one made worse. */
+export interface IncidentCause {
+  readonly source: IncidentSource
+  readonly reason: string
+  readonly severity: HealthStatus
 }
 
-/** Opens or escalates the incident of each integration that became stale, under the locks of their rows. @returns events by integration */
-export async function openStaleIncidents(
+/**
+ * Opens or escalates the incident of each of these integrations, in the transaction of what has gone wrong and under the locks of
+ * their rows. Durable events are written with it. Nothing happens where `observability.incidents_enabled` is off.
+ *
+ * @returns the events by integration, to be announced after the commit
+ */
+export async function openIncidents(
+  framework: Framework,
   tx: Transaction,
-  tables: Tables,
-  openings: readonly StaleOpening[],
+  { source, reason, severity }: IncidentCause,
+  integrations: readonly { readonly id: number; readonly lastErrorAt: Date | null }[],
 ): Promise<Map<number, IncidentEvent[]>> {
-  const given = openings.map(({ target, lastErrorAt }) => ({
-    id: target.integrationId,
-    now: target.nowMs,
-    error: lastErrorAt?.toISOString() ?? null,
-  }))
-  return byIntegration(
-    await tx.execute<Answer>(sql`
-      select given.id, ${functionNamed(tables, 'open_incident')}(
-        given.id, 0, 'sync', 'sync_stale', 'failing', given.error, ${momentOf(sql`given.now`)}) as events
-      from jsonb_to_recordset(${jsonText(given)}::jsonb) as given (id bigint, now bigint, error timestamptz)
-      order by given.id`),
-  )
+  const { tables, config } = framework
+  if (integrations.length === 0 || !config.observability.incidents_enabled) return new Map()
+  const given = integrations.map(({ id, lastErrorAt }) => ({ id, error: lastErrorAt?.toISOString() ?? null }))
+  const rows = await tx.execute<Answer>(sql`
+    select given.id, ${functionNamed(tables, 'open_incident')}(
+      given.id, 0, ${source}, ${reason}, ${severity}, given.error, ${momentOf(sql`${givenNowMs(framework)}::bigint`)}) as events
+    from jsonb_to_recordset(${jsonText(given)}::jsonb) as given (id bigint, error timestamptz)
+    order by given.id`)
+  return recorded(framework, tx, rows)
 }
 
 /**
@@ -65,52 +73,38 @@ export async function openStaleIncidents(
 export async function closeIncidents(
   framework: Framework,
   tx: Transaction,
-  integrations: readonly Pick<Integration, 'id' | 'provider'>[],
+  ids: readonly number[],
   olderThanSeconds: number | null = null,
 ): Promise<Map<number, IncidentEvent[]>> {
-  const { tables } = framework
-  const targets = integrations.map((integration) => callTarget(framework, integration))
-  const [first] = targets
-  if (first === undefined) return new Map()
-  const given = targets.map(({ integrationId, key, rules, nowMs }) => ({
-    id: integrationId,
-    key,
-    breaker: rules.breaker.enabled,
-    cooldown: rules.breaker.cooldownSeconds,
-    now: nowMs,
-  }))
-  const events = byIntegration(
-    await tx.execute<Answer>(sql`
-      select given.id, ${functionNamed(tables, 'close_incident_if_well')}(
-        given.id, given.key, given.breaker, given.cooldown, ${olderThanSeconds}::bigint, given.now) as events
-      from jsonb_to_recordset(${jsonText(given)}::jsonb)
-        as given (id bigint, key text, breaker boolean, cooldown bigint, now bigint)
-      order by given.id`),
-  )
-  if (first.eventNames !== null) await recordIncidentEvents(tx, tables, first.eventNames, events)
-  return events
+  const { tables, config } = framework
+  if (ids.length === 0) return new Map()
+  const { enabled, cooldown_seconds: cooldownSeconds } = config.circuit_breaker
+  const [before, after] = aroundCallStateId(framework)
+  const rows = await tx.execute<Answer>(sql`
+    select given.id, ${functionNamed(tables, 'close_incident_if_well')}(
+      given.id, ${before}::text || given.id || ${after}::text, ${enabled}, ${cooldownSeconds}::bigint,
+      ${olderThanSeconds}::bigint, ${givenNowMs(framework)}::bigint) as events
+    from jsonb_array_elements_text(${jsonText(ids)}::jsonb) as one, lateral (select one::bigint as id) as given
+    order by given.id`)
+  return recorded(framework, tx, rows)
 }
 
 type Answer = Record<'id', string> & { readonly events: readonly IncidentEvent[] }
 
-/** Without the integrations for which nothing has changed. */
-function byIntegration(rows: readonly Answer[]): Map<number, IncidentEvent[]> {
-  return new Map(rows.filter(({ events }) => events.length > 0).map(({ id, events }) => [Number(id), [...events]]))
-}
-
-/** Writes durable events for those that have a name. */
-export async function recordIncidentEvents(
+/** Writes durable events for those that have a name. @returns without the integrations for which nothing has changed */
+async function recorded(
+  framework: Framework,
   tx: Transaction,
-  tables: Tables,
-  names: NonNullable<CallTarget['eventNames']>,
-  events: ReadonlyMap<number, readonly IncidentEvent[]>,
-): Promise<void> {
-  if (events.size === 0) return
-  const given = [...events].map(([id, list]) => ({ id, list }))
-  await tx.execute(sql`
-    select ${functionNamed(tables, 'record_events')}(given.id, given.list, ${jsonText(names)}::jsonb)
-    from jsonb_to_recordset(${jsonText(given)}::jsonb) as given (id bigint, list jsonb)
-    order by given.id`)
+  rows: readonly Answer[],
+): Promise<Map<number, IncidentEvent[]>> {
+  const changed = rows.filter(({ events }) => events.length > 0)
+  const names = settlementEventNames(framework)
+  if (changed.length > 0 && names !== null)
+    await tx.execute(sql`
+      select ${functionNamed(framework.tables, 'record_events')}(given.id, given.events, ${jsonText(names)}::jsonb)
+      from jsonb_to_recordset(${jsonText(changed)}::jsonb) as given (id bigint, events jsonb)
+      order by given.id`)
+  return new Map(changed.map(({ id, events }) => [Number(id), [...events]]))
 }
 
 /**

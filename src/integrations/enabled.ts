@@ -50,7 +50,7 @@ export async function enableLocked(framework: Framework, tx: Transaction, before
   await recordEvents(framework, tx, id, [
     { name: 'IntegrationHealthChanged', payload: { previousStatus, newStatus: 'healthy' } },
   ])
-  const closed = await closeIncidents(framework, tx, [before])
+  const closed = await closeIncidents(framework, tx, [before.id])
   const healed: CallEvent = { at: 0, kind: 'health', previous: previousStatus, new: 'healthy' }
   return { row, events: [healed, ...(closed.get(id) ?? [])] }
 }

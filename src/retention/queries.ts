@@ -7,10 +7,10 @@
 
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import { functionNamed } from '../calls/admission/call-queries.ts'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
+import { functionNamed } from '../db/sql-functions.ts'
 import type { PruningStep } from './rules.ts'
 
 /** A step that deletes rows. */
@@ -375,7 +375,7 @@ export async function countClosable(
   const [row] = await db.execute<{ rows: string }>(sql`
     select count(*)::text as rows from ${incidents} o join ${integrations} i on i.id = o.integration_id
     where o.status = 'open' and o.opened_at < ${before}::timestamptz
-      and i.health_status = 'healthy' and i.sync_stale_alerted_at is null and ${isBreakerWell}`)
+      and ${functionNamed(tables, 'is_integration_well')}(i.id, i.health_status) and ${isBreakerWell}`)
   return Number(row?.rows)
 }
 

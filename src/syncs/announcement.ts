@@ -41,7 +41,7 @@ export async function recordRunEnd(
   const { listeners, tables } = framework
   if (metadata.staleness_recovered === true) {
     await recordEvents(framework, tx, row.id, [{ name: 'SyncStalenessRecovered', payload: {} }])
-    for (const { incidentId } of (await closeIncidents(framework, tx, [row])).get(row.id) ?? [])
+    for (const { incidentId } of (await closeIncidents(framework, tx, [row.id])).get(row.id) ?? [])
       await mergeLogMetadata(tx, tables, syncLogId, { closed_incident: incidentId })
   }
   if (listeners.isDurable('SyncItemStuck')) {

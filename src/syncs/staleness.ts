@@ -1,14 +1,11 @@
 /** Which integrations have not ended a run clean for too long. Rule: docs/behaviour/sync-cursor.md, "Stale". */
 
 import { announceChanges } from '../calls/call-events.ts'
-import { callTarget } from '../calls/call-target.ts'
-import type { Transaction } from '../db/client.ts'
 import { recordOwnedEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { integrationLogger } from '../framework/logger.ts'
-
-import type { IncidentEvent } from '../incidents/queries.ts'
-import { closeIncidents, openStaleIncidents, recordIncidentEvents } from '../incidents/queries.ts'
+import type { IncidentCause, IncidentEvent } from '../incidents/queries.ts'
+import { closeIncidents, openIncidents } from '../incidents/queries.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { integrationsById } from '../integrations/queries.ts'
 import { declaredIntervals } from './due.ts'
@@ -18,6 +15,7 @@ import type { DispatchResult, StaleSync } from './sync-jobs.ts'
 
 /** Of either edge in one evaluation: the next one, a minute later, takes the rest. */
 const MAX_EDGES = 1_000
+const SYNC_STALE: IncidentCause = { source: 'sync', reason: 'sync_stale', severity: 'failing' }
 
 /** The integrations that crossed one edge, and what that did to their incidents. */
 interface Crossed {
@@ -55,22 +53,8 @@ function becomeStale(framework: Framework, rule: StalenessRule): Promise<Crossed
         payload: { secondsSinceSync, intervalMinutes },
       })),
     )
-    return { edges, incidents: await openIncidents(framework, tx, edges) }
+    return { edges, incidents: await openIncidents(framework, tx, SYNC_STALE, edges) }
   })
-}
-
-async function openIncidents(
-  framework: Framework,
-  tx: Transaction,
-  edges: readonly StaleEdge[],
-): Promise<Crossed['incidents']> {
-  const { tables, config } = framework
-  if (edges.length === 0 || !config.observability.incidents_enabled) return new Map()
-  const openings = edges.map((edge) => ({ target: callTarget(framework, edge), lastErrorAt: edge.lastErrorAt }))
-  const incidents = await openStaleIncidents(tx, tables, openings)
-  const names = openings[0]?.target.eventNames ?? null
-  if (names !== null) await recordIncidentEvents(tx, tables, names, incidents)
-  return incidents
 }
 
 function recover(framework: Framework, rule: StalenessRule): Promise<Crossed> {
@@ -81,7 +65,8 @@ function recover(framework: Framework, rule: StalenessRule): Promise<Crossed> {
       tx,
       edges.map(({ id }) => ({ integrationId: id, name: 'SyncStalenessRecovered', payload: {} })),
     )
-    return { edges, incidents: await closeIncidents(framework, tx, edges) }
+    const ids = edges.map(({ id }) => id)
+    return { edges, incidents: await closeIncidents(framework, tx, ids) }
   })
 }
 

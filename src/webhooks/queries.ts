@@ -1,12 +1,12 @@
 /** How webhooks are claimed and settled. Rule: docs/behaviour/webhooks.md, "Claims" and "Settling". */
 import type { SQL } from 'drizzle-orm'
 import { and, eq, inArray, sql } from 'drizzle-orm'
-import { functionNamed } from '../calls/admission/call-queries.ts'
 import type { Claimed, ClaimedRows, ClaimRoom, Settlement } from '../claims/claimed-rows.ts'
 import { claimArguments, claimNext } from '../claims/claimed-rows.ts'
 import type { Database } from '../db/client.ts'
 import { MAX_SMALLINT } from '../db/schema/columns.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
+import { functionNamed } from '../db/sql-functions.ts'
 import type { Json } from '../framework/json.ts'
 
 /** The state in which one row is claimed. */

@@ -3,12 +3,11 @@
  * settle_calls, hold the whole rule (drizzle/functions/).
  */
 import { randomBytes } from 'node:crypto'
-import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Database } from '../../db/client.ts'
 import { jsonText } from '../../db/schema/columns.ts'
 import type { Tables } from '../../db/schema/tables.ts'
+import { functionName } from '../../db/sql-functions.ts'
 import type { DurableEventName } from '../../events/durable-event-rules.ts'
 import type { HealthStatus, HealthThresholds } from '../../integrations/rules.ts'
 import type { FailureClass } from '../failure-class-rules.ts'
@@ -183,26 +182,4 @@ function literal(text: string): string {
 
 export function jsonLiteral(value: unknown): string {
   return `${literal(jsonText(value))}::jsonb`
-}
-
-/** A function of drizzle/functions/, by its name without the prefix. */
-export function functionNamed(tables: Tables, name: string): SQL {
-  return sql.raw(functionName(tables, name))
-}
-
-const FUNCTIONS = new WeakMap<Tables, string>()
-
-/** Found once for each set of tables: each call needs it. */
-export function functionName(tables: Tables, name: string): string {
-  let known = FUNCTIONS.get(tables)
-  if (known === undefined) {
-    const { schema = 'public', name: table } = getTableConfig(tables.cache)
-    known = `${identifier(schema)}.${identifier(table)}`
-    FUNCTIONS.set(tables, known)
-  }
-  return known.replace(/cache"$/, `${name}"`)
-}
-
-function identifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
 }

@@ -3,8 +3,9 @@ import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
+import { functionName } from '../../db/sql-functions.ts'
 import type { CallOutcome, CallTarget, RequestValues } from './call-queries.ts'
-import { functionName, jsonLiteral } from './call-queries.ts'
+import { jsonLiteral } from './call-queries.ts'
 
 /** Callers of one integration that ask for admission. */
 export interface Asked {

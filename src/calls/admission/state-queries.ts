@@ -2,7 +2,7 @@
 import { sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
-import { functionNamed } from './call-queries.ts'
+import { functionNamed } from '../../db/sql-functions.ts'
 import type { CallState } from './state-rules.ts'
 
 /** A part that no call has needed yet is absent. */

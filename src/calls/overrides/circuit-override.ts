@@ -126,7 +126,7 @@ export async function overrideCircuit(
       if (config.circuit_breaker.overrides_enabled)
         await recordEvents(framework, tx, integration.id, eventsOfOverride(to, nowMs))
       // The breaker is closed now, and no override holds it: nothing else might ever close the incident that it had opened.
-      return to === null ? await closeIncidents(framework, tx, [integration]) : null
+      return to === null ? await closeIncidents(framework, tx, [integration.id]) : null
     }),
   )
   endLease(framework, integration.id)
