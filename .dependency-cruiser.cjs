@@ -23,7 +23,7 @@ const ARROWS = {
   claims: [],
   credentials: ['events', 'integrations', 'observability', 'providers'],
   events: ['calls', 'claims', 'credentials', 'providers'],
-  incidents: ['calls', 'events', 'integrations', 'observability', 'providers'],
+  incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [
     'calls',
     'credentials',
