@@ -93,13 +93,14 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     const pump = work.catch(() => {}).finally(() => pumps.delete(pump))
     pumps.add(pump)
   }
+  const isHandingOver = (): boolean => pumps.size > 0
   try {
     await ensureSchedules(client(), config, needs)
     await ensureSearchAttributes(client(), where, logger)
 
     const workflowBundle = prebuilt ?? (await bundleWorkflows(options.workflowsPath, logger))
     const activities = {
-      ...createActivities(framework, { stopping: grace.begins, graceIsOver: grace.isOver, beforeEnd }),
+      ...createActivities(framework, { stopping: grace.begins, graceIsOver: grace.isOver, beforeEnd, isHandingOver }),
       ...commandActivities(createCommandRunner(integrations)),
       ...databaseCheckActivities(() => integrations.ready()),
     }

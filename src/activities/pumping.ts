@@ -21,6 +21,7 @@ import { Pump } from '../claims/pump.ts'
 import type { Pumped, PumpedQueue, PumpInput, Tally } from '../claims/pump-jobs.ts'
 import type { Framework } from '../framework/context.ts'
 import { patiently } from '../framework/waiting.ts'
+import { notItsTurn } from './activity-failures.ts'
 import type { Surroundings } from './surroundings.ts'
 
 const HEARTBEAT_EVERY_MS = 5_000
@@ -54,9 +55,12 @@ export async function pumpUntilRelieved<Row extends ClaimedRow, Outcome>(
   surroundings: Surroundings,
   { claim: given }: PumpInput,
 ): Promise<Pumped> {
-  // The workflow opens another one at once. Temporal would try a failed one again after a second, however short its delay.
-  if (surroundings.stopping?.aborted === true)
+  if (surroundings.stopping?.aborted === true) {
+    // Without a pump that hands over, this worker may be the only one: the next try waits for another.
+    if (surroundings.isHandingOver?.() !== true) throw notItsTurn('this worker stops', '1 second')
+    // The workflow opens another one at once. Temporal tries a failed one again after a second, however short its delay.
     return { end: 'declined', processed: 0, failed: 0, handedBack: 0, nextDueInMs: null }
+  }
   const claim = `${given}:${surroundings.info.attempt}`
   const work = pumpUntilEmpty(framework, pumping, surroundings, claim, standingOf(framework, pumping, given, claim))
   surroundings.beforeEnd?.(work)

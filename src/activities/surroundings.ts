@@ -12,6 +12,8 @@ export interface Surroundings {
   readonly stopping?: AbortSignal
   /** Has the stopping worker go on with its workflows for a moment, until this has ended. */
   beforeEnd?(work: Promise<unknown>): void
+  /** Whether such work is still under way. */
+  isHandingOver?(): boolean
   /** `attempt` is counted from 1. `heartbeatDetails` are those of an earlier try, whose worker has died. */
   readonly info: { readonly attempt: number; readonly taskQueue?: string; readonly heartbeatDetails?: unknown }
   /** Sends a heartbeat with details. Missing if Temporal does not run the activity. */
@@ -30,6 +32,7 @@ export interface WorkerEnd {
   readonly graceIsOver: AbortSignal
   /** As in {@link Surroundings}. */
   beforeEnd(work: Promise<unknown>): void
+  isHandingOver(): boolean
 }
 
 /** The surroundings in a worker that signals its stop and the end of its grace itself. */

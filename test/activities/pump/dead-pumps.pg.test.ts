@@ -156,14 +156,17 @@ describe('a pump', () => {
     expect(await ended).toMatchObject({ end: 'stopped', processed: 1, failed: 0 })
   })
 
-  it('does not begin on a worker that stops, and says so', async () => {
-    const { pumpWebhooks } = webhookActivities(test.framework, () => ({
-      cancellationSignal: new AbortController().signal,
-      stopping: AbortSignal.abort(),
-      info: { attempt: 1 },
-    }))
+  it('does not begin on a worker that stops: declined beside one that hands over, else to be tried again', async () => {
+    const onStopping = (isHandingOver: boolean) =>
+      webhookActivities(test.framework, () => ({
+        cancellationSignal: new AbortController().signal,
+        stopping: AbortSignal.abort(),
+        isHandingOver: () => isHandingOver,
+        info: { attempt: 1 },
+      })).pumpWebhooks({ claim: 'pump:a:1' })
     await pending()
-    expect(await pumpWebhooks({ claim: 'pump:a:1' })).toMatchObject({ end: 'declined', processed: 0, handedBack: 0 })
+    expect(await onStopping(true)).toMatchObject({ end: 'declined', processed: 0, handedBack: 0 })
+    await expect(onStopping(false)).rejects.toMatchObject({ type: 'not_its_turn', nextRetryDelay: '1 second' })
   })
 })
 
