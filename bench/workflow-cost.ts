@@ -41,7 +41,7 @@ const HEARTBEAT_SECONDS = 5
 /** The list of workflows lags behind the workflows. */
 const LIST_LAG_MS = 1_500
 
-/** Of all runs of an id that starts anew again and again, with the heartbeats of its activities, which a server counts as actions, too. */
+/** Of all runs of an id that starts over and over, with the heartbeats of its activities, which a server counts as actions, too. */
 export async function costOfAllRuns(
   temporal: Client,
   id: string,

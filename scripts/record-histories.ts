@@ -3,7 +3,7 @@
  * scripts/record-histories.ts [anomalies|attributes|commands|inbox|incidents|outbox|stalled|sync|dispatch|jobs|items|orphans|pruning|tokens …]`. Without a name it records all, and removes
  * what is left over.
  *
- * They stand for runs that are under way while a new release is deployed. Record anew only when a workflow was changed on
+ * They stand for runs that are under way while a new release is deployed. Record again only when a workflow was changed on
  * purpose in a way that old runs can't follow, and say so in the CHANGELOG.
  */
 import { spawn } from 'node:child_process'

@@ -22,7 +22,7 @@ export function keysCommand(frame: Frame): Command {
     .addArgument(
       new Argument(
         '<action>',
-        'status: which key wrote how many rows; generate: a new key; rotate: encrypt all anew',
+        'status: which key wrote how many rows; generate: a new key; rotate: re-encrypt all',
       ).choices(['status', 'generate', 'rotate']),
     )
     .option('--dry-run', 'with rotate: only count', false)
@@ -68,7 +68,7 @@ async function rotate(
   // What is done is done, but nobody may take half a rotation for a whole one.
   if (signal.aborted) throw new Interrupted()
   const { reencrypted, failed } = rotation
-  const said = dryRun ? `Would encrypt anew: ${reencrypted}.` : `Encrypted anew: ${reencrypted}.`
+  const said = dryRun ? `Would re-encrypt: ${reencrypted}.` : `Re-encrypted: ${reencrypted}.`
   return {
     document: { ...documentOf(rotation), reencrypted, failed },
     text: `${said}${failed > 0 ? ` Failed: ${failed}.` : ''}\n${textOf(rotation)}`,

@@ -3,7 +3,7 @@ import { integrationId, linkHours } from './cli/arguments.ts'
 import { linkText, makeConnectLink } from './cli/connect-link.ts'
 import type { Frame } from './cli/frame.ts'
 
-/** `integrations oauth-link <id>`: what a person opens to connect an integration, or to connect it anew. */
+/** `integrations oauth-link <id>`: what a person opens to connect an integration, or to connect it again. */
 export function oauthLinkCommand(frame: Frame): Command {
   return frame
     .command('oauth-link', 'Prints a link by which a person connects an integration to its provider.', [

@@ -28,7 +28,7 @@ export function refreshTokensCommand(frame: Frame): Command {
           warn(`${failed - reauthRequired} failed and will be tried again; the log of the worker says why.`)
         if (reauthRequired > 0)
           warn(
-            `${reauthRequired} must be connected anew by a person: \`integrations doctor\` names them, \`integrations oauth-link <id>\` prints a link.`,
+            `${reauthRequired} must be connected again by a person: \`integrations doctor\` names them, \`integrations oauth-link <id>\` prints a link.`,
           )
         const document = { checked, refreshed, failed, reauth_required: reauthRequired }
         return {

@@ -24,7 +24,7 @@ export function revokeOAuthCommand(frame: Frame): Command {
         const { name, provider } = await integrations.get(id)
         await confirmOrRefuse(
           context,
-          `Revoke the authorization of integration ${id} ("${name}", ${provider})? It can't call its provider until a person connects it anew.`,
+          `Revoke the authorization of integration ${id} ("${name}", ${provider})? It can't call its provider until a person connects it again.`,
           yes,
         )
         progress('Asking the provider ...')
@@ -33,9 +33,9 @@ export function revokeOAuthCommand(frame: Frame): Command {
         if (revoked)
           await integrations.operator.note(id, { token: by, action: 'revoke-oauth', target: `integration:${id}` })
         const texts = {
-          revoked: `Revoked: the tokens of integration ${id} are deleted. \`integrations oauth-link ${id}\` connects it anew.`,
+          revoked: `Revoked: the tokens of integration ${id} are deleted. \`integrations oauth-link ${id}\` connects it again.`,
           'nothing to revoke': `Integration ${id} has no tokens: there is nothing to revoke.`,
-          'newer tokens kept': `Integration ${id} was authorized anew meanwhile: its new tokens stay, and can be revoked by the same command.`,
+          'newer tokens kept': `Integration ${id} was authorized again meanwhile: its new tokens stay, and can be revoked by the same command.`,
         }
         return { document: { integration_id: id, revoked }, text: texts[outcome] }
       }),

@@ -193,7 +193,7 @@ interface Call {
 const FOREIGN = 'https://evil.example'
 const LOCAL = 'http://localhost:3000'
 
-/** What each caller brings, made anew for each call: a session may be signed out by it. */
+/** What each caller brings, made again for each call: a session may be signed out by it. */
 async function bring(caller: string, method: string, name: string): Promise<Call> {
   const outside = { kind: 'tokens' as const, peer: '203.0.113.7' }
   const { integrations } = places.tokens.test

@@ -308,7 +308,7 @@ describe('oauth-status', () => {
   })
 })
 
-describe('an integration that a person has to connect anew', () => {
+describe('an integration that a person has to connect again', () => {
   it('says so, and install --force prints a link for it', async () => {
     const id = await connected()
     await markReauthRequired(test.framework, await test.integrations.get(id), 'invalid_grant')
@@ -335,7 +335,7 @@ describe('refresh-tokens', () => {
       '1 when a person is needed',
       { refreshed: 1, failed: 1, reauthRequired: 1 },
       1,
-      '1 must be connected anew by a person',
+      '1 must be connected again by a person',
     ],
   ])('exits with %s', async (_, result, expected, said) => {
     const asked: RefreshTokensInput[] = []

@@ -311,7 +311,7 @@ describe('keys', () => {
       expect((await run(['keys', 'status', '--json'])).json()).toMatchObject({ keys: [{ kid: 'old', rows }] })
       const done = await runCommand(rotating.integrations, ['keys', 'rotate'])
       expect(done).toMatchObject({ exitCode: 0, err: '' })
-      expect(done.out).toContain(`Encrypted anew: ${rows}.`)
+      expect(done.out).toContain(`Re-encrypted: ${rows}.`)
       const after = await runCommand(rotating.integrations, ['keys', 'status', '--json'])
       expect(after.json()).toEqual({
         primary: 'new',

@@ -178,7 +178,7 @@ describe('the search', () => {
   })
 
   it.each<[string, typeof note.scan]>([
-    ['begins anew each time', async () => [{ id: '1', createdAt: null }]],
+    ['begins again each time', async () => [{ id: '1', createdAt: null }]],
     [
       'gives a row twice',
       async () => [

@@ -23,7 +23,7 @@ describe('health after an outcome', () => {
     ['healthy', 19, 'upstream', 'failing', 20],
     ['healthy', 49, 'upstream', 'disabled', 50],
     ['degraded', 49, 'upstream', 'disabled', 50],
-    // What was switched on again with its counter at 0 begins anew.
+    // What was switched on again with its counter at 0 begins again.
     ['healthy', 0, 'upstream', 'healthy', 1],
     // A success heals at once, all but what is disabled.
     ['healthy', 4, null, 'healthy', 0],

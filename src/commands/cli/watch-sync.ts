@@ -44,7 +44,7 @@ export async function watchSync(
       // What came too late for whoever has left.
       if (signal.aborted) throw new Interrupted()
       if (progress instanceof Error) {
-        // A worker that starts anew, or a server: the run survives both, and so does this.
+        // A worker that starts again, or a server: the run survives both, and so does this.
         if (isAnswered) say(`${progress.message} The run is asked again until it answers.`)
         isAnswered = false
       } else {

@@ -99,7 +99,7 @@ async function storedErrors(): Promise<unknown[]> {
   return rows.map(({ error }) => error)
 }
 
-/** As if a listener had run for a second: who asks for the integration now gets a handle that is made anew. */
+/** As if a listener had run for a second: who asks for the integration now gets a handle that is made again. */
 function makeReadsOld(): void {
   const now = performance.now.bind(performance)
   const late = vi.spyOn(performance, 'now').mockImplementation(() => now() + 1_000)

@@ -246,7 +246,7 @@ const SYNCS = of(
     /goes on from 'third' must list what an undisturbed one lists; it lacks 2 of 5/,
   ],
   [
-    'sets bookmarks and begins anew',
+    'sets bookmarks and begins again',
     but((sound) => ({
       list: async (integration: Integration, session: SyncSession, query: Record<string, string>) => {
         for (let after: string | null = ''; after !== null; ) {
