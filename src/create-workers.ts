@@ -78,12 +78,14 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   const { framework, temporal, client, needs, reportModels } = partsOf(integrations)
   const { config, logger } = framework
   const where = temporalAddress(temporal)
+  const unreachable = (cause: unknown): BackendUnreachable =>
+    new BackendUnreachable('Temporal', where.address, { cause, remedy: errorLine(cause, 200) })
   takeSignals()
   // Before anything is reached: what does not fit is a fault of the configuration.
   const prebuilt = options.workflowBundle ?? prebuiltBundle(options, logger)
   await checkTemporal(client(), where)
   const connection = await NativeConnection.connect(connectionOptions(temporal)).catch((cause: unknown) => {
-    throw new BackendUnreachable('Temporal', where.address, { cause, remedy: errorLine(cause, 200) })
+    throw unreachable(cause)
   })
   const queues = taskQueuesOf(config)
   const workers: Worker[] = []
@@ -123,7 +125,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     await discard(workers)
       .then(() => connection.close())
       .catch(() => {})
-    throw error
+    throw isUnanswered(error) ? unreachable(error) : error
   }
   await reportModels()
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')
@@ -171,8 +173,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         await Promise.allSettled(running)
         await Promise.all(running)
       } catch (error) {
-        if (!(error instanceof TransportError)) throw error
-        throw new BackendUnreachable('Temporal', where.address, { cause: error, remedy: errorLine(error, 200) })
+        throw isUnanswered(error) ? unreachable(error) : error
       } finally {
         clearInterval(look)
         for (const signal of signals) process.off(signal, shutdown)
@@ -190,6 +191,14 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         return runState === 'RUNNING' && workflowPollerState === 'POLLING' && activityPollerState === 'POLLING'
       }),
   }
+}
+
+/** Codes of gRPC for a call that has no answer: https://grpc.io/docs/guides/status-codes/ */
+const NO_ANSWER: readonly unknown[] = [1, 4, 14]
+
+/** Temporal went away in the middle of the start. What it refuses is an answer. */
+function isUnanswered(error: unknown): boolean {
+  return error instanceof TransportError || NO_ANSWER.includes((error as { cause?: { code?: unknown } }).cause?.code)
 }
 
 /**

@@ -1,8 +1,10 @@
-/** Why a worker has failed, as the SDK logged it: of this run, and of none before. */
+/** Why a worker has failed: as the SDK logged it, of this run and of none before; and that Temporal was not reached. */
 import { randomBytes } from 'node:crypto'
+import { ScheduleClient } from '@temporalio/client'
 import { Runtime, Worker } from '@temporalio/worker'
 import { afterEach, expect, it, vi } from 'vitest'
 import { createWorkers, installTemporalLogger } from '../../src/create-workers.ts'
+import { startCuttingProxy } from '../support/cutting-proxy.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { installedBundle } from '../support/installed-script.ts'
 import { testIntegrations } from '../support/integrations.ts'
@@ -38,6 +40,32 @@ it('the fault of an earlier run is not named for what ends a later one', async (
     await expect(workers.run()).rejects.toThrow('a fault of its own')
   } finally {
     await test.close()
+    await server.release()
+  }
+})
+
+it('a start that Temporal leaves in the middle says that Temporal was not reached', async () => {
+  const server = await shareDevServer()
+  const link = await startCuttingProxy(`http://${server.address}`)
+  const test = testIntegrations('postgres://nobody@127.0.0.1:1/nothing', {
+    recordStarts: false,
+    temporal: { address: new URL(link.url).host },
+    config: { cache_prefix: `faults-${randomBytes(4).toString('hex')}` },
+  })
+  try {
+    const { create } = ScheduleClient.prototype
+    vi.spyOn(ScheduleClient.prototype, 'create').mockImplementation(function (this: ScheduleClient, options) {
+      link.refuse()
+      return create.call(this, options) as ReturnType<typeof create>
+    })
+    const workflowBundlePath = installedBundle().INTEGRATIONS_WORKFLOW_BUNDLE
+    await expect(createWorkers(test.integrations, { workflowBundlePath })).rejects.toMatchObject({
+      code: 'backend_unreachable',
+      message: expect.stringContaining('Temporal'),
+    })
+  } finally {
+    await test.close()
+    await link.close()
     await server.release()
   }
 })
