@@ -2,8 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { requestBuilder } from '../calls/builder.ts'
 import { forgetIdempotencyKey, idempotencyRecord } from '../calls/idempotency.ts'
-import { circuitView, overrideCircuit } from '../calls/overrides/circuit-override.ts'
-import { overrideRateLimit, rateLimitView } from '../calls/overrides/limit-override.ts'
+import { circuitView, overrideCircuit, overrideRateLimit, rateLimitView } from '../calls/overrides.ts'
 import {
   authenticatedUser,
   forgetAuthenticatedUser,

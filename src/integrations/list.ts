@@ -1,6 +1,6 @@
 /** Integrations by ascending id, as handles and as an operator's summaries. Rule: docs/behaviour/integrations.md, "The list". */
 
-import { circuitsOf } from '../calls/overrides/circuit-override.ts'
+import { circuitsOf } from '../calls/overrides.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
