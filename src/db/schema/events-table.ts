@@ -1,9 +1,10 @@
 import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import { bigint, foreignKey, index, smallint } from 'drizzle-orm/pg-core'
+import { bigint, index, smallint } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, json, moment, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 
 /** Whether a delivery was given up. To the letter what the index says: else Postgres would not use it. */
 export function hasGivenUp(outcomes: AnyColumn): SQL {
@@ -64,10 +65,6 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       index(name('_events_given_up_idx')).on(column.id).where(hasGivenUp(column.outcomes)),
       // Deleting an integration.
       index(name('_events_integration_idx')).on(column.integrationId),
-      foreignKey({
-        name: name('_events_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_events_integration_fk'), column.integrationId, integrations),
     ],
   )

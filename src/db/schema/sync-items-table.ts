@@ -4,6 +4,7 @@ import { SYNC_ITEM_STATUSES } from '../../syncs/items/item-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 import type { LogsTable } from './logs-table.ts'
 
 /** One row per item that a sync run dispatched. */
@@ -62,11 +63,7 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       index(name('_sync_items_completed_at_idx'))
         .on(column.completedAt)
         .where(sql`${column.status} in ('success', 'skipped')`),
-      foreignKey({
-        name: name('_sync_items_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_sync_items_integration_fk'), column.integrationId, integrations),
       foreignKey({
         name: name('_sync_items_log_fk'),
         columns: [column.syncLogId],

@@ -1,9 +1,10 @@
 import { sql } from 'drizzle-orm'
-import { check, foreignKey, index, smallint, text, unique } from 'drizzle-orm/pg-core'
+import { check, index, smallint, text, unique } from 'drizzle-orm/pg-core'
 import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 
 /** One row per delivery. A `pending` row is the queue's entry. */
 export const webhooksTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
@@ -60,11 +61,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_failed_idx'))
         .on(column.attempts, column.processedAt)
         .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
-      foreignKey({
-        name: name('_webhooks_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_webhooks_integration_fk'), column.integrationId, integrations),
       check(name('_webhooks_status_check'), isOneOf(column.status, WEBHOOK_STATUSES)),
       check(name('_webhooks_attempts_check'), sql`${column.attempts} >= 0`),
     ],
