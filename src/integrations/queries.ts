@@ -56,7 +56,7 @@ function found(row: IntegrationRow | null, id: number): IntegrationRow {
   return row
 }
 
-/** The rows of these ids, as far as there are any. */
+/** The rows of these ids that exist. */
 export async function integrationsById(
   db: Database,
   { integrations }: Tables,
@@ -123,6 +123,7 @@ export interface IntegrationFilter {
   readonly provider?: string | undefined
   readonly active?: boolean | undefined
   readonly health?: HealthStatus | undefined
+  /** Whether the integration counts as stale (`sync_stale_alerted_at` is set). */
   readonly stale?: boolean | undefined
   readonly owner?: Owner | undefined
 }
