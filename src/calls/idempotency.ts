@@ -5,7 +5,10 @@
  * Rule: docs/behaviour/requests.md, "Idempotency keys".
  */
 import { randomUUID } from 'node:crypto'
+import { and, desc, eq, gte, isNull, or, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
+import type { Database, Transaction } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
 import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
@@ -14,13 +17,6 @@ import { insertLog } from '../observability/log-queries.ts'
 import { supportsIdempotency } from '../providers/contracts.ts'
 import type { Call, PriorCall } from '../providers/integration.ts'
 import type { PlannedCall } from './call.ts'
-import type { LedgerEntry, LedgerKey } from './idempotency-queries.ts'
-import {
-  deleteIdempotencyKey,
-  deleteReservation,
-  findIdempotencyKey,
-  insertIdempotencyKey,
-} from './idempotency-queries.ts'
 import * as rule from './idempotency-rules.ts'
 import type { Ending } from './request.ts'
 
@@ -28,6 +24,21 @@ import type { Ending } from './request.ts'
 const LEASE_MARGIN_MS = 1_000
 /** A turn younger than this needs no renewal before the call. */
 const FRESH_MS = 250
+
+interface LedgerKey {
+  readonly integrationId: number
+  readonly key: string
+}
+
+/** What the ledger and the request log say of a key. */
+interface LedgerEntry {
+  readonly id: number
+  readonly reservedAt: Date
+  /** By the same clock as `reservedAt`. */
+  readonly ageSeconds: number
+  /** The newest call under this reservation that succeeded, or that the provider answered with a 2xx. */
+  readonly prior: { readonly requestId: number; readonly responseData: string | null } | null
+}
 
 /** A key that this call has spent, until it is known how the call ended. */
 export interface Reservation {
@@ -45,7 +56,7 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
   const key: LedgerKey = { integrationId: integration.id, key: idempotencyKey }
   const windowSeconds = supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
   const mayBeSentAgain = (entry: LedgerEntry): boolean =>
-    rule.repeatVerdict(priorOf(entry).priorState, entry.ageSeconds, windowSeconds) === 'may be sent again'
+    rule.mayBeSentAgain(priorOf(entry).priorState, entry.ageSeconds, windowSeconds)
 
   // Another round only if the key was given back, or answered, between two of our statements.
   for (;;) {
@@ -244,4 +255,80 @@ function priorOf({ prior }: LedgerEntry): Pick<PriorCall, 'priorState' | 'priorR
 
 function conflict(key: LedgerKey, entry: LedgerEntry): IdempotencyConflict {
   return new IdempotencyConflict({ ...key, ...priorOf(entry), reservedAt: entry.reservedAt })
+}
+
+/**
+ * Spends the key. Null: it is spent already.
+ *
+ * @param now null: the database's clock
+ */
+async function insertIdempotencyKey(
+  db: Database,
+  { idempotencyKeys }: Tables,
+  key: LedgerKey,
+  now: Date | null,
+): Promise<{ id: number; reservedAt: Date } | null> {
+  const [row] = await db
+    .insert(idempotencyKeys)
+    // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
+    .values({ ...key, createdAt: now ?? sql`date_trunc('milliseconds', clock_timestamp())` })
+    .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
+    .returning({ id: idempotencyKeys.id, reservedAt: idempotencyKeys.createdAt })
+  return row ?? null
+}
+
+/**
+ * Null: the key is not spent.
+ *
+ * A call from before the reservation does not count: its own reservation was forgotten or pruned.
+ */
+async function findIdempotencyKey(
+  db: Database,
+  { idempotencyKeys, requests }: Tables,
+  { integrationId, key }: LedgerKey,
+  now: Date | null,
+): Promise<LedgerEntry | null> {
+  const at = now === null ? sql`clock_timestamp()` : sql`${now.toISOString()}::timestamp with time zone`
+  const [row] = await db
+    .select({
+      id: idempotencyKeys.id,
+      reservedAt: idempotencyKeys.createdAt,
+      ageSeconds: sql<number>`extract(epoch from ${at} - ${idempotencyKeys.createdAt})::double precision`,
+      requestId: requests.id,
+      responseData: requests.responseData,
+    })
+    .from(idempotencyKeys)
+    .leftJoin(
+      requests,
+      and(
+        eq(requests.integrationId, idempotencyKeys.integrationId),
+        eq(requests.idempotencyKey, idempotencyKeys.key),
+        gte(requests.createdAt, idempotencyKeys.createdAt),
+        or(isNull(requests.failureClass), sql`${requests.statusCode} between 200 and 299`),
+      ),
+    )
+    .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
+    .orderBy(desc(requests.id))
+    .limit(1)
+  if (row === undefined) return null
+  const { requestId, responseData, ...entry } = row
+  return { ...entry, prior: requestId === null ? null : { requestId, responseData } }
+}
+
+/** Gives back this very reservation, not one of the same key made since. */
+async function deleteReservation(db: Database, { idempotencyKeys }: Tables, id: number): Promise<void> {
+  await db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
+}
+
+/** When it was spent; null: it was not. */
+async function deleteIdempotencyKey(
+  tx: Transaction,
+  { idempotencyKeys }: Tables,
+  { integrationId, key }: LedgerKey,
+): Promise<Date | null> {
+  const [row] = await tx
+    .delete(idempotencyKeys)
+    .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
+    .returning({ reservedAt: idempotencyKeys.createdAt })
+  return row?.reservedAt ?? null
 }
