@@ -157,11 +157,7 @@ export function integrationHandle(
     refresh: () => getIntegration(framework, row.id),
     toJSON: () => identity,
   }
-  const holder: TokenHolder = {
-    integration: handle,
-    credentials,
-    adopt,
-  }
+  const holder: TokenHolder = { integration: handle, credentials, adopt }
   registerSecrets(handle, secrets)
   const own = { integration: handle, credentials: secrets, observe, observeDate, tokens: holder }
   return handle

@@ -21,18 +21,15 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       /** The event's name, as listeners know it. */
       name: string('name').notNull(),
       payload: json('payload').notNull(),
-      /** Who holds the row while it is being delivered; null between tries. */
+      /** Claim that holds the row while it is being delivered; null between tries. */
       claim: string('claim', 120),
       /** How often the row has been claimed. */
       attempts: smallint('attempts').notNull().default(0),
       /** Not to be claimed earlier. */
       dueAt: moment('due_at').notNull().defaultNow(),
-      /** What became of it, by listener: who has it is not served again when another one's try is repeated. */
+      /** Outcome by listener: a listener that has the event does not get it again when another one's try is repeated. */
       outcomes: json('outcomes').notNull().default(sql`'{}'::jsonb`),
-      /**
-       * In which it waits for a pump: of its integration, and another one once somebody has been told of it, so that tries after the
-       * first hold up no event that is new.
-       */
+      /** Queue in which it waits for a pump: one of its integration for first tries, another for later ones, which hold up no new event. */
       queue: bigint('queue', { mode: 'number' })
         .notNull()
         .generatedAlwaysAs(sql`integration_id * 2 + (outcomes <> '{}'::jsonb)::int`),

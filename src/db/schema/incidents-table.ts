@@ -35,7 +35,7 @@ export const incidentsTable = (table: TableFactory, name: Name, integrations: In
         .where(sql`${column.followedAt} is null or ${column.followedAt} < ${column.updatedAt}`),
       // Pruning.
       index(name('_incidents_closed_at_idx')).on(column.closedAt).where(sql`${column.status} = 'closed'`),
-      // At most one open incident per integration, whoever opens it. All that is open is few rows, so no other index has them: without
+      // At most one open incident per integration. All that is open is few rows, so no other index has them: without
       // statistics Postgres would take that one for an integration's own, and read it whole.
       uniqueIndex(name('_incidents_one_open_key')).on(column.integrationId).where(sql`${column.status} = 'open'`),
       ofIntegration(name('_incidents_integration_fk'), column.integrationId, integrations),

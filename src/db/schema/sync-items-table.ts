@@ -29,7 +29,7 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       completedAt: moment('completed_at'),
       /** The event's data between the listing and the item's run. Ours, beyond the specification. */
       payload: json('payload'),
-      /** Who holds the row while it is `processing`. Ours, beyond the specification. */
+      /** Claim that holds the row while it is `processing`. Ours, beyond the specification. */
       claim: string('claim', 120),
       /** What the last attempt ended with, while another one is due: `error` is null until the item has failed. Ours. */
       lastError: text('last_error'),

@@ -27,7 +27,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       error: text('error'),
       /** Set with `processed` and `failed`. */
       processedAt: moment('processed_at'),
-      /** Who holds the row while it is `processing`. Ours, beyond the specification. */
+      /** Claim that holds the row while it is `processing`. Ours, beyond the specification. */
       claim: string('claim', 120),
       /**
        * The attempt that began the last replay; null: never replayed. Later attempts belong to that replay until the next one.
@@ -39,7 +39,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
        * workflow of its own. Ours, beyond the specification.
        */
       lostWorkers: smallint('lost_workers').notNull().default(0),
-      /** A `failed` row that somebody has given up: hidden, and not tried again. Null in any other status. Ours, beyond the specification. */
+      /** When a person gave up a `failed` row: it is hidden, and not tried again. Null in any other status. Ours, beyond the specification. */
       dismissedAt: moment('dismissed_at'),
       /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: it was not traced. Ours, beyond the specification. */
       traceparent: string('traceparent', 55),

@@ -111,7 +111,7 @@ const eventsWaiting: Check = {
     const told = `${counted(events, 'event')} ${events === 1 ? 'waits' : 'wait'} to be told to queued listeners and notification targets, the oldest since ${moment(since)}`
     if (!(await temporal.isOutboxRunning()))
       return fault(`${told}, and the outbox does not run: nothing takes them up.`, temporal.commands.wakeOutbox())
-    if (!isOlderThan(since, LINED_UP_SECONDS)) return ok(`${told}; the outbox is at it.`)
+    if (!isOlderThan(since, LINED_UP_SECONDS)) return ok(`${told}; the outbox works on them.`)
     return warning(`${told}; the outbox runs but has not got to them.`, temporal.commands.askOutbox())
   },
 }

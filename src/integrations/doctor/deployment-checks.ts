@@ -207,7 +207,7 @@ const accessTokens: Check = {
     if (dev)
       return ok('No token but that of `dev`: the API logs the address that signs a browser in (event access.dev).')
     return warning(
-      'There is no operator token (operator.tokens): nobody can read the operator pages. Keep the token that this prints, and put the other line where API and CLI get their environment.',
+      'There is no operator token (operator.tokens): no one can read the operator pages. Keep the token that this prints, and put the other line where API and CLI get their environment.',
       NEW_TOKEN,
     )
   },
@@ -220,7 +220,7 @@ const accessBaseUrl: Check = {
     const oauth = providers.entries().flatMap(([key, provider]) => (hasOAuth2(provider) ? [key] : []))
     if (baseUrl !== null && oauth.length > 0 && isInTheClear(baseUrl))
       return warning(
-        `The API is reached at ${baseUrl}, without TLS, and ${oauth.join(', ')} use OAuth: most providers refuse to lead a browser back there, and whoever is on the way reads the code.`,
+        `The API is reached at ${baseUrl}, without TLS, and ${oauth.join(', ')} use OAuth: most providers refuse to lead a browser back there, and anyone on the way can read the code.`,
         HTTPS_BASE_URL,
       )
     if (baseUrl !== null) return ok(`The API is reached at ${baseUrl}.`)
