@@ -7,8 +7,6 @@
 import { randomUUID } from 'node:crypto'
 import { and, desc, eq, gte, isNull, or, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
-import type { Database, Transaction } from '../db/client.ts'
-import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
 import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
@@ -169,9 +167,15 @@ class Turn {
 
 /** Null: the key is spent already. @throws IntegrationNotFound */
 async function spend(framework: Framework, key: LedgerKey): Promise<LedgerEntry | null> {
+  const { idempotencyKeys } = framework.tables
   try {
-    const row = await insertIdempotencyKey(framework.db, framework.tables, key, ownClock(framework))
-    return row === null ? null : { ...row, ageSeconds: 0, prior: null }
+    const [row] = await framework.db
+      .insert(idempotencyKeys)
+      // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
+      .values({ ...key, createdAt: ownClock(framework) ?? sql`date_trunc('milliseconds', clock_timestamp())` })
+      .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
+      .returning({ id: idempotencyKeys.id, reservedAt: idempotencyKeys.createdAt })
+    return row === undefined ? null : { ...row, ageSeconds: 0, prior: null }
   } catch (error) {
     // The foreign key to the integration. https://www.postgresql.org/docs/current/errcodes-appendix.html
     if ((error as { code?: unknown }).code === '23503') throw new IntegrationNotFound(key.integrationId)
@@ -185,8 +189,10 @@ async function giveBack(call: KeyedCall, id: number, ending: Ending): Promise<vo
 
 /** A key that can't be given back stays spent. The caller gets the call's outcome all the same. */
 async function release({ framework, integration }: KeyedCall, id: number): Promise<void> {
+  const { idempotencyKeys } = framework.tables
   try {
-    await deleteReservation(framework.db, framework.tables, id)
+    // This very reservation, not one of the same key made since.
+    await framework.db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
   } catch (error) {
     integrationLogger(framework, integration).error(
       // The key's row, not its text: a host may make keys of private data.
@@ -219,16 +225,20 @@ export async function forgetIdempotencyKey(
   key: string,
 ): Promise<boolean> {
   if (!mayBeAKey(key)) return false
+  const { idempotencyKeys } = tables
   return db.transaction(async (tx) => {
-    const reservedAt = await deleteIdempotencyKey(tx, tables, { integrationId, key })
-    if (reservedAt === null) return false
+    const [forgotten] = await tx
+      .delete(idempotencyKeys)
+      .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
+      .returning({ reservedAt: idempotencyKeys.createdAt })
+    if (forgotten === undefined) return false
     await insertLog(tx, tables, {
       integrationId,
       operation: 'idempotency',
       direction: 'outbound',
       status: 'success',
       summary: 'An idempotency key was forgotten: it may be used again',
-      metadata: { key, reserved_at: reservedAt.toISOString() },
+      metadata: { key, reserved_at: forgotten.reservedAt.toISOString() },
     })
     return true
   })
@@ -239,57 +249,16 @@ function mayBeAKey(key: string): boolean {
   return typeof key === 'string' && !key.includes('\u0000')
 }
 
-function ledgerEntry(framework: Framework, key: LedgerKey): Promise<LedgerEntry | null> {
-  return findIdempotencyKey(framework.db, framework.tables, key, ownClock(framework))
-}
-
-/** Null: the database's. */
-function ownClock({ clock }: Framework): Date | null {
-  return clock === systemClock ? null : clock.now()
-}
-
-function priorOf({ prior }: LedgerEntry): Pick<PriorCall, 'priorState' | 'priorResponse' | 'priorRequestId'> {
-  if (prior === null) return { priorState: 'unknown', priorResponse: null, priorRequestId: null }
-  return { ...rule.priorAnswer(prior.responseData), priorRequestId: prior.requestId }
-}
-
-function conflict(key: LedgerKey, entry: LedgerEntry): IdempotencyConflict {
-  return new IdempotencyConflict({ ...key, ...priorOf(entry), reservedAt: entry.reservedAt })
-}
-
-/**
- * Spends the key. Null: it is spent already.
- *
- * @param now null: the database's clock
- */
-async function insertIdempotencyKey(
-  db: Database,
-  { idempotencyKeys }: Tables,
-  key: LedgerKey,
-  now: Date | null,
-): Promise<{ id: number; reservedAt: Date } | null> {
-  const [row] = await db
-    .insert(idempotencyKeys)
-    // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
-    .values({ ...key, createdAt: now ?? sql`date_trunc('milliseconds', clock_timestamp())` })
-    .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
-    .returning({ id: idempotencyKeys.id, reservedAt: idempotencyKeys.createdAt })
-  return row ?? null
-}
-
 /**
  * Null: the key is not spent.
  *
  * A call from before the reservation does not count: its own reservation was forgotten or pruned.
  */
-async function findIdempotencyKey(
-  db: Database,
-  { idempotencyKeys, requests }: Tables,
-  { integrationId, key }: LedgerKey,
-  now: Date | null,
-): Promise<LedgerEntry | null> {
+async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerKey): Promise<LedgerEntry | null> {
+  const { idempotencyKeys, requests } = framework.tables
+  const now = ownClock(framework)
   const at = now === null ? sql`clock_timestamp()` : sql`${now.toISOString()}::timestamp with time zone`
-  const [row] = await db
+  const [row] = await framework.db
     .select({
       id: idempotencyKeys.id,
       reservedAt: idempotencyKeys.createdAt,
@@ -315,20 +284,16 @@ async function findIdempotencyKey(
   return { ...entry, prior: requestId === null ? null : { requestId, responseData } }
 }
 
-/** Gives back this very reservation, not one of the same key made since. */
-async function deleteReservation(db: Database, { idempotencyKeys }: Tables, id: number): Promise<void> {
-  await db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
+/** Null: the database's. */
+function ownClock({ clock }: Framework): Date | null {
+  return clock === systemClock ? null : clock.now()
 }
 
-/** When it was spent; null: it was not. */
-async function deleteIdempotencyKey(
-  tx: Transaction,
-  { idempotencyKeys }: Tables,
-  { integrationId, key }: LedgerKey,
-): Promise<Date | null> {
-  const [row] = await tx
-    .delete(idempotencyKeys)
-    .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
-    .returning({ reservedAt: idempotencyKeys.createdAt })
-  return row?.reservedAt ?? null
+function priorOf({ prior }: LedgerEntry): Pick<PriorCall, 'priorState' | 'priorResponse' | 'priorRequestId'> {
+  if (prior === null) return { priorState: 'unknown', priorResponse: null, priorRequestId: null }
+  return { ...rule.priorAnswer(prior.responseData), priorRequestId: prior.requestId }
+}
+
+function conflict(key: LedgerKey, entry: LedgerEntry): IdempotencyConflict {
+  return new IdempotencyConflict({ ...key, ...priorOf(entry), reservedAt: entry.reservedAt })
 }
