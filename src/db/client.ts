@@ -5,6 +5,7 @@ import postgres from 'postgres'
 import { BackendUnreachable, InvalidConfiguration } from '../framework/errors.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 import { readDatabaseUrl } from './database-url.ts'
+import type { PoolSettings } from './pool.ts'
 import { Pool } from './pool.ts'
 
 export type Database = PostgresJsDatabase
@@ -22,14 +23,8 @@ export interface ConnectOptions {
    * named statement keeps the types of its parameters.
    */
   names?: false
-  pool?: {
-    /** Connections at most. Default 10. */
-    max?: number
-    /** An unused connection is closed after this time. Default 60. */
-    idleSeconds?: number
-    /** A statement without an answer after this time fails. Default 60; 0: no limit. */
-    statementSeconds?: number
-  }
+  /** Defaults: 10 connections, 60 s idle, 60 s a statement. */
+  pool?: Partial<Omit<PoolSettings, 'names'>>
 }
 
 export interface Connection {

@@ -1,10 +1,10 @@
 /** Statements over the integrations table. */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, notInArray, sql } from 'drizzle-orm'
-import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Database, Transaction } from '../db/client.ts'
 import { intervalOf } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import { quotedName } from '../db/sql-functions.ts'
 import { IntegrationNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Json } from '../framework/json.ts'
@@ -86,9 +86,8 @@ export async function integrationsWithVersion(
 
 /** Draws the id of a new row: its credentials are bound to the id, so it must be known before they are encrypted. */
 export async function nextIntegrationId(db: Database, { integrations }: Tables): Promise<number> {
-  const { schema = 'public', name: table } = getTableConfig(integrations)
-  const name = `"${schema}"."${table}"`
-  const [row] = await db.execute<{ id: string }>(sql`select nextval(pg_get_serial_sequence(${name}, 'id')) as id`)
+  const table = quotedName(integrations)
+  const [row] = await db.execute<{ id: string }>(sql`select nextval(pg_get_serial_sequence(${table}, 'id')) as id`)
   return Number(row?.id)
 }
 

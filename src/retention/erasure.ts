@@ -5,6 +5,7 @@ import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { insertLog } from '../observability/log-queries.ts'
+import type { DeleteIntegration } from './deletion.ts'
 import { bringToRest, changeAll, clearCache } from './deletion.ts'
 
 /** Stands in place of an error's text, and is the error of unfinished work that ended so. */
@@ -14,12 +15,8 @@ const ERASED = 'erased'
 const ERASABLE = ['webhooks', 'requests', 'syncItems', 'logs', 'events'] as const satisfies readonly (keyof Tables)[]
 export type ErasableTable = (typeof ERASABLE)[number]
 
-export interface EraseIntegration {
-  /** Ends a living run first; without it such an integration is refused: its items need their payloads. */
-  readonly force?: boolean
-  /** Who asked, for the logs. */
-  readonly by?: string
-}
+/** Without `force` an integration with a living run is refused: its items need their payloads. */
+export type EraseIntegration = DeleteIntegration
 
 /** Rows that were blanked, by table; of the cache, entries that went. */
 export type ErasedRows = Readonly<Record<ErasableTable | 'cache', number>>

@@ -9,13 +9,19 @@ import { log } from '@temporalio/workflow'
 
 /** The SDK calls this at the start of each workflow. It replaces that workflow's `console` and intercepts nothing. */
 export function interceptors(): WorkflowInterceptors {
-  const at =
-    (level: 'debug' | 'info' | 'warn' | 'error') =>
-    (...said: unknown[]) =>
-      log[level](said.map(shown).join(' '), { event: 'workflow.console' })
-  const lines = { debug: at('debug'), log: at('info'), info: at('info'), warn: at('warn'), error: at('error') }
+  const lines = {
+    debug: (...said: unknown[]) => log.debug(textOf(said), { event: 'workflow.console' }),
+    log: (...said: unknown[]) => log.info(textOf(said), { event: 'workflow.console' }),
+    info: (...said: unknown[]) => log.info(textOf(said), { event: 'workflow.console' }),
+    warn: (...said: unknown[]) => log.warn(textOf(said), { event: 'workflow.console' }),
+    error: (...said: unknown[]) => log.error(textOf(said), { event: 'workflow.console' }),
+  }
   Object.assign(globalThis, { console: lines })
   return {}
+}
+
+function textOf(said: readonly unknown[]): string {
+  return said.map(shown).join(' ')
 }
 
 function shown(value: unknown): string {

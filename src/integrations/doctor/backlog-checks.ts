@@ -2,22 +2,12 @@
 import { and, eq, gt, isNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
+import { quotedName } from '../../db/sql-functions.ts'
 import { outboxStatus } from '../../events/outbox.ts'
 import { overdueRows } from '../../retention/pruning.ts'
 import type { DeletingStep } from '../../retention/queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import {
-  capped,
-  counted,
-  fault,
-  MAX_LOOKED_AT,
-  moment,
-  nameOf,
-  ok,
-  psqlCommand,
-  secondsAgo,
-  warning,
-} from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
 /** A failed wake-up is tried again within a minute, and each process sweeps every 30 s (docs/behaviour/webhook-recovery.md, "Wake-ups"). */
 const UNWOKEN_SECONDS = 120
@@ -81,7 +71,7 @@ const webhooksFailed: Check = {
         warning(
           `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Read why.`,
           psqlCommand(
-            `select id, event_type, attempts, processed_at, error from ${nameOf(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
+            `select id, event_type, attempts, processed_at, error from ${quotedName(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
           ),
         ),
       ),

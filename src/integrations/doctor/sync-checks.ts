@@ -2,22 +2,12 @@
 import { and, asc, eq, inArray, isNotNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
+import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
 import { dueRule } from '../../syncs/due.ts'
 import { overdueIntegrations } from '../../syncs/due-queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import {
-  capped,
-  counted,
-  fault,
-  MAX_LOOKED_AT,
-  moment,
-  nameOf,
-  ok,
-  psqlCommand,
-  secondsAgo,
-  warning,
-} from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
 /** A dispatch comes each minute and starts three thousand runs: an integration that waits for longer was not dispatched. */
 const OVERDUE_SECONDS = 300
@@ -150,14 +140,14 @@ export const syncChecks = [syncStuck, syncOverdue, syncPaused, syncStale, syncFa
 /** Ends a run as one that is given up: items that had not started go. One statement, guarded on the status. */
 function closeRun({ tables }: Framework, logId: number): string {
   return psqlCommand(
-    `with run as (update ${nameOf(tables.logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${logId} and status = $$processing$$ returning id) delete from ${nameOf(tables.syncItems)} i using run where i.sync_log_id = run.id and i.status = $$pending$$ and i.attempts = 0`,
+    `with run as (update ${quotedName(tables.logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${logId} and status = $$processing$$ returning id) delete from ${quotedName(tables.syncItems)} i using run where i.sync_log_id = run.id and i.status = $$pending$$ and i.attempts = 0`,
   )
 }
 
 /** Items of backfills hold no cursor. */
 function skipNameless({ tables }: Framework, integrationId: number): string {
   return psqlCommand(
-    `update ${nameOf(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null and not exists (select 1 from ${nameOf(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
+    `update ${quotedName(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null and not exists (select 1 from ${quotedName(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
   )
 }
 
