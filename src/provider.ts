@@ -1,6 +1,6 @@
 /** All that the author of a provider imports: the contracts, their guards, and what helps to keep them. */
 
-export type { CircuitOverride } from './calls/admission/breaker-rules.ts'
+export type { CircuitOverride } from './calls/admission/state-rules.ts'
 export { classOfStatus, FailureClass, statusOf } from './calls/failure-class-rules.ts'
 export { RateLimit } from './calls/rate-limit-rules.ts'
 export { retryAfterSeconds } from './calls/retry-rules.ts'

@@ -1,7 +1,7 @@
 /** Runs over a window of the past, and what full listings miss. Rule: docs/behaviour/sync-backfills.md. */
 
-import { isFinalFault } from '../calls/final-fault.ts'
 import { insideSync } from '../calls/inside-sync.ts'
+import { isFinalFault } from '../calls/retry.ts'
 import { Ending } from '../claims/ending.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'

@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
 
-import { isFinalFault } from '../calls/final-fault.ts'
+import { isFinalFault } from '../calls/retry.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'

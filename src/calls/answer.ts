@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/requests.md, "What an answer says".
  */
 import { HttpError } from '../framework/errors.ts'
-import { errorChain, statusOf } from './failure-class-rules.ts'
+import { errorChain, field, firstStatus, statusOf } from './failure-class-rules.ts'
 import { retryAfterSeconds } from './retry-rules.ts'
 import { keepLargeText } from './stored-body.ts'
 
@@ -74,7 +74,7 @@ function isResponse(value: unknown): value is Response {
     typeof ok === 'boolean' &&
     typeof text === 'function' &&
     typeof arrayBuffer === 'function' &&
-    typeof inner(headers, 'get') === 'function'
+    typeof field(headers, 'get') === 'function'
   )
 }
 
@@ -82,7 +82,7 @@ type HeaderReader = (name: string) => string | null
 
 function headersOf(link: object): HeaderReader | null {
   const record = link as Record<string, unknown>
-  const holder = [record.headers, inner(record.response, 'headers'), inner(record.lastResponse, 'headers')].find(
+  const holder = [record.headers, field(record.response, 'headers'), field(record.lastResponse, 'headers')].find(
     (candidate) => typeof candidate === 'object' && candidate !== null,
   )
   if (holder === undefined) return null
@@ -97,14 +97,12 @@ function headersOf(link: object): HeaderReader | null {
 
 function statusIn(link: object): number | null {
   const record = link as Record<string, unknown>
-  const candidates = [record.status, record.statusCode, inner(record.lastResponse, 'statusCode')]
-  const status = candidates.find((value) => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599)
-  return status === undefined ? null : Number(status)
+  return firstStatus([record.status, record.statusCode, field(record.lastResponse, 'statusCode')])
 }
 
 function requestIdIn(link: object, headers: HeaderReader): string | null {
   const own =
-    inner((link as Record<string, unknown>).lastResponse, 'requestId') ?? (link as Record<string, unknown>).requestId
+    field((link as Record<string, unknown>).lastResponse, 'requestId') ?? (link as Record<string, unknown>).requestId
   const found = typeof own === 'string' ? own : REQUEST_ID_HEADERS.map(headers).find((value) => value !== null)
   return found === undefined || found === null ? null : cutRequestId(found)
 }
@@ -176,8 +174,4 @@ function decoderOf(contentType: string): InstanceType<typeof TextDecoder> | null
   } catch {
     return null
   }
-}
-
-function inner(value: unknown, key: string): unknown {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
 }

@@ -1,4 +1,4 @@
-/** One attempt: what the call is given, its time limit, and what it came to. Rule: docs/behaviour/requests.md, "Attempts". */
+/** One attempt: what the call is given, its time limit, and its outcome. Rule: docs/behaviour/requests.md, "Attempts". */
 
 import type { Egress } from '../egress/guarded-fetch.ts'
 import { InvalidArgumentException, RequestTimeout, SchemaDrift } from '../framework/errors.ts'

@@ -2,14 +2,18 @@
 
 import type { IncidentRecord, RequestRecord } from '../events/events.ts'
 import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import type { IncidentEvent } from '../incidents/queries.ts'
 import { findIncident } from '../incidents/queries.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { CallEvent, CallOutcome } from './admission/call-queries.ts'
+import { settleCalls } from './admission/call-queries.ts'
 import type { SettledCall } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
+import { callTarget } from './call-target.ts'
+import { FailureClass } from './failure-class-rules.ts'
 
 const MS_PER_SECOND = 1_000
 
@@ -28,6 +32,32 @@ export async function announce(
   const { listeners } = framework
   if (outcome.kind === 'succeeded') await listeners.emit('RequestCompleted', { integration, request })
   else await listeners.emit('RequestFailed', { integration, request, error: outcome.error })
+}
+
+/**
+ * The outcome of a call that a host makes elsewhere. Counts for health as a call's would, and not for the breaker: nothing admitted
+ * the call. Null is success. Rule: docs/behaviour/requests.md, "Health".
+ *
+ * @throws InvalidArgumentException, IntegrationNotFound
+ */
+export async function recordOutcome(
+  framework: Framework,
+  integration: Integration,
+  failureClass: FailureClass | null,
+): Promise<void> {
+  const { db, tables } = framework
+  const known = Object.values(FailureClass)
+  if (failureClass !== null && !known.includes(failureClass))
+    throw new InvalidArgumentException(
+      'failure class',
+      `${known.join(', ')} are allowed, ${String(failureClass)} was given`,
+    )
+  // Not joined with the outcomes of calls: the caller must learn of a failed write.
+  const settled = await settleCalls(db, tables, callTarget(framework, integration), [
+    { owner: '', generation: null, class: failureClass, quietForMs: null, quietUntil: null, row: null },
+  ])
+  if (settled === null) throw new IntegrationNotFound(integration.id)
+  await announceChanges(framework, integration, settled.events)
 }
 
 /** In the order of the settlement: `IntegrationDisabled` before `IntegrationHealthChanged`, an incident after its cause. */

@@ -120,10 +120,16 @@ export function statusOf(error: unknown): number | null {
       field(record.response, 'statusCode'),
       typeof record.code === 'number' && !isDomException(link) ? record.code : undefined,
     ]
-    const status = candidates.find((value) => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599)
-    if (status !== undefined) return Number(status)
+    const status = firstStatus(candidates)
+    if (status !== null) return status
   }
   return null
+}
+
+/** The first of these values that is an HTTP status. */
+export function firstStatus(candidates: readonly unknown[]): number | null {
+  const status = candidates.find((value) => Number.isInteger(value) && Number(value) >= 100 && Number(value) <= 599)
+  return status === undefined ? null : Number(status)
 }
 
 /** The error, its causes, Stripe's `detail` and an AggregateError's `errors`; depth-first, cycles cut. */
@@ -184,6 +190,7 @@ function codeOf(link: object): string {
   return typeof code === 'string' ? code : ''
 }
 
-function field(value: unknown, key: string): unknown {
+/** Undefined where the value is no object. */
+export function field(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[key] : undefined
 }

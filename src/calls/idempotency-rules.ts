@@ -39,8 +39,6 @@ export function priorAnswer(stored: string | null): PriorAnswer {
   }
 }
 
-export type RepeatVerdict = 'conflict' | 'may be sent again'
-
 /**
  * A key whose effect is not known may be sent again while the provider itself still knows it and drops a second write.
  * The window is the provider's and begins when it first sees the key, so counting from the reservation is never too late.
@@ -48,12 +46,10 @@ export type RepeatVerdict = 'conflict' | 'may be sent again'
  * @param ageSeconds since the reservation
  * @param windowSeconds how long the provider remembers a key; null: it does not
  */
-export function repeatVerdict(
+export function mayBeSentAgain(
   priorState: PriorAnswer['priorState'] | 'unknown',
   ageSeconds: number,
   windowSeconds: number | null,
-): RepeatVerdict {
+): boolean {
   return priorState === 'unknown' && windowSeconds !== null && ageSeconds < windowSeconds
-    ? 'may be sent again'
-    : 'conflict'
 }

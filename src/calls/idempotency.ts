@@ -5,6 +5,7 @@
  * Rule: docs/behaviour/requests.md, "Idempotency keys".
  */
 import { randomUUID } from 'node:crypto'
+import { and, desc, eq, gte, isNull, or, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
@@ -14,13 +15,6 @@ import { insertLog } from '../observability/log-queries.ts'
 import { supportsIdempotency } from '../providers/contracts.ts'
 import type { Call, PriorCall } from '../providers/integration.ts'
 import type { PlannedCall } from './call.ts'
-import type { LedgerEntry, LedgerKey } from './idempotency-queries.ts'
-import {
-  deleteIdempotencyKey,
-  deleteReservation,
-  findIdempotencyKey,
-  insertIdempotencyKey,
-} from './idempotency-queries.ts'
 import * as rule from './idempotency-rules.ts'
 import type { Ending } from './request.ts'
 
@@ -28,6 +22,21 @@ import type { Ending } from './request.ts'
 const LEASE_MARGIN_MS = 1_000
 /** A turn younger than this needs no renewal before the call. */
 const FRESH_MS = 250
+
+interface LedgerKey {
+  readonly integrationId: number
+  readonly key: string
+}
+
+/** What the ledger and the request log say of a key. */
+interface LedgerEntry {
+  readonly id: number
+  readonly reservedAt: Date
+  /** By the same clock as `reservedAt`. */
+  readonly ageSeconds: number
+  /** The newest call under this reservation that succeeded, or that the provider answered with a 2xx. */
+  readonly prior: { readonly requestId: number; readonly responseData: string | null } | null
+}
 
 /** A key that this call has spent, until it is known how the call ended. */
 export interface Reservation {
@@ -45,7 +54,7 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
   const key: LedgerKey = { integrationId: integration.id, key: idempotencyKey }
   const windowSeconds = supportsIdempotency(provider) ? provider.idempotencyWindowSeconds : null
   const mayBeSentAgain = (entry: LedgerEntry): boolean =>
-    rule.repeatVerdict(priorOf(entry).priorState, entry.ageSeconds, windowSeconds) === 'may be sent again'
+    rule.mayBeSentAgain(priorOf(entry).priorState, entry.ageSeconds, windowSeconds)
 
   // Another round only if the key was given back, or answered, between two of our statements.
   for (;;) {
@@ -158,9 +167,15 @@ class Turn {
 
 /** Null: the key is spent already. @throws IntegrationNotFound */
 async function spend(framework: Framework, key: LedgerKey): Promise<LedgerEntry | null> {
+  const { idempotencyKeys } = framework.tables
   try {
-    const row = await insertIdempotencyKey(framework.db, framework.tables, key, ownClock(framework))
-    return row === null ? null : { ...row, ageSeconds: 0, prior: null }
+    const [row] = await framework.db
+      .insert(idempotencyKeys)
+      // Whole milliseconds, rounded down as a settlement's are: else an answer in the same one would seem older than its key.
+      .values({ ...key, createdAt: ownClock(framework) ?? sql`date_trunc('milliseconds', clock_timestamp())` })
+      .onConflictDoNothing({ target: [idempotencyKeys.integrationId, idempotencyKeys.key] })
+      .returning({ id: idempotencyKeys.id, reservedAt: idempotencyKeys.createdAt })
+    return row === undefined ? null : { ...row, ageSeconds: 0, prior: null }
   } catch (error) {
     // The foreign key to the integration. https://www.postgresql.org/docs/current/errcodes-appendix.html
     if ((error as { code?: unknown }).code === '23503') throw new IntegrationNotFound(key.integrationId)
@@ -174,8 +189,10 @@ async function giveBack(call: KeyedCall, id: number, ending: Ending): Promise<vo
 
 /** A key that can't be given back stays spent. The caller gets the call's outcome all the same. */
 async function release({ framework, integration }: KeyedCall, id: number): Promise<void> {
+  const { idempotencyKeys } = framework.tables
   try {
-    await deleteReservation(framework.db, framework.tables, id)
+    // This very reservation, not one of the same key made since.
+    await framework.db.delete(idempotencyKeys).where(eq(idempotencyKeys.id, id))
   } catch (error) {
     integrationLogger(framework, integration).error(
       // The key's row, not its text: a host may make keys of private data.
@@ -208,16 +225,20 @@ export async function forgetIdempotencyKey(
   key: string,
 ): Promise<boolean> {
   if (!mayBeAKey(key)) return false
+  const { idempotencyKeys } = tables
   return db.transaction(async (tx) => {
-    const reservedAt = await deleteIdempotencyKey(tx, tables, { integrationId, key })
-    if (reservedAt === null) return false
+    const [forgotten] = await tx
+      .delete(idempotencyKeys)
+      .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
+      .returning({ reservedAt: idempotencyKeys.createdAt })
+    if (forgotten === undefined) return false
     await insertLog(tx, tables, {
       integrationId,
       operation: 'idempotency',
       direction: 'outbound',
       status: 'success',
       summary: 'An idempotency key was forgotten: it may be used again',
-      metadata: { key, reserved_at: reservedAt.toISOString() },
+      metadata: { key, reserved_at: forgotten.reservedAt.toISOString() },
     })
     return true
   })
@@ -228,8 +249,39 @@ function mayBeAKey(key: string): boolean {
   return typeof key === 'string' && !key.includes('\u0000')
 }
 
-function ledgerEntry(framework: Framework, key: LedgerKey): Promise<LedgerEntry | null> {
-  return findIdempotencyKey(framework.db, framework.tables, key, ownClock(framework))
+/**
+ * Null: the key is not spent.
+ *
+ * A call from before the reservation does not count: its own reservation was forgotten or pruned.
+ */
+async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerKey): Promise<LedgerEntry | null> {
+  const { idempotencyKeys, requests } = framework.tables
+  const now = ownClock(framework)
+  const at = now === null ? sql`clock_timestamp()` : sql`${now.toISOString()}::timestamp with time zone`
+  const [row] = await framework.db
+    .select({
+      id: idempotencyKeys.id,
+      reservedAt: idempotencyKeys.createdAt,
+      ageSeconds: sql<number>`extract(epoch from ${at} - ${idempotencyKeys.createdAt})::double precision`,
+      requestId: requests.id,
+      responseData: requests.responseData,
+    })
+    .from(idempotencyKeys)
+    .leftJoin(
+      requests,
+      and(
+        eq(requests.integrationId, idempotencyKeys.integrationId),
+        eq(requests.idempotencyKey, idempotencyKeys.key),
+        gte(requests.createdAt, idempotencyKeys.createdAt),
+        or(isNull(requests.failureClass), sql`${requests.statusCode} between 200 and 299`),
+      ),
+    )
+    .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
+    .orderBy(desc(requests.id))
+    .limit(1)
+  if (row === undefined) return null
+  const { requestId, responseData, ...entry } = row
+  return { ...entry, prior: requestId === null ? null : { requestId, responseData } }
 }
 
 /** Null: the database's. */

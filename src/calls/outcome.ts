@@ -1,4 +1,4 @@
-/** What an attempt came to, as its settlement writes it: redacted, then cut. Rule: docs/behaviour/requests.md, "The row". */
+/** The outcome of an attempt, as its settlement writes it: redacted, then cut. Rule: docs/behaviour/requests.md, "The row". */
 
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
@@ -11,7 +11,7 @@ import type { CallOutcome } from './admission/call-queries.ts'
 import type { Ticket } from './admission/call-state.ts'
 import type { Attempt } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
-import { errorChain } from './failure-class-rules.ts'
+import { errorChain, firstStatus } from './failure-class-rules.ts'
 import type { BodyRules } from './stored-body.ts'
 import { bodyRules, cacheableText, storedBody } from './stored-body.ts'
 
@@ -45,7 +45,7 @@ export async function outcomeOf(
     row: {
       endpoint: named(redactText(storable(call.endpoint), secrets)),
       method: named(call.method),
-      status_code: httpStatus(answer.statusCode),
+      status_code: firstStatus([answer.statusCode]),
       request_data: await storedBody(call, options.data, rules.request, MAX_REQUEST_DATA_BYTES),
       idempotency_key: idempotencyKey === null ? null : storable(idempotencyKey),
       provider_request_id:
@@ -128,10 +128,6 @@ function quietUntil({ answer: { rateLimitRemaining, rateLimitResetAt } }: Attemp
   if (typeof rateLimitRemaining !== 'number' || !(rateLimitRemaining <= 0)) return null
   const at = rateLimitResetAt instanceof Date ? rateLimitResetAt.getTime() : Number.NaN
   return Number.isNaN(at) ? null : at
-}
-
-function httpStatus(status: number | null): number | null {
-  return status !== null && Number.isInteger(status) && status >= 100 && status <= 599 ? status : null
 }
 
 function named(text: string): string {

@@ -1,13 +1,15 @@
-/** Whether a failed attempt is made again. Rule: docs/behaviour/requests.md, "Retries". */
+/** Whether a failed attempt is made again, and whether other work around a call is. Rule: docs/behaviour/requests.md, "Retries". */
 
-import { RateLimitExceededException } from '../framework/errors.ts'
+import { isIntegrationsError, RateLimitExceededException } from '../framework/errors.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
-import { customizesRetry, supportsIdempotency } from '../providers/contracts.ts'
+import type { IntegrationProvider } from '../providers/contracts.ts'
+import { classifiesFailures, customizesRetry, supportsIdempotency } from '../providers/contracts.ts'
 import { currentSyncItem } from '../providers/sync-session.ts'
 import type { Answer } from './answer.ts'
 import type { Attempt, Failure } from './attempt.ts'
 import type { PlannedCall } from './call.ts'
+import { classifyFailure } from './failure-class-rules.ts'
 import { currentSync, longestWaitMs } from './inside-sync.ts'
 import type { RetryInput } from './retry-rules.ts'
 import { retryDecision } from './retry-rules.ts'
@@ -96,4 +98,25 @@ function providerOpinion(
     )
     return { providerSaysRetryable: null, providerDelayMs: null }
   }
+}
+
+/** Faults of ours that another attempt can't change. */
+const FINAL_CODES: ReadonlySet<string> = new Set([
+  'invalid_argument',
+  'integration_inactive',
+  'unknown_provider',
+  'unsupported_by_provider',
+  'sync_session_closed',
+  'credentials_unreadable',
+])
+
+/**
+ * Whether the same call would fail in the same way again: bad arguments, and what the provider blames on the caller.
+ *
+ * @param provider null: it is not known
+ */
+export function isFinalFault(error: unknown, provider: IntegrationProvider | null = null): boolean {
+  if (isIntegrationsError(error) && FINAL_CODES.has(error.code)) return true
+  const verdict = provider !== null && classifiesFailures(provider) ? provider.classifyFailure(error) : null
+  return (verdict ?? classifyFailure({ error, callerAborted: false })) === 'client'
 }

@@ -97,16 +97,9 @@ function isPending(file: SqlFile, applied: ReadonlyMap<string, AppliedFile>, rel
 
 /** Whether a version comes after another one. A pre-release counts as its release. */
 function isLater(version: string, than: string): boolean {
-  const [left, right] = [numbersOf(version), numbersOf(than)]
-  const difference = left.map((number, index) => number - (right[index] ?? 0)).find((each) => each !== 0)
-  return difference !== undefined && difference > 0
+  const released = (each: string): string => each.replace(/[-+].*/, '')
+  return released(version).localeCompare(released(than), 'en', { numeric: true }) > 0
 }
-
-const numbersOf = (version: string): number[] =>
-  version
-    .replace(/[-+].*/, '')
-    .split('.')
-    .map(Number)
 
 async function applyFiles(
   transaction: Statements,

@@ -3,7 +3,9 @@ import { drizzle } from 'drizzle-orm/postgres-js'
 import type { Options, Sql } from 'postgres'
 import postgres from 'postgres'
 import { BackendUnreachable, InvalidConfiguration } from '../framework/errors.ts'
+import { withTimeLimit } from '../framework/waiting.ts'
 import { readDatabaseUrl } from './database-url.ts'
+import type { PoolSettings } from './pool.ts'
 import { Pool } from './pool.ts'
 
 export type Database = PostgresJsDatabase
@@ -21,14 +23,8 @@ export interface ConnectOptions {
    * named statement keeps the types of its parameters.
    */
   names?: false
-  pool?: {
-    /** Connections at most. Default 10. */
-    max?: number
-    /** An unused connection is closed after this time. Default 60. */
-    idleSeconds?: number
-    /** A statement without an answer after this time fails. Default 60; 0: no limit. */
-    statementSeconds?: number
-  }
+  /** Defaults: 10 connections, 60 s idle, 60 s a statement. */
+  pool?: Partial<Omit<PoolSettings, 'names'>>
 }
 
 export interface Connection {
@@ -69,7 +65,7 @@ export function connect({ database, pool = {}, ...only }: ConnectOptions): Conne
     // A connection's first query would ask for the array types; if the connection is cut meanwhile, the driver (3.4) lets the
     // rejection go unhandled, which ends the process. We send lists as JSON.
     fetch_types: false,
-    // Notices ("relation already exists, skipping") are no news to anybody.
+    // Notices ("relation already exists, skipping") help no reader.
     onnotice: () => {},
   }
   const { sql, names } =
@@ -101,7 +97,12 @@ export async function checkConnection(
   { timeoutSeconds = CONNECT_SECONDS, minimumVersion = MINIMUM_VERSION } = {},
 ): Promise<void> {
   const probe = postgres({ ...settingsOf(sql), max: 1, connect_timeout: CONNECT_SECONDS, fetch_types: false })
-  const version = await answerWithin(timeoutSeconds, probe, address).finally(() => void probe.end({ timeout: 0 }))
+  const late = () => new Error(`no answer within ${timeoutSeconds} s`)
+  const version = await withTimeLimit(timeoutSeconds, late, () => serverVersion(probe))
+    .catch((cause: unknown) => {
+      throw new BackendUnreachable('Postgres', address, { cause, remedy: remedyFor(cause) })
+    })
+    .finally(() => void probe.end({ timeout: 0 }))
   const major = Math.floor(version / 10_000)
   if (major < minimumVersion) {
     const received = `Postgres ${major} at ${address}`
@@ -109,21 +110,10 @@ export async function checkConnection(
   }
 }
 
-/** The server's version as a number, such as 150004. */
-async function answerWithin(timeoutSeconds: number, sql: Sql, address: string): Promise<number> {
-  let timer: NodeJS.Timeout | undefined
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutSeconds} s`)), timeoutSeconds * 1000)
-  })
-  const answer = sql<{ version: number }[]>`select current_setting('server_version_num')::int as version`
-  try {
-    const [row] = await Promise.race([answer, timeout])
-    return row?.version ?? 0
-  } catch (error) {
-    throw new BackendUnreachable('Postgres', address, { cause: error, remedy: remedyFor(error) })
-  } finally {
-    clearTimeout(timer)
-  }
+/** As a number, such as 150004. */
+async function serverVersion(sql: Sql): Promise<number> {
+  const [row] = await sql<{ version: number }[]>`select current_setting('server_version_num')::int as version`
+  return row?.version ?? 0
 }
 
 function remedyFor(error: unknown): string {

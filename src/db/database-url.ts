@@ -87,13 +87,11 @@ function tlsOf(
     case 'verify-full':
       return checked
     default:
-      throw new InvalidConfiguration([
-        {
-          key: 'database (sslmode)',
-          expected: 'disable, allow, prefer, require, verify-ca or verify-full',
-          received: JSON.stringify(mode),
-        },
-      ])
+      throw wrong(
+        'database (sslmode)',
+        'disable, allow, prefer, require, verify-ca or verify-full',
+        JSON.stringify(mode),
+      )
   }
 }
 
@@ -103,28 +101,24 @@ const ANY_HOST_NAME = { checkServerIdentity: () => undefined }
 function refuseOpenKey(path: string): void {
   const file = statSync(path, { throwIfNoEntry: false })
   const fault = file === undefined ? null : keyFileFault(file, process.getuid?.())
-  if (fault !== null)
-    throw new InvalidConfiguration([
-      { key: 'database (sslkey)', expected: 'a private key that is ours alone', received: `${path}, which ${fault}` },
-    ])
+  if (fault !== null) throw wrong('database (sslkey)', 'a private key that is ours alone', `${path}, which ${fault}`)
 }
 
 function certificate(path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch {
-    throw new InvalidConfiguration([
-      { key: 'database (sslrootcert, sslcert, sslkey)', expected: 'a readable PEM file', received: path },
-    ])
+    throw wrong('database (sslrootcert, sslcert, sslkey)', 'a readable PEM file', path)
   }
 }
 
-/** Says nothing of what was given: it may hold a password. */
+/** Does not quote the URL: it may hold a password. */
 const invalid = (received = 'a text that is no such URL') =>
-  new InvalidConfiguration([
-    {
-      key: 'database',
-      expected: 'a URL such as postgres://user:password@host:5432/name, with special characters percent-encoded',
-      received,
-    },
-  ])
+  wrong(
+    'database',
+    'a URL such as postgres://user:password@host:5432/name, with special characters percent-encoded',
+    received,
+  )
+
+const wrong = (key: string, expected: string, received: string) =>
+  new InvalidConfiguration([{ key, expected, received }])

@@ -2,6 +2,7 @@
 
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
 import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Tables } from './schema/tables.ts'
 
@@ -16,13 +17,14 @@ const FUNCTIONS = new WeakMap<Tables, string>()
 export function functionName(tables: Tables, name: string): string {
   let known = FUNCTIONS.get(tables)
   if (known === undefined) {
-    const { schema = 'public', name: table } = getTableConfig(tables.cache)
-    known = `${identifier(schema)}.${identifier(table)}`
+    known = quotedName(tables.cache)
     FUNCTIONS.set(tables, known)
   }
   return known.replace(/cache"$/, `${name}"`)
 }
 
-function identifier(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
+/** A table's full name, as SQL has it: `"schema"."name"`. */
+export function quotedName(table: PgTable): string {
+  const { schema = 'public', name } = getTableConfig(table)
+  return [schema, name].map((each) => `"${each.replaceAll('"', '""')}"`).join('.')
 }

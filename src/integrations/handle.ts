@@ -1,9 +1,9 @@
 /** Makes the handle of a row. */
 import { isDeepStrictEqual } from 'node:util'
 import { requestBuilder } from '../calls/builder.ts'
+import { recordOutcome } from '../calls/call-events.ts'
 import { forgetIdempotencyKey, idempotencyRecord } from '../calls/idempotency.ts'
-import { circuitView, overrideCircuit } from '../calls/overrides/circuit-override.ts'
-import { overrideRateLimit, rateLimitView } from '../calls/overrides/limit-override.ts'
+import { circuitView, overrideCircuit, overrideRateLimit, rateLimitView } from '../calls/overrides.ts'
 import {
   authenticatedUser,
   forgetAuthenticatedUser,
@@ -31,7 +31,6 @@ import type { Call, Credentials, Integration, RequestOptions } from '../provider
 import { changeCursor } from '../syncs/cursor-change.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
 import { requireIntegration } from './queries.ts'
-import { recordOutcome } from './recorded-outcome.ts'
 
 /** A handle may live as long as its process and get a new token every hour. Calls that send an older token have ended long ago. */
 const MAX_REMEMBERED = 20
@@ -158,11 +157,7 @@ export function integrationHandle(
     refresh: () => getIntegration(framework, row.id),
     toJSON: () => identity,
   }
-  const holder: TokenHolder = {
-    integration: handle,
-    credentials,
-    adopt,
-  }
+  const holder: TokenHolder = { integration: handle, credentials, adopt }
   registerSecrets(handle, secrets)
   const own = { integration: handle, credentials: secrets, observe, observeDate, tokens: holder }
   return handle

@@ -1,6 +1,7 @@
 /** Asks a provider whether it answers and takes the credentials. Rule: docs/behaviour/requests.md, "Health checks". */
 
 import { providerVerdict } from '../calls/attempt.ts'
+import { recordOutcome } from '../calls/call-events.ts'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import { classifyFailure } from '../calls/failure-class-rules.ts'
 import { storedError } from '../calls/outcome.ts'
@@ -12,7 +13,6 @@ import { hasHealthCheck } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import { integrationHandle } from './handle.ts'
 import { requireIntegration } from './queries.ts'
-import { recordOutcome } from './recorded-outcome.ts'
 
 const HEALTH_CHECK_TIMEOUT_SECONDS = 30
 const MAX_ERROR_LENGTH = 500

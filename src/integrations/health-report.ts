@@ -95,7 +95,7 @@ async function identityOf(framework: Framework, row: IntegrationRow): Promise<He
         event: 'health.identity_unknown',
         error: redactedErrorLine(error, secretsIn(integration), MAX_ERROR_LENGTH),
       },
-      'whose credentials these are could not be asked; the report goes without, and asks again in an hour',
+      'the provider could not be asked whose credentials these are; the report leaves it out, and asks again in an hour',
     )
     return null
   }

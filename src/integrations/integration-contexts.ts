@@ -7,7 +7,7 @@ import type { Subject } from '../observability/metrics.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import type { Integration } from '../providers/integration.ts'
 import { integrationHandle } from './handle.ts'
-import { findIntegration, integrationsWithVersion } from './queries.ts'
+import { integrationsWithVersion } from './queries.ts'
 
 /** A change of the integration, such as that it is switched off, is seen by the webhooks and items that start later than this. */
 const MAX_AGE_MS = 250
@@ -41,29 +41,6 @@ function frozen<T>(value: T): T {
   return value
 }
 
-/** Reads integrations for one batch: rows that start within 250 ms share a statement. Null: there is none. */
-export function integrationReader(framework: Framework): (id: number) => Promise<IntegrationContext | null> {
-  const reads = new Map<number, { startedAt: number; context: Promise<IntegrationContext | null> }>()
-
-  async function read(id: number): Promise<IntegrationContext | null> {
-    const row = await findIntegration(framework.db, framework.tables, id)
-    return row === null ? null : integrationContext(framework, row)
-  }
-
-  return (id) => {
-    const startedAt = performance.now()
-    const known = reads.get(id)
-    if (known !== undefined && startedAt - known.startedAt < MAX_AGE_MS) return known.context
-    const context = read(id)
-    reads.set(id, { startedAt, context })
-    // The fault may be over when the next caller asks.
-    context.catch(() => {
-      if (reads.get(id)?.context === context) reads.delete(id)
-    })
-    return context
-  }
-}
-
 /** More than a process is likely to serve; the least recently used goes first. */
 const MAX_KEPT = 10_000
 
@@ -75,7 +52,7 @@ interface Kept {
   readonly seenAt: number
 }
 
-/** The integrations of a pump's webhooks, kept for as long as each row is as it was. */
+/** The integrations of a pump's webhooks or of a batch of items, kept while each row is as it was. */
 export class IntegrationContexts {
   readonly #framework: Framework
   readonly #kept = new Map<number, Kept>()

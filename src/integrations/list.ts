@@ -1,6 +1,6 @@
 /** Integrations by ascending id, as handles and as an operator's summaries. Rule: docs/behaviour/integrations.md, "The list". */
 
-import { circuitsOf } from '../calls/overrides/circuit-override.ts'
+import { circuitsOf } from '../calls/overrides.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
@@ -12,17 +12,11 @@ import type { CircuitView, Integration } from '../providers/integration.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
 import { syncStandings } from '../syncs/standing-queries.ts'
 import { integrationHandle } from './handle.ts'
+import type { IntegrationFilter } from './queries.ts'
 import { pageOfIntegrations } from './queries.ts'
-import type { Owner } from './rules.ts'
 import { checkOwnerFilter, HealthStatus } from './rules.ts'
 
-export interface ListIntegrations {
-  readonly provider?: string
-  readonly active?: boolean
-  readonly health?: HealthStatus
-  /** Whether the integration counts as stale (`sync_stale_alerted_at` is set). */
-  readonly stale?: boolean
-  readonly owner?: Owner
+export interface ListIntegrations extends IntegrationFilter {
   /** Ids greater than this one. */
   readonly after?: number
   /** The most that are listed, at least 1. */
@@ -31,11 +25,14 @@ export interface ListIntegrations {
 
 /** @throws InvalidArgumentException at once, before anything is read */
 export function listIntegrations(framework: Framework, filter: ListIntegrations = {}): AsyncIterable<Integration> {
-  return handles(framework, integrationPages(framework, filter))
+  return eachOf(integrationPages(framework, filter), (rows) => rows.map((row) => integrationHandle(framework, row)))
 }
 
-async function* handles(framework: Framework, pages: AsyncIterable<IntegrationRow[]>): AsyncGenerator<Integration> {
-  for await (const rows of pages) for (const row of rows) yield integrationHandle(framework, row)
+async function* eachOf<T>(
+  pages: AsyncIterable<IntegrationRow[]>,
+  shown: (rows: IntegrationRow[]) => T[] | Promise<T[]>,
+): AsyncGenerator<T> {
+  for await (const rows of pages) yield* await shown(rows)
 }
 
 /** The rows that a filter selects, 100 at a time. @throws InvalidArgumentException at once */
@@ -88,18 +85,10 @@ export function summariseIntegrations(
   framework: Framework,
   filter: ListIntegrations = {},
 ): AsyncIterable<IntegrationSummary> {
-  return summaries(framework, integrationPages(framework, filter))
-}
-
-async function* summaries(
-  framework: Framework,
-  pages: AsyncIterable<IntegrationRow[]>,
-): AsyncGenerator<IntegrationSummary> {
-  for await (const rows of pages) {
+  return eachOf(integrationPages(framework, filter), async (rows) => {
     const ids = rows.map((row) => row.id)
-    const traffic = await trafficOfLastDay(framework.db, framework.tables, ids)
-    yield* await summariesOf(framework, rows, traffic)
-  }
+    return summariesOf(framework, rows, await trafficOfLastDay(framework.db, framework.tables, ids))
+  })
 }
 
 /** @param traffic of the last 24 hours, by the integration's id */

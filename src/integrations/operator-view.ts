@@ -42,39 +42,33 @@ export interface OperatorAct {
 }
 
 /** What the operator API needs beyond the object's own methods. */
-export interface OperatorView {
-  /** Newest first. */
-  page(filter: NewestIntegrations & { readonly limit: number }): Promise<IntegrationPage>
-  /** @throws IntegrationNotFound */
-  detail(id: number): Promise<IntegrationDetail>
-  /** One webhook without secrets: for a screen. @throws WebhookNotFound */
-  webhook(id: number): Promise<WebhookDetail>
-  /** One sync item without secrets: for a screen. @throws SyncItemNotFound */
-  syncItem(id: number): Promise<SyncItemDetail>
-  /** Writes a log row of a change that has been made. */
-  note(integrationId: number, act: OperatorAct): Promise<void>
-}
+export type OperatorView = ReturnType<typeof operatorView>
 
-export function operatorView(framework: Framework): OperatorView {
+export function operatorView(framework: Framework) {
   const { db, tables, logger } = framework
   return {
-    async page({ limit, after, ...filter }) {
+    /** Newest first. */
+    async page({ limit, after, ...filter }: NewestIntegrations & { readonly limit: number }): Promise<IntegrationPage> {
       // One more than asked for tells whether there is another page.
       const rows = await pageOfIntegrations(db, tables, filter, { order: 'newest first', after, limit: limit + 1 })
       const data = await detailsOf(framework, rows.slice(0, limit))
       return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
     },
 
-    async detail(id) {
+    /** @throws IntegrationNotFound */
+    async detail(id: number): Promise<IntegrationDetail> {
       const [detail] = await detailsOf(framework, [await requireIntegration(framework, id)])
       return detail as IntegrationDetail
     },
 
-    webhook: (id) => showWebhook(framework, id),
+    /** One webhook without secrets: for a screen. @throws WebhookNotFound */
+    webhook: (id: number): Promise<WebhookDetail> => showWebhook(framework, id),
 
-    syncItem: (id) => showSyncItem(framework, id),
+    /** One sync item without secrets: for a screen. @throws SyncItemNotFound */
+    syncItem: (id: number): Promise<SyncItemDetail> => showSyncItem(framework, id),
 
-    async note(integrationId, act) {
+    /** Writes a log row of a change that has been made. */
+    async note(integrationId: number, act: OperatorAct): Promise<void> {
       try {
         await insertLog(db, tables, {
           integrationId,

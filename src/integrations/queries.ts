@@ -1,10 +1,10 @@
 /** Statements over the integrations table. */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, count, desc, eq, gt, inArray, isNotNull, isNull, lt, notInArray, sql } from 'drizzle-orm'
-import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Database, Transaction } from '../db/client.ts'
 import { intervalOf } from '../db/schema/columns.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import { quotedName } from '../db/sql-functions.ts'
 import { IntegrationNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Json } from '../framework/json.ts'
@@ -56,7 +56,7 @@ function found(row: IntegrationRow | null, id: number): IntegrationRow {
   return row
 }
 
-/** The rows of these ids, as far as there are any. */
+/** The rows of these ids that exist. */
 export async function integrationsById(
   db: Database,
   { integrations }: Tables,
@@ -86,9 +86,8 @@ export async function integrationsWithVersion(
 
 /** Draws the id of a new row: its credentials are bound to the id, so it must be known before they are encrypted. */
 export async function nextIntegrationId(db: Database, { integrations }: Tables): Promise<number> {
-  const { schema = 'public', name: table } = getTableConfig(integrations)
-  const name = `"${schema}"."${table}"`
-  const [row] = await db.execute<{ id: string }>(sql`select nextval(pg_get_serial_sequence(${name}, 'id')) as id`)
+  const table = quotedName(integrations)
+  const [row] = await db.execute<{ id: string }>(sql`select nextval(pg_get_serial_sequence(${table}, 'id')) as id`)
   return Number(row?.id)
 }
 
@@ -123,6 +122,7 @@ export interface IntegrationFilter {
   readonly provider?: string | undefined
   readonly active?: boolean | undefined
   readonly health?: HealthStatus | undefined
+  /** Whether the integration counts as stale (`sync_stale_alerted_at` is set). */
   readonly stale?: boolean | undefined
   readonly owner?: Owner | undefined
 }

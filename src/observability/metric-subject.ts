@@ -29,7 +29,6 @@ export class BatchSubjects {
   readonly #rows = new Map<number, Subject>()
   readonly #read: (id: number) => Promise<IntegrationContext | null>
 
-  /** @param read as {@link integrationReader} gives it */
   constructor(read: (id: number) => Promise<IntegrationContext | null>) {
     this.#read = read
   }

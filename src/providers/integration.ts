@@ -4,7 +4,7 @@
  * A handle is a snapshot of its row; shared state (cursor, counters, credentials) is decided in SQL, never from it.
  */
 import type { z } from 'zod'
-import type { CircuitOverride } from '../calls/admission/breaker-rules.ts'
+import type { CircuitOverride } from '../calls/admission/state-rules.ts'
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { RateLimit } from '../calls/rate-limit-rules.ts'
 import type { Json } from '../framework/json.ts'

@@ -1,4 +1,5 @@
 /** Removes an integration with all its rows. Rule: docs/behaviour/integrations.md, "Deletion". */
+import type { SQL } from 'drizzle-orm'
 import { eq, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { endLease } from '../calls/admission/call-state.ts'
@@ -47,16 +48,18 @@ export async function deleteIntegration(
   id: number,
   { force = false, by }: DeleteIntegration = {},
 ): Promise<DeletedRows> {
-  const { db, tables, logger } = framework
+  const { tables, logger } = framework
   const { provider, name } = await bringToRest(framework, id, { force })
   const identity = { integration: id, provider, name, by: by ?? null }
   logger.info({ event: 'integration.deleting', ...identity }, 'an integration is being deleted')
 
   const chunks: Partial<Record<OwnedTable | 'cache', number>> = {}
   for (const table of OWNED)
-    chunks[table] = await allChunks((afterId) =>
-      deleteChunk(db, tables, table, { integrationId: id, afterId, limit: CHUNK_ROWS }),
-    )
+    chunks[table] = await changeAll(framework, table, id, {
+      // Waiting for a lock could end in a deadlock; deleteRemainder() takes what is left.
+      lock: sql`for update skip locked`,
+      change: sql`delete from ${tables[table]} t using chunk where t.id = chunk.id`,
+    })
   chunks.cache = await clearCache(framework, id)
   const remainder = await despiteDeadlocks(() => deleteRemainder(framework, id))
   endLease(framework, id)
@@ -66,14 +69,32 @@ export async function deleteIntegration(
   return deleted
 }
 
-/** Walks until a statement finds nothing more. @returns all rows. @throws the reason why the command was given up */
-export async function allChunks(next: (afterId: number) => Promise<Walked>): Promise<number> {
+/**
+ * Changes the rows of an integration in a table by ascending id, chunk by chunk. @returns how many rows
+ *
+ * @param which of the rows, called `t`; default: all
+ * @param lock how the chunk's rows are locked
+ * @param change the statement over the rows of `chunk`, up to its `returning`
+ * @throws the reason why the command was given up
+ */
+export async function changeAll(
+  { db, tables }: Framework,
+  name: OwnedTable,
+  integrationId: number,
+  { which = sql`true`, lock, change }: { readonly which?: SQL; readonly lock: SQL; readonly change: SQL },
+): Promise<number> {
   let rows = 0
   for (let afterId: number | null = 0; afterId !== null; ) {
     throwIfGivenUp()
-    const walked = await next(afterId)
-    rows += walked.rows
-    afterId = walked.lastId
+    const statement: SQL = sql`
+      with chunk as (
+        select t.id from ${tables[name]} t where t.integration_id = ${integrationId} and t.id > ${afterId} and (${which})
+        order by t.id limit ${CHUNK_ROWS} ${lock}
+      ), changed as (${change} returning t.id)
+      select count(*)::int as rows, max(id) as last_id from changed`
+    const [chunk] = await despiteDeadlocks(() => db.execute<{ rows: number; last_id: string | null }>(statement))
+    rows += chunk?.rows ?? 0
+    afterId = chunk?.last_id == null ? null : Number(chunk.last_id)
   }
   return rows
 }
@@ -122,45 +143,6 @@ export async function bringToRest(
   if (row === null) throw new IntegrationNotFound(id)
   await workflows.cancelSync(id)
   return row
-}
-
-/** A walk over an integration's rows by ascending id. */
-export interface Chunk {
-  readonly integrationId: number
-  readonly afterId: number
-  readonly limit: number
-}
-
-/** How many rows a statement took, and where the next one starts; null: it was the last. */
-export interface Walked {
-  readonly rows: number
-  readonly lastId: number | null
-}
-
-/**
- * Deletes the next rows of a table. It passes over locked rows, since waiting could end in a deadlock; {@link deleteRemainder}
- * takes them.
- */
-async function deleteChunk(
-  db: Database,
-  tables: Tables,
-  name: OwnedTable,
-  { integrationId, afterId, limit }: Chunk,
-): Promise<Walked> {
-  const table = tables[name]
-  const [row] = await db.execute<{ rows: number; last_id: string | null }>(sql`
-    with chunk as (
-      select id from ${table} where integration_id = ${integrationId} and id > ${afterId}
-      order by id limit ${limit} for update skip locked
-    ), gone as (
-      delete from ${table} t using chunk where t.id = chunk.id returning t.id
-    )
-    select count(*)::int as rows, max(id) as last_id from gone`)
-  return walked(row)
-}
-
-export function walked(row: { rows: number; last_id: string | null } | undefined): Walked {
-  return { rows: row?.rows ?? 0, lastId: row === undefined || row.last_id === null ? null : Number(row.last_id) }
 }
 
 /** Deletes cache entries whose key begins so, at most `limit`; also locks, unless they are to be kept. */

@@ -1,14 +1,12 @@
 /** Blanks what an integration's rows hold of others' data. Rule: docs/behaviour/integrations.md, "Erasure". */
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import type { Database } from '../db/client.ts'
-import { despiteDeadlocks } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { insertLog } from '../observability/log-queries.ts'
-import type { Chunk, Walked } from './deletion.ts'
-import { allChunks, bringToRest, CHUNK_ROWS, clearCache, walked } from './deletion.ts'
+import type { DeleteIntegration } from './deletion.ts'
+import { bringToRest, changeAll, clearCache } from './deletion.ts'
 
 /** Stands in place of an error's text, and is the error of unfinished work that ended so. */
 const ERASED = 'erased'
@@ -17,12 +15,8 @@ const ERASED = 'erased'
 const ERASABLE = ['webhooks', 'requests', 'syncItems', 'logs', 'events'] as const satisfies readonly (keyof Tables)[]
 export type ErasableTable = (typeof ERASABLE)[number]
 
-export interface EraseIntegration {
-  /** Ends a living run first; without it such an integration is refused: its items need their payloads. */
-  readonly force?: boolean
-  /** Who asked, for the logs. */
-  readonly by?: string
-}
+/** Without `force` an integration with a living run is refused: its items need their payloads. */
+export type EraseIntegration = DeleteIntegration
 
 /** Rows that were blanked, by table; of the cache, entries that went. */
 export type ErasedRows = Readonly<Record<ErasableTable | 'cache', number>>
@@ -42,10 +36,14 @@ export async function eraseIntegration(
   const row = await bringToRest(framework, id, { force, more: () => ({ credentials: encryption.encrypt(id, {}) }) })
 
   const counts: Partial<Record<ErasableTable | 'cache', number>> = {}
-  for (const table of ERASABLE)
-    counts[table] = await allChunks((afterId) =>
-      despiteDeadlocks(() => eraseChunk(db, tables, table, { integrationId: id, afterId, limit: CHUNK_ROWS })),
-    )
+  for (const table of ERASABLE) {
+    const { set, where } = BLANKING[table]
+    counts[table] = await changeAll(framework, table, id, {
+      which: where,
+      lock: sql`for update`,
+      change: sql`update ${tables[table]} t set ${set}, updated_at = clock_timestamp() from chunk where t.id = chunk.id`,
+    })
+  }
   // A lock stays its owner's: work under it must not run twice.
   counts.cache = await clearCache(framework, id, { keepLocks: true })
   const erased = counts as Record<ErasableTable | 'cache', number>
@@ -113,25 +111,4 @@ const BLANKING: Readonly<Record<ErasableTable, Blanking>> = {
              delivered_at = coalesce(t.delivered_at, clock_timestamp())`,
     where: sql`t.payload <> '{}'::jsonb or t.outcomes <> '{}'::jsonb or t.delivered_at is null`,
   },
-}
-
-/** Blanks the next rows of a table that are not blank yet, by ascending id. Waits for locked rows. */
-async function eraseChunk(
-  db: Database,
-  tables: Tables,
-  name: ErasableTable,
-  { integrationId, afterId, limit }: Chunk,
-): Promise<Walked> {
-  const table = tables[name]
-  const { set, where } = BLANKING[name]
-  const [row] = await db.execute<{ rows: number; last_id: string | null }>(sql`
-    with chunk as (
-      select t.id from ${table} t where t.integration_id = ${integrationId} and t.id > ${afterId} and (${where})
-      order by t.id limit ${limit} for update
-    ), blanked as (
-      update ${table} t set ${set}, updated_at = clock_timestamp()
-      from chunk where t.id = chunk.id returning t.id
-    )
-    select count(*)::int as rows, max(id) as last_id from blanked`)
-  return walked(row)
 }

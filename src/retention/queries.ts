@@ -30,15 +30,15 @@ export interface Pruned {
 
 /** Which rows of a table, called `t`, may be deleted. */
 interface Prunable {
-  readonly table: SQL
+  readonly table: Tables[keyof Tables]
   readonly key: SQL
   /** The moment that its age is counted from. */
   readonly at: SQL
   readonly where: SQL
+  /** A condition that the deletion itself judges, once the rows are locked. */
+  readonly goes: SQL
 }
 
-const ID = sql.raw('id')
-const CREATED_AT = sql.raw('created_at')
 const EVERY = sql`true`
 
 /**
@@ -46,30 +46,22 @@ const EVERY = sql`true`
  * it would become a join that reads the other table again for each chunk.
  */
 function prunable(tables: Tables, step: DeletingStep): Prunable {
-  const byAge = (table: SQL, where = EVERY): Prunable => ({ table, key: ID, at: CREATED_AT, where })
-  switch (step) {
-    case 'requests':
-      return byAge(sql`${tables.requests}`)
-    case 'logs':
-      return byAge(sql`${tables.logs}`, logMayGo(tables))
-    case 'idempotency_keys':
-      return byAge(sql`${tables.idempotencyKeys}`)
-    case 'sync_items':
-      return {
-        table: sql`${tables.syncItems}`,
-        key: ID,
-        at: sql.raw('completed_at'),
-        where: sql`t.status in ('success', 'skipped') and ${hasNoLivingRun(tables, sql`t`)}`,
-      }
-    case 'incidents':
-      return { table: sql`${tables.incidents}`, key: ID, at: sql.raw('closed_at'), where: sql`t.status = 'closed'` }
-    case 'cache':
-      return { table: sql`${tables.cache}`, key: sql.raw('key'), at: sql.raw('expires_at'), where: EVERY }
-    case 'events':
-      return { table: sql`${tables.events}`, key: ID, at: sql.raw('delivered_at'), where: EVERY }
-    case 'webhooks':
-      return byAge(sql`${tables.webhooks}`, sql`t.status in ('processed', 'failed')`)
+  const rules: Readonly<Record<DeletingStep, Pick<Prunable, 'table'> & Partial<Prunable>>> = {
+    requests: { table: tables.requests },
+    logs: { table: tables.logs, where: logMayGo(tables) },
+    idempotency_keys: { table: tables.idempotencyKeys },
+    sync_items: {
+      table: tables.syncItems,
+      at: sql.raw('completed_at'),
+      where: sql`t.status in ('success', 'skipped') and ${hasNoLivingRun(tables, sql`t`)}`,
+      goes: sql`not ${isNeeded(tables)}`,
+    },
+    incidents: { table: tables.incidents, at: sql.raw('closed_at'), where: sql`t.status = 'closed'` },
+    cache: { table: tables.cache, key: sql.raw('key'), at: sql.raw('expires_at') },
+    events: { table: tables.events, at: sql.raw('delivered_at') },
+    webhooks: { table: tables.webhooks, where: sql`t.status in ('processed', 'failed')` },
   }
+  return { key: sql.raw('id'), at: sql.raw('created_at'), where: EVERY, goes: EVERY, ...rules[step] }
 }
 
 /** The run of an item called so has ended; without a log it was pruned since. */
@@ -135,11 +127,11 @@ export async function pruneChunk(
 
 /** How many rows a step would delete now. */
 export async function countPrunable(db: Database, tables: Tables, step: DeletingStep, before: string): Promise<number> {
-  const { table } = prunable(tables, step)
-  const goes = step === 'sync_items' ? sql`not ${isNeeded(tables)}` : EVERY
-  const [row] = await db.execute<{ rows: string }>(sql`
-    select count(*)::text as rows from ${table} t where ${isDue(tables, step, { before })} and ${goes}`)
-  const rows = Number(row?.rows)
+  const { table, goes } = prunable(tables, step)
+  const rows = await numberOf(
+    db,
+    sql`select count(*)::text as number from ${table} t where ${isDue(tables, step, { before })} and ${goes}`,
+  )
   return step === 'sync_items' ? rows + (await countResolved(db, tables, before)) : rows
 }
 
@@ -153,8 +145,7 @@ export async function oldestPrunable(
   step: DeletingStep,
   before: string,
 ): Promise<Date | null> {
-  const { table, at } = prunable(tables, step)
-  const goes = step === 'sync_items' ? sql`not ${isNeeded(tables)}` : EVERY
+  const { table, at, goes } = prunable(tables, step)
   const oldest =
     step === 'webhooks'
       ? sql`
@@ -207,20 +198,18 @@ async function deleteRows(
     case 'sync_items':
       return deleteItems(tx, tables, ids)
     case 'requests':
-      await forget(tx, sql`${tables.requests}`, sql.raw('retry_of'), list)
+      await forget(tx, tables.requests, sql.raw('retry_of'), list)
       break
     case 'logs':
-      await forget(tx, sql`${tables.logs}`, sql.raw('parent_id'), list)
+      await forget(tx, tables.logs, sql.raw('parent_id'), list)
       break
   }
-  const gone = await tx.execute<{ rows: number }>(sql`
-    with gone as (delete from ${table} t where t.${key} = any(${list}) returning 1)
-    select count(*)::int as rows from gone`)
-  return gone[0]?.rows ?? 0
+  const gone = await tx.execute(sql`delete from ${table} t where t.${key} = any(${list}) returning 1`)
+  return gone.length
 }
 
 /** Rows that stay no longer point at rows that go. */
-async function forget(tx: Transaction, table: SQL, column: SQL, ids: SQL): Promise<void> {
+async function forget(tx: Transaction, table: Prunable['table'], column: SQL, ids: SQL): Promise<void> {
   await tx.execute(sql`
     update ${table} t set ${column} = null, updated_at = clock_timestamp()
     where t.${column} = any(${ids}) and t.id <> all(${ids})`)
@@ -275,7 +264,7 @@ async function deleteItems(tx: Transaction, tables: Tables, ids: readonly string
       select 1 from undone e
       where e.integration_id = t.integration_id and e.external_id = t.external_id and e.id < t.id
         and not (e.event_class = t.event_class and e.id = any(${failed})))`)
-  const gone = await tx.execute<{ rows: number }>(sql`
+  const gone = await tx.execute(sql`
     with completed as (
       select id, integration_id, external_id, event_class from ${syncItems} where id = any(${going})
     ), going as (
@@ -284,11 +273,9 @@ async function deleteItems(tx: Transaction, tables: Tables, ids: readonly string
       select f.id from ${syncItems} f
       join completed t using (integration_id, external_id, event_class)
       where f.id = any(${failed}) and f.id < t.id
-    ), gone as (
-      delete from ${syncItems} t using going where t.id = going.id returning 1
     )
-    select count(*)::int as rows from gone`)
-  return gone[0]?.rows ?? 0
+    delete from ${syncItems} t using going where t.id = going.id returning 1`)
+  return gone.length
 }
 
 /**
@@ -310,13 +297,13 @@ function undoneBeside({ syncItems }: Tables, ids: SQL): SQL {
 
 /** Failed items that would go with the completed ones that made up for them. */
 async function countResolved(db: Database, tables: Tables, before: string): Promise<number> {
-  const [row] = await db.execute<{ rows: string }>(sql`
-    select count(*)::text as rows from ${tables.syncItems} f
+  const statement = sql`
+    select count(*)::text as number from ${tables.syncItems} f
     where f.status = 'failed' and ${hasNoLivingRun(tables, sql`f`)} and exists (
       select 1 from ${tables.syncItems} t
       where t.integration_id = f.integration_id and t.external_id = f.external_id and t.event_class = f.event_class
-        and t.id > f.id and ${isDue(tables, 'sync_items', { before })} and not ${isNeeded(tables)})`)
-  return Number(row?.rows)
+        and t.id > f.id and ${isDue(tables, 'sync_items', { before })} and not ${isNeeded(tables)})`
+  return numberOf(db, statement)
 }
 
 /** The next integrations that have webhooks to delete, by ascending id. */
@@ -348,7 +335,7 @@ export async function incidentsOpenSince(
 }
 
 /** Where the breakers of all integrations are stored, and the cooldown after which an open one keeps no incident open. */
-export interface BreakerRead {
+interface BreakerRead {
   /** The keys of the integrations' shared state, before and after the id. */
   readonly aroundId: readonly [string, string]
   readonly cooldownSeconds: number
@@ -372,19 +359,22 @@ export async function countClosable(
           select c.value -> 'breaker' from ${cache} c
           where c.key = ${breaker.aroundId[0]}::text || i.id || ${breaker.aroundId[1]}::text),
           ${breaker.cooldownSeconds}::bigint, ${Math.floor(nowMs)}::bigint)`
-  const [row] = await db.execute<{ rows: string }>(sql`
-    select count(*)::text as rows from ${incidents} o join ${integrations} i on i.id = o.integration_id
+  const statement = sql`
+    select count(*)::text as number from ${incidents} o join ${integrations} i on i.id = o.integration_id
     where o.status = 'open' and o.opened_at < ${before}::timestamptz
-      and ${functionNamed(tables, 'is_integration_well')}(i.id, i.health_status) and ${isBreakerWell}`)
-  return Number(row?.rows)
+      and ${functionNamed(tables, 'is_integration_well')}(i.id, i.health_status) and ${isBreakerWell}`
+  return numberOf(db, statement)
 }
 
 /** The database's clock, in milliseconds. */
 export async function databaseNowMs(db: Database): Promise<number> {
-  const [row] = await db.execute<{ now: string }>(
-    sql`select floor(extract(epoch from clock_timestamp()) * 1000)::text as now`,
-  )
-  return Number(row?.now)
+  return numberOf(db, sql`select floor(extract(epoch from clock_timestamp()) * 1000)::text as number`)
+}
+
+/** The one number that a statement selects as `number`. 0: it selects no row. */
+async function numberOf(db: Database | Transaction, statement: SQL): Promise<number> {
+  const [row] = await db.execute<{ number: string }>(statement)
+  return Number(row?.number ?? 0)
 }
 
 /** Adds to what a run has counted. In the transaction of the rows that it counts, so that no crash parts them. */
@@ -402,6 +392,5 @@ export async function addToCount(
 }
 
 export async function readCount(db: Database, { cache }: Tables, key: string): Promise<number> {
-  const [row] = await db.execute<{ rows: string }>(sql`select value #>> '{}' as rows from ${cache} where key = ${key}`)
-  return Number(row?.rows ?? 0)
+  return numberOf(db, sql`select value #>> '{}' as number from ${cache} where key = ${key}`)
 }

@@ -24,6 +24,9 @@ export const step: ActivityOptions = {
   retry: RETRY,
 }
 
+/** A step of work by a Schedule. Few tries: the Schedule starts no further run while this one runs, and the next one does it again. */
+export const scheduledStep: ActivityOptions = { ...step, retry: { ...RETRY, maximumAttempts: 5 } }
+
 /**
  * A batch starts no handler after 30 s, and each handler has its own timeout, an hour at most; the rest is settlement. It
  * takes up a lost worker's rows group after group, so it may take many times as long as a handler. The heartbeat shows a
@@ -48,11 +51,11 @@ export const pass: ActivityOptions = {
   cancellationType,
 }
 
-/** One webhook. The next try comes soon, also after many lost workers or many waits for a turn. */
+/**
+ * One webhook, or a pump: that works for ten minutes, and then until its last handlers end. The next try comes soon, also after
+ * many lost workers or many waits for a turn.
+ */
 export const single: ActivityOptions = { ...batch, retry: { ...RETRY, maximumInterval: '5 seconds' } }
-
-/** Works for ten minutes, and then until its last handlers end. The heartbeat shows a lost worker. */
-export const pump: ActivityOptions = { ...single }
 
 /**
  * One call of a listing. The workflow itself counts faults, lost workers and deferrals, so Temporal tries it once.

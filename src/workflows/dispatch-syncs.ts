@@ -1,15 +1,11 @@
 import { proxyActivities } from '@temporalio/workflow'
 import type { Activities } from '../activities/index.ts'
 import type { DispatchResult } from '../syncs/sync-jobs.ts'
-import { step } from './activity-options.ts'
+import { scheduledStep, step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 
 const { startDueSyncs } = proxyActivities<Activities>(step)
-const { evaluateStaleness, rewakeFollowers } = proxyActivities<Activities>({
-  ...step,
-  // Few tries: the Schedule starts no further dispatch while this one runs, and the next one evaluates again.
-  retry: { ...step.retry, maximumAttempts: 5 },
-})
+const { evaluateStaleness, rewakeFollowers } = proxyActivities<Activities>(scheduledStep)
 
 /**
  * Starts the runs that are due, notes stale integrations, and wakes incidents and the outbox where a wake-up was lost.

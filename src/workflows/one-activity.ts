@@ -17,17 +17,13 @@ import type {
   SkipSyncItemResult,
 } from '../syncs/sync-jobs.ts'
 import type { RecoverWebhooksResult } from '../webhooks/webhook-jobs.ts'
-import { pass, step } from './activity-options.ts'
+import { pass, scheduledStep, step } from './activity-options.ts'
 import { readably } from './readable-failure.ts'
 
 const { advanceSyncCursor, listFailedSyncItems, recoverStuckWebhooks, skipFailedItem } =
   proxyActivities<Activities>(step)
 const { refreshTokensNow } = proxyActivities<Activities>(pass)
-const { evaluateFailureRatesNow } = proxyActivities<Activities>({
-  ...step,
-  // Few tries: the Schedule starts no further evaluation while this one runs, and the next one is due within a minute.
-  retry: { ...step.retry, maximumAttempts: 5 },
-})
+const { evaluateFailureRatesNow } = proxyActivities<Activities>(scheduledStep)
 const { findOrphanRows } = proxyActivities<Activities>({
   ...step,
   // The host's table may have any number of rows.

@@ -16,12 +16,12 @@ import {
 import type { Activities } from '../activities/index.ts'
 import type { Pumped, PumpInput } from '../claims/pump-jobs.ts'
 import { pumpClaimOf } from '../claims/rules.ts'
-import { pump } from './activity-options.ts'
+import { single } from './activity-options.ts'
 import type { PumpedQueueInput, PumpedQueueState } from './messages.ts'
 import { arrived, pumpCalls, pumpedQueueState } from './messages.ts'
 import { moment, showing } from './temporal-ui.ts'
 
-const { pumpEvents, pumpWebhooks } = proxyActivities<Activities>(pump)
+const { pumpEvents, pumpWebhooks } = proxyActivities<Activities>(single)
 
 /**
  * Handles the stored webhooks of all integrations.
@@ -71,7 +71,7 @@ const SHORTEST_WAIT_MS = 1_000
 
 interface PumpedWork {
   readonly pump: {
-    executeWithOptions(options: typeof pump, given: [PumpInput]): Promise<Pumped>
+    executeWithOptions(options: typeof single, given: [PumpInput]): Promise<Pumped>
   }
   /** For people: `Webhooks`. */
   readonly what: string
@@ -137,7 +137,7 @@ async function pumpedQueue(
     pumps.set(claim, { startedAtMs: Date.now(), isLeaving: false })
     tell()
     activity
-      .executeWithOptions({ ...pump, summary: `pump ${opened}` }, [{ claim }])
+      .executeWithOptions({ ...single, summary: `pump ${opened}` }, [{ claim }])
       .then(
         ({ end, processed, failed, handedBack, nextDueInMs }) => {
           if (end === 'declined') return openAgain(claim)

@@ -35,27 +35,17 @@ import { prune } from './prune-workflow.ts'
 import { plainFailure, readably } from './readable-failure.ts'
 import { reconcileWebhooks } from './reconcile-workflow.ts'
 
-export const advanceCursorCommand = answering(onceReachable(advanceCursor), ['integrationId', 'reclaimStale', 'limit'])
-export const evaluateFailuresCommand = answeringNothing(onceReachable(evaluateFailures))
-export const findOrphansCommand = answering(onceReachable(findOrphans), ['model', 'integrationId', 'limit'])
-export const listFailedItemsCommand = answering(onceReachable(listFailedItems), [
-  'integrationId',
-  'since',
-  'limit',
-  'all',
-  'waiting',
-])
-export const pruneCommand = answeringNothing(onceReachable(prune))
-export const reconcileWebhooksCommand = answering(onceReachable(reconcileWebhooks), [
-  'integrationId',
-  'since',
-  'dryRun',
-])
-export const recoverWebhooksCommand = answeringNothing(onceReachable(recoverWebhooks))
-export const refreshTokensCommand = answering(onceReachable(refreshTokens), ['integrationId'])
-export const replayWebhookCommand = answering(onceReachable(replayWebhook), ['webhookId', 'replay'])
-export const retrySyncItemCommand = answering(onceReachable(processSyncItem), ['itemId', 'tries', 'force'])
-export const skipSyncItemCommand = answering(onceReachable(skipSyncItem), ['itemId'])
+export const advanceCursorCommand = command(advanceCursor, ['integrationId', 'reclaimStale', 'limit'])
+export const evaluateFailuresCommand = command(() => evaluateFailures(), [])
+export const findOrphansCommand = command(findOrphans, ['model', 'integrationId', 'limit'])
+export const listFailedItemsCommand = command(listFailedItems, ['integrationId', 'since', 'limit', 'all', 'waiting'])
+export const pruneCommand = command(() => prune(), [])
+export const reconcileWebhooksCommand = command(reconcileWebhooks, ['integrationId', 'since', 'dryRun'])
+export const recoverWebhooksCommand = command(() => recoverWebhooks(), [])
+export const refreshTokensCommand = command(refreshTokens, ['integrationId'])
+export const replayWebhookCommand = command(replayWebhook, ['webhookId', 'replay'])
+export const retrySyncItemCommand = command(processSyncItem, ['itemId', 'tries', 'force'])
+export const skipSyncItemCommand = command(skipSyncItem, ['itemId'])
 export const syncCommand = answering(sync, ['integrationId', 'dryRun', 'limit', 'from', 'to'])
 
 interface SyncCommandInput {
@@ -153,9 +143,12 @@ function answering<Input, Carried extends unknown[], Result>(
   }
 }
 
-/** A workflow that takes no input. */
-function answeringNothing<Result>(workflow: () => Promise<Result>): Answering<object, [], Result> {
-  return answering<object, [], Result>(() => workflow(), [])
+/** A workflow under a command's name: it checks its input, then the database. */
+function command<Input, Carried extends unknown[], Result>(
+  workflow: (input: Input, ...carried: Carried) => Promise<Result>,
+  names: readonly string[],
+): Answering<Input, Carried, Result> {
+  return answering(onceReachable(workflow), names)
 }
 
 /** Null: the input is as it should be. */

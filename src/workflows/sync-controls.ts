@@ -112,12 +112,8 @@ async function skip(integration: number, { itemId }: { itemId: number }, lookAga
   } catch (error) {
     // A signal has no answer. Its sender sees the row, and the log says why the item was not skipped.
     if (!(error instanceof ActivityFailure)) throw error
-    log.warn('an item was not skipped', {
-      event: 'item.not_skipped',
-      integration,
-      sync_item: itemId,
-      error: error.cause?.message,
-    })
+    const fields = { integration, sync_item: itemId, error: error.cause?.message }
+    log.warn('an item was not skipped', { event: 'item.not_skipped', ...fields })
   }
   lookAgain()
 }
@@ -127,15 +123,12 @@ async function retry(
   { itemId, tries, force }: ProcessSyncItemInput,
   lookAgain: () => void,
 ): Promise<void> {
-  const prefix = prefixOf(workflowInfo().workflowId)
-  if (prefix === null) {
-    log.warn('an item was not retried: the run was not started under the id of its integration', {
-      event: 'item.not_retried',
-      integration,
-      sync_item: itemId,
-    })
-    return
-  }
+  const item = { integration, sync_item: itemId }
+  const notRetried = (why: string): void =>
+    log.warn(`an item was not retried: ${why}`, { event: 'item.not_retried', ...item })
+  // A run's id is `<prefix>:sync:<integration id>`.
+  const prefix = /^(.*):sync:\d+$/.exec(workflowInfo().workflowId)?.[1]
+  if (prefix === undefined) return notRetried('the run was not started under the id of its integration')
   try {
     const child = await startChild<(input: ProcessSyncItemInput) => Promise<ProcessSyncItemResult>>(
       WORKFLOW.processSyncItem,
@@ -149,28 +142,14 @@ async function retry(
       },
     )
     child.result().then((result) => {
-      if (result.outcome === 'outdated')
-        log.warn('an item was not retried: a later run has a newer copy of it', {
-          event: 'item.not_retried',
-          integration,
-          sync_item: itemId,
-        })
+      if (result.outcome === 'outdated') notRetried('a later run has a newer copy of it')
       lookAgain()
     }, lookAgain)
   } catch (error) {
     // Compared by name: workflow code may import `@temporalio/workflow` only, and that does not export the class.
     if (!(error instanceof Error && error.name === 'WorkflowExecutionAlreadyStartedError')) throw error
-    log.info('the retry of an item is under way already', {
-      event: 'item.retry_running',
-      integration,
-      sync_item: itemId,
-    })
+    log.info('the retry of an item is under way already', { event: 'item.retry_running', ...item })
   }
-}
-
-/** A run's id is `<prefix>:sync:<integration id>`. */
-function prefixOf(id: string): string | null {
-  return /^(.*):sync:\d+$/.exec(id)?.[1] ?? null
 }
 
 /** What the query `progress` is computed from. Carried over when a run goes on in a new history. */
@@ -220,26 +199,27 @@ export class RunProgress {
       // A field that an earlier release did not carry keeps its start value.
       ...carried,
     }
-    controls.onPauseChange = () => this.#change({})
-    this.#change({})
+    controls.onPauseChange = () => this.note({})
+    this.note({})
   }
 
   get state(): ProgressState {
     return this.#state
   }
 
-  note(change: Partial<Pick<ProgressState, 'phase' | 'syncLogId' | 'listed' | 'intakeFrom'>>): void {
-    this.#change(change)
+  note(change: Partial<ProgressState>): void {
+    this.#state = { ...this.#state, ...change }
+    this.#onChange(this.read())
   }
 
   noteItems({ succeeded, failed, waiting, unlisted = 0, intakeFrom, lastFailure }: ItemRunState): void {
     const before = this.#state.succeeded + this.#state.failed
     const ended = succeeded + failed
-    this.#change({
+    this.note({
       succeeded,
       failed,
       waiting: waiting.length + unlisted,
-      waits: waiting.length === 0 ? null : spanOf(waiting),
+      waits: spanOf(waiting),
       intakeFrom,
       perSecond: ended === before ? this.#state.perSecond : this.#rate(ended),
       lastFailure: lastFailure ?? null,
@@ -250,7 +230,7 @@ export class RunProgress {
   beginProcessing(): void {
     const { succeeded, failed, processing } = this.#state
     const began = { since: Date.now(), pausedMs: this.#controls.pausedMs, ended: succeeded + failed }
-    this.#change({ phase: 'processing', processing: processing ?? began })
+    this.note({ phase: 'processing', processing: processing ?? began })
   }
 
   read(): SyncProgress {
@@ -281,11 +261,6 @@ export class RunProgress {
     )
   }
 
-  #change(change: Partial<ProgressState>): void {
-    this.#state = { ...this.#state, ...change }
-    this.#onChange(this.read())
-  }
-
   /** @param endedItems since the run began */
   #rate(endedItems: number): number | null {
     const { processing, perSecond } = this.#state
@@ -296,14 +271,9 @@ export class RunProgress {
   }
 }
 
-function spanOf(waiting: readonly WaitingItem[]): { from: number; to: number } {
-  let from = Number.POSITIVE_INFINITY
-  let to = 0
-  for (const { dueAt } of waiting) {
-    from = Math.min(from, dueAt)
-    to = Math.max(to, dueAt)
-  }
-  return { from, to }
+function spanOf(waiting: readonly WaitingItem[]): ProgressState['waits'] {
+  const moments = waiting.map(({ dueAt }) => dueAt)
+  return moments.length === 0 ? null : { from: Math.min(...moments), to: Math.max(...moments) }
 }
 
 const PHASES: Readonly<Record<SyncProgress['phase'], string>> = {

@@ -28,7 +28,7 @@ import { handleItemSignals, RunControls, RunProgress, showRun } from './sync-con
 import type { ItemRunState } from './sync-items.ts'
 import { afterBatch, ItemRun, itemsToDo } from './sync-items.ts'
 import type { ListingCall, ListingState, OpenRun } from './sync-listing.ts'
-import { listWhole, NEW_LISTING } from './sync-listing.ts'
+import { failRun, listWhole, NEW_LISTING } from './sync-listing.ts'
 import { handlersFinished, hasLongHistory, untilCancelled } from './workflow-end.ts'
 
 const steps = proxyActivities<Activities>(step)
@@ -94,11 +94,8 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
         await handlersFinished()
         // A new history would not know of a cancellation that came with this one's last event.
         if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The run was cancelled')
-        await continueAsNew<typeof syncIntegration>(input, {
-          controls: controls.state,
-          progress: progress.state,
-          stage,
-        })
+        const state: RunState = { controls: controls.state, progress: progress.state, stage }
+        await continueAsNew<typeof syncIntegration>(input, state)
       }
     }
   }
@@ -124,7 +121,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     progress.note({ phase: 'held' })
     await condition(() => !controls.isPaused || hasLongHistory())
     if (controls.isPaused) return { kind: 'long history', stage: { kind: 'held' } }
-    return { kind: 'over', outcome: { kind: 'not this time', reason: 'it was held by a pause, which is over' } }
+    return notThisTime('it was held by a pause, which is over')
   }
 
   const open = async (): Promise<StageEnd> => {
@@ -136,12 +133,11 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
       goesOnAs: claimOf(workflowInfo().runId, 1),
       ...(onlyIfDue === undefined ? {} : { onlyIfDue }),
     })
-    if (opened.kind === 'nothing to do')
-      return { kind: 'over', outcome: { kind: 'not this time', reason: opened.reason } }
+    if (opened.kind === 'nothing to do') return notThisTime(opened.reason)
     if (opened.kind === 'reclaimed') {
       for (const syncLogId of opened.syncLogIds)
         await CancellationScope.nonCancellable(() => steps.announceSyncRun({ integrationId, syncLogId }))
-      return { kind: 'over', outcome: { kind: 'not this time', reason: 'abandoned items of earlier runs were failed' } }
+      return notThisTime('abandoned items of earlier runs were failed')
     }
     const run: OpenRun = { integrationId, syncLogId: opened.syncLogId, settings: opened.settings }
     progress.note({ syncLogId: run.syncLogId })
@@ -181,12 +177,9 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     if (listed.kind === 'long history')
       return { kind: 'long history', stage: { kind: 'listing', run, listing: listed.state } }
     if (listed.kind === 'given up') {
-      const { syncLogId } = run
-      await CancellationScope.nonCancellable(() =>
-        steps.failSyncRun({ integrationId, syncLogId, reason: listed.reason }),
-      )
+      await failRun(run, listed.reason)
       throw ApplicationFailure.nonRetryable(
-        `The listing did not end: ${listed.remedied} The next run begins anew; \`integrations show-sync-run ${syncLogId}\` has the log.`,
+        `The listing did not end: ${listed.remedied} The next run begins anew; \`integrations show-sync-run ${run.syncLogId}\` has the log.`,
         'ListingFailed',
       )
     }
@@ -211,6 +204,10 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
   // A cancellation by Temporal's own request ends the workflow as cancelled; one by the signal is an outcome.
   if (CancellationScope.current().consideredCancelled) throw new CancelledFailure('The run was cancelled')
   return { kind: 'cancelled' }
+}
+
+function notThisTime(reason: string): StageEnd {
+  return { kind: 'over', outcome: { kind: 'not this time', reason } }
 }
 
 /** A reducer that throws is a fault of the provider's code. A new release may fix it meanwhile; else the run is given up. */
@@ -260,7 +257,7 @@ async function processRun(
       continue
     }
     const reason = `reduceCheckpoints() threw: ${result.reason}`
-    await CancellationScope.nonCancellable(() => steps.failSyncRun({ integrationId, syncLogId, reason }))
+    await failRun(run, reason)
     throw ApplicationFailure.nonRetryable(
       `Run ${syncLogId} ended without its cursor: ${reason}. Mend the provider's code, then \`integrations advance-cursor ${integrationId}\`.`,
       'ReducerThrew',

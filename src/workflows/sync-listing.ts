@@ -6,6 +6,7 @@
 import {
   ActivityFailure,
   ApplicationFailure,
+  CancellationScope,
   isCancellation,
   proxyActivities,
   sleep,
@@ -15,7 +16,7 @@ import type { Activities } from '../activities/index.ts'
 import type { ListingFault } from '../activities/small-run.ts'
 import type { Listing, RunSettings } from '../activities/sync-runs.ts'
 import { delayAfter } from '../syncs/items/item-rules.ts'
-import { listing } from './activity-options.ts'
+import { listing, step } from './activity-options.ts'
 import { withRemedy } from './readable-failure.ts'
 import { hasLongHistory } from './workflow-end.ts'
 
@@ -59,6 +60,13 @@ export interface OpenRun {
   readonly integrationId: number
   readonly syncLogId: number
   readonly settings: RunSettings
+}
+
+const { failSyncRun } = proxyActivities<Activities>(step)
+
+/** Ends a run that is given up: also when it is being cancelled. */
+export async function failRun({ integrationId, syncLogId }: OpenRun, reason: string): Promise<void> {
+  await CancellationScope.nonCancellable(() => failSyncRun({ integrationId, syncLogId, reason }))
 }
 
 export interface ListingGate {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { classifyFailure } from '../../src/calls/failure-class-rules.ts'
-import { isSurelyWithoutEffect, priorAnswer, repeatVerdict } from '../../src/calls/idempotency-rules.ts'
+import { isSurelyWithoutEffect, mayBeSentAgain, priorAnswer } from '../../src/calls/idempotency-rules.ts'
 import { EgressRefused, HttpError, RequestTimeout } from '../../src/framework/errors.ts'
 
 const coded = (code: string, more: object = {}) => Object.assign(new Error(code), { code, ...more })
@@ -85,6 +85,6 @@ describe('a repeat of a spent key', () => {
     ['that was answered with nothing', 'empty', 0, 86_400, 'conflict'],
     ['that was answered with a text', 'unparseable', 0, 86_400, 'conflict'],
   ] as const)('%s: %s', (_, state, age, window, verdict) => {
-    expect(repeatVerdict(state, age, window)).toBe(verdict)
+    expect(mayBeSentAgain(state, age, window)).toBe(verdict === 'may be sent again')
   })
 })

@@ -1,6 +1,6 @@
 /** Who opens and who closes an incident beside the calls, and what its workflow is told: test/calls/call-events.pg.test.ts has the calls. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { CLOSED_BREAKER } from '../../src/calls/admission/breaker-rules.ts'
+import { CLOSED_BREAKER } from '../../src/calls/admission/state-rules.ts'
 import type { EventName } from '../../src/events/events.ts'
 import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../../src/incidents/follow.ts'
 import type { Integration } from '../../src/providers/integration.ts'

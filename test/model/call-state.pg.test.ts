@@ -4,13 +4,19 @@
  */
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import type { BreakerSettings, BreakerState, CircuitOverride } from '../../src/calls/admission/breaker-rules.ts'
-import { CLOSED_BREAKER, resetBreaker } from '../../src/calls/admission/breaker-rules.ts'
 import type { CallOutcome, CallTarget } from '../../src/calls/admission/call-queries.ts'
 import { admitCalls, settleCalls } from '../../src/calls/admission/call-queries.ts'
 import { admitJoined, canJoin, joinable, settleJoined } from '../../src/calls/admission/joined-queries.ts'
 import { callStates } from '../../src/calls/admission/state-queries.ts'
-import type { Admission, CallState, Limit } from '../../src/calls/admission/state-rules.ts'
+import type {
+  Admission,
+  BreakerSettings,
+  BreakerState,
+  CallState,
+  CircuitOverride,
+  Limit,
+} from '../../src/calls/admission/state-rules.ts'
+import { CLOSED_BREAKER, resetBreaker } from '../../src/calls/admission/state-rules.ts'
 import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'

@@ -5,9 +5,14 @@
  * Rule: docs/behaviour/requests.md, "Admission" and "Settlement".
  */
 
-import type { BreakerSettings, CircuitOverride } from '../../src/calls/admission/breaker-rules.ts'
-import { CLOSED_BREAKER } from '../../src/calls/admission/breaker-rules.ts'
-import type { Admission, CallState, Limit } from '../../src/calls/admission/state-rules.ts'
+import type {
+  Admission,
+  BreakerSettings,
+  CallState,
+  CircuitOverride,
+  Limit,
+} from '../../src/calls/admission/state-rules.ts'
+import { CLOSED_BREAKER } from '../../src/calls/admission/state-rules.ts'
 import type { CircuitChange, Outcome } from './circuit-breaker.ts'
 import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
 import { admitByLimit } from './rate-limiter.ts'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { BreakerSettings, BreakerState, CircuitOverride } from '../../src/calls/admission/breaker-rules.ts'
-import { CLOSED_BREAKER, resetBreaker } from '../../src/calls/admission/breaker-rules.ts'
+import type { BreakerSettings, BreakerState, CircuitOverride } from '../../src/calls/admission/state-rules.ts'
+import { CLOSED_BREAKER, resetBreaker } from '../../src/calls/admission/state-rules.ts'
 import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 import { admitByBreaker, settleOnBreaker } from './circuit-breaker.ts'
 

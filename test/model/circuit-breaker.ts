@@ -4,8 +4,8 @@
  *
  * Rule: docs/behaviour/requests.md, "Circuit breaker".
  */
-import type { BreakerSettings, BreakerState, CircuitOverride, Slice } from '../../src/calls/admission/breaker-rules.ts'
-import { resetBreaker } from '../../src/calls/admission/breaker-rules.ts'
+import type { BreakerSettings, BreakerState, CircuitOverride, Slice } from '../../src/calls/admission/state-rules.ts'
+import { resetBreaker } from '../../src/calls/admission/state-rules.ts'
 import type { FailureClass } from '../../src/calls/failure-class-rules.ts'
 
 export type BreakerVerdict =

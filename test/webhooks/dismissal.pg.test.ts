@@ -59,7 +59,7 @@ async function shownIn(id: number): Promise<string[]> {
   const { db, tables } = test.framework
   const listed: number[] = []
   for await (const row of webhooks.list()) listed.push(row.id)
-  const doctor = await lateFailedWebhooks(db, tables, { seconds: 86_400, limit: 10 })
+  const doctor = await lateFailedWebhooks(db, tables)
   const { ids } = await webhooks.previewReplay()
   const { failed: recovered } = await runActivity(webhookRecoveryActivities(test.framework).recoverStuckWebhooks, {})
   // As it was before recovery had it.

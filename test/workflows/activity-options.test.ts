@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { batch, listing, opening, pass, pump, repeatable, single, step } from '../../src/workflows/activity-options.ts'
+import { batch, listing, opening, pass, repeatable, single, step } from '../../src/workflows/activity-options.ts'
 
 describe('an eager start, which hands an activity to the worker that has its workflow', () => {
   it.each(Object.entries({ batch, listing: listing(60, 60_000) }))(
@@ -21,7 +21,7 @@ describe('an eager start, which hands an activity to the worker that has its wor
   )
 })
 
-it.each(Object.entries({ pump, single }))(
+it.each(Object.entries({ single }))(
   'is tried again within 5 s of the end of its worker, however many it has lost: %s',
   (_name, { retry }) => {
     expect(retry?.maximumInterval).toBe('5 seconds')

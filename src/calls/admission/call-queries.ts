@@ -11,8 +11,7 @@ import { functionName } from '../../db/sql-functions.ts'
 import type { DurableEventName } from '../../events/durable-event-rules.ts'
 import type { HealthStatus, HealthThresholds } from '../../integrations/rules.ts'
 import type { FailureClass } from '../failure-class-rules.ts'
-import type { BreakerSettings, CircuitOverride } from './breaker-rules.ts'
-import type { Admission, Limit } from './state-rules.ts'
+import type { Admission, BreakerSettings, CircuitOverride, Limit } from './state-rules.ts'
 
 /** What the statements need to know of the configuration and of the provider. */
 export interface CallRules {

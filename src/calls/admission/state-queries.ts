@@ -8,15 +8,16 @@ import type { CallState } from './state-rules.ts'
 /** A part that no call has needed yet is absent. */
 export type StoredCallState = Partial<CallState>
 
-export interface CallStates {
-  /** The database's clock, in milliseconds since the epoch. */
-  readonly nowMs: number
-  /** By key; an integration without a call has none. */
-  readonly states: Readonly<Record<string, StoredCallState>>
-}
-
-/** The states under these keys, and the moment to judge them by, in one statement. */
-export async function callStates(db: Database, tables: Tables, keys: readonly string[]): Promise<CallStates> {
+/**
+ * The states under these keys, and the moment to judge them by, in one statement.
+ *
+ * @returns `nowMs` by the database's clock; `states` by key: an integration without a call has none
+ */
+export async function callStates(
+  db: Database,
+  tables: Tables,
+  keys: readonly string[],
+): Promise<{ readonly nowMs: number; readonly states: Readonly<Record<string, StoredCallState>> }> {
   const { cache } = tables
   const [row] = await db.execute<{ now_ms: string; states: Record<string, StoredCallState> | null }>(sql`
     select floor(extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms,

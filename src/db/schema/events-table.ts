@@ -1,9 +1,10 @@
 import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import { bigint, foreignKey, index, smallint } from 'drizzle-orm/pg-core'
+import { bigint, index, smallint } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, json, moment, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 
 /** Whether a delivery was given up. To the letter what the index says: else Postgres would not use it. */
 export function hasGivenUp(outcomes: AnyColumn): SQL {
@@ -20,18 +21,15 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       /** The event's name, as listeners know it. */
       name: string('name').notNull(),
       payload: json('payload').notNull(),
-      /** Who holds the row while it is being delivered; null between tries. */
+      /** Claim that holds the row while it is being delivered; null between tries. */
       claim: string('claim', 120),
       /** How often the row has been claimed. */
       attempts: smallint('attempts').notNull().default(0),
       /** Not to be claimed earlier. */
       dueAt: moment('due_at').notNull().defaultNow(),
-      /** What became of it, by listener: who has it is not served again when another one's try is repeated. */
+      /** Outcome by listener: a listener that has the event does not get it again when another one's try is repeated. */
       outcomes: json('outcomes').notNull().default(sql`'{}'::jsonb`),
-      /**
-       * In which it waits for a pump: of its integration, and another one once somebody has been told of it, so that tries after the
-       * first hold up no event that is new.
-       */
+      /** Queue in which it waits for a pump: one of its integration for first tries, another for later ones, which hold up no new event. */
       queue: bigint('queue', { mode: 'number' })
         .notNull()
         .generatedAlwaysAs(sql`integration_id * 2 + (outcomes <> '{}'::jsonb)::int`),
@@ -64,10 +62,6 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       index(name('_events_given_up_idx')).on(column.id).where(hasGivenUp(column.outcomes)),
       // Deleting an integration.
       index(name('_events_integration_idx')).on(column.integrationId),
-      foreignKey({
-        name: name('_events_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_events_integration_fk'), column.integrationId, integrations),
     ],
   )

@@ -1,10 +1,10 @@
 import { sql } from 'drizzle-orm'
-import { check, foreignKey, index, uniqueIndex } from 'drizzle-orm/pg-core'
+import { check, index, uniqueIndex } from 'drizzle-orm/pg-core'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../../incidents/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
-import { HEALTH_STATUSES } from './integrations-table.ts'
+import { HEALTH_STATUSES, ofIntegration } from './integrations-table.ts'
 
 /** A span of trouble of one integration, from the first sign to recovery. */
 export const incidentsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
@@ -35,14 +35,10 @@ export const incidentsTable = (table: TableFactory, name: Name, integrations: In
         .where(sql`${column.followedAt} is null or ${column.followedAt} < ${column.updatedAt}`),
       // Pruning.
       index(name('_incidents_closed_at_idx')).on(column.closedAt).where(sql`${column.status} = 'closed'`),
-      // At most one open incident per integration, whoever opens it. All that is open is few rows, so no other index has them: without
+      // At most one open incident per integration. All that is open is few rows, so no other index has them: without
       // statistics Postgres would take that one for an integration's own, and read it whole.
       uniqueIndex(name('_incidents_one_open_key')).on(column.integrationId).where(sql`${column.status} = 'open'`),
-      foreignKey({
-        name: name('_incidents_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_incidents_integration_fk'), column.integrationId, integrations),
       check(name('_incidents_status_check'), isOneOf(column.status, INCIDENT_STATUSES)),
       check(name('_incidents_source_check'), isOneOf(column.source, INCIDENT_SOURCES)),
       check(name('_incidents_severity_check'), isOneOf(column.peakSeverity, HEALTH_STATUSES)),

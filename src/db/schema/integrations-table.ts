@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm'
-import { boolean, check, index, integer, text } from 'drizzle-orm/pg-core'
+import type { AnyPgColumn } from 'drizzle-orm/pg-core'
+import { boolean, check, foreignKey, index, integer, text } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 
@@ -58,3 +59,10 @@ export const integrationsTable = (table: TableFactory, name: Name) =>
   )
 
 export type IntegrationsTable = ReturnType<typeof integrationsTable>
+
+/** The foreign key of a table's `integration_id`: deleting an integration deletes its rows. */
+export const ofIntegration = <Table extends string>(
+  name: string,
+  column: AnyPgColumn<{ tableName: Table }>,
+  { id }: IntegrationsTable,
+) => foreignKey({ name, columns: [column], foreignColumns: [id] }).onDelete('cascade')

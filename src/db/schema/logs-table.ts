@@ -1,8 +1,9 @@
 import { sql } from 'drizzle-orm'
-import { check, foreignKey, index, integer, smallint, text } from 'drizzle-orm/pg-core'
+import { check, index, integer, smallint, text } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 
 export const LOG_DIRECTIONS = ['inbound', 'outbound'] as const
 
@@ -40,11 +41,7 @@ export const logsTable = (table: TableFactory, name: Name, integrations: Integra
       index(name('_logs_created_at_idx')).on(column.createdAt),
       // Pruning forgets the parent that a surviving log points to.
       index(name('_logs_parent_idx')).on(column.parentId).where(sql`${column.parentId} is not null`),
-      foreignKey({
-        name: name('_logs_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_logs_integration_fk'), column.integrationId, integrations),
       check(name('_logs_direction_check'), isOneOf(column.direction, LOG_DIRECTIONS)),
     ],
   )

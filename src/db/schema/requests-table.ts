@@ -1,8 +1,9 @@
 import { sql } from 'drizzle-orm'
-import { check, foreignKey, index, integer, text } from 'drizzle-orm/pg-core'
+import { check, index, integer, text } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 
 export const FAILURE_CLASSES = ['upstream', 'throttle', 'client', 'unknown'] as const
 
@@ -54,11 +55,7 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_requests_created_at_idx')).on(column.createdAt),
       // Pruning forgets the attempt that a surviving retry points to.
       index(name('_requests_retry_of_idx')).on(column.retryOf).where(sql`${column.retryOf} is not null`),
-      foreignKey({
-        name: name('_requests_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_requests_integration_fk'), column.integrationId, integrations),
       check(name('_requests_failure_class_check'), isOneOf(column.failureClass, FAILURE_CLASSES)),
     ],
   )

@@ -4,6 +4,7 @@ import { SYNC_ITEM_STATUSES } from '../../syncs/items/item-rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 import type { LogsTable } from './logs-table.ts'
 
 /** One row per item that a sync run dispatched. */
@@ -28,7 +29,7 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       completedAt: moment('completed_at'),
       /** The event's data between the listing and the item's run. Ours, beyond the specification. */
       payload: json('payload'),
-      /** Who holds the row while it is `processing`. Ours, beyond the specification. */
+      /** Claim that holds the row while it is `processing`. Ours, beyond the specification. */
       claim: string('claim', 120),
       /** What the last attempt ended with, while another one is due: `error` is null until the item has failed. Ours. */
       lastError: text('last_error'),
@@ -62,11 +63,7 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       index(name('_sync_items_completed_at_idx'))
         .on(column.completedAt)
         .where(sql`${column.status} in ('success', 'skipped')`),
-      foreignKey({
-        name: name('_sync_items_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_sync_items_integration_fk'), column.integrationId, integrations),
       foreignKey({
         name: name('_sync_items_log_fk'),
         columns: [column.syncLogId],

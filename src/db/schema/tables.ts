@@ -1,13 +1,12 @@
-import { PgSchema } from 'drizzle-orm/pg-core'
-import { cacheTable } from './cache-table.ts'
-import type { Name } from './columns.ts'
+import { sql } from 'drizzle-orm'
+import { index, PgSchema, text, unique } from 'drizzle-orm/pg-core'
+import type { Name, TableFactory } from './columns.ts'
+import { id, json, moment, reference, string, timestamps } from './columns.ts'
 import { eventsTable } from './events-table.ts'
-import { idempotencyKeysTable } from './idempotency-keys-table.ts'
 import { incidentsTable } from './incidents-table.ts'
-import { integrationsTable } from './integrations-table.ts'
+import type { IntegrationsTable } from './integrations-table.ts'
+import { integrationsTable, ofIntegration } from './integrations-table.ts'
 import { logsTable } from './logs-table.ts'
-import { mappingsTable } from './mappings-table.ts'
-import { migrationsTable } from './migrations-table.ts'
 import { requestsTable } from './requests-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
@@ -48,3 +47,78 @@ export type LogRow = Tables['logs']['$inferSelect']
 export type MappingRow = Tables['mappings']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']
 export type WebhookRow = Tables['webhooks']['$inferSelect']
+
+/** Which model of the host an external id stands for. */
+const mappingsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
+  table(
+    name('_mappings'),
+    {
+      id: id(),
+      integrationId: reference('integration_id').notNull(),
+      externalId: string('external_id', 500).notNull(),
+      /** The model's name in `models`. */
+      internalType: string('internal_type').notNull(),
+      internalId: string('internal_id').notNull(),
+      ...timestamps(),
+    },
+    (column) => [
+      unique(name('_mappings_external_id_key')).on(column.integrationId, column.externalId, column.internalType),
+      // The external id of a model, and whether anything maps it: then of all integrations.
+      index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
+      ofIntegration(name('_mappings_integration_fk'), column.integrationId, integrations),
+    ],
+  )
+
+/** The keys that an integration has spent. The row is the reservation. */
+const idempotencyKeysTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
+  table(
+    name('_idempotency_keys'),
+    {
+      id: id(),
+      integrationId: reference('integration_id').notNull(),
+      key: string('key', 191).notNull(),
+      ...timestamps(),
+    },
+    (column) => [
+      unique(name('_idempotency_keys_key_key')).on(column.integrationId, column.key),
+      // Pruning.
+      index(name('_idempotency_keys_created_at_idx')).on(column.createdAt),
+      ofIntegration(name('_idempotency_keys_integration_fk'), column.integrationId, integrations),
+    ],
+  )
+
+/** State that processes share: breaker and limiter windows, locks, OAuth state, markers, cached values. Ours. */
+const cacheTable = (table: TableFactory, name: Name) =>
+  table(
+    name('_cache'),
+    {
+      key: text('key').primaryKey(),
+      value: json('value'),
+      /** The random token of a lock's holder. */
+      owner: string('owner'),
+      /** The row counts as absent from this moment on; null is never. */
+      expiresAt: moment('expires_at'),
+      ...timestamps(),
+    },
+    (column) => [
+      // Pruning. The hot rows never expire, so they stay out of it and their updates stay cheap (HOT).
+      index(name('_cache_expires_at_idx')).on(column.expiresAt).where(sql`${column.expiresAt} is not null`),
+    ],
+  )
+
+/** Which files of `drizzle/` this prefix has. Ours; written by apply-migrations.ts. */
+const migrationsTable = (table: TableFactory, name: Name) =>
+  table(
+    name('_migrations'),
+    {
+      id: id(),
+      /** The file's path in `drizzle/`, without `.sql`. */
+      name: string('name').notNull(),
+      /** SHA-256 of a function's text as it was applied last; null for a migration of the tables, which never changes. */
+      hash: string('hash', 64),
+      /** Version of the package that applied the file last. */
+      release: string('release'),
+      ...timestamps(),
+    },
+    (column) => [unique(name('_migrations_name_key')).on(column.name)],
+  )

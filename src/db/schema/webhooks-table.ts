@@ -1,9 +1,10 @@
 import { sql } from 'drizzle-orm'
-import { check, foreignKey, index, smallint, text, unique } from 'drizzle-orm/pg-core'
+import { check, index, smallint, text, unique } from 'drizzle-orm/pg-core'
 import { WEBHOOK_STATUSES } from '../../webhooks/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
+import { ofIntegration } from './integrations-table.ts'
 
 /** One row per delivery. A `pending` row is the queue's entry. */
 export const webhooksTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
@@ -26,7 +27,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       error: text('error'),
       /** Set with `processed` and `failed`. */
       processedAt: moment('processed_at'),
-      /** Who holds the row while it is `processing`. Ours, beyond the specification. */
+      /** Claim that holds the row while it is `processing`. Ours, beyond the specification. */
       claim: string('claim', 120),
       /**
        * The attempt that began the last replay; null: never replayed. Later attempts belong to that replay until the next one.
@@ -38,7 +39,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
        * workflow of its own. Ours, beyond the specification.
        */
       lostWorkers: smallint('lost_workers').notNull().default(0),
-      /** A `failed` row that somebody has given up: hidden, and not tried again. Null in any other status. Ours, beyond the specification. */
+      /** When a person gave up a `failed` row: it is hidden, and not tried again. Null in any other status. Ours, beyond the specification. */
       dismissedAt: moment('dismissed_at'),
       /** The span that stored the row, as W3C's `traceparent` of 55 characters; null: it was not traced. Ours, beyond the specification. */
       traceparent: string('traceparent', 55),
@@ -60,11 +61,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_failed_idx'))
         .on(column.attempts, column.processedAt)
         .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
-      foreignKey({
-        name: name('_webhooks_integration_fk'),
-        columns: [column.integrationId],
-        foreignColumns: [integrations.id],
-      }).onDelete('cascade'),
+      ofIntegration(name('_webhooks_integration_fk'), column.integrationId, integrations),
       check(name('_webhooks_status_check'), isOneOf(column.status, WEBHOOK_STATUSES)),
       check(name('_webhooks_attempts_check'), sql`${column.attempts} >= 0`),
     ],

@@ -2,46 +2,33 @@
 import { and, eq, gt, isNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
+import { quotedName } from '../../db/sql-functions.ts'
 import { outboxStatus } from '../../events/outbox.ts'
 import { overdueRows } from '../../retention/pruning.ts'
 import type { DeletingStep } from '../../retention/queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import {
-  capped,
-  counted,
-  fault,
-  MAX_LOOKED_AT,
-  moment,
-  nameOf,
-  ok,
-  psqlCommand,
-  secondsAgo,
-  warning,
-} from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
 /** A failed wake-up is tried again within a minute, and each process sweeps every 30 s (docs/behaviour/webhook-recovery.md, "Wake-ups"). */
 const UNWOKEN_SECONDS = 120
 const DAY_SECONDS = 86_400
 
-export const webhooksPending: Check = {
+const webhooksPending: Check = {
   name: 'webhooks.pending',
   needs: ['database.migrations', 'temporal.reachable'],
   async look({ config, db, tables, temporal }) {
-    const groups = await lingeringWebhooks(db, tables, {
-      status: 'pending',
-      seconds: Math.min(UNWOKEN_SECONDS, config.webhook.pending_timeout),
-      limit: MAX_LOOKED_AT,
-    })
+    const { pending_timeout: timeout } = config.webhook
+    const groups = await lingeringWebhooks(db, tables, 'pending', Math.min(UNWOKEN_SECONDS, timeout))
     const wrong: Observation[] = []
     const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
     for (const { integrationId, webhooks, since } of groups) {
       const told = `${counted(webhooks, 'webhook')} of integration ${integrationId} ${webhooks === 1 ? 'is' : 'are'} pending, the oldest since ${moment(since)}`
       if (!isRunning)
         wrong.push(fault(`${told}, and the inbox does not run: nothing takes them up.`, temporal.commands.wakeInbox()))
-      else if (isOlderThan(since, config.webhook.pending_timeout))
+      else if (isOlderThan(since, timeout))
         wrong.push(
           warning(
-            `${told}; the inbox runs but has not got to them for ${config.webhook.pending_timeout} s (webhook.pending_timeout).`,
+            `${told}; the inbox runs but has not got to them for ${timeout} s (webhook.pending_timeout).`,
             temporal.commands.askInbox(),
           ),
         )
@@ -50,12 +37,12 @@ export const webhooksPending: Check = {
   },
 }
 
-export const webhooksProcessing: Check = {
+const webhooksProcessing: Check = {
   name: 'webhooks.processing',
   needs: ['database.migrations', 'temporal.reachable'],
   async look({ config, db, tables, temporal }) {
     const seconds = config.webhook.processing_timeout
-    const groups = await lingeringWebhooks(db, tables, { status: 'processing', seconds, limit: MAX_LOOKED_AT })
+    const groups = await lingeringWebhooks(db, tables, 'processing', seconds)
     const wrong: Observation[] = []
     const isRunning = groups.length > 0 && (await temporal.isInboxRunning())
     for (const { integrationId, webhooks, since } of groups) {
@@ -74,17 +61,17 @@ export const webhooksProcessing: Check = {
   },
 }
 
-export const webhooksFailed: Check = {
+const webhooksFailed: Check = {
   name: 'webhooks.failed',
   needs: ['database.migrations'],
   async look({ db, tables }) {
-    const groups = await lateFailedWebhooks(db, tables, { seconds: DAY_SECONDS, limit: MAX_LOOKED_AT })
+    const groups = await lateFailedWebhooks(db, tables)
     return capped(
       groups.map(({ integrationId, webhooks, since }) =>
         warning(
           `${counted(webhooks, 'webhook')} of integration ${integrationId} failed in the last 24 hours, the first at ${moment(since)}. Read why.`,
           psqlCommand(
-            `select id, event_type, attempts, processed_at, error from ${nameOf(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
+            `select id, event_type, attempts, processed_at, error from ${quotedName(tables.webhooks)} where integration_id = ${integrationId} and status = $$failed$$ and dismissed_at is null order by id desc limit 20`,
           ),
         ),
       ),
@@ -92,6 +79,8 @@ export const webhooksFailed: Check = {
     )
   },
 }
+
+export const webhookChecks = [webhooksPending, webhooksProcessing, webhooksFailed]
 
 function isOlderThan(at: Date, seconds: number): boolean {
   return at.getTime() < Date.now() - seconds * 1_000
@@ -102,22 +91,22 @@ const HELD_SECONDS = 90 + UNWOKEN_SECONDS
 /** Many events may line up behind a target that is down. */
 const LINED_UP_SECONDS = 15 * 60
 
-export const eventsWaiting: Check = {
+const eventsWaiting: Check = {
   name: 'events.waiting',
   // Without a worker all events wait: that check names the remedy.
   needs: ['database.migrations', 'temporal.workers'],
   async look({ db, tables, temporal }) {
-    const { events, since } = await lateEvents(db, tables, { seconds: UNWOKEN_SECONDS, claimSeconds: HELD_SECONDS })
+    const { events, since } = await lateEvents(db, tables)
     if (since === null) return ok(`No event has waited for ${UNWOKEN_SECONDS} s to be told to listeners and targets.`)
     const told = `${counted(events, 'event')} ${events === 1 ? 'waits' : 'wait'} to be told to queued listeners and notification targets, the oldest since ${moment(since)}`
     if (!(await temporal.isOutboxRunning()))
       return fault(`${told}, and the outbox does not run: nothing takes them up.`, temporal.commands.wakeOutbox())
-    if (since.getTime() > Date.now() - LINED_UP_SECONDS * 1_000) return ok(`${told}; the outbox is at it.`)
+    if (!isOlderThan(since, LINED_UP_SECONDS)) return ok(`${told}; the outbox works on them.`)
     return warning(`${told}; the outbox runs but has not got to them.`, temporal.commands.askOutbox())
   },
 }
 
-export const eventsGivenUp: Check = {
+const eventsGivenUp: Check = {
   name: 'events.given_up',
   needs: ['database.migrations'],
   async look(framework) {
@@ -147,16 +136,12 @@ const UNTOLD_SECONDS = 300
 /** A workflow looks once a day; after 26 h a dispatch wakes it. */
 const LOOKS_EVERY_SECONDS = 27 * 3_600
 
-export const incidentsUnseen: Check = {
+const incidentsUnseen: Check = {
   name: 'incidents.unseen',
   // Without workers no incident is seen: that check names the remedy.
   needs: ['database.migrations', 'temporal.workers'],
   async look({ config, db, tables, temporal }) {
-    const unseen = await unseenIncidents(db, tables, {
-      changedSeconds: UNTOLD_SECONDS,
-      lookedSeconds: LOOKS_EVERY_SECONDS,
-      limit: MAX_LOOKED_AT,
-    })
+    const unseen = await unseenIncidents(db, tables)
     const found: Observation[] = []
     for (const { id, integrationId, status, openedAt, since } of unseen) {
       const told = `Incident ${id} of integration ${integrationId}, ${status === 'open' ? `open since ${moment(openedAt)}` : 'closed'}, has not been seen by its workflow since ${moment(since)}`
@@ -189,7 +174,7 @@ const PRUNED: Readonly<Record<DeletingStep, string>> = {
   webhooks: 'settled webhooks',
 }
 
-export const pruningOverdue: Check = {
+const pruningOverdue: Check = {
   name: 'pruning.overdue',
   // Without Schedules and workers nothing is pruned: those checks name the remedy.
   needs: ['database.migrations', 'temporal.schedules', 'temporal.workers'],
@@ -204,6 +189,8 @@ export const pruningOverdue: Check = {
   },
 }
 
+export const backlogChecks = [incidentsUnseen, eventsWaiting, eventsGivenUp, pruningOverdue]
+
 interface WebhookGroup {
   readonly integrationId: number
   readonly webhooks: number
@@ -215,7 +202,8 @@ interface WebhookGroup {
 async function lingeringWebhooks(
   db: Database,
   { webhooks, integrations }: Tables,
-  { status, seconds, limit }: { status: 'pending' | 'processing'; seconds: number; limit: number },
+  status: 'pending' | 'processing',
+  seconds: number,
 ): Promise<WebhookGroup[]> {
   const since = min(webhooks.updatedAt)
   const rows = await db
@@ -234,68 +222,47 @@ async function lingeringWebhooks(
     )
     .groupBy(webhooks.integrationId)
     .orderBy(since)
-    .limit(limit)
+    .limit(MAX_LOOKED_AT)
   return rows as WebhookGroup[]
 }
 
-/** Webhooks that failed within the last `seconds` and are not dismissed, by integration, the most first. */
-export async function lateFailedWebhooks(
-  db: Database,
-  { webhooks }: Tables,
-  { seconds, limit }: { seconds: number; limit: number },
-): Promise<WebhookGroup[]> {
+/** Webhooks that failed in the last 24 hours and are not dismissed, by integration, the most first. */
+export async function lateFailedWebhooks(db: Database, { webhooks }: Tables): Promise<WebhookGroup[]> {
   const count = sql<number>`count(*)::int`
   const rows = await db
     .select({ integrationId: webhooks.integrationId, webhooks: count, since: min(webhooks.updatedAt) })
     .from(webhooks)
     .where(
-      and(eq(webhooks.status, 'failed'), isNull(webhooks.dismissedAt), gt(webhooks.updatedAt, secondsAgo(seconds))),
+      and(eq(webhooks.status, 'failed'), isNull(webhooks.dismissedAt), gt(webhooks.updatedAt, secondsAgo(DAY_SECONDS))),
     )
     .groupBy(webhooks.integrationId)
     .orderBy(sql`${count} desc`)
-    .limit(limit)
+    .limit(MAX_LOOKED_AT)
   return rows as WebhookGroup[]
 }
 
-interface OutboxBacklog {
-  readonly events: number
-  /** When the event that has waited longest was due, or was last claimed. */
-  readonly since: Date | null
-}
-
-/** Events that no pump has claimed `seconds` after they were due, or whose claim is older than it may get. */
-async function lateEvents(
-  db: Database,
-  { events }: Tables,
-  { seconds, claimSeconds }: { seconds: number; claimSeconds: number },
-): Promise<OutboxBacklog> {
+/**
+ * Events that are due and that no pump has claimed in time, or whose claim is older than it may get. `since`: when the one that
+ * has waited longest was due, or was last claimed.
+ */
+async function lateEvents(db: Database, { events }: Tables): Promise<{ events: number; since: Date | null }> {
   const [row] = await db.execute<{ events: number; since: string | Date | null }>(sql`
     select count(*)::int as events, min(late.since) as since
     from (
       select due_at as since from ${events}
-      where delivered_at is null and claim is null and due_at < ${secondsAgo(seconds)}
+      where delivered_at is null and claim is null and due_at < ${secondsAgo(UNWOKEN_SECONDS)}
       union all
       select updated_at from ${events}
-      where delivered_at is null and claim is not null and updated_at < ${secondsAgo(claimSeconds)}
+      where delivered_at is null and claim is not null and updated_at < ${secondsAgo(HELD_SECONDS)}
     ) late`)
   return { events: row?.events ?? 0, since: row?.since == null ? null : new Date(row.since) }
 }
 
-interface UnseenIncident {
-  readonly id: number
-  readonly integrationId: number
-  readonly status: 'open' | 'closed'
-  readonly openedAt: Date
-  /** The change that its workflow has not seen, or when the workflow last looked. */
-  readonly since: Date
-}
-
-/** Incidents whose workflow has not seen a change for `changedSeconds`, or has not looked at an open one for `lookedSeconds`. */
-async function unseenIncidents(
-  db: Database,
-  { incidents }: Tables,
-  { changedSeconds, lookedSeconds, limit }: { changedSeconds: number; lookedSeconds: number; limit: number },
-): Promise<UnseenIncident[]> {
+/**
+ * Incidents whose workflow has not seen a change in time, or has not looked at an open one. `since`: the change that it has not
+ * seen, or when it last looked.
+ */
+async function unseenIncidents(db: Database, { incidents }: Tables) {
   const rows = await db.execute<{
     id: string
     integration_id: string
@@ -304,11 +271,11 @@ async function unseenIncidents(
     since: string | Date
   }>(sql`
     select id, integration_id, status, opened_at, updated_at as since from ${incidents}
-    where (followed_at is null or followed_at < updated_at) and updated_at < ${secondsAgo(changedSeconds)}
+    where (followed_at is null or followed_at < updated_at) and updated_at < ${secondsAgo(UNTOLD_SECONDS)}
     union all
     select id, integration_id, status, opened_at, followed_at as since from ${incidents}
-    where status = 'open' and followed_at >= updated_at and followed_at < ${secondsAgo(lookedSeconds)}
-    order by since, id limit ${limit}`)
+    where status = 'open' and followed_at >= updated_at and followed_at < ${secondsAgo(LOOKS_EVERY_SECONDS)}
+    order by since, id limit ${MAX_LOOKED_AT}`)
   return rows.map((row) => ({
     id: Number(row.id),
     integrationId: Number(row.integration_id),

@@ -13,7 +13,7 @@ import { capped, counted, fault, MAX_FINDINGS, moment, ok, warning, workerComman
 /** Beyond it, moments of the process and of the database can't be compared, and signed times look old. */
 const MAX_SKEW_SECONDS = 5
 
-export const databaseReachable: Check = {
+const databaseReachable: Check = {
   name: 'database.reachable',
   needs: [],
   async look({ db }, { checkDatabase }) {
@@ -26,7 +26,7 @@ export const databaseReachable: Check = {
   },
 }
 
-export const databaseMigrations: Check = {
+const databaseMigrations: Check = {
   name: 'database.migrations',
   needs: ['database.reachable'],
   async look(_, { pendingMigrations }) {
@@ -40,7 +40,7 @@ export const databaseMigrations: Check = {
   },
 }
 
-export const clockSkew: Check = {
+const clockSkew: Check = {
   name: 'clock.skew',
   needs: ['database.reachable'],
   async look({ db, clock }) {
@@ -62,7 +62,7 @@ export const clockSkew: Check = {
 
 const KEYS_PAGE = 500
 
-export const keysMatch: Check = {
+const keysMatch: Check = {
   name: 'keys.match',
   needs: ['database.migrations'],
   async look(framework) {
@@ -76,7 +76,7 @@ export const keysMatch: Check = {
   },
 }
 
-export const keysRotation: Check = {
+const keysRotation: Check = {
   name: 'keys.rotation',
   needs: ['keys.match'],
   async look(framework) {
@@ -91,7 +91,7 @@ export const keysRotation: Check = {
   },
 }
 
-export const keysReadable: Check = {
+const keysReadable: Check = {
   name: 'keys.readable',
   needs: ['keys.match'],
   async look(framework) {
@@ -113,6 +113,8 @@ export const keysReadable: Check = {
   },
 }
 
+export const databaseChecks = [databaseReachable, databaseMigrations, clockSkew, keysMatch, keysRotation, keysReadable]
+
 /** A start writes a new key's canary. A doctor with the wrong ring on an empty database must not. */
 function lookingOnly(framework: Framework): Framework {
   const { cache } = framework
@@ -121,7 +123,7 @@ function lookingOnly(framework: Framework): Framework {
 
 const APPLY = 'integrations schedules --apply'
 
-export const temporalReachable: Check = {
+const temporalReachable: Check = {
   name: 'temporal.reachable',
   needs: [],
   async look({ temporal }) {
@@ -134,7 +136,7 @@ export const temporalReachable: Check = {
   },
 }
 
-export const temporalSchedules: Check = {
+const temporalSchedules: Check = {
   name: 'temporal.schedules',
   needs: ['temporal.reachable'],
   async look({ config, temporal }) {
@@ -157,7 +159,7 @@ function judge({ name, id, standing, differences, isPaused, note }: ScheduleStat
   return isPaused ? [warning(`The Schedule ${id} is paused${quoted}: ${name} does not start.`, resume)] : []
 }
 
-export const temporalWedged: Check = {
+const temporalWedged: Check = {
   name: 'temporal.wedged',
   needs: ['temporal.reachable'],
   async look({ temporal }) {
@@ -174,7 +176,7 @@ export const temporalWedged: Check = {
   },
 }
 
-export const temporalWorkers: Check = {
+const temporalWorkers: Check = {
   name: 'temporal.workers',
   needs: ['temporal.reachable'],
   async look({ temporal }) {
@@ -189,12 +191,14 @@ export const temporalWorkers: Check = {
   },
 }
 
+export const temporalChecks = [temporalReachable, temporalSchedules, temporalWorkers, temporalWedged]
+
 /** Prints a new token, and the line that makes it known to API, worker and CLI started from the same shell. */
 const NEW_TOKEN = `node -e ${"'"}const { createHash, randomBytes } = require("crypto"); const token = randomBytes(32).toString("base64url"); const sha256 = createHash("sha256").update(token).digest("hex"); console.log("# token: " + token); console.log("export INTEGRATIONS__OPERATOR__TOKENS=\\x27" + JSON.stringify([{ name: "me", sha256, scopes: ["operate"] }]) + "\\x27")${"'"}`
 
 const HTTPS_BASE_URL = 'export INTEGRATIONS_BASE_URL=https://integrations.example.com'
 
-export const accessTokens: Check = {
+const accessTokens: Check = {
   name: 'access.tokens',
   needs: [],
   async look({ config }, { dev }) {
@@ -203,20 +207,20 @@ export const accessTokens: Check = {
     if (dev)
       return ok('No token but that of `dev`: the API logs the address that signs a browser in (event access.dev).')
     return warning(
-      'There is no operator token (operator.tokens): nobody can read the operator pages. Keep the token that this prints, and put the other line where API and CLI get their environment.',
+      'There is no operator token (operator.tokens): no one can read the operator pages. Keep the token that this prints, and put the other line where API and CLI get their environment.',
       NEW_TOKEN,
     )
   },
 }
 
-export const accessBaseUrl: Check = {
+const accessBaseUrl: Check = {
   name: 'access.base_url',
   needs: [],
   async look({ providers }, { baseUrl }) {
     const oauth = providers.entries().flatMap(([key, provider]) => (hasOAuth2(provider) ? [key] : []))
     if (baseUrl !== null && oauth.length > 0 && isInTheClear(baseUrl))
       return warning(
-        `The API is reached at ${baseUrl}, without TLS, and ${oauth.join(', ')} use OAuth: most providers refuse to lead a browser back there, and whoever is on the way reads the code.`,
+        `The API is reached at ${baseUrl}, without TLS, and ${oauth.join(', ')} use OAuth: most providers refuse to lead a browser back there, and anyone on the way can read the code.`,
         HTTPS_BASE_URL,
       )
     if (baseUrl !== null) return ok(`The API is reached at ${baseUrl}.`)
@@ -227,6 +231,8 @@ export const accessBaseUrl: Check = {
     )
   },
 }
+
+export const accessChecks = [accessTokens, accessBaseUrl]
 
 /** RFC 8252, 8.3: http is only good enough to the machine itself. */
 function isInTheClear(baseUrl: string): boolean {

@@ -3,8 +3,6 @@ import { relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
-import type { PgTable } from 'drizzle-orm/pg-core'
-import { getTableConfig } from 'drizzle-orm/pg-core'
 import type { Framework } from '../../framework/context.ts'
 import { shellWord } from '../../framework/shell-word.ts'
 import type { DoctorProbes, Finding } from './run-doctor.ts'
@@ -61,14 +59,9 @@ export function workerCommand(): string {
   return `node ${isSource ? '--conditions=durable-source --import tsx ' : ''}${shellWord(relative(process.cwd(), worker))}`
 }
 
-/** Runs SQL that names tables by {@link nameOf}. */
+/** Runs SQL that names tables by `quotedName()`. */
 export function psqlCommand(sql: string): string {
   return `psql "$DATABASE_URL" -c ${shellWord(sql)}`
-}
-
-export function nameOf(table: PgTable): string {
-  const { schema = 'public', name } = getTableConfig(table)
-  return `"${schema.replaceAll('"', '""')}"."${name}"`
 }
 
 /** By the database's clock. */

@@ -1,7 +1,7 @@
 /** Integrations: their providers and models, and what keeps them from working. */
 import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, gt, inArray, isNull, sql } from 'drizzle-orm'
-import { circuitsOf } from '../../calls/overrides/circuit-override.ts'
+import { circuitsOf } from '../../calls/overrides.ts'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
@@ -16,7 +16,7 @@ import { acceptsWebhooks } from '../queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { capped, counted, fault, MAX_LOOKED_AT, moment, warning } from './doctor-check.ts'
 
-export const providersRegistered: Check = {
+const providersRegistered: Check = {
   name: 'providers.registered',
   needs: ['database.migrations'],
   async look({ db, tables, providers }) {
@@ -35,11 +35,11 @@ export const providersRegistered: Check = {
   },
 }
 
-export const integrationsDisabled: Check = {
+const integrationsDisabled: Check = {
   name: 'integrations.disabled',
   needs: ['database.migrations'],
   async look({ db, tables }) {
-    const disabled = await disabledIntegrations(db, tables, MAX_LOOKED_AT)
+    const disabled = await disabledIntegrations(db, tables)
     return capped(
       disabled.map(({ id, failures, lastErrorAt, pendingWebhooks }) =>
         fault(
@@ -52,7 +52,7 @@ export const integrationsDisabled: Check = {
   },
 }
 
-export const circuitsOpen: Check = {
+const circuitsOpen: Check = {
   name: 'circuits.open',
   needs: ['database.migrations'],
   async look(framework) {
@@ -87,7 +87,7 @@ function aboutCircuit(id: number, { override, overrideUntil, state, openedAt, re
   ]
 }
 
-export const modelsTables: Check = {
+const modelsTables: Check = {
   name: 'models.tables',
   needs: ['database.reachable'],
   async look(framework) {
@@ -154,6 +154,15 @@ export const oauthRefreshes: Check = {
   },
 }
 
+export const integrationChecks = [
+  providersRegistered,
+  modelsTables,
+  integrationsDisabled,
+  circuitsOpen,
+  oauthReauthorization,
+  oauthRefreshes,
+]
+
 /** Observations about integrations that may hold tokens and that no person has switched off; page by page, until there are enough. */
 async function ofAuthorized(
   framework: Framework,
@@ -200,7 +209,7 @@ function providersInUse(db: Database, { integrations }: Tables) {
 }
 
 /** Switched off by their health, and not by a person. */
-function disabledIntegrations(db: Database, { integrations, webhooks }: Tables, limit: number) {
+function disabledIntegrations(db: Database, { integrations, webhooks }: Tables) {
   return db
     .select({
       id: integrations.id,
@@ -213,5 +222,5 @@ function disabledIntegrations(db: Database, { integrations, webhooks }: Tables, 
     .from(integrations)
     .where(and(eq(integrations.healthStatus, 'disabled'), isNull(integrations.switchedOffAt)))
     .orderBy(asc(integrations.id))
-    .limit(limit)
+    .limit(MAX_LOOKED_AT)
 }

@@ -7,40 +7,12 @@
 import type { Framework } from '../../framework/context.ts'
 import { errorLine } from '../../framework/logger.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
-import {
-  eventsGivenUp,
-  eventsWaiting,
-  incidentsUnseen,
-  pruningOverdue,
-  webhooksFailed,
-  webhooksPending,
-  webhooksProcessing,
-} from './backlog-checks.ts'
-import {
-  accessBaseUrl,
-  accessTokens,
-  clockSkew,
-  databaseMigrations,
-  databaseReachable,
-  keysMatch,
-  keysReadable,
-  keysRotation,
-  temporalReachable,
-  temporalSchedules,
-  temporalWedged,
-  temporalWorkers,
-} from './deployment-checks.ts'
+import { backlogChecks, webhookChecks } from './backlog-checks.ts'
+import { accessChecks, databaseChecks, temporalChecks } from './deployment-checks.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import { fault, skipped } from './doctor-check.ts'
-import {
-  circuitsOpen,
-  integrationsDisabled,
-  modelsTables,
-  oauthReauthorization,
-  oauthRefreshes,
-  providersRegistered,
-} from './integration-checks.ts'
-import { syncFailedItems, syncOverdue, syncPaused, syncStale, syncStuck } from './sync-checks.ts'
+import { integrationChecks } from './integration-checks.ts'
+import { syncChecks } from './sync-checks.ts'
 
 export interface Finding {
   /** Stable name of the check, such as `database.reachable`. */
@@ -66,36 +38,13 @@ export interface DoctorProbes {
 
 /** In order: a check comes after those that it needs. */
 const CHECKS: readonly Check[] = [
-  databaseReachable,
-  databaseMigrations,
-  clockSkew,
-  keysMatch,
-  keysRotation,
-  keysReadable,
-  temporalReachable,
-  temporalSchedules,
-  temporalWorkers,
-  temporalWedged,
-  providersRegistered,
-  modelsTables,
-  integrationsDisabled,
-  circuitsOpen,
-  oauthReauthorization,
-  oauthRefreshes,
-  webhooksPending,
-  webhooksProcessing,
-  webhooksFailed,
-  syncStuck,
-  syncOverdue,
-  syncPaused,
-  syncStale,
-  syncFailedItems,
-  incidentsUnseen,
-  eventsWaiting,
-  eventsGivenUp,
-  pruningOverdue,
-  accessTokens,
-  accessBaseUrl,
+  ...databaseChecks,
+  ...temporalChecks,
+  ...integrationChecks,
+  ...webhookChecks,
+  ...syncChecks,
+  ...backlogChecks,
+  ...accessChecks,
 ]
 
 /** A backend that accepts and then does not answer must not hold up the other findings. */

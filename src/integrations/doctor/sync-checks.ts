@@ -2,22 +2,12 @@
 import { and, asc, eq, inArray, isNotNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
+import { quotedName } from '../../db/sql-functions.ts'
 import type { Framework } from '../../framework/context.ts'
 import { dueRule } from '../../syncs/due.ts'
 import { overdueIntegrations } from '../../syncs/due-queries.ts'
 import type { Check, Observation } from './doctor-check.ts'
-import {
-  capped,
-  counted,
-  fault,
-  MAX_LOOKED_AT,
-  moment,
-  nameOf,
-  ok,
-  psqlCommand,
-  secondsAgo,
-  warning,
-} from './doctor-check.ts'
+import { capped, counted, fault, MAX_LOOKED_AT, moment, ok, psqlCommand, secondsAgo, warning } from './doctor-check.ts'
 
 /** A dispatch comes each minute and starts three thousand runs: an integration that waits for longer was not dispatched. */
 const OVERDUE_SECONDS = 300
@@ -26,12 +16,12 @@ const STUCK_SECONDS = 60
 /** The last runs of each integration that are looked at. */
 const RUNS_DEPTH = 20
 
-export const syncStuck: Check = {
+const syncStuck: Check = {
   name: 'sync.stuck',
   needs: ['database.migrations', 'temporal.reachable'],
   async look(framework) {
     const { db, tables, workflows } = framework
-    const open = await openRuns(db, tables, { seconds: STUCK_SECONDS, depth: RUNS_DEPTH, limit: MAX_LOOKED_AT })
+    const open = await openRuns(db, tables)
     const alive = new Map<number, boolean>()
     for (const { integrationId } of open)
       if (!alive.has(integrationId)) alive.set(integrationId, await workflows.isSyncRunning(integrationId))
@@ -61,7 +51,7 @@ export const syncStuck: Check = {
   },
 }
 
-export const syncOverdue: Check = {
+const syncOverdue: Check = {
   name: 'sync.overdue',
   // Without Schedules and workers all are overdue: those checks name the remedy.
   needs: ['database.migrations', 'temporal.schedules', 'temporal.workers'],
@@ -81,7 +71,7 @@ export const syncOverdue: Check = {
   },
 }
 
-export const syncPaused: Check = {
+const syncPaused: Check = {
   name: 'sync.paused',
   // A worker answers for a run.
   needs: ['database.migrations', 'temporal.workers'],
@@ -99,11 +89,11 @@ export const syncPaused: Check = {
   },
 }
 
-export const syncStale: Check = {
+const syncStale: Check = {
   name: 'sync.stale',
   needs: ['database.migrations'],
   async look({ db, tables }) {
-    const stale = await staleIntegrations(db, tables, MAX_LOOKED_AT)
+    const stale = await staleIntegrations(db, tables)
     return capped(
       stale.map(({ id, lastSyncedAt, since }) =>
         warning(
@@ -121,14 +111,13 @@ function overdue(framework: Framework): Promise<{ id: number; dueSince: Date }[]
   return overdueIntegrations(db, tables, dueRule(framework), { seconds: OVERDUE_SECONDS, limit: MAX_LOOKED_AT })
 }
 
-export const syncFailedItems: Check = {
+const syncFailedItems: Check = {
   name: 'sync.failed_items',
   needs: ['database.migrations'],
   async look(framework) {
-    const held = await unresolvedItems(framework.db, framework.tables, MAX_LOOKED_AT)
+    const held = await unresolvedItems(framework.db, framework.tables)
     return capped(
-      held.flatMap((group): Observation[] => {
-        const { integrationId, items, nameless, since } = group
+      held.flatMap(({ integrationId, items, nameless, since }) => {
         const named = items - nameless
         const hold = `of integration ${integrationId} failed and hold its cursor, the oldest since ${moment(since)}`
         const again = warning(
@@ -146,35 +135,30 @@ export const syncFailedItems: Check = {
   },
 }
 
+export const syncChecks = [syncStuck, syncOverdue, syncPaused, syncStale, syncFailedItems]
+
 /** Ends a run as one that is given up: items that had not started go. One statement, guarded on the status. */
 function closeRun({ tables }: Framework, logId: number): string {
   return psqlCommand(
-    `with run as (update ${nameOf(tables.logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${logId} and status = $$processing$$ returning id) delete from ${nameOf(tables.syncItems)} i using run where i.sync_log_id = run.id and i.status = $$pending$$ and i.attempts = 0`,
+    `with run as (update ${quotedName(tables.logs)} set status = $$failed$$, error = $$closed by an operator: its workflow was gone$$, updated_at = clock_timestamp() where id = ${logId} and status = $$processing$$ returning id) delete from ${quotedName(tables.syncItems)} i using run where i.sync_log_id = run.id and i.status = $$pending$$ and i.attempts = 0`,
   )
 }
 
 /** Items of backfills hold no cursor. */
 function skipNameless({ tables }: Framework, integrationId: number): string {
   return psqlCommand(
-    `update ${nameOf(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null and not exists (select 1 from ${nameOf(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
+    `update ${quotedName(tables.syncItems)} i set status = $$skipped$$, completed_at = clock_timestamp(), updated_at = clock_timestamp() where integration_id = ${integrationId} and status = $$failed$$ and external_id is null and not exists (select 1 from ${quotedName(tables.logs)} l where l.id = i.sync_log_id and l.operation = $$backfill$$)`,
   )
 }
 
-/**
- * Run logs that say `processing` and are older than `seconds`, among the last `depth` run logs of each integration: the index
- * leads to those, and the table may hold a year of them.
- */
-function openRuns(
-  db: Database,
-  { logs, integrations }: Tables,
-  { seconds, depth, limit }: { seconds: number; depth: number; limit: number },
-) {
+/** Older run logs that say `processing`. Only the last ones of each integration: their index leads to those. */
+function openRuns(db: Database, { logs, integrations }: Tables) {
   const lately = db
     .select()
     .from(logs)
     .where(and(sql`${logs.integrationId} = ${integrations.id}`, eq(logs.operation, 'sync')))
     .orderBy(sql`${logs.id} desc`)
-    .limit(depth)
+    .limit(RUNS_DEPTH)
     .as('lately')
   return db
     .select({
@@ -185,9 +169,9 @@ function openRuns(
     })
     .from(integrations)
     .crossJoinLateral(lately)
-    .where(and(eq(lately.status, 'processing'), lt(lately.createdAt, secondsAgo(seconds))))
+    .where(and(eq(lately.status, 'processing'), lt(lately.createdAt, secondsAgo(STUCK_SECONDS))))
     .orderBy(asc(lately.id))
-    .limit(limit)
+    .limit(MAX_LOOKED_AT)
 }
 
 /** The run logs of these that still say `processing`. */
@@ -201,31 +185,22 @@ async function stillOpen(db: Database, { logs }: Tables, ids: readonly number[])
 }
 
 /** Active integrations that are marked as stale, the longest first. */
-async function staleIntegrations(db: Database, { integrations }: Tables, limit: number) {
+async function staleIntegrations(db: Database, { integrations }: Tables) {
   const { id, lastSyncedAt, syncStaleAlertedAt: since } = integrations
   const rows = await db
     .select({ id, lastSyncedAt, since })
     .from(integrations)
     .where(and(eq(integrations.isActive, true), isNotNull(since)))
     .orderBy(asc(since), asc(id))
-    .limit(limit)
+    .limit(MAX_LOOKED_AT)
   return rows.map((row) => ({ ...row, since: row.since as Date }))
 }
 
-interface FailedItems {
-  readonly integrationId: number
-  readonly items: number
-  /** Items without an external id: no later run can make up for them. */
-  readonly nameless: number
-  readonly since: Date
-}
-
-/** Failed items that no later item has made up for, by integration: they hold its cursor. Items of backfills do not. */
-async function unresolvedItems(
-  db: Database,
-  { syncItems, integrations, logs }: Tables,
-  limit: number,
-): Promise<FailedItems[]> {
+/**
+ * Failed items that no later item has made up for, by integration: they hold its cursor. Items of backfills do not. Those without
+ * an external id are `nameless`.
+ */
+async function unresolvedItems(db: Database, { syncItems, integrations, logs }: Tables) {
   const rows = await db.execute<{ id: string; items: number; nameless: number; since: string | Date }>(sql`
     select i.id, held.items, held.nameless, held.since
     from ${integrations} i
@@ -242,11 +217,6 @@ async function unresolvedItems(
         )
     ) held
     where held.items > 0
-    order by held.since limit ${limit}`)
-  return rows.map((row) => ({
-    integrationId: Number(row.id),
-    items: row.items,
-    nameless: row.nameless,
-    since: new Date(row.since),
-  }))
+    order by held.since limit ${MAX_LOOKED_AT}`)
+  return rows.map(({ id, since, ...counts }) => ({ integrationId: Number(id), since: new Date(since), ...counts }))
 }

@@ -14,7 +14,7 @@ import { errorLine, integrationLogger } from '../../framework/logger.ts'
 import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
-import { integrationReader } from '../../integrations/integration-contexts.ts'
+import { IntegrationContexts } from '../../integrations/integration-contexts.ts'
 import { BatchSubjects } from '../../observability/metric-subject.ts'
 import type { LastFailure } from '../sync-jobs.ts'
 import { settleAndRecord } from './item-failures.ts'
@@ -59,7 +59,8 @@ export class ItemRunner {
     const { config, db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
-    this.#subjects = new BatchSubjects(integrationReader(framework))
+    const integrations = new IntegrationContexts(framework)
+    this.#subjects = new BatchSubjects((id) => integrations.read(id))
     this.#ending = new Ending(cancelled)
     this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null

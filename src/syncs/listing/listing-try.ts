@@ -5,8 +5,8 @@
  */
 
 import { errorChain } from '../../calls/failure-class-rules.ts'
-import { isFinalFault } from '../../calls/final-fault.ts'
 import { insideSync } from '../../calls/inside-sync.ts'
+import { isFinalFault } from '../../calls/retry.ts'
 import { secretsIn } from '../../credentials/integration-secrets.ts'
 import type { IntegrationRow, LogRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'

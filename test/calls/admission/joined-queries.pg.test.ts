@@ -1,7 +1,6 @@
 /** Admission and settlement for many integrations in one statement, on a real Postgres. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { CLOSED_BREAKER } from '../../../src/calls/admission/breaker-rules.ts'
 import type { CallOutcome, CallRules, CallTarget } from '../../../src/calls/admission/call-queries.ts'
 import { admitCalls, settleCalls } from '../../../src/calls/admission/call-queries.ts'
 import type { Asked, Ended } from '../../../src/calls/admission/joined-queries.ts'
@@ -9,6 +8,7 @@ import { admitJoined, canJoin, joinable, settleJoined } from '../../../src/calls
 import type { StoredCallState } from '../../../src/calls/admission/state-queries.ts'
 import { callStates, lockCallState, storeCallState } from '../../../src/calls/admission/state-queries.ts'
 import type { CallState, Limit } from '../../../src/calls/admission/state-rules.ts'
+import { CLOSED_BREAKER } from '../../../src/calls/admission/state-rules.ts'
 import type { Connection } from '../../../src/db/client.ts'
 import { connect } from '../../../src/db/client.ts'
 import { createTables } from '../../../src/db/schema/tables.ts'
