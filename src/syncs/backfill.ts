@@ -1,22 +1,23 @@
 /** Starts a backfill, and opens its slices. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
 
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
-import type { Json } from '../framework/json.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { requireActive } from '../integrations/enabled.ts'
-import { findIntegration, lockIntegration } from '../integrations/queries.ts'
+import { lockIntegration, requireIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { hasBackfill, requireContract } from '../providers/contracts.ts'
 import type { Slice } from './backfill-queries.ts'
 import { findSliceLog, openSlicesOfOthers } from './backfill-queries.ts'
+import { cursorOf } from './cursor-change.ts'
 import { abandonSlice } from './cut-short.ts'
 import { itemsHeldByOwnWorkflow } from './leftovers.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunStart } from './start.ts'
+import { nothing } from './start.ts'
 import type { BackfillInput } from './sync-jobs.ts'
 
 const DAY_MS = 86_400_000
@@ -33,9 +34,8 @@ export async function startBackfill(
   framework: Framework,
   { integrationId, from, to }: BackfillInput,
 ): Promise<'started' | 'already running'> {
-  const { db, tables, providers, workflows } = framework
-  const row = await findIntegration(db, tables, integrationId)
-  if (row === null) throw new IntegrationNotFound(integrationId)
+  const { providers, workflows } = framework
+  const row = await requireIntegration(framework, integrationId)
   requireContract(row.provider, providers.get(row.provider), hasBackfill, 'HasBackfill')
   requireActive(row)
   return workflows.startBackfill({ integrationId, ...checkedWindow(from, to) }, row.provider)
@@ -90,7 +90,7 @@ export async function openSlice(
       run_id: runId,
       window: { from, to },
       incremental: false,
-      cursor_before: (row.syncCursor ?? null) as Json,
+      cursor_before: cursorOf(row),
       enumerated: false,
     }
     const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
@@ -122,8 +122,4 @@ async function endDeadBackfills(
         'a slice of an earlier backfill was left open; it is failed, and its window may be started again',
       )
   }
-}
-
-function nothing(reason: string): Extract<RunStart, { kind: 'nothing to do' }> {
-  return { kind: 'nothing to do', reason }
 }

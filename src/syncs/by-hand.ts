@@ -1,10 +1,8 @@
 /** Running, holding and ending syncs by hand. Rule: docs/behaviour/sync-scheduling.md, "By hand". */
 
-import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound } from '../framework/errors.ts'
 import { requireActive } from '../integrations/enabled.ts'
-import { findIntegration } from '../integrations/queries.ts'
+import { requireIntegration } from '../integrations/queries.ts'
 import { hasScheduledSync, requireContract } from '../providers/contracts.ts'
 import { endLivingRun } from './cut-short.ts'
 import type { SyncProgress } from './sync-jobs.ts'
@@ -16,7 +14,7 @@ import type { SyncProgress } from './sync-jobs.ts'
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, IntegrationInactive
  */
 export async function startSyncNow(framework: Framework, id: number): Promise<'started' | 'already running'> {
-  const row = await rowOf(framework, id)
+  const row = await requireIntegration(framework, id)
   requireActive(row)
   requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
   return framework.workflows.startSync(id, row.provider)
@@ -28,20 +26,20 @@ export async function startSyncNow(framework: Framework, id: number): Promise<'s
  * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, BackendUnreachable
  */
 export async function pauseSync(framework: Framework, id: number): Promise<void> {
-  const row = await rowOf(framework, id)
+  const row = await requireIntegration(framework, id)
   requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
   await framework.workflows.pauseSync(id, row.provider)
 }
 
 /** Ends a pause. @throws IntegrationNotFound, BackendUnreachable */
 export async function resumeSync(framework: Framework, id: number): Promise<'resumed' | 'not running'> {
-  await rowOf(framework, id)
+  await requireIntegration(framework, id)
   return (await framework.workflows.resumeSync(id)) ? 'resumed' : 'not running'
 }
 
 /** Ends the run and waits until it is over. @throws IntegrationNotFound, BackendUnreachable */
 export async function cancelSyncNow(framework: Framework, id: number): Promise<'cancelled' | 'not running'> {
-  await rowOf(framework, id)
+  await requireIntegration(framework, id)
   if (!(await framework.workflows.isSyncRunning(id))) return 'not running'
   await endLivingRun(framework, id)
   return 'cancelled'
@@ -49,12 +47,6 @@ export async function cancelSyncNow(framework: Framework, id: number): Promise<'
 
 /** How far the run is; null: none lives. @throws IntegrationNotFound, BackendUnreachable, also when no worker answers */
 export async function progressOfSync(framework: Framework, id: number): Promise<SyncProgress | null> {
-  await rowOf(framework, id)
+  await requireIntegration(framework, id)
   return framework.workflows.syncProgress(id)
-}
-
-async function rowOf({ db, tables }: Framework, id: number): Promise<IntegrationRow> {
-  const row = await findIntegration(db, tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
-  return row
 }

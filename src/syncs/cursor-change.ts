@@ -1,15 +1,21 @@
 /** Writes the cursor from outside a run. Rule: docs/behaviour/sync-cursor.md, "By hand". */
 
+import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { isJson, isStorableJson, MAX_DEPTH } from '../framework/json.ts'
-import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
 
 export interface CursorChange {
   readonly from: Json
   readonly to: Json
+}
+
+/** Null: the next run lists everything. */
+export function cursorOf({ syncCursor }: Pick<IntegrationRow, 'syncCursor'>): Json {
+  return (syncCursor ?? null) as Json
 }
 
 /** A cursor comes back to its provider as it was set. @throws InvalidArgumentException */
@@ -38,9 +44,7 @@ export async function changeCursor(
 ): Promise<CursorChange> {
   const to = checkedCursor(cursor)
   return db.transaction(async (tx) => {
-    const before = await lockIntegration(tx, tables, integrationId)
-    if (before === null) throw new IntegrationNotFound(integrationId)
-    const from = (before.syncCursor ?? null) as Json
+    const from = cursorOf(await requireLocked(tx, tables, integrationId))
     await updateIntegration(tx, tables, integrationId, { syncCursor: to })
     await insertLog(tx, tables, {
       integrationId,

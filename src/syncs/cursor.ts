@@ -2,14 +2,14 @@
 
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNotFound } from '../framework/errors.ts'
+import { CheckpointsNotReduced, IntegrationBusy, SyncRunNotFound } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
-import { findIntegration } from '../integrations/queries.ts'
+import { requireIntegration } from '../integrations/queries.ts'
 import { findLog, runsToAdvance } from '../observability/log-queries.ts'
 import { hasScheduledSync, requireContract } from '../providers/contracts.ts'
 import { announceRun } from './announcement.ts'
 import type { CursorChange } from './cursor-change.ts'
-import { changeCursor, checkedCursor } from './cursor-change.ts'
+import { changeCursor, checkedCursor, cursorOf } from './cursor-change.ts'
 import { endLivingRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
 import { reclaimAbandonedItems } from './leftovers.ts'
@@ -33,7 +33,7 @@ export async function setSyncCursor(
 ): Promise<CursorChange> {
   // Judged first: a living run is not ended for what can't be stored.
   checkedCursor(cursor)
-  await rowOf(framework, id)
+  await requireIntegration(framework, id)
   if (await framework.workflows.isSyncRunning(id)) {
     if (!force) throw new IntegrationBusy(id)
     await endLivingRun(framework, id)
@@ -52,7 +52,7 @@ export async function advanceCursor(
   { integrationId, reclaimStale = false, limit = DEFAULT_RUNS }: AdvanceCursorInput,
 ): Promise<AdvanceCursorResult> {
   const { db, tables, providers } = framework
-  const row = await rowOf(framework, integrationId)
+  const row = await requireIntegration(framework, integrationId)
   requireContract(row.provider, providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
   const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, integrationId, null)).items : 0
   const oldestFirst = (await runsToAdvance(db, tables, integrationId, limit)).reverse()
@@ -63,7 +63,7 @@ export async function advanceCursor(
 export async function finaliseOneRun(framework: Framework, syncLogId: number): Promise<AdvanceCursorResult> {
   const log = await findLog(framework.db, framework.tables, syncLogId)
   if (log === null || !['sync', 'backfill'].includes(log.operation)) throw new SyncRunNotFound(syncLogId)
-  const row = await rowOf(framework, log.integrationId)
+  const row = await requireIntegration(framework, log.integrationId)
   return { ...(await finaliseEach(framework, row, [syncLogId])), reclaimed: 0 }
 }
 
@@ -82,15 +82,5 @@ async function finaliseEach(
     // Also one that was finalised by a process that died before it told its listeners.
     if (result.kind === 'finalised') await announceRun(framework, run)
   }
-  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, row.id)) }
-}
-
-async function rowOf({ db, tables }: Framework, id: number): Promise<IntegrationRow> {
-  const row = await findIntegration(db, tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
-  return row
-}
-
-function cursorOf(row: IntegrationRow): Json {
-  return (row.syncCursor ?? null) as Json
+  return { runs, from: cursorOf(row), to: cursorOf(await requireIntegration(framework, row.id)) }
 }

@@ -15,7 +15,7 @@ import { endRunLog, mergeLogMetadata } from '../observability/log-queries.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import { announceOnce, recordRunEnd } from './announcement.ts'
 import { cursorNotAfter, hasInstant, nextCursor } from './checkpoint-rules.ts'
-import { checkedCursor } from './cursor-change.ts'
+import { checkedCursor, cursorOf } from './cursor-change.ts'
 import { planNext } from './due.ts'
 import type { ItemCounts, StuckItem } from './end-queries.ts'
 import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
@@ -237,10 +237,6 @@ async function advancedCursor(
       'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
     )
   return { to: step.to }
-}
-
-function cursorOf(row: IntegrationRow): Json {
-  return (row.syncCursor ?? null) as Json
 }
 
 function finalised(status: RunStatus, log: LogRow, counts: ItemCounts): Extract<Finalisation, { kind: 'finalised' }> {

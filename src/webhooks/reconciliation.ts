@@ -15,7 +15,7 @@ import { listedUntilAborted, untilAborted } from '../framework/waiting.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { warnOfUnregistered } from '../integrations/provider-list.ts'
-import { findIntegration } from '../integrations/queries.ts'
+import { requireIntegration } from '../integrations/queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { ReconcilesWebhooks } from '../providers/contracts.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/contracts.ts'
@@ -284,14 +284,9 @@ async function writeDown(
 
 /** @throws IntegrationNotFound, IntegrationInactive, UnknownProvider, UnsupportedByProvider */
 export async function reconcilable(framework: Framework, id: number): Promise<Reconcilable> {
-  const row = await findIntegration(framework.db, framework.tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
-  const provider = requireContract(
-    row.provider,
-    framework.providers.get(row.provider),
-    reconcilesWebhooks,
-    'ReconcilesWebhooks',
-  )
+  const row = await requireIntegration(framework, id)
+  const registered = framework.providers.get(row.provider)
+  const provider = requireContract(row.provider, registered, reconcilesWebhooks, 'ReconcilesWebhooks')
   requireActive(row)
   return { integration: integrationHandle(framework, row), provider }
 }

@@ -4,9 +4,9 @@ import { checkCredentials } from '../credentials/credentials.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
+import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
 import { integrationHandle } from '../integrations/handle.ts'
-import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
 import { activeWebhookSecrets, furtherWebhookSecrets, MAX_WEBHOOK_SECRETS } from '../providers/webhook-request.ts'
@@ -46,8 +46,7 @@ export async function rotateWebhookSecret(
   const overlapEnd = new Date(now.getTime() + config.webhook.secret_overlap * 1_000)
 
   const { row, old } = await db.transaction(async (tx) => {
-    const before = await lockIntegration(tx, tables, id)
-    if (before === null) throw new IntegrationNotFound(id)
+    const before = await requireLocked(tx, tables, id)
     requireContract(before.provider, framework.providers.get(before.provider), handlesWebhooks, 'HandlesWebhooks')
     const credentials = encryption.decrypt(id, before.credentials)
     const old = presentSecret(credentials)

@@ -3,7 +3,6 @@ import { isOfRetry } from '../../claims/rules.ts'
 import type { LogRow, SyncItemRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import {
-  IntegrationNotFound,
   InvalidArgumentException,
   isIntegrationsError,
   SyncItemNotFailed,
@@ -11,7 +10,7 @@ import {
   SyncItemOutdated,
 } from '../../framework/errors.ts'
 import { errorLine } from '../../framework/logger.ts'
-import { findIntegration } from '../../integrations/queries.ts'
+import { requireIntegration } from '../../integrations/queries.ts'
 import { findLog, lockLog } from '../../observability/log-queries.ts'
 import { subjectOf } from '../../observability/metric-subject.ts'
 import { announceRun } from '../announcement.ts'
@@ -221,11 +220,10 @@ async function retryOf(
       `an integer from 1 to ${MAX_TRIES} is allowed, ${String(tries)} was given`,
     )
   const row = await retryableItem(framework, itemId)
-  const integration = await findIntegration(framework.db, framework.tables, row.integrationId)
-  if (integration === null) throw new IntegrationNotFound(row.integrationId)
+  const { provider } = await requireIntegration(framework, row.integrationId)
   // Of one that waits the next attempt comes anyway.
   if (!force && !isWaiting(row)) await refuseOutdated(framework, itemId)
-  return { input: { itemId, tries, ...(force ? { force } : {}) }, provider: integration.provider, row }
+  return { input: { itemId, tries, ...(force ? { force } : {}) }, provider, row }
 }
 
 /** Nothing may have come of it by the time that the item is claimed: that statement asks again. @throws SyncItemOutdated */
