@@ -1,5 +1,8 @@
 /** Starts a backfill, and opens its slices. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
 
+import { and, asc, desc, eq, lt, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import type { LogRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
@@ -10,8 +13,6 @@ import { switchedOffBy } from '../integrations/rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import { hasBackfill, requireContract } from '../providers/contracts.ts'
-import type { Slice } from './backfill-queries.ts'
-import { findSliceLog, openSlicesOfOthers } from './backfill-queries.ts'
 import { cursorOf } from './cursor-change.ts'
 import { abandonSlice } from './cut-short.ts'
 import { itemsHeldByOwnWorkflow } from './leftovers.ts'
@@ -61,6 +62,14 @@ function momentOf(argument: string, text: unknown): Date {
   const moment = Instant.safeParse(text)
   if (moment.success) return moment.data
   throw new InvalidArgumentException(argument, `${INSTANT}, is allowed; ${JSON.stringify(text)} was given`)
+}
+
+export interface Slice {
+  readonly integrationId: number
+  readonly runId: string
+  /** ISO 8601. */
+  readonly from: string
+  readonly to: string
 }
 
 /**
@@ -122,4 +131,53 @@ async function endDeadBackfills(
         'a slice of an earlier backfill was left open; it is failed, and its window may be started again',
       )
   }
+}
+
+/** Null: the slice is not open yet. */
+async function findSliceLog(
+  tx: Transaction,
+  { logs }: Tables,
+  { integrationId, runId, from, to }: Slice,
+): Promise<LogRow | null> {
+  const [row] = await tx
+    .select()
+    .from(logs)
+    .where(
+      and(
+        eq(logs.integrationId, integrationId),
+        eq(logs.operation, 'backfill'),
+        sql`${logs.metadata} ->> 'run_id' = ${runId}`,
+        sql`${logs.metadata} #>> '{window,from}' = ${from}`,
+        sql`${logs.metadata} #>> '{window,to}' = ${to}`,
+      ),
+    )
+    .orderBy(desc(logs.id))
+    .limit(1)
+  return row ?? null
+}
+
+/**
+ * Slices of other backfills that say `processing`, oldest first.
+ *
+ * @param before ISO 8601: only those that were opened before
+ */
+async function openSlicesOfOthers(
+  db: Database,
+  { logs }: Tables,
+  { integrationId, runId, before }: Pick<Slice, 'integrationId' | 'runId'> & { readonly before: string },
+): Promise<number[]> {
+  const rows = await db
+    .select({ id: logs.id })
+    .from(logs)
+    .where(
+      and(
+        eq(logs.integrationId, integrationId),
+        eq(logs.operation, 'backfill'),
+        eq(logs.status, 'processing'),
+        lt(logs.createdAt, new Date(before)),
+        sql`${logs.metadata} ->> 'run_id' is distinct from ${runId}`,
+      ),
+    )
+    .orderBy(asc(logs.id))
+  return rows.map(({ id }) => id)
 }

@@ -5,13 +5,13 @@
  * Rule: docs/testing.md, "Jobs".
  */
 import { randomUUID } from 'node:crypto'
-import { anomalyActivities } from '../activities/anomaly-activities.ts'
 import { eventPumping } from '../activities/event-activities.ts'
+import { incidentActivities } from '../activities/incident-activities.ts'
 import { syncItemActivities } from '../activities/item-activities.ts'
 import { pruningActivities } from '../activities/pruning-activities.ts'
 import { pumpUntilEmpty } from '../activities/pumping.ts'
 import type { Surroundings } from '../activities/surroundings.ts'
-import { syncDispatchActivities } from '../activities/sync-dispatch.ts'
+import { syncActivities } from '../activities/sync-activities.ts'
 import { tokenActivities } from '../activities/token-activities.ts'
 import { webhookPumping } from '../activities/webhook-activities.ts'
 import { webhookReconciliationActivities } from '../activities/webhook-reconciliation.ts'
@@ -47,9 +47,9 @@ type Job =
 export function jobsInProcess(framework: Framework): Pick<WorkflowStarters, Job> {
   return {
     runPrune: () => prune(framework),
-    runEvaluateFailures: () => anomalyActivities(framework).evaluateFailureRatesNow(),
+    runEvaluateFailures: () => incidentActivities(framework).evaluateFailureRatesNow(),
     async runDispatch() {
-      const { startDueSyncs, evaluateStaleness } = syncDispatchActivities(framework, { surroundings })
+      const { startDueSyncs, evaluateStaleness } = syncActivities(framework, surroundings)
       const starts = await startDueSyncs()
       return { ...starts, ...(await evaluateStaleness()) }
     },
