@@ -109,9 +109,17 @@ import { eraseIntegration } from './retention/erasure.ts'
 import { countPrunableRows } from './retention/pruning.ts'
 import type { PruneResult } from './retention/rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
-import { cancelSyncNow, pauseSync, progressOfSync, resumeSync, startSyncNow } from './syncs/by-hand.ts'
+import {
+  advanceCursor,
+  cancelSyncNow,
+  finaliseOneRun,
+  pauseSync,
+  progressOfSync,
+  resumeSync,
+  setSyncCursor,
+  startSyncNow,
+} from './syncs/by-hand.ts'
 import type { CursorChange } from './syncs/cursor.ts'
-import { advanceCursor, finaliseOneRun, setSyncCursor } from './syncs/cursor.ts'
 import type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-acts.ts'
 import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'

@@ -69,7 +69,7 @@ export async function reclaimAbandonedItems(
   const failed = await failAbandonedItems(db, tables, abandoned)
   if (failed.length === 0) return { items: 0, syncLogIds: [] }
   const subject = await subjectOf(framework, integrationId)
-  const logger = integrationLogger(framework, { id: integrationId, provider: subject.provider })
+  const logger = integrationLogger(framework, subject)
   for (const { id, syncLogId, externalId } of failed)
     logger.warn(
       { event: 'item.abandoned', sync_log: syncLogId, sync_item: id, external_id: externalId },

@@ -13,7 +13,7 @@ import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { JoiningQueue } from '../framework/joiner.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
 import { identityAttributes, inSpan, traceparentOf } from '../observability/spans.ts'
 import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
@@ -196,15 +196,8 @@ function arrived(
   stored: StoredDelivery,
 ): Arrival {
   if (stored !== 'duplicate') {
-    framework.logger.info(
-      {
-        event: 'webhook.stored',
-        integration: integration.id,
-        provider: integration.provider,
-        webhook: stored.id,
-        type,
-        delivery: deliveryId,
-      },
+    integrationLogger(framework, integration).info(
+      { event: 'webhook.stored', webhook: stored.id, type, delivery: deliveryId },
       'webhook stored',
     )
     void framework.listeners.emit('WebhookReceived', {
@@ -264,8 +257,8 @@ async function answerChallenge(
   const answer = await provider.answerWebhookChallenge?.(integration, request)
   if (answer === undefined || answer === null) return null
   if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
-    framework.logger.warn(
-      { event: 'webhook.challenge_refused', integration: integration.id, provider: integration.provider },
+    integrationLogger(framework, integration).warn(
+      { event: 'webhook.challenge_refused' },
       `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
     )
     return { kind: 'bad signature' }

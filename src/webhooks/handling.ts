@@ -6,7 +6,7 @@ import type { Framework } from '../framework/context.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { withoutNul } from '../framework/json.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
 import { redactBody } from '../framework/redaction.ts'
 import { errorKind } from '../framework/thrown.ts'
@@ -113,15 +113,9 @@ async function attemptOf(
     if (error instanceof HandlerNotReached) return null
     if (enough?.aborted === true && error === enough.reason) {
       const why = errorLine(enough.reason, 300)
-      framework.logger.warn(
-        {
-          event: 'webhook.interrupted',
-          integration: row.integrationId,
-          provider: integration?.row.provider ?? UNKNOWN_PROVIDER,
-          webhook: row.id,
-          attempt: row.attempts,
-          why,
-        },
+      const provider = integration?.row.provider ?? UNKNOWN_PROVIDER
+      integrationLogger(framework, { id: row.integrationId, provider }).warn(
+        { event: 'webhook.interrupted', webhook: row.id, attempt: row.attempts, why },
         'a handler that still runs is given up; its webhook goes back, or another worker has it by now, and its handler runs again',
       )
       return null

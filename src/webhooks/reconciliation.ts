@@ -10,6 +10,7 @@ import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
 import type { Json } from '../framework/json.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { listedUntilAborted, untilAborted } from '../framework/waiting.ts'
 import { requireActive } from '../integrations/enabled.ts'
@@ -251,11 +252,12 @@ async function contentOf(
 
 /** The log row of a run. Its `mark` is where the next one goes on. */
 async function writeDown(
-  { db, tables, logger }: Framework,
+  framework: Framework,
   { integration, counts }: Reconciliation,
   { since, until, isGapless }: ReconciliationWindow,
   ending: { status: 'success' | 'partial' | 'failed'; error: string | null; durationMs: number },
 ): Promise<void> {
+  const { db, tables } = framework
   const { seen, known, inserted, tooLarge, capped } = counts
   const noted = { since: since.toISOString(), until: until.toISOString(), seen, known, inserted, too_large: tooLarge }
   const mark: Json = ending.status === 'success' && isGapless ? noted.until : null
@@ -266,12 +268,8 @@ async function writeDown(
     metadata: { ...noted, capped, mark },
     ...ending,
   })
-  const fields = {
-    event: `webhook.reconcile_${ending.status}`,
-    integration: integration.id,
-    provider: integration.provider,
-    ...noted,
-  }
+  const logger = integrationLogger(framework, integration)
+  const fields = { event: `webhook.reconcile_${ending.status}`, ...noted }
   if (ending.status === 'success') logger.info(fields, 'webhooks reconciled')
   else if (capped)
     logger.warn(

@@ -6,7 +6,7 @@
 
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
 import type { Due, TakenUp } from './recovery-queries.ts'
 import { crowdedIntegrations, takeUpDue, undoTakeUp } from './recovery-queries.ts'
@@ -119,7 +119,7 @@ async function startEach(
   due: Due,
   rows: readonly TakenUp[],
 ): Promise<{ started: number; error: unknown }> {
-  const { db, tables, workflows, logger } = framework
+  const { db, tables, workflows } = framework
   const waiting = [...rows]
   const failed: TakenUp[] = []
   const errors: unknown[] = []
@@ -130,14 +130,9 @@ async function startEach(
     } catch (error) {
       failed.push(row)
       errors.push(error)
+      const logger = integrationLogger(framework, await subjectOf(framework, row.integrationId))
       logger.warn(
-        {
-          event: 'webhook.job_not_started',
-          integration: row.integrationId,
-          provider: (await subjectOf(framework, row.integrationId)).provider,
-          webhook: row.id,
-          error: errorLine(error, 300),
-        },
+        { event: 'webhook.job_not_started', webhook: row.id, error: errorLine(error, 300) },
         'a job could not be started; its webhook stays as it was',
       )
     }

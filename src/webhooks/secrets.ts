@@ -5,6 +5,7 @@ import type { IntegrationRow } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
@@ -39,7 +40,7 @@ export async function rotateWebhookSecret(
   id: number,
   { secret = newSecret() }: RotateWebhookSecret = {},
 ): Promise<RotatedWebhookSecret> {
-  const { clock, config, db, encryption, listeners, logger, tables } = framework
+  const { clock, config, db, encryption, listeners, tables } = framework
   if (typeof secret !== 'string' || secret.trim() === '')
     throw new InvalidArgumentException('secret', 'a text that is not blank is allowed')
   const now = clock.now()
@@ -58,13 +59,8 @@ export async function rotateWebhookSecret(
   })
 
   const oldValidUntil = old === null ? null : overlapEnd
-  logger.info(
-    {
-      event: 'webhook.secret_rotated',
-      integration: id,
-      provider: row.provider,
-      old_valid_until: oldValidUntil?.toISOString() ?? null,
-    },
+  integrationLogger(framework, row).info(
+    { event: 'webhook.secret_rotated', old_valid_until: oldValidUntil?.toISOString() ?? null },
     'a webhook secret was rotated',
   )
   await listeners.emit('CredentialsUpdated', {

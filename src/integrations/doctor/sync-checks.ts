@@ -3,8 +3,7 @@ import { and, asc, eq, inArray, isNotNull, lt, sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
-import { dueRule } from '../../syncs/due.ts'
-import { overdueIntegrations } from '../../syncs/due-queries.ts'
+import { dueRule, overdueIntegrations } from '../../syncs/due.ts'
 import type { Check, Observation } from './doctor-check.ts'
 import {
   capped,

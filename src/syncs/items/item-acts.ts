@@ -9,12 +9,13 @@ import {
   SyncItemNotFound,
   SyncItemOutdated,
 } from '../../framework/errors.ts'
-import { errorLine } from '../../framework/logger.ts'
+import { errorLine, integrationLogger } from '../../framework/logger.ts'
 import { requireIntegration } from '../../integrations/queries.ts'
 import { findLog, lockLog } from '../../observability/log-queries.ts'
 import { subjectOf } from '../../observability/metric-subject.ts'
 import { announceRun } from '../announcement.ts'
 import { finaliseRun } from '../finalisation.ts'
+import { runLogger, subjectLogger } from '../run-logger.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult } from '../sync-jobs.ts'
 import { findItem, outdatingItem, skipFailedItem } from './item-queries.ts'
 
@@ -36,7 +37,7 @@ export async function skipSyncItem(
   itemId: number,
   { isTriedAgain = false }: SkipItem = {},
 ): Promise<SkipSyncItemResult> {
-  const { db, tables, logger, metrics } = framework
+  const { db, tables, metrics } = framework
   const skipped = await skipFailedItem(db, tables, itemId)
   if (skipped === null) {
     const row = await findItem(db, tables, itemId)
@@ -47,10 +48,8 @@ export async function skipSyncItem(
   const { integrationId } = skipped
   const subject = await subjectOf(framework, integrationId)
   metrics.syncItemSettled(subject, 'skipped')
-  logger.info(
-    { event: 'item.skipped', integration: integrationId, provider: subject.provider, sync_item: itemId },
-    'a failed sync item was skipped',
-  )
+  const logger = integrationLogger(framework, subject)
+  logger.info({ event: 'item.skipped', sync_item: itemId }, 'a failed sync item was skipped')
   return { itemId, integrationId, ...(await itemResolved(framework, skipped)) }
 }
 
@@ -137,7 +136,7 @@ export async function itemResolved(
   framework: Framework,
   { integrationId, syncLogId }: Pick<SyncItemRow, 'integrationId' | 'syncLogId'>,
 ): Promise<Resolution> {
-  const { db, tables, logger } = framework
+  const { db, tables } = framework
   // The log may have been pruned: then nothing is left to finalise.
   // Under its lock: a finalisation that is under way has counted the item as failed, and is waited for.
   const log = syncLogId === null ? null : await db.transaction((tx) => lockLog(tx, tables, syncLogId))
@@ -149,14 +148,9 @@ export async function itemResolved(
     cursorMoved = end.cursorMoved
     if (end.result.kind === 'reducer threw') {
       reducerThrew = end.result.reason
+      const logger = await runLogger(framework, run)
       logger.error(
-        {
-          event: 'sync.not_finalised',
-          integration: integrationId,
-          provider: (await subjectOf(framework, integrationId)).provider,
-          sync_log: log.id,
-          error: end.result.reason,
-        },
+        { event: 'sync.not_finalised', error: reducerThrew },
         'reduceCheckpoints() threw, so this sync run was not finalised, and the cursor stays',
       )
     }
@@ -170,20 +164,14 @@ export async function itemResolved(
 /** Whether the workflow of this very run may still be at work: it has not finalised it, and a run of its integration lives. */
 async function isLiving(framework: Framework, log: LogRow, integrationId: number): Promise<boolean> {
   if (log.operation !== 'sync' || log.status !== 'processing') return false
-  const { workflows, logger } = framework
   try {
-    return await workflows.isSyncRunning(integrationId)
+    return await framework.workflows.isSyncRunning(integrationId)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
     // It is left to the run itself if it lives, else to the next one.
+    const logger = await runLogger(framework, { integrationId, syncLogId: log.id })
     logger.warn(
-      {
-        event: 'sync.not_asked',
-        integration: integrationId,
-        provider: (await subjectOf(framework, integrationId)).provider,
-        sync_log: log.id,
-        error: errorLine(error, 300),
-      },
+      { event: 'sync.not_asked', error: errorLine(error, 300) },
       'Temporal could not be asked whether this sync run lives, so it is not finalised now',
     )
     return true
@@ -192,18 +180,13 @@ async function isLiving(framework: Framework, log: LogRow, integrationId: number
 
 /** Without it a living run looks again within 30 s. */
 async function nudge(framework: Framework, integrationId: number): Promise<void> {
-  const { workflows, logger } = framework
   try {
-    await workflows.nudgeSync(integrationId)
+    await framework.workflows.nudgeSync(integrationId)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
+    const logger = await subjectLogger(framework, integrationId)
     logger.warn(
-      {
-        event: 'sync.not_nudged',
-        integration: integrationId,
-        provider: (await subjectOf(framework, integrationId)).provider,
-        error: errorLine(error, 300),
-      },
+      { event: 'sync.not_nudged', error: errorLine(error, 300) },
       'a living sync run could not be told that an item changed; it looks again by itself',
     )
   }

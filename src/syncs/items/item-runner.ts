@@ -205,8 +205,7 @@ export class ItemRunner {
   }
 
   #loggerOf({ integrationId }: SyncItemRow): Logger {
-    const { provider } = this.#subjects.of(integrationId)
-    return integrationLogger(this.#framework, { id: integrationId, provider })
+    return integrationLogger(this.#framework, this.#subjects.of(integrationId))
   }
 }
 
