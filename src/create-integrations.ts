@@ -145,7 +145,7 @@ import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
 import type { Arrival, Delivery } from './webhooks/arrival.ts'
-import { receiveCounted } from './webhooks/counted-delivery.ts'
+import { receiveDelivery } from './webhooks/arrival.ts'
 import type {
   Dismissal,
   DismissalPreview,
@@ -582,7 +582,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       listeners.on(key, listener, listenerOptions),
     off: (key, listener) => listeners.off(key, listener),
     webhooks: {
-      receive: (delivery) => receiveCounted(framework, delivery),
+      receive: (delivery) => receiveDelivery(framework, delivery),
       // An API process does this at its start: what the first wake-up needs is loaded before a delivery could wait for it.
       wakePending: (options) => {
         temporal()

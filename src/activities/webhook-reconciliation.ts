@@ -35,33 +35,19 @@ export function webhookReconciliationActivities(framework: Framework, surroundin
      */
     async reconcileIntegration({ integrationId, ...asked }: ReconcileIntegrationInput): Promise<ReconciledIntegration> {
       const { cancellationSignal: signal } = surroundings()
-      const target = await orFinally(() => reconcilable(framework, integrationId))
+      let target: Reconcilable | null = null
       try {
+        target = await reconcilable(framework, integrationId)
         return await reconcileIntegrationWebhooks(framework, target, asked, signal)
       } catch (error) {
         // Cancelled, or the worker stops: Temporal tells these apart by this very error, and the second is tried again.
-        throw signal.aborted ? signal.reason : failureOf(error, target)
+        if (target !== null && signal.aborted) throw signal.reason
+        const isGone = isIntegrationsError(error, 'integration_not_found')
+        throw asFailure(error, {
+          secrets: target === null ? [] : secretsIn(target.integration),
+          nonRetryable: isGone || isFinalFault(error, target?.provider),
+        })
       }
     },
   }
-}
-
-function failureOf(error: unknown, { integration, provider }: Reconcilable): Error {
-  return asFailure(error, {
-    secrets: secretsIn(integration),
-    nonRetryable: isGone(error) || isFinalFault(error, provider),
-  })
-}
-
-/** The look-up's own errors, which another attempt does not change; they quote no credential. */
-async function orFinally<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    throw asFailure(error, { secrets: [], nonRetryable: isGone(error) || isFinalFault(error) })
-  }
-}
-
-function isGone(error: unknown): boolean {
-  return isIntegrationsError(error, 'integration_not_found')
 }

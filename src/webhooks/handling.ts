@@ -20,6 +20,7 @@ import { handlesWebhooks } from '../providers/contracts.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
 import type { WebhookOutcome } from './queries.ts'
+import { webhookOutcome } from './queries.ts'
 import { routeOf } from './rules.ts'
 import type { Guarded } from './stale-guard.ts'
 import { HandledVersions, judged, unlessStale } from './stale-guard.ts'
@@ -78,19 +79,8 @@ async function attemptOf(
   { row, integration, handled, enough, onError }: Attempted,
 ): Promise<WebhookOutcome | null> {
   const startedAt = performance.now()
-  const end = (
-    outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string; loggedError?: string },
-  ): WebhookOutcome => ({
-    id: row.id,
-    integrationId: row.integrationId,
-    attempts: row.attempts,
-    claim: row.claim ?? '',
-    durationMs: Math.round(performance.now() - startedAt),
-    status: outcome.status,
-    error: outcome.status === 'failed' ? outcome.error : null,
-    loggedError: outcome.status === 'failed' ? (outcome.loggedError ?? outcome.error) : null,
-    result: outcome.status === 'processed' ? outcome.result : null,
-  })
+  const end = (outcome: Parameters<typeof webhookOutcome>[1]): WebhookOutcome =>
+    webhookOutcome(row, outcome, Math.round(performance.now() - startedAt))
   let secrets: () => readonly string[] = () => []
   try {
     const refusal = refusalOf(framework, integration?.row ?? null)

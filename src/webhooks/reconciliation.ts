@@ -4,8 +4,11 @@
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
 
+import { and, asc, desc, eq, inArray, sql } from 'drizzle-orm'
 import { headersWithoutSecrets, secretsIn } from '../credentials/integration-secrets.ts'
+import type { Database } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
@@ -21,12 +24,13 @@ import { insertLog } from '../observability/log-queries.ts'
 import type { ReconcilesWebhooks } from '../providers/contracts.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { NewDelivery } from './arrival-queries.ts'
 import { storeDeliveries } from './arrival-queries.ts'
 import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
 import { foundDelivery } from './missed-webhook.ts'
-import { activeIntegrationsOf, knownDeliveries, lastReconciledUntil } from './reconciliation-queries.ts'
 import type { ReconciliationWindow } from './reconciliation-rules.ts'
 import { reconciliationWindow, settledBefore } from './reconciliation-rules.ts'
+import type { StoredDelivery } from './rules.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from './webhook-jobs.ts'
 
 /** One statement looks up, or stores, this many deliveries, or this many bytes of payload. */
@@ -85,11 +89,8 @@ export async function reconcilableIntegrations(
   }
   await warnOfUnregistered(framework)
   const able = framework.providers.entries().filter(([, provider]) => reconcilesWebhooks(provider))
-  return activeIntegrationsOf(
-    framework.db,
-    framework.tables,
-    able.map(([key]) => key),
-  )
+  const keys = able.map(([key]) => key)
+  return activeIntegrationsOf(framework.db, framework.tables, keys)
 }
 
 /**
@@ -201,12 +202,11 @@ class Reconciliation {
   }
 
   async #keep(missing: readonly NewDelivery[]): Promise<void> {
-    if (this.#dryRun) this.counts.inserted += missing.length
-    else await this.#store(missing)
-  }
-
-  async #store(missing: readonly NewDelivery[]): Promise<void> {
     if (missing.length === 0) return
+    if (this.#dryRun) {
+      this.counts.inserted += missing.length
+      return
+    }
     const { db, tables, workflows, listeners, metrics } = this.#framework
     const { id, provider } = this.integration
     // Without a version: the provider's own API vouches for it, whatever the row holds by now.
@@ -223,27 +223,19 @@ class Reconciliation {
     // Arrived by itself meanwhile.
     this.counts.known += missing.length - queued.length
     if (queued.length > 0) workflows.wakeInbox()
-    for (const {
-      webhookId,
-      delivery: { deliveryId, eventType },
-    } of queued)
-      await listeners.emit('WebhookReceived', {
-        integration: this.integration,
-        provider,
-        webhookId,
-        deliveryId,
-        eventType,
-      })
+    for (const { delivery, webhookId } of queued) {
+      const { deliveryId, eventType } = delivery
+      const { integration } = this
+      await listeners.emit('WebhookReceived', { integration, provider, webhookId, deliveryId, eventType })
+    }
   }
 }
-
-type NewDelivery = Parameters<typeof storeDeliveries>[3][number]
 
 /** A call of the provider's, where its content is not given: not for one that there is no room for. Null: it has forgotten it. */
 async function contentOf(
   content: DeliveryContent,
   { hasRoom, signal }: { hasRoom: boolean; signal: AbortSignal },
-): Promise<Pick<Extract<DeliveryContent, { kind: 'given' }>, 'delivery'> | 'not asked for' | null> {
+): Promise<{ readonly delivery: StoredDelivery | null } | 'not asked for' | null> {
   if (content.kind === 'given') return content
   if (!hasRoom) return 'not asked for'
   signal.throwIfAborted()
@@ -297,4 +289,52 @@ function wantedBeginning(since: string, now: Date): Date {
     'since',
     `${INSTANT}, and before ${end.toISOString()} is allowed: what is younger may still arrive by itself; ${JSON.stringify(since)} was given`,
   )
+}
+
+/** Active integrations of these providers, by ascending id. */
+async function activeIntegrationsOf(
+  db: Database,
+  { integrations }: Tables,
+  providers: readonly string[],
+): Promise<number[]> {
+  if (providers.length === 0) return []
+  const rows = await db
+    .select({ id: integrations.id })
+    .from(integrations)
+    .where(and(eq(integrations.isActive, true), inArray(integrations.provider, [...providers])))
+    .orderBy(asc(integrations.id))
+  return rows.map((row) => row.id)
+}
+
+/** Which of these deliveries of the integration are stored, whatever became of them. */
+async function knownDeliveries(
+  db: Database,
+  { webhooks }: Tables,
+  integrationId: number,
+  deliveryIds: readonly string[],
+): Promise<Set<string>> {
+  if (deliveryIds.length === 0) return new Set()
+  const rows = await db
+    .select({ deliveryId: webhooks.deliveryId })
+    .from(webhooks)
+    .where(and(eq(webhooks.integrationId, integrationId), inArray(webhooks.deliveryId, [...deliveryIds])))
+  return new Set(rows.map((row) => row.deliveryId))
+}
+
+/** The mark: the end of the last run that listed everything and left no gap behind it. Null: there was none. */
+async function lastReconciledUntil(db: Database, { logs }: Tables, integrationId: number): Promise<Date | null> {
+  const [row] = await db
+    .select({ mark: sql<string>`${logs.metadata} ->> 'mark'` })
+    .from(logs)
+    .where(
+      and(
+        eq(logs.integrationId, integrationId),
+        eq(logs.operation, 'webhook_reconcile'),
+        eq(logs.status, 'success'),
+        sql`${logs.metadata} ->> 'mark' is not null`,
+      ),
+    )
+    .orderBy(desc(logs.id))
+    .limit(1)
+  return row === undefined ? null : new Date(row.mark)
 }
