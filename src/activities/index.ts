@@ -12,7 +12,6 @@ import { surroundingsUntil } from './surroundings.ts'
 import { syncActivities } from './sync-activities.ts'
 import { tokenActivities } from './token-activities.ts'
 import { webhookActivities } from './webhook-activities.ts'
-import { webhookReconciliationActivities } from './webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from './webhook-recovery.ts'
 
 /**
@@ -24,7 +23,6 @@ export function createActivities(framework: Framework, end?: WorkerEnd) {
   const surroundings = end && surroundingsUntil(end)
   const webhooks = webhookActivities(framework, surroundings)
   const recovery = webhookRecoveryActivities(framework, surroundings)
-  const reconciliation = webhookReconciliationActivities(framework)
   const syncs = syncActivities(framework)
   const items = syncItemActivities(framework)
   const tokens = tokenActivities(framework)
@@ -48,8 +46,8 @@ export function createActivities(framework: Framework, end?: WorkerEnd) {
     recoverStuckWebhooks: step(boundedStep(recovery.recoverStuckWebhooks, surroundings)),
     readWebhookState: step(command('readWebhookState', recovery.readWebhookState)),
     processOneWebhook: step(command('processOneWebhook', recovery.processOneWebhook)),
-    listReconcilable: step(command('listReconcilable', reconciliation.listReconcilable)),
-    reconcileIntegration: step(reconciliation.reconcileIntegration),
+    listReconcilable: step(command('listReconcilable', webhooks.listReconcilable)),
+    reconcileIntegration: step(webhooks.reconcileIntegration),
     startDueSyncs: step(boundedStep(syncs.startDueSyncs, surroundings)),
     evaluateStaleness: step(boundedStep(syncs.evaluateStaleness, surroundings)),
     openSyncRun: step(syncs.openSyncRun),

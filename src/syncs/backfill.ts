@@ -1,8 +1,8 @@
 /** Starts a backfill, and opens its slices. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
 
-import { and, asc, desc, eq, lt, sql } from 'drizzle-orm'
-import type { Database, Transaction } from '../db/client.ts'
-import type { LogRow, Tables } from '../db/schema/tables.ts'
+import { and, asc, eq, lt, sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
@@ -11,7 +11,7 @@ import { requireActive } from '../integrations/enabled.ts'
 import { lockIntegration, requireIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
-import { insertLog } from '../observability/log-queries.ts'
+import { insertLog, newestLog } from '../observability/log-queries.ts'
 import { hasBackfill, requireContract } from '../providers/contracts.ts'
 import { cursorOf } from './cursor.ts'
 import { abandonSlice } from './cut-short.ts'
@@ -93,7 +93,15 @@ export async function openSlice(
     const provider = providers.find(row.provider)
     if (provider === null) return nothing(`the provider "${row.provider}" is not registered`)
     if (!hasBackfill(provider)) return nothing(`the provider "${row.provider}" has no syncWindow()`)
-    const existing = await findSliceLog(tx, tables, slice)
+    const { metadata: noted } = tables.logs
+    const existing = await newestLog(
+      tx,
+      tables,
+      { integrationId, operation: 'backfill' },
+      sql`${noted} ->> 'run_id' = ${runId}`,
+      sql`${noted} #>> '{window,from}' = ${from}`,
+      sql`${noted} #>> '{window,to}' = ${to}`,
+    )
     if (existing !== null) return { kind: 'open', syncLogId: existing.id }
     const metadata: RunMetadata = {
       run_id: runId,
@@ -131,29 +139,6 @@ async function endDeadBackfills(
         'a slice of an earlier backfill was left open; it is failed, and its window may be started again',
       )
   }
-}
-
-/** Null: the slice is not open yet. */
-async function findSliceLog(
-  tx: Transaction,
-  { logs }: Tables,
-  { integrationId, runId, from, to }: Slice,
-): Promise<LogRow | null> {
-  const [row] = await tx
-    .select()
-    .from(logs)
-    .where(
-      and(
-        eq(logs.integrationId, integrationId),
-        eq(logs.operation, 'backfill'),
-        sql`${logs.metadata} ->> 'run_id' = ${runId}`,
-        sql`${logs.metadata} #>> '{window,from}' = ${from}`,
-        sql`${logs.metadata} #>> '{window,to}' = ${to}`,
-      ),
-    )
-    .orderBy(desc(logs.id))
-    .limit(1)
-  return row ?? null
 }
 
 /**

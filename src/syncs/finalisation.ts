@@ -21,6 +21,7 @@ import type { ItemCounts, StuckItem } from './end-queries.ts'
 import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
+import type { FinalisedRun } from './sync-jobs.ts'
 
 const CHECKPOINT_PAGE = 5_000
 /** Most stuck items that one run notes and tells. More of them say nothing new. */
@@ -28,15 +29,8 @@ const MAX_STUCK = 1_000
 const MAX_ERROR_LENGTH = 1_000
 
 export type Finalisation =
-  | {
-      readonly kind: 'finalised'
-      readonly status: RunStatus
-      readonly succeeded: number
-      readonly failed: number
-      readonly skipped: number
-      /** A clean run whose listing named everything that the provider has. */
-      readonly fullListing: boolean
-    }
+  /** `fullListing`: it is clean, and its listing named everything that the provider has. */
+  | (FinalisedRun & { readonly fullListing: boolean })
   | { readonly kind: 'unfinished'; readonly pending: number; readonly waiting: { id: number; seconds: number }[] }
   /** The provider's `reduceCheckpoints()` threw. Nothing was changed; the call may be repeated. */
   | { readonly kind: 'reducer threw'; readonly reason: string }

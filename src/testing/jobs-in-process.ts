@@ -13,8 +13,7 @@ import { pumpUntilEmpty } from '../activities/pumping.ts'
 import type { Surroundings } from '../activities/surroundings.ts'
 import { syncActivities } from '../activities/sync-activities.ts'
 import { tokenActivities } from '../activities/token-activities.ts'
-import { webhookPumping } from '../activities/webhook-activities.ts'
-import { webhookReconciliationActivities } from '../activities/webhook-reconciliation.ts'
+import { webhookActivities, webhookPumping } from '../activities/webhook-activities.ts'
 import { webhookRecoveryActivities } from '../activities/webhook-recovery.ts'
 import { claimOf, pumpClaimOf } from '../claims/rules.ts'
 import type { Framework, WorkflowStarters } from '../framework/context.ts'
@@ -76,7 +75,7 @@ async function prune(framework: Framework): Promise<PruneResult> {
 }
 
 async function reconcile(framework: Framework, input: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult> {
-  const activities = webhookReconciliationActivities(framework, surroundings)
+  const activities = webhookActivities(framework, surroundings)
   const total = { integrations: 0, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0 }
   for (const integrationId of (await activities.listReconcilable(input)).integrationIds) {
     const found = await activities.reconcileIntegration({ ...input, integrationId })

@@ -4,7 +4,7 @@
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
 
-import { and, asc, desc, eq, inArray, sql } from 'drizzle-orm'
+import { and, asc, eq, inArray, sql } from 'drizzle-orm'
 import { headersWithoutSecrets, secretsIn } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
@@ -20,7 +20,7 @@ import { requireActive } from '../integrations/enabled.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { warnOfUnregistered } from '../integrations/provider-list.ts'
 import { requireIntegration } from '../integrations/queries.ts'
-import { insertLog } from '../observability/log-queries.ts'
+import { insertLog, newestLog } from '../observability/log-queries.ts'
 import type { ReconcilesWebhooks } from '../providers/contracts.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
@@ -322,19 +322,10 @@ async function knownDeliveries(
 }
 
 /** The mark: the end of the last run that listed everything and left no gap behind it. Null: there was none. */
-async function lastReconciledUntil(db: Database, { logs }: Tables, integrationId: number): Promise<Date | null> {
-  const [row] = await db
-    .select({ mark: sql<string>`${logs.metadata} ->> 'mark'` })
-    .from(logs)
-    .where(
-      and(
-        eq(logs.integrationId, integrationId),
-        eq(logs.operation, 'webhook_reconcile'),
-        eq(logs.status, 'success'),
-        sql`${logs.metadata} ->> 'mark' is not null`,
-      ),
-    )
-    .orderBy(desc(logs.id))
-    .limit(1)
-  return row === undefined ? null : new Date(row.mark)
+async function lastReconciledUntil(db: Database, tables: Tables, integrationId: number): Promise<Date | null> {
+  const { status, metadata } = tables.logs
+  const isMarked = sql`${metadata} ->> 'mark' is not null`
+  const ofRuns = { integrationId, operation: 'webhook_reconcile' }
+  const log = await newestLog(db, tables, ofRuns, eq(status, 'success'), isMarked)
+  return log === null ? null : new Date((log.metadata as { mark: string }).mark)
 }

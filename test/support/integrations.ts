@@ -15,7 +15,6 @@ import { pruningActivities } from '../../src/activities/pruning-activities.ts'
 import { syncActivities } from '../../src/activities/sync-activities.ts'
 import { tokenActivities } from '../../src/activities/token-activities.ts'
 import { webhookActivities } from '../../src/activities/webhook-activities.ts'
-import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import type { PumpCall, PumpedQueue } from '../../src/claims/pump-jobs.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/create-integrations.ts'
@@ -120,7 +119,6 @@ export function testIntegrations(
     activities: Object.assign(
       webhookActivities(framework),
       webhookRecoveryActivities(framework),
-      webhookReconciliationActivities(framework),
       syncActivities(framework),
       syncItemActivities(framework),
       tokenActivities(framework),

@@ -22,20 +22,16 @@ import { findItem, outdatingItem, skipFailedItem } from './item-queries.ts'
 /** As for `sync.item_tries`. */
 const MAX_TRIES = 1_000
 
-export interface SkipItem {
-  /** A try before may have skipped it and not come to the end: then the rest is done. Default false. */
-  readonly isTriedAgain?: boolean
-}
-
 /**
  * Gives a failed item up for good; its run is finalised, or its cursor moved, if that was all it waited for.
  *
- * @throws SyncItemNotFound, SyncItemNotFailed; why a listener was given up that is told of its run: to be tried again
+ * @param isTriedAgain an earlier try may have skipped the item without coming to the end: then the rest is done
+ * @throws SyncItemNotFound, SyncItemNotFailed; the error of a listener that was given up: the caller tries again
  */
 export async function skipSyncItem(
   framework: Framework,
   itemId: number,
-  { isTriedAgain = false }: SkipItem = {},
+  { isTriedAgain = false }: { readonly isTriedAgain?: boolean } = {},
 ): Promise<SkipSyncItemResult> {
   const { db, tables, metrics } = framework
   const skipped = await skipFailedItem(db, tables, itemId)
@@ -117,25 +113,18 @@ export async function startItemRetry(
   return { itemId, integrationId, workflowId: ids(integrationId).retry }
 }
 
-/** What came of an item that is done with: its run's end, or its cursor. */
-export interface Resolution {
-  readonly cursorMoved: boolean
-  /** What the provider's `reduceCheckpoints()` threw, so that nothing was changed; null: it did not. */
-  readonly reducerThrew: string | null
-}
-
 /**
  * After a failed item was skipped, or its retry has ended: finalises its run, or moves the cursor of one that is finalised
  * already, and wakes the living run. May be done twice.
  *
  * A run that lives is left to its own workflow, which alone finalises and announces it.
  *
- * @throws why a listener was given up that is told of the run: then the run is announced when this is done again
+ * @throws the error of a listener that was given up: the next call announces the run again
  */
 export async function itemResolved(
   framework: Framework,
   { integrationId, syncLogId }: Pick<SyncItemRow, 'integrationId' | 'syncLogId'>,
-): Promise<Resolution> {
+): Promise<Omit<SkipSyncItemResult, 'itemId' | 'integrationId'>> {
   const { db, tables } = framework
   // The log may have been pruned: then nothing is left to finalise.
   // Under its lock: a finalisation that is under way has counted the item as failed, and is waited for.

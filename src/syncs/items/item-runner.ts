@@ -199,7 +199,7 @@ export class ItemRunner {
       const logger = this.#loggerOf(row)
       logger.error(
         { event: 'item.untold', sync_item: row.id, error: errorLine(fault, 300) },
-        'not all listeners of SyncItemFailed could be told of this item',
+        'some listeners of SyncItemFailed did not get this item',
       )
     }
   }

@@ -1,7 +1,7 @@
 /** What is gone at the provider, as two full listings in a row tell. Rule: docs/behaviour/sync-backfills.md, "Deletions". */
 
 import type { SQL } from 'drizzle-orm'
-import { and, desc, eq, lt, sql } from 'drizzle-orm'
+import { eq, lt, sql } from 'drizzle-orm'
 import type { Database } from '../../db/client.ts'
 import type { LogRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
@@ -11,7 +11,7 @@ import { untilAborted } from '../../framework/waiting.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
-import { findLog, mergeLogMetadata } from '../../observability/log-queries.ts'
+import { findLog, mergeLogMetadata, newestLog } from '../../observability/log-queries.ts'
 import type { HandlesMissing } from '../../providers/contracts.ts'
 import { handlesMissing } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
@@ -194,27 +194,21 @@ function listedBy({ metadata }: LogRow): number {
 }
 
 /** The last run before this one that listed everything of the same kind, whatever became of it. */
-async function fullListingBefore(
+function fullListingBefore(
   db: Database,
-  { logs }: Tables,
-  run: { integrationId: number; id: number },
+  tables: Tables,
+  { id, integrationId }: LogRow,
   internalType: string | null,
 ): Promise<LogRow | null> {
-  const [row] = await db
-    .select()
-    .from(logs)
-    .where(
-      and(
-        eq(logs.integrationId, run.integrationId),
-        eq(logs.operation, 'sync'),
-        lt(logs.id, run.id),
-        sql`jsonb_typeof(${logs.metadata} -> 'full_listing') = 'object'`,
-        sql`${logs.metadata} #>> '{full_listing,internal_type}' is not distinct from ${internalType}::text`,
-      ),
-    )
-    .orderBy(desc(logs.id))
-    .limit(1)
-  return row ?? null
+  const { logs } = tables
+  return newestLog(
+    db,
+    tables,
+    { integrationId, operation: 'sync' },
+    lt(logs.id, id),
+    sql`jsonb_typeof(${logs.metadata} -> 'full_listing') = 'object'`,
+    sql`${logs.metadata} #>> '{full_listing,internal_type}' is not distinct from ${internalType}::text`,
+  )
 }
 
 /** Rows of a run, and the lowest id among them; null: it has none any more. */
