@@ -66,11 +66,7 @@ interface OpenInput {
 /** @param pace of the dispatch; default: the real one */
 export function syncActivities(framework: Framework, surroundings = temporalSurroundings, pace?: Pace) {
   return {
-    /**
-     * Starts a run of each integration that is due. Harmless to repeat: a run's id refuses a second start.
-     *
-     * @throws when Temporal can't be reached, or the worker stops: the next try starts the rest
-     */
+    /** Harmless to repeat: a run's id refuses a second start. @throws as the dispatch does: the next try starts the rest */
     async startDueSyncs(): Promise<Pick<DispatchResult, 'due' | 'started' | 'alreadyRunning'>> {
       try {
         return await startDueSyncs(framework, surroundings().cancellationSignal, pace)
@@ -107,13 +103,7 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
       return openedBy(framework, integrationId, runId)
     },
 
-    /**
-     * Opens the log of one slice of a backfill, once what a dead backfill left open is ended. A second try finds the log of
-     * the first.
-     *
-     * @param slice `runId` is the backfill's workflow's first; `from` is inclusive, `to` exclusive, both ISO 8601, as is
-     *   `startedAt`, when the workflow started
-     */
+    /** A second try finds the log of the first. */
     async openBackfillSlice(
       slice: Slice & { readonly startedAt: string },
     ): Promise<Extract<OpenedRun, { kind: 'open' | 'nothing to do' }>> {
@@ -128,12 +118,12 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
       return tried
     },
 
-    /** Gives back rows that a dead workflow's batches, or lost ones of the run's own, still hold. May be run twice. */
+    /** May be run twice: the rows that the first try gave back are no longer held. */
     async takeOverSyncRun(run: RunIds & { readonly olderThanSeconds?: number }): Promise<AdoptedRun> {
       return takeOverRun(framework, run)
     },
 
-    /** Gives the run up: its log says why, the cursor stays, the next run is planned. Once only, as finalisation. */
+    /** May be run twice: the second try finds the run ended. */
     async failSyncRun({ reason, ...run }: RunIds & { reason: string }): Promise<void> {
       if (await failRun(framework, run, reason))
         (await runLogger(framework, run)).error({ event: 'sync.failed', error: reason }, 'sync run failed')
@@ -156,10 +146,7 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
       await announceOnce(framework, run)
     },
 
-    /**
-     * Cancels the run: unstarted items go, items that wait or are held become `failed`. The cursor, the last clean time and the
-     * counter stay; the next run is due after one interval. May be run twice.
-     */
+    /** May be run twice: the second try finds the run ended. */
     async cancelSyncRun(run: RunIds): Promise<void> {
       if (await cancelRun(framework, run))
         (await runLogger(framework, run)).info({ event: 'sync.cancelled' }, 'sync run cancelled')

@@ -75,7 +75,8 @@ export interface Slice {
 /**
  * Opens the log of one slice, once what a dead backfill left open is ended. A second try finds the log of the first.
  *
- * @param slice `startedAt`: when the workflow that asks started, ISO 8601
+ * @param slice `runId`: of the workflow's first run; `from` is inclusive, `to` exclusive; `startedAt`: when the workflow started. All
+ *   moments are ISO 8601
  * @throws BackendUnreachable
  */
 export async function openSlice(

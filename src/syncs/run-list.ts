@@ -3,13 +3,13 @@
 import type { SQL } from 'drizzle-orm'
 import { and, count, desc, eq, getTableColumns, gte, isNotNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
-import type { LogRow, Tables } from '../db/schema/tables.ts'
+import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { SyncRunNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Page } from '../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
-import type { ItemCounts } from './end-queries.ts'
+
 import { countItems } from './end-queries.ts'
 import { RUN_STATUSES } from './run-rules.ts'
 
@@ -48,7 +48,7 @@ export function listSyncRuns(framework: Framework, given: ListSyncRuns = {}): As
 
 export interface SyncRunDetail extends SyncRunSummary {
   /** As they are now: a retry or a skip changes them after the end, too. */
-  readonly items: Readonly<ItemCounts>
+  readonly items: Readonly<Record<SyncItemRow['status'], number>>
   /** How many of them wait for another attempt, */
   readonly waiting: number
   /** and when the first of these is tried again. */

@@ -22,7 +22,7 @@ import type { Integration } from '../providers/integration.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
-import { ANY_VERSION, storeOwnedDeliveries } from './arrival-queries.ts'
+import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
 import type { WebhookOwners } from './owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
 import { eventType, storeDelivery } from './rules.ts'
@@ -348,7 +348,8 @@ function deskOf(framework: Framework): Desk {
     rows: new JoiningQueue(
       (deliveries) =>
         despiteDeadlocks(() =>
-          storeOwnedDeliveries(db, tables, deliveries, config.webhook.replay_window, {
+          storeDeliveries(db, tables, deliveries, {
+            replayWindowSeconds: config.webhook.replay_window,
             recordsEvents: listeners.isDurable('WebhookReceived'),
           }),
         ),

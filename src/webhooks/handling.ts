@@ -150,11 +150,8 @@ async function dispatch(
     : unlessStale(framework, guarded, { signal, handled, owner: `webhook:${row.id}` }, run)
 }
 
-function handlerOf(provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' {
-  const handlers = provider.webhookHandlers?.() ?? null
-  const route = routeOf(eventType, handlers)
-  return route.kind === 'handler' ? (handlers?.[route.eventType] ?? 'ignored') : route.kind
-}
+const handlerOf = (provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' =>
+  routeOf(eventType, provider.webhookHandlers?.() ?? null)
 
 function requestOf(framework: Framework, row: WebhookRow): WebhookRequest {
   return storedWebhookRequest({

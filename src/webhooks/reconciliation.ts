@@ -210,14 +210,14 @@ class Reconciliation {
     const { db, tables, workflows, listeners, metrics } = this.#framework
     const { id, provider } = this.integration
     // Without a version: the provider's own API vouches for it, whatever the row holds by now.
+    const owner = { integrationId: id, version: null }
+    const deliveries = missing.map((delivery) => ({ ...delivery, owner }))
     const recordsEvents = listeners.isDurable('WebhookReceived')
-    const stored = await despiteDeadlocks(() =>
-      storeDeliveries(db, tables, { integrationId: id, version: null }, missing, { recordsEvents }),
-    )
-    if (stored === 'changed') throw new IntegrationNotFound(id)
-    const queued = stored.flatMap((outcome, index) =>
-      outcome === 'duplicate' ? [] : [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }],
-    )
+    const stored = await despiteDeadlocks(() => storeDeliveries(db, tables, deliveries, { recordsEvents }))
+    const queued = stored.flatMap((outcome, index) => {
+      if (outcome === 'changed') throw new IntegrationNotFound(id)
+      return outcome === 'duplicate' ? [] : [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }]
+    })
     this.counts.inserted += queued.length
     metrics.webhookReceived(this.integration, 'reconciled', queued.length)
     // Arrived by itself meanwhile.
