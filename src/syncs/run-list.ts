@@ -9,7 +9,6 @@ import { SyncRunNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Page } from '../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
-
 import { countItems } from './end-queries.ts'
 import { RUN_STATUSES } from './run-rules.ts'
 
