@@ -18,9 +18,9 @@ import { startTemporalServer } from '../dev/temporal-server.ts'
 import { findTemporalBinary } from '../dev/temporal-server-binary.ts'
 import type { Activities } from '../src/activities/index.ts'
 import type { FirstSteps } from '../src/activities/small-run.ts'
-import type { Finalisation } from '../src/activities/sync-ends.ts'
 import { bundleWorkflows } from '../src/bundled-workflows.ts'
 import type { IncidentSight } from '../src/incidents/incident-jobs.ts'
+import type { Finalisation } from '../src/syncs/finalisation.ts'
 import { WORKFLOW } from '../src/workflows/ids.ts'
 import {
   cancel,

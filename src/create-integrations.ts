@@ -109,9 +109,17 @@ import { eraseIntegration } from './retention/erasure.ts'
 import { countPrunableRows } from './retention/pruning.ts'
 import type { PruneResult } from './retention/rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
-import { cancelSyncNow, pauseSync, progressOfSync, resumeSync, startSyncNow } from './syncs/by-hand.ts'
+import {
+  advanceCursor,
+  cancelSyncNow,
+  finaliseOneRun,
+  pauseSync,
+  progressOfSync,
+  resumeSync,
+  setSyncCursor,
+  startSyncNow,
+} from './syncs/by-hand.ts'
 import type { CursorChange } from './syncs/cursor.ts'
-import { advanceCursor, finaliseOneRun, setSyncCursor } from './syncs/cursor.ts'
 import type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-acts.ts'
 import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
@@ -137,7 +145,7 @@ import { temporalInspection } from './temporal/inspection.ts'
 import type { ScheduleNeeds } from './temporal/keep-schedules.ts'
 import { temporalStarters } from './temporal/starters.ts'
 import type { Arrival, Delivery } from './webhooks/arrival.ts'
-import { receiveCounted } from './webhooks/counted-delivery.ts'
+import { receiveDelivery } from './webhooks/arrival.ts'
 import type {
   Dismissal,
   DismissalPreview,
@@ -574,7 +582,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       listeners.on(key, listener, listenerOptions),
     off: (key, listener) => listeners.off(key, listener),
     webhooks: {
-      receive: (delivery) => receiveCounted(framework, delivery),
+      receive: (delivery) => receiveDelivery(framework, delivery),
       // An API process does this at its start: what the first wake-up needs is loaded before a delivery could wait for it.
       wakePending: (options) => {
         temporal()

@@ -32,7 +32,12 @@ function typeOf(error: unknown): string {
 }
 
 /** A failure in our own words, without a stack. */
-export function failureOf(words: { message: string; type: string; nonRetryable: boolean }): ApplicationFailure {
+export function failureOf(words: {
+  message: string
+  type: string
+  nonRetryable: boolean
+  details?: unknown[]
+}): ApplicationFailure {
   const failure = sdk().ApplicationFailure.create(words)
   failure.stack = ''
   return failure

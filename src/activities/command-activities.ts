@@ -3,8 +3,9 @@ import type { ApplicationFailure } from '@temporalio/activity'
 import type { CommandAnswer, CommandRunner, RunCommandInput, RunCommandResult } from '../commands/command-jobs.ts'
 import { COMMAND_EXIT } from '../commands/command-jobs.ts'
 import { untilGivenUp } from '../framework/waiting.ts'
+import { failureOf } from './activity-failures.ts'
 import { keptAlive } from './heartbeat.ts'
-import { sdk, temporalSurroundings } from './surroundings.ts'
+import { temporalSurroundings } from './surroundings.ts'
 
 /** Half of Temporal's limit for a payload: https://docs.temporal.io/cloud/limits#per-message-grpc-limit */
 const MAX_DOCUMENT_BYTES = 1_000_000
@@ -34,14 +35,14 @@ export function commandActivities(run: CommandRunner, surroundings = temporalSur
         throw signal.reason
       }
       const bytes = Buffer.byteLength(JSON.stringify(document) ?? 'null')
-      if (exitCode !== COMMAND_EXIT.done) throw failureOf(command, answer, bytes <= MAX_DOCUMENT_BYTES)
+      if (exitCode !== COMMAND_EXIT.done) throw failedCommand(command, answer, bytes <= MAX_DOCUMENT_BYTES)
       if (bytes > MAX_DOCUMENT_BYTES) throw tooLarge(command, bytes)
       return { document, notes: fitting(notes) }
     }),
   }
 }
 
-function failureOf(
+function failedCommand(
   command: string,
   { exitCode, document, notes }: CommandAnswer,
   isDocumentKept: boolean,
@@ -51,14 +52,8 @@ function failureOf(
     error === null
       ? { message: partFailed(command, notes, isDocumentKept), type: 'part_failed' }
       : { message: error.message, type: error.code }
-  const failure = sdk().ApplicationFailure.create({
-    message,
-    type,
-    nonRetryable: exitCode !== COMMAND_EXIT.unreachable,
-    ...(isDocumentKept ? { details: [document] } : {}),
-  })
-  failure.stack = ''
-  return failure
+  const nonRetryable = exitCode !== COMMAND_EXIT.unreachable
+  return failureOf({ message, type, nonRetryable, ...(isDocumentKept ? { details: [document] } : {}) })
 }
 
 function partFailed(command: string, notes: readonly string[], isDocumentKept: boolean): string {
@@ -69,13 +64,10 @@ function partFailed(command: string, notes: readonly string[], isDocumentKept: b
 }
 
 function tooLarge(command: string, bytes: number): ApplicationFailure {
-  const failure = sdk().ApplicationFailure.nonRetryable(
+  const message =
     `The result of ${command} has ${bytes} bytes; a workflow's has at most ${MAX_DOCUMENT_BYTES}. Ask for less, by "limit" or by what chooses, ` +
-      'or use the command line. If it was to change something, it has.',
-    'result_too_large',
-  )
-  failure.stack = ''
-  return failure
+    'or use the command line. If it was to change something, it has.'
+  return failureOf({ message, type: 'result_too_large', nonRetryable: true })
 }
 
 /** As the command line prints a failure. */

@@ -1,12 +1,17 @@
-/** An incident's life, as its workflow sees it. Rule: docs/behaviour/incidents.md. */
+/** Failure rates, and an incident's life as its workflow sees it. Rules: docs/behaviour/failure-rates.md, docs/behaviour/incidents.md. */
 
 import { wakePendingOutbox } from '../events/outbox.ts'
 import type { Framework } from '../framework/context.ts'
+import { evaluateFailureRates } from '../incidents/anomalies.ts'
 import { autoCloseIncident, lookAtIncident, rewakeIncidents } from '../incidents/follow.ts'
-import type { FollowIncidentInput, IncidentSight } from '../incidents/incident-jobs.ts'
+import type { EvaluateFailuresResult, FollowIncidentInput, IncidentSight } from '../incidents/incident-jobs.ts'
 
 export function incidentActivities(framework: Framework) {
   return {
+    /** Harmless to repeat: each edge is noted once. */
+    async evaluateFailureRatesNow(): Promise<EvaluateFailuresResult> {
+      return evaluateFailureRates(framework)
+    },
     /** Reads the integration's newest incident and notes that its workflow has seen it; null: there is none. Harmless to repeat. */
     async followIncident({ integrationId }: FollowIncidentInput): Promise<IncidentSight | null> {
       return lookAtIncident(framework, integrationId)

@@ -1,15 +1,25 @@
-/** The handlers of stored webhooks. Rule: docs/behaviour/webhooks.md, "The inbox". */
+/**
+ * The inbox of stored webhooks, and the search for those that never arrived.
+ *
+ * Rules: docs/behaviour/webhooks.md, "The inbox"; docs/behaviour/webhook-reconciliation.md.
+ */
 
+import { isFinalFault } from '../calls/retry.ts'
 import { PumpedWork } from '../claims/claimed-work.ts'
 import type { Pumped, PumpInput } from '../claims/pump-jobs.ts'
 import { WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
+import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
-import { leftApart } from '../webhooks/queries.ts'
-import { webhookState } from '../webhooks/recovery-queries.ts'
+import { leftApart, webhookState } from '../webhooks/queries.ts'
+import type { Reconcilable, ReconciledIntegration } from '../webhooks/reconciliation.ts'
+import { reconcilable, reconcilableIntegrations, reconcileIntegrationWebhooks } from '../webhooks/reconciliation.ts'
+import type { ReconcileWebhooksInput } from '../webhooks/webhook-jobs.ts'
 import type { EndedWebhook } from '../webhooks/webhook-queue.ts'
 import { webhookQueue } from '../webhooks/webhook-queue.ts'
+import { asFailure } from './activity-failures.ts'
 import type { LostRows, Pumping } from './pumping.ts'
 import { pumpUntilRelieved } from './pumping.ts'
 import { temporalSurroundings } from './surroundings.ts'
@@ -17,6 +27,14 @@ import { temporalSurroundings } from './surroundings.ts'
 /** Rows that were set apart and have no workflow yet. */
 const LEFT_SECONDS = 20
 const JOBS_AT_ONCE = 50
+
+interface ReconcileIntegrationInput {
+  readonly integrationId: number
+  /** ISO 8601 with a zone, in place of the end of the last run. */
+  readonly since?: string | undefined
+  /** Counts, and stores nothing. */
+  readonly dryRun?: boolean | undefined
+}
 
 export function webhookActivities(framework: Framework, surroundings = temporalSurroundings) {
   return {
@@ -27,6 +45,32 @@ export function webhookActivities(framework: Framework, surroundings = temporalS
      */
     pumpWebhooks: (input: PumpInput): Promise<Pumped> =>
       pumpUntilRelieved(framework, webhookPumping(framework), surroundings(), input),
+
+    /** Only reads. Fails for good when the integration asked for cannot be reconciled. */
+    async listReconcilable(input: ReconcileWebhooksInput): Promise<{ integrationIds: number[] }> {
+      return { integrationIds: await reconcilableIntegrations(framework, input) }
+    },
+
+    /**
+     * Stores what never arrived. May be run twice: what the first try stored is known to the second. When the worker stops, a
+     * call of the provider's is not waited for.
+     */
+    async reconcileIntegration({ integrationId, ...asked }: ReconcileIntegrationInput): Promise<ReconciledIntegration> {
+      const { cancellationSignal: signal } = surroundings()
+      let target: Reconcilable | null = null
+      try {
+        target = await reconcilable(framework, integrationId)
+        return await reconcileIntegrationWebhooks(framework, target, asked, signal)
+      } catch (error) {
+        // Cancelled, or the worker stops: Temporal tells these apart by this very error, and the second is tried again.
+        if (target !== null && signal.aborted) throw signal.reason
+        const isGone = isIntegrationsError(error, 'integration_not_found')
+        throw asFailure(error, {
+          secrets: target === null ? [] : secretsIn(target.integration),
+          nonRetryable: isGone || isFinalFault(error, target?.provider),
+        })
+      }
+    },
   }
 }
 

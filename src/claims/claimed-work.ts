@@ -103,10 +103,8 @@ export class ClaimedWork<Row extends ClaimedRow, Outcome extends Ended> {
         if (counted !== null) this.tally[counted] += 1
         continue
       }
-      const logger = integrationLogger(this.worker, {
-        id: integrationId,
-        provider: this.#queue.providerOf(integrationId),
-      })
+      const provider = this.#queue.providerOf(integrationId)
+      const logger = integrationLogger(this.worker, { id: integrationId, provider })
       logger.warn(
         { event: `${named.event}.superseded`, [named.field]: id, attempt: attempts },
         `a later attempt holds this ${named.row}; its outcome counts`,

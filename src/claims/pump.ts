@@ -8,8 +8,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import { patiently, withTimeLimit } from '../framework/waiting.ts'
+import type { ClaimRoom } from './claimed-rows.ts'
 import type { PumpCall, PumpEnd } from './pump-jobs.ts'
-import type { Queued, Room } from './queues.ts'
+import type { Queued } from './queues.ts'
 import { Queues } from './queues.ts'
 import { SAY_EVERY_MS, SILENCE_SECONDS } from './serving.ts'
 import { Settling } from './settling.ts'
@@ -59,7 +60,7 @@ export interface Looked<Row> {
 
 /** What is pumped: its statements, and its handler. */
 export interface Source<Row, Outcome> {
-  claim(room: Room & { readonly after: number }): Promise<Looked<Row>>
+  claim(room: ClaimRoom): Promise<Looked<Row>>
   /** Never throws. Null: the row was not handled, and goes back. @param lost aborted when another worker has the row */
   run(row: Row, lost: AbortSignal): Promise<Outcome | null>
   settle(outcomes: readonly Outcome[]): Promise<void>

@@ -4,8 +4,10 @@
  *
  * Rule: docs/behaviour/webhooks.md, "Fairness".
  */
+
 import type { Version } from '../webhooks/stale-rules.ts'
 import { compareVersions } from '../webhooks/stale-rules.ts'
+import type { ClaimRoom } from './claimed-rows.ts'
 
 /** Rows that a pump holds at most, and how many bytes of them. */
 const MAX_HELD = 4_000
@@ -44,11 +46,7 @@ export interface Queued<Row> {
 }
 
 /** What may be claimed next. */
-export interface Room {
-  readonly integrations: number
-  readonly rows: number
-  readonly room: number
-  readonly rooms: Readonly<Record<string, number>>
+export interface Room extends Omit<ClaimRoom, 'after'> {
   /** Some integration gets nothing now, so an empty claim does not mean that nothing waits. */
   readonly isPartial: boolean
 }

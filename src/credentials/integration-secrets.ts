@@ -1,5 +1,7 @@
+import type { Framework } from '../framework/context.ts'
 import { secretsKnownTo } from '../framework/known-secrets.ts'
-import { redactText } from '../framework/redaction.ts'
+import { redactText, secretsOf } from '../framework/redaction.ts'
+import { findIntegration } from '../integrations/queries.ts'
 import type { Integration } from '../providers/integration.ts'
 import { withoutSecrets } from '../webhooks/rules.ts'
 
@@ -9,6 +11,19 @@ export function secretsIn(integration: Integration): readonly string[] {
     return secretsKnownTo(integration)
   } catch {
     return []
+  }
+}
+
+/** Secrets of the stored credentials. Null: they cannot be read, so nothing that may hold one is shown. */
+export async function storedSecrets(
+  { db, tables, encryption }: Framework,
+  integrationId: number,
+): Promise<string[] | null> {
+  const row = await findIntegration(db, tables, integrationId)
+  try {
+    return row === null ? null : secretsOf(encryption.decrypt(row.id, row.credentials))
+  } catch {
+    return null
   }
 }
 

@@ -41,9 +41,16 @@ export function checkPeriod(since: Date | undefined, until: Date | undefined): v
     )
 }
 
+/** A part of a list by descending id. */
+export interface Page {
+  /** Only ids below this one. */
+  readonly below: number | undefined
+  readonly limit: number
+}
+
 /** Rows by descending id, read as they are asked for. */
 export async function* newestFirst<Row extends { readonly id: number }>(
-  read: (page: { below: number | undefined; limit: number }) => PromiseLike<Row[]>,
+  read: (page: Page) => PromiseLike<Row[]>,
   { after, limit = Number.POSITIVE_INFINITY }: { after?: number | undefined; limit?: number | undefined },
 ): AsyncGenerator<Row> {
   let below = after

@@ -28,7 +28,7 @@ import { noteCredentialsGiven } from '../oauth/keep-alive.ts'
 import { accessToken, refreshTokens, tokenExpiresSoon } from '../oauth/tokens.ts'
 import { startOperation } from '../observability/operation-log.ts'
 import type { Call, Credentials, Integration, RequestOptions } from '../providers/integration.ts'
-import { changeCursor } from '../syncs/cursor-change.ts'
+import { changeCursor } from '../syncs/cursor.ts'
 import { disableIntegration, enableIntegration } from './enabled.ts'
 import { requireIntegration } from './queries.ts'
 

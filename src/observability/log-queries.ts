@@ -1,4 +1,5 @@
 /** Statements over the operation logs. */
+import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { jsonText, MAX_INTEGER } from '../db/schema/columns.ts'
@@ -93,14 +94,25 @@ export async function endRunLog(
 }
 
 /** The newest run of the integration that has not ended. */
-export async function newestOpenRun(db: Database, { logs }: Tables, integrationId: number): Promise<number | null> {
+export async function newestOpenRun(db: Database, tables: Tables, integrationId: number): Promise<number | null> {
+  const row = await newestLog(db, tables, { integrationId, operation: 'sync' }, eq(tables.logs.status, 'processing'))
+  return row?.id ?? null
+}
+
+/** The newest row of an operation, among those that fit the conditions; null: there is none. */
+export async function newestLog(
+  db: Database | Transaction,
+  { logs }: Tables,
+  { integrationId, operation }: Pick<LogRow, 'integrationId' | 'operation'>,
+  ...conditions: readonly SQL[]
+): Promise<LogRow | null> {
   const [row] = await db
-    .select({ id: logs.id })
+    .select()
     .from(logs)
-    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, 'sync'), eq(logs.status, 'processing')))
+    .where(and(eq(logs.integrationId, integrationId), eq(logs.operation, operation), ...conditions))
     .orderBy(desc(logs.id))
     .limit(1)
-  return row?.id ?? null
+  return row ?? null
 }
 
 /** Runs that may be finalised, or whose cursor may be due: not those that the cursor was set after. Newest first. */

@@ -10,11 +10,16 @@ import { findProvider } from '../integrations/queries.ts'
 import type { Subject } from './metrics.ts'
 import { UNKNOWN_PROVIDER } from './metrics.ts'
 
+/** A subject that names its integration: log lines and metrics take it. */
+export interface IntegrationSubject extends Subject {
+  readonly id: number
+}
+
 /** A caller waits no longer for a word in a log line. */
 const PATIENCE_MS = 2_000
 
 /** Never throws, and never waits long: the event has happened, whether or not its provider can be read. */
-export async function subjectOf(framework: Framework, id: number): Promise<Subject> {
+export async function subjectOf(framework: Framework, id: number): Promise<IntegrationSubject> {
   let timer: NodeJS.Timeout | undefined
   const tooLate = new Promise<null>((resolve) => {
     timer = setTimeout(resolve, PATIENCE_MS, null)
@@ -26,7 +31,7 @@ export async function subjectOf(framework: Framework, id: number): Promise<Subje
 
 /** The integrations of a batch: each that was read for its rows is known when they are settled. */
 export class BatchSubjects {
-  readonly #rows = new Map<number, Subject>()
+  readonly #rows = new Map<number, IntegrationSubject>()
   readonly #read: (id: number) => Promise<IntegrationContext | null>
 
   constructor(read: (id: number) => Promise<IntegrationContext | null>) {
@@ -45,7 +50,7 @@ export class BatchSubjects {
     if (!this.#rows.has(id)) await this.read(id).catch(() => null)
   }
 
-  of(id: number): Subject {
+  of(id: number): IntegrationSubject {
     return this.#rows.get(id) ?? { id, provider: UNKNOWN_PROVIDER }
   }
 }

@@ -1,22 +1,24 @@
 /** Starts a backfill, and opens its slices. Rule: docs/behaviour/sync-backfills.md, "Backfills". */
 
+import { and, asc, eq, lt, sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException } from '../framework/errors.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
-import type { Json } from '../framework/json.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { requireActive } from '../integrations/enabled.ts'
-import { findIntegration, lockIntegration } from '../integrations/queries.ts'
+import { lockIntegration, requireIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
-import { insertLog } from '../observability/log-queries.ts'
+import { insertLog, newestLog } from '../observability/log-queries.ts'
 import { hasBackfill, requireContract } from '../providers/contracts.ts'
-import type { Slice } from './backfill-queries.ts'
-import { findSliceLog, openSlicesOfOthers } from './backfill-queries.ts'
+import { cursorOf } from './cursor.ts'
 import { abandonSlice } from './cut-short.ts'
 import { itemsHeldByOwnWorkflow } from './leftovers.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunStart } from './start.ts'
+import { nothing } from './start.ts'
 import type { BackfillInput } from './sync-jobs.ts'
 
 const DAY_MS = 86_400_000
@@ -33,9 +35,8 @@ export async function startBackfill(
   framework: Framework,
   { integrationId, from, to }: BackfillInput,
 ): Promise<'started' | 'already running'> {
-  const { db, tables, providers, workflows } = framework
-  const row = await findIntegration(db, tables, integrationId)
-  if (row === null) throw new IntegrationNotFound(integrationId)
+  const { providers, workflows } = framework
+  const row = await requireIntegration(framework, integrationId)
   requireContract(row.provider, providers.get(row.provider), hasBackfill, 'HasBackfill')
   requireActive(row)
   return workflows.startBackfill({ integrationId, ...checkedWindow(from, to) }, row.provider)
@@ -63,10 +64,19 @@ function momentOf(argument: string, text: unknown): Date {
   throw new InvalidArgumentException(argument, `${INSTANT}, is allowed; ${JSON.stringify(text)} was given`)
 }
 
+export interface Slice {
+  readonly integrationId: number
+  readonly runId: string
+  /** ISO 8601. */
+  readonly from: string
+  readonly to: string
+}
+
 /**
  * Opens the log of one slice, once what a dead backfill left open is ended. A second try finds the log of the first.
  *
- * @param slice `startedAt`: when the workflow that asks started, ISO 8601
+ * @param slice `runId`: of the workflow's first run; `from` is inclusive, `to` exclusive; `startedAt`: when the workflow started. All
+ *   moments are ISO 8601
  * @throws BackendUnreachable
  */
 export async function openSlice(
@@ -84,13 +94,21 @@ export async function openSlice(
     const provider = providers.find(row.provider)
     if (provider === null) return nothing(`the provider "${row.provider}" is not registered`)
     if (!hasBackfill(provider)) return nothing(`the provider "${row.provider}" has no syncWindow()`)
-    const existing = await findSliceLog(tx, tables, slice)
+    const { metadata: noted } = tables.logs
+    const existing = await newestLog(
+      tx,
+      tables,
+      { integrationId, operation: 'backfill' },
+      sql`${noted} ->> 'run_id' = ${runId}`,
+      sql`${noted} #>> '{window,from}' = ${from}`,
+      sql`${noted} #>> '{window,to}' = ${to}`,
+    )
     if (existing !== null) return { kind: 'open', syncLogId: existing.id }
     const metadata: RunMetadata = {
       run_id: runId,
       window: { from, to },
       incremental: false,
-      cursor_before: (row.syncCursor ?? null) as Json,
+      cursor_before: cursorOf(row),
       enumerated: false,
     }
     const opened = { operation: 'backfill', direction: 'inbound', status: 'processing' } as const
@@ -124,6 +142,28 @@ async function endDeadBackfills(
   }
 }
 
-function nothing(reason: string): Extract<RunStart, { kind: 'nothing to do' }> {
-  return { kind: 'nothing to do', reason }
+/**
+ * Slices of other backfills that say `processing`, oldest first.
+ *
+ * @param before ISO 8601: only those that were opened before
+ */
+async function openSlicesOfOthers(
+  db: Database,
+  { logs }: Tables,
+  { integrationId, runId, before }: Pick<Slice, 'integrationId' | 'runId'> & { readonly before: string },
+): Promise<number[]> {
+  const rows = await db
+    .select({ id: logs.id })
+    .from(logs)
+    .where(
+      and(
+        eq(logs.integrationId, integrationId),
+        eq(logs.operation, 'backfill'),
+        eq(logs.status, 'processing'),
+        lt(logs.createdAt, new Date(before)),
+        sql`${logs.metadata} ->> 'run_id' is distinct from ${runId}`,
+      ),
+    )
+    .orderBy(asc(logs.id))
+  return rows.map(({ id }) => id)
 }

@@ -1,96 +1,58 @@
-/** Setting the cursor by hand, and finalising late. Rule: docs/behaviour/sync-cursor.md, "By hand". */
+/** Writes the cursor from outside a run. Rule: docs/behaviour/sync-cursor.md, "By hand". */
 
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { CheckpointsNotReduced, IntegrationBusy, IntegrationNotFound, SyncRunNotFound } from '../framework/errors.ts'
+import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
-import { findIntegration } from '../integrations/queries.ts'
-import { findLog, runsToAdvance } from '../observability/log-queries.ts'
-import { hasScheduledSync, requireContract } from '../providers/contracts.ts'
-import { announceRun } from './announcement.ts'
-import type { CursorChange } from './cursor-change.ts'
-import { changeCursor, checkedCursor } from './cursor-change.ts'
-import { endLivingRun } from './cut-short.ts'
-import { finaliseRun } from './finalisation.ts'
-import { reclaimAbandonedItems } from './leftovers.ts'
-import type { AdvanceCursorInput, AdvanceCursorResult } from './sync-jobs.ts'
+import { isJson, isStorableJson, MAX_DEPTH } from '../framework/json.ts'
+import { requireLocked, updateIntegration } from '../integrations/queries.ts'
+import { insertLog } from '../observability/log-queries.ts'
 
-export type { CursorChange } from './cursor-change.ts'
+export interface CursorChange {
+  readonly from: Json
+  readonly to: Json
+}
 
-const DEFAULT_RUNS = 100
+/** Null: the next run lists everything. */
+export function cursorOf({ syncCursor }: Pick<IntegrationRow, 'syncCursor'>): Json {
+  return (syncCursor ?? null) as Json
+}
+
+/** A cursor comes back to its provider as it was set. @throws InvalidArgumentException */
+export function checkedCursor(cursor: Json): Json {
+  if (isJson(cursor) && isStorableJson(cursor)) return cursor
+  throw new InvalidArgumentException(
+    'cursor',
+    `a JSON value of at most ${MAX_DEPTH} levels is allowed, whose texts have neither U+0000 nor half of a surrogate pair; give dates as ISO 8601 text`,
+  )
+}
+
+/** `operator`: by hand. `code`: `updateSyncCursor()` of a provider or the host. */
+export type CursorSetter = 'operator' | 'code'
 
 /**
- * Sets the cursor; null: the next run lists everything. A run that began before never touches it again.
+ * Sets the cursor and writes a `cursor` log row, under the lock of the integration: a run opens under the same lock, so
+ * its log id tells whether it knew of the change. A run with a lower id leaves the cursor alone from then on.
  *
- * @param force ends a living run first
- * @throws IntegrationNotFound, InvalidArgumentException; IntegrationBusy while a run lives, unless forced
+ * @throws IntegrationNotFound, InvalidArgumentException
  */
-export async function setSyncCursor(
-  framework: Framework,
-  id: number,
+export async function changeCursor(
+  { db, tables }: Framework,
+  integrationId: number,
   cursor: Json,
-  { force = false }: { readonly force?: boolean } = {},
+  by: CursorSetter,
 ): Promise<CursorChange> {
-  // Judged first: a living run is not ended for what can't be stored.
-  checkedCursor(cursor)
-  await rowOf(framework, id)
-  if (await framework.workflows.isSyncRunning(id)) {
-    if (!force) throw new IntegrationBusy(id)
-    await endLivingRun(framework, id)
-  }
-  return changeCursor(framework, id, cursor, 'operator')
-}
-
-/**
- * Finalises runs whose items have all ended, and moves the cursor where a retry or a skip came late. Oldest first; each is
- * announced, if it was not.
- *
- * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, CheckpointsNotReduced
- */
-export async function advanceCursor(
-  framework: Framework,
-  { integrationId, reclaimStale = false, limit = DEFAULT_RUNS }: AdvanceCursorInput,
-): Promise<AdvanceCursorResult> {
-  const { db, tables, providers } = framework
-  const row = await rowOf(framework, integrationId)
-  requireContract(row.provider, providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
-  const reclaimed = reclaimStale ? (await reclaimAbandonedItems(framework, integrationId, null)).items : 0
-  const oldestFirst = (await runsToAdvance(db, tables, integrationId, limit)).reverse()
-  return { ...(await finaliseEach(framework, row, oldestFirst)), reclaimed }
-}
-
-/** Finalises one run. @throws SyncRunNotFound, CheckpointsNotReduced */
-export async function finaliseOneRun(framework: Framework, syncLogId: number): Promise<AdvanceCursorResult> {
-  const log = await findLog(framework.db, framework.tables, syncLogId)
-  if (log === null || !['sync', 'backfill'].includes(log.operation)) throw new SyncRunNotFound(syncLogId)
-  const row = await rowOf(framework, log.integrationId)
-  return { ...(await finaliseEach(framework, row, [syncLogId])), reclaimed: 0 }
-}
-
-/** @param row as it was before */
-async function finaliseEach(
-  framework: Framework,
-  row: IntegrationRow,
-  syncLogIds: readonly number[],
-): Promise<Omit<AdvanceCursorResult, 'reclaimed'>> {
-  let runs = 0
-  for (const syncLogId of syncLogIds) {
-    const run = { integrationId: row.id, syncLogId }
-    const { result, isFinalisedNow } = await finaliseRun(framework, run)
-    if (result.kind === 'reducer threw') throw new CheckpointsNotReduced(syncLogId, result.reason)
-    if (isFinalisedNow) runs += 1
-    // Also one that was finalised by a process that died before it told its listeners.
-    if (result.kind === 'finalised') await announceRun(framework, run)
-  }
-  return { runs, from: cursorOf(row), to: cursorOf(await rowOf(framework, row.id)) }
-}
-
-async function rowOf({ db, tables }: Framework, id: number): Promise<IntegrationRow> {
-  const row = await findIntegration(db, tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
-  return row
-}
-
-function cursorOf(row: IntegrationRow): Json {
-  return (row.syncCursor ?? null) as Json
+  const to = checkedCursor(cursor)
+  return db.transaction(async (tx) => {
+    const from = cursorOf(await requireLocked(tx, tables, integrationId))
+    await updateIntegration(tx, tables, integrationId, { syncCursor: to })
+    await insertLog(tx, tables, {
+      integrationId,
+      operation: 'cursor',
+      direction: 'inbound',
+      status: 'success',
+      metadata: { from, to, by },
+    })
+    return { from, to }
+  })
 }

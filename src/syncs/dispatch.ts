@@ -7,9 +7,8 @@ import { isIntegrationsError } from '../framework/errors.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { warnOfUnregistered } from '../integrations/provider-list.ts'
 import { identityAttributes, inSpan } from '../observability/spans.ts'
-import { dueRule } from './due.ts'
-import type { DueIntegration } from './due-queries.ts'
-import { dueIntegrations } from './due-queries.ts'
+import type { DueIntegration } from './due.ts'
+import { dueIntegrations, dueRule } from './due.ts'
 import type { DispatchResult } from './sync-jobs.ts'
 
 /** Runs started in one dispatch; the next minute's takes the rest. */

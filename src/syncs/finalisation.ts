@@ -15,12 +15,13 @@ import { endRunLog, mergeLogMetadata } from '../observability/log-queries.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import { announceOnce, recordRunEnd } from './announcement.ts'
 import { cursorNotAfter, hasInstant, nextCursor } from './checkpoint-rules.ts'
-import { checkedCursor } from './cursor-change.ts'
+import { checkedCursor, cursorOf } from './cursor.ts'
 import { planNext } from './due.ts'
 import type { ItemCounts, StuckItem } from './end-queries.ts'
 import { finishedCheckpoints, isCursorHeld, lockRun, stuckItems, waitingItems } from './end-queries.ts'
 import type { RunIds, RunStatus } from './run-rules.ts'
 import { runStatus } from './run-rules.ts'
+import type { FinalisedRun } from './sync-jobs.ts'
 
 const CHECKPOINT_PAGE = 5_000
 /** Most stuck items that one run notes and tells. More of them say nothing new. */
@@ -28,21 +29,14 @@ const MAX_STUCK = 1_000
 const MAX_ERROR_LENGTH = 1_000
 
 export type Finalisation =
-  | {
-      readonly kind: 'finalised'
-      readonly status: RunStatus
-      readonly succeeded: number
-      readonly failed: number
-      readonly skipped: number
-      /** A clean run whose listing named everything that the provider has. */
-      readonly fullListing: boolean
-    }
+  /** `fullListing`: it is clean, and its listing named everything that the provider has. */
+  | (FinalisedRun & { readonly fullListing: boolean })
   | { readonly kind: 'unfinished'; readonly pending: number; readonly waiting: { id: number; seconds: number }[] }
   /** The provider's `reduceCheckpoints()` threw. Nothing was changed; the call may be repeated. */
   | { readonly kind: 'reducer threw'; readonly reason: string }
   | { readonly kind: 'not this time'; readonly reason: string }
 
-export interface RunEnd {
+interface RunEnd {
   readonly result: Finalisation
   /** After the run. Null also when nothing was read. */
   readonly cursor: Json
@@ -53,9 +47,18 @@ export interface RunEnd {
   readonly cursorMoved: boolean
 }
 
-export interface Finalising {
+interface Finalising {
   /** Notes that the run is announced where there is nothing to tell, or no listener. Default false. */
   readonly announces?: boolean
+}
+
+/** A run under the locks of its integration and its log. */
+interface LockedRun {
+  readonly framework: Framework
+  readonly tx: Transaction
+  readonly row: IntegrationRow
+  readonly log: LogRow
+  readonly counts: ItemCounts
 }
 
 /**
@@ -121,50 +124,46 @@ async function finalise(
   if (row === null || run === null || run.log.integrationId !== row.id)
     return unchanged({ kind: 'not this time', reason: 'the run or its integration is gone' })
   const { log, counts } = run
+  const locked = { framework, tx, row, log, counts }
   if (log.status === 'cancelled') return unchanged({ kind: 'not this time', reason: 'the run was cancelled' })
   if (!(log.metadata as RunMetadata).enumerated)
     return unchanged({ kind: 'not this time', reason: 'the listing is not complete' })
-  if (log.status !== 'processing') return finaliseLate(framework, tx, row, log, counts)
+  if (log.status !== 'processing') return finaliseLate(locked)
   if (counts.pending + counts.processing > 0) {
     const waiting = await waitingItems(tx, tables, syncLogId, framework.config.sync.item_backoff)
     return unchanged({ kind: 'unfinished', pending: counts.pending, waiting }, cursorOf(row))
   }
-  return finaliseOpen(framework, tx, row, log, counts, announces)
+  return finaliseOpen(locked, announces)
 }
 
 /** All its items have ended, and it is not finalised yet. */
-async function finaliseOpen(
-  framework: Framework,
-  tx: Transaction,
-  row: IntegrationRow,
-  log: LogRow,
-  counts: ItemCounts,
-  announces: boolean,
-): Promise<RunEnd> {
+async function finaliseOpen(run: LockedRun, announces: boolean): Promise<RunEnd> {
+  const { framework, tx, row, log, counts } = run
   const { config, tables, listeners, clock } = framework
-  const status = runStatus({ succeeded: counts.success, failed: counts.failed, skipped: counts.skipped })
-  const isClean = counts.failed === 0
+  const { success: succeeded, failed, skipped } = counts
+  const status = runStatus({ succeeded, failed, skipped })
+  const isClean = failed === 0
   // A backfill covers what lies behind the cursor: neither the cursor nor the plan of the ordinary runs is its own.
   const isOrdinary = log.operation === 'sync'
-  const advanced = isOrdinary ? await advancedCursor(framework, tx, row, log, counts) : null
+  const advanced = isOrdinary ? await advancedCursor(run) : null
   const cursor = advanced === null ? cursorOf(row) : advanced.to
-  const threshold = config.sync.stuck_item_after_runs
+  const { stuck_item_after_runs: threshold } = config.sync
   const stuck = isOrdinary && !isClean ? await stuckItems(tx, tables, log, threshold) : []
   const toldStuck = stuckToTell(stuck, log.id)
   const stalenessRecovered = isOrdinary && isClean && row.syncStaleAlertedAt !== null
   const isAnnounced =
     announces && isOrdinary && stuck.length === 0 && !stalenessRecovered && !listeners.has('SyncCompleted')
   const metadata: Record<string, Json> = {
-    success_count: counts.success,
-    failure_count: counts.failed,
-    skipped_count: counts.skipped,
+    success_count: succeeded,
+    failure_count: failed,
+    skipped_count: skipped,
     ...(isOrdinary ? { cursor_after: cursor } : {}),
     ...(stuck.length === 0 ? {} : { stuck: toldStuck.map(({ itemId, runs }) => ({ item_id: itemId, runs })) }),
     ...(stuck.length > toldStuck.length ? { stuck_untold: stuck.length - toldStuck.length } : {}),
     ...(stalenessRecovered ? { staleness_recovered: true } : {}),
     ...(isAnnounced ? { announced_at: clock.now().toISOString() } : {}),
   }
-  const summary = `${counts.success} succeeded, ${counts.failed} failed, ${counts.skipped} skipped`
+  const summary = `${succeeded} succeeded, ${failed} failed, ${skipped} skipped`
   await endRunLog(tx, tables, log.id, { status, summary, metadata })
   if (isOrdinary) {
     await planNext(framework, tx, row, isClean ? 'clean' : 'with failures', advanced?.to)
@@ -188,16 +187,11 @@ function stuckToTell(stuck: readonly StuckItem[], syncLogId: number): StuckItem[
 }
 
 /** Status, counts, times and events stay as they were at its end; only the cursor may move. */
-async function finaliseLate(
-  framework: Framework,
-  tx: Transaction,
-  row: IntegrationRow,
-  log: LogRow,
-  counts: ItemCounts,
-): Promise<RunEnd> {
+async function finaliseLate(run: LockedRun): Promise<RunEnd> {
+  const { framework, tx, row, log, counts } = run
   const result = finalised(log.status as RunStatus, log, counts)
   const isDone = counts.pending + counts.processing === 0 && log.operation === 'sync'
-  const advanced = isDone ? await advancedCursor(framework, tx, row, log, counts) : null
+  const advanced = isDone ? await advancedCursor(run) : null
   if (advanced === null) return unchanged(result, cursorOf(row))
   await updateIntegration(tx, framework.tables, row.id, { syncCursor: advanced.to })
   await mergeLogMetadata(tx, framework.tables, log.id, { cursor_after: advanced.to })
@@ -205,13 +199,7 @@ async function finaliseLate(
 }
 
 /** The cursor after this run; null: it stays. */
-async function advancedCursor(
-  framework: Framework,
-  tx: Transaction,
-  row: IntegrationRow,
-  log: LogRow,
-  counts: ItemCounts,
-): Promise<{ to: Json } | null> {
+async function advancedCursor({ framework, tx, row, log, counts }: LockedRun): Promise<{ to: Json } | null> {
   const { providers, tables } = framework
   if (counts.failed > 0 || counts.success + counts.skipped === 0) return null
   if (await isCursorHeld(tx, tables, row.id, log.id)) return null
@@ -237,10 +225,6 @@ async function advancedCursor(
       'the cursor holds no ISO 8601 time with a zone, so it may pass what changed while it was listed: the provider declares listsByCheckpoint, or gives times',
     )
   return { to: step.to }
-}
-
-function cursorOf(row: IntegrationRow): Json {
-  return (row.syncCursor ?? null) as Json
 }
 
 function finalised(status: RunStatus, log: LogRow, counts: ItemCounts): Extract<Finalisation, { kind: 'finalised' }> {

@@ -3,14 +3,17 @@
  *
  * Rules: docs/behaviour/sync-items.md, "Abandoned items"; docs/behaviour/sync-listing.md, "What a dead run left behind".
  */
+import { and, asc, eq, sql } from 'drizzle-orm'
 import { isOfRetry } from '../claims/rules.ts'
+import type { Database } from '../db/client.ts'
+import { jsonText } from '../db/schema/columns.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import type { RunMetadata } from '../observability/log-queries.ts'
 import { findLog, newestOpenRun } from '../observability/log-queries.ts'
 import { subjectOf } from '../observability/metric-subject.ts'
 import { countItems, waitingItems } from './end-queries.ts'
-import { failAbandonedItems, giveBackHeldItems, itemsInFlightSince, itemsRetriedByHand } from './opening-queries.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunIds } from './run-rules.ts'
 
@@ -19,11 +22,14 @@ const BEYOND_RETRY_WINDOW_SECONDS = 3_600
 /** Questions to Temporal at once. */
 const QUESTIONS = 20
 
+/** Prefix of a claim that an item's own workflow holds, not a run. */
+const OWN_WORKFLOW_CLAIM = 'retry-'
+
+/** The items of a run, or of all ordinary runs of an integration. */
+type RunOrIntegration = { readonly syncLogId: number } | { readonly integrationId: number }
+
 /** Items that a living workflow of their own has: no other work may touch them. @throws BackendUnreachable */
-export async function itemsHeldByOwnWorkflow(
-  framework: Framework,
-  of: Parameters<typeof itemsRetriedByHand>[2],
-): Promise<number[]> {
+export async function itemsHeldByOwnWorkflow(framework: Framework, of: RunOrIntegration): Promise<number[]> {
   return livingRetries(framework, await itemsRetriedByHand(framework.db, framework.tables, of))
 }
 
@@ -69,7 +75,7 @@ export async function reclaimAbandonedItems(
   const failed = await failAbandonedItems(db, tables, abandoned)
   if (failed.length === 0) return { items: 0, syncLogIds: [] }
   const subject = await subjectOf(framework, integrationId)
-  const logger = integrationLogger(framework, { id: integrationId, provider: subject.provider })
+  const logger = integrationLogger(framework, subject)
   for (const { id, syncLogId, externalId } of failed)
     logger.warn(
       { event: 'item.abandoned', sync_log: syncLogId, sync_item: id, external_id: externalId },
@@ -132,4 +138,102 @@ export async function takeOverRun(
     pending: counts.pending,
     waiting: await waitingItems(db, tables, syncLogId, framework.config.sync.item_backoff),
   }
+}
+
+/** Items that a workflow of their own holds, or held before it died. */
+async function itemsRetriedByHand(db: Database, { syncItems, logs }: Tables, of: RunOrIntegration): Promise<number[]> {
+  const among =
+    'syncLogId' in of
+      ? sql`s.sync_log_id = ${of.syncLogId}`
+      : sql`s.integration_id = ${of.integrationId}
+        and exists (select 1 from ${logs} l where l.id = s.sync_log_id and l.operation = 'sync')`
+  const rows = await db.execute<{ id: string }>(sql`
+    select s.id from ${syncItems} s
+    where ${among} and s.status = 'processing' and starts_with(s.claim, ${OWN_WORKFLOW_CLAIM})
+    order by s.id`)
+  return rows.map((row) => Number(row.id))
+}
+
+/**
+ * Takes the rows of a run from dead claims. A first attempt goes back to the queue; a later one waits for as long as it
+ * would have. A batch that comes late finds its claim gone and changes nothing.
+ *
+ * @param keep the run id of the workflow that resumes the run: the rows of its own batches stay. Null: no row stays
+ * @param keepItems held by living workflows of their own
+ * @param olderThanSeconds a claim made since then stays
+ */
+async function giveBackHeldItems(
+  db: Database,
+  { syncItems }: Tables,
+  given: {
+    readonly syncLogId: number
+    readonly keep: string | null
+    readonly keepItems: readonly number[]
+    readonly olderThanSeconds: number
+  },
+): Promise<number> {
+  const kept = given.keep === null ? sql`` : sql` and not starts_with(claim, ${`${given.keep}:`})`
+  // A retry by hand holds its row between two attempts, too: it has begun no attempt then.
+  const begun = sql`case when claim like '%:waiting' then attempts else greatest(attempts - 1, 0) end`
+  const rows = await db.execute<{ id: string }>(sql`
+    update ${syncItems}
+    set status = case when ${begun} > 0 then 'processing' else 'pending' end, attempts = ${begun}, claim = null
+    where sync_log_id = ${given.syncLogId} and status = 'processing' and claim is not null
+      and updated_at <= clock_timestamp() - make_interval(secs => ${given.olderThanSeconds})
+      and id not in (select value::bigint from jsonb_array_elements_text(${jsonText(given.keepItems)}::jsonb))${kept}
+    returning id`)
+  return rows.length
+}
+
+interface InFlightItem {
+  readonly id: number
+  readonly syncLogId: number | null
+  readonly externalId: string | null
+  readonly attempts: number
+  readonly claim: string | null
+}
+
+/** Items that began, have not ended, and are older than `seconds`. A backfill's items go on with it. */
+async function itemsInFlightSince(
+  db: Database,
+  { syncItems, logs }: Tables,
+  { integrationId, seconds }: { integrationId: number; seconds: number },
+): Promise<InFlightItem[]> {
+  return db
+    .select({
+      id: syncItems.id,
+      syncLogId: syncItems.syncLogId,
+      externalId: syncItems.externalId,
+      attempts: syncItems.attempts,
+      claim: syncItems.claim,
+    })
+    .from(syncItems)
+    .leftJoin(logs, eq(logs.id, syncItems.syncLogId))
+    .where(
+      and(
+        eq(syncItems.integrationId, integrationId),
+        eq(syncItems.status, 'processing'),
+        sql`${syncItems.createdAt} < clock_timestamp() - make_interval(secs => ${seconds}::double precision)`,
+        sql`${logs.operation} is distinct from 'backfill'`,
+      ),
+    )
+    .orderBy(asc(syncItems.id))
+}
+
+/** Fails the items that have not moved since they were read. @returns these */
+async function failAbandonedItems(
+  db: Database,
+  { syncItems }: Tables,
+  items: readonly InFlightItem[],
+): Promise<InFlightItem[]> {
+  if (items.length === 0) return []
+  const rows = await db.execute<{ id: string }>(sql`
+    update ${syncItems} s
+    set status = 'failed', error = 'abandoned', claim = null, next_attempt_at = null, completed_at = clock_timestamp(), updated_at = clock_timestamp()
+    from jsonb_to_recordset(${jsonText(items)}::jsonb) as seen (id bigint, attempts integer, claim text)
+    where s.id = seen.id and s.status = 'processing' and s.attempts = seen.attempts
+      and s.claim is not distinct from seen.claim
+    returning s.id`)
+  const failed = new Set(rows.map((row) => Number(row.id)))
+  return items.filter(({ id }) => failed.has(id))
 }

@@ -1,15 +1,31 @@
 /** Sync runs as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
 
-import type { SyncItemRow } from '../db/schema/tables.ts'
+import type { SQL } from 'drizzle-orm'
+import { and, count, desc, eq, getTableColumns, gte, isNotNull, lt, min, sql } from 'drizzle-orm'
+import type { Database } from '../db/client.ts'
+import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { SyncRunNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
+import type { Page } from '../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
-import type { SyncRunFilter, SyncRunSummary } from './items/item-list-queries.ts'
-import { countRunItems, findSyncRun, itemTroubles, pageOfSyncRuns } from './items/item-list-queries.ts'
+import { countItems } from './end-queries.ts'
 import { RUN_STATUSES } from './run-rules.ts'
 
-export type { SyncRunSummary }
+/** What a run's row in the operation logs may be of. */
+const RUN_OPERATIONS = ['sync', 'backfill'] as const
+
+interface SyncRunFilter {
+  readonly integrationId?: number | undefined
+  readonly status?: string | undefined
+  /** Begun at this moment or after it. */
+  readonly since?: Date | undefined
+  /** Begun before this moment. */
+  readonly until?: Date | undefined
+}
+
+/** All but what only other operations write, and the direction, which is always `inbound`. */
+export type SyncRunSummary = Omit<LogRow, 'resultData' | 'attempt' | 'maxAttempts' | 'direction'>
 
 export interface ListSyncRuns extends SyncRunFilter {
   readonly status?: (typeof RUN_STATUSES)[number] | undefined
@@ -46,7 +62,97 @@ const MAX_ERRORS = 3
 export async function getSyncRun({ db, tables }: Framework, id: number): Promise<SyncRunDetail> {
   const run = isId(id) ? await findSyncRun(db, tables, id) : null
   if (run === null) throw new SyncRunNotFound(id)
-  const items = { pending: 0, processing: 0, success: 0, failed: 0, skipped: 0 }
-  for (const { status, items: n } of await countRunItems(db, tables, id)) items[status] = n
-  return { ...run, items, ...(await itemTroubles(db, tables, id, MAX_ERRORS)) }
+  return { ...run, items: await countItems(db, tables, id), ...(await itemTroubles(db, tables, id, MAX_ERRORS)) }
+}
+
+/** What the failed and waiting items of a run ended with, the most frequent first, and when the next of them is tried. */
+async function itemTroubles(
+  db: Database,
+  { syncItems }: Tables,
+  syncLogId: number,
+  limit: number,
+): Promise<{ waiting: number; nextAttemptAt: Date | null; errors: { error: string; items: number }[] }> {
+  const ofRun = and(eq(syncItems.syncLogId, syncLogId), sql`${syncItems.status} in ('processing', 'failed')`)
+  const error = sql<string>`coalesce(${syncItems.error}, ${syncItems.lastError})`
+  const [waiting] = await db
+    .select({ items: count(), nextAttemptAt: min(syncItems.nextAttemptAt) })
+    .from(syncItems)
+    .where(and(ofRun, isNotNull(syncItems.nextAttemptAt)))
+  const errors = await db
+    .select({ error, items: count() })
+    .from(syncItems)
+    .where(and(ofRun, sql`${error} is not null`))
+    .groupBy(error)
+    .orderBy(desc(count()), error)
+    .limit(limit)
+  return { waiting: waiting?.items ?? 0, nextAttemptAt: waiting?.nextAttemptAt ?? null, errors }
+}
+
+/** Newest id first; of the metadata without the request ids, which may be a thousand, and the bookmark. */
+async function pageOfSyncRuns(
+  db: Database,
+  tables: Tables,
+  filter: SyncRunFilter,
+  page: Page,
+): Promise<SyncRunSummary[]> {
+  const { operation } = tables.logs
+  if (filter.integrationId === undefined)
+    // Written out, so that an index on the rows of runs can serve it.
+    return runsWhere(db, tables, sql`${operation} in ('sync', 'backfill')`, filter, page)
+  // One question each: the index leads with integration and operation, and has the newest of each at its end.
+  const pages = await Promise.all(RUN_OPERATIONS.map((one) => runsWhere(db, tables, eq(operation, one), filter, page)))
+  return pages
+    .flat()
+    .sort((a, b) => b.id - a.id)
+    .slice(0, page.limit)
+}
+
+/** One of the statements of {@link pageOfSyncRuns}. */
+export function runsWhere(
+  db: Database,
+  { logs }: Tables,
+  ofRuns: SQL,
+  { integrationId, status, since, until }: SyncRunFilter,
+  { below, limit }: Page,
+) {
+  return db
+    .select({ ...runColumns(logs), metadata: metadataWithout(logs, 'request_ids', 'bookmark') })
+    .from(logs)
+    .where(
+      and(
+        integrationId === undefined ? undefined : eq(logs.integrationId, integrationId),
+        ofRuns,
+        status === undefined ? undefined : eq(logs.status, status),
+        since === undefined ? undefined : gte(logs.createdAt, since),
+        until === undefined ? undefined : lt(logs.createdAt, until),
+        below === undefined ? undefined : lt(logs.id, below),
+      ),
+    )
+    .orderBy(desc(logs.id))
+    .limit(limit)
+}
+
+async function findSyncRun(db: Database, { logs }: Tables, id: number): Promise<SyncRunSummary | null> {
+  const [row] = await db
+    // A bookmark is a provider's text, such as the address of its next page.
+    .select({ ...runColumns(logs), metadata: metadataWithout(logs, 'bookmark') })
+    .from(logs)
+    .where(and(eq(logs.id, id), sql`${logs.operation} in ('sync', 'backfill')`))
+  return row ?? null
+}
+
+function metadataWithout({ metadata }: Tables['logs'], ...keys: readonly string[]) {
+  const left = keys.reduce((rest, key) => sql`${rest} - ${key}`, sql`${metadata}`)
+  return sql<unknown>`case when jsonb_typeof(${metadata}) = 'object' then ${left} else ${metadata} end`
+}
+
+function runColumns(logs: Tables['logs']) {
+  const {
+    resultData: _resultData,
+    attempt: _attempt,
+    maxAttempts: _maxAttempts,
+    direction: _direction,
+    ...columns
+  } = getTableColumns(logs)
+  return columns
 }

@@ -6,7 +6,6 @@
 
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import type { Json } from '../framework/json.ts'
 import { integrationLogger } from '../framework/logger.ts'
 import { lockIntegration } from '../integrations/queries.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
@@ -14,6 +13,7 @@ import type { RunMetadata } from '../observability/log-queries.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { HasScheduledSync } from '../providers/contracts.ts'
 import { hasIncrementalSync, hasScheduledSync } from '../providers/contracts.ts'
+import { cursorOf } from './cursor.ts'
 import { failRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
 import { itemsHeldByOwnWorkflow, reclaimAbandonedItems } from './leftovers.ts'
@@ -169,7 +169,7 @@ async function open(
     const metadata: RunMetadata = {
       run_id: runId,
       incremental: hasIncrementalSync(provider),
-      cursor_before: (row.syncCursor ?? null) as Json,
+      cursor_before: cursorOf(row),
       enumerated: false,
     }
     const opened = { operation: 'sync', direction: 'inbound', status: 'processing' } as const
@@ -185,7 +185,7 @@ async function open(
   })
 }
 
-function nothing(reason: string): RunStart {
+export function nothing(reason: string): Extract<RunStart, { kind: 'nothing to do' }> {
   return { kind: 'nothing to do', reason }
 }
 

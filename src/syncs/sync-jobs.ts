@@ -159,14 +159,17 @@ export interface SyncProgress {
 /** How far the activity that opens a run has got, where that takes its time: the signal `began`. */
 export type SyncBegan = Pick<SyncProgress, 'syncLogId' | 'phase' | 'listed'>
 
+/** A run that has ended, with its items. */
+export interface FinalisedRun {
+  readonly kind: 'finalised'
+  readonly status: RunStatus
+  readonly succeeded: number
+  readonly failed: number
+  readonly skipped: number
+}
+
 /** How a run ended, as its workflow says. */
 export type SyncOutcome =
-  | {
-      readonly kind: 'finalised'
-      readonly status: RunStatus
-      readonly succeeded: number
-      readonly failed: number
-      readonly skipped: number
-    }
+  | FinalisedRun
   | { readonly kind: 'cancelled' }
   | { readonly kind: 'not this time'; readonly reason: string }

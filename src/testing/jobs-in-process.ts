@@ -5,16 +5,15 @@
  * Rule: docs/testing.md, "Jobs".
  */
 import { randomUUID } from 'node:crypto'
-import { anomalyActivities } from '../activities/anomaly-activities.ts'
 import { eventPumping } from '../activities/event-activities.ts'
+import { incidentActivities } from '../activities/incident-activities.ts'
 import { syncItemActivities } from '../activities/item-activities.ts'
 import { pruningActivities } from '../activities/pruning-activities.ts'
 import { pumpUntilEmpty } from '../activities/pumping.ts'
 import type { Surroundings } from '../activities/surroundings.ts'
-import { syncDispatchActivities } from '../activities/sync-dispatch.ts'
+import { syncActivities } from '../activities/sync-activities.ts'
 import { tokenActivities } from '../activities/token-activities.ts'
-import { webhookPumping } from '../activities/webhook-activities.ts'
-import { webhookReconciliationActivities } from '../activities/webhook-reconciliation.ts'
+import { webhookActivities, webhookPumping } from '../activities/webhook-activities.ts'
 import { webhookRecoveryActivities } from '../activities/webhook-recovery.ts'
 import { claimOf, pumpClaimOf } from '../claims/rules.ts'
 import type { Framework, WorkflowStarters } from '../framework/context.ts'
@@ -47,9 +46,9 @@ type Job =
 export function jobsInProcess(framework: Framework): Pick<WorkflowStarters, Job> {
   return {
     runPrune: () => prune(framework),
-    runEvaluateFailures: () => anomalyActivities(framework).evaluateFailureRatesNow(),
+    runEvaluateFailures: () => incidentActivities(framework).evaluateFailureRatesNow(),
     async runDispatch() {
-      const { startDueSyncs, evaluateStaleness } = syncDispatchActivities(framework, { surroundings })
+      const { startDueSyncs, evaluateStaleness } = syncActivities(framework, surroundings)
       const starts = await startDueSyncs()
       return { ...starts, ...(await evaluateStaleness()) }
     },
@@ -76,7 +75,7 @@ async function prune(framework: Framework): Promise<PruneResult> {
 }
 
 async function reconcile(framework: Framework, input: ReconcileWebhooksInput): Promise<ReconcileWebhooksResult> {
-  const activities = webhookReconciliationActivities(framework, surroundings)
+  const activities = webhookActivities(framework, surroundings)
   const total = { integrations: 0, seen: 0, known: 0, inserted: 0, tooLarge: 0, capped: 0, failed: 0 }
   for (const integrationId of (await activities.listReconcilable(input)).integrationIds) {
     const found = await activities.reconcileIntegration({ ...input, integrationId })

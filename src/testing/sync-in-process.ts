@@ -7,12 +7,10 @@
 import { randomUUID } from 'node:crypto'
 import type { ItemBatch, ItemBatchResult } from '../activities/item-activities.ts'
 import { syncItemActivities } from '../activities/item-activities.ts'
-import { syncBackfillActivities } from '../activities/sync-backfills.ts'
-import type { RunIds } from '../activities/sync-ends.ts'
-import { syncEndActivities } from '../activities/sync-ends.ts'
-import { syncRunActivities } from '../activities/sync-runs.ts'
+import { syncActivities } from '../activities/sync-activities.ts'
 import { claimOf } from '../claims/rules.ts'
 import type { Framework } from '../framework/context.ts'
+import type { RunIds } from '../syncs/run-rules.ts'
 import { BATCH_ROWS } from '../syncs/sync-jobs.ts'
 import type { ManualClock } from './manual-clock.ts'
 import { SyncDidNotEnd } from './testing-errors.ts'
@@ -31,15 +29,13 @@ const MAX_FRUITLESS_DEFERRALS = 3
 /** @returns the id of the run's log @throws SyncDidNotEnd */
 export async function runSync(framework: Framework, clock: ManualClock, integrationId: number): Promise<number> {
   const surroundings = () => ({ cancellationSignal: new AbortController().signal, info: { attempt: 1 } })
-  const runs = syncRunActivities(framework, surroundings)
+  const runs = syncActivities(framework, surroundings)
   const items = syncItemActivities(framework, surroundings)
-  const ends = syncEndActivities(framework)
-  const backfills = syncBackfillActivities(framework, surroundings)
 
   let runId = randomUUID()
   let opened = await runs.openSyncRun({ integrationId, runId })
   if (opened.kind === 'reclaimed') {
-    for (const syncLogId of opened.syncLogIds) await ends.announceSyncRun({ integrationId, syncLogId })
+    for (const syncLogId of opened.syncLogIds) await runs.announceSyncRun({ integrationId, syncLogId })
     // The workflow ends here, and the next dispatch starts another one.
     runId = randomUUID()
     opened = await runs.openSyncRun({ integrationId, runId })
@@ -48,7 +44,7 @@ export async function runSync(framework: Framework, clock: ManualClock, integrat
   if (opened.kind === 'reclaimed') throw new SyncDidNotEnd(integrationId, 'abandoned items were failed again', null)
   const { syncLogId } = opened
   const giveUp = async (reason: string): Promise<never> => {
-    await ends.failSyncRun({ integrationId, syncLogId, reason })
+    await runs.failSyncRun({ integrationId, syncLogId, reason })
     throw new SyncDidNotEnd(integrationId, reason, syncLogId)
   }
 
@@ -90,19 +86,19 @@ export async function runSync(framework: Framework, clock: ManualClock, integrat
     } else break
   }
 
-  const finalisation = await ends.finaliseSyncRun({ integrationId, syncLogId })
+  const finalisation = await runs.finaliseSyncRun({ integrationId, syncLogId })
   if (finalisation.kind === 'reducer threw') return giveUp(`reduceCheckpoints() threw: ${finalisation.reason}`)
   if (finalisation.kind === 'not this time') throw new SyncDidNotEnd(integrationId, finalisation.reason, syncLogId)
   // Nothing else works on these rows, so none is left behind: this is a fault of the kit.
   if (finalisation.kind === 'unfinished') throw new Error('items of the run are unfinished')
-  await ends.announceSyncRun({ integrationId, syncLogId })
-  if (finalisation.fullListing) await backfills.handleMissingItems({ integrationId, syncLogId })
+  await runs.announceSyncRun({ integrationId, syncLogId })
+  if (finalisation.fullListing) await runs.handleMissingItems({ integrationId, syncLogId })
   return syncLogId
 }
 
 /** The listing, try by try. The clock is moved on over the waits between them. */
 async function listed(
-  runs: ReturnType<typeof syncRunActivities>,
+  runs: ReturnType<typeof syncActivities>,
   clock: ManualClock,
   run: RunIds,
   giveUp: (reason: string) => Promise<never>,

@@ -43,7 +43,9 @@ export interface OwnedDelivery extends NewDelivery {
 
 export type StoredDelivery = { readonly id: number } | 'duplicate'
 
-export interface StoreOptions {
+interface StoreOptions {
+  /** How long signed bytes are reserved under their key. Default 0. */
+  readonly replayWindowSeconds?: number
   /** Whether the same statement stores a durable `WebhookReceived` for each. Default false. */
   readonly recordsEvents?: boolean
 }
@@ -72,47 +74,18 @@ export async function acceptingIntegrations(
 }
 
 /**
- * Stores deliveries of one owner as `pending`: one result each, in their order.
- *
- * @returns `changed` when the owner is not as it was: nothing is stored
- */
-export async function storeDeliveries(
-  db: Database,
-  tables: Tables,
-  owner: DeliveryOwner,
-  rows: readonly NewDelivery[],
-  options: StoreOptions = {},
-): Promise<readonly StoredDelivery[] | 'changed'> {
-  const stored = await storeOwnedDeliveries(
-    db,
-    tables,
-    rows.map((row) => ({ ...row, owner })),
-    0,
-    options,
-  )
-  const results: StoredDelivery[] = []
-  for (const result of stored) {
-    // They have one owner, so it has changed for all of them or for none.
-    if (result === 'changed') return 'changed'
-    results.push(result)
-  }
-  return results
-}
-
-/**
  * Stores deliveries of any owners, in one statement, as `pending`: one result each, in their order.
  *
  * The first copy of a delivery id is stored, also where several processes store it at once. The statement looks at the owner's row, too.
  * An owner that has been switched off, deleted or given other credentials since gets nothing, and the delivery is verified again.
  *
- * @param replayWindowSeconds how long signed bytes are reserved under their key
+ * @returns `changed` where the owner is not as it was: the delivery is not stored
  */
-export async function storeOwnedDeliveries(
+export async function storeDeliveries(
   db: Database,
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
-  replayWindowSeconds: number,
-  { recordsEvents = false }: StoreOptions = {},
+  { replayWindowSeconds = 0, recordsEvents = false }: StoreOptions = {},
 ): Promise<readonly (StoredDelivery | 'changed')[]> {
   if (deliveries.length === 0) return []
   let rows: readonly Found[]
@@ -191,7 +164,7 @@ async function execute(
   db: Database,
   tables: Tables,
   deliveries: readonly OwnedDelivery[],
-  { replayWindowSeconds, recordsEvents }: { replayWindowSeconds: number; recordsEvents: boolean },
+  { replayWindowSeconds, recordsEvents }: Required<StoreOptions>,
 ): Promise<readonly Found[]> {
   const owners = distinctOwners(deliveries)
   const isGuarded = deliveries.some(({ signedKey }) => signedKey !== undefined)

@@ -5,28 +5,28 @@
  * Rule: docs/behaviour/webhooks.md, "Arrival".
  */
 import { createHash } from 'node:crypto'
-import { setImmediate as turn } from 'node:timers/promises'
 import { SpanKind } from '@opentelemetry/api'
 import { integrationKey } from '../cache/integration-keys.ts'
 import { headersWithoutSecrets } from '../credentials/integration-secrets.ts'
 import { despiteDeadlocks } from '../db/client.ts'
 import type { Framework } from '../framework/context.ts'
-import { isIntegrationsError } from '../framework/errors.ts'
 import { JoiningQueue } from '../framework/joiner.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
+import type { ReceivedOutcome } from '../observability/metrics.ts'
+import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import { identityAttributes, inSpan, traceparentOf } from '../observability/spans.ts'
-import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
+import type { HandlesWebhooks } from '../providers/contracts.ts'
 import { handlesWebhooks } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { deliveryIdOf, webhookRequest } from '../providers/webhook-request.ts'
 import type { NewDelivery, OwnedDelivery, StoredDelivery } from './arrival-queries.ts'
-import { ANY_VERSION, storeOwnedDeliveries } from './arrival-queries.ts'
-import type { WebhookOwner, WebhookOwners } from './owners.ts'
+import { ANY_VERSION, storeDeliveries } from './arrival-queries.ts'
+import type { WebhookOwners } from './owners.ts'
 import { KnownOwners, MAX_CANDIDATES } from './owners.ts'
 import { eventType, storeDelivery } from './rules.ts'
-import { VerificationCredit } from './verification-credit.ts'
+import { ownerAmong, VerificationCredit } from './verification.ts'
 
 /** A delivery as the door sees it. */
 export interface Delivery {
@@ -65,8 +65,6 @@ const CHALLENGE_TYPES: ReadonlySet<string> = new Set(['text/plain', 'application
 
 /** While one statement waits for the disk, the next one is prepared. */
 const STATEMENTS_AT_ONCE = 2
-/** After this time the search for an owner lets other requests have a turn. */
-const TURN_MS = 10
 /** Tries to verify a delivery whose owner changes while it is stored. */
 const TRIES = 3
 
@@ -78,7 +76,35 @@ interface Desk {
   readonly credit: VerificationCredit
 }
 
+/** As the metric names them. */
+const OUTCOMES: Readonly<Record<Arrival['kind'], ReceivedOutcome>> = {
+  queued: 'queued',
+  duplicate: 'duplicate',
+  challenge: 'challenge',
+  'bad signature': 'bad_signature',
+  'too large': 'too_large',
+  'too slow': 'too_slow',
+  'unknown provider': 'unknown_provider',
+  'no webhooks': 'no_webhooks',
+  'unknown integration': 'unknown_integration',
+  unavailable: 'unavailable',
+}
+/** Here the integration that the URL names may not exist. A stranger's word is no label. */
+const UNPROVEN: readonly Arrival['kind'][] = ['unknown provider', 'no webhooks', 'unknown integration', 'unavailable']
+
+/** Counts the result, too. Rule: docs/behaviour/metrics.md, "Webhooks". */
 export async function receiveDelivery(framework: Framework, delivery: Delivery): Promise<Arrival> {
+  const arrival = await arrivalOf(framework, delivery)
+  const { kind } = arrival
+  const of = {
+    provider: kind === 'unknown provider' ? UNKNOWN_PROVIDER : delivery.provider,
+    id: UNPROVEN.includes(kind) ? null : delivery.integrationId,
+  }
+  framework.metrics.webhookReceived(of, OUTCOMES[kind])
+  return arrival
+}
+
+async function arrivalOf(framework: Framework, delivery: Delivery): Promise<Arrival> {
   const provider = framework.providers.find(delivery.provider)
   if (provider === null) return { kind: 'unknown provider' }
   if (!handlesWebhooks(provider)) return { kind: 'no webhooks' }
@@ -96,7 +122,8 @@ export async function receiveDelivery(framework: Framework, delivery: Delivery):
 
 async function receive(framework: Framework, provider: HandlesWebhooks, delivery: Delivery): Promise<Arrival> {
   const arrivedAt = performance.now()
-  const { owners, rows, warnings, credit } = deskOf(framework)
+  const desk = deskOf(framework)
+  const { owners, rows, warnings, credit } = desk
   const found = owners.find(delivery)
   // It does not await a value that is there already: under load the turns of the event loop are the cost of a delivery.
   let candidates = found instanceof Promise ? await found : found
@@ -134,13 +161,13 @@ async function receive(framework: Framework, provider: HandlesWebhooks, delivery
 
   let row: NewDelivery | undefined
   for (let tries = 1; ; tries += 1) {
-    let verdict = await ownerAmong(framework, provider, candidates, request)
+    let verdict = await ownerAmong(desk, provider, candidates, request)
     if (verdict.kind !== 'verified' && candidates.readAt < arrivedAt) {
       // A secret may have been added since the read: an old read refuses no delivery.
       const known = candidates
       candidates = await owners.readAfter(delivery, arrivedAt)
       if (candidates.owners.length === 0) return { kind: 'unknown integration' }
-      if (!isSame(known, candidates)) verdict = await ownerAmong(framework, provider, candidates, request)
+      if (!isSame(known, candidates)) verdict = await ownerAmong(desk, provider, candidates, request)
     }
     if (verdict.kind === 'busy') return busy(framework, delivery)
     if (verdict.kind === 'bad signature') noteRefusal(framework, delivery)
@@ -196,15 +223,8 @@ function arrived(
   stored: StoredDelivery,
 ): Arrival {
   if (stored !== 'duplicate') {
-    framework.logger.info(
-      {
-        event: 'webhook.stored',
-        integration: integration.id,
-        provider: integration.provider,
-        webhook: stored.id,
-        type,
-        delivery: deliveryId,
-      },
+    integrationLogger(framework, integration).info(
+      { event: 'webhook.stored', webhook: stored.id, type, delivery: deliveryId },
       'webhook stored',
     )
     void framework.listeners.emit('WebhookReceived', {
@@ -264,78 +284,13 @@ async function answerChallenge(
   const answer = await provider.answerWebhookChallenge?.(integration, request)
   if (answer === undefined || answer === null) return null
   if (Buffer.byteLength(answer.body) > MAX_CHALLENGE_BYTES || !CHALLENGE_TYPES.has(answer.contentType)) {
-    framework.logger.warn(
-      { event: 'webhook.challenge_refused', integration: integration.id, provider: integration.provider },
+    integrationLogger(framework, integration).warn(
+      { event: 'webhook.challenge_refused' },
       `a challenge's answer is longer than ${MAX_CHALLENGE_BYTES} bytes or neither text nor JSON; refused`,
     )
     return { kind: 'bad signature' }
   }
   return { kind: 'challenge', ...answer }
-}
-
-type Verdict =
-  | { readonly kind: 'verified'; readonly owner: WebhookOwner }
-  | { readonly kind: 'bad signature' }
-  | { readonly kind: 'unavailable' }
-  /** The process has spent its time for asking many integrations, so the owner is not known. */
-  | { readonly kind: 'busy' }
-
-/**
- * The first candidate whose signature verifies owns the delivery. The time of asking further ones is taken from the process's credit, and
- * given back for a genuine delivery.
- */
-async function ownerAmong(
-  framework: Framework,
-  provider: HandlesWebhooks,
-  { owners }: WebhookOwners,
-  request: WebhookRequest,
-): Promise<Verdict> {
-  const { credit } = deskOf(framework)
-  let unreadable = 0
-  let spentMs = 0
-  const paid = (integration: Integration): Maybe<boolean> => {
-    const startedAt = performance.now()
-    try {
-      return provider.verifyWebhookSignature(integration, request)
-    } finally {
-      const tookMs = performance.now() - startedAt
-      spentMs += tookMs
-      credit.spend(tookMs)
-    }
-  }
-  let turnAt = performance.now()
-  for (const owner of owners) {
-    const { integration } = owner
-    const isFirst = owner === owners[0]
-    if (!isFirst && credit.isSpent()) return { kind: 'busy' }
-    if (performance.now() - turnAt >= TURN_MS) {
-      await turn()
-      turnAt = performance.now()
-    }
-    try {
-      const verified = isFirst ? provider.verifyWebhookSignature(integration, request) : paid(integration)
-      if ((typeof verified === 'boolean' ? verified : await verified) === true) {
-        credit.giveBack(spentMs)
-        return { kind: 'verified', owner }
-      }
-    } catch (error) {
-      // Credentials that can't be read are our trouble, not the sender's: it should try again.
-      if (isIntegrationsError(error, 'credentials_unreadable')) unreadable += 1
-      else
-        deskOf(framework).warnings.warn(
-          `threw ${integration.id}`,
-          // Its message may quote what an unknown sender sent.
-          () => ({
-            event: 'webhook.verification_threw',
-            integration: integration.id,
-            provider: integration.provider,
-            error: error instanceof Error ? error.name : typeof error,
-          }),
-          'verifyWebhookSignature() threw; counts as false',
-        )
-    }
-  }
-  return unreadable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature' }
 }
 
 /** The sender tries again, when there is time again. */
@@ -393,7 +348,8 @@ function deskOf(framework: Framework): Desk {
     rows: new JoiningQueue(
       (deliveries) =>
         despiteDeadlocks(() =>
-          storeOwnedDeliveries(db, tables, deliveries, config.webhook.replay_window, {
+          storeDeliveries(db, tables, deliveries, {
+            replayWindowSeconds: config.webhook.replay_window,
             recordsEvents: listeners.isDurable('WebhookReceived'),
           }),
         ),

@@ -5,10 +5,10 @@ import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
 import type { Database } from '../db/client.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound } from '../framework/errors.ts'
-import { findIntegration } from '../integrations/queries.ts'
+import { checkIds } from '../framework/list-filter.ts'
+import { requireIntegration } from '../integrations/queries.ts'
 import type { WebhookFilter } from './list.ts'
-import { checkFilter, checkLimit } from './list.ts'
+import { checkFilter } from './list.ts'
 
 const DEFAULT_LIMIT = 1_000
 const CHUNK_ROWS = 500
@@ -16,14 +16,12 @@ const PREVIEWED_IDS = 10
 
 /** @returns the limit @throws InvalidArgumentException, IntegrationNotFound */
 export async function checkMany(
-  { db, tables }: Framework,
+  framework: Framework,
   { limit = DEFAULT_LIMIT, ...filter }: WebhookFilter & { readonly limit?: number | undefined },
 ): Promise<number> {
-  checkLimit(limit)
+  checkIds({ limit })
   checkFilter(filter)
-  const { integration } = filter
-  if (integration !== undefined && (await findIntegration(db, tables, integration)) === null)
-    throw new IntegrationNotFound(integration)
+  if (filter.integration !== undefined) await requireIntegration(framework, filter.integration)
   return limit
 }
 

@@ -6,7 +6,7 @@ import type { Framework } from '../framework/context.ts'
 import { HandlerTimedOut, isIntegrationsError } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { withoutNul } from '../framework/json.ts'
-import { errorLine } from '../framework/logger.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
 import { redactBody } from '../framework/redaction.ts'
 import { errorKind } from '../framework/thrown.ts'
@@ -20,6 +20,7 @@ import { handlesWebhooks } from '../providers/contracts.ts'
 import type { WebhookRequest } from '../providers/webhook-request.ts'
 import { storedWebhookRequest } from '../providers/webhook-request.ts'
 import type { WebhookOutcome } from './queries.ts'
+import { webhookOutcome } from './queries.ts'
 import { routeOf } from './rules.ts'
 import type { Guarded } from './stale-guard.ts'
 import { HandledVersions, judged, unlessStale } from './stale-guard.ts'
@@ -78,19 +79,8 @@ async function attemptOf(
   { row, integration, handled, enough, onError }: Attempted,
 ): Promise<WebhookOutcome | null> {
   const startedAt = performance.now()
-  const end = (
-    outcome: { status: 'processed'; result: Json } | { status: 'failed'; error: string; loggedError?: string },
-  ): WebhookOutcome => ({
-    id: row.id,
-    integrationId: row.integrationId,
-    attempts: row.attempts,
-    claim: row.claim ?? '',
-    durationMs: Math.round(performance.now() - startedAt),
-    status: outcome.status,
-    error: outcome.status === 'failed' ? outcome.error : null,
-    loggedError: outcome.status === 'failed' ? (outcome.loggedError ?? outcome.error) : null,
-    result: outcome.status === 'processed' ? outcome.result : null,
-  })
+  const end = (outcome: Parameters<typeof webhookOutcome>[1]): WebhookOutcome =>
+    webhookOutcome(row, outcome, Math.round(performance.now() - startedAt))
   let secrets: () => readonly string[] = () => []
   try {
     const refusal = refusalOf(framework, integration?.row ?? null)
@@ -113,15 +103,9 @@ async function attemptOf(
     if (error instanceof HandlerNotReached) return null
     if (enough?.aborted === true && error === enough.reason) {
       const why = errorLine(enough.reason, 300)
-      framework.logger.warn(
-        {
-          event: 'webhook.interrupted',
-          integration: row.integrationId,
-          provider: integration?.row.provider ?? UNKNOWN_PROVIDER,
-          webhook: row.id,
-          attempt: row.attempts,
-          why,
-        },
+      const provider = integration?.row.provider ?? UNKNOWN_PROVIDER
+      integrationLogger(framework, { id: row.integrationId, provider }).warn(
+        { event: 'webhook.interrupted', webhook: row.id, attempt: row.attempts, why },
         'a handler that still runs is given up; its webhook goes back, or another worker has it by now, and its handler runs again',
       )
       return null
@@ -166,11 +150,8 @@ async function dispatch(
     : unlessStale(framework, guarded, { signal, handled, owner: `webhook:${row.id}` }, run)
 }
 
-function handlerOf(provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' {
-  const handlers = provider.webhookHandlers?.() ?? null
-  const route = routeOf(eventType, handlers)
-  return route.kind === 'handler' ? (handlers?.[route.eventType] ?? 'ignored') : route.kind
-}
+const handlerOf = (provider: HandlesWebhooks, eventType: string | null): WebhookHandler | 'provider' | 'ignored' =>
+  routeOf(eventType, provider.webhookHandlers?.() ?? null)
 
 function requestOf(framework: Framework, row: WebhookRow): WebhookRequest {
   return storedWebhookRequest({

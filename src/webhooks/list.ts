@@ -2,19 +2,18 @@
 
 import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
+import { storedSecrets } from '../credentials/integration-secrets.ts'
 import type { Database } from '../db/client.ts'
 import type { Tables, WebhookRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
-import { checkPeriod } from '../framework/list-filter.ts'
-import { REDACTED, redactBody, secretsOf } from '../framework/redaction.ts'
+import type { Page } from '../framework/list-filter.ts'
+import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
+import { REDACTED, redactBody } from '../framework/redaction.ts'
 import { redacted } from '../framework/redaction-thread.ts'
-import { findIntegration } from '../integrations/queries.ts'
-import { checkOwner } from '../integrations/rules.ts'
+import { checkOwnerFilter } from '../integrations/rules.ts'
 import { PSEUDO_HEADER, WEBHOOK_STATUSES } from './rules.ts'
-
-const PAGE = 100
 
 /** Which rows are meant; what is given adds up. */
 export interface WebhookFilter {
@@ -53,27 +52,11 @@ export interface WebhookDetail extends WebhookSummary {
 
 /** Newest first, without payloads and headers. @throws InvalidArgumentException at once, before anything is read */
 export function listWebhooks(framework: Framework, filter: ListWebhooks = {}): AsyncIterable<WebhookSummary> {
-  checkFilter(filter)
-  const { after, limit } = filter
-  if (after !== undefined && !isId(after))
-    throw new InvalidArgumentException('after', `an id is allowed, ${String(after)} was given`)
-  if (limit !== undefined) checkLimit(limit)
-  return rows(framework, filter)
-}
-
-async function* rows(
-  { db, tables }: Framework,
-  { after, limit = Number.POSITIVE_INFINITY, ...filter }: ListWebhooks,
-): AsyncGenerator<WebhookSummary> {
-  let below = after
-  for (let left = limit; left > 0; ) {
-    const size = Math.min(PAGE, left)
-    const page = await pageOfWebhooks(db, tables, filter, { below, limit: size })
-    yield* page
-    if (page.length < size) return
-    below = page.at(-1)?.id
-    left -= page.length
-  }
+  const { after, limit, ...which } = filter
+  checkFilter(which)
+  checkIds({ after, limit })
+  const { db, tables } = framework
+  return newestFirst((page) => pageOfWebhooks(db, tables, which, page), { after, limit })
 }
 
 /** The row with the very bytes that were delivered: for code, and not for a screen. @throws WebhookNotFound */
@@ -90,10 +73,8 @@ export async function getWebhook({ db, tables }: Framework, id: number): Promise
  * @throws WebhookNotFound
  */
 export async function showWebhook(framework: Framework, id: number): Promise<WebhookDetail> {
-  const { db, tables, encryption } = framework
   const webhook = await getWebhook(framework, id)
-  const owner = await findIntegration(db, tables, webhook.integrationId)
-  const secrets = owner === null ? null : knownSecrets(() => encryption.decrypt(owner.id, owner.credentials))
+  const secrets = await storedSecrets(framework, webhook.integrationId)
   const shown = (value: string): string => (secrets === null ? REDACTED : redactBody(value, secrets))
   const headers = Object.entries(webhook.headers).map(
     ([name, values]) => [name, name === PSEUDO_HEADER.encoding ? values : values.map(shown)] as const,
@@ -112,35 +93,13 @@ async function shownPayload({ payload, encoding }: WebhookDetail, secrets: reado
   return Buffer.from(await redacted(bytes, 'redactText', bytes, secrets), 'latin1').toString('base64')
 }
 
-function knownSecrets(decrypt: () => Record<string, unknown>): string[] | null {
-  try {
-    return secretsOf(decrypt())
-  } catch {
-    return null
-  }
-}
-
-/** @throws InvalidArgumentException */
-export function checkLimit(limit: number): void {
-  if (!isId(limit))
-    throw new InvalidArgumentException('limit', `an integer of at least 1 is allowed, ${String(limit)} was given`)
-}
-
 /** @throws InvalidArgumentException */
 export function checkFilter(filter: WebhookFilter): void {
   const { integration, provider, owner, status, dismissed, event, since, until } = filter
-  if (integration !== undefined && !isId(integration))
-    throw new InvalidArgumentException('integration', `an id is allowed, ${String(integration)} was given`)
-  for (const [name, value] of Object.entries({ provider, event }))
-    if (value !== undefined && (typeof value !== 'string' || value === '' || value.includes('\u0000')))
-      throw new InvalidArgumentException(name, 'a text that is not empty and without U+0000 is allowed')
-  if (owner !== undefined && checkOwner(owner) === null)
-    throw new InvalidArgumentException('owner', 'a type and an id are needed')
-  if (status !== undefined && !WEBHOOK_STATUSES.includes(status))
-    throw new InvalidArgumentException(
-      'status',
-      `${WEBHOOK_STATUSES.join(', ')} are allowed, ${String(status)} was given`,
-    )
+  checkIds({ integration })
+  checkTexts({ provider, event })
+  checkOwnerFilter(owner)
+  checkChoice('status', status, WEBHOOK_STATUSES)
   if (dismissed !== undefined && typeof dismissed !== 'boolean')
     throw new InvalidArgumentException('dismissed', `true and false are allowed, ${String(dismissed)} was given`)
   checkPeriod(since, until)
@@ -151,7 +110,7 @@ async function pageOfWebhooks(
   db: Database,
   tables: Tables,
   filter: WebhookFilter,
-  { below, limit }: { below: number | undefined; limit: number },
+  { below, limit }: Page,
 ): Promise<WebhookSummary[]> {
   const { webhooks } = tables
   const { payload: _payload, headers: _headers, ...columns } = getTableColumns(webhooks)

@@ -116,7 +116,7 @@ export class KnownOwners {
     if ((this.#known.get(key)?.readAt ?? Number.NEGATIVE_INFINITY) > readAt) return read
     // Deleted first: a map keeps its order, so those of longest ago come first.
     this.#known.delete(key)
-    // Nobody is not kept: a new integration is there at once.
+    // An empty list is not kept: a new integration is found at once.
     if (found.length > 0) this.#known.set(key, read)
     for (const [known, { readAt: at }] of this.#known) {
       if (this.#known.size <= MAX_ROUTES && performance.now() - at < MAX_AGE_MS) break

@@ -91,6 +91,20 @@ export interface WebhookOutcome extends Settlement {
   readonly durationMs: number
 }
 
+/** @param end `loggedError`: where the log's text is another one; `durationMs` 0: no handler has run */
+export function webhookOutcome(
+  { id, integrationId, attempts, claim }: WebhookRow,
+  end:
+    | { readonly status: 'processed'; readonly result: Json }
+    | { readonly status: 'failed'; readonly error: string; readonly loggedError?: string },
+  durationMs: number,
+): WebhookOutcome {
+  const error = end.status === 'failed' ? end.error : null
+  const loggedError = end.status === 'failed' ? (end.loggedError ?? end.error) : null
+  const result = end.status === 'processed' ? end.result : null
+  return { id, integrationId, attempts, claim: claim ?? '', status: end.status, error, loggedError, result, durationMs }
+}
+
 /** Each attempt gets a log row. The attempts of a row that was replayed are logged as `webhook_replay`. */
 export const claimedWebhooks = ({ webhooks, logs }: Tables): ClaimedRows<Tables['webhooks']> => ({
   table: webhooks,
@@ -142,4 +156,22 @@ export async function leftApart(
     update ${webhooks} w set updated_at = clock_timestamp() from left_over l where w.id = l.id
     returning w.id`)
   return rows.map(({ id }) => Number(id))
+}
+
+/** Null: it is gone. */
+export async function webhookState(
+  db: Database,
+  { webhooks }: Tables,
+  id: number,
+): Promise<Pick<WebhookRow, 'integrationId' | 'status' | 'attempts' | 'lostWorkers'> | null> {
+  const [row] = await db
+    .select({
+      integrationId: webhooks.integrationId,
+      status: webhooks.status,
+      attempts: webhooks.attempts,
+      lostWorkers: webhooks.lostWorkers,
+    })
+    .from(webhooks)
+    .where(eq(webhooks.id, id))
+  return row ?? null
 }

@@ -4,28 +4,33 @@
  * Rule: docs/behaviour/webhook-reconciliation.md.
  */
 
+import { and, asc, eq, inArray, sql } from 'drizzle-orm'
 import { headersWithoutSecrets, secretsIn } from '../credentials/integration-secrets.ts'
+import type { Database } from '../db/client.ts'
 import { despiteDeadlocks } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IntegrationNotFound, InvalidArgumentException, isIntegrationsError } from '../framework/errors.ts'
 import { INSTANT, Instant } from '../framework/instant.ts'
 import type { Json } from '../framework/json.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { listedUntilAborted, untilAborted } from '../framework/waiting.ts'
 import { requireActive } from '../integrations/enabled.ts'
 import { integrationHandle } from '../integrations/handle.ts'
 import { warnOfUnregistered } from '../integrations/provider-list.ts'
-import { findIntegration } from '../integrations/queries.ts'
-import { insertLog } from '../observability/log-queries.ts'
+import { requireIntegration } from '../integrations/queries.ts'
+import { insertLog, newestLog } from '../observability/log-queries.ts'
 import type { ReconcilesWebhooks } from '../providers/contracts.ts'
 import { reconcilesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Integration } from '../providers/integration.ts'
+import type { NewDelivery } from './arrival-queries.ts'
 import { storeDeliveries } from './arrival-queries.ts'
 import type { DeliveryContent, FoundDelivery } from './missed-webhook.ts'
 import { foundDelivery } from './missed-webhook.ts'
-import { activeIntegrationsOf, knownDeliveries, lastReconciledUntil } from './reconciliation-queries.ts'
 import type { ReconciliationWindow } from './reconciliation-rules.ts'
 import { reconciliationWindow, settledBefore } from './reconciliation-rules.ts'
+import type { StoredDelivery } from './rules.ts'
 import type { ReconcileWebhooksInput, ReconcileWebhooksResult } from './webhook-jobs.ts'
 
 /** One statement looks up, or stores, this many deliveries, or this many bytes of payload. */
@@ -84,11 +89,8 @@ export async function reconcilableIntegrations(
   }
   await warnOfUnregistered(framework)
   const able = framework.providers.entries().filter(([, provider]) => reconcilesWebhooks(provider))
-  return activeIntegrationsOf(
-    framework.db,
-    framework.tables,
-    able.map(([key]) => key),
-  )
+  const keys = able.map(([key]) => key)
+  return activeIntegrationsOf(framework.db, framework.tables, keys)
 }
 
 /**
@@ -200,49 +202,40 @@ class Reconciliation {
   }
 
   async #keep(missing: readonly NewDelivery[]): Promise<void> {
-    if (this.#dryRun) this.counts.inserted += missing.length
-    else await this.#store(missing)
-  }
-
-  async #store(missing: readonly NewDelivery[]): Promise<void> {
     if (missing.length === 0) return
+    if (this.#dryRun) {
+      this.counts.inserted += missing.length
+      return
+    }
     const { db, tables, workflows, listeners, metrics } = this.#framework
     const { id, provider } = this.integration
     // Without a version: the provider's own API vouches for it, whatever the row holds by now.
+    const owner = { integrationId: id, version: null }
+    const deliveries = missing.map((delivery) => ({ ...delivery, owner }))
     const recordsEvents = listeners.isDurable('WebhookReceived')
-    const stored = await despiteDeadlocks(() =>
-      storeDeliveries(db, tables, { integrationId: id, version: null }, missing, { recordsEvents }),
-    )
-    if (stored === 'changed') throw new IntegrationNotFound(id)
-    const queued = stored.flatMap((outcome, index) =>
-      outcome === 'duplicate' ? [] : [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }],
-    )
+    const stored = await despiteDeadlocks(() => storeDeliveries(db, tables, deliveries, { recordsEvents }))
+    const queued = stored.flatMap((outcome, index) => {
+      if (outcome === 'changed') throw new IntegrationNotFound(id)
+      return outcome === 'duplicate' ? [] : [{ webhookId: outcome.id, delivery: missing[index] as NewDelivery }]
+    })
     this.counts.inserted += queued.length
     metrics.webhookReceived(this.integration, 'reconciled', queued.length)
     // Arrived by itself meanwhile.
     this.counts.known += missing.length - queued.length
     if (queued.length > 0) workflows.wakeInbox()
-    for (const {
-      webhookId,
-      delivery: { deliveryId, eventType },
-    } of queued)
-      await listeners.emit('WebhookReceived', {
-        integration: this.integration,
-        provider,
-        webhookId,
-        deliveryId,
-        eventType,
-      })
+    for (const { delivery, webhookId } of queued) {
+      const { deliveryId, eventType } = delivery
+      const { integration } = this
+      await listeners.emit('WebhookReceived', { integration, provider, webhookId, deliveryId, eventType })
+    }
   }
 }
-
-type NewDelivery = Parameters<typeof storeDeliveries>[3][number]
 
 /** A call of the provider's, where its content is not given: not for one that there is no room for. Null: it has forgotten it. */
 async function contentOf(
   content: DeliveryContent,
   { hasRoom, signal }: { hasRoom: boolean; signal: AbortSignal },
-): Promise<Pick<Extract<DeliveryContent, { kind: 'given' }>, 'delivery'> | 'not asked for' | null> {
+): Promise<{ readonly delivery: StoredDelivery | null } | 'not asked for' | null> {
   if (content.kind === 'given') return content
   if (!hasRoom) return 'not asked for'
   signal.throwIfAborted()
@@ -251,11 +244,12 @@ async function contentOf(
 
 /** The log row of a run. Its `mark` is where the next one goes on. */
 async function writeDown(
-  { db, tables, logger }: Framework,
+  framework: Framework,
   { integration, counts }: Reconciliation,
   { since, until, isGapless }: ReconciliationWindow,
   ending: { status: 'success' | 'partial' | 'failed'; error: string | null; durationMs: number },
 ): Promise<void> {
+  const { db, tables } = framework
   const { seen, known, inserted, tooLarge, capped } = counts
   const noted = { since: since.toISOString(), until: until.toISOString(), seen, known, inserted, too_large: tooLarge }
   const mark: Json = ending.status === 'success' && isGapless ? noted.until : null
@@ -266,12 +260,8 @@ async function writeDown(
     metadata: { ...noted, capped, mark },
     ...ending,
   })
-  const fields = {
-    event: `webhook.reconcile_${ending.status}`,
-    integration: integration.id,
-    provider: integration.provider,
-    ...noted,
-  }
+  const logger = integrationLogger(framework, integration)
+  const fields = { event: `webhook.reconcile_${ending.status}`, ...noted }
   if (ending.status === 'success') logger.info(fields, 'webhooks reconciled')
   else if (capped)
     logger.warn(
@@ -284,14 +274,9 @@ async function writeDown(
 
 /** @throws IntegrationNotFound, IntegrationInactive, UnknownProvider, UnsupportedByProvider */
 export async function reconcilable(framework: Framework, id: number): Promise<Reconcilable> {
-  const row = await findIntegration(framework.db, framework.tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
-  const provider = requireContract(
-    row.provider,
-    framework.providers.get(row.provider),
-    reconcilesWebhooks,
-    'ReconcilesWebhooks',
-  )
+  const row = await requireIntegration(framework, id)
+  const registered = framework.providers.get(row.provider)
+  const provider = requireContract(row.provider, registered, reconcilesWebhooks, 'ReconcilesWebhooks')
   requireActive(row)
   return { integration: integrationHandle(framework, row), provider }
 }
@@ -304,4 +289,43 @@ function wantedBeginning(since: string, now: Date): Date {
     'since',
     `${INSTANT}, and before ${end.toISOString()} is allowed: what is younger may still arrive by itself; ${JSON.stringify(since)} was given`,
   )
+}
+
+/** Active integrations of these providers, by ascending id. */
+async function activeIntegrationsOf(
+  db: Database,
+  { integrations }: Tables,
+  providers: readonly string[],
+): Promise<number[]> {
+  if (providers.length === 0) return []
+  const rows = await db
+    .select({ id: integrations.id })
+    .from(integrations)
+    .where(and(eq(integrations.isActive, true), inArray(integrations.provider, [...providers])))
+    .orderBy(asc(integrations.id))
+  return rows.map((row) => row.id)
+}
+
+/** Which of these deliveries of the integration are stored, whatever became of them. */
+async function knownDeliveries(
+  db: Database,
+  { webhooks }: Tables,
+  integrationId: number,
+  deliveryIds: readonly string[],
+): Promise<Set<string>> {
+  if (deliveryIds.length === 0) return new Set()
+  const rows = await db
+    .select({ deliveryId: webhooks.deliveryId })
+    .from(webhooks)
+    .where(and(eq(webhooks.integrationId, integrationId), inArray(webhooks.deliveryId, [...deliveryIds])))
+  return new Set(rows.map((row) => row.deliveryId))
+}
+
+/** The mark: the end of the last run that listed everything and left no gap behind it. Null: there was none. */
+async function lastReconciledUntil(db: Database, tables: Tables, integrationId: number): Promise<Date | null> {
+  const { status, metadata } = tables.logs
+  const isMarked = sql`${metadata} ->> 'mark' is not null`
+  const ofRuns = { integrationId, operation: 'webhook_reconcile' }
+  const log = await newestLog(db, tables, ofRuns, eq(status, 'success'), isMarked)
+  return log === null ? null : new Date((log.metadata as { mark: string }).mark)
 }

@@ -106,19 +106,16 @@ export function eventType(fromProvider: string | null): string | null {
   return [...fromProvider].length > MAX_ID_LENGTH || fromProvider.includes(NUL) ? null : fromProvider
 }
 
-/** What handles a delivery. */
-export type WebhookRoute =
-  | { readonly kind: 'provider' }
-  | { readonly kind: 'handler'; readonly eventType: string }
-  | { readonly kind: 'ignored' }
-
 /**
- * No type, or a provider without a handler map: the provider itself. A type that is an own key of the map: that
- * handler. Any other type is ignored: it counts as processed.
+ * What handles a delivery. No type, or a provider without a handler map: the provider itself. A type that is an own key of the
+ * map: that handler. Any other type is ignored: it counts as processed.
  *
  * @param handlers own keys only, so that a type `constructor` finds nothing
  */
-export function routeOf(type: string | null, handlers: Readonly<Record<string, unknown>> | null): WebhookRoute {
-  if (type === null || handlers === null) return { kind: 'provider' }
-  return Object.hasOwn(handlers, type) ? { kind: 'handler', eventType: type } : { kind: 'ignored' }
+export function routeOf<Handler>(
+  type: string | null,
+  handlers: Readonly<Record<string, Handler>> | null,
+): Handler | 'provider' | 'ignored' {
+  if (type === null || handlers === null) return 'provider'
+  return Object.hasOwn(handlers, type) ? (handlers[type] ?? 'ignored') : 'ignored'
 }

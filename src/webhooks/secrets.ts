@@ -4,9 +4,10 @@ import { checkCredentials } from '../credentials/credentials.ts'
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import { recordEvents } from '../events/durable-events.ts'
 import type { Framework } from '../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
+import { InvalidArgumentException, InvalidCredentials } from '../framework/errors.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { integrationHandle } from '../integrations/handle.ts'
-import { lockIntegration, updateIntegration } from '../integrations/queries.ts'
+import { requireLocked, updateIntegration } from '../integrations/queries.ts'
 import { handlesWebhooks, requireContract } from '../providers/contracts.ts'
 import type { Credentials } from '../providers/integration.ts'
 import { activeWebhookSecrets, furtherWebhookSecrets, MAX_WEBHOOK_SECRETS } from '../providers/webhook-request.ts'
@@ -39,15 +40,14 @@ export async function rotateWebhookSecret(
   id: number,
   { secret = newSecret() }: RotateWebhookSecret = {},
 ): Promise<RotatedWebhookSecret> {
-  const { clock, config, db, encryption, listeners, logger, tables } = framework
+  const { clock, config, db, encryption, listeners, tables } = framework
   if (typeof secret !== 'string' || secret.trim() === '')
     throw new InvalidArgumentException('secret', 'a text that is not blank is allowed')
   const now = clock.now()
   const overlapEnd = new Date(now.getTime() + config.webhook.secret_overlap * 1_000)
 
   const { row, old } = await db.transaction(async (tx) => {
-    const before = await lockIntegration(tx, tables, id)
-    if (before === null) throw new IntegrationNotFound(id)
+    const before = await requireLocked(tx, tables, id)
     requireContract(before.provider, framework.providers.get(before.provider), handlesWebhooks, 'HandlesWebhooks')
     const credentials = encryption.decrypt(id, before.credentials)
     const old = presentSecret(credentials)
@@ -59,13 +59,8 @@ export async function rotateWebhookSecret(
   })
 
   const oldValidUntil = old === null ? null : overlapEnd
-  logger.info(
-    {
-      event: 'webhook.secret_rotated',
-      integration: id,
-      provider: row.provider,
-      old_valid_until: oldValidUntil?.toISOString() ?? null,
-    },
+  integrationLogger(framework, row).info(
+    { event: 'webhook.secret_rotated', old_valid_until: oldValidUntil?.toISOString() ?? null },
     'a webhook secret was rotated',
   )
   await listeners.emit('CredentialsUpdated', {

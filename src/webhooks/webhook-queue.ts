@@ -8,7 +8,7 @@ import type { IntegrationContext } from '../integrations/integration-contexts.ts
 import { IntegrationContexts } from '../integrations/integration-contexts.ts'
 import { guardedBy, runWebhook } from './handling.ts'
 import type { WebhookOutcome } from './queries.ts'
-import { claimedWebhooks, claimNextWebhooks, WEBHOOK_LOSS } from './queries.ts'
+import { claimedWebhooks, claimNextWebhooks, WEBHOOK_LOSS, webhookOutcome } from './queries.ts'
 import { HandledVersions } from './stale-guard.ts'
 
 const MS_PER_SECOND = 1_000
@@ -66,17 +66,7 @@ export function webhookQueue(framework: Framework): WebhookQueue {
       givenUp: (row, error) => ({
         row,
         hasRun: false,
-        settlement: {
-          id: row.id,
-          integrationId: row.integrationId,
-          attempts: row.attempts,
-          claim: row.claim ?? '',
-          status: 'failed',
-          error,
-          loggedError: error,
-          result: null,
-          durationMs: 0,
-        },
+        settlement: webhookOutcome(row, { status: 'failed', error }, 0),
       }),
     },
   }

@@ -1,7 +1,7 @@
 /** A run that goes on in the activity that opens it, as far as that is quick. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { OpenedRun } from '../../src/activities/sync-runs.ts'
-import { syncRunActivities } from '../../src/activities/sync-runs.ts'
+import type { OpenedRun } from '../../src/activities/sync-activities.ts'
+import { syncActivities } from '../../src/activities/sync-activities.ts'
 import { InvalidArgumentException, NonRetryable, RateLimitExceededException } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
@@ -76,7 +76,7 @@ async function open({
   runId = `run-${++runs}`,
 }: Opening = {}) {
   const surroundings = () => ({ cancellationSignal: cancelled, info: { attempt, taskQueue } })
-  const opened: OpenedRun = await syncRunActivities(by.framework, surroundings).openSyncRun({
+  const opened: OpenedRun = await syncActivities(by.framework, surroundings).openSyncRun({
     integrationId: integration.id,
     runId,
     goesOnAs: `${runId}:1`,

@@ -1,12 +1,11 @@
 /** Who is due, how fast the due ones are started, and what becomes of those that can't be. */
 import fc from 'fast-check'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { syncDispatchActivities } from '../../src/activities/sync-dispatch.ts'
+import { syncActivities } from '../../src/activities/sync-activities.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
 import type { Pace } from '../../src/syncs/dispatch.ts'
-import { dueRule } from '../../src/syncs/due.ts'
-import { dueIntegrations, overdueIntegrations } from '../../src/syncs/due-queries.ts'
+import { dueIntegrations, dueRule, overdueIntegrations } from '../../src/syncs/due.ts'
 import { dueFrom } from '../model/due-sync.ts'
 import { runActivity } from '../support/activities.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -76,7 +75,7 @@ function fakePace(): Pace & { readonly slept: () => number } {
 }
 
 function startDue(pace: Pace = fakePace(), onStart?: (cancel: () => void) => void) {
-  const { startDueSyncs } = syncDispatchActivities(test.framework, { pace })
+  const { startDueSyncs } = syncActivities(test.framework, undefined, pace)
   return runActivity<void, Awaited<ReturnType<typeof startDueSyncs>>>(
     startDueSyncs,
     undefined,

@@ -1,9 +1,10 @@
 /** How long a pump works, what it promises, and what becomes of its rows at its end. Rows, time and other pumps are scripted. */
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { ClaimRoom } from '../../src/claims/claimed-rows.ts'
 import type { Looked, PumpedRow, Source, Standing } from '../../src/claims/pump.ts'
 import { HANDOVER_MS, Pump } from '../../src/claims/pump.ts'
 import type { PumpEnd } from '../../src/claims/pump-jobs.ts'
-import type { Queued, Room } from '../../src/claims/queues.ts'
+import type { Queued } from '../../src/claims/queues.ts'
 import { occasion } from '../support/integrations.ts'
 import type { Row } from '../support/pumped-rows.ts'
 import { queuedRow } from '../support/pumped-rows.ts'
@@ -25,7 +26,7 @@ afterEach(() => {
 /** What a pump does every 5 s: it serves its claim, and rescues. */
 const fiveSeconds = (): Promise<unknown> => vi.advanceTimersByTimeAsync(5_000)
 
-type Claim = Room & { readonly after: number; readonly atMs: number }
+type Claim = ClaimRoom & { readonly atMs: number }
 
 interface Script {
   /** What each look finds; past its end nothing. */

@@ -1,11 +1,11 @@
 /**
- * A model of when an integration's next run is due. The product decides in SQL (src/syncs/due-queries.ts);
+ * A model of when an integration's next run is due. The product decides in SQL (src/syncs/due.ts);
  * test/activities/sync-dispatch.pg.test.ts compares the two.
  *
  * Rule: docs/behaviour/sync-scheduling.md, "Due" and "Waiting for health".
  */
 import type { HealthStatus } from '../../src/integrations/rules.ts'
-import type { HealthBackoff } from '../../src/syncs/due-queries.ts'
+import type { HealthBackoff } from '../../src/syncs/due.ts'
 
 export interface SyncPlan {
   readonly isActive: boolean

@@ -1,7 +1,7 @@
 /** What is counted, and what is not. Rule: docs/behaviour/metrics.md. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { syncItemActivities } from '../../src/activities/item-activities.ts'
-import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
+import { webhookActivities } from '../../src/activities/webhook-activities.ts'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { createApi } from '../../src/api/app.ts'
 import { RateLimit } from '../../src/calls/rate-limit-rules.ts'
@@ -127,9 +127,9 @@ describe('deliveries', () => {
   it('that reconciliation stores count apart, and those that were there do not', async () => {
     const { id } = await makeIntegration(test, 'acme')
     await makeWebhook(test, id, { deliveryId: 'missed-1' })
-    await webhookReconciliationActivities(test.framework, surroundings()).reconcileIntegration({ integrationId: id })
+    await webhookActivities(test.framework, surroundings()).reconcileIntegration({ integrationId: id })
     expect(await sums('webhooks_received_total', 'outcome')).toEqual({ reconciled: 2 })
-    await webhookReconciliationActivities(test.framework, surroundings()).reconcileIntegration({
+    await webhookActivities(test.framework, surroundings()).reconcileIntegration({
       integrationId: id,
       dryRun: true,
     })

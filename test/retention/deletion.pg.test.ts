@@ -204,14 +204,14 @@ describe('a delivery at the same moment', () => {
     const deletion = test.integrations.delete(id)
     await waitsForLock()
     const owner = { integrationId: id, version: null }
-    const late = storeDeliveries(test.framework.db, test.framework.tables, owner, [
-      { deliveryId: 'late', eventType: null, payload: '{}', headers: {} },
+    const late = storeDeliveries(test.framework.db, test.framework.tables, [
+      { deliveryId: 'late', eventType: null, payload: '{}', headers: {}, owner },
     ])
     await waitsForLock(2)
     letGo.happen()
     await holder
     expect((await deletion).webhooks).toBe(1)
-    expect(await late).toBe('changed')
+    expect(await late).toEqual(['changed'])
     expect(await countRows(test, id)).toEqual(NOTHING)
   })
 

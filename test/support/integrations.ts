@@ -6,21 +6,15 @@ import { randomBytes } from 'node:crypto'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { onTestFinished } from 'vitest'
-import { anomalyActivities } from '../../src/activities/anomaly-activities.ts'
 import { eventActivities } from '../../src/activities/event-activities.ts'
 import { incidentActivities } from '../../src/activities/incident-activities.ts'
 import type { Activities } from '../../src/activities/index.ts'
 import { syncItemActivities } from '../../src/activities/item-activities.ts'
 import { orphanActivities } from '../../src/activities/orphan-activities.ts'
 import { pruningActivities } from '../../src/activities/pruning-activities.ts'
-import { syncBackfillActivities } from '../../src/activities/sync-backfills.ts'
-import { syncDispatchActivities } from '../../src/activities/sync-dispatch.ts'
-import { syncEndActivities } from '../../src/activities/sync-ends.ts'
-import { syncOperationActivities } from '../../src/activities/sync-operations.ts'
-import { syncRunActivities } from '../../src/activities/sync-runs.ts'
+import { syncActivities } from '../../src/activities/sync-activities.ts'
 import { tokenActivities } from '../../src/activities/token-activities.ts'
 import { webhookActivities } from '../../src/activities/webhook-activities.ts'
-import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import type { PumpCall, PumpedQueue } from '../../src/claims/pump-jobs.ts'
 import type { Integrations, IntegrationsOptions } from '../../src/create-integrations.ts'
@@ -125,16 +119,10 @@ export function testIntegrations(
     activities: Object.assign(
       webhookActivities(framework),
       webhookRecoveryActivities(framework),
-      webhookReconciliationActivities(framework),
-      syncDispatchActivities(framework),
-      syncRunActivities(framework),
-      syncEndActivities(framework),
+      syncActivities(framework),
       syncItemActivities(framework),
-      syncBackfillActivities(framework),
-      syncOperationActivities(framework),
       tokenActivities(framework),
       orphanActivities(framework),
-      anomalyActivities(framework),
       pruningActivities(framework),
       incidentActivities(framework),
       eventActivities(framework),

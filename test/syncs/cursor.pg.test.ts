@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Json } from '../../src/framework/json.ts'
 import type { Integration } from '../../src/providers/integration.ts'
-import { advanceCursor, finaliseOneRun, setSyncCursor } from '../../src/syncs/cursor.ts'
+import { advanceCursor, finaliseOneRun, setSyncCursor } from '../../src/syncs/by-hand.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'

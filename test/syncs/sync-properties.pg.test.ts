@@ -10,13 +10,13 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import type { ItemBatch } from '../../src/activities/item-activities.ts'
 import { syncItemActivities } from '../../src/activities/item-activities.ts'
-import { syncRunActivities } from '../../src/activities/sync-runs.ts'
+import { syncActivities } from '../../src/activities/sync-activities.ts'
 import { claimOf } from '../../src/claims/rules.ts'
 import type { SyncResult } from '../../src/events/events.ts'
 import { RateLimitExceededException } from '../../src/framework/errors.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { SyncSession } from '../../src/providers/sync-session.ts'
-import { advanceCursor, finaliseOneRun, setSyncCursor } from '../../src/syncs/cursor.ts'
+import { advanceCursor, finaliseOneRun, setSyncCursor } from '../../src/syncs/by-hand.ts'
 import { skipSyncItem } from '../../src/syncs/items/item-acts.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -257,7 +257,7 @@ class Life {
   #answeredFor = 0
   #seen: State = { cursor: null, failures: 0, rows: [], logs: [], setAt: 0 }
   readonly #items = syncItemActivities(test.framework, () => this.#surroundings())
-  readonly #starts = syncRunActivities(test.framework, () => this.#surroundings())
+  readonly #starts = syncActivities(test.framework, () => this.#surroundings())
 
   constructor(integration: Integration) {
     this.id = integration.id

@@ -5,12 +5,7 @@ import type { Connection } from '../../src/db/client.ts'
 import { connect } from '../../src/db/client.ts'
 import { lockIntegration } from '../../src/integrations/queries.ts'
 import type { DeliveryOwner, NewDelivery, OwnedDelivery } from '../../src/webhooks/arrival-queries.ts'
-import {
-  ANY_VERSION,
-  acceptingIntegrations,
-  storeDeliveries,
-  storeOwnedDeliveries,
-} from '../../src/webhooks/arrival-queries.ts'
+import { ANY_VERSION, acceptingIntegrations, storeDeliveries } from '../../src/webhooks/arrival-queries.ts'
 import { integrationsToWake } from '../../src/webhooks/wake.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -136,42 +131,37 @@ describe('storing deliveries', () => {
   })
 
   it('of a trusted owner asks for no version, and tells when it is gone', async () => {
-    const { db, tables } = test.framework
     const trusted = { integrationId: owner.integrationId, version: null }
     const rows = [delivery('a'), delivery('b')]
     await setIntegration(test, owner.integrationId, { isActive: false })
-    expect(await storeDeliveries(db, tables, trusted, rows)).toEqual([
-      { id: expect.any(Number) },
-      { id: expect.any(Number) },
-    ])
-    expect(await storeDeliveries(db, tables, trusted, rows)).toEqual(['duplicate', 'duplicate'])
-    expect(await storeDeliveries(db, tables, owner, rows)).toBe('changed')
-    expect(await storeDeliveries(db, tables, trusted, [])).toEqual([])
+    expect(await storeFor(trusted, rows)).toEqual([{ id: expect.any(Number) }, { id: expect.any(Number) }])
+    expect(await storeFor(trusted, rows)).toEqual(['duplicate', 'duplicate'])
+    expect(await storeFor(owner, rows)).toEqual(['changed', 'changed'])
+    expect(await storeFor(trusted, [])).toEqual([])
     await test.integrations.delete(owner.integrationId)
-    expect(await storeDeliveries(db, tables, trusted, rows)).toBe('changed')
+    expect(await storeFor(trusted, rows)).toEqual(['changed', 'changed'])
   })
 
   it('of an owner in any version asks only that it accepts deliveries', async () => {
-    const { db, tables } = test.framework
     const any = { integrationId: owner.integrationId, version: ANY_VERSION }
     const stored = [{ id: expect.any(Number) }]
     await setIntegration(test, owner.integrationId, { name: 'renamed' })
-    expect(await storeDeliveries(db, tables, any, [delivery('renamed')])).toEqual(stored)
+    expect(await storeFor(any, [delivery('renamed')])).toEqual(stored)
     await setIntegration(test, owner.integrationId, { isActive: false })
-    expect(await storeDeliveries(db, tables, any, [delivery('switched off')])).toBe('changed')
+    expect(await storeFor(any, [delivery('switched off')])).toEqual(['changed'])
     await setIntegration(test, owner.integrationId, { healthStatus: 'disabled' })
-    expect(await storeDeliveries(db, tables, any, [delivery('disabled by health')])).toEqual(stored)
+    expect(await storeFor(any, [delivery('disabled by health')])).toEqual(stored)
   })
 
   it('gives one row to two connections that store the same ids in another order', async () => {
     const names = Array.from({ length: 50 }, (_, n) => `delivery ${n}`)
     const [here, there] = await Promise.all([
       storeAll(names.map((name) => delivery(name))),
-      storeOwnedDeliveries(
+      storeDeliveries(
         other.db,
         test.framework.tables,
         names.toReversed().map((name) => delivery(name)),
-        WINDOW_SECONDS,
+        { replayWindowSeconds: WINDOW_SECONDS },
       ),
     ])
     expect([...here, ...there].filter((result) => typeof result === 'object')).toHaveLength(50)
@@ -183,7 +173,7 @@ it('stores the same by prepared statements, where the URL asks for them', async 
   const prepared = connect({ database: `${database.url}?prepare=true`, pool: { max: 1 } })
   onTestFinished(() => prepared.close())
   const store = (given: OwnedDelivery[]) =>
-    storeOwnedDeliveries(prepared.db, test.framework.tables, given, WINDOW_SECONDS)
+    storeDeliveries(prepared.db, test.framework.tables, given, { replayWindowSeconds: WINDOW_SECONDS })
   // From its sixth run on a plan is for any values (manual, PREPARE).
   for (let run = 1; run <= 7; run += 1) {
     const guarded = { signedKey: `integrations:prepared ${owner.integrationId} ${run}` }
@@ -225,7 +215,7 @@ describe('signed bytes that are reserved', () => {
   it('is one row when two connections bring it at once', async () => {
     const results = await Promise.all([
       storeAll([renamed('a')]),
-      storeOwnedDeliveries(other.db, test.framework.tables, [renamed('b')], WINDOW_SECONDS),
+      storeDeliveries(other.db, test.framework.tables, [renamed('b')], { replayWindowSeconds: WINDOW_SECONDS }),
     ])
     expect(results.flat().filter((result) => typeof result === 'object')).toHaveLength(1)
     expect(await rowsOf(owner.integrationId)).toHaveLength(1)
@@ -287,7 +277,7 @@ describe('the inboxes to be woken', () => {
 })
 
 function storeAll(deliveries: readonly OwnedDelivery[]) {
-  return storeOwnedDeliveries(test.framework.db, test.framework.tables, deliveries, WINDOW_SECONDS)
+  return storeDeliveries(test.framework.db, test.framework.tables, deliveries, { replayWindowSeconds: WINDOW_SECONDS })
 }
 
 function delivery(
@@ -321,4 +311,12 @@ async function waitingForLock(): Promise<void> {
       select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     if (waiting.length > 0) return
   }
+}
+
+function storeFor(owner: DeliveryOwner, deliveries: readonly NewDelivery[]) {
+  return storeDeliveries(
+    test.framework.db,
+    test.framework.tables,
+    deliveries.map((delivery) => ({ ...delivery, owner })),
+  )
 }

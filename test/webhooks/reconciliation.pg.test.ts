@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { commandStep } from '../../src/activities/command-steps.ts'
-import { webhookReconciliationActivities } from '../../src/activities/webhook-reconciliation.ts'
+import { webhookActivities } from '../../src/activities/webhook-activities.ts'
 import { FailureClass } from '../../src/calls/failure-class-rules.ts'
 import type { ListedWebhook, MissedWebhook, ReconcilesWebhooks } from '../../src/providers/contracts.ts'
 import type { Integration } from '../../src/providers/integration.ts'
@@ -30,7 +30,7 @@ type Lists = ReconcilesWebhooks['missedWebhooks']
 
 let database: TestDatabase
 let test: TestIntegrations
-let activities: ReturnType<typeof webhookReconciliationActivities>
+let activities: ReturnType<typeof webhookActivities>
 let integration: Integration
 let clock: ManualClock
 let lists: Lists
@@ -52,7 +52,7 @@ beforeAll(async () => {
       unable: webhookProvider(),
     },
   })
-  activities = webhookReconciliationActivities(test.framework)
+  activities = webhookActivities(test.framework)
 })
 
 afterAll(async () => {

@@ -148,22 +148,22 @@ describe('the event type', () => {
 })
 
 describe('who handles a delivery', () => {
-  const handlers = { issues: () => {}, __proto__: null } as Record<string, unknown>
-  const withOddKeys: Record<string, unknown> = JSON.parse('{"__proto__": 1, "constructor": 1}')
+  const handlers = { issues: 'its handler', __proto__: null } as Record<string, unknown>
+  const withOddKeys: Record<string, unknown> = JSON.parse('{"__proto__": 1, "constructor": 2}')
 
-  it.each<[string, string | null, Record<string, unknown> | null, ReturnType<typeof routeOf>]>([
-    ['no type', null, handlers, { kind: 'provider' }],
-    ['no handlers', 'issues', null, { kind: 'provider' }],
-    ['a declared type', 'issues', handlers, { kind: 'handler', eventType: 'issues' }],
-    ['another type', 'push', handlers, { kind: 'ignored' }],
-    ['another spelling', 'Issues', handlers, { kind: 'ignored' }],
-    ['an empty map', 'issues', {}, { kind: 'ignored' }],
-    ['constructor', 'constructor', {}, { kind: 'ignored' }],
-    ['__proto__', '__proto__', {}, { kind: 'ignored' }],
-    ['toString', 'toString', {}, { kind: 'ignored' }],
-    ['hasOwnProperty', 'hasOwnProperty', {}, { kind: 'ignored' }],
-    ['constructor as an own key', 'constructor', withOddKeys, { kind: 'handler', eventType: 'constructor' }],
-    ['__proto__ as an own key', '__proto__', withOddKeys, { kind: 'handler', eventType: '__proto__' }],
+  it.each<[string, string | null, Record<string, unknown> | null, unknown]>([
+    ['no type', null, handlers, 'provider'],
+    ['no handlers', 'issues', null, 'provider'],
+    ['a declared type', 'issues', handlers, 'its handler'],
+    ['another type', 'push', handlers, 'ignored'],
+    ['another spelling', 'Issues', handlers, 'ignored'],
+    ['an empty map', 'issues', {}, 'ignored'],
+    ['constructor', 'constructor', {}, 'ignored'],
+    ['__proto__', '__proto__', {}, 'ignored'],
+    ['toString', 'toString', {}, 'ignored'],
+    ['hasOwnProperty', 'hasOwnProperty', {}, 'ignored'],
+    ['constructor as an own key', 'constructor', withOddKeys, 2],
+    ['__proto__ as an own key', '__proto__', withOddKeys, 1],
   ])('%s', (_, type, map, route) => {
     expect(routeOf(type, map)).toEqual(route)
   })

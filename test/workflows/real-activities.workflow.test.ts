@@ -123,8 +123,9 @@ describe('an inbox over real rows', () => {
         eventType: null,
         payload: (index + 1) % 9 === 0 ? 'poison' : `note ${index + 1}`,
         headers: {},
+        owner: { integrationId: integration.id, version: null },
       }))
-      await storeDeliveries(db, tables, { integrationId: integration.id, version: null }, deliveries)
+      await storeDeliveries(db, tables, deliveries)
       const inbox = await wakeInbox(scene)
       expect(await inbox.result()).toMatchObject({ processed: 40, failed: 5 })
 

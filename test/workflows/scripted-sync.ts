@@ -1,7 +1,10 @@
 import type { Activities } from '../../src/activities/index.ts'
 import type { ItemBatch, ItemBatchResult } from '../../src/activities/item-activities.ts'
-import type { Finalisation } from '../../src/activities/sync-ends.ts'
-import type { AdoptedRun, Listing, OpenedRun, RunSettings } from '../../src/activities/sync-runs.ts'
+import type { OpenedRun } from '../../src/activities/sync-activities.ts'
+import type { Finalisation } from '../../src/syncs/finalisation.ts'
+import type { AdoptedRun } from '../../src/syncs/leftovers.ts'
+import type { Listing } from '../../src/syncs/listing/listing-try.ts'
+import type { RunSettings } from '../../src/syncs/start.ts'
 import type { Scene } from './stage.ts'
 
 export type Outcome =

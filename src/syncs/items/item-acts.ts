@@ -3,41 +3,37 @@ import { isOfRetry } from '../../claims/rules.ts'
 import type { LogRow, SyncItemRow } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import {
-  IntegrationNotFound,
   InvalidArgumentException,
   isIntegrationsError,
   SyncItemNotFailed,
   SyncItemNotFound,
   SyncItemOutdated,
 } from '../../framework/errors.ts'
-import { errorLine } from '../../framework/logger.ts'
-import { findIntegration } from '../../integrations/queries.ts'
+import { errorLine, integrationLogger } from '../../framework/logger.ts'
+import { requireIntegration } from '../../integrations/queries.ts'
 import { findLog, lockLog } from '../../observability/log-queries.ts'
 import { subjectOf } from '../../observability/metric-subject.ts'
 import { announceRun } from '../announcement.ts'
 import { finaliseRun } from '../finalisation.ts'
+import { runLogger, subjectLogger } from '../run-logger.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult, SkipSyncItemResult } from '../sync-jobs.ts'
 import { findItem, outdatingItem, skipFailedItem } from './item-queries.ts'
 
 /** As for `sync.item_tries`. */
 const MAX_TRIES = 1_000
 
-export interface SkipItem {
-  /** A try before may have skipped it and not come to the end: then the rest is done. Default false. */
-  readonly isTriedAgain?: boolean
-}
-
 /**
  * Gives a failed item up for good; its run is finalised, or its cursor moved, if that was all it waited for.
  *
- * @throws SyncItemNotFound, SyncItemNotFailed; why a listener was given up that is told of its run: to be tried again
+ * @param isTriedAgain an earlier try may have skipped the item without coming to the end: then the rest is done
+ * @throws SyncItemNotFound, SyncItemNotFailed; the error of a listener that was given up: the caller tries again
  */
 export async function skipSyncItem(
   framework: Framework,
   itemId: number,
-  { isTriedAgain = false }: SkipItem = {},
+  { isTriedAgain = false }: { readonly isTriedAgain?: boolean } = {},
 ): Promise<SkipSyncItemResult> {
-  const { db, tables, logger, metrics } = framework
+  const { db, tables, metrics } = framework
   const skipped = await skipFailedItem(db, tables, itemId)
   if (skipped === null) {
     const row = await findItem(db, tables, itemId)
@@ -48,10 +44,8 @@ export async function skipSyncItem(
   const { integrationId } = skipped
   const subject = await subjectOf(framework, integrationId)
   metrics.syncItemSettled(subject, 'skipped')
-  logger.info(
-    { event: 'item.skipped', integration: integrationId, provider: subject.provider, sync_item: itemId },
-    'a failed sync item was skipped',
-  )
+  const logger = integrationLogger(framework, subject)
+  logger.info({ event: 'item.skipped', sync_item: itemId }, 'a failed sync item was skipped')
   return { itemId, integrationId, ...(await itemResolved(framework, skipped)) }
 }
 
@@ -119,26 +113,19 @@ export async function startItemRetry(
   return { itemId, integrationId, workflowId: ids(integrationId).retry }
 }
 
-/** What came of an item that is done with: its run's end, or its cursor. */
-export interface Resolution {
-  readonly cursorMoved: boolean
-  /** What the provider's `reduceCheckpoints()` threw, so that nothing was changed; null: it did not. */
-  readonly reducerThrew: string | null
-}
-
 /**
  * After a failed item was skipped, or its retry has ended: finalises its run, or moves the cursor of one that is finalised
  * already, and wakes the living run. May be done twice.
  *
  * A run that lives is left to its own workflow, which alone finalises and announces it.
  *
- * @throws why a listener was given up that is told of the run: then the run is announced when this is done again
+ * @throws the error of a listener that was given up: the next call announces the run again
  */
 export async function itemResolved(
   framework: Framework,
   { integrationId, syncLogId }: Pick<SyncItemRow, 'integrationId' | 'syncLogId'>,
-): Promise<Resolution> {
-  const { db, tables, logger } = framework
+): Promise<Omit<SkipSyncItemResult, 'itemId' | 'integrationId'>> {
+  const { db, tables } = framework
   // The log may have been pruned: then nothing is left to finalise.
   // Under its lock: a finalisation that is under way has counted the item as failed, and is waited for.
   const log = syncLogId === null ? null : await db.transaction((tx) => lockLog(tx, tables, syncLogId))
@@ -150,14 +137,9 @@ export async function itemResolved(
     cursorMoved = end.cursorMoved
     if (end.result.kind === 'reducer threw') {
       reducerThrew = end.result.reason
+      const logger = await runLogger(framework, run)
       logger.error(
-        {
-          event: 'sync.not_finalised',
-          integration: integrationId,
-          provider: (await subjectOf(framework, integrationId)).provider,
-          sync_log: log.id,
-          error: end.result.reason,
-        },
+        { event: 'sync.not_finalised', error: reducerThrew },
         'reduceCheckpoints() threw, so this sync run was not finalised, and the cursor stays',
       )
     }
@@ -171,20 +153,14 @@ export async function itemResolved(
 /** Whether the workflow of this very run may still be at work: it has not finalised it, and a run of its integration lives. */
 async function isLiving(framework: Framework, log: LogRow, integrationId: number): Promise<boolean> {
   if (log.operation !== 'sync' || log.status !== 'processing') return false
-  const { workflows, logger } = framework
   try {
-    return await workflows.isSyncRunning(integrationId)
+    return await framework.workflows.isSyncRunning(integrationId)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
     // It is left to the run itself if it lives, else to the next one.
+    const logger = await runLogger(framework, { integrationId, syncLogId: log.id })
     logger.warn(
-      {
-        event: 'sync.not_asked',
-        integration: integrationId,
-        provider: (await subjectOf(framework, integrationId)).provider,
-        sync_log: log.id,
-        error: errorLine(error, 300),
-      },
+      { event: 'sync.not_asked', error: errorLine(error, 300) },
       'Temporal could not be asked whether this sync run lives, so it is not finalised now',
     )
     return true
@@ -193,18 +169,13 @@ async function isLiving(framework: Framework, log: LogRow, integrationId: number
 
 /** Without it a living run looks again within 30 s. */
 async function nudge(framework: Framework, integrationId: number): Promise<void> {
-  const { workflows, logger } = framework
   try {
-    await workflows.nudgeSync(integrationId)
+    await framework.workflows.nudgeSync(integrationId)
   } catch (error) {
     if (!isIntegrationsError(error, 'backend_unreachable')) throw error
+    const logger = await subjectLogger(framework, integrationId)
     logger.warn(
-      {
-        event: 'sync.not_nudged',
-        integration: integrationId,
-        provider: (await subjectOf(framework, integrationId)).provider,
-        error: errorLine(error, 300),
-      },
+      { event: 'sync.not_nudged', error: errorLine(error, 300) },
       'a living sync run could not be told that an item changed; it looks again by itself',
     )
   }
@@ -221,11 +192,10 @@ async function retryOf(
       `an integer from 1 to ${MAX_TRIES} is allowed, ${String(tries)} was given`,
     )
   const row = await retryableItem(framework, itemId)
-  const integration = await findIntegration(framework.db, framework.tables, row.integrationId)
-  if (integration === null) throw new IntegrationNotFound(row.integrationId)
+  const { provider } = await requireIntegration(framework, row.integrationId)
   // Of one that waits the next attempt comes anyway.
   if (!force && !isWaiting(row)) await refuseOutdated(framework, itemId)
-  return { input: { itemId, tries, ...(force ? { force } : {}) }, provider: integration.provider, row }
+  return { input: { itemId, tries, ...(force ? { force } : {}) }, provider, row }
 }
 
 /** Nothing may have come of it by the time that the item is claimed: that statement asks again. @throws SyncItemOutdated */

@@ -1,22 +1,51 @@
 /** Sync items as they are listed and shown. Rule: docs/behaviour/operator-api.md, "Syncs". */
 
-import type { SyncItemRow } from '../../db/schema/tables.ts'
+import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
+import { storedSecrets } from '../../credentials/integration-secrets.ts'
+import type { Database } from '../../db/client.ts'
+import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
 import { isId } from '../../framework/id.ts'
 import { INSTANT, Instant } from '../../framework/instant.ts'
+import type { Page } from '../../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../../framework/list-filter.ts'
-import { REDACTED, secretsOf } from '../../framework/redaction.ts'
+import { REDACTED } from '../../framework/redaction.ts'
 import { redacted } from '../../framework/redaction-thread.ts'
-import { findIntegration } from '../../integrations/queries.ts'
 import type { FailedItem, ListFailedItemsInput } from '../sync-jobs.ts'
-import type { ItemStanding, SyncItemFilter, SyncItemSummary } from './item-list-queries.ts'
-import { findSyncItem, pageOfSyncItems } from './item-list-queries.ts'
+import { madeUpForBy } from './item-queries.ts'
 import { SYNC_ITEM_STATUSES } from './item-rules.ts'
 
 const DEFAULT_FAILED = 50
 
-export type { SyncItemSummary }
+/** Which rows are meant; what is given adds up. */
+export interface SyncItemFilter {
+  readonly integrationId?: number | undefined
+  /** The log of the run. */
+  readonly syncLogId?: number | undefined
+  readonly status?: SyncItemRow['status'] | undefined
+  /** Items that wait for another attempt. */
+  readonly waiting?: boolean | undefined
+  /** Of failed ones: whether a later run made up for them. */
+  readonly madeUpFor?: boolean | undefined
+  /** The event's type, as stored. */
+  readonly eventClass?: string | undefined
+  readonly externalId?: string | undefined
+  /** Created at this moment or after it. */
+  readonly since?: Date | undefined
+  /** Created before this moment. */
+  readonly until?: Date | undefined
+}
+
+/** Without what may hold a credential: the payload and the checkpoint. */
+export type SyncItemSummary = Omit<SyncItemRow, 'payload' | 'checkpointValue' | 'claim'> & ItemStanding
+
+export interface ItemStanding {
+  /** Of a failed item: the one of a later run that made up for it. Null: none did, or it has not failed. */
+  readonly madeUpForBy: number | null
+  /** Whether its integration's cursor stays because of it: it has not ended well, and nothing made up for it. */
+  readonly holdsCursor: boolean
+}
 
 /**
  * Failed items that no later run made up for, newest first: those are what is left to do. Or, asked for, all failed ones, or those
@@ -33,24 +62,19 @@ export async function listFailedItems(
     )
   const kind = waiting ? { waiting } : all ? { status: 'failed' as const } : { madeUpFor: false }
   const failed: FailedItem[] = []
-  for await (const row of listSyncItems(framework, { ...kind, integrationId, since: momentOf(since), limit })) {
-    const { id, integrationId: of, eventClass, externalId, attempts, holdsCursor, madeUpForBy } = row
-    const error = row.error ?? row.lastError
-    const createdAt = row.createdAt.toISOString()
-    const nextAttemptAt = row.nextAttemptAt?.toISOString() ?? null
+  for await (const row of listSyncItems(framework, { ...kind, integrationId, since: momentOf(since), limit }))
     failed.push({
-      id,
-      integrationId: of,
-      eventClass,
-      externalId,
-      error,
-      attempts,
-      createdAt,
-      holdsCursor,
-      madeUpForBy,
-      nextAttemptAt,
+      id: row.id,
+      integrationId: row.integrationId,
+      eventClass: row.eventClass,
+      externalId: row.externalId,
+      error: row.error ?? row.lastError,
+      attempts: row.attempts,
+      createdAt: row.createdAt.toISOString(),
+      holdsCursor: row.holdsCursor,
+      madeUpForBy: row.madeUpForBy,
+      nextAttemptAt: row.nextAttemptAt?.toISOString() ?? null,
     })
-  }
   return failed
 }
 
@@ -94,16 +118,14 @@ export async function getSyncItem({ db, tables }: Framework, id: number): Promis
 }
 
 /**
- * The same for people: what the integration's credentials hold is redacted. With credentials that can't be read nobody knows
- * what that is, and nothing that was listed is shown.
+ * The same for people: what the integration's credentials hold is redacted. If they cannot be read, nothing that was listed is
+ * shown.
  *
  * @throws SyncItemNotFound
  */
 export async function showSyncItem(framework: Framework, id: number): Promise<SyncItemDetail> {
-  const { db, tables, encryption } = framework
   const item = await getSyncItem(framework, id)
-  const owner = await findIntegration(db, tables, item.integrationId)
-  const secrets = owner === null ? null : knownSecrets(() => encryption.decrypt(owner.id, owner.credentials))
+  const secrets = await storedSecrets(framework, item.integrationId)
   const shown = async (value: unknown): Promise<unknown> => {
     if (value === null || value === undefined) return null
     if (secrets === null) return REDACTED
@@ -113,10 +135,57 @@ export async function showSyncItem(framework: Framework, id: number): Promise<Sy
   return { ...item, payload: await shown(item.payload), checkpointValue: await shown(item.checkpointValue) }
 }
 
-function knownSecrets(decrypt: () => Record<string, unknown>): string[] | null {
-  try {
-    return secretsOf(decrypt())
-  } catch {
-    return null
+/** Newest id first. */
+export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFilter, { below, limit }: Page) {
+  const { syncItems } = tables
+  const { payload: _payload, checkpointValue: _checkpointValue, claim: _claim, ...columns } = getTableColumns(syncItems)
+  const { integrationId, syncLogId, status, waiting, madeUpFor, eventClass, externalId, since, until } = filter
+  return db
+    .select({ ...columns, ...standing(tables) })
+    .from(syncItems)
+    .where(
+      and(
+        integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
+        syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
+        status === undefined ? undefined : eq(syncItems.status, status),
+        waiting === undefined
+          ? undefined
+          : waiting
+            ? isNotNull(syncItems.nextAttemptAt)
+            : isNull(syncItems.nextAttemptAt),
+        madeUpFor === undefined
+          ? undefined
+          : sql`${syncItems.status} = 'failed' and ${madeUpForBy(syncItems)} is ${sql.raw(madeUpFor ? 'not null' : 'null')}`,
+        eventClass === undefined ? undefined : eq(syncItems.eventClass, eventClass),
+        externalId === undefined ? undefined : eq(syncItems.externalId, externalId),
+        since === undefined ? undefined : gte(syncItems.createdAt, since),
+        until === undefined ? undefined : lt(syncItems.createdAt, until),
+        below === undefined ? undefined : lt(syncItems.id, below),
+      ),
+    )
+    .orderBy(desc(syncItems.id))
+    .limit(limit)
+}
+
+async function findSyncItem(db: Database, tables: Tables, id: number): Promise<SyncItemDetail | null> {
+  const { syncItems } = tables
+  const { claim: _claim, ...columns } = getTableColumns(syncItems)
+  const [row] = await db
+    .select({ ...columns, ...standing(tables) })
+    .from(syncItems)
+    .where(eq(syncItems.id, id))
+  return row ?? null
+}
+
+/** Rule: docs/behaviour/sync-cursor.md, "The cursor". Asked of failed rows alone: the others have nothing to make up for. */
+function standing({ syncItems, logs }: Tables) {
+  const by = madeUpForBy(syncItems)
+  return {
+    madeUpForBy: sql<number | null>`case when ${syncItems}.status = 'failed' then ${by} end`.mapWith((id: unknown) =>
+      id === null ? null : Number(id),
+    ),
+    // Scalars, so that each is asked by its index for the rows of the page alone.
+    holdsCursor: sql<boolean>`(${syncItems}.status in ('pending', 'processing', 'failed') and ${by} is null
+      and coalesce((select run.operation from ${logs} run where run.id = ${syncItems}.sync_log_id), '') <> 'backfill')`,
   }
 }

@@ -200,14 +200,13 @@ export class ItemRunner {
       const logger = this.#loggerOf(row)
       logger.error(
         { event: 'item.untold', sync_item: row.id, error: errorLine(fault, 300) },
-        'not all listeners of SyncItemFailed could be told of this item',
+        'some listeners of SyncItemFailed did not get this item',
       )
     }
   }
 
   #loggerOf({ integrationId }: SyncItemRow): Logger {
-    const { provider } = this.#subjects.of(integrationId)
-    return integrationLogger(this.#framework, { id: integrationId, provider })
+    return integrationLogger(this.#framework, this.#subjects.of(integrationId))
   }
 }
 

@@ -16,7 +16,6 @@ import type { SyncSession } from '../../providers/sync-session.ts'
 import { isNewerCopy } from '../checkpoint-rules.ts'
 import { bookmarkPosition, listedExternalId, listedItem, listedModel, warnOfListing } from './listed-item.ts'
 import type { ListedItem, NewSyncItem } from './listing-queries.ts'
-import { Refusals } from './refusals.ts'
 
 /** The item that fills a chunk waits for its insert: a fast listing never outruns the database, nor the memory. */
 const CHUNK_ROWS = 500
@@ -79,9 +78,11 @@ export class StoringSession implements SyncSession {
   readonly #seen = new Map<string, Map<string, string>>()
   #count: number
   #dropped: number
-  #replaced = 0
-  #fullListing: FullListing | null
-  #isBookmarked = false
+  /** Number of the duplicates that were newer copies: they take the place of the older ones. */
+  duplicatesReplacing = 0
+  fullListingOf: FullListing | null
+  /** Whether this try has stored a bookmark beyond the one that it began with. */
+  isBookmarked = false
   #closed = false
   #writing: Promise<void> = Promise.resolve()
 
@@ -93,7 +94,7 @@ export class StoringSession implements SyncSession {
     this.signal = AbortSignal.any([options.signal, this.#abort.signal])
     this.#count = options.resume?.count ?? 0
     this.#dropped = options.resume?.duplicates ?? 0
-    this.#fullListing = options.resume?.fullListing ?? null
+    this.fullListingOf = options.resume?.fullListing ?? null
   }
 
   cursor(): Json {
@@ -110,20 +111,6 @@ export class StoringSession implements SyncSession {
 
   get duplicatesDropped(): number {
     return this.#dropped
-  }
-
-  /** Number of the duplicates that were newer copies: they take the place of the older ones. */
-  get duplicatesReplacing(): number {
-    return this.#replaced
-  }
-
-  /** Whether this try has stored a bookmark beyond the one that it began with. */
-  get isBookmarked(): boolean {
-    return this.#isBookmarked
-  }
-
-  get fullListingOf(): FullListing | null {
-    return this.#fullListing
   }
 
   resumeFrom(): Json {
@@ -172,7 +159,7 @@ export class StoringSession implements SyncSession {
     } catch (error) {
       return this.#refuse(error)
     }
-    const fullListing = this.#fullListing
+    const fullListing = this.fullListingOf
     return this.#flush({ position, count: this.#count, duplicates: this.#dropped, fullListing })
   }
 
@@ -184,7 +171,7 @@ export class StoringSession implements SyncSession {
         'fullListing',
         'it is allowed in sync() and syncIncremental(); this is syncWindow(), which lists a part only',
       )
-    this.#fullListing = { internalType: listedModel(models, internalType) }
+    this.fullListingOf = { internalType: listedModel(models, internalType) }
   }
 
   warn(...given: Parameters<SyncSession['warn']>): void {
@@ -244,7 +231,7 @@ export class StoringSession implements SyncSession {
     // One after the other, so that un-awaited calls keep their order too.
     this.#writing = this.#writing.then(async () => {
       await this.#options.store(chunk, bookmark)
-      if (bookmark !== null && !jsonEquals(bookmark.position, this.resumeFrom())) this.#isBookmarked = true
+      if (bookmark !== null && !jsonEquals(bookmark.position, this.resumeFrom())) this.isBookmarked = true
     })
     // close() reports it. Until then the signal tells the provider's code, which may not have awaited it.
     this.#writing.catch((error: unknown) => this.#abort.abort(error))
@@ -288,7 +275,7 @@ export class StoringSession implements SyncSession {
       'an item was listed twice in this run; the newer copy is kept',
     )
     if (!isNewer) return Promise.resolve()
-    this.#replaced += 1
+    this.duplicatesReplacing += 1
     const place = this.#bufferedAt.get(keyOf(item))
     const older = place === undefined ? undefined : this.#buffer[place]
     if (place === undefined || older === undefined) return this.#take(item, { isRepeat: true })
@@ -311,4 +298,47 @@ function keyOf({ eventClass, externalId }: NewSyncItem): string {
 
 function charactersOf({ payload, checkpoint }: NewSyncItem): number {
   return payload.length + checkpoint.length
+}
+
+/**
+ * Refusals are rejections that the provider's code may notice, and then go on. A rejection that is not awaited by the next
+ * turn of the event loop would end a Node process; here the session learns of it, and fails the listing.
+ */
+class Refusals {
+  readonly #unnoticed = new Set<{ readonly error: unknown }>()
+  readonly #onUnnoticed: (error: unknown) => void
+
+  constructor(onUnnoticed: (error: unknown) => void) {
+    this.#onUnnoticed = onUnnoticed
+  }
+
+  refuse(error: unknown): Promise<never> {
+    const refusal = { error }
+    const rejection = noticeable(error, () => this.#unnoticed.delete(refusal))
+    this.#unnoticed.add(refusal)
+    setImmediate(() => this.#unnoticed.has(refusal) && this.#onUnnoticed(error))
+    return rejection
+  }
+
+  /** The listing has returned. @throws the first refusal that was not awaited */
+  throwUnnoticed(): void {
+    for (const { error } of this.#unnoticed) throw error
+  }
+}
+
+/**
+ * A rejection that reports when code attaches to it. `await`, `then()`, `catch()`, `finally()` and `Promise.all()` ask the
+ * promise's class for its species first (ECMA-262, "Promise.prototype.then").
+ */
+function noticeable(error: unknown, onNoticed: () => void): Promise<never> {
+  class Refused extends Promise<never> {
+    static override get [Symbol.species](): PromiseConstructor {
+      onNoticed()
+      return Promise
+    }
+  }
+  const refused = new Refused((_, reject) => reject(error))
+  // Handled as far as Node knows.
+  refused.catch(() => {})
+  return refused
 }

@@ -1,6 +1,9 @@
 /** What is gone at the provider, as two full listings in a row tell. Rule: docs/behaviour/sync-backfills.md, "Deletions". */
 
-import type { LogRow } from '../../db/schema/tables.ts'
+import type { SQL } from 'drizzle-orm'
+import { eq, lt, sql } from 'drizzle-orm'
+import type { Database } from '../../db/client.ts'
+import type { LogRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import type { Json } from '../../framework/json.ts'
 import { boundLogger, integrationLogger } from '../../framework/logger.ts'
@@ -8,13 +11,11 @@ import { untilAborted } from '../../framework/waiting.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
 import { findIntegration } from '../../integrations/queries.ts'
 import type { RunMetadata } from '../../observability/log-queries.ts'
-import { findLog, mergeLogMetadata } from '../../observability/log-queries.ts'
+import { findLog, mergeLogMetadata, newestLog } from '../../observability/log-queries.ts'
 import type { HandlesMissing } from '../../providers/contracts.ts'
 import { handlesMissing } from '../../providers/contracts.ts'
 import type { Integration } from '../../providers/integration.ts'
 import type { RunIds } from '../run-rules.ts'
-import type { TwoListings } from './missing-queries.ts'
-import { fullListingBefore, itemsLeft, mappedPage } from './missing-queries.ts'
 
 /** Ids in one call of the provider. */
 const CHUNK = 500
@@ -22,6 +23,18 @@ const CHUNK = 500
 const PAGE = 5_000
 /** Beyond this share it is more likely that the listing was wrong than that so much is gone. */
 const MAX_SHARE = 0.5
+
+/** Two full listings, and what is asked about them. */
+export interface TwoListings {
+  readonly integrationId: number
+  /** Null: all of the integration. */
+  readonly internalType: string | null
+  readonly syncLogIds: readonly [number, number]
+  /** When the earlier one began: what was mapped later, it could not know. */
+  readonly mappedBy: Date
+  /** The lowest id of their items: a year of earlier ones lies below it. */
+  readonly fromItemId: number
+}
 
 export interface MissingItems {
   readonly integration: Integration
@@ -178,4 +191,91 @@ function fullListingOf({ metadata }: LogRow): { internalType: string | null } | 
 
 function listedBy({ metadata }: LogRow): number {
   return Number((metadata as RunMetadata).listed ?? 0)
+}
+
+/** The last run before this one that listed everything of the same kind, whatever became of it. */
+function fullListingBefore(
+  db: Database,
+  tables: Tables,
+  { id, integrationId }: LogRow,
+  internalType: string | null,
+): Promise<LogRow | null> {
+  const { logs } = tables
+  return newestLog(
+    db,
+    tables,
+    { integrationId, operation: 'sync' },
+    lt(logs.id, id),
+    sql`jsonb_typeof(${logs.metadata} -> 'full_listing') = 'object'`,
+    sql`${logs.metadata} #>> '{full_listing,internal_type}' is not distinct from ${internalType}::text`,
+  )
+}
+
+/** Rows of a run, and the lowest id among them; null: it has none any more. */
+async function itemsLeft(
+  db: Database,
+  { syncItems }: Tables,
+  syncLogId: number,
+): Promise<{ count: number; firstId: number | null }> {
+  const [row] = await db
+    .select({ count: sql<string>`count(*)`, firstId: sql<string | null>`min(${syncItems.id})` })
+    .from(syncItems)
+    .where(eq(syncItems.syncLogId, syncLogId))
+  return { count: Number(row?.count ?? 0), firstId: row?.firstId == null ? null : Number(row.firstId) }
+}
+
+interface MappedPage {
+  /** In order; what neither listing named. */
+  readonly missing: readonly string[]
+  readonly mapped: number
+  /** Where to go on; null: this was the last page. */
+  readonly last: string | null
+}
+
+/**
+ * One page of an integration's mapped external ids, in order, and which of them are missing. An id that several models are
+ * mapped to counts once.
+ */
+async function mappedPage(
+  db: Database,
+  tables: Tables,
+  listings: TwoListings,
+  after: string | null,
+  limit: number,
+): Promise<MappedPage> {
+  const { mappings } = tables
+  const { integrationId, internalType, mappedBy } = listings
+  const [row] = await db.execute<{ mapped: number; last: string | null; missing: string[] | null }>(sql`
+    with page as (
+      select m.external_id, min(m.created_at) as created_at
+      from ${mappings} m
+      where m.integration_id = ${integrationId}
+        and (${internalType}::text is null or m.internal_type = ${internalType})
+        and (${after}::text is null or m.external_id > ${after})
+      group by m.external_id
+      order by m.external_id
+      limit ${limit}
+    ), judged as (
+      select page.external_id, page.created_at <= ${mappedBy.toISOString()}::timestamptz
+        and ${itemOfEither(tables, listings, sql`page.external_id`)} is null as is_missing
+      from page
+    )
+    select count(*)::int as mapped, max(external_id) as last,
+           jsonb_agg(external_id order by external_id) filter (where is_missing) as missing
+    from judged`)
+  const { mapped = 0, last = null, missing = null } = row ?? {}
+  return { missing: missing ?? [], mapped, last: mapped < limit ? null : last }
+}
+
+/**
+ * A scalar query with a limit is asked once per row, by the index over the external ids. As `not exists` it would become a
+ * join, which reads all items of both runs again for every page.
+ */
+function itemOfEither({ syncItems }: Tables, listings: TwoListings, externalId: SQL): SQL {
+  const [earlier, later] = listings.syncLogIds
+  return sql`(
+    select i.id from ${syncItems} i
+    where i.integration_id = ${listings.integrationId} and i.external_id = ${externalId} and i.id >= ${listings.fromItemId}
+      and i.sync_log_id in (${earlier}, ${later})
+    limit 1)`
 }

@@ -5,7 +5,7 @@ import { errorChain } from '../../calls/failure-class-rules.ts'
 import { insideSync } from '../../calls/inside-sync.ts'
 import { secretsIn } from '../../credentials/integration-secrets.ts'
 import type { Framework } from '../../framework/context.ts'
-import { IntegrationNotFound, InvalidArgumentException } from '../../framework/errors.ts'
+import { InvalidArgumentException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import type { Logger } from '../../framework/logger.ts'
 import { errorLine, integrationLogger } from '../../framework/logger.ts'
@@ -13,11 +13,12 @@ import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { redactLikely, redactStart } from '../../framework/redaction.ts'
 import { thrownTexts } from '../../framework/thrown.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
-import { findIntegration } from '../../integrations/queries.ts'
+import { requireIntegration } from '../../integrations/queries.ts'
 import { hasScheduledSync, requireContract } from '../../providers/contracts.ts'
 import type { ExternalId } from '../../providers/integration.ts'
 import type { SyncItemEvent } from '../../providers/provider-events.ts'
 import type { SyncSession } from '../../providers/sync-session.ts'
+import { cursorOf } from '../cursor.ts'
 import { warnOfListing } from './listed-item.ts'
 import type { ListedItem } from './listing-queries.ts'
 import type { SessionOptions } from './listing-session.ts'
@@ -70,18 +71,13 @@ export async function sampleSync(
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
     throw new InvalidArgumentException('limit', `1 to ${MAX_LIMIT} is allowed, ${limit} was given`)
   signal?.throwIfAborted()
-  const row = await findIntegration(framework.db, framework.tables, id)
-  if (row === null) throw new IntegrationNotFound(id)
-  const provider = requireContract(
-    row.provider,
-    framework.providers.get(row.provider),
-    hasScheduledSync,
-    'HasScheduledSync',
-  )
+  const row = await requireIntegration(framework, id)
+  const registered = framework.providers.get(row.provider)
+  const provider = requireContract(row.provider, registered, hasScheduledSync, 'HasScheduledSync')
   const logger = integrationLogger(framework, row)
   const session = new SamplingSession({
     integration: integrationHandle(framework, row),
-    cursor: (row.syncCursor ?? null) as Json,
+    cursor: cursorOf(row),
     listeners: framework.listeners,
     logger,
     reduce: (checkpoints) => provider.reduceCheckpoints(checkpoints),

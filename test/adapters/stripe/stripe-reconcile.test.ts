@@ -1,6 +1,6 @@
 /** What Stripe could not deliver, asked for: in which pages, and in which order it comes. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { webhookReconciliationActivities } from '../../../src/activities/webhook-reconciliation.ts'
+import { webhookActivities } from '../../../src/activities/webhook-activities.ts'
 import { StripeProvider, StripeWebhookReceived } from '../../../src/adapters/stripe/index.ts'
 import { partsOf } from '../../../src/create-integrations.ts'
 import type { MissedWebhook } from '../../../src/providers/contracts.ts'
@@ -194,7 +194,7 @@ async function listed({
 function reconcile() {
   const surroundings = () => ({ cancellationSignal: new AbortController().signal, info: { attempt: 1 } })
   const { framework } = partsOf(kit.integrations)
-  return webhookReconciliationActivities(framework, surroundings).reconcileIntegration({
+  return webhookActivities(framework, surroundings).reconcileIntegration({
     integrationId: integration.id,
   })
 }

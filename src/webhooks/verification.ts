@@ -1,0 +1,118 @@
+/**
+ * Finds the integration that signed a delivery, within the time that a process may spend on it.
+ *
+ * On a generic route one integration after the other is asked. A forger makes the process ask all of them, for a body of any size up to
+ * the limit.
+ * Rule: docs/behaviour/webhooks.md, "The generic route".
+ */
+import { setImmediate as turn } from 'node:timers/promises'
+import { isIntegrationsError } from '../framework/errors.ts'
+import type { RepeatedWarnings } from '../framework/repeated-warnings.ts'
+import type { HandlesWebhooks, Maybe } from '../providers/contracts.ts'
+import type { Integration } from '../providers/integration.ts'
+import type { WebhookRequest } from '../providers/webhook-request.ts'
+import type { WebhookOwner, WebhookOwners } from './owners.ts'
+
+/** After this time the search for an owner lets other requests have a turn. */
+const TURN_MS = 10
+
+export type Verdict =
+  | { readonly kind: 'verified'; readonly owner: WebhookOwner }
+  | { readonly kind: 'bad signature' }
+  | { readonly kind: 'unavailable' }
+  /** The process has spent its time for asking many integrations, so the owner is not known. */
+  | { readonly kind: 'busy' }
+
+/**
+ * The first candidate whose signature verifies owns the delivery. The time of asking further ones is taken from the process's credit, and
+ * given back for a genuine delivery.
+ */
+export async function ownerAmong(
+  { credit, warnings }: { readonly credit: VerificationCredit; readonly warnings: RepeatedWarnings },
+  provider: HandlesWebhooks,
+  { owners }: WebhookOwners,
+  request: WebhookRequest,
+): Promise<Verdict> {
+  let unreadable = 0
+  let spentMs = 0
+  const paid = (integration: Integration): Maybe<boolean> => {
+    const startedAt = performance.now()
+    try {
+      return provider.verifyWebhookSignature(integration, request)
+    } finally {
+      const tookMs = performance.now() - startedAt
+      spentMs += tookMs
+      credit.spend(tookMs)
+    }
+  }
+  let turnAt = performance.now()
+  for (const owner of owners) {
+    const { integration } = owner
+    const isFirst = owner === owners[0]
+    if (!isFirst && credit.isSpent()) return { kind: 'busy' }
+    if (performance.now() - turnAt >= TURN_MS) {
+      await turn()
+      turnAt = performance.now()
+    }
+    try {
+      const verified = isFirst ? provider.verifyWebhookSignature(integration, request) : paid(integration)
+      if ((typeof verified === 'boolean' ? verified : await verified) === true) {
+        credit.giveBack(spentMs)
+        return { kind: 'verified', owner }
+      }
+    } catch (error) {
+      // Credentials that can't be read are our trouble, not the sender's: it should try again.
+      if (isIntegrationsError(error, 'credentials_unreadable')) unreadable += 1
+      else
+        warnings.warn(
+          `threw ${integration.id}`,
+          // Its message may quote what an unknown sender sent.
+          () => ({
+            event: 'webhook.verification_threw',
+            integration: integration.id,
+            provider: integration.provider,
+            error: error instanceof Error ? error.name : typeof error,
+          }),
+          'verifyWebhookSignature() threw; counts as false',
+        )
+    }
+  }
+  return unreadable > 0 ? { kind: 'unavailable' } : { kind: 'bad signature' }
+}
+
+/** The credit of an idle process: one delivery of the largest size to the last of 100 integrations takes about a third of it. */
+const MOST_MS = 3_000
+/** The share of passing time that comes back: a tenth of one CPU. */
+const GAIN = 0.1
+
+export class VerificationCredit {
+  #leftMs = MOST_MS
+  #countedAt: number
+  readonly #now: () => number
+
+  /** @param now milliseconds, of a clock that never goes back */
+  constructor(now = () => performance.now()) {
+    this.#now = now
+    this.#countedAt = now()
+  }
+
+  isSpent(): boolean {
+    return this.#left() <= 0
+  }
+
+  spend(ms: number): void {
+    this.#leftMs = this.#left() - ms
+  }
+
+  /** Returns the time spent on a delivery that turned out to be genuine. */
+  giveBack(ms: number): void {
+    this.#leftMs = Math.min(this.#left() + ms, MOST_MS)
+  }
+
+  #left(): number {
+    const now = this.#now()
+    this.#leftMs = Math.min(this.#leftMs + (now - this.#countedAt) * GAIN, MOST_MS)
+    this.#countedAt = now
+    return this.#leftMs
+  }
+}
