@@ -8,6 +8,7 @@ import type { Client, WorkflowStartOptions } from '@temporalio/client'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import { shellWord } from '../framework/shell-word.ts'
+import { inTime } from '../framework/waiting.ts'
 import type { TemporalAddress } from './connection.ts'
 import type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState, WorksFor } from './label-rules.ts'
 import { SEARCH_ATTRIBUTES } from './label-rules.ts'
@@ -138,11 +139,7 @@ class KnownSearchAttributes {
 
   /** Waits for the first look, a second at most. Later looks run beside it. */
   async areThere(): Promise<boolean> {
-    if (this.#lookedAt === Number.NEGATIVE_INFINITY) {
-      const patience = new AbortController()
-      await Promise.race([this.#look(), elapsed(PATIENCE_MS, patience.signal)])
-      patience.abort()
-    }
+    if (this.#lookedAt === Number.NEGATIVE_INFINITY) await inTime(this.#look(), PATIENCE_MS)
     if (performance.now() - this.#lookedAt > LOOK_AGAIN_MS) void this.#look()
     return this.#areThere
   }
@@ -170,13 +167,6 @@ class KnownSearchAttributes {
       })
     return this.#looking
   }
-}
-
-function elapsed(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds)
-    signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
-  })
 }
 
 /** What a start takes along. */

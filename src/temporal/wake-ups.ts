@@ -4,7 +4,7 @@
  *
  * Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { inTime } from '../framework/waiting.ts'
 
 /** Wake-ups of one integration are so far apart at least; the inbox takes many rows at once anyway. */
 const WAKE_EVERY_MS = 200
@@ -122,9 +122,7 @@ class Waker {
       .then(() => (isOwed ? this.#send() : undefined))
       .catch(() => {})
     // The wait keeps the process alive: a connection that is tried again does not, and a command would end without a word.
-    const limit = new AbortController()
-    await Promise.race([last, sleep(withinMs, undefined, { signal: limit.signal }).catch(() => {})])
-    limit.abort()
+    await inTime(last, withinMs)
     this.#ending.abort()
   }
 
