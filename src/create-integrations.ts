@@ -641,12 +641,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     prune: async ({ dryRun = false } = {}) =>
       dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),
     keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
-    schedules: {
-      schedules: () => framework.temporal.schedules(),
-      applySchedules: () => framework.temporal.applySchedules(),
-      searchAttributes: () => framework.temporal.searchAttributes(),
-      applySearchAttributes: () => framework.temporal.applySearchAttributes(),
-    },
+    schedules: framework.temporal,
     doctor: () =>
       runDoctor(framework, {
         checkDatabase: () => checkConnection(connection),

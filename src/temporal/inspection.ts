@@ -2,14 +2,13 @@
 import type { Client, ScheduleDescription } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
 import type { ScheduleState, TemporalCommands, TemporalInspection } from '../framework/context.ts'
-import { BackendUnreachable, isIntegrationsError } from '../framework/errors.ts'
-import { errorLine } from '../framework/logger.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
 import { shellWord } from '../framework/shell-word.ts'
 import type { FollowIncidentInput } from '../incidents/incident-jobs.ts'
 import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'
-import { checkTemporal, sdk } from './connection.ts'
+import { checkTemporal, sdk, temporalUnreachable } from './connection.ts'
 import type { ScheduleNeeds } from './keep-schedules.ts'
 import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './keep-schedules.ts'
 import { applySearchAttributes, readSearchAttributes } from './search-attributes.ts'
@@ -48,10 +47,7 @@ export function temporalInspection(
       return await client().withDeadline(Date.now() + timeoutMs, () => question(client()))
     } catch (error) {
       if (isIntegrationsError(error)) throw error
-      throw new BackendUnreachable('Temporal', where.address, {
-        cause: error,
-        remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${where.namespace}" exists (${wholeLine(error)}).`,
-      })
+      throw temporalUnreachable(where, error)
     }
   }
 
@@ -143,12 +139,6 @@ export function temporalInspection(
     isOutboxRunning: () => isRunning(workflowId.eventOutbox(prefix)),
     isIncidentFollowed: (integrationId) => isRunning(workflowId.incident(prefix, integrationId)),
   }
-}
-
-/** The client says of a failed call only what it was about; gRPC's own words are below it. */
-function wholeLine(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined
-  return cause === undefined ? errorLine(error, 300) : `${errorLine(error, 150)}: ${errorLine(cause, 150)}`
 }
 
 function stateOf(
