@@ -2,9 +2,9 @@
  * The pages that lead a person through an authorization: one style, no script, nothing loaded from another site. Their words are
  * for a person who is not an engineer. Rule: docs/behaviour/oauth.md, "Pages".
  */
-import { createHash } from 'node:crypto'
-import { html, raw } from 'hono/html'
+import { html } from 'hono/html'
 import type { OAuthFailureCode } from '../framework/errors.ts'
+import { documentOf, securityPolicy } from './dashboard/layout.ts'
 
 type Markup = ReturnType<typeof html>
 
@@ -21,8 +21,6 @@ details { margin-top: 2rem; border-top: 1px solid var(--line); padding-top: 1rem
 summary { cursor: pointer }
 `
 
-const STYLE_HASH = createHash('sha256').update(STYLE).digest('base64')
-
 export interface PageNeeds {
   /** Where a form of the page may lead; default: nowhere. */
   readonly formAction?: string
@@ -30,21 +28,15 @@ export interface PageNeeds {
 }
 
 /**
- * Headers of each of these pages. Allowed is the one style, by its hash, and no frame (CSP Level 3). The address may hold a
- * signature or a code: no other site may see it, and no cache may keep it.
+ * Headers of each of these pages. The address may hold a signature or a code: no other site may see it, and no cache may keep
+ * it.
  */
 export function oauthPageHeaders({
   formAction = "'none'",
   referrerPolicy = 'no-referrer',
 }: PageNeeds = {}): Record<string, string> {
   return {
-    'Content-Security-Policy': [
-      "default-src 'none'",
-      `style-src 'sha256-${STYLE_HASH}'`,
-      `form-action ${formAction}`,
-      "base-uri 'none'",
-      "frame-ancestors 'none'",
-    ].join('; '),
+    'Content-Security-Policy': securityPolicy(STYLE, formAction),
     'Content-Type': 'text/html; charset=UTF-8',
     'Referrer-Policy': referrerPolicy,
     'Cache-Control': 'no-store',
@@ -136,21 +128,14 @@ export function connectedPage(done: 'connected' | 'disconnected' = 'connected'):
 }
 
 function document(title: string, main: Markup): string {
-  const markup = html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title} · Integrations</title>
-<style>${raw(STYLE)}</style>
-</head>
-<body>
-<main>
+  const markup = documentOf(
+    title,
+    STYLE,
+    html`<main>
 <h1>${title}</h1>
 ${main}
-</main>
-</body>
-</html>`
+</main>`,
+  )
   // Hono's template is a promise only if one of its parts is.
   if (markup instanceof Promise) throw new TypeError('A part of a page is a promise.')
   return markup.toString()
