@@ -337,7 +337,7 @@ export interface Integrations {
 
   readonly oauth: {
     /**
-     * A link that opens one action of one integration to any person who has it, for a while.
+     * A link that opens one action of one integration, to any person with the link, for a while.
      *
      * @throws BaseUrlMissing, IntegrationNotFound, OAuthFailure where it needs no authorization
      */
@@ -420,7 +420,7 @@ export interface Integrations {
     /** From now on Node's own figures of this process, too: memory, event loop, garbage. Our API and worker processes do it. */
     includeProcess(): void
   }
-  /** Who may call, and what the HTTP routes need to know to ask. */
+  /** Access, and what the HTTP routes need for it. */
   readonly access: Access & {
     readonly baseUrl: string | null
     readonly dev: boolean

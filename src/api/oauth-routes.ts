@@ -130,7 +130,7 @@ async function callback(integrations: Integrations, context: Context): Promise<R
   }
 }
 
-/** A person who came back with a valid state may try again. Without a state the integration is unknown: null. */
+/** The link to try again, after a valid state. Null: without a state the integration is unknown. */
 async function retryUrlOf(integrations: Integrations, context: Context, error: unknown): Promise<string | null> {
   const id = isIntegrationsError(error) && 'integrationId' in error ? error.integrationId : null
   const baseUrl = baseUrlOf(integrations, context)

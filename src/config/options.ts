@@ -75,7 +75,7 @@ function checkVariables(environment: Environment, problems: ConfigurationProblem
 }
 
 const FAULTS: Faults = {
-  // Not shown: somebody may have given the database's URL.
+  // Not shown: the value may be the database's URL.
   notAnObject: () => ({ key: 'options', expected: 'an object', received: 'no object' }),
   notASection: (group, given) => ({
     key: group,

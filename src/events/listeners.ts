@@ -1,7 +1,6 @@
 /**
- * Who listens to what. Two kinds of failure: a listener of a framework event disturbs nothing (it is logged); a
+ * The listeners of events. Two kinds of failure: a listener of a framework event disturbs nothing (it is logged); a
  * listener of a provider's own event or of a sync item fails the job that emitted it, so that it can be tried again.
- *
  * Rule: docs/behaviour/events.md.
  */
 
@@ -65,9 +64,9 @@ export interface QueuedListener {
   readonly listener: Listener
 }
 
-/** Consumers beside the listeners that are told later. */
+/** Consumers that get an event later, beside the queued listeners. */
 export interface Later {
-  /** Whether a notification target is told of it. */
+  /** Whether a notification target gets it. */
   isTold(name: EventName): boolean
   /** Rows wait to be delivered. Never throws. */
   wake(): void
@@ -132,12 +131,12 @@ export class Listeners {
     return this.#registrations.filter((entry) => entry.queued && entry.key === name)
   }
 
-  /** Whether a listener or a target is told of it, now or later. */
+  /** Whether a listener or a target gets it, now or later. */
   has(name: EventName): boolean {
     return this.#registrations.some((entry) => entry.key === name) || this.#later.isTold(name)
   }
 
-  /** Whether a consumer is told of it later: then its row is written in the transaction of the change. */
+  /** Whether a consumer gets it later: then its row is written in the transaction of the change. */
   isDurable(name: EventName): boolean {
     return this.#registrations.some((entry) => entry.key === name && entry.queued) || this.#later.isTold(name)
   }

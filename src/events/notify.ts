@@ -186,7 +186,7 @@ class NotificationNotTaken extends Error {
   readonly code = 'notification_not_taken'
 }
 
-/** The targets that are told of this event, in the order of the configuration. */
+/** The targets that this event is sent to, in the order of the configuration. */
 export function notificationConsumers(framework: Framework, event: DeliveredEvent): Consumer[] {
   if (!isNews(event)) return []
   const { targets } = framework.config.notifications

@@ -1,6 +1,5 @@
 /**
  * Which integration, and which provider, a count, a log line or a workflow belongs to.
- *
  * Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields".
  */
 

@@ -120,7 +120,7 @@ export async function startOperation(
     else
       integrationLogger(framework, integration).warn(
         { event: 'operation.log_lost', log: id, operation: log.operation },
-        'the log row of an operation is gone, or was ended by somebody else; it is left as it is',
+        'the log row of an operation is gone, or another caller has ended it; it is left as it is',
       )
   }
 
@@ -191,7 +191,6 @@ const MAX_JSON_BYTES = 65_536
 
 /**
  * A value for the JSON columns of the logs: without secrets; a marker of its size in place of one that is too large.
- *
  * Rule: docs/behaviour/operations.md, "What is stored".
  */
 function storedJson(value: Json, secrets: readonly string[]): Json {

@@ -1,7 +1,6 @@
 /**
  * The search attributes of our workflows: whether the namespace has them, and how it gets them. A start with one that the
  * namespace does not know is refused by the server, so none is attached before it was seen there.
- *
  * Rule: docs/behaviour/workflows.md, "Search attributes".
  */
 import type { Client, WorkflowStartOptions } from '@temporalio/client'
@@ -15,11 +14,11 @@ import { SEARCH_ATTRIBUTES } from './label-rules.ts'
 
 /** `temporal.api.enums.v1.IndexedValueType`: those we use, and the others' names for a message. */
 const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList'] as const
-/** What was seen is looked at again after this time: somebody may add or remove an attribute while we run. */
+/** The namespace is asked again after this time: an operator may add or remove an attribute while we run. */
 const LOOK_AGAIN_MS = 60_000
 /** A look that hangs holds nothing up for longer. */
 const LOOK_TIMEOUT_MS = 5_000
-/** A start that somebody waits for waits for the first look no longer than this, and goes without. */
+/** A start waits no longer for the first look; then it goes without attributes. */
 const PATIENCE_MS = 1_000
 const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
 
@@ -82,7 +81,7 @@ export async function ensureSearchAttributes(client: Client, where: TemporalAddr
   }
 }
 
-/** The command line for a person who may; Temporal Cloud has its own tool. */
+/** The command line for a person with the permission; Temporal Cloud has its own tool. */
 function byHand({ address, namespace }: TemporalAddress): string {
   const words = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `--name ${name} --type ${type}`)
   const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`

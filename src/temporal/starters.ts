@@ -225,7 +225,7 @@ export function temporalStarters(
       const asked = client()
       for (const { id, runId, type, attempts } of await answered(asked, () => wedgedWorkflows(asked, prefix))) {
         const reason = `its task failed ${attempts} times`
-        // This run alone: somebody else may have ended it meanwhile, and another one may go on already.
+        // This run alone: another caller may have ended it meanwhile, and a new run may have begun.
         const ended = answered(asked, () => asked.workflow.getHandle(id, runId).terminate(reason))
         if ((await unlessGone(ended)) === null) continue
         metrics.workflowReplaced(type)
@@ -340,7 +340,7 @@ export function temporalStarters(
       // No worker is there, or one does not listen. It has been asked, and what it would do next is not wanted any more.
       const reason = `cancelled; it did not end within ${cancelTimeoutMs} ms`
       await unlessGone(answered(client(), () => handle.terminate(reason)))
-      // Not awaited: who cancels does not wait for a word in a log line.
+      // Not awaited: the caller does not wait for a word in a log line.
       void providerOf(integrationId).then((provider) =>
         logger.warn(
           { event: 'sync.terminated', integration: integrationId, provider },
@@ -429,7 +429,7 @@ async function resultIfStarted<T extends Workflow>(client: Client, started: Work
   return started === null ? 'already running' : resultOf(client, started)
 }
 
-/** The outermost words that somebody wrote, which name what helps; without any the innermost, which name what happened. */
+/** The outermost text of our own code, which names the remedy; without one the innermost error, which names the cause. */
 function wordsOf(error: Error): string {
   if (error instanceof sdk().ApplicationFailure) return error.message.slice(0, MAX_WORDS)
   return error.cause instanceof Error ? wordsOf(error.cause) : errorLine(error, MAX_WORDS)

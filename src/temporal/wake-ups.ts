@@ -1,7 +1,5 @@
 /**
- * Wakes inboxes, the outbox and those who follow incidents, and goes on until each wake-up has got through: nothing is lost
- * by one that fails, since the rows are stored.
- *
+ * Wakes the inbox, the outbox and the workflows of incidents. Each wake-up is tried until it succeeds; the rows are stored meanwhile.
  * Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
 import { inTime } from '../framework/waiting.ts'

@@ -75,7 +75,7 @@ export function time(moment: Date): Markup {
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`
 }
 
-/** Who is signed in, and the button to sign out. */
+/** The name of the signed-in caller, and the button to sign out. */
 export function whoIsHere(root: string, { principal, session }: Caller): Markup {
   if (session === null) return html`<p>${principal.name}</p>`
   return html`<nav aria-label="Account"><span>${principal.name}</span>
