@@ -5,7 +5,7 @@
 /** Pure files: `rules.ts`, `…-rules.ts`, what workflows exchange (`…-jobs.ts`), and the plain values below. */
 const RULES = [
   '/(rules|[a-z-]+-rules|[a-z-]+-jobs)[.]ts$',
-  '^src/framework/(backoff|error-kind|errors|id|json|json-object|json-scan|key-file|known-secrets|logger|lost-database|redaction|redactor|remedies|shell-word|thrown)[.]ts$',
+  '^src/framework/(backoff|error-kind|errors|id|json|key-file|known-secrets|logger|lost-database|redaction|redactor|remedies|shell-word|thrown)[.]ts$',
   '^src/observability/(metrics|trace-header|traced-run)[.]ts$',
 ]
 

@@ -1,6 +1,5 @@
 /** What API, worker and sandbox of `npm start` get of its environment: what they read, and what a process needs to run. */
-import { OPTIONS } from '../src/config/option-registry.ts'
-import { VARIABLES } from '../src/config/variables.ts'
+import { OPTIONS, VARIABLES } from '../src/config/option-registry.ts'
 
 const OURS: ReadonlySet<string> = new Set([
   ...Object.keys(VARIABLES),

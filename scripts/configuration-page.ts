@@ -1,9 +1,8 @@
 /** docs/configuration.md, made of the registries that the checks are made of. */
 import type { Option } from '../src/config/option-registry.ts'
-import { OPTIONS } from '../src/config/option-registry.ts'
+import { OPTIONS, VARIABLES } from '../src/config/option-registry.ts'
 import type { ConfigKey } from '../src/config/schema.ts'
 import { CONFIG_KEYS, environmentName } from '../src/config/schema.ts'
-import { VARIABLES } from '../src/config/variables.ts'
 
 export function configurationPage(): string {
   const blocks = [

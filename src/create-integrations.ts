@@ -16,10 +16,9 @@ import type { PumpedQueue } from './claims/pump-jobs.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from './claims/pump-jobs.ts'
 import { InboxPromise } from './claims/pump-promise.ts'
 import { queueProblems } from './config/cross-checks.ts'
-import type { ConfigEntry } from './config/describe.ts'
-import { describeConfig } from './config/describe.ts'
 import { attempt } from './config/faults.ts'
-import { collectConfig } from './config/load.ts'
+import type { ConfigEntry } from './config/load.ts'
+import { collectConfig, describeConfig } from './config/load.ts'
 import { checkOptions } from './config/options.ts'
 import { isRecord } from './config/received.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
@@ -346,7 +345,7 @@ export interface Integrations {
 
   readonly oauth: {
     /**
-     * A link that opens one action of one integration to any person who has it, for a while.
+     * A link that opens one action of one integration, to any person with the link, for a while.
      *
      * @throws BaseUrlMissing, IntegrationNotFound, OAuthFailure where it needs no authorization
      */
@@ -429,7 +428,7 @@ export interface Integrations {
     /** From now on Node's own figures of this process, too: memory, event loop, garbage. Our API and worker processes do it. */
     includeProcess(): void
   }
-  /** Who may call, and what the HTTP routes need to know to ask. */
+  /** Access, and what the HTTP routes need for it. */
   readonly access: Access & {
     readonly baseUrl: string | null
     readonly dev: boolean
@@ -650,12 +649,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     prune: async ({ dryRun = false } = {}) =>
       dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),
     keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
-    schedules: {
-      schedules: () => framework.temporal.schedules(),
-      applySchedules: () => framework.temporal.applySchedules(),
-      searchAttributes: () => framework.temporal.searchAttributes(),
-      applySearchAttributes: () => framework.temporal.applySearchAttributes(),
-    },
+    schedules: framework.temporal,
     doctor: () =>
       runDoctor(framework, {
         checkDatabase: () => checkConnection(connection),

@@ -19,7 +19,7 @@ import { checkTemporal, connectionOptions, temporalAddress } from './temporal/co
 import { ensureSchedules } from './temporal/keep-schedules.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
 import { sweepPending } from './temporal/sweep.ts'
-import { taskQueuesOf } from './temporal/task-queues.ts'
+import { taskQueuesOf } from './temporal/workflow-starts.ts'
 import { workerSizes } from './worker-sizes.ts'
 
 /**

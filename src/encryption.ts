@@ -228,7 +228,7 @@ function readKeyFile(path: string): string {
   return text
 }
 
-/** @param position from 1; named instead of an id that may be key bytes, when somebody forgot the id */
+/** @param position from 1; named in place of the id, which may be key bytes where the id was forgotten */
 function parseKey(entry: string, position: number): RingKey {
   const colon = entry.indexOf(':')
   const kid = entry.slice(0, Math.max(colon, 0))

@@ -2,8 +2,7 @@
 
 export type { Principal, Scope } from './access/rules.ts'
 export type { Access, LinkTarget, Session } from './access/tokens-and-links.ts'
-export type { ConfigEntry } from './config/describe.ts'
-export type { ConfigSource } from './config/load.ts'
+export type { ConfigEntry, ConfigSource } from './config/load.ts'
 export type { Config, ConfigInput, ConfigKey, ConfigUnit } from './config/schema.ts'
 export type { TemporalTls } from './config/temporal-tls.ts'
 export { createIntegrations, type Integrations, type IntegrationsOptions } from './create-integrations.ts'

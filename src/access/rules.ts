@@ -1,6 +1,4 @@
-/**
- * Who may call, as rules: no clock, no store, no request object. Rule: docs/behaviour/access.md.
- */
+/** Access as rules: no clock, no store, no request object. Rule: docs/behaviour/access.md. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 
 /** `operate` includes `read`. */

@@ -1,8 +1,4 @@
-/**
- * Who may call: tokens, browser sessions, signed links.
- *
- * Rule: docs/behaviour/access.md.
- */
+/** The ways in: tokens, browser sessions, signed links. Rule: docs/behaviour/access.md. */
 import { createHmac, randomBytes } from 'node:crypto'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'

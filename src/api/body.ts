@@ -1,7 +1,7 @@
 /** Bodies and queries at the door: size, kind, shape. */
 import type { Context, MiddlewareHandler } from 'hono'
 import type { z } from 'zod'
-import { lossInParsing } from '../framework/json-scan.ts'
+import { lossInParsing } from '../framework/json.ts'
 import type { FieldProblem } from './problem.ts'
 import { ProblemError, problemResponse } from './problem.ts'
 import { BODY_TIMEOUT_MS, lingering, readBody } from './request-body.ts'

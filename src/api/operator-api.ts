@@ -1,17 +1,26 @@
-/** The operator API's integrations. Rule: docs/behaviour/operator-api.md. */
+/** The operator API's integrations, their authorizations, and their trouble. Rule: docs/behaviour/operator-api.md. */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
-import { jsonBody, queryOf } from './body.ts'
+import { oauthStatusColumns } from '../oauth/status-rules.ts'
+import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'
 import { idIn } from './named-routes.ts'
-import { changedIntegration, forceQuery, integrationsQuery, newIntegration } from './operator-schemas.ts'
+import {
+  changedIntegration,
+  forceQuery,
+  incidentsQuery,
+  integrationsQuery,
+  newIntegration,
+  newOAuthLink,
+  statisticsQuery,
+} from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
 /** The middleware before these routes has checked the caller. */
 export function integrationRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { operator } = integrations
+  const { operator, oauth } = integrations
   const routes = new Hono<AccessEnvironment>()
 
   routes.get('/integrations', async (context) => {
@@ -48,6 +57,61 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
       await switchIntegration(integrations, context, id, action)
       return context.json(asColumns(await operator.detail(id)))
     })
+
+  routes.get('/integrations/:id/oauth', async (context) =>
+    context.json(oauthStatusColumns(await oauth.status(idOf(context)))),
+  )
+
+  routes.post('/integrations/:id/oauth/link', async (context) => {
+    const id = idOf(context)
+    const link = await optionalJsonBody(context, newOAuthLink)
+    // Refuses a provider without OAuth: its link would open nothing.
+    await oauth.status(id)
+    const url = await oauth.link(id, link)
+    await noteAct(integrations, context, id, `oauth-link ${link.action}`)
+    return context.json({ integration_id: id, url })
+  })
+
+  routes.post('/integrations/:id/oauth/revoke', async (context) => {
+    const id = idOf(context)
+    const outcome = await oauth.revoke(id, queryOf(context, forceQuery))
+    if (outcome === 'revoked') await noteAct(integrations, context, id, 'revoke-oauth')
+    return context.json({ integration_id: id, revoked: outcome === 'revoked' })
+  })
+
+  routes.post('/integrations/:id/oauth/refresh', async (context) => {
+    const id = idOf(context)
+    // Refuses here, in the caller's terms. A worker's refusal would be a failed workflow.
+    await oauth.status(id)
+    const result = await oauth.refresh({ integrationId: id })
+    await noteAct(integrations, context, id, 'refresh-tokens')
+    return context.json({ integration_id: id, ...asColumns(result) })
+  })
+
+  return routes
+}
+
+/** Incidents, health and statistics. */
+export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironment> {
+  const { incidents } = integrations
+  const routes = new Hono<AccessEnvironment>()
+
+  routes.get('/incidents', async (context) => {
+    const { limit, ...filter } = queryOf(context, incidentsQuery)
+    return context.json(await pageOf(limit, (more) => incidents.list({ ...filter, limit: more })))
+  })
+
+  routes.get('/incidents/:id', async (context) =>
+    context.json(asColumns(await incidents.get(idOf(context, 'incident')))),
+  )
+
+  routes.get('/stats', async (context) =>
+    context.json(asColumns(await integrations.stats(queryOf(context, statisticsQuery)))),
+  )
+
+  routes.get('/integrations/:id/health', async (context) =>
+    context.json(healthColumns(await integrations.health(idOf(context)))),
+  )
 
   return routes
 }
@@ -98,4 +162,19 @@ export async function pageOf<Row extends { readonly id: number }>(
   for await (const row of list(limit + 1)) rows.push(row)
   const data = rows.slice(0, limit)
   return { data: data.map(asColumns), next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
+}
+
+/** The same names as in `integrations health <id> --json`. */
+function healthColumns(report: Awaited<ReturnType<Integrations['health']>>): Record<string, unknown> {
+  const { requests24h, errorRate24h, failures24h, meanMs24h, p95Ms24h, topErrors24h, incident, ...rest } = report
+  return {
+    ...asColumns(rest),
+    incident: incident === null ? null : asColumns(incident),
+    requests_24h: requests24h,
+    error_rate_24h: errorRate24h,
+    failures_24h: failures24h,
+    mean_ms_24h: meanMs24h,
+    p95_ms_24h: p95Ms24h,
+    top_errors_24h: topErrors24h,
+  }
 }

@@ -5,14 +5,11 @@ import { isSafeMethod } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
-import { incidentPages } from './dashboard/incident-pages.ts'
 import { loginRoutes } from './dashboard/login.ts'
-import { overviewRoutes } from './dashboard/overview.ts'
-import { externalPath, hasLoginPage, operator, requireCsrfToken } from './middleware.ts'
-import { integrationRoutes } from './operator-api.ts'
-import { troubleRoutes } from './operator-incidents.ts'
-import { operatorOAuthRoutes } from './operator-oauth.ts'
-import { integrationSyncRoutes, syncRoutes } from './operator-syncs.ts'
+import { dashboardRoutes } from './dashboard/pages.ts'
+import { externalPath, hasLoginPage, operator, operatorRoot, requireCsrfToken } from './middleware.ts'
+import { integrationRoutes, troubleRoutes } from './operator-api.ts'
+import { syncRoutes } from './operator-syncs.ts'
 import { operatorWebhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
@@ -29,15 +26,20 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/api/v1', integrationRoutes(integrations))
   routes.route('/api/v1', operatorWebhookRoutes(integrations))
   routes.route('/api/v1', syncRoutes(integrations))
-  routes.route('/api/v1', integrationSyncRoutes(integrations))
-  routes.route('/api/v1', operatorOAuthRoutes(integrations))
   routes.route('/api/v1', troubleRoutes(integrations))
-  routes.route('/', overviewRoutes(integrations))
-  routes.route('/', incidentPages(integrations))
+  routes.route('/', dashboardRoutes(integrations))
   routes.all('*', (context) =>
     problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),
   )
   return routes
+}
+
+/** Redirects `/` to the operator's pages, in our own API process. A host that mounts the routes has its own `/`. */
+export function redirectRoot(app: Hono, integrations: Integrations): Hono {
+  if (!hasLoginPage(integrations)) return app
+  return app.get('/', (context) =>
+    context.body(null, 302, { Location: operatorRoot(integrations), 'Cache-Control': 'no-store' }),
+  )
 }
 
 const noStore: MiddlewareHandler = async function noStore(context, next) {

@@ -74,13 +74,6 @@ export function syncRoutes(integrations: Integrations): Hono<AccessEnvironment> 
     })
   })
 
-  return routes
-}
-
-export function integrationSyncRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { syncs, operator } = integrations
-  const routes = new Hono<AccessEnvironment>()
-
   routes.get('/integrations/:id/sync', async (context) => {
     const id = idOf(context)
     const progress = await syncs.progress(id)

@@ -1,19 +1,26 @@
-/** An API process: serves the routes until it is told to stop. Starts while Temporal is away: webhooks are stored. */
-import type { Server } from 'node:http'
+/** An API process: serves the routes until it is told to stop. Starts while Temporal is away: webhooks are stored. Rule: docs/behaviour/workers.md. */
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { serve } from '@hono/node-server'
-import { createProcessApp } from '../api/process-app.ts'
+import { createApi } from '../api/app.ts'
+import { redirectRoot } from '../api/operator-routes.ts'
 import { attempt, problemsOf } from '../config/faults.ts'
 import type { Integrations } from '../create-integrations.ts'
 import type { ConfigurationProblem } from '../framework/errors.ts'
 import { InvalidConfiguration } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
+import { inTime } from '../framework/waiting.ts'
 import { startTracing } from '../observability/tracing-start.ts'
 import { sweepPending } from '../temporal/sweep.ts'
-import { drainOf, drainSeconds } from './drain.ts'
 import { loadHost } from './host.ts'
 import { address } from './listen-address.ts'
 import { lastSteps, onStop, runProcess } from './run.ts'
+
+const DEFAULT_DRAIN_SECONDS = 1
+const MAX_DRAIN_SECONDS = 3_600
+/** Requests that are still open after this time are cut: the supervisor would kill the process. */
+const LAST_ANSWERS_MS = 10_000
 
 await runProcess(async () => {
   const problems: ConfigurationProblem[] = []
@@ -51,7 +58,7 @@ interface Serving {
 /** @returns how many connections were cut at the end */
 async function serveUntil(asked: Promise<void>, { integrations, hostname, port, drainFor }: Serving): Promise<number> {
   const { logger } = integrations
-  const api = createProcessApp(integrations)
+  const api = redirectRoot(createApi(integrations), integrations)
   const readyz = `/${integrations.config.operator.prefix}/api/v1/readyz`
   let isDraining = (): boolean => false
   const answer: typeof api.fetch = (request, ...rest) =>
@@ -92,4 +99,57 @@ async function wakeWaiting({ webhooks, logger }: Integrations): Promise<void> {
 /** As `/readyz` answers itself, without a question: the load balancer shall send requests elsewhere. */
 function notReady(): Response {
   return Response.json({ status: 'draining' }, { status: 503, headers: { 'Cache-Control': 'no-store' } })
+}
+
+/** API_DRAIN_SECONDS. @throws InvalidConfiguration */
+export function drainSeconds(environment: NodeJS.ProcessEnv): number {
+  const text = environment.API_DRAIN_SECONDS || String(DEFAULT_DRAIN_SECONDS)
+  const seconds = Number(text)
+  if (!/^\d{1,4}$/.test(text) || seconds > MAX_DRAIN_SECONDS)
+    throw new InvalidConfiguration([
+      {
+        key: 'API_DRAIN_SECONDS',
+        expected: `an integer from 0 to ${MAX_DRAIN_SECONDS}`,
+        received: JSON.stringify(text),
+      },
+    ])
+  return seconds
+}
+
+interface Drain {
+  /** From here on `/readyz` has to say no. */
+  readonly isDraining: () => boolean
+  /**
+   * Takes requests for this time, each answer closing its connection (RFC 9112, section 9.6); then none.
+   *
+   * @returns how many connections were cut, when all have been answered or after 10 s more
+   */
+  end(seconds: number): Promise<number>
+}
+
+/** The end under load. The load balancer is told first. Then nothing new is taken, and what was taken is answered. */
+export function drainOf(server: Server): Drain {
+  const open = new Set<ServerResponse>()
+  let isDraining = false
+  // Before the routes see it: an answer that has begun can be told nothing any more.
+  server.prependListener('request', (_: IncomingMessage, answer: ServerResponse) => {
+    if (isDraining) answer.setHeader('Connection', 'close')
+    open.add(answer)
+    answer.once('close', () => open.delete(answer))
+  })
+  return {
+    isDraining: () => isDraining,
+    async end(seconds) {
+      isDraining = true
+      for (const answer of open) if (!answer.headersSent) answer.setHeader('Connection', 'close')
+      await sleep(seconds * 1_000)
+      // What is idle is closed with it: https://nodejs.org/api/http.html#serverclosecallback
+      const closed = new Promise<true>((resolve) => server.close(() => resolve(true)))
+      if (await inTime(closed, LAST_ANSWERS_MS)) return 0
+      const left = open.size
+      server.closeAllConnections()
+      await closed
+      return left
+    },
+  }
 }

@@ -10,7 +10,7 @@ process.env.LOG_LEVEL ||= 'warn'
 
 const interrupt = new AbortController()
 process.on('SIGINT', () => {
-  // Somebody who asks twice does not want to wait.
+  // A person who asks twice does not want to wait.
   if (interrupt.signal.aborted) process.exit(130)
   interrupt.abort()
 })

@@ -10,7 +10,7 @@ import { address } from './listen-address.ts'
 const LOOPBACK: readonly string[] = ['127.0.0.1', '::1', 'localhost']
 /** The SDK's own server is in this very process: what takes longer is not coming. */
 const SDK_ANSWER_MS = 2_000
-/** Between looking for a free port and taking it somebody else may have it. */
+/** Another process may take a free port before we do. */
 const PORT_TRIES = 5
 
 export interface WorkerMetrics {

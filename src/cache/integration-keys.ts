@@ -1,7 +1,6 @@
 /**
  * Cache keys of one integration begin with `integration:<id>:`, its locks' too, so that its deletion finds them. Other keys belong to
  * the deployment.
- *
  * Rule: docs/behaviour/integrations.md, "Cache entries".
  */
 export function integrationKey(integrationId: number, rest: string): string {

@@ -2,7 +2,6 @@
  * The configuration in force: default < `config` object < environment. Every fault is found before any is reported.
  * Rule: docs/behaviour/configuration.md.
  */
-
 import { z } from 'zod'
 import type { ConfigurationProblem } from '../framework/errors.ts'
 import type { Registered } from './cross-checks.ts'
@@ -12,9 +11,10 @@ import { OPTION_NAMES } from './option-registry.ts'
 import type { Faults } from './read-object.ts'
 import { nested, readObject, shapeOf } from './read-object.ts'
 import { isRecord, shown } from './received.ts'
-import type { Config, ConfigInput } from './schema.ts'
+import type { Config, ConfigInput, ConfigUnit } from './schema.ts'
 import {
   CONFIG_KEYS,
+  configValue,
   defaultHandlerTimeout,
   ENVIRONMENT_PREFIX,
   environmentName,
@@ -168,4 +168,33 @@ function asNested(dotted: string): string {
   const name = CONFIG_KEYS.has(dotted) ? dotted : (nearestName(dotted, CONFIG_KEYS.keys()) ?? 'section.key')
   const [section, inner] = name.split('.')
   return `nested objects, such as { ${section}: { ${inner}: … } }`
+}
+
+export interface ConfigEntry {
+  readonly key: string
+  /** What is in force; a secret is masked. */
+  readonly value: unknown
+  readonly source: ConfigSource
+  readonly default: unknown
+  readonly unit: ConfigUnit | null
+  readonly meaning: string
+}
+
+/** In the order of the reference table. */
+export function describeConfig({ config, sources }: LoadedConfig): readonly ConfigEntry[] {
+  return [...CONFIG_KEYS].map(([key, { default: declared, unit, meaning, secret }]) => ({
+    key,
+    value: secret ? maskedList(configValue(config, key)) : configValue(config, key),
+    source: sources[key] ?? 'default',
+    default: key === 'webhook.handler_timeout' ? defaultHandlerTimeout(config.webhook.processing_timeout) : declared,
+    unit,
+    meaning,
+  }))
+}
+
+/** How many there are, and nothing of them; an empty list is shown as it is. Whatever is no list shows nothing at all. */
+function maskedList(value: unknown): unknown {
+  if (!Array.isArray(value)) return '(masked)'
+  if (value.length === 0) return value
+  return `${value.length} ${value.length === 1 ? 'entry' : 'entries'} (masked)`
 }

@@ -4,13 +4,12 @@
  */
 import type { ConfigurationProblem } from '../framework/errors.ts'
 import { nearestName } from './nearest-name.ts'
-import { OPTION_NAMES, OPTIONS } from './option-registry.ts'
+import { OPTION_NAMES, OPTIONS, VARIABLES } from './option-registry.ts'
 import type { Faults } from './read-object.ts'
 import { nested, readObject, shapeOf } from './read-object.ts'
 import { masked } from './received.ts'
 import { CONFIG_KEYS, SECTION_NAMES } from './schema.ts'
 import type { ValueKind } from './value-kinds.ts'
-import { VARIABLES } from './variables.ts'
 
 export interface CheckedOptions {
   /** Without a trailing slash; null when none is given. Default: INTEGRATIONS_BASE_URL. */
@@ -76,7 +75,7 @@ function checkVariables(environment: Environment, problems: ConfigurationProblem
 }
 
 const FAULTS: Faults = {
-  // Not shown: somebody may have given the database's URL.
+  // Not shown: the value may be the database's URL.
   notAnObject: () => ({ key: 'options', expected: 'an object', received: 'no object' }),
   notASection: (group, given) => ({
     key: group,

@@ -1,4 +1,4 @@
-/** Who an integration's credentials belong to. Rule: docs/behaviour/identity.md. */
+/** The account that an integration's credentials belong to. Rule: docs/behaviour/identity.md. */
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { integrationKey } from '../cache/integration-keys.ts'

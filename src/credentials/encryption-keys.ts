@@ -1,6 +1,5 @@
 /**
  * Which key wrote what, and whether the key ring is the one that wrote the database.
- *
  * Rule: docs/behaviour/credentials.md, "At start" and "A new key".
  */
 

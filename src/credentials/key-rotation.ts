@@ -1,8 +1,4 @@
-/**
- * Moving rows to the key that writes.
- *
- * Rule: docs/behaviour/credentials.md, "Rotation".
- */
+/** Moving rows to the key that writes. Rule: docs/behaviour/credentials.md, "Rotation". */
 
 import { and, eq, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
@@ -71,7 +67,7 @@ export async function rotateKeys(framework: Framework, options: RotateOptions = 
         const { provider } = await subjectOf(framework, row.id)
         integrationLogger(framework, { id: row.id, provider }).error(
           { event: 'keys.not_reencrypted', reason: outcome.reason },
-          'the credentials of an integration could not be encrypted anew',
+          'the credentials of an integration could not be encrypted again',
         )
       }
       total = Math.max(total, done)

@@ -21,7 +21,7 @@ export type OwnedEvent = DurableEvent & {
 }
 
 /**
- * Stores the events that a consumer is told of later, in the transaction of their change. After its commit `listeners.emit()` wakes the
+ * Stores the events that a consumer gets later, in the transaction of their change. After its commit `listeners.emit()` wakes the
  * outbox.
  */
 export async function recordEvents(
@@ -65,7 +65,7 @@ const SETTLEMENT_EVENTS = {
   incident_closed: 'IncidentClosed',
 } as const satisfies Record<CallEvent['kind'], DurableEventName>
 
-/** The event names of a settlement's changes, by kind; null: no consumer is told of any of them later. */
+/** The event names of a settlement's changes, by kind; null: no consumer gets any of them later. */
 export function settlementEventNames({
   listeners,
 }: Framework): Partial<Record<CallEvent['kind'], DurableEventName>> | null {

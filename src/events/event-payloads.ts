@@ -1,7 +1,6 @@
 /**
  * The stored payload of a durable event: the event without its integration, as JSON. Another release may have written the row, so the
  * payload is checked when it is read.
- *
  * Rule: docs/behaviour/events.md, "Durable events". The function `record_events` (drizzle/functions/) writes the events of a settlement.
  */
 

@@ -1,8 +1,4 @@
-/**
- * What the framework tells its host, by name. All come after the commit of what they tell of.
- *
- * Rule: docs/behaviour/events.md.
- */
+/** What the framework tells its host, by name. All come after the commit of what they tell of. Rule: docs/behaviour/events.md. */
 
 import type { FailureClass } from '../calls/failure-class-rules.ts'
 import type { Json } from '../framework/json.ts'

@@ -1,16 +1,14 @@
 /**
- * Who listens to what. Two kinds of failure: a listener of a framework event disturbs nothing (it is logged); a
+ * The listeners of events. Two kinds of failure: a listener of a framework event disturbs nothing (it is logged); a
  * listener of a provider's own event or of a sync item fails the job that emitted it, so that it can be tried again.
- *
  * Rule: docs/behaviour/events.md.
  */
 
+import { secretsIn } from '../credentials/integration-secrets.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
-import { secretsKnownTo } from '../framework/known-secrets.ts'
 import type { Logger } from '../framework/logger.ts'
-import { errorLine } from '../framework/logger.ts'
-import { redactStart } from '../framework/redaction.ts'
-import type { Integration } from '../providers/integration.ts'
+import { integrationLogger } from '../framework/logger.ts'
+import { redactedErrorLine } from '../framework/redacted-error.ts'
 import type {
   ProviderEvent,
   ProviderEventClass,
@@ -66,9 +64,9 @@ export interface QueuedListener {
   readonly listener: Listener
 }
 
-/** Consumers beside the listeners that are told later. */
+/** Consumers that get an event later, beside the queued listeners. */
 export interface Later {
-  /** Whether a notification target is told of it. */
+  /** Whether a notification target gets it. */
   isTold(name: EventName): boolean
   /** Rows wait to be delivered. Never throws. */
   wake(): void
@@ -133,12 +131,12 @@ export class Listeners {
     return this.#registrations.filter((entry) => entry.queued && entry.key === name)
   }
 
-  /** Whether a listener or a target is told of it, now or later. */
+  /** Whether a listener or a target gets it, now or later. */
   has(name: EventName): boolean {
     return this.#registrations.some((entry) => entry.key === name) || this.#later.isTold(name)
   }
 
-  /** Whether a consumer is told of it later: then its row is written in the transaction of the change. */
+  /** Whether a consumer gets it later: then its row is written in the transaction of the change. */
   isDurable(name: EventName): boolean {
     return this.#registrations.some((entry) => entry.key === name && entry.queued) || this.#later.isTold(name)
   }
@@ -149,15 +147,13 @@ export class Listeners {
    */
   async emit<Name extends EventName>(name: Name, payload: IntegrationEvents[Name]): Promise<void> {
     if (this.isDurable(name)) this.#later.wake()
-    const { id: integration, provider } = payload.integration
     for (const registration of [...this.#registrations]) {
       if (registration.key !== name || registration.queued) continue
       const heard = await hearing(this.#tell(registration, name, payload))
       if (heard === 'ended') continue
       const { name: listener } = registration
-      const fields = { integration, provider, name, listener, told_again: heard === 'told again' }
-      this.#logger.warn(
-        { event: 'listener.given_up', ...fields },
+      integrationLogger({ logger: this.#logger }, payload.integration).warn(
+        { event: 'listener.given_up', name, listener, told_again: heard === 'told again' },
         'a listener had not ended when its worker had to; it is not waited for',
       )
     }
@@ -171,13 +167,10 @@ export class Listeners {
     try {
       await listener(payload as never)
     } catch (error) {
-      this.#logger.error(
-        {
-          event: name,
-          integration: payload.integration.id,
-          provider: payload.integration.provider,
-          error: redactedLine(error, payload.integration),
-        },
+      // A host's error may quote a credential.
+      const line = redactedErrorLine(error, secretsIn(payload.integration), MAX_ERROR_LENGTH)
+      integrationLogger({ logger: this.#logger }, payload.integration).error(
+        { event: name, error: line },
         'a listener threw; nothing else is disturbed',
       )
     }
@@ -196,7 +189,7 @@ export class Listeners {
   /** Tells the listeners of a provider's own event or of a sync item, awaited in order; the first throw ends it. */
   async deliver(event: ProviderEvent | SyncItemEvent<unknown>): Promise<void> {
     for (const { key, listener } of [...this.#registrations])
-      if (typeof key === 'function' && isInstanceOf(event, key)) await listener(event as never)
+      if (typeof key === 'function' && event instanceof key) await listener(event as never)
   }
 }
 
@@ -224,25 +217,10 @@ function isName(text: string): boolean {
   return text.trim() !== '' && text.length <= MAX_NAME_LENGTH && !/[\p{Cc}\p{Cs}]/u.test(text)
 }
 
-/** A host's error may quote a credential; credentials that can't be read can't be quoted either. */
-function redactedLine(error: unknown, integration: Integration): string {
-  let secrets: readonly string[] = []
-  try {
-    secrets = secretsKnownTo(integration)
-  } catch {
-    // Unreadable: no code has them in clear.
-  }
-  return redactStart(errorLine(error, Number.MAX_SAFE_INTEGER), secrets, MAX_ERROR_LENGTH)
-}
-
 function isItemClass(key: EventKey): key is SyncItemEventClass {
   return typeof key === 'function' && 'version' in key
 }
 
 function matchesClass(key: EventKey, eventClass: SyncItemEventClass): boolean {
   return typeof key === 'function' && (key === eventClass || eventClass.prototype instanceof key)
-}
-
-function isInstanceOf(event: object, key: ProviderEventClass | SyncItemEventClass): boolean {
-  return event instanceof key
 }

@@ -44,7 +44,7 @@ export async function hearing(told: Promise<void>): Promise<Hearing> {
   return again === null ? 'given up' : 'told again'
 }
 
-/** Once time is up, whoever answers at once is heard out. */
+/** Once time is up, a listener that ends at once still counts as ended. */
 function endsInTime(told: Promise<void>, enough: AbortSignal): Promise<boolean> {
   const ended = told.then(() => true)
   if (enough.aborted) return Promise.race([ended, turn(false)])

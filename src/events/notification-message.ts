@@ -1,13 +1,13 @@
 /** What a notification target is sent. Rule: docs/behaviour/notifications.md, "The message". */
 import type { Json } from '../framework/json.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { DeliveredEvent } from './event-delivery.ts'
+import type { DeliveredEvent } from './delivery-rules.ts'
 import type { IncidentRecord, IntegrationEvents } from './events.ts'
 import type { NotificationType } from './notification-rules.ts'
 import { NOTIFICATION_TYPE_OF } from './notification-rules.ts'
 
 export type NotifiedName = keyof typeof NOTIFICATION_TYPE_OF
-/** A durable event that notification targets may be told of. */
+/** A durable event that may be sent to notification targets. */
 export type NotifiedEvent = Extract<DeliveredEvent, { readonly name: NotifiedName }>
 
 /** The body, as Standard Webhooks recommends it: specification, "Payload structure". */
@@ -18,7 +18,7 @@ export interface NotificationMessage {
   readonly data: Readonly<Record<string, Json>>
 }
 
-/** Whether the event's name is one that targets may be told of. An incident that goes on as bad as before is no news. */
+/** Whether the event may be sent to targets. An incident that goes on as bad as before is no news. */
 export function isNews(event: DeliveredEvent): event is NotifiedEvent {
   return (
     Object.hasOwn(NOTIFICATION_TYPE_OF, event.name) && !(event.name === 'IncidentEscalated' && !event.payload.rises)

@@ -14,7 +14,7 @@ export const NOTIFICATION_TYPES = [
 ] as const
 export type NotificationType = (typeof NOTIFICATION_TYPES)[number]
 
-/** The type under which targets are told of an event, by the event's name. */
+/** The type of the message about an event, by the event's name. */
 export const NOTIFICATION_TYPE_OF = {
   IncidentOpened: 'incident.opened',
   IncidentEscalated: 'incident.escalated',
@@ -28,7 +28,7 @@ export const NOTIFICATION_TYPE_OF = {
   FailureRateRecovered: 'failure_rate.recovered',
 } as const satisfies Readonly<Record<string, NotificationType>>
 
-/** Whether one of the targets is told of an event of this name. */
+/** Whether one of the targets is notified of an event of this name. */
 export function isNotified(
   targets: readonly { readonly types?: readonly NotificationType[] | undefined }[],
   name: string,

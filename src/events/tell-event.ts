@@ -1,18 +1,25 @@
 /** Delivers one claimed event to the consumers that are due. Rule: docs/behaviour/events.md, "Durable events". */
+
+import { setMaxListeners } from 'node:events'
 import { z } from 'zod'
+import { START_WINDOW_MS } from '../claims/batch.ts'
+import type { Contexts, PumpedQueue } from '../claims/claimed-work.ts'
+import { logLoss } from '../claims/claimed-work.ts'
+import { MAX_LOST_WORKERS } from '../claims/rules.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
+import { givenNowMs, integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { ConsumerOutcome, Outcomes, Try } from './delivery-rules.ts'
+import type { Consumer, ConsumerOutcome, DeliveredEvent, Outcomes, Try } from './delivery-rules.ts'
 import { isDue, nextDueMs, outcomeOf } from './delivery-rules.ts'
 import { canBeDurable } from './durable-event-rules.ts'
-import type { Consumer, DeliveredEvent } from './event-delivery.ts'
 import { decodeEvent } from './event-payloads.ts'
 import type { EventDelivery, QueuedListener } from './listeners.ts'
-import { notificationConsumers } from './notification-consumers.ts'
-import type { DeliveryLog, EventRow, EventSettlement } from './queries.ts'
+import { notificationConsumers } from './notify.ts'
+import type { ClaimedEvent, DeliveryLog, EventRow, EventSettlement } from './queries.ts'
+import { claimEvents, claimedEvents } from './queries.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 /** Stands for all consumers of an event that this release cannot read: a newer one may have written it. */
@@ -30,7 +37,7 @@ interface Telling {
 }
 
 /** The outcome for one consumer. */
-export interface Told {
+interface Told {
   readonly key: string
   readonly outcome: ConsumerOutcome
   readonly durationMs: number
@@ -46,7 +53,7 @@ export interface ToldEvent {
 type Tries = ReadonlyMap<string, () => Promise<Try | null>>
 
 /** Never throws. Null: the worker stopped before the first answer. */
-export async function tellEvent(framework: Framework, row: EventRow, telling: Telling): Promise<ToldEvent | null> {
+async function tellEvent(framework: Framework, row: EventRow, telling: Telling): Promise<ToldEvent | null> {
   const { [UNREADABLE]: unreadable, ...known } = readOutcomes(row.outcomes)
   const tries = triesOf(framework, row, telling)
   const before: Outcomes = tries.has(UNREADABLE) && unreadable !== undefined ? { [UNREADABLE]: unreadable } : known
@@ -182,4 +189,82 @@ function readOutcomes(stored: unknown): Outcomes {
     if (data !== undefined) read[key] = data
   }
   return read
+}
+
+/** Queue of rows that have lost a worker, of all integrations. Queues of integrations are 2 and more (db/schema/events-table.ts). */
+const LOST_QUEUE = 1
+
+export interface TakenEvent extends ClaimedEvent {
+  /** By performance.now(), no sooner than `judgedAtMs`. */
+  readonly takenAtMs: number
+}
+
+/** The integration of an event. */
+interface Owner {
+  readonly handle: Integration
+}
+
+export function eventQueue(
+  framework: Framework,
+  contexts: Contexts<Owner> & { subject(id: number): { readonly provider: string } },
+): PumpedQueue<TakenEvent, ToldEvent, Owner> {
+  const { db, tables } = framework
+  const queue: PumpedQueue<TakenEvent, ToldEvent, Owner> = {
+    rows: claimedEvents(tables),
+    named: { event: 'event', field: 'id', row: 'event' },
+    contexts,
+    startWindowMs: START_WINDOW_MS,
+    providerOf: (id) => contexts.subject(id).provider,
+    async claimNext(claim, room) {
+      const { rows, ...walk } = await claimEvents(db, tables, claim, room, givenNowMs(framework))
+      const takenAtMs = performance.now()
+      return { rows: rows.map((row) => ({ ...row, takenAtMs })), ...walk }
+    },
+    place: ({ queue, lostWorkers, payload }) => ({
+      queue: lostWorkers > 0 ? LOST_QUEUE : queue,
+      bytes: JSON.stringify(payload).length,
+      guarded: null,
+    }),
+    async run(row, owner, enough) {
+      // The rows go with an integration that is deleted.
+      if (owner === null) return null
+      const losses = row.lostWorkers
+      if (losses > 0) logLoss(framework, queue, row, losses)
+      // Each consumer that is told at this moment listens. Node takes the eleventh listener for a leak.
+      setMaxListeners(0, enough)
+      return tellEvent(framework, row, {
+        integration: owner.handle,
+        nowMs: () => givenNowMs(framework) ?? Math.round(row.judgedAtMs + performance.now() - row.takenAtMs),
+        signal: enough,
+        ...(losses < MAX_LOST_WORKERS ? {} : { lostWorkers: losses }),
+      })
+    },
+    report({ row, told, settlement }) {
+      const subject = { id: row.integrationId, provider: queue.providerOf(row.integrationId) }
+      for (const each of told) logDelivery(framework, subject, row, each)
+      return settlement.dueAt === null ? 'processed' : 'failed'
+    },
+  }
+  return queue
+}
+
+function logDelivery(
+  framework: Framework,
+  subject: { readonly id: number; readonly provider: string },
+  { id, name }: TakenEvent | ToldEvent['row'],
+  { key, outcome, durationMs }: Told,
+): void {
+  const logger = integrationLogger(framework, subject)
+  const fields = { id, name, to: key, attempt: outcome.attempts, duration_ms: durationMs }
+  if (outcome.status === 'delivered') logger.info({ event: 'event.delivered', ...fields }, 'an event was delivered')
+  else if (outcome.status === 'waiting')
+    logger.warn(
+      { event: 'event.failed', ...fields, error: outcome.error, due_at: outcome.dueAt },
+      'an event could not be delivered; it is tried again',
+    )
+  else
+    logger.error(
+      { event: 'event.given_up', ...fields, error: outcome.error },
+      'an event could not be delivered and is given up; `integrations notifications retry` tries again',
+    )
 }

@@ -1,6 +1,5 @@
 /**
- * A moment as somebody names it: on the command line, over HTTP, in a workflow's input, in code. One rule for all of them.
- *
+ * A moment as it is given: on the command line, over HTTP, in a workflow's input, in code. One rule for all of them.
  * Rule: docs/behaviour/operator-api.md, "Moments".
  */
 import { z } from 'zod'

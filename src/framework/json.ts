@@ -69,3 +69,77 @@ export function withoutNul(value: Json): Json {
     Object.entries(value).map(([key, inner]) => [key.replaceAll('\u0000', ''), withoutNul(inner)]),
   )
 }
+
+export type JsonObject = { readonly [key: string]: Json }
+
+type JsonObjectCheck =
+  | { readonly ok: true; readonly value: JsonObject }
+  /** Names keys and kinds, never values. */
+  | { readonly ok: false; readonly reason: string }
+
+/** The object without keys that are undefined: JSON does not write them. Anything else that JSON can't hold is refused. */
+export function asJsonObject(value: unknown): JsonObjectCheck {
+  if (!isPlainObject(value)) return { ok: false, reason: `a plain object is allowed, ${kindOf(value)} was given` }
+  const defined = Object.entries(value).filter(([, inner]) => inner !== undefined)
+  const wrong = defined.find(([, inner]) => !isJson(inner))
+  if (wrong !== undefined)
+    return {
+      ok: false,
+      reason: `texts, finite numbers, booleans, null, and lists and plain objects of them are allowed in it; "${wrong[0]}" is or holds something else`,
+    }
+  return { ok: true, value: Object.fromEntries(defined) as JsonObject }
+}
+
+function isPlainObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+function kindOf(value: unknown): string {
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value !== 'object') return `a ${typeof value}`
+  const name: unknown = Object.getPrototypeOf(value)?.constructor?.name
+  return `a ${typeof name === 'string' && name !== '' ? name : 'class instance'}`
+}
+
+/** A quote, an escape, a bracket, and the words between them (RFC 8259). No group repeats: a long text would exhaust the stack. */
+const TOKEN = /"|\\.|[{}[\]]|[^\s,:{}[\]"\\]+/gs
+
+/**
+ * Why a JSON text does not come back as it was written, once it was parsed; null: it does.
+ *
+ * @param text must be valid JSON
+ */
+export function lossInParsing(text: string): 'it is nested too deep' | 'a number in it is not held exactly' | null {
+  let depth = 0
+  let isTooDeep = false
+  let isInexact = false
+  let isInString = false
+  for (const [token] of text.matchAll(TOKEN)) {
+    if (isInString) isInString = token !== '"'
+    else if (token === '}' || token === ']') depth -= 1
+    else {
+      isTooDeep ||= depth > MAX_DEPTH
+      isInString = token === '"'
+      if (token === '{' || token === '[') depth += 1
+      isInexact ||= /^[-\d]/.test(token) && !isHeldExactly(token)
+    }
+  }
+  return isTooDeep ? 'it is nested too deep' : isInexact ? 'a number in it is not held exactly' : null
+}
+
+/** JSON's numbers have any number of digits, JavaScript's some 16. */
+function isHeldExactly(number: string): boolean {
+  const value = Number(number)
+  return Number.isFinite(value) && decimalOf(number) === decimalOf(String(value))
+}
+
+/** Digits and power of ten, the same for each way in which a number can be written. */
+function decimalOf(number: string): string {
+  const [, whole = '', fraction = '', power = '0'] = /^-?(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(number) ?? []
+  const written = `${whole}${fraction}`.replace(/^0+/, '')
+  const digits = written.replace(/0+$/, '')
+  return digits === '' ? '0' : `${digits}e${Number(power) - fraction.length + written.length - digits.length}`
+}

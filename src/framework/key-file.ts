@@ -1,4 +1,4 @@
-/** Who may get at a file that holds a key. Rule: docs/behaviour/credentials.md, "The file". */
+/** Access to a file that holds a key. Rule: docs/behaviour/credentials.md, "The file". */
 
 const WRITABLE_BY_OTHERS = 0o022
 const READABLE_BY_ALL = 0o004
@@ -6,7 +6,7 @@ const READABLE_BY_ALL = 0o004
 /**
  * What is wrong with the file's permissions, as the end of a sentence; null when they will do.
  *
- * As ssh does with a private key, who owns the file counts: what Docker and Kubernetes mount belongs to root and is mode 444 or
+ * As ssh does with a private key, the file's owner counts: what Docker and Kubernetes mount belongs to root and is mode 444 or
  * 644, inside a container without other users.
  *
  * @param self user id of this process; undefined on Windows, where a mode says nothing

@@ -1,7 +1,6 @@
 /**
  * What a handle of an integration has known and no row or log line may hold: its credentials, and those that it
  * had before a refresh or was given since. A handle itself gives out only the newest.
- *
  * Rule: docs/behaviour/requests.md, "Redaction".
  */
 import { secretsOf } from './redaction.ts'

@@ -1,8 +1,4 @@
-/**
- * What never reaches a row, a log line or an error message.
- *
- * Rule: docs/behaviour/requests.md, "Redaction".
- */
+/** What never reaches a row, a log line or an error message. Rule: docs/behaviour/requests.md, "Redaction". */
 
 import type { RedactionPath } from './redactor.ts'
 import { createRedactor } from './redactor.ts'

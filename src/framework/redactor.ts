@@ -4,7 +4,6 @@
  *
  * One function that uses nothing from outside, since a large text is redacted in a thread that is started from the source of this
  * function: framework/redaction-thread.ts says why.
- *
  * Rule: docs/behaviour/requests.md, "Redaction".
  */
 
@@ -402,7 +401,7 @@ export function createRedactor(): Redactor {
   /**
    * Keeps a stack of its own: a text may be nested deeper than calls can be.
    *
-   * @param visit is told of each name, string, number, true, false and null, strings with their quotes; `isWhole`: of a value of
+   * @param visit called with each name, string, number, true, false and null, strings with their quotes; `isWhole`: of a value of
    * whatever kind that stands at a path or under a secret key, and of nothing in it
    */
   function scanJson(

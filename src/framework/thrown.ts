@@ -57,7 +57,7 @@ function textOf(value: unknown): string {
 
 /**
  * What kind of error it is: its `code`, else the name of its class. Never its text: what a provider's token endpoint
- * says may quote tokens that nobody knows yet, so that redaction could not find them.
+ * says may quote new tokens, which redaction does not know yet.
  */
 export function errorKind(error: unknown): string {
   const { code, name } = (typeof error === 'object' && error !== null ? error : {}) as {

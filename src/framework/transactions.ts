@@ -58,7 +58,7 @@ export function runInTransaction<T>({ modelDb }: Framework, work: (tx: Transacti
 }
 
 /**
- * Keeps something, such as a lock, until the outermost transaction of the models ends: before its commit nobody else sees
+ * Keeps something, such as a lock, until the outermost transaction of the models ends: before its commit no other connection sees
  * what was written under it. False: no transaction is open, and nothing was kept.
  *
  * @param keep takes it, says so, and gives it back when the transaction has ended

@@ -59,6 +59,19 @@ export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   })
 }
 
+/** What the promise gives; null once the time is over. A late result is dropped. */
+export async function inTime<T>(promise: Promise<T>, ms: number): Promise<T | null> {
+  let timer: NodeJS.Timeout | undefined
+  const over = new Promise<null>((resolve) => {
+    timer = setTimeout(resolve, ms, null)
+  })
+  try {
+    return await Promise.race([promise, over])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 /** The listed values, one at a time, until the signal is aborted: also when the listing itself does not listen to the signal. */
 export async function* listedUntilAborted<T>(listed: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const iterator = listed[Symbol.asyncIterator]()

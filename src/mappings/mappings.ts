@@ -1,8 +1,4 @@
-/**
- * External ids and the host's models behind them.
- *
- * Rule: docs/behaviour/mappings.md.
- */
+/** External ids and the host's models behind them. Rule: docs/behaviour/mappings.md. */
 import { createHash } from 'node:crypto'
 import { integrationKey } from '../cache/integration-keys.ts'
 import type { LockOptions } from '../cache/lock.ts'

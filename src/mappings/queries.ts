@@ -108,7 +108,6 @@ export async function repointMapping(
 
 /**
  * The internal ids that have a mapping; only those of one integration, if `integrationId` is given.
- *
  * Rule: docs/behaviour/mappings.md, "Orphans".
  */
 export async function mappedInternalIds(

@@ -10,14 +10,7 @@ import { clearReauthMark, markReauthRequired } from './reauth.ts'
 import { afterTokenWork } from './token-work.ts'
 
 /** As the cache holds it. */
-interface StoredState {
-  readonly succeeded_at: string | null
-  readonly failures: number
-  readonly first_failed_at: string | null
-  readonly failed_at: string | null
-  readonly waits: number
-  readonly retry_at: string | null
-}
+type StoredState = ReturnType<typeof stored>
 
 function keepAliveKey(integrationId: number): string {
   return integrationKey(integrationId, 'token-keep-alive')
@@ -107,7 +100,7 @@ function stored(state: KeepAliveState) {
     failed_at: text(state.failedAt),
     waits: state.waits,
     retry_at: text(state.retryAt),
-  } satisfies StoredState
+  }
 }
 
 function restored(state: StoredState): KeepAliveState {

@@ -46,16 +46,10 @@ export async function failedOAuth(
   const error = [code, providerError, thrown === undefined ? null : lineOf(thrown, integration)]
     .filter((part) => part !== null)
     .join(': ')
+  const metadata = { stage, code, provider_error: providerError }
   if (thrown !== undefined)
     logger.warn(
-      {
-        event: 'oauth.failed',
-        stage,
-        code,
-        provider_error: providerError,
-        error,
-        at: stackFrames(thrown).slice(0, MAX_FRAMES),
-      },
+      { event: 'oauth.failed', ...metadata, error, at: stackFrames(thrown).slice(0, MAX_FRAMES) },
       'A step of an authorization failed.',
     )
   try {
@@ -63,7 +57,7 @@ export async function failedOAuth(
       status: 'failed',
       summary: message.slice(0, 255),
       error: error.slice(0, MAX_ERROR_LENGTH),
-      metadata: { stage, code, provider_error: providerError },
+      metadata,
     })
   } catch (fault) {
     // The failure itself is the news; its record goes into the log instead.

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { errorChain, statusOf } from '../calls/failure-class-rules.ts'
-import type { JsonObject } from '../framework/json-object.ts'
+import type { JsonObject } from '../framework/json.ts'
 
 /** The tokens inside an integration's credentials. */
 export interface Tokens {

@@ -1,7 +1,6 @@
 /**
  * The newest tokens of an integration: stored meanwhile, or new ones from the provider. One refresh at a time across all
  * processes; callers of one process that ask at the same moment share it.
- *
  * Rule: docs/behaviour/oauth.md, "Refresh".
  */
 import { AsyncResource } from 'node:async_hooks'

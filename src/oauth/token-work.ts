@@ -1,7 +1,6 @@
 /**
  * Whether code runs as part of getting, refreshing or revoking an integration's tokens. There its handles give the token
  * that is stored, and a 401 is an answer like any other: code that waited for the refresh would wait for itself.
- *
  * Rule: docs/behaviour/oauth.md, "Refresh".
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -84,7 +83,6 @@ function innermostWork({ db }: Framework, integrationId: number): TokenWork | nu
 /**
  * Which token an attempt of a call has used: the one that `getAccessToken()` gave it last, else the one that its handle knew
  * when it began. It tells a refused token from one that another call has brought meanwhile.
- *
  * Rule: docs/behaviour/oauth.md, "A refused token".
  */
 interface Attempt {

@@ -48,7 +48,7 @@ export async function mergeLogMetadata(
     .where(eq(logs.id, id))
 }
 
-/** Ends an operation that has this status still. False: its row is gone, or was ended by somebody else. */
+/** Ends an operation that has this status still. False: its row is gone, or another caller has ended it. */
 export async function endLog(
   db: Database,
   { logs }: Tables,

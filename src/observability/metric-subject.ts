@@ -1,10 +1,10 @@
 /**
  * Which integration, and which provider, a count, a log line or a workflow belongs to.
- *
  * Rules: docs/behaviour/metrics.md, "Labels"; docs/behaviour/logs.md, "Fields".
  */
 
 import type { Framework } from '../framework/context.ts'
+import { inTime } from '../framework/waiting.ts'
 import type { IntegrationContext } from '../integrations/integration-contexts.ts'
 import { findProvider } from '../integrations/queries.ts'
 import type { Subject } from './metrics.ts'
@@ -20,12 +20,7 @@ const PATIENCE_MS = 2_000
 
 /** Never throws, and never waits long: the event has happened, whether or not its provider can be read. */
 export async function subjectOf(framework: Framework, id: number): Promise<IntegrationSubject> {
-  let timer: NodeJS.Timeout | undefined
-  const tooLate = new Promise<null>((resolve) => {
-    timer = setTimeout(resolve, PATIENCE_MS, null)
-  })
-  const provider = await Promise.race([providerOf(framework, id), tooLate])
-  clearTimeout(timer)
+  const provider = await inTime(providerOf(framework, id), PATIENCE_MS)
   return { id, provider: provider ?? UNKNOWN_PROVIDER }
 }
 

@@ -10,6 +10,7 @@ import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { isJson } from '../framework/json.ts'
+import { integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { REDACTED, redactBody, redactStart, redactText } from '../framework/redaction.ts'
 import type { Integration, Operation, OperationInput } from '../providers/integration.ts'
@@ -51,7 +52,7 @@ export async function startOperation(
   integration: Integration,
   input: OperationInput,
 ): Promise<Operation> {
-  const { db, tables, listeners, logger } = framework
+  const { db, tables, listeners } = framework
   const secrets = secretsIn(integration)
   const status = checkInput(input)
   const parent = around.getStore()
@@ -117,15 +118,9 @@ export async function startOperation(
     metadata = merged
     if (isWritten) await tell()
     else
-      logger.warn(
-        {
-          event: 'operation.log_lost',
-          integration: integration.id,
-          provider: integration.provider,
-          log: id,
-          operation: log.operation,
-        },
-        'the log row of an operation is gone, or was ended by somebody else; it is left as it is',
+      integrationLogger(framework, integration).warn(
+        { event: 'operation.log_lost', log: id, operation: log.operation },
+        'the log row of an operation is gone, or another caller has ended it; it is left as it is',
       )
   }
 
@@ -196,7 +191,6 @@ const MAX_JSON_BYTES = 65_536
 
 /**
  * A value for the JSON columns of the logs: without secrets; a marker of its size in place of one that is too large.
- *
  * Rule: docs/behaviour/operations.md, "What is stored".
  */
 function storedJson(value: Json, secrets: readonly string[]): Json {

@@ -5,9 +5,9 @@
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { FailureClass } from '../calls/failure-class-rules.ts'
-import type { Standing } from './metric-queries.ts'
 import type { Metrics, Subject } from './metrics.ts'
 import { ENDED_RUNS, RECEIVED_OUTCOMES, REPLACEABLE_WORKFLOWS, SETTLED_ITEMS, SETTLED_WEBHOOKS } from './metrics.ts'
+import type { Standing } from './standing.ts'
 
 const PREFIX = 'integrations_'
 /** The label of a call that has not failed: an empty one would be no label at all. */

@@ -32,14 +32,14 @@ export interface SpanStart {
   readonly parent?: string | null
   /** Id of the trace that this span begins, where it has no parent: others begin the same one elsewhere ({@link beginningTrace}). */
   readonly traceId?: string | null
-  /** A span of somebody who is not trusted with our traces. */
+  /** A span of a caller that is not trusted with our traces. */
   readonly linkTo?: string | null
 }
 
 /**
  * Runs `work` as a span, which ends with it. What it throws is thrown on, and marks the span by its kind.
  *
- * @param start only asked for where somebody traces
+ * @param start only asked for where an SDK is registered
  */
 export async function inSpan<T>(start: () => SpanStart, work: (span: Span) => Promise<T>): Promise<T> {
   const provider = trace.getTracerProvider()

@@ -1,11 +1,16 @@
 /** How things stand, for /metrics: asked rarely, answered in time or not at all. Rule: docs/behaviour/metrics.md, "Gauges". */
 
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
 import { aroundCallStateId } from '../calls/call-target.ts'
+import { HEALTH_STATUSES } from '../db/schema/integrations-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { errorLine } from '../framework/logger.ts'
 import { RepeatedWarnings } from '../framework/repeated-warnings.ts'
-import type { Standing } from './metric-queries.ts'
-import { standing } from './metric-queries.ts'
+import { inTime } from '../framework/waiting.ts'
+import { INCIDENT_SOURCES } from '../incidents/rules.ts'
+import { waitingInboxes } from '../webhooks/wake.ts'
 
 /** A scrape within this time gets the same answer: several Prometheus servers cost as much as one. */
 const SHARED_FOR_MS = 5_000
@@ -19,14 +24,7 @@ const STATEMENT_MS = 3_000
  * @returns asks; null: the database did not answer in time
  */
 export function standingReader(framework: Framework, db: Framework['db']): () => Promise<Standing | null> {
-  const { config, tables, logger, clock } = framework
-  const warnings = new RepeatedWarnings(logger, clock)
-  const rules = {
-    breakerEnabled: config.circuit_breaker.enabled,
-    circuitOverrides: config.circuit_breaker.overrides_enabled,
-    callKey: aroundCallStateId(framework),
-    timeoutMs: STATEMENT_MS,
-  } as const
+  const warnings = new RepeatedWarnings(framework.logger, framework.clock)
   /** It may hang beyond all limits, and then no other one is begun: each would hold a connection. */
   let underWay: Promise<Standing | null> | null = null
   let answer: { readonly value: Standing | null; readonly at: number } | null = null
@@ -34,7 +32,7 @@ export function standingReader(framework: Framework, db: Framework['db']): () =>
   async function read(): Promise<Standing | null> {
     let value: Standing | null = null
     try {
-      value = await standing(db, tables, rules)
+      value = await standing(framework, db)
     } catch (error) {
       warnings.warn(
         'unread',
@@ -50,16 +48,101 @@ export function standingReader(framework: Framework, db: Framework['db']): () =>
   return async () => {
     if (answer !== null && performance.now() - answer.at < SHARED_FOR_MS) return answer.value
     underWay ??= read()
-    return inTime(underWay)
+    return inTime(underWay, ANSWER_WITHIN_MS)
   }
 }
 
-function inTime(reading: Promise<Standing | null>): Promise<Standing | null> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(null), ANSWER_WITHIN_MS)
-    void reading.then((value) => {
-      clearTimeout(timer)
-      resolve(value)
-    })
+/** How things stand, all integrations together. */
+export interface Standing {
+  /** `pending`, `processing`, `failed`; each at most {@link MOST_COUNTED}. */
+  readonly webhooks: Readonly<Record<string, number>>
+  /** 0: none waits. */
+  readonly oldestPendingSeconds: number
+  /** As `webhooks`. */
+  readonly syncItems: Readonly<Record<string, number>>
+  readonly stale: number
+  readonly circuitsOpen: number
+  readonly incidentsOpen: Readonly<Record<string, number>>
+  readonly health: Readonly<Record<string, number>>
+}
+
+/** Entries that each count reads at most, of an index that has only rows of its status: some 20 ms. */
+const MOST_COUNTED = 100_000
+/** `processed` and `success` rows are no queue, and there may be millions of them: what flows is counted as it happens. */
+const COUNTED = ['pending', 'processing', 'failed'] as const
+
+/** One statement, in a transaction of its own for its time limit. @throws what Postgres says, at its time limit too */
+async function standing(framework: Framework, db: Framework['db']): Promise<Standing> {
+  return db.transaction(
+    async (tx) => {
+      // Statistics that lag behind a burst know of no pending row: the planner would read a whole table for a few, or sort them
+      // all (webhooks/wake.ts).
+      await tx.execute(sql`
+        select set_config('statement_timeout', ${String(STATEMENT_MS)}, true), ${sql.join(
+          ['enable_seqscan', 'enable_sort', 'enable_incremental_sort'].map(
+            (name) => sql`set_config(${name}, 'off', true)`,
+          ),
+          sql`, `,
+        )}`)
+      const [row] = await tx.execute<{ standing: Standing }>(statement(framework))
+      const read = row?.standing as Standing
+      return {
+        ...read,
+        incidentsOpen: { ...zeros(INCIDENT_SOURCES), ...read.incidentsOpen },
+        health: { ...zeros(HEALTH_STATUSES), ...read.health },
+      }
+    },
+    { accessMode: 'read only' },
+  )
+}
+
+function statement(framework: Framework): SQL {
+  const { tables } = framework
+  const { enabled: breakerEnabled, overrides_enabled: overridesEnabled } = framework.config.circuit_breaker
+  const { cache, incidents, integrations, syncItems, webhooks } = tables
+  // Around the integration's id in the cache key of its calls' state, prefix included.
+  const [before, after] = aroundCallStateId(framework)
+  // Since its arrival, so that a row which a worker takes and hands back over and over waits on; one that a replay has put back,
+  // however old, since it was written last.
+  const waitsSince = sql`case when w.replay_attempt is null then w.created_at else w.updated_at end`
+  return sql`
+    with recursive ${waitingInboxes(tables, waitsSince)}
+    select jsonb_build_object(
+      'webhooks', ${countsOf(webhooks, { failed: sql`and dismissed_at is null` })},
+      'oldestPendingSeconds', (
+        select coalesce(greatest(extract(epoch from clock_timestamp() - min(waiting.since)), 0), 0)
+        from waiting join ${integrations} i on i.id = waiting.integration_id
+        where i.health_status <> 'disabled'),
+      'syncItems', ${countsOf(syncItems)},
+      'stale', (select count(*) from ${integrations} where sync_stale_alerted_at is not null),
+      'circuitsOpen', (
+        select count(*) from ${integrations} i left join ${cache} c on c.key = ${before}::text || i.id || ${after}::text
+        where case
+          when ${overridesEnabled} and i.circuit_override in ('forced_open', 'forced_closed', 'disabled')
+            and (i.circuit_override_until is null or i.circuit_override_until > clock_timestamp())
+          then i.circuit_override = 'forced_open'
+          else ${breakerEnabled} and c.value #>> '{breaker,state}' = 'open'
+        end),
+      'incidentsOpen', (
+        select coalesce(jsonb_object_agg(source, count), '{}') from (
+          select source, count(*) from ${incidents} where status = 'open' group by source) open),
+      'health', (
+        select coalesce(jsonb_object_agg(health_status, count), '{}') from (
+          select health_status, count(*) from ${integrations} group by health_status) health)
+    ) as standing`
+}
+
+/** By the partial indexes, which have no other rows. */
+function countsOf(table: PgTable, further: { readonly failed?: SQL } = {}): SQL {
+  const counts = COUNTED.map((status) => {
+    const condition = status === 'failed' ? (further.failed ?? sql``) : sql``
+    // Written out: a planner that knows the status can tell that the partial index has all of them.
+    const of = sql.raw(`'${status}'`)
+    return sql`${of}, (select count(*) from (select from ${table} where status = ${of} ${condition} limit ${sql.raw(String(MOST_COUNTED))}) counted)`
   })
+  return sql`jsonb_build_object(${sql.join(counts, sql`, `)})`
+}
+
+function zeros(names: readonly string[]): Record<string, number> {
+  return Object.fromEntries(names.map((name) => [name, 0]))
 }

@@ -6,8 +6,8 @@ export const TRACE_HEADER = 'traceparent'
 export const RUN_HEADER = 'trace-run'
 
 /**
- * Each is one piece of work, with an end. An inbox, the outbox and who follows an incident live for as long as there is something
- * to do: a trace of weeks is of no use. A host's own workflows are not known.
+ * Each is one piece of work, with an end. The inbox, the outbox and the workflow of an incident live for as long as there is
+ * something to do: a trace of weeks is of no use. A host's own workflows are not known.
  */
 const RUNS: ReadonlySet<string> = new Set([
   'advanceCursor',

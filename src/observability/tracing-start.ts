@@ -2,6 +2,7 @@
 import { ProxyTracerProvider, trace } from '@opentelemetry/api'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
+import { inTime } from '../framework/waiting.ts'
 import { wantedTraceId } from './spans.ts'
 
 export interface Tracing {
@@ -63,17 +64,14 @@ function isHostTracing(): boolean {
 }
 
 async function endWithin(sdk: { shutdown(): Promise<void> }, logger: Logger): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const enough = new Promise<'late'>((resolve) => {
-    timer = setTimeout(() => resolve('late'), LAST_EXPORT_MS)
-  })
   try {
-    const end = await Promise.race([sdk.shutdown(), enough])
-    if (end === 'late')
+    const isSent = await inTime(
+      sdk.shutdown().then(() => true),
+      LAST_EXPORT_MS,
+    )
+    if (!isSent)
       logger.warn({ event: 'tracing.cut_short', waited_ms: LAST_EXPORT_MS }, 'the last spans could not be sent in time')
   } catch (error) {
     logger.warn({ event: 'tracing.cut_short', error: errorLine(error, 300) }, 'the last spans could not be sent')
-  } finally {
-    clearTimeout(timer)
   }
 }

@@ -112,7 +112,7 @@ export function verifyHmacSignature(
   return verified
 }
 
-/** So many secrets at once: each one costs an HMAC of the body, for a forger's delivery too. */
+/** The most secrets in force at once: each one costs an HMAC of the body, for a forger's delivery too. */
 export const MAX_WEBHOOK_SECRETS = 5
 
 /**

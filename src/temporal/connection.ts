@@ -145,18 +145,25 @@ function failedCall(status: CallStatus): ReturnType<NextCall> {
   }
 }
 
+/** What is thrown where Temporal did not answer. The client says of a failed call only what it was about; gRPC's words are in its cause. */
+export function temporalUnreachable({ address, namespace }: TemporalAddress, error: unknown): BackendUnreachable {
+  const cause = error instanceof Error ? error.cause : undefined
+  const why = cause === undefined ? errorLine(error, 300) : `${errorLine(error, 150)}: ${errorLine(cause, 150)}`
+  return new BackendUnreachable('Temporal', address, {
+    cause: error,
+    remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${namespace}" exists (${why}).`,
+  })
+}
+
 /** @throws BackendUnreachable when Temporal does not answer within 5 s */
-export async function checkTemporal(client: Client, { address, namespace }: TemporalAddress): Promise<void> {
+export async function checkTemporal(client: Client, where: TemporalAddress): Promise<void> {
   try {
     await client.connection.withDeadline(Date.now() + CONNECT_TIMEOUT_MS, async () => {
       await client.connection.ensureConnected()
-      await client.workflowService.describeNamespace({ namespace })
+      await client.workflowService.describeNamespace({ namespace: where.namespace })
     })
   } catch (error) {
-    throw new BackendUnreachable('Temporal', address, {
-      cause: error,
-      remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${namespace}" exists (${errorLine(error, 200)}).`,
-    })
+    throw temporalUnreachable(where, error)
   }
 }
 

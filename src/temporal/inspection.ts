@@ -1,18 +1,19 @@
 /** What `doctor` and `schedules` see of Temporal. */
 import type { Client, ScheduleDescription } from '@temporalio/client'
 import type { Config } from '../config/schema.ts'
-import type { ScheduleState, TemporalInspection } from '../framework/context.ts'
-import { BackendUnreachable, isIntegrationsError } from '../framework/errors.ts'
-import { errorLine } from '../framework/logger.ts'
-import { scheduleId, workflowId } from '../workflows/ids.ts'
-import { temporalCommands } from './command-lines.ts'
+import type { ScheduleState, TemporalCommands, TemporalInspection } from '../framework/context.ts'
+import { isIntegrationsError } from '../framework/errors.ts'
+import { shellWord } from '../framework/shell-word.ts'
+import type { FollowIncidentInput } from '../incidents/incident-jobs.ts'
+import { QUERY, SIGNAL, scheduleId, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
+import type { PumpedQueueInput } from '../workflows/messages.ts'
 import type { TemporalAddress } from './connection.ts'
-import { checkTemporal, sdk } from './connection.ts'
+import { checkTemporal, sdk, temporalUnreachable } from './connection.ts'
 import type { ScheduleNeeds } from './keep-schedules.ts'
 import { ensureSchedules, removeSchedule, scheduleDifferences, wantedSchedules } from './keep-schedules.ts'
 import { applySearchAttributes, readSearchAttributes } from './search-attributes.ts'
-import { taskQueuesOf } from './task-queues.ts'
 import { wedgedWorkflows } from './wedged.ts'
+import { sharedStart, taskQueuesOf } from './workflow-starts.ts'
 
 /**
  * How long each question may wait for Temporal's answer. A Schedule is described by a query, and one that the server puts to a
@@ -46,10 +47,7 @@ export function temporalInspection(
       return await client().withDeadline(Date.now() + timeoutMs, () => question(client()))
     } catch (error) {
       if (isIntegrationsError(error)) throw error
-      throw new BackendUnreachable('Temporal', where.address, {
-        cause: error,
-        remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace "${where.namespace}" exists (${wholeLine(error)}).`,
-      })
+      throw temporalUnreachable(where, error)
     }
   }
 
@@ -143,12 +141,6 @@ export function temporalInspection(
   }
 }
 
-/** The client says of a failed call only what it was about; gRPC's own words are below it. */
-function wholeLine(error: unknown): string {
-  const cause = error instanceof Error ? error.cause : undefined
-  return cause === undefined ? errorLine(error, 300) : `${errorLine(error, 150)}: ${errorLine(cause, 150)}`
-}
-
 function stateOf(
   id: string,
   name: string,
@@ -165,5 +157,60 @@ function stateOf(
     note: found?.state.note ?? null,
     lastRunAt: found?.info.recentActions.at(-1)?.takenAt ?? null,
     nextRunAt: found?.state.paused === true ? null : (found?.info.nextActionTimes[0] ?? null),
+  }
+}
+
+const GRPC_NOT_FOUND = 5 // https://grpc.io/docs/guides/status-codes/
+
+interface Started {
+  readonly workflow: string
+  readonly workflowId: string
+  readonly taskQueue: string
+}
+
+export function temporalCommands(config: Config, { address, namespace }: TemporalAddress): TemporalCommands {
+  const prefix = config.cache_prefix
+  const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`
+  const schedule = (id: string): string => `--schedule-id ${shellWord(id)}`
+  const signalWithStart = (start: Started, input: object, signal: string): string =>
+    [
+      `temporal workflow signal-with-start ${at}`,
+      `--workflow-id ${shellWord(start.workflowId)}`,
+      `--type ${start.workflow} --task-queue ${shellWord(start.taskQueue)}`,
+      `--input ${shellWord(JSON.stringify(input))} --signal-name ${signal}`,
+    ].join(' ')
+  const wake = (name: 'webhookInbox' | 'eventOutbox'): string =>
+    signalWithStart(sharedStart(config, name), {} satisfies PumpedQueueInput, SIGNAL.arrived)
+  const askState = (id: string): string =>
+    `temporal workflow query ${at} --workflow-id ${shellWord(id)} --type ${QUERY.state}`
+  return {
+    reach(error) {
+      const code = (error as { cause?: { code?: unknown } }).cause?.code
+      if (code === GRPC_NOT_FOUND) return `temporal operator namespace create ${at}`
+      const [, host, port] = /^(.*):(\d+)$/.exec(address) ?? []
+      return host === 'localhost' || host === '127.0.0.1' || host === '[::1]'
+        ? `temporal server start-dev --port ${port} --namespace ${shellWord(namespace)} --db-filename temporal.db`
+        : `temporal operator cluster health --address ${shellWord(address)}`
+    },
+    wakeInbox: () => wake('webhookInbox'),
+    askInbox: () => askState(workflowId.webhookInbox(prefix)),
+    terminate: (id) =>
+      `temporal workflow terminate ${at} --workflow-id ${shellWord(id)} --reason 'its task failed again and again'`,
+    wakeOutbox: () => wake('eventOutbox'),
+    askOutbox: () => askState(workflowId.eventOutbox(prefix)),
+    followIncident: (integrationId) =>
+      signalWithStart(
+        {
+          workflow: WORKFLOW.incident,
+          workflowId: workflowId.incident(prefix, integrationId),
+          taskQueue: taskQueue(prefix, config.sync.queue),
+        },
+        { integrationId } satisfies FollowIncidentInput,
+        SIGNAL.escalate,
+      ),
+    askIncident: (integrationId) => askState(workflowId.incident(prefix, integrationId)),
+    resume: (id) =>
+      `temporal schedule toggle ${at} ${schedule(id)} --unpause --reason 'resumed after integrations doctor'`,
+    dispatchNow: () => `temporal schedule trigger ${at} ${schedule(scheduleId(prefix, 'dispatch-syncs'))}`,
   }
 }

@@ -1,6 +1,5 @@
 /**
  * Attributes that Temporal's list of workflows is filtered by: `IntegrationId = 7 AND ExecutionStatus = "Running"`.
- *
  * Rule: docs/behaviour/workflows.md, "Search attributes".
  */
 

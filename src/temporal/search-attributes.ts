@@ -1,24 +1,24 @@
 /**
  * The search attributes of our workflows: whether the namespace has them, and how it gets them. A start with one that the
  * namespace does not know is refused by the server, so none is attached before it was seen there.
- *
  * Rule: docs/behaviour/workflows.md, "Search attributes".
  */
 import type { Client, WorkflowStartOptions } from '@temporalio/client'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import { shellWord } from '../framework/shell-word.ts'
+import { inTime } from '../framework/waiting.ts'
 import type { TemporalAddress } from './connection.ts'
 import type { AppliedSearchAttributes, SearchAttributeName, SearchAttributeState, WorksFor } from './label-rules.ts'
 import { SEARCH_ATTRIBUTES } from './label-rules.ts'
 
 /** `temporal.api.enums.v1.IndexedValueType`: those we use, and the others' names for a message. */
 const TYPES = ['Unspecified', 'Text', 'Keyword', 'Int', 'Double', 'Bool', 'Datetime', 'KeywordList'] as const
-/** What was seen is looked at again after this time: somebody may add or remove an attribute while we run. */
+/** The namespace is asked again after this time: an operator may add or remove an attribute while we run. */
 const LOOK_AGAIN_MS = 60_000
 /** A look that hangs holds nothing up for longer. */
 const LOOK_TIMEOUT_MS = 5_000
-/** A start that somebody waits for waits for the first look no longer than this, and goes without. */
+/** A start waits no longer for the first look; then it goes without attributes. */
 const PATIENCE_MS = 1_000
 const GRPC_INVALID_ARGUMENT = 3 // https://grpc.io/docs/guides/status-codes/
 
@@ -81,7 +81,7 @@ export async function ensureSearchAttributes(client: Client, where: TemporalAddr
   }
 }
 
-/** The command line for a person who may; Temporal Cloud has its own tool. */
+/** The command line for a person with the permission; Temporal Cloud has its own tool. */
 function byHand({ address, namespace }: TemporalAddress): string {
   const words = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `--name ${name} --type ${type}`)
   const at = `--address ${shellWord(address)} --namespace ${shellWord(namespace)}`
@@ -138,11 +138,7 @@ class KnownSearchAttributes {
 
   /** Waits for the first look, a second at most. Later looks run beside it. */
   async areThere(): Promise<boolean> {
-    if (this.#lookedAt === Number.NEGATIVE_INFINITY) {
-      const patience = new AbortController()
-      await Promise.race([this.#look(), elapsed(PATIENCE_MS, patience.signal)])
-      patience.abort()
-    }
+    if (this.#lookedAt === Number.NEGATIVE_INFINITY) await inTime(this.#look(), PATIENCE_MS)
     if (performance.now() - this.#lookedAt > LOOK_AGAIN_MS) void this.#look()
     return this.#areThere
   }
@@ -170,13 +166,6 @@ class KnownSearchAttributes {
       })
     return this.#looking
   }
-}
-
-function elapsed(milliseconds: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, milliseconds)
-    signal.addEventListener('abort', () => clearTimeout(timer), { once: true })
-  })
 }
 
 /** What a start takes along. */

@@ -4,7 +4,8 @@ import type { PumpedQueue } from '../claims/pump-jobs.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
 import type { ItemOwner, WorkflowStarters } from '../framework/context.ts'
-import { BackendUnreachable, WorkflowFailed } from '../framework/errors.ts'
+import type { BackendUnreachable } from '../framework/errors.ts'
+import { WorkflowFailed } from '../framework/errors.ts'
 import type { Logger } from '../framework/logger.ts'
 import { errorLine } from '../framework/logger.ts'
 import type { EvaluateFailuresResult, FollowIncidentInput } from '../incidents/incident-jobs.ts'
@@ -28,7 +29,7 @@ import type {
 } from '../webhooks/webhook-jobs.ts'
 import { QUERY, SIGNAL, taskQueue, WORKFLOW, workflowId } from '../workflows/ids.ts'
 import type { PumpedQueueInput, SyncInput } from '../workflows/messages.ts'
-import { closeClient, sdk } from './connection.ts'
+import { closeClient, sdk, temporalUnreachable } from './connection.ts'
 import type { WorksFor } from './label-rules.ts'
 import type { StartLabels } from './search-attributes.ts'
 import { withSearchAttributes } from './search-attributes.ts'
@@ -76,6 +77,11 @@ export function temporalStarters(
     client().workflow.getHandle(workflowId.syncIntegration(prefix, integrationId))
   const webhookQueue = taskQueue(prefix, config.webhook.queue)
   const syncQueueOf = (provider: string) => taskQueue(prefix, config.sync.queues[provider] ?? config.sync.queue)
+  const syncStart = (integrationId: number, provider: string) => ({
+    workflowId: workflowId.syncIntegration(prefix, integrationId),
+    taskQueue: syncQueueOf(provider),
+    ...startTexts.syncIntegration(integrationId, provider),
+  })
   const pumped = {
     [WEBHOOK_INBOX]: sharedStart(config, 'webhookInbox'),
     [EVENT_OUTBOX]: sharedStart(config, 'eventOutbox'),
@@ -193,18 +199,8 @@ export function temporalStarters(
 
     async startSync(integrationId, provider, { onlyIfDue = false } = {}) {
       const input: SyncInput = { integrationId, ...(onlyIfDue ? { onlyIfDue } : {}) }
-      const run = await startOnce(
-        client(),
-        WORKFLOW.syncIntegration,
-        {
-          workflowId: workflowId.syncIntegration(prefix, integrationId),
-          taskQueue: syncQueueOf(provider),
-          args: [input],
-          ...startTexts.syncIntegration(integrationId, provider),
-        },
-        { integrationId, provider },
-      )
-      return run === null ? 'already running' : 'started'
+      const start = { ...syncStart(integrationId, provider), args: [input] }
+      return outcomeOf(await startOnce(client(), WORKFLOW.syncIntegration, start, { integrationId, provider }))
     },
 
     async startHandler(handler, input, replayAttempt) {
@@ -218,19 +214,18 @@ export function temporalStarters(
     },
 
     async startProcessWebhook(input, integrationId) {
-      return (await startWebhookJob(input, integrationId)) === null ? 'already running' : 'started'
+      return outcomeOf(await startWebhookJob(input, integrationId))
     },
 
     async runProcessWebhook(input, integrationId) {
-      const job = await startWebhookJob(input, integrationId)
-      return job === null ? 'already running' : resultOf(client(), job)
+      return resultIfStarted(client(), await startWebhookJob(input, integrationId))
     },
 
     async replaceWedged(told) {
       const asked = client()
       for (const { id, runId, type, attempts } of await answered(asked, () => wedgedWorkflows(asked, prefix))) {
         const reason = `its task failed ${attempts} times`
-        // This run alone: somebody else may have ended it meanwhile, and another one may go on already.
+        // This run alone: another caller may have ended it meanwhile, and a new run may have begun.
         const ended = answered(asked, () => asked.workflow.getHandle(id, runId).terminate(reason))
         if ((await unlessGone(ended)) === null) continue
         metrics.workflowReplaced(type)
@@ -255,7 +250,7 @@ export function temporalStarters(
         workflow,
         { ...start, args: [input], ...texts },
       )
-      return run === null ? 'already running' : resultOf(client(), run)
+      return resultIfStarted(client(), run)
     },
 
     runDispatch: () => joined<DispatchResult>('dispatchSyncs'),
@@ -272,28 +267,21 @@ export function temporalStarters(
 
     async pauseSync(integrationId, provider) {
       const asked = client()
-      const input: SyncInput = { integrationId }
       await answered(asked, () =>
         withSearchAttributes(asked, { integrationId, provider }, (labels) =>
           asked.workflow.signalWithStart(WORKFLOW.syncIntegration, {
-            workflowId: workflowId.syncIntegration(prefix, integrationId),
-            taskQueue: syncQueueOf(provider),
-            args: [input],
+            ...syncStart(integrationId, provider),
+            ...labels,
+            args: [{ integrationId } satisfies SyncInput],
             signal: SIGNAL.pause,
             signalArgs: [],
-            ...startTexts.syncIntegration(integrationId, provider),
-            ...labels,
           }),
         ),
       )
     },
 
     async resumeSync(integrationId) {
-      return (
-        (await unlessGone(
-          answered(client(), () => syncHandle(integrationId).signal(SIGNAL.resume)).then(() => true),
-        )) ?? false
-      )
+      return isReached(answered(client(), () => syncHandle(integrationId).signal(SIGNAL.resume)))
     },
 
     async syncProgress(integrationId) {
@@ -311,12 +299,11 @@ export function temporalStarters(
     },
 
     async startProcessSyncItem(input, owner) {
-      return (await startItemJob(input, owner)) === null ? 'already running' : 'started'
+      return outcomeOf(await startItemJob(input, owner))
     },
 
     async runProcessSyncItem(input, owner) {
-      const job = await startItemJob(input, owner)
-      return job === null ? 'already running' : resultOf(client(), job)
+      return resultIfStarted(client(), await startItemJob(input, owner))
     },
 
     async tryItemNow({ itemId, integrationId }, waitsIn) {
@@ -325,10 +312,8 @@ export function temporalStarters(
         backfill: workflowId.backfillSync(prefix, integrationId),
         retry: workflowId.processSyncItem(prefix, itemId),
       }
-      const signalled = answered(client(), () =>
-        client().workflow.getHandle(ids[waitsIn]).signal(SIGNAL.retryItem, { itemId }),
-      )
-      return (await unlessGone(signalled.then(() => true))) ?? false
+      const handle = client().workflow.getHandle(ids[waitsIn])
+      return isReached(answered(client(), () => handle.signal(SIGNAL.retryItem, { itemId })))
     },
 
     isSyncItemRunning: (itemId) =>
@@ -336,18 +321,13 @@ export function temporalStarters(
 
     async startBackfill(input, provider) {
       const { integrationId } = input
-      const run = await startOnce(
-        client(),
-        WORKFLOW.backfillSync,
-        {
-          workflowId: workflowId.backfillSync(prefix, integrationId),
-          taskQueue: syncQueueOf(provider),
-          args: [input],
-          ...startTexts.backfillSync(input, provider),
-        },
-        { integrationId, provider },
-      )
-      return run === null ? 'already running' : 'started'
+      const start = {
+        workflowId: workflowId.backfillSync(prefix, integrationId),
+        taskQueue: syncQueueOf(provider),
+        args: [input],
+        ...startTexts.backfillSync(input, provider),
+      }
+      return outcomeOf(await startOnce(client(), WORKFLOW.backfillSync, start, { integrationId, provider }))
     },
 
     isSyncRunning: (integrationId) => isRunning(client(), syncHandle(integrationId)),
@@ -360,7 +340,7 @@ export function temporalStarters(
       // No worker is there, or one does not listen. It has been asked, and what it would do next is not wanted any more.
       const reason = `cancelled; it did not end within ${cancelTimeoutMs} ms`
       await unlessGone(answered(client(), () => handle.terminate(reason)))
-      // Not awaited: who cancels does not wait for a word in a log line.
+      // Not awaited: the caller does not wait for a word in a log line.
       void providerOf(integrationId).then((provider) =>
         logger.warn(
           { event: 'sync.terminated', integration: integrationId, provider },
@@ -409,6 +389,15 @@ async function unlessGone<T>(answer: Promise<T>): Promise<T | null> {
   }
 }
 
+/** Whether the signal has reached a workflow: one that is gone takes none. */
+async function isReached(signalled: Promise<void>): Promise<boolean> {
+  return (await unlessGone(signalled.then(() => true))) ?? false
+}
+
+function outcomeOf(started: WorkflowHandle | null): 'started' | 'already running' {
+  return started === null ? 'already running' : 'started'
+}
+
 /** Starts a workflow. Null: one of its id lives, or, with `REJECT_DUPLICATE`, has lived. @throws BackendUnreachable */
 async function startOnce<T extends Workflow>(
   client: Client,
@@ -436,7 +425,11 @@ async function resultOf<T extends Workflow>(client: Client, handle: WorkflowHand
   }
 }
 
-/** The outermost words that somebody wrote, which name what helps; without any the innermost, which name what happened. */
+async function resultIfStarted<T extends Workflow>(client: Client, started: WorkflowHandle<T> | null) {
+  return started === null ? 'already running' : resultOf(client, started)
+}
+
+/** The outermost text of our own code, which names the remedy; without one the innermost error, which names the cause. */
 function wordsOf(error: Error): string {
   if (error instanceof sdk().ApplicationFailure) return error.message.slice(0, MAX_WORDS)
   return error.cause instanceof Error ? wordsOf(error.cause) : errorLine(error, MAX_WORDS)
@@ -470,13 +463,7 @@ function isRefusal(error: unknown): boolean {
   return (error as { cause?: { code?: unknown } }).cause?.code === GRPC_INVALID_ARGUMENT
 }
 
-function unreachable(client: Client, error: unknown): BackendUnreachable {
-  return new BackendUnreachable('Temporal', addressOf(client), {
-    cause: error,
-    remedy: `Check that it runs, that TEMPORAL_ADDRESS is right and that the namespace exists (${errorLine(error, 300)}).`,
-  })
-}
-
-function addressOf({ connection }: Client): string {
-  return connection instanceof sdk().Connection ? connection.options.address : 'its address'
+function unreachable({ connection, options }: Client, error: unknown): BackendUnreachable {
+  const address = connection instanceof sdk().Connection ? connection.options.address : 'its address'
+  return temporalUnreachable({ address, namespace: options.namespace }, error)
 }

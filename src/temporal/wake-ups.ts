@@ -1,10 +1,8 @@
 /**
- * Wakes inboxes, the outbox and those who follow incidents, and goes on until each wake-up has got through: nothing is lost
- * by one that fails, since the rows are stored.
- *
+ * Wakes the inbox, the outbox and the workflows of incidents. Each wake-up is tried until it succeeds; the rows are stored meanwhile.
  * Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
-import { setTimeout as sleep } from 'node:timers/promises'
+import { inTime } from '../framework/waiting.ts'
 
 /** Wake-ups of one integration are so far apart at least; the inbox takes many rows at once anyway. */
 const WAKE_EVERY_MS = 200
@@ -122,9 +120,7 @@ class Waker {
       .then(() => (isOwed ? this.#send() : undefined))
       .catch(() => {})
     // The wait keeps the process alive: a connection that is tried again does not, and a command would end without a word.
-    const limit = new AbortController()
-    await Promise.race([last, sleep(withinMs, undefined, { signal: limit.signal }).catch(() => {})])
-    limit.abort()
+    await inTime(last, withinMs)
     this.#ending.abort()
   }
 

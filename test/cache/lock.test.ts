@@ -3,7 +3,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import timers from 'node:timers/promises'
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { withLock } from '../../src/cache/lock.ts'
-import { memoryCache } from '../../src/cache/memory.ts'
+import { memoryCache } from '../../src/testing/memory-cache.ts'
 
 let nowMs = 0
 beforeEach(() => {

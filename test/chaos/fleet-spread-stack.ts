@@ -19,7 +19,7 @@ import { startTemporalServer } from '../../dev/temporal-server.ts'
 import { findTemporalBinary } from '../../dev/temporal-server-binary.ts'
 import { loadHost } from '../../src/bin/host.ts'
 import type { Integrations } from '../../src/create-integrations.ts'
-import { taskQueuesOf } from '../../src/temporal/task-queues.ts'
+import { taskQueuesOf } from '../../src/temporal/workflow-starts.ts'
 import { installedProgram, installedScript } from '../support/installed-script.ts'
 
 const HOST = new URL('./fleet-spread-host.ts', import.meta.url)

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { ConfigEntry } from '../../src/config/describe.ts'
-import { describeConfig } from '../../src/config/describe.ts'
-import type { LoadConfigOptions } from '../../src/config/load.ts'
+import type { ConfigEntry, LoadConfigOptions } from '../../src/config/load.ts'
+import { describeConfig } from '../../src/config/load.ts'
 import { CONFIG_KEYS } from '../../src/config/schema.ts'
 import { loadConfig } from '../support/load-config.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Json } from '../../src/framework/json.ts'
-import { canonicalJson, isJson, jsonEquals, withoutNul } from '../../src/framework/json.ts'
+import { canonicalJson, isJson, jsonEquals, lossInParsing, withoutNul } from '../../src/framework/json.ts'
 
 const json = fc.jsonValue({ stringUnit: 'binary' }).map((value) => value as Json)
 
@@ -133,3 +133,24 @@ function turnedAround(value: Json): Json {
       .map(([key, inner]) => [key, turnedAround(inner)]),
   )
 }
+
+describe('what parsing a JSON text loses', () => {
+  const nested = (levels: number, inner: string) => '['.repeat(levels) + inner + ']'.repeat(levels)
+
+  it.each<[string, string]>([
+    ['whole numbers up to 2^53', '[9007199254740991, -0, 1e3, 0.1]'],
+    ['digits, brackets and quotes in a text', String.raw`{"1e999": "\\", "a": "\"[{9007199254740993"}`],
+    ['500 levels', nested(500, '1')],
+    ['a long text of escapes', JSON.stringify('"\\'.repeat(1_000_000))],
+  ])('nothing: %s', (_, text) => {
+    expect(lossInParsing(text)).toBeNull()
+  })
+
+  it.each(['9007199254740993', '[1, {"a": 0.1234567890123456789}]', '1e999'])('digits of a number: %s', (text) => {
+    expect(lossInParsing(text)).toBe('a number in it is not held exactly')
+  })
+
+  it.each(['1', '""', '{}'])('its depth, with %s inside of 501 lists', (inner) => {
+    expect(lossInParsing(nested(501, inner))).toBe('it is nested too deep')
+  })
+})

@@ -22,14 +22,29 @@ input, button { font: inherit; padding: .4rem .75rem }
 .problem { color: var(--bad) }
 `
 
-/** Allows our one style by its hash, and forms to our own routes only. No other site may frame us (CSP Level 3). */
-const SECURITY_POLICY = [
-  "default-src 'none'",
-  `style-src 'sha256-${createHash('sha256').update(STYLE).digest('base64')}'`,
-  "form-action 'self'",
-  "base-uri 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+/** Allows the one style by its hash, and forms to one place. No other site may frame the page (CSP Level 3). */
+export function securityPolicy(style: string, formAction: string): string {
+  const styleHash = createHash('sha256').update(style).digest('base64')
+  return `default-src 'none'; style-src 'sha256-${styleHash}'; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`
+}
+
+/** The frame around the parts of a page. */
+export function documentOf(title: string, style: string, body: Markup): Markup {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title} · Integrations</title>
+<style>${raw(style)}</style>
+</head>
+<body>
+${body}
+</body>
+</html>`
+}
+
+const SECURITY_POLICY = securityPolicy(STYLE, "'self'")
 
 /**
  * `same-origin`, not `no-referrer`: with `no-referrer` a browser sends `Origin: null` with our own forms (Fetch, "append a
@@ -45,19 +60,12 @@ export function page(
   context.header('Referrer-Policy', REFERRER_POLICY)
   context.header('X-Frame-Options', 'DENY')
   return context.html(
-    html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title} · Integrations</title>
-<style>${raw(STYLE)}</style>
-</head>
-<body>
-<header><h1>${title}</h1>${header}</header>
-<main>${main}</main>
-</body>
-</html>`,
+    documentOf(
+      title,
+      STYLE,
+      html`<header><h1>${title}</h1>${header}</header>
+<main>${main}</main>`,
+    ),
     status,
   )
 }
@@ -67,7 +75,7 @@ export function time(moment: Date): Markup {
   return html`<time datetime="${text}">${text.slice(0, 19).replace('T', ' ')}</time>`
 }
 
-/** Who is signed in, and the button to sign out. */
+/** The name of the signed-in caller, and the button to sign out. */
 export function whoIsHere(root: string, { principal, session }: Caller): Markup {
   if (session === null) return html`<p>${principal.name}</p>`
   return html`<nav aria-label="Account"><span>${principal.name}</span>

@@ -1,7 +1,7 @@
 /** The store of one process. */
 import { describe, expect, it } from 'vitest'
-import { memoryCache } from '../../src/cache/memory.ts'
-import { describeCacheStore } from './conformance.ts'
+import { memoryCache } from '../../src/testing/memory-cache.ts'
+import { describeCacheStore } from '../cache/conformance.ts'
 
 describeCacheStore((_prefix, clock) => memoryCache(clock))
 

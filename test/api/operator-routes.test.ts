@@ -1,7 +1,7 @@
 /** Where the address leads that an API process prints. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createApi } from '../../src/api/app.ts'
-import { createProcessApp } from '../../src/api/process-app.ts'
+import { redirectRoot } from '../../src/api/operator-routes.ts'
 import type { IntegrationsOptions } from '../../src/create-integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { TOKENS } from '../support/operators.ts'
@@ -15,6 +15,11 @@ function integrationsWith(options: IntegrationsOptions) {
 
 const operator = { tokens: TOKENS }
 
+function processApp(options: IntegrationsOptions) {
+  const integrations = integrationsWith(options)
+  return redirectRoot(createApi(integrations), integrations)
+}
+
 describe('`/` of an API process', () => {
   it.each<[where: string, options: IntegrationsOptions, location: string]>([
     ['the pages', { config: { operator } }, '/operator'],
@@ -26,7 +31,7 @@ describe('`/` of an API process', () => {
       '/hooks/operator',
     ],
   ])('leads to %s', async (_, options, location) => {
-    const app = createProcessApp(integrationsWith(options))
+    const app = processApp(options)
     for (const method of ['GET', 'HEAD']) {
       const { status, headers } = await app.request('/', { method })
       expect([status, headers.get('location'), headers.get('cache-control')]).toEqual([302, location, 'no-store'])
@@ -34,11 +39,11 @@ describe('`/` of an API process', () => {
   })
 
   it('is not there where there are no pages', async () => {
-    expect((await createProcessApp(integrationsWith({})).request('/')).status).toBe(404)
+    expect((await processApp({}).request('/')).status).toBe(404)
   })
 
   it('leaves the other routes as they are', async () => {
-    const app = createProcessApp(integrationsWith({ config: { operator } }))
+    const app = processApp({ config: { operator } })
     const [health, nothing] = [await app.request('/operator/api/v1/healthz'), await app.request('/nothing')]
     expect([health.status, nothing.status]).toEqual([200, 404])
     expect(await nothing.json()).toEqual({ error: 'There is no such route.' })

@@ -5,12 +5,12 @@
  * test/cache/conformance.ts holds both to the rules.
  */
 
+import type { CacheStore } from '../cache/store.ts'
+import { heldAsLock } from '../cache/store.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Json } from '../framework/json.ts'
 import type { Clock } from '../framework/logger.ts'
 import { systemClock } from '../framework/logger.ts'
-import type { CacheStore } from './store.ts'
-import { heldAsLock } from './store.ts'
 
 interface Entry {
   /** As JSON: each reader gets a copy. */
