@@ -56,6 +56,8 @@ beforeAll(async () => {
     worker.shutdown()
     await running
   }
+  // A new JVM takes seconds to start its first workflow on a busy machine, and a command waits for five.
+  await stage.env.client.workflow.execute('dispatchSyncs', { taskQueue: `${prefix}-default`, workflowId: 'warm-up' })
 })
 
 afterAll(async () => {

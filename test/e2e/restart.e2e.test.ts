@@ -168,7 +168,8 @@ describe('npm start', () => {
   })
 })
 
-describe('npm start that does not come up', () => {
+// They wait more than they work: what each has to start ends early.
+describe.concurrent('npm start that does not come up', () => {
   it('stops in order at Ctrl-C while it is still starting, also when it stood still for a moment', async (context) => {
     const { folder, start } = await newPlace(context)
     const held = start()
@@ -195,8 +196,7 @@ describe('npm start that does not come up', () => {
     expect(message).toEqual(['worker ended before it was ready. Its last lines:', 'no worker today'])
   })
 
-  // They wait more than they work: what each has to start is refused early.
-  it.concurrent.for([
+  it.for([
     ['INTEGRATIONS__WEBHOOK__CONCURRENCY', 'abc', /webhook\.concurrency: expected an integer .*received "abc"/],
     ['TEMPORAL_ADDRESS', '127.0.0.1:1', /Temporal .*127\.0\.0\.1:1.*TEMPORAL_ADDRESS/],
   ] as const)('refuses %s=%s with one message and no stack', async ([name, value, message], context) => {

@@ -32,6 +32,8 @@ let server: Awaited<ReturnType<typeof shareDevServer>>
 /** To look with; the starters have connections of their own. No worker runs. */
 let client: Client
 const cleanups: (() => unknown)[] = []
+type AtEnd = (clean: () => Promise<void>) => void
+const cleanUpLater: AtEnd = (clean) => void cleanups.push(clean)
 
 beforeAll(async () => {
   silenceTemporal()
@@ -55,7 +57,8 @@ interface Deployment {
   readonly sends: () => number
 }
 
-function deployment(address = server.address, options: StarterOptions = {}): Deployment {
+/** @param atEnd takes what closes it; a test that runs beside others gives its own */
+function deployment(address = server.address, options: StarterOptions = {}, atEnd: AtEnd = cleanUpLater): Deployment {
   const prefix = `test-${randomBytes(4).toString('hex')}`
   const { config } = loadConfig({
     config: { cache_prefix: prefix },
@@ -81,7 +84,7 @@ function deployment(address = server.address, options: StarterOptions = {}): Dep
     { wakeUpFailed() {}, workflowReplaced() {} },
     options,
   )
-  cleanups.push(() => starters.close())
+  atEnd(() => starters.close())
   return { prefix, starters, warnings, sends: () => sends }
 }
 
@@ -153,25 +156,6 @@ describe('waking the inbox', () => {
     },
   )
 
-  it('fails for a pump while Temporal is away, which goes on without another one then', async () => {
-    const { starters } = deployment(NOBODY)
-    await expect(starters.callPump(WEBHOOK_INBOX, { claim: 'pump:a-run:1', needs: 'help' })).rejects.toMatchObject({
-      code: 'backend_unreachable',
-    })
-  })
-
-  it('never throws while Temporal is away, and tries again until it is back', async () => {
-    const temporal = await absentAtFirst(server.address)
-    const { prefix, starters, warnings } = deployment(temporal.address)
-    expect(() => starters.wakeInbox()).not.toThrow()
-    await expect.poll(() => warnings.length, { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
-    expect(new Set(warnings)).toEqual(new Set(['inbox.wake_failed']))
-    starters.wakeInbox()
-
-    temporal.comeBack()
-    await expect.poll(() => signals(prefix), { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
-  })
-
   it('throws nothing when no client can be made', async () => {
     const warnings: string[] = []
     const { config } = loadConfig({ config: {}, optionProviderKeys: [], middlewareNames: [] })
@@ -231,9 +215,29 @@ describe('whether a run lives', () => {
   })
 })
 
-describe('a Temporal that is away', () => {
-  it('is told of within 5 s by whatever waits for its answer', async () => {
-    const { starters } = deployment(NOBODY)
+// Each waits for some seconds: they wait beside each other.
+describe.concurrent('a Temporal that is away', () => {
+  it('fails for a pump, which goes on without another one then', async ({ onTestFinished }) => {
+    const { starters } = deployment(NOBODY, {}, onTestFinished)
+    await expect(starters.callPump(WEBHOOK_INBOX, { claim: 'pump:a-run:1', needs: 'help' })).rejects.toMatchObject({
+      code: 'backend_unreachable',
+    })
+  })
+
+  it('never makes a wake-up throw, which is tried again until it is back', async ({ expect, onTestFinished }) => {
+    const temporal = await absentAtFirst(server.address, onTestFinished)
+    const { prefix, starters, warnings } = deployment(temporal.address, {}, onTestFinished)
+    expect(() => starters.wakeInbox()).not.toThrow()
+    await expect.poll(() => warnings.length, { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
+    expect(new Set(warnings)).toEqual(new Set(['inbox.wake_failed']))
+    starters.wakeInbox()
+
+    temporal.comeBack()
+    await expect.poll(() => signals(prefix), { timeout: 60_000 }).toBeGreaterThanOrEqual(1)
+  })
+
+  it('is told of within 5 s by whatever waits for its answer', async ({ onTestFinished }) => {
+    const { starters } = deployment(NOBODY, {}, onTestFinished)
     const asked = [
       starters.startSync(INTEGRATION, 'github'),
       starters.isSyncRunning(INTEGRATION),
@@ -262,6 +266,13 @@ describe('a Temporal that is away', () => {
         status: 'rejected',
         reason: { code: 'backend_unreachable', backend: 'Temporal' },
       })
+  })
+
+  it('or has no worker says so to a query', async ({ onTestFinished }) => {
+    const { prefix, starters } = deployment(server.address, {}, onTestFinished)
+    await starters.startSync(INTEGRATION, 'github')
+    await expect(starters.syncProgress(INTEGRATION)).rejects.toMatchObject({ code: 'backend_unreachable' })
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION)).terminate()
   })
 })
 
@@ -317,13 +328,6 @@ describe('holding and asking a run', () => {
     expect(await starters.resumeSync(INTEGRATION)).toBe(true)
     await expect.poll(() => starters.isSyncRunning(INTEGRATION)).toBe(false)
     expect(await starters.syncProgress(INTEGRATION)).toBeNull()
-  })
-
-  it('says that no worker answers', async () => {
-    const { prefix, starters } = deployment()
-    await starters.startSync(INTEGRATION, 'github')
-    await expect(starters.syncProgress(INTEGRATION)).rejects.toMatchObject({ code: 'backend_unreachable' })
-    await client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION)).terminate()
   })
 })
 
@@ -561,7 +565,7 @@ async function work(prefix: string, activities: Partial<Activities>): Promise<vo
 }
 
 /** An address that ends every connection, and from `comeBack()` on leads to a server. It is held all along: nobody else gets it. */
-async function absentAtFirst(address: string): Promise<{ readonly address: string; comeBack(): void }> {
+async function absentAtFirst(address: string, atEnd: AtEnd): Promise<{ readonly address: string; comeBack(): void }> {
   const [host, target] = address.split(':') as [string, string]
   const sockets = new Set<Socket>()
   let isAway = true
@@ -575,7 +579,7 @@ async function absentAtFirst(address: string): Promise<{ readonly address: strin
     from.pipe(to).pipe(from)
   })
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-  cleanups.unshift(() => {
+  atEnd(async () => {
     for (const socket of sockets) socket.destroy()
     proxy.close()
   })

@@ -91,7 +91,8 @@ describe.each([
     expect(await connect(optionsBy(mutual.address, { ...trust(), ...own() }))).toBe('connected')
   })
 
-  it.each([
+  // Each is given up after 5 s: they wait beside each other.
+  it.concurrent.each([
     ['without a certificate of its own', () => trust()],
     ['under another name than its own', () => ({ ...trust(), ...own(), TEMPORAL_TLS_SERVER_NAME: 'other.test' })],
     ['with an authority that nobody told of', () => ({ ...own(), TEMPORAL_TLS_SERVER_NAME: NAME })],
