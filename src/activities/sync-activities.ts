@@ -53,7 +53,7 @@ export type OpenedRun =
   /** Abandoned items were failed and their runs finalised: that is all this time. */
   | Extract<RunStart, { kind: 'reclaimed' | 'nothing to do' }>
 
-interface OpenInput {
+export interface OpenInput {
   readonly integrationId: number
   /** Of the workflow's first run. */
   readonly runId: string

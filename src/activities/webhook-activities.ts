@@ -28,7 +28,7 @@ import { temporalSurroundings } from './surroundings.ts'
 const LEFT_SECONDS = 20
 const JOBS_AT_ONCE = 50
 
-interface ReconcileIntegrationInput {
+export interface ReconcileIntegrationInput {
   readonly integrationId: number
   /** ISO 8601 with a zone, in place of the end of the last run. */
   readonly since?: string | undefined

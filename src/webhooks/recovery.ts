@@ -168,8 +168,8 @@ async function startEach(
     } catch (error) {
       failed.push(row)
       errors.push(error)
-      const logger = integrationLogger(framework, await subjectOf(framework, row.integrationId))
-      logger.warn(
+      const subject = await subjectOf(framework, row.integrationId)
+      integrationLogger(framework, subject).warn(
         { event: 'webhook.job_not_started', webhook: row.id, error: errorLine(error, 300) },
         'a job could not be started; its webhook stays as it was',
       )
