@@ -45,11 +45,12 @@ const SLOW = [
   'test/testing/test-integrations.test.ts',
 ]
 
-/** They hold a promise about time, or calls of theirs do: a neighbour on a machine of two cores would break it. */
+/** They hold a promise about time: a neighbour on a machine of two cores would break it. */
 const ALONE = [
   'test/chaos/temporal-away.e2e.test.ts',
   'test/e2e/sigterm.e2e.test.ts',
   'test/calls/admission/call-limits.e2e.test.ts',
+  'test/testing/host-example.e2e.test.ts',
 ]
 
 /** They replace a module (`vi.mock`), which would stay replaced for the files that come after them in the same process. */

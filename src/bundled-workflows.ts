@@ -85,7 +85,7 @@ export function readBundle(path: string): WorkflowBundle {
   throw new InvalidConfiguration([
     {
       key: 'INTEGRATIONS_WORKFLOW_BUNDLE',
-      expected: 'a file made by `integrations bundle-workflows` of this very version; make it anew',
+      expected: 'a file made by `integrations bundle-workflows` of this very version; make it again',
       received: `${path}, ${read.fault}`,
     },
   ])

@@ -649,7 +649,13 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     prune: async ({ dryRun = false } = {}) =>
       dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),
     keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
-    schedules: framework.temporal,
+    // Asked at each call: the testing kit puts another one in its place.
+    schedules: {
+      schedules: () => framework.temporal.schedules(),
+      applySchedules: () => framework.temporal.applySchedules(),
+      searchAttributes: () => framework.temporal.searchAttributes(),
+      applySearchAttributes: () => framework.temporal.applySearchAttributes(),
+    },
     doctor: () =>
       runDoctor(framework, {
         checkDatabase: () => checkConnection(connection),

@@ -12,10 +12,9 @@ import { HANDOVER_MS } from './claims/pump.ts'
 import { createCommandRunner } from './commands/cli/in-worker.ts'
 import type { Integrations } from './create-integrations.ts'
 import { partsOf } from './create-integrations.ts'
-import { BackendUnreachable } from './framework/errors.ts'
 import { errorLine } from './framework/logger.ts'
 import { redactLikely } from './framework/redaction.ts'
-import { checkTemporal, connectionOptions, temporalAddress } from './temporal/connection.ts'
+import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/keep-schedules.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
 import { sweepPending } from './temporal/sweep.ts'
@@ -78,14 +77,12 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
   const { framework, temporal, client, needs, reportModels } = partsOf(integrations)
   const { config, logger } = framework
   const where = temporalAddress(temporal)
-  const unreachable = (cause: unknown): BackendUnreachable =>
-    new BackendUnreachable('Temporal', where.address, { cause, remedy: errorLine(cause, 200) })
   takeSignals()
   // Before anything is reached: what does not fit is a fault of the configuration.
   const prebuilt = options.workflowBundle ?? prebuiltBundle(options, logger)
   await checkTemporal(client(), where)
   const connection = await NativeConnection.connect(connectionOptions(temporal)).catch((cause: unknown) => {
-    throw unreachable(cause)
+    throw temporalUnreachable(where, cause)
   })
   const queues = taskQueuesOf(config)
   const workers: Worker[] = []
@@ -125,7 +122,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
     await discard(workers)
       .then(() => connection.close())
       .catch(() => {})
-    throw isUnanswered(error) ? unreachable(error) : error
+    throw isUnanswered(error) ? temporalUnreachable(where, error) : error
   }
   await reportModels()
   logger.info({ event: 'worker.ready', task_queues: queues, pid: process.pid }, 'worker ready')
@@ -173,7 +170,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         await Promise.allSettled(running)
         await Promise.all(running)
       } catch (error) {
-        throw isUnanswered(error) ? unreachable(error) : error
+        throw error instanceof TransportError ? temporalUnreachable(where, error) : error
       } finally {
         clearInterval(look)
         for (const signal of signals) process.off(signal, shutdown)
@@ -198,7 +195,9 @@ const NO_ANSWER: readonly unknown[] = [1, 4, 14]
 
 /** Temporal went away in the middle of the start. What it refuses is an answer. */
 function isUnanswered(error: unknown): boolean {
-  return error instanceof TransportError || NO_ANSWER.includes((error as { cause?: { code?: unknown } }).cause?.code)
+  return (
+    error instanceof TransportError || NO_ANSWER.includes((error as { cause?: { code?: unknown } } | null)?.cause?.code)
+  )
 }
 
 /**

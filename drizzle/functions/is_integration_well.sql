@@ -1,6 +1,6 @@
 CREATE OR REPLACE FUNCTION "__schema__"."__prefix___is_integration_well"(p_integration bigint, p_health text) RETURNS boolean LANGUAGE sql STABLE AS $$
--- Whether an incident may close, as far as the integration itself goes; its breaker: is_breaker_well. The caller holds the lock of its row, and
--- gives the health that it is about to write there. Each kind of incident that lasts has its mark here.
+-- Whether an incident may close, as far as the integration itself goes; its breaker: is_breaker_well. What closes one holds the lock of its
+-- row, and gives the health that it is about to write there; a count asks without. Each kind of incident that lasts has its mark here.
 	SELECT p_health = 'healthy' AND EXISTS (
 		SELECT FROM "__schema__"."__prefix__s" WHERE id = p_integration AND sync_stale_alerted_at IS NULL)
 $$;

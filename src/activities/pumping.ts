@@ -102,6 +102,8 @@ export async function pumpUntilEmpty<Row extends ClaimedRow, Outcome>(
     ...(standing === undefined ? {} : { standing }),
     ...(stopping === undefined ? {} : { stopping }),
   })
+  // At once, too: by its details a next try knows that it is none of the first.
+  heartbeat?.(pump.figures)
   const beat = setInterval(() => heartbeat?.(pump.figures), HEARTBEAT_EVERY_MS)
   try {
     const end = await pump.run()

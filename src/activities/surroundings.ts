@@ -14,7 +14,7 @@ export interface Surroundings {
   beforeEnd?(work: Promise<unknown>): void
   /** Whether such work is still under way. */
   isHandingOver?(): boolean
-  /** `attempt` is counted from 1. `heartbeatDetails` are those of an earlier try, whose worker has died. */
+  /** `attempt` is counted from 1. `heartbeatDetails` are those of an earlier try, which has ended without a result. */
   readonly info: { readonly attempt: number; readonly taskQueue?: string; readonly heartbeatDetails?: unknown }
   /** Sends a heartbeat with details. Missing if Temporal does not run the activity. */
   heartbeat?(details: unknown): void

@@ -35,6 +35,8 @@ export function createApi(integrations: Integrations): Hono {
 const METHODS: ReadonlySet<string> = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS', 'PATCH', 'POST', 'PUT'])
 
 /**
+ * A request as a span and, at level debug, as a line. Rule: docs/behaviour/tracing.md, "Requests to us".
+ *
  * Links to the caller's trace and never joins it. Otherwise any caller could write into our traces, and choose which are
  * recorded. In a host that has a span of its own around these routes, they are part of the host's trace.
  *

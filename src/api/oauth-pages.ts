@@ -4,7 +4,7 @@
  */
 import { html } from 'hono/html'
 import type { OAuthFailureCode } from '../framework/errors.ts'
-import { documentOf, securityPolicy } from './dashboard/layout.ts'
+import { documentOf, securityPolicy, styleHashOf } from './dashboard/layout.ts'
 
 type Markup = ReturnType<typeof html>
 
@@ -20,6 +20,7 @@ li { margin-bottom: .35rem }
 details { margin-top: 2rem; border-top: 1px solid var(--line); padding-top: 1rem }
 summary { cursor: pointer }
 `
+const STYLE_HASH = styleHashOf(STYLE)
 
 export interface PageNeeds {
   /** Where a form of the page may lead; default: nowhere. */
@@ -36,7 +37,7 @@ export function oauthPageHeaders({
   referrerPolicy = 'no-referrer',
 }: PageNeeds = {}): Record<string, string> {
   return {
-    'Content-Security-Policy': securityPolicy(STYLE, formAction),
+    'Content-Security-Policy': securityPolicy(STYLE_HASH, formAction),
     'Content-Type': 'text/html; charset=UTF-8',
     'Referrer-Policy': referrerPolicy,
     'Cache-Control': 'no-store',
@@ -104,7 +105,7 @@ export function failurePage({ code, message, providerError, retryUrl }: FailureP
 <p><strong>What to do:</strong> ${retryUrl === null ? todoWithoutRetry : todo}</p>
 ${retry}
 <details>
-<summary>For whoever looks after this service</summary>
+<summary>For the people who run this service</summary>
 <p>${message}</p>
 <p>Code: <code>${code}</code>.${said}</p>
 </details>`,
@@ -123,7 +124,7 @@ export function connectedPage(done: 'connected' | 'disconnected' = 'connected'):
     'Connected',
     html`<p>The access you gave is stored, encrypted. It is renewed without you for as long as the other service allows that.</p>
 <p><strong>What to do:</strong> nothing more. You can close this window.</p>
-<p class="quiet">You can take the access back at any time: in your account at the other service, or by asking whoever sent you here.</p>`,
+<p class="quiet">You can take the access back at any time: in your account at the other service, or by asking the person who sent you here.</p>`,
   )
 }
 
@@ -162,9 +163,9 @@ type OtherCode =
   | 'unauthenticated'
   | 'unknown_provider'
 
-const ASK_FOR_A_NEW_LINK = 'Ask whoever sent you here for a new link.'
+const ASK_FOR_A_NEW_LINK = 'Ask the person who sent you here for a new link.'
 const TELL_WHO_SENT_YOU =
-  'Tell whoever sent you here, with the code below. Trying again does not help until it is mended there.'
+  'Tell the person who sent you here, with the code below. Trying again does not help until it is mended there.'
 
 const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
   authorization_denied: {
@@ -177,7 +178,7 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
   authorization_failed: {
     title: 'The other service reported a problem',
     happened: 'It sent you back without giving access. Nothing was stored, and nothing has changed.',
-    todo: 'Wait a minute and try again. If it fails again, tell whoever sent you here, with the code below.',
+    todo: 'Wait a minute and try again. If it fails again, tell the person who sent you here, with the code below.',
     todoWithoutRetry: `Wait a minute. ${ASK_FOR_A_NEW_LINK}`,
   },
   invalid_state: {
@@ -186,46 +187,46 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
       'It took too long, was finished before, or was begun in another browser. For your safety it was stopped here. If you were told before that it is connected, it still is.',
     todo: 'Begin again, and stay in this browser until you are told that it is done. Its cookies must be switched on.',
     todoWithoutRetry:
-      'Open the link again that you were sent, and stay in one browser until you are told that it is done. Its cookies must be switched on. If the link no longer works, ask whoever sent it for a new one.',
+      'Open the link again that you were sent, and stay in one browser until you are told that it is done. Its cookies must be switched on. If the link no longer works, ask the person who sent it for a new one.',
   },
   invalid_issuer: {
     title: 'The answer came from an unexpected place',
     happened: 'Another service answered than the one that was asked. For your safety nothing was stored.',
-    todo: 'Tell whoever sent you here, with the code below. Try again only from a link that you trust.',
-    todoWithoutRetry: 'Tell whoever sent you here, with the code below.',
+    todo: 'Tell the person who sent you here, with the code below. Try again only from a link that you trust.',
+    todoWithoutRetry: 'Tell the person who sent you here, with the code below.',
   },
   invalid_callback: {
     title: 'The answer could not be read',
     happened: 'The other service sent you back with an answer that makes no sense here. Nothing was stored.',
-    todo: 'Try again. If it fails again, tell whoever sent you here, with the code below.',
+    todo: 'Try again. If it fails again, tell the person who sent you here, with the code below.',
     todoWithoutRetry: ASK_FOR_A_NEW_LINK,
   },
   missing_code: {
     title: 'The answer was incomplete',
     happened: 'The other service sent you back without the proof that access was given. Nothing was stored.',
-    todo: 'Try again. If it fails again, tell whoever sent you here, with the code below.',
+    todo: 'Try again. If it fails again, tell the person who sent you here, with the code below.',
     todoWithoutRetry: ASK_FOR_A_NEW_LINK,
   },
   code_exchange_failed: {
     title: 'The last step did not work',
     happened: 'You came back with permission, but the other service did not accept the last step. Nothing was stored.',
-    todo: 'Try again. If it fails again, tell whoever sent you here, with the code below: the settings for the other service may be wrong.',
+    todo: 'Try again. If it fails again, tell the person who sent you here, with the code below: the settings for the other service may be wrong.',
     todoWithoutRetry:
-      'Tell whoever sent you here, with the code below: the settings for the other service may be wrong. They can send you a new link.',
+      'Tell the person who sent you here, with the code below: the settings for the other service may be wrong. They can send you a new link.',
   },
   authorization_url_failed: {
     title: 'The other service cannot be opened',
     happened:
       'The page where you would give access could not be found: the settings for the other service are incomplete, or it cannot be reached.',
-    todo: 'Wait a minute and try again. If it fails again, tell whoever sent you here, with the code below.',
+    todo: 'Wait a minute and try again. If it fails again, tell the person who sent you here, with the code below.',
     todoWithoutRetry:
-      'Wait a minute and open the link again. If it fails again, tell whoever sent it, with the code below.',
+      'Wait a minute and open the link again. If it fails again, tell the person who sent it, with the code below.',
   },
   oauth_unsupported: {
     title: 'There is nothing to connect here',
     happened: 'This service does not need anybody to sign in for it.',
     todo: TELL_WHO_SENT_YOU,
-    todoWithoutRetry: 'Tell whoever sent you here that the link is not needed.',
+    todoWithoutRetry: 'Tell the person who sent you here that the link is not needed.',
   },
   revoke_failed: {
     title: 'The access was not taken back',
@@ -235,7 +236,7 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
       'Wait a minute and try again from where you came. You can also take the access back in your account at the other service.',
   },
   revoke_superseded: {
-    title: 'The access was given anew meanwhile',
+    title: 'The access was given again meanwhile',
     happened: 'While the access was being taken back, somebody gave it again. The new access is still there.',
     todo: 'If it is to be taken back, too, try again.',
     todoWithoutRetry: 'If it is to be taken back, too, try again from where you came.',
@@ -275,7 +276,7 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
   insufficient_scope: {
     title: 'You may look, but not change this',
     happened: 'You are signed in with a token that does not allow it.',
-    todo: 'Sign in with another token, or ask whoever gave it to you.',
+    todo: 'Sign in with another token, or ask the person who gave it to you.',
   },
   cross_origin: {
     title: 'This came from another site',
@@ -293,9 +294,9 @@ const WORDS: Readonly<Record<OAuthFailureCode | OtherCode, FailureWords>> = {
 const UNKNOWN: FailureWords = {
   title: 'Something went wrong',
   happened: 'Something failed here, and it is not your fault.',
-  todo: 'Wait a minute and try again. If it fails again, tell whoever sent you here, with the code below.',
+  todo: 'Wait a minute and try again. If it fails again, tell the person who sent you here, with the code below.',
   todoWithoutRetry:
-    'Wait a minute and open the link again. If it fails again, tell whoever sent it, with the code below.',
+    'Wait a minute and open the link again. If it fails again, tell the person who sent it, with the code below.',
 }
 
 function failureWords(code: string): FailureWords {

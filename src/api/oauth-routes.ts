@@ -165,7 +165,7 @@ async function revoke(integrations: Integrations, context: Context): Promise<Res
   if (outcome === 'newer tokens kept')
     throw new OAuthFailure(
       'revoke_superseded',
-      'The integration was authorized anew meanwhile: its tokens stay.',
+      'The integration was authorized again meanwhile: its tokens stay.',
       null,
       id,
     )

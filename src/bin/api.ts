@@ -102,7 +102,7 @@ function notReady(): Response {
 }
 
 /** API_DRAIN_SECONDS. @throws InvalidConfiguration */
-export function drainSeconds(environment: NodeJS.ProcessEnv): number {
+function drainSeconds(environment: NodeJS.ProcessEnv): number {
   const text = environment.API_DRAIN_SECONDS || String(DEFAULT_DRAIN_SECONDS)
   const seconds = Number(text)
   if (!/^\d{1,4}$/.test(text) || seconds > MAX_DRAIN_SECONDS)
@@ -128,7 +128,7 @@ interface Drain {
 }
 
 /** The end under load. The load balancer is told first. Then nothing new is taken, and what was taken is answered. */
-export function drainOf(server: Server): Drain {
+function drainOf(server: Server): Drain {
   const open = new Set<ServerResponse>()
   let isDraining = false
   // Before the routes see it: an answer that has begun can be told nothing any more.

@@ -1,4 +1,4 @@
-/** Tells the host what a settlement changed: after its commit, listeners in order. Rule: docs/behaviour/events.md. */
+/** Tells the host what a settlement changed, also that of a call it made elsewhere: after the commit, listeners in order. Rule: docs/behaviour/events.md. */
 
 import type { IncidentRecord, RequestRecord } from '../events/events.ts'
 import type { Framework } from '../framework/context.ts'

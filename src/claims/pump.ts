@@ -42,8 +42,6 @@ const SAY_SECONDS = 5
 const ASK_AGAIN_MS = 1_000
 /** How often a pump that leaves asks whether another pump looks by now. */
 const RELIEF_EVERY_MS = 50
-/** How often a pump that Temporal has tried again asks whether another one works. */
-const SPARE_EVERY_MS = 1_000
 /** A pump whose worker stops goes on for this time at most, until its successor looks. */
 export const HANDOVER_MS = 1_000
 
@@ -102,7 +100,7 @@ export interface PumpOptions<Row, Outcome> {
   readonly forgotten?: AbortSignal
   /** Aborted when its worker begins to stop: another pump is to go on, and until that one looks this one does. */
   readonly stopping?: AbortSignal
-  /** Its first worker has died: another pump was opened meanwhile, most likely, and this one leaves to that one. */
+  /** An earlier try has ended without a result: another pump was opened meanwhile, most likely, and this one leaves to that one. */
   readonly isRetry?: boolean
   /** Aborted when what still runs is given up. */
   readonly enough: AbortSignal
@@ -294,8 +292,11 @@ export class Pump<Row extends PumpedRow, Outcome> {
   async #isRelieved(standing: Standing): Promise<boolean> {
     const isSpare = this.#options.isRetry === true && !this.#mustRescue
     if (!this.#isLeaving && !isSpare) return false
-    const everyMs = this.#isLeaving ? RELIEF_EVERY_MS : SPARE_EVERY_MS
-    if (performance.now() - this.#askedForReliefAt < everyMs) return false
+    // A spare one asks just before it renews its own promise, which would hide that of a newer pump.
+    const [since, everyMs] = this.#isLeaving
+      ? [this.#askedForReliefAt, RELIEF_EVERY_MS]
+      : [Math.max(this.#askedForReliefAt, this.#renewedAt), RENEW_EVERY_MS]
+    if (performance.now() - since < everyMs) return false
     this.#askedForReliefAt = performance.now()
     return standing.isRelieved(this.#isLeaving ? 'any' : 'newer')
   }

@@ -1,5 +1,5 @@
 /**
- * The options of `createIntegrations()` that are no keys: exact name, kind, default, meaning, and the variable that gives
+ * The options of `createIntegrations()` that are no keys, and the variables that stand for neither: exact name, kind, default, meaning, and the variable that gives
  * the default. One registry, from which come the checks and docs/configuration.md.
  * Rule: docs/behaviour/configuration.md, "Options".
  */
@@ -263,6 +263,7 @@ export interface Variable {
   readonly kind: ValueKind<string> | ValueKind<boolean> | null
 }
 
+/** The variables that stand for no key and no option. From here come their checks and docs/configuration.md. */
 export const VARIABLES: Readonly<Record<string, Variable>> = {
   INTEGRATIONS_ENCRYPTION_KEYS_FILE: variable(
     'path of a file with the encryption keys, in place of `INTEGRATIONS_ENCRYPTION_KEYS`; not both',

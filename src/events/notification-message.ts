@@ -1,7 +1,7 @@
 /** What a notification target is sent. Rule: docs/behaviour/notifications.md, "The message". */
 import type { Json } from '../framework/json.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { DeliveredEvent } from './delivery-rules.ts'
+import type { DeliveredEvent } from './event-delivery.ts'
 import type { IncidentRecord, IntegrationEvents } from './events.ts'
 import type { NotificationType } from './notification-rules.ts'
 import { NOTIFICATION_TYPE_OF } from './notification-rules.ts'

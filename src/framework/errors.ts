@@ -326,14 +326,21 @@ export class CircuitOpenException extends IntegrationsError {
 /** The idempotency key is spent. What it answered, if that is known, is in `priorResponse`. */
 export class IdempotencyConflict extends IntegrationsError {
   override readonly code = 'idempotency_conflict'
-  declare readonly integrationId: number
-  declare readonly key: string
-  declare readonly priorState: 'recovered' | 'empty' | 'unparseable' | 'unknown'
+  readonly integrationId: number
+  readonly key: string
+  readonly priorState: 'recovered' | 'empty' | 'unparseable' | 'unknown'
   /** As stored, redacted. */
-  declare readonly priorResponse: unknown
-  declare readonly priorRequestId: number | null
-  declare readonly reservedAt: Date
-  constructor(conflict: Omit<IdempotencyConflict, keyof IntegrationsError>) {
+  readonly priorResponse: unknown
+  readonly priorRequestId: number | null
+  readonly reservedAt: Date
+  constructor(conflict: {
+    integrationId: number
+    key: string
+    priorState: 'recovered' | 'empty' | 'unparseable' | 'unknown'
+    priorResponse: unknown
+    priorRequestId: number | null
+    reservedAt: Date
+  }) {
     super(
       `The idempotency key "${conflict.key}" of integration ${conflict.integrationId} was used at ${conflict.reservedAt.toISOString()}: ${
         conflict.priorState === 'unknown'
@@ -341,7 +348,12 @@ export class IdempotencyConflict extends IntegrationsError {
           : `request ${conflict.priorRequestId} has its answer`
       }.`,
     )
-    Object.assign(this, conflict)
+    this.integrationId = conflict.integrationId
+    this.key = conflict.key
+    this.priorState = conflict.priorState
+    this.priorResponse = conflict.priorResponse
+    this.priorRequestId = conflict.priorRequestId
+    this.reservedAt = conflict.reservedAt
   }
 }
 
@@ -521,17 +533,29 @@ export class ItemTimedOut extends IntegrationsError {
 /** The external id belongs to another model of the same type. Re-point on purpose with `remapExternalId()`. */
 export class MappingAlreadyClaimed extends IntegrationsError {
   override readonly code = 'mapping_already_claimed'
-  declare readonly integrationId: number
-  declare readonly externalId: string
-  declare readonly internalType: string
-  declare readonly claimedBy: string
-  declare readonly requestedBy: string
-  declare readonly holderExists: boolean
-  constructor(claim: Omit<MappingAlreadyClaimed, keyof IntegrationsError>) {
+  readonly integrationId: number
+  readonly externalId: string
+  readonly internalType: string
+  readonly claimedBy: string
+  readonly requestedBy: string
+  readonly holderExists: boolean
+  constructor(claim: {
+    integrationId: number
+    externalId: string
+    internalType: string
+    claimedBy: string
+    requestedBy: string
+    holderExists: boolean
+  }) {
     super(
       `External id "${claim.externalId}" of integration ${claim.integrationId} is mapped to ${claim.internalType} ${claim.claimedBy}${claim.holderExists ? '' : ' (which no longer exists)'}, not to ${claim.requestedBy}. Re-point it on purpose with remapExternalId().`,
     )
-    Object.assign(this, claim)
+    this.integrationId = claim.integrationId
+    this.externalId = claim.externalId
+    this.internalType = claim.internalType
+    this.claimedBy = claim.claimedBy
+    this.requestedBy = claim.requestedBy
+    this.holderExists = claim.holderExists
   }
 }
 

@@ -84,7 +84,7 @@ export async function closeIncidents(
     select given.id, ${functionNamed(tables, 'close_incident_if_well')}(
       given.id, ${before}::text || given.id || ${after}::text, ${enabled}, ${cooldownSeconds}::bigint,
       ${olderThanSeconds}::bigint, ${givenNowMs(framework)}::bigint) as events
-    from jsonb_array_elements_text(${jsonText(ids)}::jsonb) as one, lateral (select one::bigint as id) as given
+    from (select value::bigint as id from jsonb_array_elements_text(${jsonText(ids)}::jsonb)) as given
     order by given.id`)
   return recorded(framework, tx, rows)
 }

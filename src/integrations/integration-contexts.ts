@@ -3,7 +3,7 @@
 import type { IntegrationRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { secretsKnownTo } from '../framework/known-secrets.ts'
-import type { Subject } from '../observability/metrics.ts'
+import type { IntegrationSubject } from '../observability/metric-subject.ts'
 import { UNKNOWN_PROVIDER } from '../observability/metrics.ts'
 import type { Integration } from '../providers/integration.ts'
 import { integrationHandle } from './handle.ts'
@@ -77,7 +77,7 @@ export class IntegrationContexts {
     if (changed.length > 0) await this.#read(changed)
   }
 
-  /** As it was at most 250 ms ago. Null: there is none. */
+  /** As it was at most 250 ms ago, or when the read began that this call joins. Null: there is none. */
   async read(id: number): Promise<IntegrationContext | null> {
     const fresh = this.#fresh(id)
     if (fresh !== undefined) return fresh.context
@@ -95,7 +95,7 @@ export class IntegrationContexts {
     return this.#kept.get(id)?.context ?? null
   }
 
-  subject(id: number): Subject {
+  subject(id: number): IntegrationSubject {
     return this.known(id)?.row ?? { id, provider: UNKNOWN_PROVIDER }
   }
 

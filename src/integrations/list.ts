@@ -25,14 +25,12 @@ export interface ListIntegrations extends IntegrationFilter {
 
 /** @throws InvalidArgumentException at once, before anything is read */
 export function listIntegrations(framework: Framework, filter: ListIntegrations = {}): AsyncIterable<Integration> {
-  return eachOf(integrationPages(framework, filter), (rows) => rows.map((row) => integrationHandle(framework, row)))
+  return handles(framework, integrationPages(framework, filter))
 }
 
-async function* eachOf<T>(
-  pages: AsyncIterable<IntegrationRow[]>,
-  shown: (rows: IntegrationRow[]) => T[] | Promise<T[]>,
-): AsyncGenerator<T> {
-  for await (const rows of pages) yield* await shown(rows)
+/** One at a time: a caller may stop at the first. */
+async function* handles(framework: Framework, pages: AsyncIterable<IntegrationRow[]>): AsyncGenerator<Integration> {
+  for await (const rows of pages) for (const row of rows) yield integrationHandle(framework, row)
 }
 
 /** The rows that a filter selects, 100 at a time. @throws InvalidArgumentException at once */
@@ -85,10 +83,17 @@ export function summariseIntegrations(
   framework: Framework,
   filter: ListIntegrations = {},
 ): AsyncIterable<IntegrationSummary> {
-  return eachOf(integrationPages(framework, filter), async (rows) => {
+  return summaries(framework, integrationPages(framework, filter))
+}
+
+async function* summaries(
+  framework: Framework,
+  pages: AsyncIterable<IntegrationRow[]>,
+): AsyncGenerator<IntegrationSummary> {
+  for await (const rows of pages) {
     const ids = rows.map((row) => row.id)
-    return summariesOf(framework, rows, await trafficOfLastDay(framework.db, framework.tables, ids))
-  })
+    yield* await summariesOf(framework, rows, await trafficOfLastDay(framework.db, framework.tables, ids))
+  }
 }
 
 /** @param traffic of the last 24 hours, by the integration's id */

@@ -5,7 +5,6 @@
 
 import type { Framework } from '../framework/context.ts'
 import { inTime } from '../framework/waiting.ts'
-import type { IntegrationContext } from '../integrations/integration-contexts.ts'
 import { findProvider } from '../integrations/queries.ts'
 import type { Subject } from './metrics.ts'
 import { UNKNOWN_PROVIDER } from './metrics.ts'
@@ -22,32 +21,6 @@ const PATIENCE_MS = 2_000
 export async function subjectOf(framework: Framework, id: number): Promise<IntegrationSubject> {
   const provider = await inTime(providerOf(framework, id), PATIENCE_MS)
   return { id, provider: provider ?? UNKNOWN_PROVIDER }
-}
-
-/** The integrations of a batch: each that was read for its rows is known when they are settled. */
-export class BatchSubjects {
-  readonly #rows = new Map<number, IntegrationSubject>()
-  readonly #read: (id: number) => Promise<IntegrationContext | null>
-
-  constructor(read: (id: number) => Promise<IntegrationContext | null>) {
-    this.#read = read
-  }
-
-  /** Reads it, and notes whose it is. */
-  async read(id: number): Promise<IntegrationContext | null> {
-    const context = await this.#read(id)
-    if (context !== null) this.#rows.set(id, context.row)
-    return context
-  }
-
-  /** For rows that are settled without having run. Never throws. */
-  async note(id: number): Promise<void> {
-    if (!this.#rows.has(id)) await this.read(id).catch(() => null)
-  }
-
-  of(id: number): IntegrationSubject {
-    return this.#rows.get(id) ?? { id, provider: UNKNOWN_PROVIDER }
-  }
 }
 
 /** Each is read once in a process: an integration keeps its provider. */

@@ -223,7 +223,7 @@ function listOf(ids: readonly string[], step: DeletingStep): SQL {
 /**
  * Whether an earlier item of the same external id still needs the completed item called `t`. One that failed and is of the same
  * class goes with it; one that is not done yet may still fail; and one of another class counts the runs it failed in from `t` on
- * (`stuckItems` in sync-ends.ts).
+ * (`stuckItems` in syncs/end-queries.ts).
  */
 function isNeeded(tables: Tables): SQL {
   const { syncItems } = tables

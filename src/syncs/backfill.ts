@@ -18,7 +18,7 @@ import { abandonSlice } from './cut-short.ts'
 import { itemsHeldByOwnWorkflow } from './leftovers.ts'
 import { runLogger } from './run-logger.ts'
 import type { RunStart } from './start.ts'
-import { nothing } from './start.ts'
+import { nothingToDo } from './start.ts'
 import type { BackfillInput } from './sync-jobs.ts'
 
 const DAY_MS = 86_400_000
@@ -89,11 +89,11 @@ export async function openSlice(
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
     const row = await lockIntegration(tx, tables, integrationId)
-    if (row === null) return nothing(`there is no integration ${integrationId}`)
-    if (switchedOffBy(row) !== null) return nothing('the integration is switched off')
+    if (row === null) return nothingToDo(`there is no integration ${integrationId}`)
+    if (switchedOffBy(row) !== null) return nothingToDo('the integration is switched off')
     const provider = providers.find(row.provider)
-    if (provider === null) return nothing(`the provider "${row.provider}" is not registered`)
-    if (!hasBackfill(provider)) return nothing(`the provider "${row.provider}" has no syncWindow()`)
+    if (provider === null) return nothingToDo(`the provider "${row.provider}" is not registered`)
+    if (!hasBackfill(provider)) return nothingToDo(`the provider "${row.provider}" has no syncWindow()`)
     const { metadata: noted } = tables.logs
     const existing = await newestLog(
       tx,

@@ -55,14 +55,14 @@ export async function startRun(framework: Framework, integrationId: number, inpu
   const { db, tables, providers } = framework
   const { runId } = input
   const opening = await readOpening(db, tables, integrationId, RECENT_RUNS)
-  if (opening === null) return nothing(`there is no integration ${integrationId}`)
+  if (opening === null) return nothingToDo(`there is no integration ${integrationId}`)
   const { row, runs, isInWork } = opening
   const offBy = switchedOffBy(row)
   if (offBy !== null)
-    return nothing(`the integration is switched off${offBy === 'its health' ? ': its health is disabled' : ''}`)
+    return nothingToDo(`the integration is switched off${offBy === 'its health' ? ': its health is disabled' : ''}`)
   const provider = providers.find(row.provider)
-  if (provider === null) return nothing(`the provider "${row.provider}" is not registered`)
-  if (!hasScheduledSync(provider)) return nothing(`the provider "${row.provider}" has no sync()`)
+  if (provider === null) return nothingToDo(`the provider "${row.provider}" is not registered`)
+  if (!hasScheduledSync(provider)) return nothingToDo(`the provider "${row.provider}" has no sync()`)
 
   const found = await foundBefore(framework, runs, runId)
   if (found !== null) return found
@@ -123,7 +123,8 @@ async function settleLeftovers(
   const { db, tables } = framework
   const { id: integrationId } = row
   const retried = isInWork ? await itemsHeldByOwnWorkflow(framework, { integrationId }) : []
-  if (retried.length > 0) return nothing(`failed items are being retried by hand: ${retried.slice(0, 10).join(', ')}`)
+  if (retried.length > 0)
+    return nothingToDo(`failed items are being retried by hand: ${retried.slice(0, 10).join(', ')}`)
   const logger = integrationLogger(framework, row)
   const left = runs.filter((run) => run.isOpen).reverse()
   let isFreed = false
@@ -160,12 +161,12 @@ async function open(
   return db.transaction(async (tx) => {
     // Two tries that overlap open one log.
     const row = await lockIntegration(tx, tables, id)
-    if (row === null) return nothing('the integration is gone')
+    if (row === null) return nothingToDo('the integration is gone')
     const now = await readOpening(tx, tables, id, RECENT_RUNS)
     const own = now?.runs.find((run) => run.runId === runId)
     if (own !== undefined) return { kind: 'open', syncLogId: own.syncLogId }
     // Another run may have ended since the dispatch read the due ones: by the id alone a second one would start.
-    if (onlyIfDue && now?.isDue === false) return nothing('it is not due any more')
+    if (onlyIfDue && now?.isDue === false) return nothingToDo('it is not due any more')
     const metadata: RunMetadata = {
       run_id: runId,
       incremental: hasIncrementalSync(provider),
@@ -185,7 +186,7 @@ async function open(
   })
 }
 
-export function nothing(reason: string): Extract<RunStart, { kind: 'nothing to do' }> {
+export function nothingToDo(reason: string): Extract<RunStart, { kind: 'nothing to do' }> {
   return { kind: 'nothing to do', reason }
 }
 

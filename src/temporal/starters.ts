@@ -100,7 +100,9 @@ export function temporalStarters(
     new WakeUps({
       send(_, aborted) {
         const asked = client()
-        return asked.withAbortSignal(aborted, () => inTime(asked, () => signalPumped(asked, queue, SIGNAL.arrived, [])))
+        return asked.withAbortSignal(aborted, () =>
+          withAnswerLimit(asked, () => signalPumped(asked, queue, SIGNAL.arrived, [])),
+        )
       },
       onFailure(_, error, waitMs) {
         metrics.wakeUpFailed()
@@ -134,7 +136,9 @@ export function temporalStarters(
             ...startTexts.incident(integrationId),
             ...attributes,
           })
-        return asked.withAbortSignal(aborted, () => inTime(asked, () => withSearchAttributes(asked, labels, send)))
+        return asked.withAbortSignal(aborted, () =>
+          withAnswerLimit(asked, () => withSearchAttributes(asked, labels, send)),
+        )
       },
       onFailure(integrationId, error, waitMs) {
         metrics.wakeUpFailed()
@@ -444,7 +448,7 @@ function typeOf(error: Error): string | null {
 /** What Temporal answers to one question; its own refusals pass as they are. @throws BackendUnreachable */
 async function answered<T>(client: Client, ask: () => Promise<T>): Promise<T> {
   try {
-    return await inTime(client, ask)
+    return await withAnswerLimit(client, ask)
   } catch (error) {
     if (isRefusal(error)) throw error
     throw unreachable(client, error)
@@ -452,7 +456,7 @@ async function answered<T>(client: Client, ask: () => Promise<T>): Promise<T> {
 }
 
 /** A call that hangs on a connection of the time before an outage ends, and the next one takes a new connection. */
-function inTime<T>(client: Client, ask: () => Promise<T>): Promise<T> {
+function withAnswerLimit<T>(client: Client, ask: () => Promise<T>): Promise<T> {
   return client.withDeadline(Date.now() + ANSWER_TIMEOUT_MS, ask)
 }
 

@@ -223,8 +223,9 @@ function arrived(
   stored: StoredDelivery,
 ): Arrival {
   if (stored !== 'duplicate') {
-    integrationLogger(framework, integration).info(
-      { event: 'webhook.stored', webhook: stored.id, type, delivery: deliveryId },
+    const { id, provider } = integration
+    framework.logger.info(
+      { event: 'webhook.stored', integration: id, provider, webhook: stored.id, type, delivery: deliveryId },
       'webhook stored',
     )
     void framework.listeners.emit('WebhookReceived', {

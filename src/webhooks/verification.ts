@@ -16,7 +16,7 @@ import type { WebhookOwner, WebhookOwners } from './owners.ts'
 /** After this time the search for an owner lets other requests have a turn. */
 const TURN_MS = 10
 
-export type Verdict =
+type Verdict =
   | { readonly kind: 'verified'; readonly owner: WebhookOwner }
   | { readonly kind: 'bad signature' }
   | { readonly kind: 'unavailable' }

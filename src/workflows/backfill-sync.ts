@@ -16,7 +16,7 @@ import { backfillProgress, retryItem } from './messages.ts'
 import type { ItemRunState } from './sync-items.ts'
 import { ItemRun, itemsToDo } from './sync-items.ts'
 import type { ListingState, OpenRun } from './sync-listing.ts'
-import { failRun, listWhole, NEW_LISTING } from './sync-listing.ts'
+import { giveUpRun, listWhole, NEW_LISTING } from './sync-listing.ts'
 import { showing } from './temporal-ui.ts'
 import { hasLongHistory, untilCancelled } from './workflow-end.ts'
 
@@ -100,7 +100,7 @@ export async function backfillSync(input: BackfillInput, carried?: BackfillState
     }
     if (end.kind === 'given up') {
       const { from, to } = current()
-      await failRun(run, end.reason)
+      await giveUpRun(run, end.reason)
       throw ApplicationFailure.nonRetryable(
         `The listing of the slice from ${from} to ${to} did not end: ${end.remedied} Slices before it are done; start the backfill again from ${from}. \`integrations show-sync-run ${run.syncLogId}\` has the log.`,
         'ListingFailed',

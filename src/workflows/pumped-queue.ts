@@ -81,7 +81,10 @@ interface PumpedWork {
 
 interface OpenPump {
   readonly startedAtMs: number
+  /** It has asked for a successor. */
   isLeaving: boolean
+  /** It promised nothing when rows came: its worker is dead, or it still waits for a worker. */
+  isSilent: boolean
 }
 
 /**
@@ -122,11 +125,13 @@ async function pumpedQueue(
       'Each pending activity below is a pump; its heartbeat details say what it holds.',
       `Rows: \`${command}\`. Terminating this loses nothing.`,
     )
-  const working = (): OpenPump[] => [...pumps.values()].filter(({ isLeaving }) => !isLeaving)
+  const staying = (): OpenPump[] => [...pumps.values()].filter(({ isLeaving }) => !isLeaving)
+  const working = (): OpenPump[] => staying().filter(({ isSilent }) => !isSilent)
   const mayOpen = (): boolean => {
     const { historyLength } = workflowInfo()
     const most = historyLength < MANY_EVENTS ? MAX_PUMPS : historyLength < MOST_EVENTS ? 1 : 0
-    return failure === undefined && working().length < most
+    // Silent ones may all come to work again: then there are twice as many for a while.
+    return failure === undefined && working().length < most && staying().length < 2 * most
   }
 
   const open = (): void => {
@@ -134,7 +139,7 @@ async function pumpedQueue(
     opened += 1
     hasArrived = false
     const claim = pumpClaimOf(runId, opened)
-    pumps.set(claim, { startedAtMs: Date.now(), isLeaving: false })
+    pumps.set(claim, { startedAtMs: Date.now(), isLeaving: false, isSilent: false })
     tell()
     activity
       .executeWithOptions({ ...single, summary: `pump ${opened}` }, [{ claim }])
@@ -182,7 +187,7 @@ async function pumpedQueue(
       const youngest = Math.max(...working().map(({ startedAtMs }) => startedAtMs))
       if (pumps.size === 0 || Date.now() - youngest <= PROMISED_AFTER_MS) return
       // No pump promises to look: their workers have died. Temporal misses them later, and a pump that it tries again leaves.
-      for (const silent of working()) silent.isLeaving = true
+      for (const silent of working()) silent.isSilent = true
       if (mayOpen()) open()
     },
     { description: 'Rows wait: a pump looks for them. No input.' },

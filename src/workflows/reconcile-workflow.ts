@@ -97,6 +97,13 @@ const NOTHING: ReconcileWebhooksResult = {
 }
 
 function added(a: ReconcileWebhooksResult, b: ReconcileWebhooksResult): ReconcileWebhooksResult {
-  const names = Object.keys(NOTHING) as (keyof ReconcileWebhooksResult)[]
-  return Object.fromEntries(names.map((name) => [name, a[name] + b[name]])) as unknown as ReconcileWebhooksResult
+  return {
+    integrations: a.integrations + b.integrations,
+    seen: a.seen + b.seen,
+    known: a.known + b.known,
+    inserted: a.inserted + b.inserted,
+    tooLarge: a.tooLarge + b.tooLarge,
+    capped: a.capped + b.capped,
+    failed: a.failed + b.failed,
+  }
 }

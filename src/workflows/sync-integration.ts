@@ -28,7 +28,7 @@ import { handleItemSignals, RunControls, RunProgress, showRun } from './sync-con
 import type { ItemRunState } from './sync-items.ts'
 import { afterBatch, ItemRun, itemsToDo } from './sync-items.ts'
 import type { ListingCall, ListingState, OpenRun } from './sync-listing.ts'
-import { failRun, listWhole, NEW_LISTING } from './sync-listing.ts'
+import { giveUpRun, listWhole, NEW_LISTING } from './sync-listing.ts'
 import { handlersFinished, hasLongHistory, untilCancelled } from './workflow-end.ts'
 
 const steps = proxyActivities<Activities>(step)
@@ -177,9 +177,9 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
     if (listed.kind === 'long history')
       return { kind: 'long history', stage: { kind: 'listing', run, listing: listed.state } }
     if (listed.kind === 'given up') {
-      await failRun(run, listed.reason)
+      await giveUpRun(run, listed.reason)
       throw ApplicationFailure.nonRetryable(
-        `The listing did not end: ${listed.remedied} The next run begins anew; \`integrations show-sync-run ${run.syncLogId}\` has the log.`,
+        `The listing did not end: ${listed.remedied} The next run starts over; \`integrations show-sync-run ${run.syncLogId}\` has the log.`,
         'ListingFailed',
       )
     }
@@ -257,7 +257,7 @@ async function processRun(
       continue
     }
     const reason = `reduceCheckpoints() threw: ${result.reason}`
-    await failRun(run, reason)
+    await giveUpRun(run, reason)
     throw ApplicationFailure.nonRetryable(
       `Run ${syncLogId} ended without its cursor: ${reason}. Mend the provider's code, then \`integrations advance-cursor ${integrationId}\`.`,
       'ReducerThrew',

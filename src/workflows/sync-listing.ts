@@ -66,7 +66,7 @@ export interface OpenRun {
 const { failSyncRun } = proxyActivities<Activities>(step)
 
 /** Ends a run that is given up: also when it is being cancelled. */
-export async function failRun({ integrationId, syncLogId }: OpenRun, reason: string): Promise<void> {
+export async function giveUpRun({ integrationId, syncLogId }: OpenRun, reason: string): Promise<void> {
   await CancellationScope.nonCancellable(() => failSyncRun({ integrationId, syncLogId, reason }))
 }
 

@@ -203,6 +203,12 @@ describe('kill -9 of the worker at every step at once', () => {
     expect(await count(`from integration_sync_items where status <> 'success'`)).toBe(0)
     expect(await count(`from integration_logs where operation = 'sync'`)).toBe(5)
     for (const id of [items, listing, opening]) await expectWholeRun(id)
+    const [finalised] = await stack.sql<{ cursor: string; newest: string }[]>`
+      select sync_cursor #>> '{}' as cursor,
+        (select max(checkpoint_value #>> '{}') from integration_sync_items where integration_id = i.id) as newest
+      from integrations i where id = ${finalising}`
+    expect(finalised?.cursor).toBe(finalised?.newest)
+    expect(await count('from (select distinct number from issues)')).toBe(ISSUES)
   })
 
   /** Its only run has listed all, each item succeeded once, and the cursor stands at the newest. */

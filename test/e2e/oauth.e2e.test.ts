@@ -253,7 +253,7 @@ describe('connecting an integration', () => {
     const response = await page.goto(link)
     expect(response?.status()).toBe(401)
     expect(await heading()).toBe('This link does not work any more')
-    expect(await shown()).toContain('ask whoever sent you here for a new link')
+    expect(await shown()).toContain('ask the person who sent you here for a new link')
     expect(await page.locator('a').count()).toBe(0)
     const link2 = (await run('oauth-link', String(id), '--json')).json() as { connect_url: string }
     await page.goto(link2.connect_url)

@@ -11,7 +11,7 @@ const execute = promisify(execFile)
 const WEBHOOKS = 10
 const INBOX = 'integrations:webhook-inbox'
 /** The listing asks for four pages; the last one is kept waiting for so long, so that a run is there to be looked at. */
-const SLOW_PAGE_MS = 10_000
+const SLOW_PAGE_MS = 15_000
 
 let stack: OwnStack
 let binary: string

@@ -64,6 +64,11 @@ function listen(listener: (event: ThingSynced) => unknown): () => void {
   return () => kit.integrations.off(ThingSynced, listener)
 }
 
+it('has no Temporal server behind its schedules, and asks none', async () => {
+  expect(await kit.integrations.schedules.schedules()).toEqual([])
+  expect(await kit.integrations.schedules.applySearchAttributes()).toEqual({ states: [], added: [], problem: null })
+})
+
 describe('the database', () => {
   it('is a Postgres of the version that PGlite is made of, migrated', async () => {
     const [{ version } = { version: 0 }] = await kit.sql`select current_setting('server_version_num')::int as version`

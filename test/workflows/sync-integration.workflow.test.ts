@@ -292,7 +292,7 @@ describe('a listing that fails', () => {
         expect((error as WorkflowFailedError).cause).toMatchObject({
           type: 'ListingFailed',
           message:
-            'The listing did not end: the token was refused. The next run begins anew; `integrations show-sync-run 70` has the log.',
+            'The listing did not end: the token was refused. The next run starts over; `integrations show-sync-run 70` has the log.',
         })
       },
       { listSyncItems },

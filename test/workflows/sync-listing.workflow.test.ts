@@ -11,7 +11,7 @@ import type { Scene, Stage } from './stage.ts'
 import { countEvents, handleOf, openStage, startSync } from './stage.ts'
 
 /** What to do about it. */
-const NEXT = ' The next run begins anew; `integrations show-sync-run 70` has the log.'
+const NEXT = ' The next run starts over; `integrations show-sync-run 70` has the log.'
 
 let stage: Stage
 beforeAll(async () => {

@@ -169,7 +169,7 @@ describe('a failed workflow', () => {
       const refused = await run.result().then(String, (error: { cause: Error }) => error.cause.message)
       expect(refused).toContain('The listing did not end: An active integration is needed, 7 is switched off')
       expect(refused).toContain(
-        '`integrations enable 7` switches it on. The next run begins anew; `integrations show-sync-run 70` has the log.',
+        '`integrations enable 7` switches it on. The next run starts over; `integrations show-sync-run 70` has the log.',
       )
       // The log's reason is the provider's side of it alone.
       expect(sync.failure).not.toContain('integrations enable')

@@ -1,4 +1,4 @@
-/** The frame of every page: one style, no script, nothing loaded from another site. Rule: docs/behaviour/operator-api.md, "Pages". */
+/** The frame of every page, the dashboard's and those of OAuth: one style, no script, nothing loaded from another site. Rule: docs/behaviour/operator-api.md, "Pages". */
 import { createHash } from 'node:crypto'
 import type { Context } from 'hono'
 import { html, raw } from 'hono/html'
@@ -22,9 +22,13 @@ input, button { font: inherit; padding: .4rem .75rem }
 .problem { color: var(--bad) }
 `
 
+/** A style as a policy names it. */
+export function styleHashOf(style: string): string {
+  return createHash('sha256').update(style).digest('base64')
+}
+
 /** Allows the one style by its hash, and forms to one place. No other site may frame the page (CSP Level 3). */
-export function securityPolicy(style: string, formAction: string): string {
-  const styleHash = createHash('sha256').update(style).digest('base64')
+export function securityPolicy(styleHash: string, formAction: string): string {
   return `default-src 'none'; style-src 'sha256-${styleHash}'; form-action ${formAction}; base-uri 'none'; frame-ancestors 'none'`
 }
 
@@ -44,7 +48,7 @@ ${body}
 </html>`
 }
 
-const SECURITY_POLICY = securityPolicy(STYLE, "'self'")
+const SECURITY_POLICY = securityPolicy(styleHashOf(STYLE), "'self'")
 
 /**
  * `same-origin`, not `no-referrer`: with `no-referrer` a browser sends `Origin: null` with our own forms (Fetch, "append a

@@ -15,7 +15,6 @@ import { RepeatedWarnings } from '../../framework/repeated-warnings.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
 import { IntegrationContexts } from '../../integrations/integration-contexts.ts'
-import { BatchSubjects } from '../../observability/metric-subject.ts'
 import type { LastFailure } from '../sync-jobs.ts'
 import { settleAndRecord } from './item-failures.ts'
 import type { GivenBack } from './item-queries.ts'
@@ -48,7 +47,7 @@ export class ItemRunner {
   readonly #framework: Framework
   readonly #items: Omit<ItemWork, 'claimedAt'>
   readonly #claim: string
-  readonly #subjects: BatchSubjects
+  readonly #integrations: IntegrationContexts
   readonly #work: ClaimedWork<SyncItemRow, ItemRun>
   readonly #batch: Omit<Batch<SyncItemRow, IntegrationContext | null, ItemRun>, 'rows' | 'run' | 'startBy'>
   readonly #ending: Ending
@@ -59,8 +58,7 @@ export class ItemRunner {
     const { config, db, tables, logger } = framework
     this.#framework = framework
     this.#claim = claim
-    const integrations = new IntegrationContexts(framework)
-    this.#subjects = new BatchSubjects((id) => integrations.read(id))
+    this.#integrations = new IntegrationContexts(framework)
     this.#ending = new Ending(cancelled)
     this.#startWithinMs = startWithinMs
     const waitsFor = givenBack.status === 'processing' ? givenBack.waitsFor : null
@@ -70,7 +68,7 @@ export class ItemRunner {
       {
         rows: claimedItems(tables, givenBack),
         named: { event: 'item', field: 'sync_item', row: 'sync item' },
-        providerOf: (id) => this.#subjects.of(id).provider,
+        providerOf: (id) => this.#integrations.subject(id).provider,
         store: (runs) => settleAndRecord(framework, runs),
         report: (run) => this.#report(run),
       },
@@ -80,7 +78,7 @@ export class ItemRunner {
       concurrency: config.sync.item_concurrency,
       signal: cancelled,
       logger,
-      prepare: (row) => this.#subjects.read(row.integrationId),
+      prepare: (row) => this.#integrations.read(row.integrationId),
       settle: (runs) => work.settle(runs),
       handBack: async (unstarted) => {
         const back = await work.handBack(unstarted)
@@ -105,7 +103,7 @@ export class ItemRunner {
     const losses: LossRule<SyncItemRow, ItemRun> = {
       count: (row) => lossesOf(row.claim ?? claim, claim),
       oneMore: (row) => ({ claim: afterLoss(claim, losses.count(row) + 1) }),
-      note: (id) => this.#subjects.note(id),
+      note: (id) => this.#note(id),
       givenUp,
     }
     const heldRows = await heldBy(db, claimedItems(tables), claimAndItsLosses(claim))
@@ -124,7 +122,7 @@ export class ItemRunner {
   async run(rows: readonly SyncItemRow[]): Promise<void> {
     const refused = rows.filter(({ status }) => status === 'failed')
     for (const row of refused) {
-      await this.#subjects.note(row.integrationId)
+      await this.#note(row.integrationId)
       this.#failed(row, row.error ?? '', new Error(row.error ?? ''))
       this.#work.tally.failed += 1
     }
@@ -150,7 +148,7 @@ export class ItemRunner {
 
   #report({ row, step, message, maxAttempts, error }: ItemRun): 'processed' | 'failed' | null {
     const { metrics } = this.#framework
-    const subject = this.#subjects.of(row.integrationId)
+    const subject = this.#integrations.subject(row.integrationId)
     if (message !== null)
       this.lastFailure = { itemId: row.id, attempt: row.attempts, error: message.slice(0, MAX_TOLD_LENGTH) }
     if (step.kind === 'succeed') {
@@ -173,7 +171,7 @@ export class ItemRunner {
   }
 
   #failed(row: SyncItemRow, reason: string, error: unknown): void {
-    this.#framework.metrics.syncItemSettled(this.#subjects.of(row.integrationId), 'failed')
+    this.#framework.metrics.syncItemSettled(this.#integrations.subject(row.integrationId), 'failed')
     const logger = this.#loggerOf(row)
     logger.warn(
       { event: 'item.failed', sync_item: row.id, external_id: row.externalId, error: reason },
@@ -188,7 +186,7 @@ export class ItemRunner {
     if (!listeners.has('SyncItemFailed')) return
     const limit = config.sync.item_timeout
     try {
-      const integration = (await this.#subjects.read(row.integrationId))?.handle
+      const integration = (await this.#integrations.read(row.integrationId))?.handle
       if (integration === undefined) return
       const event = { integration, item: itemRecord(row, reason), error }
       await withTimeLimit(
@@ -205,8 +203,13 @@ export class ItemRunner {
     }
   }
 
+  /** For rows that are settled without having run: whose they are. Never throws. */
+  async #note(id: number): Promise<void> {
+    if (this.#integrations.known(id) === null) await this.#integrations.read(id).catch(() => null)
+  }
+
   #loggerOf({ integrationId }: SyncItemRow): Logger {
-    return integrationLogger(this.#framework, this.#subjects.of(integrationId))
+    return integrationLogger(this.#framework, this.#integrations.subject(integrationId))
   }
 }
 

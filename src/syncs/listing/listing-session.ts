@@ -78,11 +78,9 @@ export class StoringSession implements SyncSession {
   readonly #seen = new Map<string, Map<string, string>>()
   #count: number
   #dropped: number
-  /** Number of the duplicates that were newer copies: they take the place of the older ones. */
-  duplicatesReplacing = 0
-  fullListingOf: FullListing | null
-  /** Whether this try has stored a bookmark beyond the one that it began with. */
-  isBookmarked = false
+  #replaced = 0
+  #fullListing: FullListing | null
+  #isBookmarked = false
   #closed = false
   #writing: Promise<void> = Promise.resolve()
 
@@ -94,7 +92,7 @@ export class StoringSession implements SyncSession {
     this.signal = AbortSignal.any([options.signal, this.#abort.signal])
     this.#count = options.resume?.count ?? 0
     this.#dropped = options.resume?.duplicates ?? 0
-    this.fullListingOf = options.resume?.fullListing ?? null
+    this.#fullListing = options.resume?.fullListing ?? null
   }
 
   cursor(): Json {
@@ -111,6 +109,20 @@ export class StoringSession implements SyncSession {
 
   get duplicatesDropped(): number {
     return this.#dropped
+  }
+
+  /** Number of the duplicates that were newer copies: they take the place of the older ones. */
+  get duplicatesReplacing(): number {
+    return this.#replaced
+  }
+
+  /** Whether this try has stored a bookmark beyond the one that it began with. */
+  get isBookmarked(): boolean {
+    return this.#isBookmarked
+  }
+
+  get fullListingOf(): FullListing | null {
+    return this.#fullListing
   }
 
   resumeFrom(): Json {
@@ -159,7 +171,7 @@ export class StoringSession implements SyncSession {
     } catch (error) {
       return this.#refuse(error)
     }
-    const fullListing = this.fullListingOf
+    const fullListing = this.#fullListing
     return this.#flush({ position, count: this.#count, duplicates: this.#dropped, fullListing })
   }
 
@@ -171,7 +183,7 @@ export class StoringSession implements SyncSession {
         'fullListing',
         'it is allowed in sync() and syncIncremental(); this is syncWindow(), which lists a part only',
       )
-    this.fullListingOf = { internalType: listedModel(models, internalType) }
+    this.#fullListing = { internalType: listedModel(models, internalType) }
   }
 
   warn(...given: Parameters<SyncSession['warn']>): void {
@@ -231,7 +243,7 @@ export class StoringSession implements SyncSession {
     // One after the other, so that un-awaited calls keep their order too.
     this.#writing = this.#writing.then(async () => {
       await this.#options.store(chunk, bookmark)
-      if (bookmark !== null && !jsonEquals(bookmark.position, this.resumeFrom())) this.isBookmarked = true
+      if (bookmark !== null && !jsonEquals(bookmark.position, this.resumeFrom())) this.#isBookmarked = true
     })
     // close() reports it. Until then the signal tells the provider's code, which may not have awaited it.
     this.#writing.catch((error: unknown) => this.#abort.abort(error))
@@ -275,7 +287,7 @@ export class StoringSession implements SyncSession {
       'an item was listed twice in this run; the newer copy is kept',
     )
     if (!isNewer) return Promise.resolve()
-    this.duplicatesReplacing += 1
+    this.#replaced += 1
     const place = this.#bufferedAt.get(keyOf(item))
     const older = place === undefined ? undefined : this.#buffer[place]
     if (place === undefined || older === undefined) return this.#take(item, { isRepeat: true })

@@ -1,4 +1,5 @@
 /** Pumps as workers run them, and what becomes of the rows of one that has died. Real rows, and real time: a dead pump is known by its silence. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { webhookActivities } from '../../../src/activities/webhook-activities.ts'
 import { keepClaim, readPromise } from '../../../src/claims/lease-queries.ts'
@@ -42,10 +43,12 @@ beforeEach(async () => {
 interface Pumping {
   readonly claim?: string
   readonly attempt?: number
+  /** Of an earlier try. */
+  readonly heartbeatDetails?: unknown
 }
 
 /** As a worker runs it for the inbox. */
-function pump({ claim, attempt = 1 }: Pumping = {}) {
+function pump({ claim, attempt = 1, heartbeatDetails }: Pumping = {}) {
   pumps += 1
   const given = claim ?? `pump:of-the-test:${pumps}`
   const [stopping, grace, cancelled] = [new AbortController(), new AbortController(), new AbortController()]
@@ -55,7 +58,7 @@ function pump({ claim, attempt = 1 }: Pumping = {}) {
     isForgotten: () => true,
     graceIsOver: grace.signal,
     stopping: stopping.signal,
-    info: { attempt },
+    info: { attempt, heartbeatDetails },
     heartbeat: (details) => void heartbeats.push(details),
   }))
   let result: Pumped | undefined
@@ -68,7 +71,7 @@ function pump({ claim, attempt = 1 }: Pumping = {}) {
     stopping.abort()
     await ended.catch(() => {})
   })
-  return { given, stopping, forget: () => cancelled.abort(), ended, isOver: () => result !== undefined }
+  return { given, stopping, heartbeats, forget: () => cancelled.abort(), ended, isOver: () => result !== undefined }
 }
 
 const prefix = () => test.framework.config.cache_prefix
@@ -167,6 +170,31 @@ describe('a pump', () => {
     await pending()
     expect(await onStopping(true)).toMatchObject({ end: 'declined', processed: 0, handedBack: 0 })
     await expect(onStopping(false)).rejects.toMatchObject({ type: 'not_its_turn', nextRetryDelay: '1 second' })
+  })
+})
+
+describe('a pump that Temporal tries again', () => {
+  it('leaves to a newer one while rows come, though both promise to look each second; the newer one stays', async () => {
+    // Enough for both: a pump without a row ends.
+    handle.mockImplementation(() => sleep(100))
+    const arrive = () => Promise.all(Array.from({ length: 4 }, () => pending()))
+    for (let n = 0; n < 10; n += 1) await arrive()
+    const newer = pump({ claim: 'pump:again:10' })
+    const retried = pump({ claim: 'pump:again:9', attempt: 2, heartbeatDetails: { held: 1 } })
+    // What tells the next try that this one has begun.
+    await vi.waitFor(() => expect(newer.heartbeats).toHaveLength(1), SOON)
+    const giveUpAt = performance.now() + 12_000
+    while (!retried.isOver() && performance.now() < giveUpAt) {
+      await arrive()
+      await sleep(50)
+    }
+    expect(retried.isOver()).toBe(true)
+    expect(await retried.ended).toMatchObject({ end: 'relieved' })
+    expect(newer.isOver()).toBe(false)
+    await vi.waitFor(async () => {
+      const [left] = await test.sql`select count(*)::int as rows from integration_webhooks where status <> 'processed'`
+      expect(left?.rows).toBe(0)
+    }, SOON)
   })
 })
 

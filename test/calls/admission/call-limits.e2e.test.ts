@@ -169,7 +169,7 @@ describe('four processes under one limit', () => {
     { window: 'fixed' as const, limit: LIMIT, windowSeconds: 1, seconds: 10, callers: 60 },
     { window: 'sliding' as const, limit: LIMIT, windowSeconds: 1, seconds: 10, callers: 60 },
     // More callers would ask for more than an admission gives beyond them; and a slow machine must be able to ask for all of it.
-    { window: 'fixed' as const, limit: LEASING_LIMIT, windowSeconds: 4, seconds: 8, callers: 30 },
+    { window: 'fixed' as const, limit: LEASING_LIMIT, windowSeconds: 4, seconds: 12, callers: 30 },
   ])('never exceed it, and use it: $limit in $windowSeconds s, $window', async (given) => {
     const { window, limit, windowSeconds, seconds, callers } = given
     const windowMs = windowSeconds * 1_000

@@ -1,4 +1,4 @@
-/** Delivers one claimed event to the consumers that are due. Rule: docs/behaviour/events.md, "Durable events". */
+/** The outbox's rows as a queue of pumps: each claimed event is delivered to the consumers that are due. Rule: docs/behaviour/events.md, "Durable events". */
 
 import { setMaxListeners } from 'node:events'
 import { z } from 'zod'
@@ -12,9 +12,10 @@ import { givenNowMs, integrationLogger } from '../framework/logger.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 import type { Integration } from '../providers/integration.ts'
-import type { Consumer, ConsumerOutcome, DeliveredEvent, Outcomes, Try } from './delivery-rules.ts'
+import type { ConsumerOutcome, Outcomes, Try } from './delivery-rules.ts'
 import { isDue, nextDueMs, outcomeOf } from './delivery-rules.ts'
 import { canBeDurable } from './durable-event-rules.ts'
+import type { Consumer, DeliveredEvent } from './event-delivery.ts'
 import { decodeEvent } from './event-payloads.ts'
 import type { EventDelivery, QueuedListener } from './listeners.ts'
 import { notificationConsumers } from './notify.ts'
