@@ -58,7 +58,8 @@ async function acquireWithin(name: string, waitSeconds: number, acquire: () => P
     if (await acquire()) return
     const waitedMs = performance.now() - startedAt
     const leftMs = waitSeconds * 1000 - waitedMs
-    if (leftMs <= 0) throw new LockTimeoutException(name, Math.round(waitedMs / 100) / 10)
+    // A timer counts whole milliseconds: what is left of one is no reason to look once more.
+    if (leftMs < 1) throw new LockTimeoutException(name, Math.round(waitedMs / 100) / 10)
     await sleep(Math.min(pollMs, leftMs))
   }
 }
