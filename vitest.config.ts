@@ -137,8 +137,7 @@ export default defineConfig({
           globalSetup: [POSTGRES],
           pool: 'forks',
           isolate: false,
-          // Dead pumps and lost databases are waited for: with two, one core has little to do for a minute.
-          maxWorkers: 3,
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
           hookTimeout: 60_000,
@@ -151,7 +150,7 @@ export default defineConfig({
           include: REPLACING,
           globalSetup: [POSTGRES],
           pool: 'forks',
-          maxWorkers: 3,
+          maxWorkers: 2,
           // With those of Postgres: a group has one number of workers.
           sequence: { groupOrder: 1 },
           testTimeout: 30_000,
@@ -164,10 +163,10 @@ export default defineConfig({
           name: 'workflows',
           include: [endings.workflows],
           globalSetup: [POSTGRES],
-          // Each file has a JVM beside it. Most of their time is pumps that linger and time that is skipped.
+          // Each file has a JVM beside it. The two longest wait for two minutes, and need a quarter of one core for it.
           pool: 'forks',
           isolate: false,
-          maxWorkers: 4,
+          maxWorkers: 3,
           sequence: { groupOrder: 2 },
           // A worker's long poll may run out only after a minute, and its shutdown waits for that.
           testTimeout: 180_000,
@@ -182,9 +181,9 @@ export default defineConfig({
           exclude: ALONE,
           globalSetup: [POSTGRES, INSTALLED],
           pool: 'forks',
-          // Processes that start and wait: a file needs a third of a core, and some wait for a minute and need none. Those that kill
-          // promise an end within a minute or more, of which they need the half.
-          maxWorkers: 4,
+          // Processes that start and wait: some files wait for a minute and need no core for it. Those that kill promise an end within
+          // a minute or more, of which they need the half.
+          maxWorkers: 3,
           sequence: { groupOrder: 3 },
           testTimeout: 180_000,
           hookTimeout: 300_000,

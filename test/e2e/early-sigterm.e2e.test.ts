@@ -1,5 +1,6 @@
 /** SIGTERM of a process that has just been started, and of a worker whose handler does not end. */
 import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
@@ -74,8 +75,10 @@ async function start(kind: 'worker' | 'api' | 'host', module: URL, env: Record<s
     },
   })
   started.push(child)
+  // Its last lines may be read after its exit: here they are all read.
+  const exited = Promise.all([child.exited, once(child.child, 'close')]).then(([exit]) => exit)
   const line = (event: string) => lines.find((each) => each.includes(`"${event}"`))
-  return { child: child.child, exited: child.exited, line, lines }
+  return { child: child.child, exited, line, lines }
 }
 
 // The half minute that this one waits is time enough for the others.
