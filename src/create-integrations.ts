@@ -7,8 +7,9 @@ import type { Client } from '@temporalio/client'
 import type { MiddlewareHandler } from 'hono'
 import { pino } from 'pino'
 import type { Sql } from 'postgres'
-import type { Access } from './access/tokens-and-links.ts'
 import { createAccess } from './access/tokens-and-links.ts'
+import type { IntegrationsAdmin } from './admin.ts'
+import { createAdmin } from './admin.ts'
 import { postgresCache } from './cache/postgres.ts'
 import { performRequest } from './calls/request.ts'
 import { readPromise } from './claims/lease-queries.ts'
@@ -17,16 +18,12 @@ import { EVENT_OUTBOX, WEBHOOK_INBOX } from './claims/pump-jobs.ts'
 import { InboxPromise } from './claims/pump-promise.ts'
 import { queueProblems } from './config/cross-checks.ts'
 import { attempt } from './config/faults.ts'
-import type { ConfigEntry } from './config/load.ts'
-import { collectConfig, describeConfig } from './config/load.ts'
+import { collectConfig } from './config/load.ts'
 import { checkOptions } from './config/options.ts'
 import { isRecord } from './config/received.ts'
 import type { Config, ConfigInput } from './config/schema.ts'
-import type { KeyStatus } from './credentials/encryption-keys.ts'
-import { keyStatus, verifyKeys } from './credentials/encryption-keys.ts'
-import type { KeyRotation, RotateOptions } from './credentials/key-rotation.ts'
-import { rotateKeys } from './credentials/key-rotation.ts'
-import { assertMigrated, migrate, pendingMigrations } from './db/apply-migrations.ts'
+import { verifyKeys } from './credentials/encryption-keys.ts'
+import { assertMigrated, migrate } from './db/apply-migrations.ts'
 import type { Transaction } from './db/client.ts'
 import { checkConnection, connect } from './db/client.ts'
 import { readDatabaseUrl } from './db/database-url.ts'
@@ -38,11 +35,7 @@ import type { EventName, IntegrationEvents } from './events/events.ts'
 import type { EventDelivery, EventKey, Listener, ListenerOptions } from './events/listeners.ts'
 import { Listeners } from './events/listeners.ts'
 import { isNotified } from './events/notification-rules.ts'
-import type { SentNotification } from './events/notify.ts'
-import { testNotifications } from './events/notify.ts'
-import type { OutboxStatus } from './events/outbox.ts'
-import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
-import type { Framework, TemporalInspection } from './framework/context.ts'
+import type { Framework } from './framework/context.ts'
 import type { ConfigurationProblem } from './framework/errors.ts'
 import { InvalidConfiguration } from './framework/errors.ts'
 import type { Json } from './framework/json.ts'
@@ -50,31 +43,13 @@ import type { Clock, Logger } from './framework/logger.ts'
 import { systemClock } from './framework/logger.ts'
 import type { HasTransactions } from './framework/transactions.ts'
 import { runInTransaction, trackTransactions } from './framework/transactions.ts'
-import type { EvaluateFailuresResult } from './incidents/incident-jobs.ts'
-import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
-import { getIncident, listIncidents } from './incidents/list.ts'
-import type { Finding } from './integrations/doctor/run-doctor.ts'
-import { runDoctor } from './integrations/doctor/run-doctor.ts'
 import { disableIntegration, enableIntegration } from './integrations/enabled.ts'
 import { getIntegration } from './integrations/handle.ts'
-import type { HealthCheckResult } from './integrations/health-check.ts'
-import { checkIntegrationHealth } from './integrations/health-check.ts'
-import type { HealthReport } from './integrations/health-report.ts'
-import { healthReport } from './integrations/health-report.ts'
-import type { IntegrationSummary, ListIntegrations } from './integrations/list.ts'
-import { listIntegrations, summariseIntegrations } from './integrations/list.ts'
-import type { OperatorView } from './integrations/operator-view.ts'
-import { operatorView } from './integrations/operator-view.ts'
-import type { ProviderDescription } from './integrations/provider-list.ts'
-import { describeProviders } from './integrations/provider-list.ts'
-import type { Readiness } from './integrations/readiness.ts'
-import { createReadiness } from './integrations/readiness.ts'
+import type { ListIntegrations } from './integrations/list.ts'
+import { listIntegrations } from './integrations/list.ts'
 import type { CreateIntegration, UpdateIntegration } from './integrations/records.ts'
 import { createIntegration, findIntegrationById, updateIntegrationRow } from './integrations/records.ts'
 import { reportUnfitModels } from './mappings/mapped-table.ts'
-import type { FindOrphansInput, FindOrphansResult } from './mappings/mapping-jobs.ts'
-import type { OrphanSearch } from './mappings/orphans.ts'
-import { findOrphans } from './mappings/orphans.ts'
 import type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './oauth/authorization.ts'
 import { beginAuthorization, completeAuthorization, startAuthorization } from './oauth/authorization.ts'
 import type { OAuthStatus } from './oauth/authorization-status.ts'
@@ -87,9 +62,6 @@ import { revokeAuthorization } from './oauth/revocation.ts'
 import { subjectOf } from './observability/metric-subject.ts'
 import { prometheusMetrics } from './observability/prometheus.ts'
 import { traceFields } from './observability/spans.ts'
-import { standingReader } from './observability/standing.ts'
-import type { Statistics, StatisticsInput } from './observability/statistics.ts'
-import { statistics } from './observability/statistics.ts'
 import { hasOAuth2, hasScheduledSync, reconcilesWebhooks } from './providers/contracts.ts'
 import type { Integration } from './providers/integration.ts'
 import type { MappedModel } from './providers/mapped-model.ts'
@@ -103,10 +75,6 @@ import type { ProviderSource } from './providers/registry.ts'
 import { ProviderRegistry } from './providers/registry.ts'
 import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
 import { deleteIntegration } from './retention/deletion.ts'
-import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
-import { eraseIntegration } from './retention/erasure.ts'
-import { countPrunableRows } from './retention/pruning.ts'
-import type { PruneResult } from './retention/rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
 import {
   advanceCursor,
@@ -119,10 +87,6 @@ import {
   startSyncNow,
 } from './syncs/by-hand.ts'
 import type { CursorChange } from './syncs/cursor.ts'
-import type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
-import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-acts.ts'
-import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
-import { getSyncItem, listFailedItems, listSyncItems } from './syncs/items/item-list.ts'
 import type { SampleOptions, SyncSample } from './syncs/listing/sample.ts'
 import { sampleSync } from './syncs/listing/sample.ts'
 import type { ListSyncRuns, SyncRunDetail, SyncRunSummary } from './syncs/run-list.ts'
@@ -132,10 +96,6 @@ import type {
   AdvanceCursorResult,
   BackfillInput,
   DispatchResult,
-  FailedItem,
-  ListFailedItemsInput,
-  ProcessSyncItemResult,
-  SkipSyncItemResult,
   SyncProgress,
 } from './syncs/sync-jobs.ts'
 import type { TemporalOptions } from './temporal/connection.ts'
@@ -211,19 +171,8 @@ export interface Integrations {
   update(id: number, patch: UpdateIntegration): Promise<Integration>
   /** Removes the row and all its rows. @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced */
   delete(id: number, options?: DeleteIntegration): Promise<DeletedRows>
-  /** Blanks payloads, bodies, results and credentials; counts and times stay. @throws as {@link Integrations.delete} */
-  erase(id: number, options?: EraseIntegration): Promise<ErasedRows>
   enable(id: number): Promise<void>
   disable(id: number): Promise<void>
-  /** As an operator lists them, with traffic of the last 24 hours. */
-  summaries(filter?: ListIntegrations): AsyncIterable<IntegrationSummary>
-  /**
-   * Asks the provider's `healthCheck()`, 30 s at most; null when it has none. What goes wrong there is in the result.
-   * @throws IntegrationNotFound
-   */
-  check(id: number): Promise<HealthCheckResult | null>
-  /** The registered providers, by their identifier. */
-  providers(): readonly ProviderDescription[]
   register(key: string, provider: ProviderSource, options?: { replace?: boolean }): void
 
   on<Name extends EventName>(
@@ -323,25 +272,6 @@ export interface Integrations {
     /** Finalises one run, if its items are done. @throws SyncRunNotFound, CheckpointsNotReduced */
     finalise(syncLogId: number): Promise<AdvanceCursorResult>
   }
-  readonly syncItems: {
-    /** Newest first, without payloads. */
-    list(filter?: ListSyncItems): AsyncIterable<SyncItemSummary>
-    /** The failed ones that no later run made up for, or those that wait for another attempt, newest first. @throws InvalidArgumentException */
-    failed(input?: ListFailedItemsInput): Promise<FailedItem[]>
-    /** @throws SyncItemNotFound */
-    get(id: number): Promise<SyncItemDetail>
-    /** Gives a failed item up for good. @throws SyncItemNotFound, SyncItemNotFailed */
-    skip(id: number): Promise<SkipSyncItemResult>
-    /**
-     * Runs a failed item again on a worker and waits; one that waits for another attempt is tried now.
-     *
-     * @throws SyncItemNotFound, SyncItemNotFailed, BackendUnreachable; SyncItemOutdated when a later run has a newer copy,
-     *   unless forced
-     */
-    retry(id: number, options?: RetryItem): Promise<ProcessSyncItemResult>
-    /** Starts the same and does not wait. @throws as {@link retry} */
-    startRetry(id: number, options?: RetryItem): Promise<StartedRetry>
-  }
 
   readonly oauth: {
     /**
@@ -366,77 +296,6 @@ export interface Integrations {
     /** Refreshes the tokens that are due, or those of one integration, on a worker, and waits for it. @throws BackendUnreachable */
     refresh(input?: RefreshTokensInput): Promise<RefreshTokensResult>
   }
-  /**
-   * Rows of a host's model that nothing maps.
-   *
-   * @throws InvalidArgumentException naming the registered models, IntegrationNotFound
-   */
-  findOrphans(input: FindOrphansInput, search?: OrphanSearch): Promise<FindOrphansResult>
-
-  readonly incidents: {
-    /** Newest first. */
-    list(filter?: ListIncidents): AsyncIterable<IncidentSummary>
-    /** @throws IncidentNotFound */
-    get(id: number): Promise<IncidentSummary>
-  }
-  readonly notifications: {
-    /** Sends a test event from this process. @throws InvalidArgumentException for a target that is not there */
-    test(options?: { readonly target?: number }): Promise<readonly SentNotification[]>
-    /** Of the outbox: what waits for a queued listener or a target, and what was given up. */
-    status(options?: { readonly limit?: number }): Promise<OutboxStatus>
-    /** Gives what was given up in the last seven days another ten tries. @returns rows */
-    retry(options?: { readonly eventId?: number }): Promise<number>
-    /** Wakes the outbox if rows wait. @returns whether it did */
-    wakePending(): Promise<boolean>
-  }
-  /** How one integration is, and why. @throws IntegrationNotFound */
-  health(id: number): Promise<HealthReport>
-  /** Figures over all integrations, or a provider's. */
-  stats(input?: StatisticsInput): Promise<Statistics>
-  /** Evaluates the failure rates on a worker and waits for it. @throws BackendUnreachable */
-  evaluateFailures(): Promise<EvaluateFailuresResult>
-  /**
-   * Deletes what is kept no longer, on a worker, and waits for it.
-   *
-   * @param options `dryRun` only counts, here
-   * @throws BackendUnreachable
-   */
-  prune(options?: { readonly dryRun?: boolean }): Promise<PruneResult>
-
-  readonly keys: {
-    status(): Promise<KeyStatus>
-    /** Encrypts again, with the key that writes, all that another key wrote. Online; run again, it goes on. */
-    rotate(options?: RotateOptions): Promise<KeyRotation>
-  }
-  readonly schedules: Pick<
-    TemporalInspection,
-    'schedules' | 'applySchedules' | 'searchAttributes' | 'applySearchAttributes'
-  >
-  /** Every check, in order; looks only. */
-  doctor(): Promise<readonly Finding[]>
-  /** The configuration in force, key by key, secrets masked. */
-  configuration(): readonly ConfigEntry[]
-  /** What this object's process has done, and how things stand in the database. */
-  readonly metrics: {
-    /**
-     * As Prometheus reads it. Without the database's part when that does not answer within 4 s; asked again within 5 s it gives
-     * the same for that part.
-     */
-    text(): Promise<string>
-    /** Of `text()`. */
-    readonly contentType: string
-    /** From now on Node's own figures of this process, too: memory, event loop, garbage. Our API and worker processes do it. */
-    includeProcess(): void
-  }
-  /** Access, and what the HTTP routes need for it. */
-  readonly access: Access & {
-    readonly baseUrl: string | null
-    readonly dev: boolean
-    readonly middleware: Readonly<Record<string, MiddlewareHandler>>
-  }
-  /** What the operator API shows and writes down. */
-  readonly operator: OperatorView
-  readonly logger: Logger
 
   /** A transaction of the host's models. Inside it no keyed write is made: a rollback would forget it. */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
@@ -445,17 +304,16 @@ export interface Integrations {
 
   /** Brings tables and functions up to this code. */
   migrate(): Promise<{ applied: string[] }>
-  /** What `migrate()` would apply, in order. */
-  pendingMigrations(): Promise<string[]>
   /**
    * Checks what a process needs before it starts: Postgres answers, the tables are up to date, the keys read what is
    * stored, the providers that the configuration names are registered. @throws InvalidConfiguration, BackendUnreachable,
    * SchemaBehind, EncryptionKeyMismatch
    */
   ready(): Promise<void>
-  /** Whether it can do its work now, part by part; Temporal too. Never throws. */
-  readiness(): Promise<Readiness>
   close(): Promise<void>
+
+  /** What operators do and see: the commands, the operator API and the dashboard use nothing else. */
+  readonly admin: IntegrationsAdmin
 }
 
 /** One for admissions, two for settlements: one of these may wait for the disk. */
@@ -559,7 +417,6 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     ...(options.schema === undefined ? {} : { schema: options.schema }),
   }
 
-  const readStanding = standingReader(framework, standingConnection.db)
   const access = { ...createAccess(framework, dev), baseUrl, dev, middleware: options.middleware ?? {} }
 
   const integrations: Integrations = {
@@ -570,12 +427,8 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
     list: (filter) => listIntegrations(framework, filter),
     update: (id, patch) => updateIntegrationRow(framework, id, patch),
     delete: (id, deletion) => deleteIntegration(framework, id, deletion),
-    erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     enable: async (id) => enableIntegration(framework, await getIntegration(framework, id)),
     disable: (id) => disableIntegration(framework, id),
-    summaries: (filter) => summariseIntegrations(framework, filter),
-    check: (id) => checkIntegrationHealth(framework, id),
-    providers: () => describeProviders(framework),
     register,
     on: (key: EventKey, listener: Listener, listenerOptions?: ListenerOptions) =>
       listeners.on(key, listener, listenerOptions),
@@ -615,64 +468,6 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       run: (syncLogId) => getSyncRun(framework, syncLogId),
       finalise: (syncLogId) => finaliseOneRun(framework, syncLogId),
     },
-    syncItems: {
-      list: (filter) => listSyncItems(framework, filter),
-      failed: (input) => listFailedItems(framework, input ?? {}),
-      get: (id) => getSyncItem(framework, id),
-      skip: (id) => skipSyncItem(framework, id),
-      retry: (id, retry) => retrySyncItem(framework, id, retry),
-      startRetry: (id, retry) =>
-        startItemRetry(
-          framework,
-          id,
-          (integrationId) => ({
-            retry: workflowId.processSyncItem(config.cache_prefix, id),
-            run: workflowId.syncIntegration(config.cache_prefix, integrationId),
-            backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
-          }),
-          retry,
-        ),
-    },
-    incidents: {
-      list: (filter) => listIncidents(framework, filter),
-      get: (id) => getIncident(framework, id),
-    },
-    notifications: {
-      test: (options) => testNotifications(framework, options),
-      status: (options) => outboxStatus(framework, options),
-      retry: (options) => retryGivenUp(framework, options),
-      wakePending: () => wakePendingOutbox(framework),
-    },
-    health: (id) => healthReport(framework, id),
-    stats: (input) => statistics(framework, input),
-    evaluateFailures: () => framework.workflows.runEvaluateFailures(),
-    prune: async ({ dryRun = false } = {}) =>
-      dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),
-    keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
-    // Asked at each call: the testing kit puts another one in its place.
-    schedules: {
-      schedules: () => framework.temporal.schedules(),
-      applySchedules: () => framework.temporal.applySchedules(),
-      searchAttributes: () => framework.temporal.searchAttributes(),
-      applySearchAttributes: () => framework.temporal.applySearchAttributes(),
-    },
-    doctor: () =>
-      runDoctor(framework, {
-        checkDatabase: () => checkConnection(connection),
-        pendingMigrations: () => pendingMigrations(target),
-        baseUrl,
-        dev,
-      }),
-    configuration: () => describeConfig(loaded),
-    metrics: {
-      contentType: metrics.contentType,
-      text: async () =>
-        metrics.text(
-          await readStanding(),
-          providers.entries().map(([key]) => key),
-        ),
-      includeProcess: () => metrics.includeProcess(),
-    },
     oauth: {
       link: (id, link) => oauthLink(framework, access, id, link),
       start: (id) => startAuthorization(framework, access, id),
@@ -682,19 +477,9 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       status: (id) => oauthStatus(framework, id),
       refresh: (input) => framework.workflows.runTokenRefresh(input ?? {}),
     },
-    findOrphans: (input, search) => findOrphans(framework, input, search),
-    access,
-    operator: operatorView(framework),
-    logger,
-    readiness: createReadiness(framework, {
-      postgres: () => checkConnection(connection),
-      migrations: () => assertMigrated(target),
-      keys: () => verifyKeys(framework),
-    }),
     transaction: (work) => runInTransaction(framework, work),
     trackTransactions,
     migrate: () => migrate(target),
-    pendingMigrations: () => pendingMigrations(target),
     async ready() {
       const unknown = queueProblems(
         config,
@@ -710,6 +495,7 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       const connections = [connection, modelConnection, callConnection, standingConnection]
       await Promise.all([framework.egress.close(), ...connections.map((one) => one.close())])
     },
+    admin: createAdmin(framework, { access, connection, standing: standingConnection.db, target, loaded, metrics }),
   }
   PARTS.set(integrations, {
     framework,

@@ -260,7 +260,7 @@ async function discard(workers: readonly Worker[]): Promise<void> {
 
 function prebuiltBundle(
   { workflowBundlePath, workflowsPath }: WorkerOptions,
-  logger: Integrations['logger'],
+  logger: Integrations['admin']['logger'],
 ): WorkflowBundle | null {
   if (workflowBundlePath === undefined) return workflowsPath === undefined ? shippedBundle(logger) : null
   if (workflowsPath !== undefined)

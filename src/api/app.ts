@@ -27,7 +27,8 @@ export function createApi(integrations: Integrations): Hono {
   api.route('/', operatorRoutes(integrations))
   api.route('/', metrics)
   const login = devLogin(integrations)
-  if (login !== null) integrations.logger.info({ event: 'access.dev', login }, 'dev: this address signs a browser in')
+  if (login !== null)
+    integrations.admin.logger.info({ event: 'access.dev', login }, 'dev: this address signs a browser in')
   api.notFound((context) => context.json({ error: 'There is no such route.' }, 404))
   return api
 }
@@ -43,7 +44,7 @@ const METHODS: ReadonlySet<string> = new Set(['DELETE', 'GET', 'HEAD', 'OPTIONS'
  * Mounted on our own paths only: in a host's app it would also cover the host's routes. A request that matches several of the
  * paths is one span.
  */
-function traced({ logger }: Pick<Integrations, 'logger'>): MiddlewareHandler {
+function traced({ admin: { logger } }: Integrations): MiddlewareHandler {
   return function traced(context, next) {
     if (context.get('isTraced') === true) return next()
     context.set('isTraced', true)

@@ -5,7 +5,7 @@ import type { Principal } from '../access/rules.ts'
 import { isSameOrigin, originOf, parseAuthorization } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 
-type Session = NonNullable<Awaited<ReturnType<Integrations['access']['bySession']>>>
+type Session = NonNullable<Awaited<ReturnType<Integrations['admin']['access']['bySession']>>>
 
 export interface Caller {
   readonly principal: Principal
@@ -20,7 +20,7 @@ export interface AccessEnvironment {
 
 /** Null: the caller is unknown. A wrong token makes it unknown, even beside a valid session. */
 export async function callerOf(integrations: Integrations, context: Context): Promise<Caller | null> {
-  const { access } = integrations
+  const { access } = integrations.admin
   const authorization = parseAuthorization(context.req.header('authorization'))
   if (authorization.kind === 'malformed') return null
   if (authorization.kind === 'bearer') {
@@ -33,7 +33,7 @@ export async function callerOf(integrations: Integrations, context: Context): Pr
 }
 
 /** Whether one of our own pages sent the request, or a client that is not a browser. */
-export function isFromOwnPage({ access }: Integrations, context: Context): boolean {
+export function isFromOwnPage({ admin: { access } }: Integrations, context: Context): boolean {
   const header = (name: string): string | null => context.req.header(name) ?? null
   return isSameOrigin({
     origin: header('origin'),
@@ -47,7 +47,7 @@ export function isFromOwnPage({ access }: Integrations, context: Context): boole
 }
 
 /** `__Host-`: the browser refuses the cookie without Secure, with a Domain, or from another path (RFC 6265bis, 4.1.3.2). */
-function cookieOf({ config, access }: Integrations) {
+function cookieOf({ config, admin: { access } }: Integrations) {
   const name = `${config.cache_prefix}_operator`
   const isHttps = access.baseUrl?.startsWith('https:') ?? false
   return { name, isHttps, prefix: isHttps ? ('host' as const) : undefined }

@@ -29,7 +29,7 @@ export function metricsRoutes(
   }: MetricsRoutes = {},
 ): Hono<AccessEnvironment> {
   const routes = new Hono<AccessEnvironment>()
-  const { metrics } = integrations
+  const { metrics } = integrations.admin
   // The look-up of a session fails when Postgres is away.
   routes.onError(problemHandler(integrations))
   if (path === null || (!isOpen && !hasLoginPage(integrations))) return routes

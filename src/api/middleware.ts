@@ -15,7 +15,7 @@ import { problemResponse } from './problem.ts'
 export function middlewareOf(integrations: Integrations, names: readonly string[]): MiddlewareHandler[] {
   const registry = new Map<string, MiddlewareHandler>([
     ...Object.entries(builtIn(integrations)),
-    ...Object.entries(integrations.access.middleware),
+    ...Object.entries(integrations.admin.access.middleware),
   ])
   return names.map((name) => {
     const handler = registry.get(name)
@@ -128,7 +128,7 @@ function refuseForeignPage(integrations: Integrations, context: Context): Respon
 }
 
 /** Whether a signed link allows the request. A link to a change also opens the page that asks for it. */
-export function opensByLink({ access }: Integrations, context: Context): boolean {
+export function opensByLink({ admin: { access } }: Integrations, context: Context): boolean {
   const { pathname, searchParams } = new URL(context.req.url)
   const { method } = context.req
   const methods = isSafeMethod(method) ? [method, 'POST'] : [method]
@@ -138,22 +138,22 @@ export function opensByLink({ access }: Integrations, context: Context): boolean
 }
 
 /** Operator routes beyond health exist only where a caller can be identified. `dev` has a token of its own. */
-export function hasLoginPage({ config, access }: Integrations): boolean {
+export function hasLoginPage({ config, admin: { access } }: Integrations): boolean {
   return config.operator.tokens.length > 0 || access.dev
 }
 
 /** In `dev`: the path that signs a browser in. Null elsewhere. */
 export function devLogin(integrations: Integrations): string | null {
-  const { devToken } = integrations.access
+  const { devToken } = integrations.admin.access
   return devToken === null ? null : `${operatorRoot(integrations)}/login?token=${devToken}`
 }
 
 /** Path of the operator's pages, as a browser sees it. */
-export function operatorRoot({ config, access }: Integrations): string {
+export function operatorRoot({ config, admin: { access } }: Integrations): string {
   return `${basePathOf(access.baseUrl)}/${config.operator.prefix}`
 }
 
 /** One of our paths, as a browser sees it. */
-export function externalPath({ access }: Integrations, path: string): string {
+export function externalPath({ admin: { access } }: Integrations, path: string): string {
   return basePathOf(access.baseUrl) + routePathOf(path, access.baseUrl)
 }

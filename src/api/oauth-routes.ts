@@ -20,7 +20,10 @@ const RETRY_LINK_SECONDS = 900
 const MAX_COOKIE_SECONDS = 400 * 86_400
 
 export function oauthRoutes(integrations: Integrations): Hono {
-  const { config, access } = integrations
+  const {
+    config,
+    admin: { access },
+  } = integrations
   const { route_prefix: prefix, success_redirect: successRedirect } = config.oauth
   const routes = new Hono()
   routes.onError((error, context) => failureAnswer(integrations, context, error))
@@ -77,14 +80,14 @@ async function connect(integrations: Integrations, context: Context): Promise<Re
 async function subjectOf(integrations: Integrations, context: Context) {
   const id = idIn(context.req.param('id'))
   const { name, provider: key } = await integrations.get(id)
-  const provider = integrations.providers().find((each) => each.key === key)
+  const provider = integrations.admin.providers().find((each) => each.key === key)
   if (provider === undefined || !provider.contracts.includes('HasOAuth2'))
     throw new OAuthFailure('oauth_unsupported', `The provider "${key}" has no OAuth: nobody authorizes it.`, null, id)
   return { id, name, provider: provider.label, isAuthorizationOptional: provider.isAuthorizationOptional }
 }
 
 /** A signed query that expires together with the link that opened this page. */
-function signedLike({ access }: Integrations, { req }: Context, path: string): string {
+function signedLike({ admin: { access } }: Integrations, { req }: Context, path: string): string {
   const { pathname, searchParams } = new URL(req.url)
   const opened = [routePathOf(pathname, access.baseUrl), pathname]
   const queries = opened.map((from) =>
@@ -185,13 +188,13 @@ function isForced({ req }: Context): boolean {
 }
 
 /** A host's path or URL unchanged; our own page with the base URL's path before it. */
-function successLocation({ config, access }: Integrations): string {
+function successLocation({ config, admin: { access } }: Integrations): string {
   const { success_redirect: location } = config.oauth
   return location === CONNECTED_PATH ? basePathOf(access.baseUrl) + location : location
 }
 
 /** Never from the Host header, which the caller writes. In `dev` the caller has signed in at this very address. */
-function baseUrlOf({ access }: Integrations, { req }: Context): string | null {
+function baseUrlOf({ admin: { access } }: Integrations, { req }: Context): string | null {
   return access.baseUrl ?? (access.dev ? new URL(req.url).origin : null)
 }
 
@@ -241,7 +244,7 @@ const PRIVATE_HEADERS = {
 
 /** @param retryUrl of the page's button "Try again" */
 function failureAnswer(
-  { logger }: Integrations,
+  { admin: { logger } }: Integrations,
   context: Context,
   error: unknown,
   retryUrl: string | null = null,

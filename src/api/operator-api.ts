@@ -20,7 +20,10 @@ import { ProblemError, snakeCase } from './problem.ts'
 
 /** The middleware before these routes has checked the caller. */
 export function integrationRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { operator, oauth } = integrations
+  const {
+    oauth,
+    admin: { operator },
+  } = integrations
   const routes = new Hono<AccessEnvironment>()
 
   routes.get('/integrations', async (context) => {
@@ -93,7 +96,7 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
 
 /** Incidents, health and statistics. */
 export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { incidents } = integrations
+  const { incidents } = integrations.admin
   const routes = new Hono<AccessEnvironment>()
 
   routes.get('/incidents', async (context) => {
@@ -106,11 +109,11 @@ export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironmen
   )
 
   routes.get('/stats', async (context) =>
-    context.json(asColumns(await integrations.stats(queryOf(context, statisticsQuery)))),
+    context.json(asColumns(await integrations.admin.stats(queryOf(context, statisticsQuery)))),
   )
 
   routes.get('/integrations/:id/health', async (context) =>
-    context.json(healthColumns(await integrations.health(idOf(context)))),
+    context.json(healthColumns(await integrations.admin.health(idOf(context)))),
   )
 
   return routes
@@ -129,7 +132,7 @@ export async function switchIntegration(
 
 /** @param target default: the integration itself */
 export async function noteAct(
-  { operator }: Integrations,
+  { admin: { operator } }: Integrations,
   context: Context<AccessEnvironment>,
   id: number,
   action: string,
@@ -165,7 +168,7 @@ export async function pageOf<Row extends { readonly id: number }>(
 }
 
 /** The same names as in `integrations health <id> --json`. */
-function healthColumns(report: Awaited<ReturnType<Integrations['health']>>): Record<string, unknown> {
+function healthColumns(report: Awaited<ReturnType<Integrations['admin']['health']>>): Record<string, unknown> {
   const { requests24h, errorRate24h, failures24h, meanMs24h, p95Ms24h, topErrors24h, incident, ...rest } = report
   return {
     ...asColumns(rest),

@@ -65,7 +65,7 @@ function healthRoutes(integrations: Integrations): Hono {
   // Says nothing about Postgres or Temporal: a restart would not bring them back.
   routes.get('/healthz', (context) => context.json({ status: 'ok' }, 200, NO_STORE))
   routes.get('/readyz', async (context) => {
-    const { isReady, parts } = await integrations.readiness()
+    const { isReady, parts } = await integrations.admin.readiness()
     return context.json({ status: isReady ? 'ok' : 'unavailable', parts }, isReady ? 200 : 503, NO_STORE)
   })
   return routes

@@ -23,7 +23,10 @@ type SyncProgress = NonNullable<Awaited<ReturnType<Integrations['syncs']['progre
 
 /** The middleware before these routes has checked the caller. */
 export function syncRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { syncs, syncItems, operator } = integrations
+  const {
+    syncs,
+    admin: { syncItems, operator },
+  } = integrations
   const routes = new Hono<AccessEnvironment>()
 
   routes.get('/sync-runs', async (context) => {

@@ -17,7 +17,10 @@ import { ProblemError } from './problem.ts'
 
 /** The middleware before these routes has checked the caller. */
 export function operatorWebhookRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { webhooks, operator } = integrations
+  const {
+    webhooks,
+    admin: { operator },
+  } = integrations
   const routes = new Hono<AccessEnvironment>()
 
   routes.get('/webhooks', async (context) => {

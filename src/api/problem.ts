@@ -92,7 +92,7 @@ export function isKnownProblem(error: unknown): boolean {
   return isIntegrationsError(error) && 'code' in error && String(error.code) in STATUSES
 }
 
-export function problemHandler({ logger }: Integrations): ErrorHandler {
+export function problemHandler({ admin: { logger } }: Integrations): ErrorHandler {
   return (error, context) => {
     if (error instanceof ProblemError) return problemResponse(context, error.problem)
     if (isIntegrationsError(error) && 'code' in error) {

@@ -34,13 +34,13 @@ await runProcess(async () => {
   if (listen === undefined || drainFor === undefined || host === undefined) throw new InvalidConfiguration(problems)
   const { hostname, port } = listen
   const { integrations } = host
-  const { logger } = integrations
+  const { logger } = integrations.admin
   const stopping = onStop(logger, (why) =>
     logger.info({ event: 'api.stopping', why }, 'API answers what it has, and soon takes nothing new'),
   )
   const tracing = await startTracing({ service: 'integrations-api', logger })
   await integrations.ready()
-  integrations.metrics.includeProcess()
+  integrations.admin.metrics.includeProcess()
   const cut = stopping.isAsked() ? 0 : await serveUntil(stopping.asked, { integrations, hostname, port, drainFor })
   const exitCode = await lastSteps(logger, stopping, { steps: [() => integrations.close(), () => tracing.end()] })
   logger.info({ event: 'api.stopped', connections_cut: cut }, 'API has stopped')
@@ -57,7 +57,7 @@ interface Serving {
 
 /** @returns how many connections were cut at the end */
 async function serveUntil(asked: Promise<void>, { integrations, hostname, port, drainFor }: Serving): Promise<number> {
-  const { logger } = integrations
+  const { logger } = integrations.admin
   const api = redirectRoot(createApi(integrations), integrations)
   const readyz = `/${integrations.config.operator.prefix}/api/v1/readyz`
   let isDraining = (): boolean => false
@@ -88,7 +88,7 @@ function serverFailed(logger: Logger, error: Error): void {
 }
 
 /** Wakes the inbox for rows that were stored without a wake-up. Beside the requests: Postgres may be slow. */
-async function wakeWaiting({ webhooks, logger }: Integrations): Promise<void> {
+async function wakeWaiting({ webhooks, admin: { logger } }: Integrations): Promise<void> {
   try {
     await webhooks.wakePending()
   } catch (error) {

@@ -29,7 +29,10 @@ export async function startWorkerMetrics(
   integrations: Integrations,
   install: (sdkMetrics?: string) => void,
 ): Promise<WorkerMetrics> {
-  const { config, logger, metrics } = integrations
+  const {
+    config,
+    admin: { logger, metrics },
+  } = integrations
   const { port } = config.metrics
   if (port === null) {
     install()

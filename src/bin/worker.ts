@@ -10,7 +10,7 @@ import { startWorkerMetrics } from './worker-metrics.ts'
 
 await runProcess(async () => {
   const { integrations, workflowsPath } = await loadHost()
-  const { logger } = integrations
+  const { logger } = integrations.admin
   let workers: RunningWorkers | undefined
   const stopping = onStop(logger, (why) => {
     logger.info({ event: 'worker.stopping', why }, 'worker takes nothing new; what runs finishes or goes back')

@@ -55,7 +55,7 @@ async function advance(
   { reclaimStale, limit }: { readonly reclaimStale: true | undefined; readonly limit: number | undefined },
 ): Promise<Outcome> {
   const noted = () =>
-    integrations.operator.note(id, { token: by, action: 'advance-cursor', target: `integration:${id}` })
+    integrations.admin.operator.note(id, { token: by, action: 'advance-cursor', target: `integration:${id}` })
   const { runs, from, to, reclaimed } = await integrations.syncs
     .advanceCursor({
       integrationId: id,
@@ -81,7 +81,7 @@ async function advance(
 async function set({ integrations, by }: CommandContext, id: number, cursor: Json, force: boolean): Promise<Outcome> {
   const { from, to } = await integrations.syncs.setCursor(id, cursor, { force })
   const action = cursor === null ? 'cursor reset' : 'cursor set'
-  await integrations.operator.note(id, { token: by, action, target: `integration:${id}` })
+  await integrations.admin.operator.note(id, { token: by, action, target: `integration:${id}` })
   return {
     document: { integration_id: id, from, to },
     text: `Cursor ${JSON.stringify(from)} to ${JSON.stringify(to)}`,

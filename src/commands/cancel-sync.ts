@@ -24,7 +24,7 @@ export function cancelSyncCommand(frame: Frame): Command {
         )
         const isCancelled = (await byWorker(context, integrations.syncs.cancel(id))) === 'cancelled'
         if (isCancelled)
-          await integrations.operator.note(id, { token: by, action: 'cancel', target: `integration:${id}` })
+          await integrations.admin.operator.note(id, { token: by, action: 'cancel', target: `integration:${id}` })
         return {
           document: { integration_id: id, cancelled: isCancelled },
           text: isCancelled ? 'Cancelled' : 'Nothing to cancel: no run lives.',

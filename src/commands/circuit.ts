@@ -31,7 +31,11 @@ export function circuitCommand(frame: Frame): Command {
         const integration = await integrations.get(id)
         if (action !== 'status') {
           await integration.overrideCircuit(OVERRIDES[action], until)
-          await integrations.operator.note(id, { token: by, action: `circuit ${action}`, target: `integration:${id}` })
+          await integrations.admin.operator.note(id, {
+            token: by,
+            action: `circuit ${action}`,
+            target: `integration:${id}`,
+          })
         }
         const circuit = await integration.circuit()
         const document = {

@@ -25,7 +25,7 @@ export function configCommand(frame: Frame): Command {
     .action(
       frame.action(
         async ({ integrations }, key: string | undefined, { source, changed }: Filters) => {
-          const known = integrations.configuration()
+          const known = integrations.admin.configuration()
           const named = known.filter(
             (entry) => key === undefined || entry.key === key || entry.key.startsWith(`${key}.`),
           )
@@ -46,7 +46,7 @@ export function configCommand(frame: Frame): Command {
     )
 }
 
-type Entry = ReturnType<import('../create-integrations.ts').Integrations['configuration']>[number]
+type Entry = ReturnType<import('../create-integrations.ts').Integrations['admin']['configuration']>[number]
 
 function textOf(entries: readonly Entry[]): string {
   return table(

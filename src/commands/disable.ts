@@ -15,6 +15,6 @@ export function disableCommand(frame: Frame): Command {
 /** Also `integrations health <id> disable`. */
 export async function switchOff({ integrations, by }: CommandContext, id: number): Promise<Outcome> {
   await integrations.disable(id)
-  await integrations.operator.note(id, { token: by, action: 'disable', target: `integration:${id}` })
+  await integrations.admin.operator.note(id, { token: by, action: 'disable', target: `integration:${id}` })
   return { document: { id, is_active: false }, text: `Integration ${id} is switched off.` }
 }

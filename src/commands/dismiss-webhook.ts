@@ -58,7 +58,7 @@ export function dismissWebhookCommand(frame: Frame): Command {
 
 async function dismissOne({ integrations, by }: CommandContext, id: number, undo: boolean): Promise<Outcome> {
   const { integrationId, dismissedAt } = await integrations.webhooks.dismiss(id, { undo })
-  await integrations.operator.note(integrationId, { token: by, action: actOf(undo), target: `webhook:${id}` })
+  await integrations.admin.operator.note(integrationId, { token: by, action: actOf(undo), target: `webhook:${id}` })
   return {
     document: { webhook_id: id, status: 'failed', dismissed_at: dismissedAt?.toISOString() ?? null },
     text: undo ? `Webhook ${id} is not dismissed any more.` : `Webhook ${id} is dismissed.`,
@@ -84,7 +84,7 @@ async function dismissMany(
     { undo },
   )
   for (const { id, dismissed: of } of touched)
-    await integrations.operator.note(id, {
+    await integrations.admin.operator.note(id, {
       token: by,
       action: `${actOf(undo)} ${webhooks(of)}`,
       target: `integration:${id}`,

@@ -4,7 +4,7 @@ import type { Integrations } from '../create-integrations.ts'
 import type { Frame } from './cli/frame.ts'
 import { plain } from './cli/plain.ts'
 
-type Finding = Awaited<ReturnType<Integrations['doctor']>>[number]
+type Finding = Awaited<ReturnType<Integrations['admin']['doctor']>>[number]
 type Status = Finding['status']
 
 const ORDER: readonly Status[] = ['fault', 'warning', 'skipped', 'ok']
@@ -26,7 +26,7 @@ export function doctorCommand(frame: Frame): Command {
       frame.action(
         async ({ integrations, progress }, { failOn }: { failOn: 'fault' | 'warning' }) => {
           progress('Looking …')
-          const findings = await integrations.doctor()
+          const findings = await integrations.admin.doctor()
           const ok = !findings.some(({ status }) => status === 'fault')
           const fails = !ok || (failOn === 'warning' && findings.some(({ status }) => status === 'warning'))
           return { document: { ok, findings }, text: report(findings), exitCode: fails ? 1 : 0 }

@@ -15,6 +15,6 @@ export function enableCommand(frame: Frame): Command {
 /** Also `integrations health <id> enable`. */
 export async function switchOn({ integrations, by }: CommandContext, id: number): Promise<Outcome> {
   await integrations.enable(id)
-  await integrations.operator.note(id, { token: by, action: 'enable', target: `integration:${id}` })
+  await integrations.admin.operator.note(id, { token: by, action: 'enable', target: `integration:${id}` })
   return { document: { id, is_active: true }, text: `Integration ${id} is switched on.` }
 }

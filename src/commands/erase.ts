@@ -19,7 +19,7 @@ export function eraseCommand(frame: Frame): Command {
         const { integrations, by } = context
         const { name, provider } = await integrations.get(id)
         await confirmOrRefuse(context, `Blank all that integration ${id} ("${name}", ${provider}) holds?`, yes)
-        const erased = await integrations.erase(id, { by, force })
+        const erased = await integrations.admin.erase(id, { by, force })
         return {
           document: { id, erased },
           text: `Erased integration ${id}.\n${table(['Table', 'Rows'], Object.entries(erased))}`,

@@ -11,7 +11,7 @@ export function evaluateFailuresCommand(frame: Frame): Command {
     ])
     .action(
       frame.action(async (context) => {
-        const result = await byWorker(context, context.integrations.evaluateFailures())
+        const result = await byWorker(context, context.integrations.admin.evaluateFailures())
         const elevated = result.elevated.map(({ integrationId, failureRate, requests, dominantClass }) => ({
           integration_id: integrationId,
           failure_rate: Math.round(failureRate * 10) / 10,

@@ -38,7 +38,7 @@ async function findOrphans(
   const progress = progressOf(context)
   let found: Found
   try {
-    found = await integrations.findOrphans(
+    found = await integrations.admin.findOrphans(
       { model, limit, ...(integration === undefined ? {} : { integrationId: integration }) },
       { signal, onProgress: progress.show },
     )
@@ -68,7 +68,7 @@ function progressOf({ terminal }: CommandContext) {
   }
 }
 
-type Found = Awaited<ReturnType<Integrations['findOrphans']>>
+type Found = Awaited<ReturnType<Integrations['admin']['findOrphans']>>
 
 function documentOf({ model, scanned, orphans, rows }: Found) {
   return { model, scanned, orphans, rows: rows.map(({ id, createdAt }) => ({ id, created_at: createdAt })) }

@@ -20,7 +20,7 @@ const SEVERITY = ['healthy', 'degraded', 'failing', 'disabled'] as const
 const SHOWN_ERROR_LENGTH = 100
 
 type FailOn = (typeof FAILURES)[number]
-type Report = Awaited<ReturnType<Integrations['health']>>
+type Report = Awaited<ReturnType<Integrations['admin']['health']>>
 type Standing = Pick<Report, 'healthStatus' | 'isActive' | 'switchedOffAt' | 'stale'>
 
 interface Options {
@@ -74,7 +74,7 @@ async function overview({ integrations }: CommandContext, failOn: readonly FailO
   let withWaiting = 0
   let failed = false
   const notWell: ReturnType<typeof summaryColumns>[] = []
-  for await (const summary of integrations.summaries()) {
+  for await (const summary of integrations.admin.summaries()) {
     byHealth[summary.healthStatus] += 1
     if (summary.stale) stale += 1
     if (summary.failedItems > 0) withFailed += 1
@@ -130,7 +130,7 @@ async function report(
   id: number,
   failOn: readonly FailOn[] | undefined,
 ): Promise<Outcome> {
-  const health = await integrations.health(id)
+  const health = await integrations.admin.health(id)
   const document = columnsOf(health)
   return {
     document,

@@ -55,7 +55,7 @@ async function listed({ integrations, warn }: CommandContext, filters: Filters):
   const rows: Row[] = []
   // One more than asked for says whether there is more.
   const wanted = { ...rest, integrationId: integration, limit: limit + 1 }
-  for await (const incident of integrations.incidents.list(wanted)) rows.push(rowOf(incident))
+  for await (const incident of integrations.admin.incidents.list(wanted)) rows.push(rowOf(incident))
   if (rows.length > limit) {
     rows.length = limit
     warn(`There are more than ${limit}; --limit shows more, --after ${rows.at(-1)?.id} the next ones.`)
@@ -64,11 +64,11 @@ async function listed({ integrations, warn }: CommandContext, filters: Filters):
 }
 
 async function shown({ integrations }: CommandContext, id: number): Promise<Outcome> {
-  const document = rowOf(await integrations.incidents.get(id))
+  const document = rowOf(await integrations.admin.incidents.get(id))
   return { document, text: table(['Field', 'Value'], Object.entries(document)) }
 }
 
-type Incident = Awaited<ReturnType<Integrations['incidents']['get']>>
+type Incident = Awaited<ReturnType<Integrations['admin']['incidents']['get']>>
 type Row = ReturnType<typeof rowOf>
 
 export function rowOf(incident: Incident) {

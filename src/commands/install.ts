@@ -23,9 +23,9 @@ interface Options {
   readonly force: boolean
 }
 
-type Provider = ReturnType<Integrations['providers']>[number]
+type Provider = ReturnType<Integrations['admin']['providers']>[number]
 type Integration = Awaited<ReturnType<Integrations['get']>>
-type Check = Awaited<ReturnType<Integrations['check']>>
+type Check = Awaited<ReturnType<Integrations['admin']['check']>>
 
 /** `integrations install <provider>`: stores an integration, and asks the provider whether the credentials are good or has a person connect it. */
 export function installCommand(frame: Frame): Command {
@@ -93,7 +93,11 @@ async function install(context: CommandContext, key: string, options: Options): 
           ...(Object.keys(metadata).length === 0 ? {} : { metadata: { ...existing.metadata, ...metadata } }),
         })
   const note = (action: string): Promise<void> =>
-    integrations.operator.note(integration.id, { token: context.by, action, target: `integration:${integration.id}` })
+    integrations.admin.operator.note(integration.id, {
+      token: context.by,
+      action,
+      target: `integration:${integration.id}`,
+    })
   // Of one that is taken back again the row goes along.
   await note(existing === null ? 'create' : 'update')
   const connects = mayConnect && (!provider.isAuthorizationOptional || (await isNeeded(integrations, integration)))
@@ -191,7 +195,7 @@ function withLink(
 }
 
 function findProvider(integrations: Integrations, key: string): Provider {
-  const providers = integrations.providers()
+  const providers = integrations.admin.providers()
   const found = providers.find((provider) => provider.key === key)
   if (found !== undefined) return found
   const known = providers.length === 0 ? 'none' : providers.map((provider) => provider.key).join(', ')
@@ -256,7 +260,7 @@ async function checked(context: CommandContext, { id }: Integration, isNew: bool
   })
   signal.addEventListener('abort', abort, { once: true })
   if (signal.aborted) abort()
-  const result = await Promise.race([integrations.check(id), aborted])
+  const result = await Promise.race([integrations.admin.check(id), aborted])
   signal.removeEventListener('abort', abort)
   if (result !== 'aborted') return result
   if (isNew) await integrations.delete(id, { force: true, by: context.by })

@@ -44,7 +44,7 @@ async function showStatus({ integrations, warn }: CommandContext): Promise<Outco
     if (!isIntegrationsError(error, 'encryption_key_mismatch')) throw error
     warn(error.message)
   })
-  const status = await integrations.keys.status()
+  const status = await integrations.admin.keys.status()
   return { document: documentOf(status), text: textOf(status) }
 }
 
@@ -60,7 +60,7 @@ async function rotate(
   { dryRun }: { dryRun: boolean },
   ..._words: unknown[]
 ): Promise<Outcome> {
-  const rotation = await integrations.keys.rotate({
+  const rotation = await integrations.admin.keys.rotate({
     dryRun,
     signal,
     onProgress: ({ done, total }) => progress(`${done} of ${total}`),
@@ -76,7 +76,7 @@ async function rotate(
   }
 }
 
-type Status = Awaited<ReturnType<CommandContext['integrations']['keys']['status']>>
+type Status = Awaited<ReturnType<CommandContext['integrations']['admin']['keys']['status']>>
 
 function documentOf({ primary, keys }: Status) {
   return { primary, keys: keys.map(({ kid, rows, inRing, removable }) => ({ kid, rows, in_ring: inRing, removable })) }

@@ -41,7 +41,7 @@ export function listFailedItemsCommand(frame: Frame): Command {
     .action(
       frame.action(async ({ integrations, warn }, { integration, since, limit, all, waiting }: Filters) => {
         if (integration !== undefined) await integrations.get(integration)
-        const found = await integrations.syncItems.failed({
+        const found = await integrations.admin.syncItems.failed({
           ...(integration === undefined ? {} : { integrationId: integration }),
           ...(since === undefined ? {} : { since: since.toISOString() }),
           // One more than asked for says whether there is more.
@@ -59,10 +59,10 @@ export function listFailedItemsCommand(frame: Frame): Command {
     )
 }
 
-type FailedItem = Awaited<ReturnType<Integrations['syncItems']['failed']>>[number]
+type FailedItem = Awaited<ReturnType<Integrations['admin']['syncItems']['failed']>>[number]
 type Row = ReturnType<typeof rowOf>
 
-async function anyWaits({ syncItems }: Integrations, integrationId: number | undefined): Promise<boolean> {
+async function anyWaits({ admin: { syncItems } }: Integrations, integrationId: number | undefined): Promise<boolean> {
   for await (const _ of syncItems.list({ integrationId, waiting: true, limit: 1 })) return true
   return false
 }

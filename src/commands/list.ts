@@ -38,7 +38,7 @@ export function listCommand(frame: Frame): Command {
         const rows: Row[] = []
         // One more than asked for says whether there is more.
         const wanted = { ...filters, ...switchedOn(active, inactive), limit: limit + 1 }
-        for await (const summary of integrations.summaries(wanted)) rows.push(rowOf(summary))
+        for await (const summary of integrations.admin.summaries(wanted)) rows.push(rowOf(summary))
         if (rows.length > limit) {
           warn(`There are more than ${limit}; --limit shows more.`)
           rows.length = limit
@@ -54,7 +54,7 @@ function switchedOn(active?: boolean, inactive?: boolean): { active?: boolean } 
 }
 
 type Summary =
-  ReturnType<import('../create-integrations.ts').Integrations['summaries']> extends AsyncIterable<infer Item>
+  ReturnType<import('../create-integrations.ts').Integrations['admin']['summaries']> extends AsyncIterable<infer Item>
     ? Item
     : never
 type Row = ReturnType<typeof rowOf>

@@ -18,7 +18,7 @@ export function migrateCommand(frame: Frame): Command {
             if (!isIntegrationsError(error, 'schema_behind')) throw error
           })
           if (dryRun) {
-            const pending = await integrations.pendingMigrations()
+            const pending = await integrations.admin.pendingMigrations()
             return {
               document: { applied: [], pending },
               text: pending.length === 0 ? 'Nothing to apply.' : `Would apply: ${pending.join(', ')}`,

@@ -55,7 +55,7 @@ export function notificationsCommand(frame: Frame): Command {
 }
 
 async function test({ integrations }: CommandContext, { target }: Options): Promise<Outcome> {
-  const sent = await integrations.notifications.test(target === undefined ? {} : { target })
+  const sent = await integrations.admin.notifications.test(target === undefined ? {} : { target })
   return {
     document: sent,
     text:
@@ -74,7 +74,7 @@ async function showStatus(
   { limit = DEFAULT_LIMIT }: Options,
 ): Promise<Outcome> {
   // One more than asked for says whether there is more.
-  const { waiting, retrying, oldestAt, givenUp } = await integrations.notifications.status({ limit: limit + 1 })
+  const { waiting, retrying, oldestAt, givenUp } = await integrations.admin.notifications.status({ limit: limit + 1 })
   if (givenUp.length > limit) warn(`There are more than ${limit}; --limit shows more.`)
   const shown = givenUp.slice(0, limit)
   return {
@@ -92,14 +92,14 @@ async function showStatus(
 }
 
 async function retry({ integrations }: CommandContext, { event }: Options): Promise<Outcome> {
-  const retried = await integrations.notifications.retry(event === undefined ? {} : { eventId: event })
+  const retried = await integrations.admin.notifications.retry(event === undefined ? {} : { eventId: event })
   return {
     document: { retried },
     text: retried === 0 ? 'Nothing was given up within seven days.' : `Will be tried again by a worker: ${retried}.`,
   }
 }
 
-type GivenUp = Awaited<ReturnType<Integrations['notifications']['status']>>['givenUp'][number]
+type GivenUp = Awaited<ReturnType<Integrations['admin']['notifications']['status']>>['givenUp'][number]
 
 function documentOf({ eventId, name, integrationId, listener, error, createdAt }: GivenUp) {
   return {

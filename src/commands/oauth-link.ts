@@ -17,8 +17,12 @@ export function oauthLinkCommand(frame: Frame): Command {
         const integration = await integrations.get(id)
         const link = await makeConnectLink(integrations, integration, hours)
         // As the operator API: the link itself is in no row, since whoever has it may open it.
-        await integrations.operator.note(id, { token: by, action: 'oauth-link connect', target: `integration:${id}` })
-        const label = integrations.providers().find(({ key }) => key === integration.provider)?.label
+        await integrations.admin.operator.note(id, {
+          token: by,
+          action: 'oauth-link connect',
+          target: `integration:${id}`,
+        })
+        const label = integrations.admin.providers().find(({ key }) => key === integration.provider)?.label
         return {
           document: { integration_id: id, connect_url: link.url, expires_at: link.expiresAt.toISOString() },
           text: `${linkText(link, label ?? integration.provider)}\nHow it stands: integrations oauth-status ${id}`,

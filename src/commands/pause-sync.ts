@@ -12,7 +12,7 @@ export function pauseSyncCommand(frame: Frame): Command {
     .action(
       frame.action(async ({ integrations, by }, id: number) => {
         await integrations.syncs.pause(id)
-        await integrations.operator.note(id, { token: by, action: 'pause', target: `integration:${id}` })
+        await integrations.admin.operator.note(id, { token: by, action: 'pause', target: `integration:${id}` })
         return {
           document: { integration_id: id, paused: true },
           text: `Paused: items that run are finished, nothing new is taken in. \`integrations resume-sync ${id}\` goes on.`,

@@ -4,7 +4,7 @@ import { byWorker } from './cli/by-worker.ts'
 import type { Frame } from './cli/frame.ts'
 import { table } from './cli/frame.ts'
 
-type PruneCounts = Awaited<ReturnType<Integrations['prune']>>['counts']
+type PruneCounts = Awaited<ReturnType<Integrations['admin']['prune']>>['counts']
 type PruningStep = keyof PruneCounts
 
 /** In the order in which they go. */
@@ -35,8 +35,8 @@ export function pruneCommand(frame: Frame): Command {
       frame.action(async (context, { dryRun }: { readonly dryRun: boolean }) => {
         const { integrations, warn } = context
         const { counts, failed } = dryRun
-          ? await integrations.prune({ dryRun })
-          : await byWorker(context, integrations.prune())
+          ? await integrations.admin.prune({ dryRun })
+          : await byWorker(context, integrations.admin.prune())
         for (const { step, error } of failed) warn(`${LABELS[step]}: failed, and the next run goes on: ${error}`)
         return {
           document: { ...counts, failed },

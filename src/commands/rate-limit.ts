@@ -41,7 +41,7 @@ export function rateLimitCommand(frame: Frame): Command {
         if (limit !== undefined) {
           await integration.overrideRateLimit(limit, options.until)
           const done = limit === null ? 'clear' : `set ${limit.limit} in ${limit.seconds} s, ${limit.window}`
-          await integrations.operator.note(id, {
+          await integrations.admin.operator.note(id, {
             token: by,
             action: `rate-limit ${done}`,
             target: `integration:${id}`,

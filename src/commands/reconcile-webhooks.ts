@@ -32,7 +32,7 @@ export function reconcileWebhooksCommand(frame: Frame): Command {
         if (result === 'already running')
           throw new Refused('already_running', 'A reconciliation is running. Wait for its end, and ask again.')
         if (id !== undefined && !dryRun)
-          await integrations.operator.note(id, { token: by, action: 'reconcile', target: `integration:${id}` })
+          await integrations.admin.operator.note(id, { token: by, action: 'reconcile', target: `integration:${id}` })
         if (result.capped > 0)
           warn(
             `${result.capped} reached the limit of a run; ${since === undefined ? 'the next run goes on' : 'give the same --since again for the rest'}.`,

@@ -23,7 +23,11 @@ export function refreshTokensCommand(frame: Frame): Command {
           integrations.oauth.refresh(asked),
         )
         if (id !== undefined)
-          await integrations.operator.note(id, { token: by, action: 'refresh-tokens', target: `integration:${id}` })
+          await integrations.admin.operator.note(id, {
+            token: by,
+            action: 'refresh-tokens',
+            target: `integration:${id}`,
+          })
         if (failed > reauthRequired)
           warn(`${failed - reauthRequired} failed and will be tried again; the log of the worker says why.`)
         if (reauthRequired > 0)

@@ -62,7 +62,7 @@ async function replayOne(context: CommandContext, id: number): Promise<Outcome> 
   const { integrations, by } = context
   const { integrationId } = await integrations.webhooks.get(id)
   const { outcome, status, attempts } = await byWorker(context, integrations.webhooks.replay(id))
-  await integrations.operator.note(integrationId, { token: by, action: 'replay', target: `webhook:${id}` })
+  await integrations.admin.operator.note(integrationId, { token: by, action: 'replay', target: `webhook:${id}` })
   const document = { webhook_id: id, outcome, status, attempts }
   if (outcome !== 'failed') return { document, text: `Webhook ${id} is processed, in attempt ${attempts}.` }
   const { error } = await integrations.webhooks.get(id)
@@ -88,7 +88,7 @@ async function replayMany(
   // No more than was agreed to, whatever has failed since.
   const { replayed, integrations: touched } = await integrations.webhooks.replayMany({ ...filter, limit: count })
   for (const { id, replayed: of } of touched)
-    await integrations.operator.note(id, {
+    await integrations.admin.operator.note(id, {
       token: by,
       action: `replay ${webhooks(of)}`,
       target: `integration:${id}`,

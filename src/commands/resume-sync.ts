@@ -11,7 +11,7 @@ export function resumeSyncCommand(frame: Frame): Command {
       frame.action(async ({ integrations, by }, id: number) => {
         const isResumed = (await integrations.syncs.resume(id)) === 'resumed'
         if (isResumed)
-          await integrations.operator.note(id, { token: by, action: 'resume', target: `integration:${id}` })
+          await integrations.admin.operator.note(id, { token: by, action: 'resume', target: `integration:${id}` })
         return {
           document: { integration_id: id, resumed: isResumed },
           text: isResumed ? 'Resumed' : 'Nothing to resume: no run lives.',

@@ -52,7 +52,7 @@ async function failedOf(
   await integrations.syncs.run(run)
   const ids: number[] = []
   let madeUpFor = 0
-  for await (const { id, madeUpForBy } of integrations.syncItems.list({ syncLogId: run, status: 'failed' }))
+  for await (const { id, madeUpForBy } of integrations.admin.syncItems.list({ syncLogId: run, status: 'failed' }))
     if (madeUpForBy === null || force) ids.push(id)
     else madeUpFor += 1
   if (madeUpFor > 0)
@@ -96,11 +96,11 @@ async function retryAll(context: CommandContext, ids: readonly number[], retry: 
 async function retryOne(context: CommandContext, id: number, retry: Retry): Promise<Retried> {
   const { integrations, by } = context
   try {
-    const { integrationId } = await integrations.syncItems.get(id)
-    const result = await byWorker(context, integrations.syncItems.retry(id, retry))
+    const { integrationId } = await integrations.admin.syncItems.get(id)
+    const result = await byWorker(context, integrations.admin.syncItems.retry(id, retry))
     if (result.outcome === 'not failed' || result.outcome === 'outdated')
       return notRetried(id, result.status, `It is ${result.status ?? 'gone'} by now.`)
-    await integrations.operator.note(integrationId, { token: by, action: 'retry', target: `sync-item:${id}` })
+    await integrations.admin.operator.note(integrationId, { token: by, action: 'retry', target: `sync-item:${id}` })
     const { outcome, status, attempts, error } = result
     return { item_id: id, outcome, status, attempts, error }
   } catch (error) {

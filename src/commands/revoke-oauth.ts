@@ -31,7 +31,7 @@ export function revokeOAuthCommand(frame: Frame): Command {
         const outcome = await integrations.oauth.revoke(id, { force })
         const revoked = outcome === 'revoked'
         if (revoked)
-          await integrations.operator.note(id, { token: by, action: 'revoke-oauth', target: `integration:${id}` })
+          await integrations.admin.operator.note(id, { token: by, action: 'revoke-oauth', target: `integration:${id}` })
         const texts = {
           revoked: `Revoked: the tokens of integration ${id} are deleted. \`integrations oauth-link ${id}\` connects it again.`,
           'nothing to revoke': `Integration ${id} has no tokens: there is nothing to revoke.`,

@@ -32,7 +32,7 @@ export function rotateWebhookSecretCommand(frame: Frame): Command {
           id,
           given === undefined ? {} : { secret: given },
         )
-        await integrations.operator.note(id, {
+        await integrations.admin.operator.note(id, {
           token: by,
           action: 'rotate-webhook-secret',
           target: `integration:${id}`,

@@ -3,9 +3,9 @@ import type { Integrations } from '../create-integrations.ts'
 import type { Frame } from './cli/frame.ts'
 import { table } from './cli/frame.ts'
 
-type ScheduleState = Awaited<ReturnType<Integrations['schedules']['schedules']>>[number]
+type ScheduleState = Awaited<ReturnType<Integrations['admin']['schedules']['schedules']>>[number]
 
-type SearchAttributeState = Awaited<ReturnType<Integrations['schedules']['searchAttributes']>>[number]
+type SearchAttributeState = Awaited<ReturnType<Integrations['admin']['schedules']['searchAttributes']>>[number]
 
 /** `integrations schedules`: shows what we keep in Temporal, Schedules and search attributes, and brings it in step. */
 export function schedulesCommand(frame: Frame): Command {
@@ -23,7 +23,7 @@ export function schedulesCommand(frame: Frame): Command {
     .action(
       frame.action(
         async ({ integrations, warn }, { apply }: { apply: boolean }) => {
-          const { schedules } = integrations
+          const { schedules } = integrations.admin
           const states = apply ? await schedules.applySchedules() : await schedules.schedules()
           const attributes = apply ? await schedules.applySearchAttributes() : await unapplied(schedules)
           if (attributes.problem !== null) warn(attributes.problem)
@@ -70,11 +70,11 @@ function textOf(states: readonly ScheduleState[], areEnabled: boolean): string {
 }
 
 type Attributes = Pick<
-  Awaited<ReturnType<Integrations['schedules']['applySearchAttributes']>>,
+  Awaited<ReturnType<Integrations['admin']['schedules']['applySearchAttributes']>>,
   'states' | 'added' | 'problem'
 >
 
-async function unapplied(schedules: Integrations['schedules']): Promise<Attributes> {
+async function unapplied(schedules: Integrations['admin']['schedules']): Promise<Attributes> {
   return { states: await schedules.searchAttributes(), added: [], problem: null }
 }
 

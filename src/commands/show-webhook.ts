@@ -14,7 +14,7 @@ export function showWebhookCommand(frame: Frame): Command {
     .option('--payload', 'show what was delivered, too', false)
     .action(
       frame.action(async ({ integrations }, id: number, { payload: wanted }: { payload: boolean }) => {
-        const webhook = await integrations.operator.webhook(id)
+        const webhook = await integrations.admin.operator.webhook(id)
         const document = {
           id,
           integration_id: webhook.integrationId,

@@ -19,7 +19,7 @@ export function showCommand(frame: Frame): Command {
     .action(
       frame.action(async ({ integrations, warn }, id: number) => {
         const integration = await integrations.get(id)
-        const provider = integrations.providers().find(({ key }) => key === integration.provider)
+        const provider = integrations.admin.providers().find(({ key }) => key === integration.provider)
         const oauth = await oauthOf(integrations, integration, provider?.contracts ?? [])
         const document = {
           id,

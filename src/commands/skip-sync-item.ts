@@ -11,8 +11,8 @@ export function skipSyncItemCommand(frame: Frame): Command {
     .argument('<id>', 'id of the item, as `list-failed-items` has it', syncItemId)
     .action(
       frame.action(async ({ integrations, by }, id: number) => {
-        const { integrationId, cursorMoved, reducerThrew } = await integrations.syncItems.skip(id)
-        await integrations.operator.note(integrationId, { token: by, action: 'skip', target: `sync-item:${id}` })
+        const { integrationId, cursorMoved, reducerThrew } = await integrations.admin.syncItems.skip(id)
+        await integrations.admin.operator.note(integrationId, { token: by, action: 'skip', target: `sync-item:${id}` })
         return {
           document: {
             item_id: id,

@@ -22,14 +22,14 @@ export function statsCommand(frame: Frame): Command {
     .addOption(new Option('--since <span>', 'how far back').choices(SPANS).default('24h'))
     .action(
       frame.action(async ({ integrations }, options: Options) => {
-        const document = columnsOf(await integrations.stats(options))
+        const document = columnsOf(await integrations.admin.stats(options))
         return { document, text: table(['Field', 'Value'], Object.entries(document).flatMap(linesOf)) }
       }),
     )
 }
 
 /** The operator API has the same names. */
-function columnsOf(statistics: Awaited<ReturnType<Integrations['stats']>>) {
+function columnsOf(statistics: Awaited<ReturnType<Integrations['admin']['stats']>>) {
   return {
     since: statistics.since,
     provider: statistics.provider,

@@ -129,7 +129,7 @@ const textOf = (isStarted: boolean): string => (isStarted ? 'Started 1' : 'Alrea
 
 async function start({ integrations, by }: CommandContext, id: number): Promise<boolean> {
   const isStarted = (await integrations.syncs.start(id)) === 'started'
-  if (isStarted) await integrations.operator.note(id, { token: by, action: 'sync', target: `integration:${id}` })
+  if (isStarted) await integrations.admin.operator.note(id, { token: by, action: 'sync', target: `integration:${id}` })
   return isStarted
 }
 
@@ -179,7 +179,7 @@ async function backfill({ integrations, by }: CommandContext, id: number, from: 
       document: { integration_id: id, started: 0, already_running: true },
       text: 'Already running',
     }
-  await integrations.operator.note(id, {
+  await integrations.admin.operator.note(id, {
     token: by,
     action: `backfill ${window.from} to ${window.to}`,
     target: `integration:${id}`,

@@ -61,6 +61,6 @@ async function checkActive({ integrations, signal, progress }: CommandContext): 
 
 /** Empty where the provider has no health check. */
 async function checkOne(integrations: Integrations, id: number): Promise<Row[]> {
-  const result = await integrations.check(id)
+  const result = await integrations.admin.check(id)
   return result === null ? [] : [{ id, ok: result.ok, duration_ms: result.durationMs, error: result.error }]
 }

@@ -11,12 +11,11 @@ const WAITS_SINCE_SECONDS = 20
 
 export interface Sweeping {
   readonly webhooks: { wakePending(options: { olderThanSeconds: number }): Promise<number> }
-  readonly notifications: { wakePending(): Promise<boolean> }
-  readonly logger: Logger
+  readonly admin: { readonly notifications: { wakePending(): Promise<boolean> }; readonly logger: Logger }
 }
 
 /** @returns ends it */
-export function sweepPending({ webhooks, notifications, logger }: Sweeping): () => void {
+export function sweepPending({ webhooks, admin: { notifications, logger } }: Sweeping): () => void {
   let isSweeping = false
   const sweep = async (): Promise<void> => {
     // One that waits for Postgres is enough.

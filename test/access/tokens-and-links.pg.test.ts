@@ -54,7 +54,7 @@ describe('a token', () => {
     [sha256(OPERATE_TOKEN), null],
     [`${OPERATE_TOKEN} `, null],
   ])('%j belongs to %j', async (token, principal) => {
-    expect(await test.integrations.access.byToken(token)).toEqual(principal)
+    expect(await test.integrations.admin.access.byToken(token)).toEqual(principal)
   })
 
   it('has the time of its last use noted at most once a minute by a process', async () => {
@@ -67,7 +67,7 @@ describe('a token', () => {
     }
     const useAt = async (ms: number): Promise<void> => {
       nowMs = started + ms
-      await fresh.integrations.access.byToken(READ_TOKEN)
+      await fresh.integrations.admin.access.byToken(READ_TOKEN)
     }
     const at = (ms: number): string => new Date(started + ms).toISOString()
     const notes: string[] = []
@@ -89,7 +89,7 @@ describe('a token', () => {
   it('is let in while its use can not be noted', async () => {
     const fresh = withTokens(TOKENS)
     Object.assign(fresh.framework.cache, { set: () => Promise.reject(new Error('the disk is full')) })
-    expect(await fresh.integrations.access.byToken(READ_TOKEN)).toMatchObject({ name: 'reader' })
+    expect(await fresh.integrations.admin.access.byToken(READ_TOKEN)).toMatchObject({ name: 'reader' })
     expect(fresh.lines).toMatchObject([
       { level: 'warn', fields: { token: 'reader', error: 'Error: the disk is full' } },
     ])
@@ -100,14 +100,14 @@ describe('a token', () => {
 describe('a session', () => {
   it('is refused to a token that is nobody’s, with one line that does not name it', async () => {
     const before = test.lines.length
-    expect(await test.integrations.access.signIn(WRONG_TOKEN)).toBeNull()
+    expect(await test.integrations.admin.access.signIn(WRONG_TOKEN)).toBeNull()
     const lines = test.lines.slice(before)
     expect(lines).toMatchObject([{ level: 'warn', message: expect.stringContaining('sign in') }])
     expect(JSON.stringify(lines)).not.toContain(WRONG_TOKEN)
   })
 
   it('is 32 random bytes and holds neither id, token nor CSRF token in the table', async () => {
-    const { access } = test.integrations
+    const { access } = test.integrations.admin
     const [first, second] = [await signIn(test), await signIn(test)]
     expect(Buffer.from(first.id, 'base64url')).toHaveLength(32)
     expect(new Set([first.id, second.id, first.csrfToken, second.csrfToken]).size).toBe(4)
@@ -120,16 +120,16 @@ describe('a session', () => {
   it('lasts 8 hours', async () => {
     const { id } = await signIn(test)
     nowMs = started + 8 * HOUR_MS - 1
-    expect(await test.integrations.access.bySession(id)).toMatchObject({
+    expect(await test.integrations.admin.access.bySession(id)).toMatchObject({
       id,
       principal: { name: 'operator', via: 'session' },
     })
     nowMs += 1
-    expect(await test.integrations.access.bySession(id)).toBeNull()
+    expect(await test.integrations.admin.access.bySession(id)).toBeNull()
   })
 
   it('ends when it signs out, and no other one does', async () => {
-    const { access } = test.integrations
+    const { access } = test.integrations.admin
     const [leaves, stays] = [await signIn(test), await signIn(test)]
     await access.signOut(leaves.id)
     expect(await access.bySession(leaves.id)).toBeNull()
@@ -139,7 +139,7 @@ describe('a session', () => {
   it.each(['', 'x', 'a'.repeat(43), `${'a'.repeat(42)}=`, "'; drop table"])(
     'is nobody’s under the id %j',
     async (id) => {
-      expect(await test.integrations.access.bySession(id)).toBeNull()
+      expect(await test.integrations.admin.access.bySession(id)).toBeNull()
     },
   )
 
@@ -154,15 +154,15 @@ describe('a session', () => {
   ])('%s', async (_, tokens, stays) => {
     const { id } = await signIn(test)
     const later = withTokens(tokens)
-    expect((await later.integrations.access.bySession(id)) !== null).toBe(stays)
+    expect((await later.integrations.admin.access.bySession(id)) !== null).toBe(stays)
     await later.close()
   })
 })
 
 describe('a signed link', () => {
   const target = { method: 'GET', path: '/integrations/7/oauth/authorize' }
-  const link = (seconds = 60) => new URLSearchParams(test.integrations.access.signLink(target, seconds))
-  const opens = (query: URLSearchParams, of = target) => test.integrations.access.isLinkValid(of, query)
+  const link = (seconds = 60) => new URLSearchParams(test.integrations.admin.access.signLink(target, seconds))
+  const opens = (query: URLSearchParams, of = target) => test.integrations.admin.access.isLinkValid(of, query)
 
   it('opens until its end, and not at it', () => {
     const query = link(60)
@@ -197,7 +197,7 @@ describe('a signed link', () => {
   it('does not open under other keys', async () => {
     const query = link()
     const other = testIntegrations(database.url, { clock, encryptionKeys: encryptionKey('links') })
-    expect(other.integrations.access.isLinkValid(target, query)).toBe(false)
+    expect(other.integrations.admin.access.isLinkValid(target, query)).toBe(false)
     await other.close()
   })
 
@@ -219,9 +219,9 @@ describe('oauth.link()', () => {
     const url = new URL(await test.integrations.oauth.link(id, { action }))
     const path = `/integrations/${id}/oauth/${action}`
     expect([url.origin, url.pathname]).toEqual([BASE_URL, path])
-    expect(test.integrations.access.isLinkValid({ method, path }, url.searchParams)).toBe(true)
+    expect(test.integrations.admin.access.isLinkValid({ method, path }, url.searchParams)).toBe(true)
     nowMs = started + HOUR_MS
-    expect(test.integrations.access.isLinkValid({ method, path }, url.searchParams)).toBe(false)
+    expect(test.integrations.admin.access.isLinkValid({ method, path }, url.searchParams)).toBe(false)
   })
 
   it('says that it needs a base URL', async () => {
@@ -241,7 +241,7 @@ describe('oauth.link()', () => {
 })
 
 async function signIn({ integrations }: TestIntegrations) {
-  const session = await integrations.access.signIn(OPERATE_TOKEN)
+  const session = await integrations.admin.access.signIn(OPERATE_TOKEN)
   if (session === null) throw new Error('expected a session')
   return session
 }

@@ -318,16 +318,16 @@ describe('the outbox as an operator sees it', () => {
     })
     const [first, second, third] = await store('first', 'second', 'good')
     const { dueAt } = await rowOf(first)
-    expect(await test.integrations.notifications.status()).toEqual({
+    expect(await test.integrations.admin.notifications.status()).toEqual({
       waiting: 3,
       retrying: 0,
       oldestAt: expect.any(Date),
       givenUp: [],
     })
     await pump()
-    expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 2, retrying: 2 })
+    expect(await test.integrations.admin.notifications.status()).toMatchObject({ waiting: 2, retrying: 2 })
     for (const row of [first, second]) await giveUp(row)
-    const status = await test.integrations.notifications.status()
+    const status = await test.integrations.admin.notifications.status()
     expect(status).toMatchObject({ waiting: 0, retrying: 0, oldestAt: null })
     expect(status.givenUp).toEqual([
       {
@@ -340,7 +340,7 @@ describe('the outbox as an operator sees it', () => {
       },
       expect.objectContaining({ eventId: first }),
     ])
-    expect((await test.integrations.notifications.status({ limit: 1 })).givenUp).toHaveLength(1)
+    expect((await test.integrations.admin.notifications.status({ limit: 1 })).givenUp).toHaveLength(1)
     expect(dueAt).toBeInstanceOf(Date)
     expect(await rowOf(third)).toMatchObject({ deliveredAt: expect.any(Date) })
   })
@@ -353,7 +353,7 @@ describe('the outbox as an operator sees it', () => {
     for (const row of [one, two, held]) await giveUp(row)
     await setRow(held, { claim: 'pump:held:1:1', deliveredAt: null })
     const wakes = test.starts.outboxWakes.count
-    const { notifications } = test.integrations
+    const { notifications } = test.integrations.admin
     expect(await notifications.retry({ eventId: two as number })).toBe(1)
     expect(test.starts.outboxWakes.count).toBe(wakes + 1)
     expect(await rowOf(two)).toMatchObject({ deliveredAt: null, outcomes: {} })
@@ -373,11 +373,11 @@ describe('the outbox as an operator sees it', () => {
     })
     const [erased] = await store('erased')
     await giveUp(erased)
-    await test.integrations.erase(integration.id)
+    await test.integrations.admin.erase(integration.id)
     integration = await makeIntegration(test, 'acme')
     const [kept] = await store('kept')
     await giveUp(kept)
-    const { notifications } = test.integrations
+    const { notifications } = test.integrations.admin
     expect((await notifications.status()).givenUp).toMatchObject([{ eventId: kept }])
     expect(await notifications.retry({ eventId: erased as number })).toBe(0)
     expect(test.starts.outboxWakes.count).toBe(0)
@@ -389,7 +389,7 @@ describe('the outbox as an operator sees it', () => {
   })
 
   it('refuses what is no limit and no id', async () => {
-    const { notifications } = test.integrations
+    const { notifications } = test.integrations.admin
     for (const limit of [-1, 1.5, 1_001, Number.NaN])
       await expect(notifications.status({ limit })).rejects.toThrow(/limit.*0 to 1000/)
     for (const eventId of [0, 1.5, Number.NaN])
@@ -397,7 +397,7 @@ describe('the outbox as an operator sees it', () => {
   })
 
   it('is woken while a row is due, and not for one that waits for its time', async () => {
-    const { notifications } = test.integrations
+    const { notifications } = test.integrations.admin
     expect(await notifications.wakePending()).toBe(false)
     listen('any', () => {})
     const [row] = await store('a')

@@ -70,7 +70,7 @@ async function hold(table: string) {
 describe('a command that is given up', () => {
   it.each([
     ['delete', (id: number) => test.integrations.delete(id)],
-    ['erase', (id: number) => test.integrations.erase(id)],
+    ['erase', (id: number) => test.integrations.admin.erase(id)],
   ] as const)('%s: stops between two of its statements, and the same command goes on', async (command, begin) => {
     const { integration } = await makeFullIntegration(test)
     const { id } = integration

@@ -260,7 +260,7 @@ async function bring(caller: string, method: string, name: string): Promise<Call
   }
 }
 
-const devToken = (): string => places.dev.test.integrations.access.devToken ?? ''
+const devToken = (): string => places.dev.test.integrations.admin.access.devToken ?? ''
 
 const API = '/operator/api/v1'
 /** Those that a signed link opens. */

@@ -99,7 +99,11 @@ it.each(['listFailedSyncItems', 'listReconcilable'] as const)('a workflow’s in
 })
 
 it('a Date in code is held to the same', async () => {
-  const { webhooks, syncs, syncItems, incidents } = test.integrations
+  const {
+    webhooks,
+    syncs,
+    admin: { syncItems, incidents },
+  } = test.integrations
   for (const since of [new Date('0000-06-01T00:00:00Z'), new Date('+010000-01-01T00:00:00Z'), new Date(Number.NaN)])
     for (const list of [
       () => webhooks.list({ since }),

@@ -413,7 +413,7 @@ it('every answer is neither kept nor guessed at', async () => {
 
 it('a fault of ours is a 500 that tells the log and not the caller', async () => {
   const broken = testIntegrations(database.url, { baseUrl: BASE_URL, config: { operator: { tokens: TOKENS } } })
-  Object.assign(broken.integrations.operator, { page: () => Promise.reject(new TypeError('the secret recipe')) })
+  Object.assign(broken.integrations.admin.operator, { page: () => Promise.reject(new TypeError('the secret recipe')) })
   const response = await createApi(broken.integrations).request(PATH, {
     headers: { authorization: `Bearer ${READ_TOKEN}` },
   })
@@ -495,7 +495,7 @@ describe('readiness', () => {
     Object.assign(one.framework, { temporal: { check: async () => void looks.push('look') } })
     const askAt = async (ms: number): Promise<number> => {
       nowMs = ms
-      await Promise.all([one.integrations.readiness(), one.integrations.readiness()])
+      await Promise.all([one.integrations.admin.readiness(), one.integrations.admin.readiness()])
       return looks.length
     }
     expect([await askAt(10_000), await askAt(11_999), await askAt(12_000)]).toEqual([1, 1, 2])

@@ -119,7 +119,7 @@ describe('a link', () => {
     expect(link.origin + link.pathname).toBe(`${BASE_URL}/integrations/${id}/oauth/connect`)
     expect(Number(link.searchParams.get('expires')) - Date.now() / 1_000).toBeCloseTo(3_600, -2)
     expect(await acts()).toEqual([act('oauth-link connect')])
-    const opens = test.integrations.access.isLinkValid({ method: 'GET', path: link.pathname }, link.searchParams)
+    const opens = test.integrations.admin.access.isLinkValid({ method: 'GET', path: link.pathname }, link.searchParams)
     expect(opens).toBe(true)
     expect(JSON.stringify(await logsOf(test, id, 'operator'))).not.toContain(link.searchParams.get('signature'))
   })

@@ -288,13 +288,13 @@ describe('queries and bodies that do not fit are a 422 that names the field', ()
     ['PUT', '/interval', { minutes: null }, 'minutes'],
     ['PUT', '/interval', { minutes: 1.5 }, 'minutes'],
   ])('%s %s %j', async (method, path, body, field) => {
-    const before = await test.integrations.operator.detail(id)
+    const before = await test.integrations.admin.operator.detail(id)
     expect(await problemOf(await send(method, `/integrations/${id}${path}`, body))).toMatchObject({
       status: 422,
       code: 'invalid_fields',
       fields: [{ path: field }],
     })
-    expect(await test.integrations.operator.detail(id)).toEqual(before)
+    expect(await test.integrations.admin.operator.detail(id)).toEqual(before)
     expect(await acts()).toEqual([])
   })
 

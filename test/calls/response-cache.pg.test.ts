@@ -152,7 +152,7 @@ describe('a call that asks for the cache', () => {
 
   it('asks the provider after the bodies were erased', async () => {
     await call({ cacheFor: 60 })
-    await test.integrations.erase(integration.id)
+    await test.integrations.admin.erase(integration.id)
     expect(await call({ cacheFor: 60 })).toEqual({ n: 2 })
   })
 })

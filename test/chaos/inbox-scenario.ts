@@ -135,7 +135,7 @@ function tellLinesOf(faults: readonly string[], { lines }: InboxStack): void {
 
 /** Whatever is not as it should be. */
 export async function doctorSays({ integrations }: InboxStack): Promise<string[]> {
-  const findings = await integrations.doctor()
+  const findings = await integrations.admin.doctor()
   return findings.filter(({ status }) => status !== 'ok').map(({ check, message }) => `${check}: ${message}`)
 }
 

@@ -145,18 +145,18 @@ export async function standStill(
 /** One poison item is given up, the others are cured and run again: the cursor moves with the last of them, and nothing else does. */
 export async function resolvePoison(stack: ChaosStack, plan: Plan): Promise<void> {
   const { integrations, integrationId, sql } = stack
-  const failed = await integrations.syncItems.failed({ integrationId })
+  const failed = await integrations.admin.syncItems.failed({ integrationId })
   expect(failed.map((item) => Number(item.externalId)).sort((a, b) => a - b)).toEqual([...plan.poison])
   const [skipped, ...retried] = failed
   if (skipped === undefined) throw new Error('a plan without poison')
 
-  expect(await integrations.syncItems.retry(skipped.id)).toMatchObject({ outcome: 'failed' })
+  expect(await integrations.admin.syncItems.retry(skipped.id)).toMatchObject({ outcome: 'failed' })
   for (const [index, item] of retried.entries()) {
     await sql`insert into cures (n) values (${Number(item.externalId)})`
-    expect(await integrations.syncItems.retry(item.id)).toMatchObject({ outcome: 'success', status: 'success' })
+    expect(await integrations.admin.syncItems.retry(item.id)).toMatchObject({ outcome: 'success', status: 'success' })
     expect(await cursorOf(stack), `after ${index + 1} of ${retried.length} retries`).toBe(CURSOR_BEFORE)
   }
-  expect(await integrations.syncItems.skip(skipped.id)).toMatchObject({ integrationId, cursorMoved: true })
+  expect(await integrations.admin.syncItems.skip(skipped.id)).toMatchObject({ integrationId, cursorMoved: true })
   expect(await cursorOf(stack)).toBe(checkpointOf(plan.items))
   const left = await sql`select from integration_sync_items where status not in ('success', 'skipped')`
   expect(left).toHaveLength(0)

@@ -101,7 +101,7 @@ function expectConnectLink(link: string, id: number, seconds: number): void {
   const url = new URL(link)
   const path = `/integrations/${id}/oauth/connect`
   expect([url.origin, url.pathname]).toEqual([BASE_URL, path])
-  expect(test.integrations.access.isLinkValid({ method: 'GET', path }, url.searchParams)).toBe(true)
+  expect(test.integrations.admin.access.isLinkValid({ method: 'GET', path }, url.searchParams)).toBe(true)
   const secondsLeft = Number(url.searchParams.get('expires')) - Date.now() / 1_000
   expect(secondsLeft).toBeGreaterThan(seconds - 60)
   expect(secondsLeft).toBeLessThanOrEqual(seconds)

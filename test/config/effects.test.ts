@@ -120,7 +120,7 @@ effect('metrics.by_integration', 'gives counters a label', async () => {
   const seriesWith = (by_integration: boolean) =>
     withoutServers({ metrics: { by_integration } }, async ({ framework, integrations }) => {
       framework.metrics.webhookSettled({ provider: 'acme', id: 7 }, 'processed', null)
-      return (await integrations.metrics.text()).match(/^integrations_webhooks_processed_total.* 1$/m)?.[0]
+      return (await integrations.admin.metrics.text()).match(/^integrations_webhooks_processed_total.* 1$/m)?.[0]
     })
   expect(await seriesWith(false)).toBe('integrations_webhooks_processed_total{provider="acme",status="processed"} 1')
   expect(await seriesWith(true)).toBe(

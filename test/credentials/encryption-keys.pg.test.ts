@@ -118,7 +118,7 @@ describe('a start', () => {
           expect(() => integration.credentialsArray()).toThrow(
             `credentials of integration ${integration.id} can't be read`,
           )
-      expect((await test.integrations.keys.status()).keys).toEqual([
+      expect((await test.integrations.admin.keys.status()).keys).toEqual([
         { kid: 'k1', rows: 1, inRing: true, removable: false },
         { kid: '(unreadable)', rows: texts.length, inRing: false, removable: false },
       ])
@@ -132,7 +132,7 @@ describe('the status of the keys', () => {
     await start([second, first], { writes: true })
     await start([second, first], { writes: true })
     await withKeys([third, second, first], async (test) => {
-      expect(await test.integrations.keys.status()).toEqual({
+      expect(await test.integrations.admin.keys.status()).toEqual({
         primary: 'k3',
         keys: [
           { kid: 'k3', rows: 0, inRing: true, removable: false },
@@ -146,7 +146,7 @@ describe('the status of the keys', () => {
   it('says which key may go: it does not write, and no row needs it', async () => {
     await withKeys([second, first], async (test) => {
       await makeIntegration(test, 'plain')
-      expect((await test.integrations.keys.status()).keys).toEqual([
+      expect((await test.integrations.admin.keys.status()).keys).toEqual([
         { kid: 'k2', rows: 1, inRing: true, removable: false },
         { kid: 'k1', rows: 0, inRing: true, removable: true },
       ])
@@ -156,7 +156,7 @@ describe('the status of the keys', () => {
   it('lists a key that rows need and the ring lacks', async () => {
     await start([first], { writes: true })
     await withKeys([second], async (test) => {
-      expect((await test.integrations.keys.status()).keys).toEqual([
+      expect((await test.integrations.admin.keys.status()).keys).toEqual([
         { kid: 'k2', rows: 0, inRing: true, removable: false },
         { kid: 'k1', rows: 1, inRing: false, removable: false },
       ])

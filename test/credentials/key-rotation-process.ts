@@ -61,7 +61,7 @@ async function traffic(name: string): Promise<void> {
 /** Until killed: it is killed in the second page, or at the end of it, never later. */
 async function rotate({ untilKilled }: { untilKilled: boolean }): Promise<void> {
   let pages = 0
-  const { reencrypted, failed, keys } = await integrations.keys.rotate({
+  const { reencrypted, failed, keys } = await integrations.admin.keys.rotate({
     onProgress: (progress) => {
       pages += 1
       if (untilKilled && pages === 2) stand()

@@ -145,7 +145,7 @@ it('goes from key to key under traffic, over a kill -9 of the rotation', async (
   killed.process.child.kill('SIGKILL')
   expect(await killed.process.exited).toEqual({ code: null, signal: 'SIGKILL' })
   expect(killed.said.map(({ kind }) => kind)).not.toContain('rotated')
-  const { keys } = await inspect([newer, older], ({ integrations }) => integrations.keys.status())
+  const { keys } = await inspect([newer, older], ({ integrations }) => integrations.admin.keys.status())
   // Those that have the old key first write it again and again.
   for (const { rows } of keys) expect(rows).toBeGreaterThan(0)
   expect(keys).toHaveLength(2)

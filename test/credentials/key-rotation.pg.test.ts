@@ -48,7 +48,8 @@ async function tokenOf(id: number): Promise<unknown> {
   return (await test.integrations.get(id)).credentialsArray().token
 }
 
-const rotate = (options?: Parameters<typeof test.integrations.keys.rotate>[0]) => test.integrations.keys.rotate(options)
+const rotate = (options?: Parameters<typeof test.integrations.admin.keys.rotate>[0]) =>
+  test.integrations.admin.keys.rotate(options)
 
 const OLD_IS_FREE = { kid: 'k1', rows: 0, inRing: true, removable: true }
 
@@ -175,7 +176,7 @@ describe('what comes between', () => {
     await makeOldRows(PAGE + 20)
     const both = await Promise.all([rotate(), rotate()])
     expect(both.map(({ failed }) => failed)).toEqual([0, 0])
-    expect(await test.integrations.keys.status()).toMatchObject({ keys: [{ rows: PAGE + 20 }, OLD_IS_FREE] })
+    expect(await test.integrations.admin.keys.status()).toMatchObject({ keys: [{ rows: PAGE + 20 }, OLD_IS_FREE] })
     for (const id of [1, 60, PAGE + 20]) expect(await tokenOf(id)).toBe(`of ${id}`)
   })
 

@@ -61,7 +61,7 @@ describe('among many events that are done with', () => {
       expect(plan).not.toContain('Seq Scan on integration_events')
       expect(plan).toContain('_events_given_up_idx')
     }
-    expect(await test.integrations.notifications.status()).toMatchObject({
+    expect(await test.integrations.admin.notifications.status()).toMatchObject({
       waiting: 1,
       givenUp: [{ eventId: kept, listener: 'listener:crm' }],
     })
@@ -73,7 +73,7 @@ describe('among many events that are done with', () => {
     const [oldest] = await store('fresh')
     const createdAt = new Date(Date.now() - HOUR_MS)
     await setRows([oldest as number], { createdAt })
-    expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 4, oldestAt: createdAt })
+    expect(await test.integrations.admin.notifications.status()).toMatchObject({ waiting: 4, oldestAt: createdAt })
   })
 })
 
@@ -89,7 +89,7 @@ describe('a retry where a clock stands in for the database’s', () => {
     const [row] = await store('given up')
     const outcomes = { 'listener:other': DELIVERED, 'listener:crm': GIVEN_UP }
     await setRows([row as number], { deliveredAt: new Date(), outcomes })
-    expect(await test.integrations.notifications.retry()).toBe(1)
+    expect(await test.integrations.admin.notifications.retry()).toBe(1)
     const heard: string[] = []
     listener = (reason) => heard.push(reason)
     expect(await deliverDueEvents(test.framework)).toMatchObject({ processed: 1 })
@@ -108,7 +108,7 @@ describe('a retry', () => {
       deliveredAt: new Date(),
       outcomes: { 'listener:had': DELIVERED, 'listener:crm': GIVEN_UP },
     })
-    expect(await test.integrations.notifications.retry()).toBe(1)
+    expect(await test.integrations.admin.notifications.retry()).toBe(1)
     await deliverDueEvents(test.framework)
     expect(heard.sort()).toEqual(['crm', 'newcomer'])
   })

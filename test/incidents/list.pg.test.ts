@@ -33,11 +33,11 @@ beforeEach(async () => {
   integration = await makeIntegration(test, 'acme', { name: 'ours', owner: { type: 'team', id: 7 } })
 })
 
-type Filter = Parameters<TestIntegrations['integrations']['incidents']['list']>[0]
+type Filter = Parameters<TestIntegrations['integrations']['admin']['incidents']['list']>[0]
 
 async function idsOf(filter: Filter): Promise<number[]> {
   const ids: number[] = []
-  for await (const { id } of test.integrations.incidents.list(filter)) ids.push(id)
+  for await (const { id } of test.integrations.admin.incidents.list(filter)) ids.push(id)
   return ids
 }
 
@@ -50,7 +50,7 @@ describe('one incident', () => {
       openedAt: BEFORE,
       lastErrorAt: AT,
     })
-    expect(await test.integrations.incidents.get(id)).toEqual({
+    expect(await test.integrations.admin.incidents.get(id)).toEqual({
       id,
       integrationId: integration.id,
       provider: 'acme',
@@ -66,7 +66,7 @@ describe('one incident', () => {
   })
 
   it.each([0, 1.5, 999_999_999])('of the id %s is not found', async (id) => {
-    await expect(test.integrations.incidents.get(id)).rejects.toBeInstanceOf(IncidentNotFound)
+    await expect(test.integrations.admin.incidents.get(id)).rejects.toBeInstanceOf(IncidentNotFound)
   })
 })
 
@@ -119,7 +119,7 @@ describe('the list', () => {
     ['after', { after: 0 }],
     ['limit', { limit: 0 }],
   ])('refuses a bad %s at once', (argument, filter) => {
-    expect(() => test.integrations.incidents.list(filter)).toThrow(expect.objectContaining({ argument }))
+    expect(() => test.integrations.admin.incidents.list(filter)).toThrow(expect.objectContaining({ argument }))
   })
 
   it('finds the few open ones among many closed ones by an index', async () => {

@@ -126,7 +126,10 @@ describe.each(rowsOf(TRANSITIONS).map(([from = '', ...to]) => ({ from, to })))('
 it('by PATCH true is enabled as a whole: no failures counted, due at once, its inbox woken', async () => {
   const id = await makeIn(stateOf('on disabled'))
   await patch(id, true)
-  expect(await test.integrations.health(id)).toMatchObject({ consecutiveFailures: 0, nextSyncAt: expect.any(Date) })
+  expect(await test.integrations.admin.health(id)).toMatchObject({
+    consecutiveFailures: 0,
+    nextSyncAt: expect.any(Date),
+  })
   expect(test.starts.wakes).toContain('arrived')
 })
 

@@ -39,7 +39,8 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => kit.close())
 
-const contractsOf = (key: string) => kit.integrations.providers().find((provider) => provider.key === key)?.contracts
+const contractsOf = (key: string) =>
+  kit.integrations.admin.providers().find((provider) => provider.key === key)?.contracts
 
 it('names every contract that is implemented', () => {
   expect(contractsOf('able')).toEqual([

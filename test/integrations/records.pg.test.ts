@@ -103,7 +103,7 @@ describe('find and get', () => {
       () => test.integrations.enable(id),
       () => test.integrations.disable(id),
       () => test.integrations.delete(id),
-      () => test.integrations.erase(id),
+      () => test.integrations.admin.erase(id),
     ])
       await expect(ask()).rejects.toMatchObject({ code: 'integration_not_found', integrationId: id })
   })
@@ -173,7 +173,7 @@ describe('list', () => {
   ])('refuses a bad %s: %j', (argument, filter) => {
     const refusal = expect.objectContaining({ code: 'invalid_argument', argument })
     expect(() => test.integrations.list(filter)).toThrow(refusal)
-    expect(() => test.integrations.summaries(filter)).toThrow(refusal)
+    expect(() => test.integrations.admin.summaries(filter)).toThrow(refusal)
   })
 
   it('works over rows whose credentials can not be read', async () => {

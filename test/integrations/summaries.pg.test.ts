@@ -21,9 +21,9 @@ afterAll(async () => {
   await database.drop()
 })
 
-async function summaries(filter: Parameters<TestIntegrations['integrations']['summaries']>[0]) {
+async function summaries(filter: Parameters<TestIntegrations['integrations']['admin']['summaries']>[0]) {
   const found: IntegrationSummary[] = []
-  for await (const each of test.integrations.summaries(filter)) found.push(each)
+  for await (const each of test.integrations.admin.summaries(filter)) found.push(each)
   return found
 }
 

@@ -59,7 +59,7 @@ beforeEach(async () => {
   other = await makeIntegration(test, 'plain')
 })
 
-const find = (input: FindOrphansInput, search?: OrphanSearch) => test.integrations.findOrphans(input, search)
+const find = (input: FindOrphansInput, search?: OrphanSearch) => test.integrations.admin.findOrphans(input, search)
 
 /** Rows 1 to `count`. */
 const makeNotes = (count: number, { sql } = test as Pick<Connection, 'sql'>) =>

@@ -83,7 +83,7 @@ describe('an integration with a key', () => {
     const waiting = await unkeyed()
     await (await markReauthRequired(test.framework, waiting, 'invalid_grant'))()
     const summaries = new Map<number, boolean>()
-    for await (const each of test.integrations.summaries()) summaries.set(each.id, each.reauthRequired)
+    for await (const each of test.integrations.admin.summaries()) summaries.set(each.id, each.reauthRequired)
     expect(summaries).toEqual(
       new Map([
         [id, false],
@@ -92,7 +92,7 @@ describe('an integration with a key', () => {
     )
     expect(await healthReport(test.framework, id)).toMatchObject({ reauthRequired: false })
     expect(await healthReport(test.framework, waiting.id)).toMatchObject({ reauthRequired: true })
-    const { data } = await test.integrations.operator.page({ limit: 10 })
+    const { data } = await test.integrations.admin.operator.page({ limit: 10 })
     expect(new Map(data.map((row) => [row.id, row.reauthRequired]))).toEqual(summaries)
     expect(await test.integrations.oauth.status(id)).toMatchObject({
       needsAuthorization: false,

@@ -51,7 +51,7 @@ beforeEach(() => {
   return () => test.close()
 })
 
-const samples = async () => readMetrics(await test.integrations.metrics.text())
+const samples = async () => readMetrics(await test.integrations.admin.metrics.text())
 const sums = async (name: string, label = '') => sumsBy(await samples(), name, label)
 
 describe('webhooks that are settled', () => {
@@ -172,7 +172,7 @@ describe('syncs', () => {
     await makeItem(test, run, { status: 'processing', attempts: 1, claim: 'x' })
     await makeItem(test, run, { status: 'processing', attempts: 1, claim: null })
     await makeItem(test, run)
-    const { syncItems } = test.integrations
+    const { syncItems } = test.integrations.admin
     await syncItems.skip(failed.id)
     expect(await sums('sync_items_total', 'status')).toEqual({ skipped: 1 })
     expect(await cancelRun(test.framework, { integrationId: id, syncLogId: run.id })).toBe(true)
@@ -221,7 +221,7 @@ describe('wake-ups', () => {
         interval: 20,
       })
       const said = lonely.lines.filter(({ fields }) => fields.event === 'inbox.wake_failed').length
-      expect(sumsBy(readMetrics(await lonely.integrations.metrics.text()), 'wakeups_failed_total')).toEqual({
+      expect(sumsBy(readMetrics(await lonely.integrations.admin.metrics.text()), 'wakeups_failed_total')).toEqual({
         '': said,
       })
     } finally {

@@ -34,7 +34,7 @@ beforeEach(async () => {
   return () => test.close()
 })
 
-const readOnce = async (of = test) => readMetrics(await of.integrations.metrics.text())
+const readOnce = async (of = test) => readMetrics(await of.integrations.admin.metrics.text())
 /** Postgres is left out where it does not answer in time, as on a machine that stands still: then it is asked anew. */
 async function samples(of = test): Promise<Sample[]> {
   let found: Sample[] = []

@@ -173,7 +173,7 @@ describe('processes with a collector', () => {
     const row = await processed(await deliver(api.url, { traceparent }))
     const begun = await fetch(`${api.url}/operator/api/v1/integrations/${integrationId}/sync`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${integrations.access.devToken}` },
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${integrations.admin.access.devToken}` },
       body: '{}',
     })
     expect({ status: begun.status, body: await begun.text() }).toMatchObject({ status: 202 })

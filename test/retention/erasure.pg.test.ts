@@ -44,7 +44,7 @@ describe('erase', () => {
     const before = await countRows(test, integration.id)
     expect(await everything()).toContain(PERSONAL)
 
-    const erased = await test.integrations.erase(integration.id, { by: 'grace' })
+    const erased = await test.integrations.admin.erase(integration.id, { by: 'grace' })
     expect(erased).toEqual({ webhooks: 4, requests: 2, syncItems: 3, logs: 3, events: 1, cache: 1 })
     expect(await everything()).not.toContain(PERSONAL)
     // The log row came; of the cache the value went and the lock stayed.
@@ -67,7 +67,7 @@ describe('erase', () => {
       lastSyncedAt: new Date('2031-01-01'),
       consecutiveFailures: 3,
     })
-    await test.integrations.erase(made.id)
+    await test.integrations.admin.erase(made.id)
     const after = await made.refresh()
     expect(after.credentialsArray()).toEqual({})
     expect(after).toMatchObject({
@@ -85,7 +85,7 @@ describe('erase', () => {
     const { integration, webhooks, items, run } = await makeFullIntegration(test)
     const [request] =
       await test.sql`select id, created_at from integration_requests where integration_id = ${integration.id} and error is null`
-    await test.integrations.erase(integration.id)
+    await test.integrations.admin.erase(integration.id)
     expect(await webhookOf(test, webhooks.processed)).toMatchObject({
       status: 'processed',
       attempts: 1,
@@ -131,7 +131,7 @@ describe('erase', () => {
 
   it('ends what had not ended: without its content nothing can handle it', async () => {
     const { integration, webhooks, items } = await makeFullIntegration(test)
-    await test.integrations.erase(integration.id)
+    await test.integrations.admin.erase(integration.id)
     for (const id of [webhooks.pending, webhooks.processing])
       expect(await webhookOf(test, id)).toMatchObject({
         status: 'failed',
@@ -156,9 +156,9 @@ describe('erase', () => {
 
   it('touches no other integration, and finds nothing the second time', async () => {
     const [mine, other] = [await makeFullIntegration(test), await makeFullIntegration(test)]
-    await test.integrations.erase(mine.integration.id)
+    await test.integrations.admin.erase(mine.integration.id)
     expect((await webhookOf(test, other.webhooks.pending)).payload).toContain(PERSONAL)
-    const again = await test.integrations.erase(mine.integration.id)
+    const again = await test.integrations.admin.erase(mine.integration.id)
     expect(again).toEqual({ webhooks: 0, requests: 0, syncItems: 0, logs: 0, events: 0, cache: 0 })
     await test.integrations.delete(other.integration.id)
   })
@@ -169,14 +169,14 @@ describe('erase', () => {
     await test.sql`
       insert into integration_requests (integration_id, endpoint, method, response_data)
       select ${id}, 'users', 'GET', ${PERSONAL} from generate_series(1, ${rows}::int)`
-    expect((await test.integrations.erase(id)).requests).toBe(rows)
+    expect((await test.integrations.admin.erase(id)).requests).toBe(rows)
     expect(await everything()).not.toContain(PERSONAL)
   })
 
   it('keeps one that its health disabled from taking deliveries, and leaves its health as it is', async () => {
     const { id } = await makeIntegration(test, 'plain')
     await setIntegration(test, id, { isActive: false, healthStatus: 'disabled' })
-    await test.integrations.erase(id)
+    await test.integrations.admin.erase(id)
     const arrival = await test.integrations.webhooks.receive({
       provider: 'plain',
       integrationId: id,
@@ -193,7 +193,7 @@ describe('erase', () => {
   it('works on credentials that can not be read', async () => {
     const made = await makeIntegration(test, 'plain')
     await setIntegration(test, made.id, { credentials: 'plain text' })
-    await test.integrations.erase(made.id)
+    await test.integrations.admin.erase(made.id)
     expect((await made.refresh()).credentialsArray()).toEqual({})
   })
 })
@@ -212,7 +212,7 @@ describe('given up by its command', () => {
     try {
       await held`begin`
       await held`lock table integration_cache in access exclusive mode`
-      const erased = untilGivenUp(command.signal, () => test.integrations.erase(id))
+      const erased = untilGivenUp(command.signal, () => test.integrations.admin.erase(id))
       const refused = expect(erased).rejects.toThrow('Interrupted')
       await expect.poll(cacheIsWaitedFor, SOON).toBe(true)
       command.abort(new Error('Interrupted'))
@@ -238,14 +238,14 @@ describe('while a run lives', () => {
     const { integration } = await makeFullIntegration(test)
     test.starts.running.add(integration.id)
     const before = await everything()
-    await expect(test.integrations.erase(integration.id)).rejects.toMatchObject({ code: 'integration_busy' })
+    await expect(test.integrations.admin.erase(integration.id)).rejects.toMatchObject({ code: 'integration_busy' })
     expect(await everything()).toBe(before)
   })
 
   it('ends the run first when forced', async () => {
     const { integration } = await makeFullIntegration(test)
     test.starts.running.add(integration.id)
-    await test.integrations.erase(integration.id, { force: true })
+    await test.integrations.admin.erase(integration.id, { force: true })
     expect(test.starts.cancelled).toEqual([integration.id])
     expect((await integration.refresh()).credentialsArray()).toEqual({})
   })

@@ -21,7 +21,7 @@ export interface SignedIn {
   readonly csrfToken: string
 }
 
-export async function signIn({ access }: Integrations, token: string): Promise<SignedIn> {
+export async function signIn({ admin: { access } }: Integrations, token: string): Promise<SignedIn> {
   const session = await access.signIn(token)
   if (session === null) throw new Error('expected the token to be known')
   return { cookie: `${COOKIE}=${session.id}`, csrfToken: session.csrfToken }

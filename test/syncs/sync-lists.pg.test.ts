@@ -50,21 +50,21 @@ describe('the list of items', () => {
     await test.sql`
       insert into integration_sync_items (integration_id, sync_log_id, event_class, payload, claim)
       select ${integration.id}, ${run.id}, 'test.thing', '{"v":1,"data":{"n":1}}', 'x:1' from generate_series(1, 250)`
-    const rows = await rowsOf(test.integrations.syncItems.list({ syncLogId: run.id }))
+    const rows = await rowsOf(test.integrations.admin.syncItems.list({ syncLogId: run.id }))
     expect(rows).toHaveLength(250)
     expect(rows.map(({ id }) => id)).toEqual(rows.map(({ id }) => id).sort((a, b) => b - a))
     expect(Object.keys(rows[0] ?? {})).not.toContain('payload')
     expect(Object.keys(rows[0] ?? {})).not.toContain('claim')
     const [first, second, third] = rows
-    expect(await idsOf(test.integrations.syncItems.list({ syncLogId: run.id, limit: 2 }))).toEqual([
+    expect(await idsOf(test.integrations.admin.syncItems.list({ syncLogId: run.id, limit: 2 }))).toEqual([
       first?.id,
       second?.id,
     ])
-    const next = test.integrations.syncItems.list({ syncLogId: run.id, after: second?.id, limit: 1 })
+    const next = test.integrations.admin.syncItems.list({ syncLogId: run.id, after: second?.id, limit: 1 })
     expect(await idsOf(next)).toEqual([third?.id])
   })
 
-  it.each<[string, Parameters<TestIntegrations['integrations']['syncItems']['list']>[0], readonly number[]]>([
+  it.each<[string, Parameters<TestIntegrations['integrations']['admin']['syncItems']['list']>[0], readonly number[]]>([
     ['status', { status: 'failed' }, [2, 0]],
     ['event class', { eventClass: 'test.other' }, [1]],
     ['external id', { externalId: 'a' }, [2, 0]],
@@ -77,7 +77,7 @@ describe('the list of items', () => {
       await makeItem(test, run, { status: 'success', eventClass: 'test.other', createdAt: AT }),
       await makeItem(test, run, { status: 'failed', externalId: 'a', createdAt: AT }),
     ]
-    const found = await idsOf(test.integrations.syncItems.list({ integrationId: integration.id, ...filter }))
+    const found = await idsOf(test.integrations.admin.syncItems.list({ integrationId: integration.id, ...filter }))
     expect(found).toEqual(expected.map((index) => items[index]?.id))
   })
 
@@ -93,7 +93,7 @@ describe('the list of items', () => {
     ['after', { after: 0 }],
     ['limit', { limit: 0 }],
   ])('refuses a bad %s at once', (argument, filter) => {
-    expect(() => test.integrations.syncItems.list(filter)).toThrow(expect.objectContaining({ argument }))
+    expect(() => test.integrations.admin.syncItems.list(filter)).toThrow(expect.objectContaining({ argument }))
   })
 })
 
@@ -103,7 +103,7 @@ describe('the failed items', () => {
     for (let n = 0; n < 51; n += 1)
       made.push(await makeItem(test, run, { status: 'failed', error: `Error: ${n}`, attempts: 2, createdAt: AT }))
     await makeItem(test, run, { status: 'success' })
-    const failed = await test.integrations.syncItems.failed({ integrationId: integration.id })
+    const failed = await test.integrations.admin.syncItems.failed({ integrationId: integration.id })
     expect(failed.map(({ id }) => id)).toEqual(
       made
         .map(({ id }) => id)
@@ -122,7 +122,9 @@ describe('the failed items', () => {
       madeUpForBy: null,
       nextAttemptAt: null,
     })
-    expect(await test.integrations.syncItems.failed({ integrationId: integration.id, limit: 60 })).toHaveLength(51)
+    expect(await test.integrations.admin.syncItems.failed({ integrationId: integration.id, limit: 60 })).toHaveLength(
+      51,
+    )
   })
 
   it('leave out what a later run made up for, unless all are asked for, and say what holds the cursor', async () => {
@@ -137,7 +139,7 @@ describe('the failed items', () => {
     await makeItem(test, later, { status: 'pending', externalId: 'b' })
     await makeItem(test, later, { status: 'success', externalId: 'd' })
     const letGo = await makeItem(test, later, { status: 'skipped', externalId: 'e' })
-    const { failed } = test.integrations.syncItems
+    const { failed } = test.integrations.admin.syncItems
     const shown = await failed({ integrationId: integration.id })
     expect(shown.map(({ id, holdsCursor }) => [id, holdsCursor])).toEqual([
       [ofBackfill.id, false],
@@ -160,7 +162,9 @@ describe('the failed items', () => {
       nextAttemptAt: AT,
     })
     await makeItem(test, run, { status: 'processing', claim: 'x:1' })
-    expect(await test.integrations.syncItems.failed({ integrationId: integration.id, waiting: true })).toMatchObject([
+    expect(
+      await test.integrations.admin.syncItems.failed({ integrationId: integration.id, waiting: true }),
+    ).toMatchObject([
       { id: waits.id, error: 'TypeError: no table', attempts: 2, nextAttemptAt: AT.toISOString(), holdsCursor: true },
     ])
     expect(await test.integrations.syncs.run(run.id)).toMatchObject({
@@ -174,12 +178,12 @@ describe('the failed items', () => {
     await makeItem(test, run, { status: 'failed', createdAt: BEFORE })
     const { id } = await makeItem(test, run, { status: 'failed', createdAt: AT })
     const since = '2031-06-01T14:00:00+02:00'
-    const found = await test.integrations.syncItems.failed({ integrationId: integration.id, since })
+    const found = await test.integrations.admin.syncItems.failed({ integrationId: integration.id, since })
     expect(found.map((item) => item.id)).toEqual([id])
   })
 
   it.each(['2031-06-01', '2031-06-01T12:00:00', 'today'])('refuses the moment %s', async (since) => {
-    await expect(test.integrations.syncItems.failed({ since })).rejects.toThrow(InvalidArgumentException)
+    await expect(test.integrations.admin.syncItems.failed({ since })).rejects.toThrow(InvalidArgumentException)
   })
 })
 
@@ -187,12 +191,12 @@ describe('one item', () => {
   it('is as stored for code, and without secrets for a screen', async () => {
     const payload = { v: 1, data: { note: `has ${TOKEN}`, access_token: 'short', n: 1 } }
     const { id } = await makeItem(test, run, { payload, checkpointValue: { after: SECRET } })
-    expect(await test.integrations.syncItems.get(id)).toMatchObject({ id, payload })
+    expect(await test.integrations.admin.syncItems.get(id)).toMatchObject({ id, payload })
     const listed = []
-    for await (const row of test.integrations.syncItems.list({ syncLogId: run.id })) listed.push(row)
+    for await (const row of test.integrations.admin.syncItems.list({ syncLogId: run.id })) listed.push(row)
     expect(listed.map((row) => row.id)).toContain(id)
     expect(JSON.stringify(listed)).not.toContain(SECRET)
-    const shown = await test.integrations.operator.syncItem(id)
+    const shown = await test.integrations.admin.operator.syncItem(id)
     expect(shown).toMatchObject({
       payload: { v: 1, data: { note: 'has [REDACTED]', access_token: '[REDACTED]', n: 1 } },
       checkpointValue: { after: '[REDACTED]' },
@@ -202,19 +206,19 @@ describe('one item', () => {
 
   it('has no payload once it is erased', async () => {
     const { id } = await makeItem(test, run, { payload: null })
-    expect(await test.integrations.operator.syncItem(id)).toMatchObject({ payload: null, checkpointValue: null })
+    expect(await test.integrations.admin.operator.syncItem(id)).toMatchObject({ payload: null, checkpointValue: null })
   })
 
   it('shows nothing that was listed where nobody knows what the secrets are', async () => {
     await setIntegration(test, integration.id, { credentials: 'plain' })
     const { id } = await makeItem(test, run, { payload: { v: 1, data: TOKEN } })
-    expect(await test.integrations.operator.syncItem(id)).toMatchObject({ payload: '[REDACTED]' })
+    expect(await test.integrations.admin.operator.syncItem(id)).toMatchObject({ payload: '[REDACTED]' })
   })
 
   it('that is not there', async () => {
     for (const id of [NEVER, 0, Number.NaN]) {
-      await expect(test.integrations.syncItems.get(id)).rejects.toThrow(SyncItemNotFound)
-      await expect(test.integrations.operator.syncItem(id)).rejects.toThrow(SyncItemNotFound)
+      await expect(test.integrations.admin.syncItems.get(id)).rejects.toThrow(SyncItemNotFound)
+      await expect(test.integrations.admin.operator.syncItem(id)).rejects.toThrow(SyncItemNotFound)
     }
   })
 })

@@ -307,7 +307,12 @@ describe('the Schedules', () => {
       const handle = client.workflow.getHandle(workflow?.workflowId as string)
       expect(await handle.result()).toEqual({ due: 0, started: 0, alreadyRunning: 0, stale: [], recovered: [] })
       // A command joins what a Schedule may have started, or starts it, by the same id.
-      expect(await integrations.evaluateFailures()).toEqual({ enabled: true, checked: 0, elevated: [], recovered: [] })
+      expect(await integrations.admin.evaluateFailures()).toEqual({
+        enabled: true,
+        checked: 0,
+        elevated: [],
+        recovered: [],
+      })
     } finally {
       workers.shutdown()
       await running

@@ -21,7 +21,7 @@ afterEach(() => vi.useRealTimers())
 
 describe('the sweep', () => {
   it('wakes, every 30 s, what has waited for more than 20 s, until it is ended', async () => {
-    const end = sweepPending({ webhooks: { wakePending }, notifications, logger })
+    const end = sweepPending({ webhooks: { wakePending }, admin: { notifications, logger } })
     await vi.advanceTimersByTimeAsync(29_999)
     expect(wakePending).not.toHaveBeenCalled()
     await vi.advanceTimersByTimeAsync(60_001)
@@ -36,7 +36,7 @@ describe('the sweep', () => {
 
   it('says when it woke somebody, and when it could not look, and goes on', async () => {
     wakePending.mockRejectedValueOnce(new Error('the connection was refused')).mockResolvedValueOnce(2)
-    const end = sweepPending({ webhooks: { wakePending }, notifications, logger })
+    const end = sweepPending({ webhooks: { wakePending }, admin: { notifications, logger } })
     await vi.advanceTimersByTimeAsync(60_000)
     expect(events).toEqual(['webhook.sweep_failed', 'webhook.swept'])
     wakeOutbox.mockRejectedValueOnce(new Error('the connection was refused'))
@@ -49,7 +49,7 @@ describe('the sweep', () => {
   it('does not begin another look while one waits for Postgres', async () => {
     const answer = occasion<number>()
     wakePending.mockReturnValueOnce(answer.happened)
-    const end = sweepPending({ webhooks: { wakePending }, notifications, logger })
+    const end = sweepPending({ webhooks: { wakePending }, admin: { notifications, logger } })
     await vi.advanceTimersByTimeAsync(90_000)
     expect(wakePending).toHaveBeenCalledTimes(1)
     answer.happen(0)

@@ -411,10 +411,10 @@ describe('a failed item', () => {
     await ours.integrations.syncs.start(id)
     await runsEnded(ours, id, ['partial'])
     const { id: itemId } = await itemOf(ours, id, 2)
-    expect(await ours.integrations.syncItems.retry(itemId)).toMatchObject({ outcome: 'failed', status: 'failed' })
+    expect(await ours.integrations.admin.syncItems.retry(itemId)).toMatchObject({ outcome: 'failed', status: 'failed' })
     expect(await stored(ours, id)).toMatchObject({ cursor: null, failures: 1 })
     isCured = true
-    expect(await ours.integrations.syncItems.retry(itemId)).toMatchObject({ outcome: 'success', attempts: 4 })
+    expect(await ours.integrations.admin.syncItems.retry(itemId)).toMatchObject({ outcome: 'success', attempts: 4 })
     expect(await stored(ours, id)).toMatchObject({ cursor: checkpointOf(3), failures: 1, last_synced_at: null })
     await runsEnded(ours, id, ['partial'])
     expect(ours.completed.get(id)).toHaveLength(1)
@@ -425,7 +425,7 @@ describe('a failed item', () => {
     await ours.integrations.syncs.start(id)
     await runsEnded(ours, id, ['partial'])
     const { id: itemId } = await itemOf(ours, id, 2)
-    expect(await ours.integrations.syncItems.skip(itemId)).toMatchObject({ integrationId: id, cursorMoved: true })
+    expect(await ours.integrations.admin.syncItems.skip(itemId)).toMatchObject({ integrationId: id, cursorMoved: true })
     expect(await stored(ours, id)).toMatchObject({ cursor: checkpointOf(3), failures: 1 })
     expect(ours.completed.get(id)).toHaveLength(1)
   })
@@ -446,7 +446,7 @@ describe('a failed item', () => {
       await vi.waitFor(async () => expect((await statuses(ours, id)).failed).toBe(2), SOON)
       isCured = true
       const [retried, skipped] = [await itemOf(ours, id, 2), await itemOf(ours, id, 3)]
-      expect(await ours.integrations.syncItems.retry(retried.id)).toMatchObject({ outcome: 'success' })
+      expect(await ours.integrations.admin.syncItems.retry(retried.id)).toMatchObject({ outcome: 'success' })
       await runOf(ours, id).signal(skipItem, { itemId: skipped.id })
       await vi.waitFor(async () => expect((await itemOf(ours, id, 3)).status).toBe('skipped'), SOON)
       expect(await runOf(ours, id).query(syncProgress)).toMatchObject({

@@ -65,8 +65,12 @@ function listen(listener: (event: ThingSynced) => unknown): () => void {
 }
 
 it('has no Temporal server behind its schedules, and asks none', async () => {
-  expect(await kit.integrations.schedules.schedules()).toEqual([])
-  expect(await kit.integrations.schedules.applySearchAttributes()).toEqual({ states: [], added: [], problem: null })
+  expect(await kit.integrations.admin.schedules.schedules()).toEqual([])
+  expect(await kit.integrations.admin.schedules.applySearchAttributes()).toEqual({
+    states: [],
+    added: [],
+    problem: null,
+  })
 })
 
 describe('the database', () => {
@@ -198,10 +202,12 @@ describe('jobs', () => {
   it('evaluate failures, prune, reconcile and refresh tokens', async () => {
     await kit.sql`insert into integration_requests (integration_id, endpoint, method, failure_class, created_at)
       select ${integration.id}, 'x', 'GET', 'upstream', now() from generate_series(1, 20)`
-    expect((await kit.integrations.evaluateFailures()).elevated).toMatchObject([{ integrationId: integration.id }])
+    expect((await kit.integrations.admin.evaluateFailures()).elevated).toMatchObject([
+      { integrationId: integration.id },
+    ])
     expect(kit.events.of('ElevatedFailureRate')).toHaveLength(1)
     kit.clock.advance({ days: 91 })
-    expect((await kit.integrations.prune()).counts.requests).toBe(20)
+    expect((await kit.integrations.admin.prune()).counts.requests).toBe(20)
     expect(await kit.integrations.webhooks.reconcile()).toMatchObject({ integrations: 0, failed: 0 })
     expect(await kit.integrations.oauth.refresh()).toMatchObject({ checked: 0, failed: 0 })
   })
@@ -398,10 +404,13 @@ describe('a sync', () => {
     const { items } = await kit.sync(integration)
     const id = items[0]?.id as number
     kit.clock.set(START)
-    expect(await kit.integrations.syncItems.retry(id, { tries: 2 })).toMatchObject({ outcome: 'failed', attempts: 5 })
+    expect(await kit.integrations.admin.syncItems.retry(id, { tries: 2 })).toMatchObject({
+      outcome: 'failed',
+      attempts: 5,
+    })
     expect(kit.clock.now().getTime()).toBeGreaterThan(new Date(START).getTime())
     isBroken = false
-    expect(await kit.integrations.syncItems.retry(id)).toMatchObject({ outcome: 'success', attempts: 6 })
+    expect(await kit.integrations.admin.syncItems.retry(id)).toMatchObject({ outcome: 'success', attempts: 6 })
     off()
     expect((await integration.refresh()).syncCursor).toBe('at-1')
   })

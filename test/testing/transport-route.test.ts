@@ -113,7 +113,7 @@ describe('over a transport', () => {
   })
 
   it('a notification arrives', async () => {
-    expect(await kit.integrations.notifications.test()).toMatchObject([{ status: 200 }])
+    expect(await kit.integrations.admin.notifications.test()).toMatchObject([{ status: 200 }])
     expect(sent().map(({ method, url }) => `${method} ${url.href}`)).toEqual(['POST https://hooks.example.com/us'])
   })
 

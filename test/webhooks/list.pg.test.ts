@@ -128,7 +128,7 @@ describe('one webhook', () => {
   it('says when the payload is in base64', async () => {
     const { id } = await makeWebhook(test, integration.id, { payload: '/wA=', headers: { ':encoding': ['base64'] } })
     expect(await test.integrations.webhooks.get(id)).toMatchObject({ payload: '/wA=', encoding: 'base64' })
-    expect(await test.integrations.operator.webhook(id)).toMatchObject({
+    expect(await test.integrations.admin.operator.webhook(id)).toMatchObject({
       payload: '/wA=',
       encoding: 'base64',
       headers: { ':encoding': ['base64'] },
@@ -140,7 +140,7 @@ describe('one webhook', () => {
       payload: `{"sent":"${SECRET}","access_token":"of somebody else","kept": 1}`,
       headers: { 'x-gitlab-token': [SECRET, 'other'], ':query': [`token=${encodeURIComponent(TOKEN)}&a=1`] },
     })
-    const shown = await test.integrations.operator.webhook(id)
+    const shown = await test.integrations.admin.operator.webhook(id)
     expect(shown.headers).toEqual({ 'x-gitlab-token': ['[REDACTED]', 'other'], ':query': ['token=[REDACTED]&a=1'] })
     expect(shown.payload).toBe('{"sent":"[REDACTED]","access_token":"[REDACTED]","kept": 1}')
   })
@@ -151,7 +151,7 @@ describe('one webhook', () => {
       payload: bytes.toString('base64'),
       headers: { ':encoding': ['base64'] },
     })
-    const { payload } = await test.integrations.operator.webhook(id)
+    const { payload } = await test.integrations.admin.operator.webhook(id)
     expect(Buffer.from(payload, 'base64')).toEqual(
       Buffer.concat([Buffer.from([0xff, 0]), Buffer.from('[REDACTED]'), Buffer.from([0xfe])]),
     )
@@ -161,14 +161,14 @@ describe('one webhook', () => {
     // Beside an escape, each of 125,000 finds was once compared with all others, and then was too many.
     const short = await makeIntegration(test, integration.provider, { credentials: { token: '1234567X' } })
     const { id } = await makeWebhook(test, short.id, { payload: `"\\u0041${'1234567X'.repeat(130_000)}"` })
-    const { payload } = await test.integrations.operator.webhook(id)
+    const { payload } = await test.integrations.admin.operator.webhook(id)
     expect(payload === `"\\u0041${'[REDACTED]'.repeat(130_000)}"`).toBe(true)
   })
 
   it('of an integration whose credentials can not be read shows nothing that was delivered', async () => {
     const { id } = await makeWebhook(test, integration.id, { payload: SECRET, headers: { 'x-a': [SECRET, 'b'] } })
     await setIntegration(test, integration.id, { credentials: 'plain' })
-    expect(await test.integrations.operator.webhook(id)).toMatchObject({
+    expect(await test.integrations.admin.operator.webhook(id)).toMatchObject({
       id,
       status: 'pending',
       payload: '[REDACTED]',
@@ -178,6 +178,6 @@ describe('one webhook', () => {
 
   it.each([999_999, 0, -1, 1.5, 2 ** 53])('of the id %s is not there', async (id) => {
     await expect(test.integrations.webhooks.get(id)).rejects.toMatchObject({ code: 'webhook_not_found' })
-    await expect(test.integrations.operator.webhook(id)).rejects.toMatchObject({ code: 'webhook_not_found' })
+    await expect(test.integrations.admin.operator.webhook(id)).rejects.toMatchObject({ code: 'webhook_not_found' })
   })
 })

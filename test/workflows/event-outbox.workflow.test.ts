@@ -191,7 +191,7 @@ describe('an outbox with its real activities', () => {
       for (const [index, wait] of [1_280, 2_560].entries()) expect(waits[index]).toBeGreaterThanOrEqual(wait)
       // No step was left out.
       expect(tries.at(-1)).toBeLessThan(2 * 3_840)
-      expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 0, givenUp: [] })
+      expect(await test.integrations.admin.notifications.status()).toMatchObject({ waiting: 0, givenUp: [] })
     })
   })
 
@@ -251,7 +251,7 @@ describe('an outbox with its real activities', () => {
         expect(await outbox.result()).toMatchObject({ processed: 1, failed: 1 })
       })
       expect(calls).toBe(2)
-      const { givenUp, waiting } = await test.integrations.notifications.status()
+      const { givenUp, waiting } = await test.integrations.admin.notifications.status()
       expect(waiting).toBe(0)
       expect(givenUp).toEqual([
         expect.objectContaining({
@@ -264,12 +264,12 @@ describe('an outbox with its real activities', () => {
       expect(test.lines.filter(({ fields }) => fields.event === 'event.given_up')).toMatchObject([{ level: 'error' }])
 
       isDown = false
-      expect(await test.integrations.notifications.retry()).toBe(1)
+      expect(await test.integrations.admin.notifications.retry()).toBe(1)
       await play(async (outbox) => {
         expect(await outbox.result()).toMatchObject({ processed: 1, failed: 0 })
       })
       expect(calls).toBe(3)
-      expect(await test.integrations.notifications.status()).toMatchObject({ waiting: 0, givenUp: [] })
+      expect(await test.integrations.admin.notifications.status()).toMatchObject({ waiting: 0, givenUp: [] })
     })
   })
 })

@@ -102,7 +102,8 @@ describe('refreshing tokens', () => {
       expect(seen('idle')).toEqual([0, 24, 25, 26, 50, 74, 98])
       expect(seen('dead')).toEqual([0, 1, 2, 8, 32, 56, 80, 104])
       const summaries = []
-      for await (const { name, reauthRequired } of test.integrations.summaries()) summaries.push([name, reauthRequired])
+      for await (const { name, reauthRequired } of test.integrations.admin.summaries())
+        summaries.push([name, reauthRequired])
       expect(summaries).toEqual([
         ['short', false],
         ['idle', false],

@@ -310,7 +310,7 @@ describe('a command whose worker is in trouble', () => {
         await new Promise((resolve) => setTimeout(resolve, 100))
         return { requests: 3 }
       }
-      return createCommandRunner(Object.assign(Object.create(test.integrations), { erase }))(call)
+      return createCommandRunner({ ...test.integrations, admin: { ...test.integrations.admin, erase } })(call)
     }
     const handle = await begun('erase', { id, yes: true })
     await running

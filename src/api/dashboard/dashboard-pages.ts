@@ -14,8 +14,8 @@ import { integrationsQuery } from '../operator-schemas.ts'
 import { csrfField, page, time, whoIsHere } from './layout.ts'
 
 type Markup = ReturnType<typeof html>
-type Row = Awaited<ReturnType<Integrations['operator']['page']>>['data'][number]
-type Incident = Awaited<ReturnType<Integrations['incidents']['get']>>
+type Row = Awaited<ReturnType<Integrations['admin']['operator']['page']>>['data'][number]
+type Incident = Awaited<ReturnType<Integrations['admin']['incidents']['get']>>
 
 const overviewQuery = z.strictObject({ after: integrationsQuery.shape.after })
 const incidentsPage = z.strictObject({
@@ -32,7 +32,7 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
 
   routes.get('/', async (context) => {
     const { caller } = context.var
-    const { data, next } = await integrations.operator.page({ ...queryOf(context, overviewQuery), limit: PAGE })
+    const { data, next } = await integrations.admin.operator.page({ ...queryOf(context, overviewQuery), limit: PAGE })
     return page(context, {
       title: 'Integrations',
       header: whoIsHere(root, caller),
@@ -50,7 +50,8 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
     const { after, status } = queryOf(context, incidentsPage)
     const rows: Incident[] = []
     // One row more than shown tells whether there is another page.
-    for await (const incident of integrations.incidents.list({ after, status, limit: PAGE + 1 })) rows.push(incident)
+    for await (const incident of integrations.admin.incidents.list({ after, status, limit: PAGE + 1 }))
+      rows.push(incident)
     const shown = rows.slice(0, PAGE)
     const older = new URLSearchParams({ ...(status && { status }), after: String(shown.at(-1)?.id) })
     return page(context, {
@@ -92,7 +93,7 @@ function problemIf(count: number): Markup {
 }
 
 /** With the scope `operate`: a link to the page that begins an authorization. A session needs no signed link. */
-function reauthorize({ access, config }: Integrations, { id, name }: Row, mayOperate: boolean): Markup {
+function reauthorize({ admin: { access }, config }: Integrations, { id, name }: Row, mayOperate: boolean): Markup {
   if (!mayOperate) return html`<span class="problem">needed again</span>`
   const href = `${basePathOf(access.baseUrl)}/${config.oauth.route_prefix}/${id}/oauth/connect`
   return html`<a class="problem" href="${href}" aria-label="Authorize ${name} again">needed again</a>`
@@ -112,7 +113,7 @@ function switchForm(root: string, { session }: Caller, { id, name }: Row, action
 /** For the first page: the number of open incidents, with a link to them. */
 async function openIncidents(integrations: Integrations): Promise<Markup> {
   let open = 0
-  for await (const _ of integrations.incidents.list({ status: 'open', limit: COUNTED + 1 })) open += 1
+  for await (const _ of integrations.admin.incidents.list({ status: 'open', limit: COUNTED + 1 })) open += 1
   const root = operatorRoot(integrations)
   if (open === 0) return html`<p>No incident is open. <a href="${root}/incidents">Incidents</a></p>`
   const many = open > COUNTED ? `More than ${COUNTED} incidents` : `${open} incident${open === 1 ? '' : 's'}`

@@ -15,7 +15,7 @@ const MAX_LOGIN_BYTES = 16_384
 const UNKNOWN = 'This token is not known here.'
 
 export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { access } = integrations
+  const { access } = integrations.admin
   const root = operatorRoot(integrations)
   const routes = new Hono<AccessEnvironment>()
 

@@ -21,7 +21,10 @@ export function connectsByOAuth({ contracts }: { readonly contracts: readonly st
  *
  * @throws BaseUrlMissing
  */
-export function linkBase({ access }: Integrations, environment: NodeJS.ProcessEnv = process.env): { baseUrl?: string } {
+export function linkBase(
+  { admin: { access } }: Integrations,
+  environment: NodeJS.ProcessEnv = process.env,
+): { baseUrl?: string } {
   if (access.baseUrl !== null) return {}
   if (!access.dev) throw new BaseUrlMissing()
   return { baseUrl: `http://127.0.0.1:${environment.PORT || 3000}` }
@@ -34,7 +37,7 @@ export async function makeConnectLink(
   hours: number,
 ): Promise<ConnectLink> {
   const { id, provider: key } = integration
-  const provider = integrations.providers().find((candidate) => candidate.key === key)
+  const provider = integrations.admin.providers().find((candidate) => candidate.key === key)
   if (provider === undefined || !connectsByOAuth(provider))
     throw new OAuthFailure(
       'oauth_unsupported',

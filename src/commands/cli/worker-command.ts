@@ -27,7 +27,7 @@ export async function runInWorker(
   const program = { load: async () => leftOpen(integrations), terminal, signal, by, endingMs: ENDING_MS }
   const startedAtMs = performance.now()
   const answer = await answered()
-  integrations.logger.info(
+  integrations.admin.logger.info(
     {
       event: 'command.ended',
       command,
@@ -61,7 +61,7 @@ export async function runInWorker(
     if (!isUnexpected(document)) return { exitCode, ...withoutSecrets(command, { document, notes }) }
     // Its words and its stack may hold anything, of any integration: they are for the log and for no history.
     const error = notes.join('\n')
-    integrations.logger.error({ event: 'command.failed', command, by, error }, 'a command has failed')
+    integrations.admin.logger.error({ event: 'command.failed', command, by, error }, 'a command has failed')
     return { exitCode, document: { error: withoutWords(document.error) }, notes: [] }
   }
 }

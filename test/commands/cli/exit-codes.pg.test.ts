@@ -135,7 +135,7 @@ describe('when Postgres is lost while the command runs', () => {
     ],
   ])('it ends with 2: %s', async (code, work) => {
     const { db, close } = connect({ database: inject('postgresUrl') })
-    const host = { ready: async () => {}, close, stats: () => work(db) } as never
+    const host = { ready: async () => {}, close, admin: { stats: () => work(db) } } as never
     const ran = await runCommand(async () => host, ['stats', '--json'])
     expect(ran.exitCode).toBe(2)
     expect(ran.json()).toEqual({

@@ -9,7 +9,10 @@ afterEach(() => {
 })
 
 /** Of the worker's object these commands use little. */
-function worker(parts: Partial<Integrations>) {
+function worker({
+  admin = {},
+  ...parts
+}: Partial<Omit<Integrations, 'admin'>> & { admin?: Partial<Integrations['admin']> }) {
   const lines: Record<string, unknown>[] = []
   const keep = (fields: Record<string, unknown>): void => void lines.push(fields)
   const closed = vi.fn(async () => {})
@@ -18,8 +21,9 @@ function worker(parts: Partial<Integrations>) {
   const operator = { note: async (id: number, act: object) => void acts.push({ id, ...act }) }
   const config = { worker: { command_environment: ['TOKEN_OF_THIS_TEST'] } }
   const run = createCommandRunner({
-    ...{ ready: async () => {}, close: closed, logger, operator, config },
+    ...{ ready: async () => {}, close: closed, config },
     ...parts,
+    admin: { logger, operator, ...admin },
   } as Integrations)
   return {
     acts,
@@ -61,8 +65,10 @@ describe('a command inside a worker', () => {
   it('gives no credential that it read to the log', async () => {
     vi.stubEnv('TOKEN_OF_THIS_TEST', 'a-very-secret-token')
     const { run, lines } = worker({
-      providers: () => {
-        throw new TypeError('no provider takes a-very-secret-token')
+      admin: {
+        providers: () => {
+          throw new TypeError('no provider takes a-very-secret-token')
+        },
       },
     })
     await run('install', { provider: 'demo', credential: ['token=env:TOKEN_OF_THIS_TEST'] })
@@ -79,8 +85,7 @@ describe('a command inside a worker', () => {
     const provider = { key: 'demo', label: 'Demo', contracts: ['HasOAuth2'], hasHealthCheck: false }
     const integration = { id: 7, name: 'Demo', provider: 'demo', isActive: false, metadata: {} }
     const { run } = worker({
-      providers: () => [provider],
-      access: { baseUrl: 'https://here.example', dev: false },
+      admin: { providers: () => [provider], access: { baseUrl: 'https://here.example', dev: false } },
       async *list() {},
       create: async () => integration,
       oauth: { link: async () => 'https://here.example/secret?expires=2000000000' },
@@ -104,11 +109,13 @@ describe('a command inside a worker', () => {
     let isOver = false
     const { run } = worker({
       get: async () => ({ name: 'Demo', provider: 'demo' }),
-      erase: async () => {
-        interrupt.abort()
-        await vi.advanceTimersByTimeAsync(29_999)
-        isOver = true
-        return end()
+      admin: {
+        erase: async () => {
+          interrupt.abort()
+          await vi.advanceTimersByTimeAsync(29_999)
+          isOver = true
+          return end()
+        },
       },
     } as never)
     expect(await run('erase', { id: 7, yes: true }, interrupt.signal)).toMatchObject(answer)
@@ -124,10 +131,12 @@ describe('a command inside a worker', () => {
       isRunning = resolve
     })
     const { run } = worker({
-      stats: () => {
-        interrupt.abort()
-        isRunning()
-        return new Promise(() => {})
+      admin: {
+        stats: () => {
+          interrupt.abort()
+          isRunning()
+          return new Promise(() => {})
+        },
       },
     })
     const answer = run('stats', {}, interrupt.signal).finally(() => {
@@ -174,7 +183,7 @@ describe('a command inside a worker', () => {
     async (name) => {
       vi.stubEnv('TOKEN_OF_ANOTHER', 'a-very-secret-token')
       const providers = vi.fn(() => [])
-      const answer = await worker({ providers }).run('install', {
+      const answer = await worker({ admin: { providers } }).run('install', {
         provider: 'demo',
         credential: { token: 'env:TOKEN_OF_THIS_TEST', other: `env:${name}` },
       })

@@ -1,0 +1,256 @@
+/** What operators do and see, bound to one deployment. Each method binds one operation; there is no logic here. */
+
+import type { MiddlewareHandler } from 'hono'
+import type { Access } from './access/tokens-and-links.ts'
+import type { ConfigEntry, LoadedConfig } from './config/load.ts'
+import { describeConfig } from './config/load.ts'
+import type { KeyStatus } from './credentials/encryption-keys.ts'
+import { keyStatus, verifyKeys } from './credentials/encryption-keys.ts'
+import type { KeyRotation, RotateOptions } from './credentials/key-rotation.ts'
+import { rotateKeys } from './credentials/key-rotation.ts'
+import type { MigrationTarget } from './db/apply-migrations.ts'
+import { assertMigrated, pendingMigrations } from './db/apply-migrations.ts'
+import type { Connection, Database } from './db/client.ts'
+import { checkConnection } from './db/client.ts'
+import type { SentNotification } from './events/notify.ts'
+import { testNotifications } from './events/notify.ts'
+import type { OutboxStatus } from './events/outbox.ts'
+import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
+import type { Framework, TemporalInspection } from './framework/context.ts'
+import type { Logger } from './framework/logger.ts'
+import type { EvaluateFailuresResult } from './incidents/incident-jobs.ts'
+import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
+import { getIncident, listIncidents } from './incidents/list.ts'
+import type { Finding } from './integrations/doctor/run-doctor.ts'
+import { runDoctor } from './integrations/doctor/run-doctor.ts'
+import type { HealthCheckResult } from './integrations/health-check.ts'
+import { checkIntegrationHealth } from './integrations/health-check.ts'
+import type { HealthReport } from './integrations/health-report.ts'
+import { healthReport } from './integrations/health-report.ts'
+import type { IntegrationSummary, ListIntegrations } from './integrations/list.ts'
+import { summariseIntegrations } from './integrations/list.ts'
+import type { OperatorView } from './integrations/operator-view.ts'
+import { operatorView } from './integrations/operator-view.ts'
+import type { ProviderDescription } from './integrations/provider-list.ts'
+import { describeProviders } from './integrations/provider-list.ts'
+import type { Readiness } from './integrations/readiness.ts'
+import { createReadiness } from './integrations/readiness.ts'
+import type { FindOrphansInput, FindOrphansResult } from './mappings/mapping-jobs.ts'
+import type { OrphanSearch } from './mappings/orphans.ts'
+import { findOrphans } from './mappings/orphans.ts'
+import type { PrometheusMetrics } from './observability/prometheus.ts'
+import { standingReader } from './observability/standing.ts'
+import type { Statistics, StatisticsInput } from './observability/statistics.ts'
+import { statistics } from './observability/statistics.ts'
+import type { ErasedRows, EraseIntegration } from './retention/erasure.ts'
+import { eraseIntegration } from './retention/erasure.ts'
+import { countPrunableRows } from './retention/pruning.ts'
+import type { PruneResult } from './retention/rules.ts'
+import type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
+import { retrySyncItem, skipSyncItem, startItemRetry } from './syncs/items/item-acts.ts'
+import type { ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'
+import { getSyncItem, listFailedItems, listSyncItems } from './syncs/items/item-list.ts'
+import type { FailedItem, ListFailedItemsInput, ProcessSyncItemResult, SkipSyncItemResult } from './syncs/sync-jobs.ts'
+import { workflowId } from './workflows/ids.ts'
+
+/** What the object is made of, beside the framework. */
+export interface AdminParts {
+  readonly access: IntegrationsAdmin['access']
+  readonly connection: Connection
+  /** Of the gauges of /metrics. */
+  readonly standing: Database
+  readonly target: MigrationTarget
+  readonly loaded: LoadedConfig
+  readonly metrics: PrometheusMetrics
+}
+
+export interface IntegrationsAdmin {
+  /** Blanks payloads, bodies, results and credentials; counts and times stay. @throws as {@link Integrations.delete} */
+  erase(id: number, options?: EraseIntegration): Promise<ErasedRows>
+  /** As an operator lists them, with traffic of the last 24 hours. */
+  summaries(filter?: ListIntegrations): AsyncIterable<IntegrationSummary>
+  /**
+   * Asks the provider's `healthCheck()`, 30 s at most; null when it has none. What goes wrong there is in the result.
+   * @throws IntegrationNotFound
+   */
+  check(id: number): Promise<HealthCheckResult | null>
+  /** The registered providers, by their identifier. */
+  providers(): readonly ProviderDescription[]
+  readonly syncItems: {
+    /** Newest first, without payloads. */
+    list(filter?: ListSyncItems): AsyncIterable<SyncItemSummary>
+    /** The failed ones that no later run made up for, or those that wait for another attempt, newest first. @throws InvalidArgumentException */
+    failed(input?: ListFailedItemsInput): Promise<FailedItem[]>
+    /** @throws SyncItemNotFound */
+    get(id: number): Promise<SyncItemDetail>
+    /** Gives a failed item up for good. @throws SyncItemNotFound, SyncItemNotFailed */
+    skip(id: number): Promise<SkipSyncItemResult>
+    /**
+     * Runs a failed item again on a worker and waits; one that waits for another attempt is tried now.
+     *
+     * @throws SyncItemNotFound, SyncItemNotFailed, BackendUnreachable; SyncItemOutdated when a later run has a newer copy,
+     *   unless forced
+     */
+    retry(id: number, options?: RetryItem): Promise<ProcessSyncItemResult>
+    /** Starts the same and does not wait. @throws as {@link retry} */
+    startRetry(id: number, options?: RetryItem): Promise<StartedRetry>
+  }
+  /**
+   * Rows of a host's model that nothing maps.
+   *
+   * @throws InvalidArgumentException naming the registered models, IntegrationNotFound
+   */
+  findOrphans(input: FindOrphansInput, search?: OrphanSearch): Promise<FindOrphansResult>
+
+  readonly incidents: {
+    /** Newest first. */
+    list(filter?: ListIncidents): AsyncIterable<IncidentSummary>
+    /** @throws IncidentNotFound */
+    get(id: number): Promise<IncidentSummary>
+  }
+  readonly notifications: {
+    /** Sends a test event from this process. @throws InvalidArgumentException for a target that is not there */
+    test(options?: { readonly target?: number }): Promise<readonly SentNotification[]>
+    /** Of the outbox: what waits for a queued listener or a target, and what was given up. */
+    status(options?: { readonly limit?: number }): Promise<OutboxStatus>
+    /** Gives what was given up in the last seven days another ten tries. @returns rows */
+    retry(options?: { readonly eventId?: number }): Promise<number>
+    /** Wakes the outbox if rows wait. @returns whether it did */
+    wakePending(): Promise<boolean>
+  }
+  /** How one integration is, and why. @throws IntegrationNotFound */
+  health(id: number): Promise<HealthReport>
+  /** Figures over all integrations, or a provider's. */
+  stats(input?: StatisticsInput): Promise<Statistics>
+  /** Evaluates the failure rates on a worker and waits for it. @throws BackendUnreachable */
+  evaluateFailures(): Promise<EvaluateFailuresResult>
+  /**
+   * Deletes what is kept no longer, on a worker, and waits for it.
+   *
+   * @param options `dryRun` only counts, here
+   * @throws BackendUnreachable
+   */
+  prune(options?: { readonly dryRun?: boolean }): Promise<PruneResult>
+
+  readonly keys: {
+    status(): Promise<KeyStatus>
+    /** Encrypts again, with the key that writes, all that another key wrote. Online; run again, it goes on. */
+    rotate(options?: RotateOptions): Promise<KeyRotation>
+  }
+  readonly schedules: Pick<
+    TemporalInspection,
+    'schedules' | 'applySchedules' | 'searchAttributes' | 'applySearchAttributes'
+  >
+  /** Every check, in order; looks only. */
+  doctor(): Promise<readonly Finding[]>
+  /** The configuration in force, key by key, secrets masked. */
+  configuration(): readonly ConfigEntry[]
+  /** What this object's process has done, and how things stand in the database. */
+  readonly metrics: {
+    /**
+     * As Prometheus reads it. Without the database's part when that does not answer within 4 s; asked again within 5 s it gives
+     * the same for that part.
+     */
+    text(): Promise<string>
+    /** Of `text()`. */
+    readonly contentType: string
+    /** From now on Node's own figures of this process, too: memory, event loop, garbage. Our API and worker processes do it. */
+    includeProcess(): void
+  }
+  /** Access, and what the HTTP routes need for it. */
+  readonly access: Access & {
+    readonly baseUrl: string | null
+    readonly dev: boolean
+    readonly middleware: Readonly<Record<string, MiddlewareHandler>>
+  }
+  /** What the operator API shows and writes down. */
+  readonly operator: OperatorView
+  readonly logger: Logger
+  /** What `migrate()` would apply, in order. */
+  pendingMigrations(): Promise<string[]>
+  /** Whether it can do its work now, part by part; Temporal too. Never throws. */
+  readiness(): Promise<Readiness>
+}
+
+export function createAdmin(
+  framework: Framework,
+  { access, connection, standing, target, loaded, metrics }: AdminParts,
+): IntegrationsAdmin {
+  const { config, providers, logger } = framework
+  const { baseUrl, dev } = access
+  const readStanding = standingReader(framework, standing)
+  return {
+    erase: (id, erasure) => eraseIntegration(framework, id, erasure),
+    summaries: (filter) => summariseIntegrations(framework, filter),
+    check: (id) => checkIntegrationHealth(framework, id),
+    providers: () => describeProviders(framework),
+    syncItems: {
+      list: (filter) => listSyncItems(framework, filter),
+      failed: (input) => listFailedItems(framework, input ?? {}),
+      get: (id) => getSyncItem(framework, id),
+      skip: (id) => skipSyncItem(framework, id),
+      retry: (id, retry) => retrySyncItem(framework, id, retry),
+      startRetry: (id, retry) =>
+        startItemRetry(
+          framework,
+          id,
+          (integrationId) => ({
+            retry: workflowId.processSyncItem(config.cache_prefix, id),
+            run: workflowId.syncIntegration(config.cache_prefix, integrationId),
+            backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
+          }),
+          retry,
+        ),
+    },
+    incidents: {
+      list: (filter) => listIncidents(framework, filter),
+      get: (id) => getIncident(framework, id),
+    },
+    notifications: {
+      test: (options) => testNotifications(framework, options),
+      status: (options) => outboxStatus(framework, options),
+      retry: (options) => retryGivenUp(framework, options),
+      wakePending: () => wakePendingOutbox(framework),
+    },
+    health: (id) => healthReport(framework, id),
+    stats: (input) => statistics(framework, input),
+    evaluateFailures: () => framework.workflows.runEvaluateFailures(),
+    prune: async ({ dryRun = false } = {}) =>
+      dryRun ? { counts: await countPrunableRows(framework), failed: [] } : framework.workflows.runPrune(),
+    keys: { status: () => keyStatus(framework), rotate: (rotation) => rotateKeys(framework, rotation) },
+    // Asked at each call: the testing kit puts another one in its place.
+    schedules: {
+      schedules: () => framework.temporal.schedules(),
+      applySchedules: () => framework.temporal.applySchedules(),
+      searchAttributes: () => framework.temporal.searchAttributes(),
+      applySearchAttributes: () => framework.temporal.applySearchAttributes(),
+    },
+    doctor: () =>
+      runDoctor(framework, {
+        checkDatabase: () => checkConnection(connection),
+        pendingMigrations: () => pendingMigrations(target),
+        baseUrl,
+        dev,
+      }),
+    configuration: () => describeConfig(loaded),
+    metrics: {
+      contentType: metrics.contentType,
+      text: async () =>
+        metrics.text(
+          await readStanding(),
+          providers.entries().map(([key]) => key),
+        ),
+      includeProcess: () => metrics.includeProcess(),
+    },
+    findOrphans: (input, search) => findOrphans(framework, input, search),
+    access,
+    operator: operatorView(framework),
+    logger,
+    readiness: createReadiness(framework, {
+      postgres: () => checkConnection(connection),
+      migrations: () => assertMigrated(target),
+      keys: () => verifyKeys(framework),
+    }),
+    pendingMigrations: () => pendingMigrations(target),
+  }
+}
