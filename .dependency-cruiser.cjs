@@ -11,7 +11,7 @@ const RULES = [
 
 /** The doors to the concepts. No concept knows them. */
 const DOORS =
-  '^src/((api|workflows|activities|commands|bin|temporal|adapters|testing)/|(index|create-integrations|create-workers|worker-sizes|bundled-workflows|provider)[.]ts$)'
+  '^src/((api|workflows|activities|commands|bin|temporal|adapters|testing)/|(index|admin|create-integrations|create-workers|worker-sizes|bundled-workflows|provider)[.]ts$)'
 
 /**
  * What each concept may import beside rules, `framework/`, `db/` and the small services. A new arrow gets its word here first.
@@ -56,7 +56,7 @@ const PLACES = {
   '(@clack/prompts|cli-table3|commander)': '^(src/(commands|bin)/|dev/)',
   '(@hono/node-server|jiti)': '^(src/bin/|dev/)',
   'drizzle-orm': '^src/(?!api/|workflows/|activities/|commands/|adapters/|bin/|temporal/)',
-  hono: '^src/(api/|testing/|create-integrations[.]ts$)',
+  hono: '^src/(api/|testing/|(create-integrations|admin)[.]ts$)',
   oauth4webapi: '^src/providers/',
   pino: '^(src/(create-integrations[.]ts$|bin/)|dev/)',
   postgres: '^(src/(db|testing)/|src/create-integrations[.]ts$|dev/)',

@@ -310,7 +310,10 @@ describe('a command whose worker is in trouble', () => {
         await new Promise((resolve) => setTimeout(resolve, 100))
         return { requests: 3 }
       }
-      return createCommandRunner({ ...test.integrations, admin: { ...test.integrations.admin, erase } })(call)
+      return createCommandRunner({
+        ...test.integrations,
+        admin: { ...test.integrations.admin, erase: erase as never },
+      })(call)
     }
     const handle = await begun('erase', { id, yes: true })
     await running
