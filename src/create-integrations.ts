@@ -161,20 +161,90 @@ export interface IntegrationsOptions {
 }
 
 export interface Integrations {
+  /**
+   * The configuration in force.
+   *
+   * @example
+   * integrations.config.sync.queue
+   */
   readonly config: Config
+  /**
+   * Stores an integration of a provider; its credentials are encrypted.
+   *
+   * @example
+   * const ours = await integrations.create({ provider: 'github', name: 'Ours', credentials: { token } })
+   */
   create(integration: CreateIntegration): Promise<Integration>
-  /** Null when it does not exist. */
+  /**
+   * One integration.
+   * Null when it does not exist.
+   *
+   * @example
+   * const integration = await integrations.find(7)
+   * if (integration === null) return
+   */
   find(id: number): Promise<Integration | null>
-  /** @throws IntegrationNotFound */
+  /**
+   * One integration that must be there.
+   * @throws IntegrationNotFound
+   *
+   * @example
+   * const integration = await integrations.get(7)
+   * await integration.request('v1/me', 'GET', ({ fetch }) => fetch('https://api.acme.example/v1/me'))
+   */
   get(id: number): Promise<Integration>
+  /**
+   * Integrations by ascending id, one at a time.
+   *
+   * @example
+   * for await (const { id, name } of integrations.list({ provider: 'github', active: true })) console.log(id, name)
+   */
   list(filter?: ListIntegrations): AsyncIterable<Integration>
+  /**
+   * Changes what is given and leaves the rest; null removes a key of the credentials.
+   *
+   * @example
+   * await integrations.update(7, { credentials: { token }, syncIntervalMinutes: 5 })
+   */
   update(id: number, patch: UpdateIntegration): Promise<Integration>
-  /** Removes the row and all its rows. @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced */
+  /**
+   * Removes the row and all its rows.
+   *
+   * @throws IntegrationNotFound; IntegrationBusy while a run lives, unless forced
+   *
+   * @example
+   * const rows = await integrations.delete(7, { force: true })
+   */
   delete(id: number, options?: DeleteIntegration): Promise<DeletedRows>
+  /**
+   * Switches an integration on: active, healthy, due at once.
+   *
+   * @example
+   * await integrations.enable(7)
+   */
   enable(id: number): Promise<void>
+  /**
+   * Switches an integration off: no scheduled work, no webhooks. Nothing is deleted.
+   *
+   * @example
+   * await integrations.disable(7)
+   */
   disable(id: number): Promise<void>
+  /**
+   * Registers a provider after the start: a class, an object, or a function that makes one.
+   *
+   * @example
+   * integrations.register('acme', AcmeProvider)
+   */
   register(key: string, provider: ProviderSource, options?: { replace?: boolean }): void
 
+  /**
+   * Listens to an event by its name or its class; listeners are awaited in order.
+   *
+   * @example
+   * integrations.on('IncidentOpened', ({ incident }) => page(incident.reason))
+   * integrations.on(TicketSynced, async ({ payload }) => store(payload))
+   */
   on<Name extends EventName>(
     name: Name,
     listener: (payload: IntegrationEvents[Name], delivery?: EventDelivery) => unknown,
@@ -190,8 +260,20 @@ export interface Integrations {
     listener: (event: Event) => unknown,
     options?: ListenerOptions,
   ): void
+  /**
+   * Listens no more.
+   *
+   * @example
+   * integrations.off('IncidentOpened', listener)
+   */
   off(key: EventKey, listener: Listener): void
 
+  /**
+   * Deliveries: received, stored, run by the inbox, replayed.
+   *
+   * @example
+   * const { outcome } = await integrations.webhooks.replay(4711)
+   */
   readonly webhooks: {
     /** What happens to a delivery before it is answered. The routes of `createApi()` use it. */
     receive(delivery: Delivery): Promise<Arrival>
@@ -238,6 +320,12 @@ export interface Integrations {
      */
     rotateSecret(id: number, rotation?: RotateWebhookSecret): Promise<RotatedWebhookSecret>
   }
+  /**
+   * Runs: started, paused, cancelled, watched; and the cursor.
+   *
+   * @example
+   * await integrations.syncs.start(7)
+   */
   readonly syncs: {
     /**
      * Starts a run now, due or not. A run that has just noted its end may still be telling its listeners, and counts as
@@ -273,6 +361,12 @@ export interface Integrations {
     finalise(syncLogId: number): Promise<AdvanceCursorResult>
   }
 
+  /**
+   * Authorizations: links for people, refreshes, revocations.
+   *
+   * @example
+   * const url = await integrations.oauth.link(7, { action: 'connect' })
+   */
   readonly oauth: {
     /**
      * A link that opens one action of one integration, to any person with the link, for a while.
@@ -297,22 +391,53 @@ export interface Integrations {
     refresh(input?: RefreshTokensInput): Promise<RefreshTokensResult>
   }
 
-  /** A transaction of the host's models. Inside it no keyed write is made: a rollback would forget it. */
+  /**
+   * A transaction of the host's models. Inside it no keyed write is made: a rollback would forget it.
+   *
+   * @example
+   * await integrations.transaction((tx) => tx.insert(tickets).values(ticket))
+   */
   transaction<T>(work: (tx: Transaction) => Promise<T>): Promise<T>
-  /** Makes the transactions of a host's Drizzle database known, for the same refusal. */
+  /**
+   * Makes the transactions of a host's Drizzle database known, for the same refusal.
+   *
+   * @example
+   * const db = integrations.trackTransactions(drizzle(client))
+   */
   trackTransactions<DB extends HasTransactions>(db: DB): DB
 
-  /** Brings tables and functions up to this code. */
+  /**
+   * Brings tables and functions up to this code.
+   *
+   * @example
+   * const { applied } = await integrations.migrate()
+   */
   migrate(): Promise<{ applied: string[] }>
   /**
    * Checks what a process needs before it starts: Postgres answers, the tables are up to date, the keys read what is
-   * stored, the providers that the configuration names are registered. @throws InvalidConfiguration, BackendUnreachable,
+   * stored, the providers that the configuration names are registered.
+   *
+   * @throws InvalidConfiguration, BackendUnreachable,
    * SchemaBehind, EncryptionKeyMismatch
+   *
+   * @example
+   * await integrations.ready()
    */
   ready(): Promise<void>
+  /**
+   * Closes the connections; what runs is not waited for.
+   *
+   * @example
+   * await integrations.close()
+   */
   close(): Promise<void>
 
-  /** What operators do and see: the commands, the operator API and the dashboard use nothing else. */
+  /**
+   * What operators do and see: the commands, the operator API and the dashboard use nothing else.
+   *
+   * @example
+   * const findings = await integrations.admin.doctor()
+   */
   readonly admin: IntegrationsAdmin
 }
 
@@ -322,7 +447,16 @@ const CALL_CONNECTIONS = 3
 const STANDING_IDLE_SECONDS = 30
 
 /**
+ * Makes the one object that a host gives to its API, its workers and the command line alike. It opens no connection yet.
+ *
  * @throws InvalidConfiguration with every fault at once: of keys, options, the database's URL, encryption keys, providers
+ *
+ * @example
+ * // integrations.config.ts
+ * export default createIntegrations({
+ *   providers: { github: GitHubProvider, acme },
+ *   config: { sync: { queue: 'syncs' } },
+ * })
  */
 export function createIntegrations(given: IntegrationsOptions = {}): Integrations {
   const problems: ConfigurationProblem[] = []

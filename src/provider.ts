@@ -20,6 +20,7 @@ export type { Json } from './framework/json.ts'
 export type { HealthStatus } from './integrations/rules.ts'
 export type { AuthenticatedUser } from './providers/contracts.ts'
 export * from './providers/contracts.ts'
+export { defineProvider, type IntegrationWith, type ProviderDefinition } from './providers/define-provider.ts'
 export type {
   Answered,
   Call,

@@ -6,7 +6,7 @@ import type { z } from 'zod'
 import type { Framework, OutboundCall } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { supportsIdempotency } from '../providers/contracts.ts'
-import type { Answered, Call, RequestBuilder, RequestOptions } from '../providers/integration.ts'
+import type { Call, RequestBuilder, RequestOptions } from '../providers/integration.ts'
 
 /** What the steps have said so far. */
 type Steps = Omit<OutboundCall<unknown>, 'method' | 'call' | 'url'>
@@ -16,19 +16,23 @@ const DEFAULT_KEY_HEADER = 'Idempotency-Key'
 export function requestBuilder<Parsed = undefined>(framework: Framework, steps: Steps): RequestBuilder<Parsed> {
   const and = (options: RequestOptions): RequestBuilder<Parsed> =>
     requestBuilder(framework, { ...steps, options: { ...steps.options, ...options } })
-  const execute = async <R>(method: string, target: Call<R> | string | URL): Promise<Answered<Parsed, R>> => {
+  const execute = async (method: string, target: Call<unknown> | string | URL = steps.endpoint): Promise<never> => {
     // A schema among the steps has parsed it.
     if (typeof target === 'function')
-      return framework.request<R>(framework, { ...steps, method, call: target }) as Promise<Answered<Parsed, R>>
+      return framework.request(framework, { ...steps, method, call: target }) as Promise<never>
     const byUrl = callByUrl({ method, target, data: steps.options.data, key: sentKey(framework, steps) })
-    return framework.request<R>(framework, {
+    return framework.request(framework, {
       ...steps,
       endpoint: pathOf(steps.endpoint),
       method,
       url: byUrl.url,
-      call: byUrl.call as Call<R>,
-    }) as Promise<Answered<Parsed, R>>
+      call: byUrl.call,
+    }) as Promise<never>
   }
+  const by =
+    (method: string) =>
+    (target?: Call<unknown> | string | URL): Promise<never> =>
+      execute(method, target)
   return {
     as: <S extends z.ZodType>(schema: S) =>
       requestBuilder<{ readonly as: z.output<S> }>(framework, { ...steps, schema }),
@@ -39,11 +43,11 @@ export function requestBuilder<Parsed = undefined>(framework: Framework, steps: 
     retryOf: (retryOf) => and({ retryOf }),
     withIdempotencyKey: (idempotencyKey) => and({ idempotencyKey }),
     withTimeout: (timeoutMs) => and({ timeoutMs }),
-    get: (target) => execute('GET', target),
-    post: (target) => execute('POST', target),
-    put: (target) => execute('PUT', target),
-    patch: (target) => execute('PATCH', target),
-    delete: (target) => execute('DELETE', target),
+    get: by('GET'),
+    post: by('POST'),
+    put: by('PUT'),
+    patch: by('PATCH'),
+    delete: by('DELETE'),
     execute,
   }
 }

@@ -82,13 +82,26 @@ export interface RequestBuilder<Parsed = undefined> {
   retryOf(requestId: number): RequestBuilder<Parsed>
   withIdempotencyKey(key: string | null): RequestBuilder<Parsed>
   withTimeout(timeoutMs: number): RequestBuilder<Parsed>
-  /** By a callback, or by a URL: then `data` is the query of GET, HEAD and DELETE, else the body. */
-  get<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
-  post<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
-  put<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
-  patch<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
-  delete<R = unknown>(target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
-  execute<R = unknown>(method: string, target: Call<R> | string | URL): Promise<Answered<Parsed, R>>
+  /**
+   * By a callback, or by a URL: then `data` is the query of GET, HEAD and DELETE, else the body. Without a target the endpoint is
+   * the URL. The answer has the same type as that of `request()`.
+   *
+   * @example
+   * const issue = await integration.at('https://api.acme.example/v1/issues/7').as(Issue).get()
+   */
+  readonly get: Send<Parsed>
+  readonly post: Send<Parsed>
+  readonly put: Send<Parsed>
+  readonly patch: Send<Parsed>
+  readonly delete: Send<Parsed>
+  execute(method: string, target?: string | URL): Promise<Answered<Parsed, Response>>
+  execute<R>(method: string, target: Call<R>): Promise<Answered<Parsed, R>>
+}
+
+/** The last step of a call. */
+export interface Send<Parsed> {
+  (target?: string | URL): Promise<Answered<Parsed, Response>>
+  <R>(target: Call<R>): Promise<Answered<Parsed, R>>
 }
 
 /** A schema has the last word on the type, too. */
@@ -153,20 +166,31 @@ export interface Operation {
 }
 
 export interface Integration {
+  /** The id of its row. */
   readonly id: number
+  /** The identifier of its provider. */
   readonly provider: string
+  /** Its name, for people. */
   readonly name: string
+  /** What the host keeps about it; never a secret. */
   readonly metadata: Readonly<Record<string, Json>>
+  /** Whose it is, in the host's own words. */
   readonly owner: { readonly type: string; readonly id: number } | null
   /** False where a person or its health has switched it off. */
   readonly isActive: boolean
   /** When a person did; null: never. */
   readonly switchedOffAt: Date | null
+  /** How its calls go. */
   readonly healthStatus: HealthStatus
+  /** Minutes between runs; null: the provider's own. */
   readonly syncIntervalMinutes: number | null
+  /** Where the next incremental run begins; null: at the beginning. */
   readonly syncCursor: Json
+  /** When the last clean run began; null: never. */
   readonly lastSyncedAt: Date | null
+  /** When the next run is due; null: none is. */
   readonly nextSyncAt: Date | null
+  /** When it was stored. */
   readonly createdAt: Date
 
   /**
@@ -175,10 +199,20 @@ export interface Integration {
    * @param endpoint logical name or URL path, as it is stored
    * @param method HTTP method or the SDK's word for it
    * @throws InvalidArgumentException before anything is sent; else the last attempt's error, unwrapped
+   *
+   * @example
+   * const me = await integration.request('v1/me', 'GET', ({ fetch }) => fetch('https://api.acme.example/v1/me'))
    */
   request(endpoint: string, method: string, call: Call<Response>, options?: RequestOptions): Promise<Json>
   request<T>(endpoint: string, method: string, call: Call<T>, options?: RequestOptions): Promise<T>
-  /** As `request()`, the answer parsed by the schema. @throws SchemaDrift */
+  /**
+   * As `request()`, the answer parsed by the schema.
+   *
+   * @throws SchemaDrift
+   *
+   * @example
+   * const me = await integration.requestAs(Me, 'v1/me', 'GET', ({ fetch }) => fetch('https://api.acme.example/v1/me'))
+   */
   requestAs<S extends z.ZodType>(
     schema: S,
     endpoint: string,
@@ -187,26 +221,88 @@ export interface Integration {
     options?: RequestOptions,
   ): Promise<z.output<S>>
 
-  /** A call step by step. */
+  /**
+   * A call step by step.
+   *
+   * @example
+   * const ticket = await integration.at('https://api.acme.example/v1/tickets/7').as(Ticket).get()
+   */
   at(endpoint: string): RequestBuilder
-  /** Counts a failure of a call made elsewhere; only `upstream` degrades health. */
+  /**
+   * Counts a failure of a call made elsewhere; only `upstream` degrades health.
+   *
+   * @example
+   * await integration.recordFailure('upstream')
+   */
   recordFailure(failureClass: FailureClass): Promise<void>
+  /**
+   * Counts a success of a call made elsewhere.
+   *
+   * @example
+   * await integration.recordSuccess()
+   */
   recordSuccess(): Promise<void>
+  /**
+   * How the circuit breaker stands.
+   *
+   * @example
+   * const { state, retryAt } = await integration.circuit()
+   */
   circuit(): Promise<CircuitView>
+  /**
+   * Which rate limit counts, and how much of it is used.
+   *
+   * @example
+   * const { limit, used } = await integration.rateLimit()
+   */
   rateLimit(): Promise<RateLimitView>
-  /** Null gives the breaker back to itself: closed and empty. */
+  /**
+   * Overrides the circuit breaker, until it is given back or until a moment.
+   * Null gives the breaker back to itself: closed and empty.
+   *
+   * @example
+   * await integration.overrideCircuit('forced_open', new Date('2031-06-01T12:00:00Z'))
+   */
   overrideCircuit(to: CircuitOverride | null, until?: Date): Promise<void>
-  /** Null gives the provider's limit back. */
+  /**
+   * Overrides the rate limit, until it is given back or until a moment.
+   * Null gives the provider's limit back.
+   *
+   * @example
+   * await integration.overrideRateLimit(RateLimit.perMinute(10))
+   */
   overrideRateLimit(limit: Pick<RateLimit, 'limit' | 'seconds' | 'window'> | null, until?: Date): Promise<void>
+  /**
+   * Logs work of the host's own, with its end.
+   *
+   * @example
+   * const operation = await integration.startOperation({ operation: 'export', direction: 'outbound' })
+   * await operation.succeed()
+   */
   startOperation(operation: OperationInput): Promise<Operation>
-  /** What a key answered; null when it was never used. */
+  /**
+   * What a key answered; null when it was never used.
+   *
+   * @example
+   * const prior = await integration.idempotencyRecord('invoice-17')
+   */
   idempotencyRecord(key: string): Promise<PriorCall | null>
-  /** The operator's way out: the key may be used again. False when there was none. */
+  /**
+   * The operator's way out: the key may be used again. False when there was none.
+   *
+   * @example
+   * await integration.forgetIdempotencyKey('invoice-17')
+   */
   forgetIdempotencyKey(key: string): Promise<boolean>
 
   /**
    * The decrypted credentials of this snapshot, with what came by way of this handle since: after a refresh or
-   * `updateCredentials()` the next attempt finds the new ones. @throws CredentialsUnreadable
+   * `updateCredentials()` the next attempt finds the new ones.
+   *
+   * @throws CredentialsUnreadable
+   *
+   * @example
+   * const { token } = integration.credentialsArray()
    */
   credentialsArray(): Credentials
   /**
@@ -214,11 +310,24 @@ export interface Integration {
    * once however many ask. Null: there is none.
    *
    * @throws ReauthRequiredException; else what the refresh threw, when the present token is over
+   *
+   * @example
+   * const token = await integration.getAccessToken()
    */
   getAccessToken(): Promise<string | null>
-  /** Whether this snapshot's token expires within `refreshThreshold()`. No expiry: never. */
+  /**
+   * Whether this snapshot's token expires within `refreshThreshold()`. No expiry: never.
+   *
+   * @example
+   * if (integration.tokenExpiresSoon()) await integration.refreshTokenIfNeeded()
+   */
   tokenExpiresSoon(): boolean
-  /** Refreshes if `tokenExpiresSoon()` of the stored one. True: this handle has a newer token than before. */
+  /**
+   * Refreshes if `tokenExpiresSoon()` of the stored one. True: this handle has a newer token than before.
+   *
+   * @example
+   * const isNewer = await integration.refreshTokenIfNeeded()
+   */
   refreshTokenIfNeeded(): Promise<boolean>
 
   /**
@@ -226,10 +335,24 @@ export interface Integration {
    *
    * @param cacheFor whole seconds of at least 1; without it the provider is asked, and nothing is kept
    * @throws UnsupportedByProvider, InvalidArgumentException
+   *
+   * @example
+   * const { id, name } = await integration.authenticatedUser(3_600)
    */
   authenticatedUser(cacheFor?: number): Promise<AuthenticatedUser>
+  /**
+   * Whether the provider says who the credentials belong to.
+   *
+   * @example
+   * if (integration.supportsAuthenticatedUser()) await integration.authenticatedUser()
+   */
   supportsAuthenticatedUser(): boolean
-  /** Drops what `authenticatedUser()` has kept. */
+  /**
+   * Drops what `authenticatedUser()` has kept.
+   *
+   * @example
+   * await integration.forgetAuthenticatedUser()
+   */
   forgetAuthenticatedUser(): Promise<void>
   /**
    * What the provider gives out for a while, such as the token of an app's installation: kept encrypted, for every process, until
@@ -238,43 +361,126 @@ export interface Integration {
    *
    * @param name which one: 1 to 64 letters, digits, `_`, `-`, `.`
    * @throws InvalidArgumentException for another name, SchemaDrift for an answer that is none; what `obtain()` threw
+   *
+   * @example
+   * const token = await integration.cachedSecret('installation', async () => {
+   *   const { token: value, expires_at } = await newToken(integration)
+   *   return { value, expiresAt: new Date(expires_at) }
+   * })
    */
   cachedSecret(name: string, obtain: () => Promise<{ value: string; expiresAt: Date }>): Promise<string>
-  /** Drops it everywhere: the provider has refused it. */
+  /**
+   * Drops it everywhere: the provider has refused it.
+   *
+   * @example
+   * await integration.forgetCachedSecret('installation')
+   */
   forgetCachedSecret(name: string): Promise<void>
-  /** Merges the patch into the stored credentials (null removes a key), or replaces them. This handle has the new ones at once. */
+  /**
+   * Merges the patch into the stored credentials (null removes a key), or replaces them. This handle has the new ones at once.
+   *
+   * @example
+   * await integration.updateCredentials({ token, old_token: null })
+   */
   updateCredentials(patch: Credentials, options?: { replace?: boolean }): Promise<void>
-  /** Sets the cursor. A run that began before it never touches the cursor again. */
+  /**
+   * Sets the cursor. A run that began before it never touches the cursor again.
+   *
+   * @example
+   * await integration.updateSyncCursor('2031-06-01T12:00:00Z')
+   */
   updateSyncCursor(value: Json): Promise<void>
 
-  /** Maps an external id. The same model twice is fine. @throws MappingAlreadyClaimed */
+  /**
+   * Maps an external id. The same model twice is fine.
+   *
+   * @throws MappingAlreadyClaimed
+   *
+   * @example
+   * await integration.mapExternalId('tk_17', { type: 'ticket', id: '4' })
+   */
   mapExternalId(externalId: ExternalId, model: ModelRef): Promise<void>
-  /** Points an external id at this model, also when another holds it. */
+  /**
+   * Points an external id at this model, also when another holds it.
+   *
+   * @example
+   * await integration.remapExternalId('tk_17', { type: 'ticket', id: '5' })
+   */
   remapExternalId(externalId: ExternalId, model: ModelRef): Promise<void>
-  /** Creates or updates the model behind an external id, once however many do it at the same moment. */
+  /**
+   * Creates or updates the model behind an external id, once however many do it at the same moment.
+   *
+   * @example
+   * const row = await integration.upsertByExternalId('tk_17', tickets, { title })
+   */
   upsertByExternalId<Row, Attributes>(
     externalId: ExternalId,
     model: MappedModel<Row, Attributes>,
     attributes: Attributes | ((existing: Row | null) => Attributes | Promise<Attributes>),
   ): Promise<Row>
-  /** The oldest external id of a model; null without one. */
+  /**
+   * The oldest external id of a model; null without one.
+   *
+   * @example
+   * const externalId = await integration.findExternalId({ type: 'ticket', id: '4' })
+   */
   findExternalId(model: ModelRef): Promise<string | null>
-  /** The model behind an external id; null when it is not mapped or its row is gone. */
+  /**
+   * The model behind an external id; null when it is not mapped or its row is gone.
+   *
+   * @example
+   * const row = await integration.resolveMapping('tk_17', tickets)
+   */
   resolveMapping<Row, Attributes>(externalId: ExternalId, model: MappedModel<Row, Attributes>): Promise<Row | null>
-  /** As `resolveMapping()` for many; every asked id is in the map. */
+  /**
+   * As `resolveMapping()` for many; every asked id is in the map.
+   *
+   * @example
+   * const rows = await integration.resolveMappings(['tk_17', 'tk_18'], tickets)
+   * rows.get('tk_17')
+   */
   resolveMappings<Row, Attributes>(
     externalIds: readonly ExternalId[],
     model: MappedModel<Row, Attributes>,
   ): Promise<Map<string, Row | null>>
 
-  /** Tells the host something; its listeners are awaited in order. @throws what the first failing listener threw */
+  /**
+   * Tells the host something; its listeners are awaited in order.
+   *
+   * @throws what the first failing listener threw
+   *
+   * @example
+   * await integration.emit(new TicketClosed(integration, ticket))
+   */
   emit(event: ProviderEvent): Promise<void>
-  /** Switches it on: active, healthy, counters empty, due at once if it is scheduled. */
+  /**
+   * Switches it on: active, healthy, counters empty, due at once if it is scheduled.
+   *
+   * @example
+   * await integration.enable()
+   */
   enable(): Promise<void>
-  /** Switches it off: no scheduled work, no webhooks. Nothing is deleted. */
+  /**
+   * Switches it off: no scheduled work, no webhooks. Nothing is deleted.
+   *
+   * @example
+   * await integration.disable()
+   */
   disable(): Promise<void>
-  /** A new snapshot. @throws IntegrationNotFound */
+  /**
+   * A new snapshot.
+   *
+   * @throws IntegrationNotFound
+   *
+   * @example
+   * const now = await integration.refresh()
+   */
   refresh(): Promise<Integration>
-  /** Identity only: credentials are never part of it. */
+  /**
+   * Identity only: credentials are never part of it.
+   *
+   * @example
+   * JSON.stringify(integration) // {"id":7,"provider":"github","name":"Ours"}
+   */
   toJSON(): { id: number; provider: string; name: string }
 }
