@@ -18,7 +18,7 @@ const DOORS =
  * Pairs that name each other are those of decision 0048.
  */
 const ARROWS = {
-  access: [],
+  access: ['observability'],
   calls: ['events', 'incidents', 'integrations', 'oauth', 'observability', 'providers'],
   claims: [],
   credentials: ['events', 'integrations', 'observability', 'providers'],

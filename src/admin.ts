@@ -1,6 +1,8 @@
 /** What operators do and see, bound to one deployment. Each method binds one operation; there is no logic here. */
 
 import type { MiddlewareHandler } from 'hono'
+import type { CreateToken, ListTokens, TokenSummary } from './access/operator-tokens.ts'
+import { createToken, listTokens, revokeToken } from './access/operator-tokens.ts'
 import type { Access } from './access/tokens-and-links.ts'
 import type { ConfigEntry, LoadedConfig } from './config/load.ts'
 import { describeConfig } from './config/load.ts'
@@ -18,6 +20,8 @@ import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
 import type { Framework, TemporalInspection } from './framework/context.ts'
 import type { Logger } from './framework/logger.ts'
+import type { IncidentActor } from './incidents/acts.ts'
+import { acknowledgeIncident, annotateIncident, snoozeIncident } from './incidents/acts.ts'
 import type { EvaluateFailuresResult } from './incidents/incident-jobs.ts'
 import type { IncidentSummary, ListIncidents } from './incidents/list.ts'
 import { getIncident, listIncidents } from './incidents/list.ts'
@@ -38,6 +42,8 @@ import { createReadiness } from './integrations/readiness.ts'
 import type { FindOrphansInput, FindOrphansResult } from './mappings/mapping-jobs.ts'
 import type { OrphanSearch } from './mappings/orphans.ts'
 import { findOrphans } from './mappings/orphans.ts'
+import type { AuditEntry, ListAudit } from './observability/audit.ts'
+import { listAudit } from './observability/audit.ts'
 import type { PrometheusMetrics } from './observability/prometheus.ts'
 import { standingReader } from './observability/standing.ts'
 import type { Statistics, StatisticsInput } from './observability/statistics.ts'
@@ -107,6 +113,26 @@ export interface IntegrationsAdmin {
     list(filter?: ListIncidents): AsyncIterable<IncidentSummary>
     /** @throws IncidentNotFound */
     get(id: number): Promise<IncidentSummary>
+    /** A person has seen it, until it gets worse. @throws IncidentNotFound, IncidentNotOpen, InvalidArgumentException */
+    acknowledge(id: number, act: IncidentActor & { readonly note?: string | undefined }): Promise<IncidentSummary>
+    /** No repeats are notified until then, or until it gets worse; at most 30 days. @throws as `acknowledge()` */
+    snooze(id: number, act: IncidentActor & { readonly until: Date }): Promise<IncidentSummary>
+    /** Open or closed. @throws IncidentNotFound, InvalidArgumentException */
+    annotate(id: number, act: IncidentActor & { readonly text: string }): Promise<IncidentSummary>
+  }
+  /** What people have done, over all integrations, also those that were deleted. */
+  readonly audit: {
+    /** Newest first. @throws InvalidArgumentException at once, before anything is read */
+    list(filter?: ListAudit): AsyncIterable<AuditEntry>
+  }
+  /** Operator tokens that are made at run time, beside those of the configuration. */
+  readonly tokens: {
+    /** @returns with the token itself, which is kept nowhere. @throws InvalidArgumentException, UnknownProvider */
+    create(token: CreateToken): Promise<TokenSummary & { readonly token: string }>
+    /** Newest first. */
+    list(filter?: ListTokens): AsyncIterable<TokenSummary>
+    /** Ends a token and its sessions at once; again, it changes nothing. @throws TokenNotFound */
+    revoke(id: number, who: { readonly by: string; readonly from?: string | undefined }): Promise<TokenSummary>
   }
   readonly notifications: {
     /** Sends a test event from this process. @throws InvalidArgumentException for a target that is not there */
@@ -205,6 +231,15 @@ export function createAdmin(
     incidents: {
       list: (filter) => listIncidents(framework, filter),
       get: (id) => getIncident(framework, id),
+      acknowledge: (id, act) => acknowledgeIncident(framework, id, act),
+      snooze: (id, act) => snoozeIncident(framework, id, act),
+      annotate: (id, act) => annotateIncident(framework, id, act),
+    },
+    audit: { list: (filter) => listAudit(framework, filter) },
+    tokens: {
+      create: (token) => createToken(framework, token),
+      list: (filter) => listTokens(framework, filter),
+      revoke: (id, who) => revokeToken(framework, id, who),
     },
     notifications: {
       test: (options) => testNotifications(framework, options),

@@ -36,6 +36,7 @@ export type {
   RequestBuilder,
   RequestContext,
   RequestOptions,
+  Send,
 } from './providers/integration.ts'
 export type { MappedModel, ModelRef } from './providers/mapped-model.ts'
 export {

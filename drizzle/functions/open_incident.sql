@@ -22,7 +22,10 @@ BEGIN
 	END IF;
 	rises := (severity ->> p_severity)::int > (severity ->> peak)::int;
 	UPDATE "__schema__"."__prefix___incidents" SET updated_at = p_stamp, followed_at = NULL, last_error_at = coalesce(p_last_error, last_error_at),
-		peak_severity = CASE WHEN rises THEN p_severity ELSE peak_severity END WHERE id = found_id;
+		peak_severity = CASE WHEN rises THEN p_severity ELSE peak_severity END,
+		-- A person has spoken of what it was before.
+		acknowledged_at = CASE WHEN NOT rises THEN acknowledged_at END, acknowledged_by = CASE WHEN NOT rises THEN acknowledged_by END,
+		snoozed_until = CASE WHEN NOT rises THEN snoozed_until END, snoozed_by = CASE WHEN NOT rises THEN snoozed_by END WHERE id = found_id;
 	RETURN jsonb_build_array(jsonb_build_object('at', p_at, 'kind', 'incident_escalated', 'incidentId', found_id, 'rises', rises));
 END
 $$;

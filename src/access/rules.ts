@@ -2,7 +2,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 
 /** `operate` includes `read`. */
-export type Scope = 'read' | 'operate'
+export const SCOPES = ['read', 'operate'] as const
+export type Scope = (typeof SCOPES)[number]
 
 /** A caller that is known. */
 export interface Principal {
@@ -10,6 +11,39 @@ export interface Principal {
   readonly name: string
   readonly scopes: readonly Scope[]
   readonly via: 'token' | 'session'
+  /** Left out: of every provider and every owner. */
+  readonly limits?: Limits
+}
+
+/** What a caller is bound to; all that is given must hold. */
+export interface Limits {
+  readonly provider?: string
+  readonly owner?: { readonly type: string; readonly id: number }
+}
+
+/** Whose integration a record is. */
+export interface Ownership {
+  readonly provider: string
+  readonly ownerType: string | null
+  readonly ownerId: number | null
+}
+
+/** For the filters of lists, which have the same names. */
+export function limitsOf({ limits }: Principal): Limits {
+  return limits ?? {}
+}
+
+/** A limited caller gets no answer that is about all integrations: figures, pruning, keys, tokens. */
+export function isLimited(principal: Principal): boolean {
+  const { provider, owner } = limitsOf(principal)
+  return provider !== undefined || owner !== undefined
+}
+
+/** Whether a caller may know of a record. What it may not know of is answered as if it did not exist. */
+export function visible(principal: Principal, { provider, ownerType, ownerId }: Ownership): boolean {
+  const limits = limitsOf(principal)
+  if (limits.provider !== undefined && limits.provider !== provider) return false
+  return limits.owner === undefined || (limits.owner.type === ownerType && limits.owner.id === ownerId)
 }
 
 export function hasScope(scopes: readonly Scope[], needed: Scope): boolean {

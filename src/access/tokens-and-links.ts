@@ -1,9 +1,12 @@
 /** The ways in: tokens, browser sessions, signed links. Rule: docs/behaviour/access.md. */
 import { createHmac, randomBytes } from 'node:crypto'
+import type { TokenRow } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { errorLine } from '../framework/logger.ts'
-import type { Principal } from './rules.ts'
+import { recordAct } from '../observability/audit.ts'
+import { goodToken, goodTokenOf, limitsOfToken, noteTokenUse } from './operator-tokens.ts'
+import type { Limits, Principal, Scope } from './rules.ts'
 import { isSameSecret, linkProofOf, MAX_LINK_SECONDS, sha256Hex, signedLinkText } from './rules.ts'
 
 /** A browser that has signed in. */
@@ -24,11 +27,11 @@ export interface LinkTarget {
 export interface Access {
   /** In `dev`: a token with `operate`, the same for as long as the key ring has the same first key. Null elsewhere. */
   readonly devToken: string | null
-  /** The token's holder; null when it is not configured. Records the time of its use. */
+  /** The token's holder; null when it is not known, revoked or expired. Records the time of its use. */
   byToken(token: string): Promise<Principal | null>
-  /** A new session for a token's holder; null when the token is not configured. */
-  signIn(token: string): Promise<Session | null>
-  /** The session of a cookie; null when it is over, or its token is no longer configured. */
+  /** A new session for a token's holder; null as above. @param from IP address, for the audit */
+  signIn(token: string, from?: string): Promise<Session | null>
+  /** The session of a cookie; null when it is over, or its token is not good any more. */
   bySession(id: string): Promise<Session | null>
   signOut(id: string): Promise<void>
   /** The query string (`expires=…&signature=…`) that opens one method and path for this long. */
@@ -42,39 +45,60 @@ export interface Access {
   isLinkValid(target: LinkTarget, query: URLSearchParams): boolean
 }
 
-type OperatorToken = Framework['config']['operator']['tokens'][number]
+/** A token of the configuration, or one that was made at run time. */
+interface Holder {
+  readonly name: string
+  readonly sha256: string
+  readonly scopes: readonly Scope[]
+  /** Of the second kind only. */
+  readonly stored?: { readonly id: number; readonly limits: Limits | null; readonly expiresAt: Date | null }
+}
 
 const SESSION_SECONDS = 8 * 3_600
 const SESSION_BYTES = 32
 const SESSION_ID = /^[\w-]{43}$/ // 32 bytes in base64url
 /** Each process records a token's last use at most once a minute. */
 const NOTE_EVERY_MS = 60_000
+/** Each process writes refused sign-ins into the audit at most once a minute: anyone can cause them. */
+const REFUSED_EVERY_MS = 60_000
 const LINK_PURPOSE = 'link'
 const DEV_PURPOSE = 'dev'
 
-export function createAccess({ config, cache, clock, encryption, logger }: Framework, dev: boolean): Access {
+export function createAccess(framework: Framework, dev: boolean): Access {
+  const { config, cache, clock, db, encryption, logger, tables } = framework
   // Made from the key ring: every process of a developer's machine has the same one, and it need not be passed on.
   const devToken = dev ? encryption.sign(DEV_PURPOSE, 'operator token') : null
-  const tokens: readonly OperatorToken[] =
+  const tokens: readonly Holder[] =
     devToken === null
       ? config.operator.tokens
       : [...config.operator.tokens, { name: 'dev', sha256: sha256Hex(devToken), scopes: ['operate'] }]
   const notedAtMs = new Map<string, number>()
+  let refusedAtMs = Number.NEGATIVE_INFINITY
+  let refusedSince = 0
 
-  /** Compares with each token, so that the time taken does not show which one came close. */
-  function ownerOf(token: string): OperatorToken | null {
+  /** Compares with each configured token, so that the time taken does not show which one came close; then looks in the table. */
+  async function ownerOf(token: string): Promise<Holder | null> {
     const digest = sha256Hex(token)
-    let owner: OperatorToken | null = null
+    let owner: Holder | null = null
     for (const candidate of tokens) if (isSameSecret(digest, candidate.sha256)) owner = candidate
-    return owner
+    if (owner !== null) return owner
+    const row = await goodToken(framework, token)
+    return row === null ? null : holderOf(row)
   }
 
-  async function noteUse({ name }: OperatorToken): Promise<void> {
+  async function holderOfSession({ holder, token_id: id }: StoredSession): Promise<Holder | null> {
+    const row = id === undefined ? null : await goodTokenOf(framework, id)
+    const known = row === null ? tokens : [holderOf(row)]
+    return known.find((token) => fingerprint(token) === holder) ?? null
+  }
+
+  async function noteUse({ name, sha256, stored }: Holder): Promise<void> {
     const now = clock.now()
-    if (now.getTime() - (notedAtMs.get(name) ?? Number.NEGATIVE_INFINITY) < NOTE_EVERY_MS) return
-    notedAtMs.set(name, now.getTime())
+    if (now.getTime() - (notedAtMs.get(sha256) ?? Number.NEGATIVE_INFINITY) < NOTE_EVERY_MS) return
+    notedAtMs.set(sha256, now.getTime())
     try {
-      await cache.set(`token-used:${sha256Hex(name)}`, { name, at: now.toISOString() }, null)
+      if (stored === undefined) await cache.set(`token-used:${sha256Hex(name)}`, { name, at: now.toISOString() }, null)
+      else await noteTokenUse(db, tables, stored.id, now)
     } catch (error) {
       // Access does not depend on this record.
       logger.warn(
@@ -82,6 +106,33 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
         "The time of a token's use could not be noted.",
       )
     }
+  }
+
+  /** Never throws: signing in does not depend on its record. */
+  async function audit(act: { by: string; action: string; from: string | undefined; detail?: string }): Promise<void> {
+    try {
+      await recordAct(db, tables, null, { ...act, target: 'operator' })
+    } catch (error) {
+      logger.error(
+        { ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
+        'A sign-in could not be written into the audit.',
+      )
+    }
+  }
+
+  async function noteRefusal(from: string | undefined): Promise<void> {
+    refusedSince += 1
+    const nowMs = clock.now().getTime()
+    if (nowMs - refusedAtMs < REFUSED_EVERY_MS) return
+    refusedAtMs = nowMs
+    const times = refusedSince
+    refusedSince = 0
+    await audit({
+      by: 'unknown',
+      action: 'sign-in refused',
+      from,
+      ...(times === 1 ? {} : { detail: `and ${times - 1} before it, since the last entry of this process` }),
+    })
   }
 
   function signedUntil({ method, path }: LinkTarget, expires: number): string {
@@ -99,27 +150,34 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
     devToken,
 
     async byToken(token) {
-      const owner = ownerOf(token)
+      const owner = await ownerOf(token)
       if (owner === null) return null
       // Not awaited: access does not wait for a database that does not answer.
       void noteUse(owner)
-      return { name: owner.name, scopes: owner.scopes, via: 'token' }
+      return principalOf(owner, 'token')
     },
 
-    async signIn(token) {
-      const owner = ownerOf(token)
+    async signIn(token, from) {
+      const owner = await ownerOf(token)
       if (owner === null) {
         logger.warn(
           { event: 'access.sign_in_refused' },
           'Somebody tried to sign in with a token that is not configured.',
         )
+        await noteRefusal(from)
         return null
       }
       await noteUse(owner)
       const id = randomBytes(SESSION_BYTES).toString('base64url')
-      const expiresAt = new Date(clock.now().getTime() + SESSION_SECONDS * 1_000)
-      const stored = { holder: fingerprint(owner), expires_at: expiresAt.toISOString() }
+      const endMs = clock.now().getTime() + SESSION_SECONDS * 1_000
+      const expiresAt = new Date(Math.min(endMs, owner.stored?.expiresAt?.getTime() ?? endMs))
+      const stored: StoredSession = {
+        holder: fingerprint(owner),
+        expires_at: expiresAt.toISOString(),
+        ...(owner.stored === undefined ? {} : { token_id: owner.stored.id }),
+      }
       await cache.set(sessionKey(id), stored, SESSION_SECONDS)
+      await audit({ by: owner.name, action: 'sign-in', from })
       return sessionOf(id, owner, expiresAt)
     },
 
@@ -128,8 +186,9 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
       const stored = (await cache.get(sessionKey(id))) as StoredSession | undefined
       if (stored === undefined) return null
       const expiresAt = new Date(stored.expires_at)
-      const owner = tokens.find((token) => fingerprint(token) === stored.holder)
-      if (owner === undefined || clock.now() >= expiresAt) return null
+      if (clock.now() >= expiresAt) return null
+      const owner = await holderOfSession(stored)
+      if (owner === null) return null
       return sessionOf(id, owner, expiresAt)
     },
 
@@ -155,13 +214,25 @@ export function createAccess({ config, cache, clock, encryption, logger }: Frame
   }
 }
 
-interface StoredSession {
+type StoredSession = {
   readonly holder: string
   readonly expires_at: string
+  /** Of a token that was made at run time. */
+  readonly token_id?: number
+}
+
+function holderOf(row: TokenRow): Holder {
+  const { id, name, sha256, scope, expiresAt } = row
+  return { name, sha256, scopes: [scope], stored: { id, limits: limitsOfToken(row), expiresAt } }
+}
+
+function principalOf({ name, scopes, stored }: Holder, via: Principal['via']): Principal {
+  const limits = stored?.limits ?? null
+  return { name, scopes, via, ...(limits === null ? {} : { limits }) }
 }
 
 /** Changes with a token's name, bytes or scopes, and ends its sessions thereby. */
-function fingerprint({ name, sha256, scopes }: OperatorToken): string {
+function fingerprint({ name, sha256, scopes }: Holder): string {
   return sha256Hex(JSON.stringify([name, sha256, [...scopes].sort()]))
 }
 
@@ -170,7 +241,7 @@ function sessionKey(id: string): string {
 }
 
 /** The CSRF token is derived from the id, which only the cookie holds: a reader of the table can't make one. */
-function sessionOf(id: string, { name, scopes }: OperatorToken, expiresAt: Date): Session {
+function sessionOf(id: string, holder: Holder, expiresAt: Date): Session {
   const csrfToken = createHmac('sha256', id).update('csrf').digest('base64url')
-  return { id, principal: { name, scopes, via: 'session' }, csrfToken, expiresAt }
+  return { id, principal: principalOf(holder, 'session'), csrfToken, expiresAt }
 }

@@ -32,6 +32,12 @@ export async function callerOf(integrations: Integrations, context: Context): Pr
   return session === null ? null : { principal: session.principal, session }
 }
 
+/** IP address of the connection, for the audit: behind a proxy the proxy's, since any caller can write a header. */
+export function addressOf(context: Context): string | undefined {
+  const env: { incoming?: { socket?: { remoteAddress?: string } } } | undefined = context.env
+  return env?.incoming?.socket?.remoteAddress
+}
+
 /** Whether one of our own pages sent the request, or a client that is not a browser. */
 export function isFromOwnPage({ admin: { access } }: Integrations, context: Context): boolean {
   const header = (name: string): string | null => context.req.header(name) ?? null

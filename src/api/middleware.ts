@@ -3,8 +3,8 @@
  * operator's routes need besides. Rule: docs/behaviour/access.md, "Middleware by name".
  */
 import type { Context, MiddlewareHandler } from 'hono'
-import type { Scope } from '../access/rules.ts'
-import { basePathOf, hasScope, isSafeMethod, isSameSecret, routePathOf } from '../access/rules.ts'
+import type { Principal, Scope } from '../access/rules.ts'
+import { basePathOf, hasScope, isLimited, isSafeMethod, isSameSecret, routePathOf } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { formField } from './body.ts'
 import type { AccessEnvironment, Caller } from './caller.ts'
@@ -47,10 +47,18 @@ function web(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
   }
 }
 
-/** A session or token: `read` to look, `operate` for everything else. */
-export function operator(integrations: Integrations): MiddlewareHandler<AccessEnvironment> {
+/**
+ * A session or token: `read` to look, `operate` for everything else.
+ *
+ * @param options `honoursLimits`: the routes behind it ask `visible()` of each record; otherwise a limited caller is refused
+ */
+export function operator(
+  integrations: Integrations,
+  options: { readonly honoursLimits?: boolean } = {},
+): MiddlewareHandler<AccessEnvironment> {
   return async function operator(context, next) {
-    const refusal = await admit(integrations, context, isSafeMethod(context.req.method) ? 'read' : 'operate')
+    const scope = isSafeMethod(context.req.method) ? 'read' : 'operate'
+    const refusal = await admit(integrations, context, scope, options)
     return refusal ?? refuseForeignPage(integrations, context) ?? next()
   }
 }
@@ -93,12 +101,20 @@ async function admit(
   integrations: Integrations,
   context: Context<AccessEnvironment>,
   scope: Scope,
+  { honoursLimits = false }: { readonly honoursLimits?: boolean } = {},
 ): Promise<Response | null> {
   const caller: Caller | null = await callerOf(integrations, context)
   if (caller === null) return notSignedIn(integrations, context)
   context.set('caller', caller)
+  if (isLimited(caller.principal) && !honoursLimits) return refuseLimited(context, caller.principal)
   if (hasScope(caller.principal.scopes, scope)) return null
   const detail = `This needs the scope "${scope}"; "${caller.principal.name}" has ${caller.principal.scopes.join(', ')}.`
+  return problemResponse(context, { status: 403, code: 'insufficient_scope', detail })
+}
+
+/** For routes that are about all integrations. */
+export function refuseLimited(context: Context, { name }: Principal): Response {
+  const detail = `This is about all integrations; "${name}" is limited to some.`
   return problemResponse(context, { status: 403, code: 'insufficient_scope', detail })
 }
 

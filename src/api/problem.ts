@@ -50,6 +50,8 @@ const STATUSES: Readonly<Record<string, number>> = {
   integration_not_found: 404,
   webhook_not_found: 404,
   incident_not_found: 404,
+  incident_not_open: 409,
+  token_not_found: 404,
   webhook_not_replayable: 409,
   webhook_not_failed: 409,
   sync_item_not_found: 404,

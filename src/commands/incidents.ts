@@ -84,6 +84,11 @@ export function rowOf(incident: Incident) {
     opened_at: incident.openedAt.toISOString(),
     last_error_at: incident.lastErrorAt?.toISOString() ?? null,
     closed_at: incident.closedAt?.toISOString() ?? null,
+    acknowledged_at: incident.acknowledgedAt?.toISOString() ?? null,
+    acknowledged_by: incident.acknowledgedBy,
+    snoozed_until: incident.snoozedUntil?.toISOString() ?? null,
+    snoozed_by: incident.snoozedBy,
+    annotations: incident.annotations.map((each) => ({ ...each, at: each.at.toISOString() })),
   }
 }
 

@@ -18,9 +18,10 @@ const LABELS: Readonly<Record<PruningStep, string>> = {
   cache: 'cache entries',
   events: 'delivered events',
   webhooks: 'webhooks',
+  audit: 'entries of the audit',
 }
 /** The housekeeping after the six counts that are always shown: where it found nothing, nobody asks. */
-const SHOWN_IF_ANY: ReadonlySet<PruningStep> = new Set(['cache', 'events', 'webhooks'])
+const SHOWN_IF_ANY: ReadonlySet<PruningStep> = new Set(['cache', 'events', 'webhooks', 'audit'])
 
 /** `integrations prune`: what the Schedule does each night, now. */
 export function pruneCommand(frame: Frame): Command {

@@ -7,6 +7,7 @@
  */
 
 import { z } from 'zod'
+import { SCOPES } from '../access/rules.ts'
 import { NOTIFICATION_TYPES } from '../events/notification-rules.ts'
 
 export interface ValueKind<T> {
@@ -126,7 +127,6 @@ export function queuesByProvider(): ValueKind<Readonly<Record<string, string>>> 
   )
 }
 
-const SCOPES = ['read', 'operate'] as const
 const TOKEN_NAME = { error: 'a name of 1 to 64 characters' }
 const TOKEN_DIGEST = { error: 'the SHA-256 of the token, 64 hex digits' }
 

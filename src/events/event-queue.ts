@@ -18,9 +18,10 @@ import { canBeDurable } from './durable-event-rules.ts'
 import type { Consumer, DeliveredEvent } from './event-delivery.ts'
 import { decodeEvent } from './event-payloads.ts'
 import type { EventDelivery, QueuedListener } from './listeners.ts'
+import { isRepeat } from './notification-rules.ts'
 import { notificationConsumers } from './notify.ts'
 import type { ClaimedEvent, DeliveryLog, EventRow, EventSettlement } from './queries.ts'
-import { claimEvents, claimedEvents } from './queries.ts'
+import { claimEvents, claimedEvents, hasSilencedIncident } from './queries.ts'
 
 const MAX_ERROR_LENGTH = 1_000
 /** Stands for all consumers of an event that this release cannot read: a newer one may have written it. */
@@ -35,6 +36,8 @@ interface Telling {
   readonly signal: AbortSignal
   /** Given when the row has lost too many workers: no consumer is told any more. */
   readonly lostWorkers?: number
+  /** A person has silenced the incident whose trouble the event repeats: targets are not told. */
+  readonly isSilenced?: boolean
 }
 
 /** The outcome for one consumer. */
@@ -56,7 +59,7 @@ type Tries = ReadonlyMap<string, () => Promise<Try | null>>
 /** Never throws. Null: the worker stopped before the first answer. */
 async function tellEvent(framework: Framework, row: EventRow, telling: Telling): Promise<ToldEvent | null> {
   const { [UNREADABLE]: unreadable, ...known } = readOutcomes(row.outcomes)
-  const tries = triesOf(framework, row, telling)
+  const tries = triesOf(framework, row, { ...telling, isSilenced: await isSilenced(framework, row) })
   const before: Outcomes = tries.has(UNREADABLE) && unreadable !== undefined ? { [UNREADABLE]: unreadable } : known
   const due = [...tries].filter(([key]) => isDue(before[key], telling.nowMs()))
   const ended = await Promise.all(
@@ -95,7 +98,7 @@ function triesOf(framework: Framework, row: EventRow, telling: Telling): Tries {
   try {
     const event = eventOf(row, telling.integration)
     return new Map(
-      consumersOf(framework, event).map((consumer) => [
+      consumersOf(framework, event, telling.isSilenced ?? false).map((consumer) => [
         consumer.key,
         () => tryOnce(consumer, event, { ...telling, failed }),
       ]),
@@ -148,13 +151,20 @@ function logOf({ name }: EventRow, { key, outcome, durationMs }: Told): Delivery
   return []
 }
 
+/** Never throws: a message too many is better than one that is missed. */
+async function isSilenced(framework: Framework, { name, integrationId }: EventRow): Promise<boolean> {
+  if (framework.config.notifications.targets.length === 0 || !isRepeat(name)) return false
+  const { db, tables, clock } = framework
+  return hasSilencedIncident(db, tables, integrationId, clock.now()).catch(() => false)
+}
+
 const LISTENER_TIMEOUT_MS = 60_000
 
 /** The consumers of a durable event: queued listeners of this process, and targets of its configuration. */
-function consumersOf(framework: Framework, event: DeliveredEvent): readonly Consumer[] {
+function consumersOf(framework: Framework, event: DeliveredEvent, isSilenced: boolean): readonly Consumer[] {
   return [
     ...framework.listeners.queuedFor(event.name).map((listener) => listenerConsumer(listener)),
-    ...notificationConsumers(framework, event),
+    ...(isSilenced ? [] : notificationConsumers(framework, event)),
   ]
 }
 

@@ -37,3 +37,15 @@ export function isNotified(
   const type = Object.hasOwn(types, name) ? types[name] : undefined
   return type !== undefined && targets.some((target) => target.types === undefined || target.types.includes(type))
 }
+
+/**
+ * Messages that repeat the trouble of an incident. They are not sent while it is acknowledged or snoozed. What opens, worsens or
+ * ends trouble, and what needs a person's own step, is always sent.
+ */
+const REPEATS: ReadonlySet<NotificationType> = new Set(['sync.stale', 'sync.item_stuck', 'failure_rate.elevated'])
+
+export function isRepeat(name: string): boolean {
+  const types: Readonly<Record<string, NotificationType>> = NOTIFICATION_TYPE_OF
+  const type = Object.hasOwn(types, name) ? types[name] : undefined
+  return type !== undefined && REPEATS.has(type)
+}

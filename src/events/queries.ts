@@ -130,3 +130,17 @@ export async function insertEvents(
     ) with ordinality as given (integration_id, name, payload, position)
     order by position`)
 }
+
+/** Whether an integration's open incident is acknowledged, or snoozed at this moment. */
+export async function hasSilencedIncident(
+  db: Database,
+  { incidents }: Tables,
+  integrationId: number,
+  now: Date,
+): Promise<boolean> {
+  const rows = await db.execute(sql`
+    select 1 from ${incidents}
+    where integration_id = ${integrationId} and status = 'open'
+      and (acknowledged_at is not null or snoozed_until > ${now.toISOString()}::timestamptz)`)
+  return rows.length > 0
+}

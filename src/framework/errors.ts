@@ -573,6 +573,21 @@ export class IncidentNotFound extends IntegrationsError {
   }
 }
 
+/** Only an open incident can be acknowledged or snoozed. */
+export class IncidentNotOpen extends IntegrationsError {
+  override readonly code = 'incident_not_open'
+  constructor(readonly id: number) {
+    super(`Incident ${id} is closed: only an open one can be acknowledged or snoozed.`)
+  }
+}
+
+export class TokenNotFound extends IntegrationsError {
+  override readonly code = 'token_not_found'
+  constructor(readonly id: number) {
+    super(`There is no operator token with id ${id}.`)
+  }
+}
+
 /** Only what has failed can be dismissed, or its dismissal be taken back. */
 export class WebhookNotFailed extends IntegrationsError {
   override readonly code = 'webhook_not_failed'

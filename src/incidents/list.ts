@@ -1,11 +1,13 @@
 /** Reading incidents. Rule: docs/behaviour/incidents.md, "Looking". */
 
 import { and, desc, eq, gte, lt } from 'drizzle-orm'
+import { z } from 'zod'
 import type { Database } from '../db/client.ts'
 import type { IncidentRow, IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IncidentNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
+import type { Page } from '../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { incidentColumns } from './queries.ts'
@@ -37,6 +39,28 @@ export interface IncidentSummary {
   readonly openedAt: Date
   readonly lastErrorAt: Date | null
   readonly closedAt: Date | null
+  /** A person has seen it, and it has not got worse since. */
+  readonly acknowledgedAt: Date | null
+  readonly acknowledgedBy: string | null
+  /** Its repeats are not notified until then; may be over. */
+  readonly snoozedUntil: Date | null
+  readonly snoozedBy: string | null
+  /** What people have written, oldest first. */
+  readonly annotations: readonly IncidentAnnotation[]
+}
+
+export interface IncidentAnnotation {
+  readonly at: Date
+  readonly by: string
+  readonly text: string
+}
+
+const StoredAnnotations = z.array(z.object({ at: z.iso.datetime(), by: z.string(), text: z.string() }))
+
+/** What cannot be read is not shown. */
+export function annotationsOf(stored: unknown): IncidentAnnotation[] {
+  const { data = [] } = StoredAnnotations.safeParse(stored)
+  return data.map(({ at, ...annotation }) => ({ ...annotation, at: new Date(at) }))
 }
 
 export interface ListIncidents extends IncidentFilter {
@@ -55,14 +79,19 @@ export function listIncidents(framework: Framework, given: ListIncidents = {}): 
   checkOwnerFilter(filter.owner)
   checkPeriod(filter.since, filter.until)
   const { db, tables } = framework
-  return newestFirst((page) => pageOfIncidents(db, tables, filter, page), { after, limit })
+  const read = async (page: Page) => (await pageOfIncidents(db, tables, filter, page)).map(summaryOf)
+  return newestFirst(read, { after, limit })
 }
 
 /** @throws IncidentNotFound */
 export async function getIncident({ db, tables }: Framework, id: number): Promise<IncidentSummary> {
   const [incident] = isId(id) ? await summaries(db, tables).where(eq(tables.incidents.id, id)) : []
   if (incident === undefined) throw new IncidentNotFound(id)
-  return incident
+  return summaryOf(incident)
+}
+
+function summaryOf(row: Omit<IncidentSummary, 'annotations'> & { readonly annotations: unknown }): IncidentSummary {
+  return { ...row, annotations: annotationsOf(row.annotations) }
 }
 
 /** Newest id first, below the id given. */
@@ -95,6 +124,11 @@ function summaries(db: Database, { incidents, integrations }: Tables) {
   return db
     .select({
       ...incidentColumns(incidents),
+      acknowledgedAt: incidents.acknowledgedAt,
+      acknowledgedBy: incidents.acknowledgedBy,
+      snoozedUntil: incidents.snoozedUntil,
+      snoozedBy: incidents.snoozedBy,
+      annotations: incidents.annotations,
       integrationId: incidents.integrationId,
       provider: integrations.provider,
       integrationName: integrations.name,

@@ -16,7 +16,10 @@ import type { IncidentSight } from './incident-jobs.ts'
 import type { IncidentSource } from './rules.ts'
 
 /** What an event says of an incident. */
-export type IncidentFacts = Omit<IncidentRow, 'integrationId' | 'followedAt' | 'createdAt' | 'updatedAt'>
+export type IncidentFacts = Pick<
+  IncidentRow,
+  'id' | 'status' | 'source' | 'reason' | 'peakSeverity' | 'openedAt' | 'lastErrorAt' | 'closedAt'
+>
 
 export type IncidentEvent = Extract<CallEvent, { readonly incidentId: number }>
 

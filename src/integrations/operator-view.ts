@@ -1,8 +1,13 @@
 /** What the operator API shows of integrations, and what it writes down. Rule: docs/behaviour/operator-api.md. */
 
-import type { IntegrationRow } from '../db/schema/tables.ts'
+import { eq, sql } from 'drizzle-orm'
+import type { Ownership, Principal } from '../access/rules.ts'
+import { isLimited, visible } from '../access/rules.ts'
+import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
+import { isId } from '../framework/id.ts'
 import { errorLine } from '../framework/logger.ts'
+import { recordAct } from '../observability/audit.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
@@ -39,6 +44,16 @@ export interface OperatorAct {
   readonly action: string
   /** Such as `integration:7`. */
   readonly target: string
+  /** IP address, a command's host, or a workflow's id. */
+  readonly from?: string | undefined
+}
+
+/** Kinds of records, as an act's target names them. */
+export type RecordKind = keyof ReturnType<typeof recordTables>
+
+/** The integration of a record. */
+export interface RecordOwner extends Ownership {
+  readonly integrationId: number
 }
 
 /** What the operator API needs beyond the object's own methods. */
@@ -67,26 +82,73 @@ export function operatorView(framework: Framework) {
     /** One sync item without secrets: for a screen. @throws SyncItemNotFound */
     syncItem: (id: number): Promise<SyncItemDetail> => showSyncItem(framework, id),
 
-    /** Writes a log row of a change that has been made. */
-    async note(integrationId: number, act: OperatorAct): Promise<void> {
+    /**
+     * Writes a change that has been made into the audit, and into the logs of its integration. Never throws.
+     *
+     * @param integrationId null: it is about none, such as pruning
+     */
+    async note(integrationId: number | null, { token: by, ...act }: OperatorAct): Promise<void> {
       try {
+        await recordAct(db, tables, integrationId, { by, ...act })
+        if (integrationId === null) return
         await insertLog(db, tables, {
           integrationId,
           operation: 'operator',
           direction: 'inbound',
           status: 'success',
-          summary: `${act.action} by ${act.token}`,
-          metadata: { ...act },
+          summary: `${act.action} by ${by}`,
+          metadata: { token: by, ...act },
         })
       } catch (error) {
         // The change is made, so this is no failure of it: its record goes into the log instead.
         logger.error(
-          { ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
-          "The log row of an operator's change could not be written.",
+          { token: by, ...act, event: 'operator.change_not_recorded', error: errorLine(error, 500) },
+          "The record of an operator's change could not be written.",
         )
       }
     },
+
+    /** The integration of a record; null: there is no such record. */
+    ownerOf: (kind: RecordKind, id: number): Promise<RecordOwner | null> => ownerOfRecord(framework, kind, id),
+
+    /** Whether a caller may know of a record. False: it is answered as one that does not exist. */
+    async maySee(principal: Principal, kind: RecordKind, id: number): Promise<boolean> {
+      if (!isLimited(principal)) return true
+      const owner = await ownerOfRecord(framework, kind, id)
+      return owner !== null && visible(principal, owner)
+    },
   }
+}
+
+function recordTables({ webhooks, syncItems, logs, incidents, requests, mappings, events, integrations }: Tables) {
+  return {
+    integration: integrations,
+    webhook: webhooks,
+    'sync-item': syncItems,
+    'sync-run': logs,
+    log: logs,
+    incident: incidents,
+    request: requests,
+    mapping: mappings,
+    event: events,
+  }
+}
+
+async function ownerOfRecord({ db, tables }: Framework, kind: RecordKind, id: number): Promise<RecordOwner | null> {
+  if (!isId(id)) return null
+  const { integrations } = tables
+  const table = recordTables(tables)[kind]
+  const ownId = 'integrationId' in table ? table.integrationId : table.id
+  const [row] = await db
+    .select({
+      integrationId: integrations.id,
+      provider: integrations.provider,
+      ownerType: integrations.ownerType,
+      ownerId: integrations.ownerId,
+    })
+    .from(integrations)
+    .where(eq(integrations.id, sql`(select ${ownId} from ${table} where ${table.id} = ${id})`))
+  return row ?? null
 }
 
 async function detailsOf(framework: Framework, rows: readonly IntegrationRow[]): Promise<IntegrationDetail[]> {

@@ -10,6 +10,8 @@ import type { Framework } from '../framework/context.ts'
 import { IntegrationBusy, IntegrationNotFound } from '../framework/errors.ts'
 import { throwIfGivenUp } from '../framework/waiting.ts'
 import { lockIntegration, requireIntegration, switchedOff, updateIntegration } from '../integrations/queries.ts'
+import type { AuditedAct } from '../observability/audit.ts'
+import { recordAct } from '../observability/audit.ts'
 
 /** Rows of one statement: few enough to block no one for long, enough for millions in all. */
 export const CHUNK_ROWS = 5_000
@@ -30,8 +32,10 @@ export type OwnedTable = (typeof OWNED)[number]
 export interface DeleteIntegration {
   /** Ends a living run first; without it such an integration is refused. */
   readonly force?: boolean
-  /** Who asked, for the log. */
+  /** Who asked, for the log and the audit. Default there: `host`, whose code did. */
   readonly by?: string
+  /** From where, for the audit. */
+  readonly from?: string | undefined
 }
 
 /** Deleted rows, by table. */
@@ -46,7 +50,7 @@ export type DeletedRows = Readonly<Record<OwnedTable | 'cache', number>>
 export async function deleteIntegration(
   framework: Framework,
   id: number,
-  { force = false, by }: DeleteIntegration = {},
+  { force = false, by, from }: DeleteIntegration = {},
 ): Promise<DeletedRows> {
   const { tables, logger } = framework
   const { provider, name } = await bringToRest(framework, id, { force })
@@ -61,7 +65,7 @@ export async function deleteIntegration(
       change: sql`delete from ${tables[table]} t using chunk where t.id = chunk.id`,
     })
   chunks.cache = await clearCache(framework, id)
-  const remainder = await despiteDeadlocks(() => deleteRemainder(framework, id))
+  const remainder = await despiteDeadlocks(() => deleteRemainder(framework, id, { by: by ?? 'host', from }))
   endLease(framework, id)
   const sum = (table: OwnedTable | 'cache'): number => (chunks[table] ?? 0) + (remainder?.[table] ?? 0)
   const deleted = Object.fromEntries([...OWNED, 'cache' as const].map((table) => [table, sum(table)])) as DeletedRows
@@ -165,7 +169,11 @@ async function deleteCacheEntries(
  *
  * @returns deleted rows, by table; null when another caller has deleted the integration meanwhile
  */
-async function deleteRemainder({ config, db, tables }: Framework, integrationId: number): Promise<DeletedRows | null> {
+async function deleteRemainder(
+  { config, db, tables }: Framework,
+  integrationId: number,
+  who: Pick<AuditedAct, 'by' | 'from'>,
+): Promise<DeletedRows | null> {
   return db.transaction(async (tx) => {
     if ((await lockIntegration(tx, tables, integrationId, 'update')) === null) return null
     const counts: Partial<Record<OwnedTable | 'cache', number>> = {}
@@ -180,6 +188,8 @@ async function deleteRemainder({ config, db, tables }: Framework, integrationId:
       limit: 2 ** 31 - 1,
       keepLocks: false,
     })
+    // While the row is there, which says what is deleted.
+    await recordAct(tx, tables, integrationId, { ...who, action: 'delete', target: `integration:${integrationId}` })
     await tx.delete(tables.integrations).where(eq(tables.integrations.id, integrationId))
     return counts as DeletedRows
   })

@@ -4,6 +4,7 @@ import { sql } from 'drizzle-orm'
 import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { integrationLogger } from '../framework/logger.ts'
+import { recordAct } from '../observability/audit.ts'
 import { insertLog } from '../observability/log-queries.ts'
 import type { DeleteIntegration } from './deletion.ts'
 import { bringToRest, changeAll, clearCache } from './deletion.ts'
@@ -30,7 +31,7 @@ export type ErasedRows = Readonly<Record<ErasableTable | 'cache', number>>
 export async function eraseIntegration(
   framework: Framework,
   id: number,
-  { force = false, by }: EraseIntegration = {},
+  { force = false, by, from }: EraseIntegration = {},
 ): Promise<ErasedRows> {
   const { db, tables, encryption } = framework
   const row = await bringToRest(framework, id, { force, more: () => ({ credentials: encryption.encrypt(id, {}) }) })
@@ -54,6 +55,7 @@ export async function eraseIntegration(
     status: 'success',
     metadata: { by: by ?? null, counts: erased },
   })
+  await recordAct(db, tables, id, { by: by ?? 'host', from, action: 'erase', target: `integration:${id}` })
   integrationLogger(framework, row).info(
     { event: 'integration.erased', by: by ?? null, rows: erased },
     'an integration was erased',

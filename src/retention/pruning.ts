@@ -116,6 +116,7 @@ function limitOf({ config: { pruning } }: Framework, step: PruningStep, nowMs: n
     cache: 0,
     events: EVENTS_DAYS,
     webhooks: pruning.webhooks_days,
+    audit: pruning.audit_days,
   }
   const kept = days[step]
   return kept === null ? null : new Date(Math.max(0, nowMs - kept * DAY_MS)).toISOString()

@@ -59,6 +59,7 @@ function prunable(tables: Tables, step: DeletingStep): Prunable {
     incidents: { table: tables.incidents, at: sql.raw('closed_at'), where: sql`t.status = 'closed'` },
     cache: { table: tables.cache, key: sql.raw('key'), at: sql.raw('expires_at') },
     events: { table: tables.events, at: sql.raw('delivered_at') },
+    audit: { table: tables.audit },
     webhooks: { table: tables.webhooks, where: sql`t.status in ('processed', 'failed')` },
   }
   return { key: sql.raw('id'), at: sql.raw('created_at'), where: EVERY, goes: EVERY, ...rules[step] }

@@ -10,6 +10,7 @@ export const PRUNING_STEPS = [
   'cache',
   'events',
   'webhooks',
+  'audit',
 ] as const
 
 /** `incidents_closed`: open ones that are closed by themselves; every other step deletes rows. */

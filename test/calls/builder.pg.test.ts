@@ -99,6 +99,12 @@ describe('a builder', () => {
 })
 
 describe('a call by URL', () => {
+  it('takes the endpoint itself for the URL when no other is given', async () => {
+    expect(await integration.at(`${server.url}/things?page=3`).get()).toEqual({ id: 1 })
+    expect(server.received.map(({ method, url }) => [method, url])).toEqual([['GET', '/things?page=3']])
+    await expect(integration.at('/things').get()).rejects.toMatchObject({ code: 'invalid_argument' })
+  })
+
   it('sends the data, and stores the path only', async () => {
     await integration.at('/things?token=x#y').withData({ page: 2 }).get(`${server.url}/things`)
     await integration

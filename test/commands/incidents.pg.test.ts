@@ -60,6 +60,11 @@ describe('the list', () => {
         opened_at: BEFORE.toISOString(),
         last_error_at: BEFORE.toISOString(),
         closed_at: AT.toISOString(),
+        acknowledged_at: null,
+        acknowledged_by: null,
+        snoozed_until: null,
+        snoozed_by: null,
+        annotations: [],
       },
     ])
   })

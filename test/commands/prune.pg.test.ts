@@ -63,6 +63,7 @@ const NOTHING = {
   cache: 0,
   events: 0,
   webhooks: 0,
+  audit: 0,
   failed: [],
 }
 

@@ -696,7 +696,7 @@ describe('pruning', () => {
   const keptBy = (
     key: keyof Config['pruning'],
     step: DeletingStep,
-    table: 'requests' | 'logs' | 'idempotencyKeys' | 'syncItems' | 'incidents' | 'webhooks',
+    table: 'requests' | 'logs' | 'idempotencyKeys' | 'syncItems' | 'audit' | 'incidents' | 'webhooks',
     row: (at: Date) => object,
   ) => {
     const agesAt = (days: number | null) =>
@@ -720,7 +720,7 @@ describe('pruning', () => {
     return async () => {
       expect(await agesAt(30)).toEqual([20])
       expect(await agesAt(50)).toEqual([20, 40])
-      if (key === 'webhooks_days') expect(await agesAt(null)).toEqual([20, 40])
+      if (key === 'webhooks_days' || key === 'audit_days') expect(await agesAt(null)).toEqual([20, 40])
     }
   }
   const pruneNow = (test: TestIntegrations, step: PruningStep, onProgress?: (rows: number) => void) =>
@@ -784,6 +784,16 @@ describe('pruning', () => {
       status: 'processed',
       createdAt: processedAt,
       processedAt,
+    })),
+  )
+  effect(
+    'pruning.audit_days',
+    'is how long the audit is kept; null: for ever',
+    keptBy('audit_days', 'audit', 'audit', (createdAt) => ({
+      by: 'ada',
+      action: 'sync',
+      target: 'integration:1',
+      createdAt,
     })),
   )
 

@@ -31,6 +31,7 @@ const ADDED: [key: string, type: string, defaultValue: unknown][] = [
   ['sync.item_concurrency', 'int', 10],
   ['sync.item_timeout', 'int', 300],
   ['pruning.webhooks_days', '?int', null],
+  ['pruning.audit_days', '?int', 365],
   ['schedules.enabled', 'bool', true],
   ['notifications.targets', 'array', []],
   ['operator.prefix', 'string', 'operator'],

@@ -128,7 +128,40 @@ const ADDED: typeof SPECIFIED = {
     next_attempt_at: 'timestamp, nullable',
     put_off: 'smallint, default 0',
   },
-  _incidents: { followed_at: 'timestamp, nullable' },
+  _incidents: {
+    followed_at: 'timestamp, nullable',
+    acknowledged_at: 'timestamp, nullable',
+    acknowledged_by: 'string, nullable',
+    snoozed_until: 'timestamp, nullable',
+    snoozed_by: 'string, nullable',
+    annotations: 'json, default []',
+  },
+  _tokens: {
+    id: 'bigint PK',
+    name: 'string',
+    sha256: 'string(64)',
+    scope: 'string(16)',
+    provider: 'string, nullable',
+    owner_type: 'string, nullable',
+    owner_id: 'bigint, nullable',
+    expires_at: 'timestamp, nullable',
+    created_by: 'string',
+    revoked_at: 'timestamp, nullable',
+    last_used_at: 'timestamp, nullable',
+  },
+  _audit: {
+    id: 'bigint PK',
+    actor: 'string',
+    action: 'string',
+    target: 'string',
+    origin: 'string, nullable',
+    detail: 'string(500), nullable',
+    integration_id: 'bigint, nullable',
+    integration_name: 'string, nullable',
+    provider: 'string, nullable',
+    owner_type: 'string, nullable',
+    owner_id: 'bigint, nullable',
+  },
   _webhooks: {
     claim: 'string(120), nullable',
     replay_attempt: 'smallint, nullable',
@@ -220,6 +253,8 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'id where outcomes @? \'$.*?(@."status" == "given_up")\'::jsonpath',
     'integration_id',
   ],
+  _tokens: ['unique sha256', 'unique name where revoked_at is null'],
+  _audit: ['integration_id, id', 'target, id', 'created_at'],
   _migrations: ['unique name'],
 }
 
@@ -245,6 +280,7 @@ const CHECKS: Record<string, Record<string, string[]>> = {
     source: ['health', 'circuit', 'sync'],
     peak_severity: ['healthy', 'degraded', 'failing', 'disabled'],
   },
+  _tokens: { scope: ['read', 'operate'] },
   _webhooks: { status: ['pending', 'processing', 'processed', 'failed'], attempts: ['>= 0'] },
 }
 
@@ -293,7 +329,7 @@ beforeAll(async () => {
 })
 
 describe.each(PREFIXES)('the tables of prefix %s', (prefix) => {
-  it('are those of the specification and our three', () => {
+  it('are those of the specification and our five', () => {
     expect(catalogOf(prefix).tables.toSorted()).toEqual(TABLES.toSorted())
   })
 

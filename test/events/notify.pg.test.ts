@@ -264,3 +264,56 @@ describe('notification targets', () => {
     expect(json()).toMatchObject({ waiting: 1, retrying: 1, oldest_at: expect.stringMatching(/Z$/), given_up: [] })
   })
 })
+
+describe('an incident that a person has', () => {
+  /** Trouble and its ends, as the outbox holds them. */
+  async function repeat(id: number): Promise<void> {
+    const stale = test.sql.json({ secondsSinceSync: 7_200, intervalMinutes: 60 })
+    await test.sql`
+      insert into integration_events (integration_id, name, payload, due_at)
+      values (${id}, 'SyncBecameStale', ${stale}, ${START}), (${id}, 'SyncStalenessRecovered', '{}', ${START})`
+    await deliver()
+  }
+  const newTypes = async (act: () => Promise<unknown>): Promise<string[]> => {
+    const before = ops.received.length
+    await act()
+    return verified({ received: ops.received.slice(before) } as HttpServer).map(({ type }) => type)
+  }
+
+  it.each(['acknowledged', 'snoozed'] as const)('%s is silent about repeats, until it gets worse', async (how) => {
+    const { incidents } = test.integrations.admin
+    const { id } = await makeIntegration(test, 'acme')
+    await fail(id)
+    await deliver()
+    const [{ incident = 0 } = {}] = await test.sql<{ incident: number }[]>`
+      select id::int as incident from integration_incidents`
+    expect(await newTypes(() => repeat(id))).toEqual(['sync.stale', 'sync.recovered'])
+
+    if (how === 'acknowledged') await incidents.acknowledge(incident, { by: 'ada' })
+    else await incidents.snooze(incident, { by: 'ada', until: new Date(START.getTime() + 3_600_000) })
+    expect(await newTypes(() => repeat(id))).toEqual(['sync.recovered'])
+    // Not told is settled, too: nothing waits for the end of the silence.
+    expect(await test.sql`select 1 from integration_events where delivered_at is null`).toHaveLength(0)
+    // Another integration's trouble is none of it.
+    const other = await makeIntegration(test, 'acme')
+    expect(await newTypes(() => repeat(other.id))).toEqual(['sync.stale', 'sync.recovered'])
+
+    await fail(id)
+    expect(await newTypes(deliver)).toEqual(['incident.escalated'])
+    expect(await newTypes(() => repeat(id))).toEqual(['sync.stale', 'sync.recovered'])
+  })
+
+  it('snoozed is told of again once the snooze is over', async () => {
+    const { id } = await makeIntegration(test, 'acme')
+    await fail(id)
+    await deliver()
+    const [{ incident = 0 } = {}] = await test.sql<{ incident: number }[]>`
+      select id::int as incident from integration_incidents`
+    const until = new Date(START.getTime() + 60_000)
+    await test.integrations.admin.incidents.snooze(incident, { by: 'ada', until })
+    forward(59)
+    expect(await newTypes(() => repeat(id))).toEqual(['sync.recovered'])
+    forward(1)
+    expect(await newTypes(() => repeat(id))).toEqual(['sync.stale', 'sync.recovered'])
+  })
+})

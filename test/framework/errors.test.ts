@@ -182,6 +182,16 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'incident_not_found',
     says: ['no incident', '42'],
   },
+  IncidentNotOpen: {
+    error: new exported.IncidentNotOpen(42),
+    code: 'incident_not_open',
+    says: ['42', 'is closed', 'acknowledged or snoozed'],
+  },
+  TokenNotFound: {
+    error: new exported.TokenNotFound(42),
+    code: 'token_not_found',
+    says: ['no operator token', '42'],
+  },
   WebhookNotFailed: {
     error: new exported.WebhookNotFailed(42, 'processed'),
     code: 'webhook_not_failed',

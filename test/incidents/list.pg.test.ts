@@ -62,6 +62,11 @@ describe('one incident', () => {
       openedAt: BEFORE,
       lastErrorAt: AT,
       closedAt: null,
+      acknowledgedAt: null,
+      acknowledgedBy: null,
+      snoozedUntil: null,
+      snoozedBy: null,
+      annotations: [],
     })
   })
 

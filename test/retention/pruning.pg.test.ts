@@ -68,6 +68,7 @@ const NOTHING: PruneCounts = {
   cache: 0,
   events: 0,
   webhooks: 0,
+  audit: 0,
 }
 
 type Name = 'requests' | 'logs' | 'idempotencyKeys' | 'incidents' | 'events'

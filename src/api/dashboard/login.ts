@@ -6,7 +6,7 @@ import { isSameSecret, safeNextPath } from '../../access/rules.ts'
 import type { Integrations } from '../../create-integrations.ts'
 import { boundBody, formField } from '../body.ts'
 import type { AccessEnvironment } from '../caller.ts'
-import { callerOf, clearSessionCookie, writeSessionCookie } from '../caller.ts'
+import { addressOf, callerOf, clearSessionCookie, writeSessionCookie } from '../caller.ts'
 import { operatorRoot, requireCsrfToken, sameOrigin } from '../middleware.ts'
 import { page } from './layout.ts'
 
@@ -20,7 +20,7 @@ export function loginRoutes(integrations: Integrations): Hono<AccessEnvironment>
   const routes = new Hono<AccessEnvironment>()
 
   async function enter(context: Context, token: string, next: string): Promise<Response> {
-    const session = await access.signIn(token)
+    const session = await access.signIn(token, addressOf(context))
     if (session === null) return loginPage(context, root, next, UNKNOWN)
     writeSessionCookie(integrations, context, session)
     return context.redirect(next, 303)

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { check, index, uniqueIndex } from 'drizzle-orm/pg-core'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../../incidents/rules.ts'
 import type { Name, TableFactory } from './columns.ts'
-import { id, isOneOf, moment, oneOf, reference, string, timestamps } from './columns.ts'
+import { id, isOneOf, json, moment, oneOf, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { HEALTH_STATUSES, ofIntegration } from './integrations-table.ts'
 
@@ -24,6 +24,14 @@ export const incidentsTable = (table: TableFactory, name: Name, integrations: In
       closedAt: moment('closed_at'),
       /** When its workflow last read the row; before `updated_at`: it has not seen the last change. Ours, beyond the specification. */
       followedAt: moment('followed_at'),
+      /** A person has seen it, until it gets worse. Ours, as the four below. */
+      acknowledgedAt: moment('acknowledged_at'),
+      acknowledgedBy: string('acknowledged_by'),
+      /** Its repeats are not notified until then, or until it gets worse. */
+      snoozedUntil: moment('snoozed_until'),
+      snoozedBy: string('snoozed_by'),
+      /** What people have written about it, oldest first: `{at, by, text}`. */
+      annotations: json('annotations').notNull().default([]),
       ...timestamps(),
     },
     (column) => [

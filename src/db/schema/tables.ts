@@ -1,5 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { index, PgSchema, text, unique } from 'drizzle-orm/pg-core'
+import { auditTable } from './audit-table.ts'
 import type { Name, TableFactory } from './columns.ts'
 import { id, json, moment, reference, string, timestamps } from './columns.ts'
 import { eventsTable } from './events-table.ts'
@@ -9,6 +10,7 @@ import { integrationsTable, ofIntegration } from './integrations-table.ts'
 import { logsTable } from './logs-table.ts'
 import { requestsTable } from './requests-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
+import { tokensTable } from './tokens-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
 
 /**
@@ -35,6 +37,8 @@ export function createTables(prefix: string, schema = 'public') {
     webhooks: webhooksTable(table, name, integrations),
     cache: cacheTable(table, name),
     events: eventsTable(table, name, integrations),
+    tokens: tokensTable(table, name),
+    audit: auditTable(table, name),
     migrations: migrationsTable(table, name),
   }
 }
@@ -46,6 +50,7 @@ export type IncidentRow = Tables['incidents']['$inferSelect']
 export type LogRow = Tables['logs']['$inferSelect']
 export type MappingRow = Tables['mappings']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']
+export type TokenRow = Tables['tokens']['$inferSelect']
 export type WebhookRow = Tables['webhooks']['$inferSelect']
 
 /** Which model of the host an external id stands for. */

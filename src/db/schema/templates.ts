@@ -14,5 +14,7 @@ export const {
   webhooks,
   cache,
   events,
+  tokens,
+  audit,
   migrations,
 } = createTables(PREFIX_TOKEN, SCHEMA_TOKEN)

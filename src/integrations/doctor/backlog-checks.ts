@@ -172,6 +172,7 @@ const PRUNED: Readonly<Record<DeletingStep, string>> = {
   cache: 'expired cache rows',
   events: 'delivered events',
   webhooks: 'settled webhooks',
+  audit: 'entries of the audit',
 }
 
 const pruningOverdue: Check = {

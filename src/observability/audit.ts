@@ -1,0 +1,135 @@
+/** What people have done, as one list over all integrations. Rule: docs/behaviour/audit.md. */
+
+import type { SQL } from 'drizzle-orm'
+import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
+import { checkOwnerFilter } from '../integrations/rules.ts'
+
+/** A change that a person has made. */
+export interface AuditedAct {
+  /** A token's name; of a command `cli:<user>`. */
+  readonly by: string
+  readonly action: string
+  /** Such as `integration:7`. */
+  readonly target: string
+  /** IP address, the host of a command, or a workflow's id; left out: not known. */
+  readonly from?: string | undefined
+  /** One line that says more. No secrets. */
+  readonly detail?: string | undefined
+}
+
+/** The integration of an act, as it was at the time: it may have been deleted since. */
+export interface AuditedIntegration {
+  readonly id: number
+  /** These four are null for one that was gone when the act was written down. */
+  readonly name: string | null
+  readonly provider: string | null
+  readonly ownerType: string | null
+  readonly ownerId: number | null
+}
+
+export interface AuditEntry {
+  readonly id: number
+  readonly at: Date
+  readonly by: string
+  readonly action: string
+  readonly target: string
+  readonly from: string | null
+  readonly detail: string | null
+  /** Null: an act on no integration. */
+  readonly integration: AuditedIntegration | null
+}
+
+/** Selects entries; all that is given must hold. */
+export interface AuditFilter {
+  readonly by?: string | undefined
+  readonly action?: string | undefined
+  readonly target?: string | undefined
+  readonly integrationId?: number | undefined
+  readonly provider?: string | undefined
+  readonly owner?: { readonly type: string; readonly id: number } | undefined
+  /** At this moment or after it. */
+  readonly since?: Date | undefined
+  /** Before this moment. */
+  readonly until?: Date | undefined
+}
+
+export interface ListAudit extends AuditFilter {
+  /** Older than the one of this id. */
+  readonly after?: number | undefined
+  /** The most that are listed, at least 1. */
+  readonly limit?: number | undefined
+}
+
+/** Newest first. @throws InvalidArgumentException at once, before anything is read */
+export function listAudit(framework: Framework, given: ListAudit = {}): AsyncIterable<AuditEntry> {
+  const { after, limit, ...filter } = given
+  const { by, action, target, integrationId, provider, owner, since, until } = filter
+  checkIds({ integrationId, after, limit })
+  checkTexts({ by, action, target, provider })
+  checkOwnerFilter(owner)
+  checkPeriod(since, until)
+  const { db, tables } = framework
+  return newestFirst((page) => pageOfAudit(db, tables, filter, page), { after, limit })
+}
+
+async function pageOfAudit(
+  db: Database,
+  { audit }: Tables,
+  { by, action, target, integrationId, provider, owner, since, until }: AuditFilter,
+  { below, limit }: { below: number | undefined; limit: number },
+): Promise<AuditEntry[]> {
+  const rows = await db
+    .select()
+    .from(audit)
+    .where(
+      and(
+        by === undefined ? undefined : eq(audit.by, by),
+        action === undefined ? undefined : eq(audit.action, action),
+        target === undefined ? undefined : eq(audit.target, target),
+        integrationId === undefined ? undefined : eq(audit.integrationId, integrationId),
+        provider === undefined ? undefined : eq(audit.provider, provider),
+        owner === undefined ? undefined : eq(audit.ownerType, owner.type),
+        owner === undefined ? undefined : eq(audit.ownerId, owner.id),
+        since === undefined ? undefined : gte(audit.createdAt, since),
+        until === undefined ? undefined : lt(audit.createdAt, until),
+        below === undefined ? undefined : lt(audit.id, below),
+      ),
+    )
+    .orderBy(desc(audit.id))
+    .limit(limit)
+  return rows.map(({ integrationId: id, integrationName: name, ...row }) => ({
+    id: row.id,
+    at: row.createdAt,
+    by: row.by,
+    action: row.action,
+    target: row.target,
+    from: row.from,
+    detail: row.detail,
+    integration:
+      id === null ? null : { id, name, provider: row.provider, ownerType: row.ownerType, ownerId: row.ownerId },
+  }))
+}
+
+/** Of a column; a longer text is cut, since no act fails for its record. */
+const MAX_TEXT = 255
+const MAX_DETAIL = 500
+
+/** Writes an act down. @param integrationId null: on none */
+export async function recordAct(
+  db: Database | Transaction,
+  { audit, integrations }: Tables,
+  integrationId: number | null,
+  { by, action, target, from, detail }: AuditedAct,
+): Promise<void> {
+  const cut = (value: string | undefined, length = MAX_TEXT): SQL =>
+    sql`${value?.replaceAll('\u0000', '').slice(0, length) ?? null}::text`
+  await db.execute(sql`
+    insert into ${audit} (actor, action, target, origin, detail, integration_id, integration_name, provider, owner_type, owner_id)
+    select ${cut(by)}, ${cut(action)}, ${cut(target)}, ${cut(from)}, ${cut(detail, MAX_DETAIL)}, given.id, i.name, i.provider,
+           i.owner_type, i.owner_id
+    from (values (${integrationId}::bigint)) given (id) left join ${integrations} i on i.id = given.id`)
+}
