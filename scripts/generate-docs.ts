@@ -1,11 +1,15 @@
-/** `npm run docs`: writes the pages that are made of the code. With `--check` it writes nothing and ends with 1 where one differs. */
+/** `npm run docs`: writes the pages and the lists that are made of the code. With `--check` it writes nothing and ends with 1 where one differs. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { configurationPage } from './configuration-page.ts'
+import { commandIndex, commandWorkflows } from './generated-commands.ts'
 
-const PAGES: Readonly<Record<string, () => string>> = {
+/** In this order: later ones are made of what earlier ones wrote. */
+const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
   'docs/configuration.md': configurationPage,
+  'src/commands/index.ts': commandIndex,
+  'src/workflows/command-workflows.ts': commandWorkflows,
 }
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
@@ -13,7 +17,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 for (const [path, make] of Object.entries(PAGES)) {
   const file = root + path
-  const text = make()
+  const text = await make()
   if (existsSync(file) && readFileSync(file, 'utf8') === text) console.log(`${path} is up to date.`)
   else if (values.check) {
     console.error(`${path} is not what the code makes. Run \`npm run docs\` and commit the page.`)

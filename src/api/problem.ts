@@ -1,6 +1,7 @@
 /** Refusals and failures as `application/problem+json` (RFC 9457). Rule: docs/behaviour/operator-api.md, "Errors". */
 import { STATUS_CODES } from 'node:http'
 import type { Context, ErrorHandler } from 'hono'
+import { Refused } from '../commands/refused.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
@@ -88,6 +89,14 @@ function awayText(backend: string): string {
   return `${backend} was not reached, or was lost meanwhile. What was done until then may stand; please try again.`
 }
 
+/** Of a command that will not do what it was asked. */
+const REFUSAL_STATUSES: Partial<Record<Refused['code'], number>> = {
+  usage: 422,
+  already_running: 409,
+  not_running: 409,
+  listing_failed: 502,
+}
+
 /** Whether the error has a status of its own. */
 export function isKnownProblem(error: unknown): boolean {
   if (error instanceof ProblemError) return true
@@ -97,6 +106,13 @@ export function isKnownProblem(error: unknown): boolean {
 export function problemHandler({ admin: { logger } }: Integrations): ErrorHandler {
   return (error, context) => {
     if (error instanceof ProblemError) return problemResponse(context, error.problem)
+    const refusal = error instanceof Refused ? REFUSAL_STATUSES[error.code] : undefined
+    if (error instanceof Refused && refusal !== undefined) {
+      const { field, message } = error
+      const code = error.code === 'usage' ? 'invalid_fields' : error.code
+      const fields = field === undefined ? {} : { fields: [{ path: snakeCase(field), message }] }
+      return problemResponse(context, { status: refusal, code, detail: message, ...fields })
+    }
     if (isIntegrationsError(error) && 'code' in error) {
       const code = String(error.code)
       const status = STATUSES[code]

@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
 import { instant, integrationId, sampleSize } from './cli/arguments.ts'
 import { byWorker } from './cli/by-worker.ts'
-import { Interrupted, listingFailure, Refused } from './cli/failure.ts'
+import { Interrupted, listingFailure } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
 import { endText } from './cli/sync-run.ts'
+import { table } from './cli/table.ts'
 import { newestRun, watchSync } from './cli/watch-sync.ts'
+import { Refused } from './refused.ts'
 
 const DEFAULT_SAMPLE = 10
 

@@ -275,9 +275,13 @@ describe('the watching', () => {
     }
     const context = {
       integrations: test.integrations,
+      door: 'terminal' as const,
       terminal,
       json: false,
       by: byUser,
+      from: undefined,
+      limits: {},
+      note: async () => expect.unreachable('nothing is done'),
       signal,
       progress: write,
       warn: (text: string) => write(`${text}\n`),

@@ -1,0 +1,6 @@
+/** The commands that run as they are, each a workflow of its name. Made by `npm run docs` of the table of commands. */
+export {
+  runProgramCommand as 'integrations:circuit',
+  runProgramCommand as 'integrations:delete',
+  runProgramCommand as 'integrations:list-webhooks',
+} from './started-commands.ts'
