@@ -6,7 +6,7 @@ import { isLimited, limitsOf } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
-import { isRequired, readValues } from '../commands/fields.ts'
+import { readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { bodyGiven, invalid, queryGiven } from './body.ts'
@@ -64,11 +64,12 @@ async function answer(
   const reading = readValues(operation.fields, limited)
   if ('misfits' in reading)
     throw invalid(
-      bodyless(operation) ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
+      isBodiless(operation) ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
       reading.misfits.map(({ name, allowed }) => ({ path: snakeCase(name), message: allowed })),
     )
   const { values } = reading
   if (route.fields === undefined) command.check?.(values)
+  route.check?.(values)
   await refuseUnseen(integrations, principal, reach, values)
   const result = await (route.run ?? command.run)(contextOf(integrations, context), values)
   const location = route.location?.(values, result)
@@ -90,7 +91,7 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     if (name === 'id' && idIn(word) === 0) throw notFound(reach)
     given[name] = fields[name]?.read(word)
   }
-  const isQuery = bodyless(operation)
+  const isQuery = isBodiless(operation)
   const found = isQuery ? queryGiven(context) : objectIn(await bodyGiven(context))
   // A route that takes all in its body has no parameters.
   const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
@@ -114,13 +115,10 @@ function objectIn(body: unknown): Readonly<Record<string, unknown>> {
 }
 
 /** Fields of these stand in the query; those of all others in the body. */
-export const bodyless = ({ method }: Pick<Operation, 'method'>): boolean => method === 'get' || method === 'delete'
+export const isBodiless = ({ method }: Pick<Operation, 'method'>): boolean => method === 'get' || method === 'delete'
 
 /** Names of the parameters in a path. */
 export const parametersOf = (path: string): string[] => [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string)
-
-export const isBodyRequired = ({ fields, path }: Pick<Operation, 'fields' | 'path'>): boolean =>
-  Object.entries(fields).some(([name, field]) => !parametersOf(path).includes(name) && isRequired(field))
 
 /** A filter that leaves out whatever the caller may not see. @throws ProblemError 403 where it asks for another's */
 function withLimits(principal: Principal, given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {

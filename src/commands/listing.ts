@@ -61,10 +61,15 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   const after = optional(id('only ids below this one: the next page'))
   const paged = { ...fields, after, limit: withDefault(whole('at most so many'), DEFAULT_LIMIT) }
   const pageLimit = withDefault(whole('at most so many', { max: MAX_PAGE }), DEFAULT_LIMIT)
+  const checked = (input: Values<F & Paging>): void => {
+    inOrder(input)
+    check?.(input)
+  }
   const http: Route = {
     method: 'get',
     path,
     fields: { ...fields, after, limit: pageLimit },
+    check: checked as NonNullable<Route['check']>,
     output: z
       .object({ data: z.array(row), next: z.int().nullable() })
       .describe('`next` is the `after` of the next page'),
@@ -75,10 +80,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
     reach,
     output: z.array(row),
     routes: [http],
-    check(input) {
-      inOrder(input)
-      check?.(input as never)
-    },
+    check: checked,
     async run(context, input) {
       const { limit, ...filter } = input as Values<Fields & Paging>
       const { integration } = input as { integration?: number }

@@ -533,7 +533,7 @@ async function problemOf(response: Response): Promise<Record<string, unknown>> {
   expect(response.headers.get('content-type')).toBe('application/problem+json')
   const problem = (await response.json()) as Record<string, unknown>
   expect(problem).toMatchObject({
-    type: 'about:blank',
+    type: `urn:durable-integrations:problem:${String(problem.code)}`,
     title: expect.any(String),
     status: response.status,
     detail: expect.any(String),
