@@ -5,4 +5,9 @@ import { deleteIntegration } from './delete.ts'
 import { listWebhooks } from './list-webhooks.ts'
 import { showWebhook } from './show-webhook.ts'
 
-export const TABLE: readonly AnyCommand[] = [circuit, deleteIntegration, listWebhooks, showWebhook]
+export const TABLE: readonly AnyCommand[] = [
+  circuit,
+  deleteIntegration,
+  listWebhooks,
+  showWebhook,
+]
