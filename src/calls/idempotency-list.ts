@@ -22,6 +22,7 @@ import {
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { recordAct } from '../observability/audit.ts'
 import type { PriorCall } from '../providers/integration.ts'
+import { MAX_TIMEOUT_MS } from './call.ts'
 import { forgetReservation, hasTakenEffect, idempotencyRecord, isUnderKey, turnLock } from './idempotency.ts'
 import { longestSilenceMs } from './idempotency-rules.ts'
 
@@ -90,12 +91,7 @@ export function listIdempotencyKeys(
 }
 
 /** By the time at which they were spent, which an index has. */
-export function pageOfKeys(
-  db: Database,
-  tables: Tables,
-  filter: IdempotencyKeyFilter,
-  { below, limit }: Page,
-) {
+export function pageOfKeys(db: Database, tables: Tables, filter: IdempotencyKeyFilter, { below, limit }: Page) {
   const { idempotencyKeys: keys } = tables
   const { key, state, since, until } = filter
   const answer = answerTo(tables)
@@ -180,6 +176,7 @@ async function forgotten(
 
 function silenceMs({ config: { retry, rate_limiting } }: Framework): number {
   return longestSilenceMs({
+    attemptMs: MAX_TIMEOUT_MS,
     retrySeconds: retry.retry_after_max_seconds,
     capacitySeconds: rate_limiting.max_wait_seconds,
   })

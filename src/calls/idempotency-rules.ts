@@ -54,8 +54,6 @@ export function mayBeSentAgain(
   return priorState === 'unknown' && windowSeconds !== null && ageSeconds < windowSeconds
 }
 
-/** Longest `timeoutMs` of a call. */
-const LONGEST_ATTEMPT_SECONDS = 600
 /** Writing a row, replacing a refused token, and the difference of two clocks. */
 const MARGIN_SECONDS = 120
 
@@ -63,6 +61,10 @@ const MARGIN_SECONDS = 120
  * How long a call can go on without a sign, in milliseconds. Its signs are the reservation and the row of each attempt; between two
  * of them it waits for its next attempt, twice for capacity, and for the provider.
  */
-export function longestSilenceMs(waits: { readonly retrySeconds: number; readonly capacitySeconds: number }): number {
-  return (LONGEST_ATTEMPT_SECONDS + waits.retrySeconds + 2 * waits.capacitySeconds + MARGIN_SECONDS) * 1_000
+export function longestSilenceMs(longest: {
+  readonly attemptMs: number
+  readonly retrySeconds: number
+  readonly capacitySeconds: number
+}): number {
+  return longest.attemptMs + (longest.retrySeconds + 2 * longest.capacitySeconds + MARGIN_SECONDS) * 1_000
 }

@@ -268,7 +268,10 @@ export function hasTakenEffect({ idempotencyKeys, requests }: Tables): SQL | und
 }
 
 /** A request under a reservation. One from before it does not count: its own reservation was forgotten or pruned. */
-export function isUnderKey({ idempotencyKeys, requests }: Pick<Tables, 'idempotencyKeys' | 'requests'>): SQL | undefined {
+export function isUnderKey({
+  idempotencyKeys,
+  requests,
+}: Pick<Tables, 'idempotencyKeys' | 'requests'>): SQL | undefined {
   return and(
     eq(requests.integrationId, idempotencyKeys.integrationId),
     eq(requests.idempotencyKey, idempotencyKeys.key),

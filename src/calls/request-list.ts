@@ -63,7 +63,9 @@ export type RequestSummary = Omit<RequestRow, 'requestData' | 'responseData' | '
 }
 
 /** With the bodies as they are stored: redacted, and cut. */
-export interface RequestDetail extends RequestSummary, Pick<RequestRow, 'requestData' | 'responseData' | 'requestHash'> {
+export interface RequestDetail
+  extends RequestSummary,
+    Pick<RequestRow, 'requestData' | 'responseData' | 'requestHash'> {
   /** Of the same call, this one too, oldest first: what it repeats, what repeats that, and so on. */
   readonly attempts: readonly RequestSummary[]
   /** There are more attempts than are shown. */
@@ -143,7 +145,11 @@ export function pageOfRequests(
   const { requests } = tables
   const newest = sql`order by ${requests.createdAt} desc, ${requests.id} desc limit ${limit}`
   const conditions = and(sql`true`, ...conditionsOf(requests, filter, below))
-  const ofAll = and(conditions, classCondition(requests, filter), belongsToThem(tables, sql`${requests.integrationId}`, filter))
+  const ofAll = and(
+    conditions,
+    classCondition(requests, filter),
+    belongsToThem(tables, sql`${requests.integrationId}`, filter),
+  )
   const picked =
     few === null
       ? sql`select ${requests.id} from ${requests} where ${ofAll} ${newest}`

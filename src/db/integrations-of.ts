@@ -32,7 +32,9 @@ export function isOneOfThem(
 export function belongsToThem(tables: Tables, column: SQL, of: OfIntegrations): SQL | undefined {
   const { integrations } = tables
   const isOne = isOneOfThem(tables, of)
-  return isOne === undefined ? undefined : sql`${column} in (select ${integrations.id} from ${integrations} where ${isOne})`
+  return isOne === undefined
+    ? undefined
+    : sql`${column} in (select ${integrations.id} from ${integrations} where ${isOne})`
 }
 
 /** Their ids, when they are few; null: they are many, or all. */

@@ -106,7 +106,8 @@ export function listStoredEvents(
 export async function getStoredEvent({ db, tables }: Framework, id: number): Promise<StoredEventDetail> {
   const { events } = tables
   const [row] = isId(id) ? await summaries(db, tables).where(eq(events.id, id)) : []
-  const [more] = row === undefined ? [] : await db.select({ payload: events.payload }).from(events).where(eq(events.id, id))
+  const [more] =
+    row === undefined ? [] : await db.select({ payload: events.payload }).from(events).where(eq(events.id, id))
   if (row === undefined || more === undefined) throw new StoredEventNotFound(id)
   return { ...summaryOf(row), payload: more.payload }
 }

@@ -49,10 +49,7 @@ export async function repointMapping(
     if (((await modelOf(framework, type).find(tx, to.id)) ?? null) === null) throw new MappedRowNotFound(type, to.id)
     if (to.type === before.internalType && to.id === before.internalId) return requireMapping(tx, tables, id)
     await refuseTwin(framework, tx, before, to)
-    await tx
-      .update(tables.mappings)
-      .set({ internalType: to.type, internalId: to.id })
-      .where(eq(tables.mappings.id, id))
+    await tx.update(tables.mappings).set({ internalType: to.type, internalId: to.id }).where(eq(tables.mappings.id, id))
     await note(framework, tx, before, to, { by, from, action: 'repoint-mapping' })
     return requireMapping(tx, tables, id)
   })

@@ -82,11 +82,7 @@ export async function getMapping({ db, tables }: Framework, id: number): Promise
 }
 
 /** @throws MappingNotFound */
-export async function requireMapping(
-  db: Database | Transaction,
-  tables: Tables,
-  id: number,
-): Promise<MappingSummary> {
+export async function requireMapping(db: Database | Transaction, tables: Tables, id: number): Promise<MappingSummary> {
   const [mapping] = isId(id) ? await summaries(db, tables).where(eq(tables.mappings.id, id)) : []
   if (mapping === undefined) throw new MappingNotFound(id)
   return mapping

@@ -65,6 +65,9 @@ export interface LogTree extends LogNode, Pick<LogRow, 'metadata' | 'resultData'
   readonly shown: number
 }
 
+/** Whose operations may be shown. An operation of another integration may be part of the one that is asked for; it is left out then. */
+export type LogTreeOptions = Pick<OfIntegrations, 'provider' | 'owner'>
+
 /** Below the operation that is asked for. */
 const MAX_DEPTH = 10
 const MAX_NODES = 1_000
@@ -176,14 +179,9 @@ function isOlder(logs: Tables['logs'], id: number): SQL {
 /**
  * An operation with all that was part of it: ten levels and 1,000 operations at most, level by level.
  *
- * @param of whose operations may be shown. An operation of another integration may be part of this one; it is left out then
  * @throws LogNotFound, InvalidArgumentException
  */
-export async function logTree(
-  { db, tables }: Framework,
-  id: number,
-  of: Omit<OfIntegrations, 'integrationId'> = {},
-): Promise<LogTree> {
+export async function logTree({ db, tables }: Framework, id: number, of: LogTreeOptions = {}): Promise<LogTree> {
   checkTexts({ provider: of.provider })
   checkOwnerFilter(of.owner)
   const { logs } = tables
