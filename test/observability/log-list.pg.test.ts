@@ -1,7 +1,7 @@
 /** The operation logs as they are listed, and as a tree. Rule: docs/behaviour/operations.md, "Looking". */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Tables } from '../../src/db/schema/tables.ts'
-import type { ListLogs, LogNode } from '../../src/observability/log-list.ts'
+import type { ListLogs, LogNode, LogSummary } from '../../src/observability/log-list.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -68,7 +68,9 @@ describe('the list of logs', () => {
     expect(await idsOf({ status: 'failed' })).toEqual([b])
     expect(await idsOf({ direction: 'outbound' })).toEqual([c])
     expect(await idsOf({ externalId: 'inv-7', provider: 'acme' })).toEqual([a])
-    const [newest, , oldest] = await Array.fromAsync(test.integrations.admin.logs.list())
+    const shown: LogSummary[] = []
+    for await (const log of test.integrations.admin.logs.list()) shown.push(log)
+    const [newest, , oldest] = shown
     expect(newest).toMatchObject({ id: c, provider: 'acme', integrationName: 'ours', hasParts: false })
     expect(oldest).toMatchObject({ id: a, hasParts: true })
     expect(newest).not.toHaveProperty('metadata')
