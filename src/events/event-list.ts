@@ -76,7 +76,7 @@ export interface StoredEventSummary {
   /** Not taken earlier; null once every listener and target had it, or was given up. */
   readonly dueAt: Date | null
   readonly deliveredAt: Date | null
-  /** By listener or target, of those that were tried. */
+  /** Of the listeners and targets that were tried, by their keys. */
   readonly deliveries: readonly StoredDelivery[]
 }
 
@@ -173,13 +173,15 @@ function summaryOf({
     ...row,
     status: isGivenUp ? 'given_up' : row.deliveredAt === null ? unsettled : 'delivered',
     dueAt: row.deliveredAt === null ? row.dueAt : null,
-    deliveries: Object.entries(readOutcomes(outcomes)).map(([consumer, outcome]) => ({
-      consumer,
-      status: outcome.status,
-      attempts: outcome.attempts,
-      at: new Date(outcome.at),
-      dueAt: outcome.status === 'waiting' ? new Date(outcome.dueAt) : null,
-      error: outcome.status === 'delivered' ? null : outcome.error,
-    })),
+    deliveries: Object.entries(readOutcomes(outcomes))
+      .map(([consumer, outcome]) => ({
+        consumer,
+        status: outcome.status,
+        attempts: outcome.attempts,
+        at: new Date(outcome.at),
+        dueAt: outcome.status === 'waiting' ? new Date(outcome.dueAt) : null,
+        error: outcome.status === 'delivered' ? null : outcome.error,
+      }))
+      .sort((a, b) => (a.consumer < b.consumer ? -1 : 1)),
   }
 }
