@@ -30,9 +30,18 @@ export interface ListMappings extends MappingFilter {
   readonly limit?: number | undefined
 }
 
-export type MappingSummary = MappingRow & {
+export interface MappingSummary {
+  readonly id: number
+  readonly integrationId: number
   readonly provider: IntegrationRow['provider']
   readonly integrationName: IntegrationRow['name']
+  readonly externalId: string
+  /** The model's name in `models`. */
+  readonly internalType: string
+  /** Key of the model's row, as text. */
+  readonly internalId: string
+  readonly createdAt: Date
+  readonly updatedAt: Date
 }
 
 /** Newest first. @throws InvalidArgumentException at once, before anything is read */

@@ -226,7 +226,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'created_at',
     'parent_id where parent_id is not null',
   ],
-  _mappings: ['internal_type, internal_id, integration_id'],
+  _mappings: ['internal_type, internal_id, integration_id', 'integration_id, id'],
   _idempotency_keys: ['created_at'],
   _sync_items: [
     "(sync_log_id + 0), id where status = 'pending'",
