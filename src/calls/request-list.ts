@@ -155,10 +155,12 @@ export function pageOfRequests(
       ? sql`select ${requests.id} from ${requests} where ${ofAll} ${newest}`
       : sql`select newest.id from (${sql.join(
           classesOf(filter).map((ofClass) => {
+            // The class stands in the order, too: to Postgres `is null` is no equality, so it would not read the index backwards.
             const where = sql`${requests.integrationId} = i.id and ${isOfClass(requests, ofClass)} and ${conditions}`
             return sql`
               select n.id, n.created_at from unnest(${bigints(few)}) i (id) cross join lateral (
-                select ${requests.id}, ${requests.createdAt} from ${requests} where ${where} ${newest}) n`
+                select ${requests.id}, ${requests.createdAt} from ${requests} where ${where}
+                order by ${requests.failureClass} desc, ${requests.createdAt} desc, ${requests.id} desc limit ${limit}) n`
           }),
           sql` union all `,
         )}) newest order by newest.created_at desc, newest.id desc limit ${limit}`

@@ -165,13 +165,14 @@ describe('the list of requests', () => {
   })
 
   it.each([
-    ['of all', (): ListRequests => ({})],
-    ['of an integration', (): ListRequests => ({ integrationId: ours.id })],
-    ['of a class of an integration', (): ListRequests => ({ integrationId: ours.id, failureClass: 'client' })],
-    ['of an owner, of a period', (): ListRequests => ({ owner: OWNER, until: hoursAgo(1) })],
-  ])('reads no more than a page of rows %s', async (_of, filter) => {
+    ['of all', true, (): ListRequests => ({})],
+    ['of a busy integration', true, (): ListRequests => ({ integrationId: ours.id })],
+    ['of a quiet integration', false, (): ListRequests => ({ integrationId: ours.id })],
+    ['of a class of an integration', true, (): ListRequests => ({ integrationId: ours.id, failureClass: 'client' })],
+    ['of an owner, of a period', true, (): ListRequests => ({ owner: OWNER, until: hoursAgo(1) })],
+  ])('reads no more than a page of rows %s', async (_of, isBusy, filter) => {
     await test.sql`insert into integration_requests (integration_id, endpoint, method, failure_class, created_at)
-      select case when n % 2 = 0 then ${ours.id}::bigint else ${others.id}::bigint end, '/v1/things', 'GET',
+      select case when n > 39970 or n % 4 = 0 and ${isBusy} then ${ours.id}::bigint else ${others.id}::bigint end, '/v1/things', 'GET',
              case when n % 3 = 0 then 'client' end, now() - n * interval '1 s'
       from generate_series(1, 40000) n`
     await test.sql`vacuum analyze integration_requests`

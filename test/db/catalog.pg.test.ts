@@ -222,6 +222,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   ],
   _logs: [
     'integration_id, operation, id',
+    'integration_id, operation, id where parent_id is null',
     "id where operation = any (array['sync', 'backfill'])",
     'created_at',
     'parent_id where parent_id is not null',

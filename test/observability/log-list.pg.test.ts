@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Tables } from '../../src/db/schema/tables.ts'
 import type { ListLogs, LogNode, LogSummary } from '../../src/observability/log-list.ts'
+import { pageOfLogs } from '../../src/observability/log-list.ts'
 import type { Integration } from '../../src/providers/integration.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
@@ -97,6 +98,20 @@ describe('the list of logs', () => {
     expect(await idsOf({ integrationId: ours.id, status: 'failed' })).toEqual([young])
     expect(await idsOf({ status: 'failed', since: hoursAgo(40) })).toEqual([young, old])
     expect(await idsOf({ status: 'failed', until: hoursAgo(25) })).toEqual([old])
+  })
+
+  it('reads a page of an integration, however many parts its operations have', async () => {
+    const root = await made(ours.id)
+    await test.sql`insert into integration_logs (integration_id, operation, direction, status, parent_id)
+      select ${ours.id}, 'row', 'inbound', 'success', ${root} from generate_series(1, 30000)`
+    await test.sql`vacuum analyze integration_logs`
+    const { db, tables } = test.framework
+    const page = pageOfLogs(db, tables, { integrationId: ours.id }, [ours.id], { below: undefined, limit: 10 })
+    const { sql: query, params } = page.toSQL()
+    const [plan] = await test.sql.unsafe(`explain (analyze, buffers, format json) ${query}`, params as never[])
+    const top = plan?.['QUERY PLAN'][0].Plan
+    expect(top['Actual Rows']).toBe(1)
+    expect(top['Shared Hit Blocks'] + top['Shared Read Blocks']).toBeLessThan(100)
   })
 
   it.each<[string, Record<string, unknown>]>([

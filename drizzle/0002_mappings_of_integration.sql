@@ -1,1 +1,0 @@
-CREATE INDEX "__prefix___mappings_integration_idx" ON "__schema__"."__prefix___mappings" USING btree ("integration_id","id");
