@@ -1,7 +1,7 @@
 /** Stored events: what waits in the outbox, and what became of the rest. Rule: docs/behaviour/events.md, "Looking". */
 
 import type { SQL } from 'drizzle-orm'
-import { and, desc, eq, gte, isNotNull, isNull, lt, not, sql } from 'drizzle-orm'
+import { and, desc, eq, gte, isNotNull, lt, not, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
 import type { OfIntegrations } from '../db/integrations-of.ts'
 import { belongsToThem } from '../db/integrations-of.ts'
@@ -137,7 +137,13 @@ function hasStatus(events: Tables['events'], status: StoredEventStatus): SQL | u
   if (status === 'given_up') return hasGivenUp(outcomes)
   const isNotGivenUp = not(hasGivenUp(outcomes))
   if (status === 'delivered') return and(isNotNull(deliveredAt), isNotGivenUp)
-  return and(isNull(deliveredAt), isNotGivenUp, status === 'retrying' ? isRetried(events) : not(isRetried(events)))
+  return and(isUnsettled(events), isNotGivenUp, status === 'retrying' ? isRetried(events) : not(isRetried(events)))
+}
+
+/** In two halves, rows that wait and rows that are held: an index holds each, however many rows are delivered. */
+function isUnsettled(events: Tables['events']): SQL {
+  const half = (claim: SQL): SQL => sql`select id from ${events} where delivered_at is null and ${claim}`
+  return sql`${events.id} in (${half(sql`claim is null`)} union all ${half(sql`claim is not null`)})`
 }
 
 function summaries(db: Database, { events, integrations }: Tables) {
