@@ -154,7 +154,8 @@ async function refuseUnseen(
 function notFound(reach: Operation['reach']): ProblemError {
   const what = reach === 'all' || reach === 'everyone' || reach === 'filtered' ? 'record' : reach
   const detail = `There is no ${what.replace('-', ' ')} of this id.`
-  return new ProblemError({ status: 404, code: `${what.replace('-', '_')}_not_found`, detail })
+  const code = what === 'event' ? 'stored_event' : what.replace('-', '_')
+  return new ProblemError({ status: 404, code: `${code}_not_found`, detail })
 }
 
 function contextOf(integrations: Integrations, context: Context<AccessEnvironment>): CommandContext {

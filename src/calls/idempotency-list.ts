@@ -24,9 +24,7 @@ import { recordAct } from '../observability/audit.ts'
 import type { PriorCall } from '../providers/integration.ts'
 import { MAX_TIMEOUT_MS } from './call.ts'
 import { forgetReservation, hasTakenEffect, idempotencyRecord, isUnderKey, turnLock } from './idempotency.ts'
-import { longestSilenceMs } from './idempotency-rules.ts'
-
-export const IDEMPOTENCY_STATES = ['answered', 'unknown'] as const
+import { IDEMPOTENCY_STATES, longestSilenceMs } from './idempotency-rules.ts'
 
 /** Selects keys; all that is given must hold. */
 export interface IdempotencyKeyFilter extends OfIntegrations {

@@ -68,3 +68,6 @@ export function longestSilenceMs(longest: {
 }): number {
   return longest.attemptMs + (longest.retrySeconds + 2 * longest.capacitySeconds + MARGIN_SECONDS) * 1_000
 }
+
+/** Of a spent key: whether its call's answer is known. */
+export const IDEMPOTENCY_STATES = ['answered', 'unknown'] as const

@@ -214,3 +214,16 @@ export const many = <Value>({ schema, ...field }: Field<Value>): Field<readonly 
     .min(1, 'at least one is allowed')
     .transform((values) => [...new Set(values)]),
 })
+
+/** Filters of a list: whose rows. */
+export const whose = {
+  integration: optional(id('only of this integration')),
+  provider: optional(provider('only of this provider')),
+  owner: optional(owner('only of this owner')),
+}
+
+/** Filters of a list: of which time. @param what such as `stored` */
+export const period = (what: string) => ({
+  since: optional(instant(`only those ${what} then or later`)),
+  until: optional(instant(`only those ${what} before`)),
+})

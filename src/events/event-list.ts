@@ -14,7 +14,7 @@ import type { Page } from '../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import type { ConsumerOutcome } from './delivery-rules.ts'
-import { DURABLE_EVENTS } from './durable-event-rules.ts'
+import { DURABLE_EVENTS, STORED_EVENT_STATUSES } from './durable-event-rules.ts'
 import { readOutcomes } from './event-queue.ts'
 import { isRetried } from './outbox.ts'
 
@@ -22,7 +22,6 @@ import { isRetried } from './outbox.ts'
  * `given_up`: at least one listener or target was given up for it. Of the others: `delivered`, to all; `retrying`: at least one waits
  * for another try; `waiting`: none has failed yet.
  */
-export const STORED_EVENT_STATUSES = ['waiting', 'retrying', 'given_up', 'delivered'] as const
 export type StoredEventStatus = (typeof STORED_EVENT_STATUSES)[number]
 
 /** Selects events; all that is given must hold. */
