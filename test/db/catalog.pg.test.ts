@@ -149,6 +149,12 @@ const ADDED: typeof SPECIFIED = {
     revoked_at: 'timestamp, nullable',
     last_used_at: 'timestamp, nullable',
   },
+  _sync_starts: {
+    integration_id: 'bigint',
+    again_at: 'timestamp, nullable',
+    later_at: 'timestamp, nullable',
+    later_since: 'timestamp, nullable',
+  },
   _audit: {
     id: 'bigint PK',
     actor: 'string',
@@ -261,10 +267,9 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
 /** Column, the table that it points to, what becomes of the row when that one goes. */
 const FOREIGN_KEYS: Record<string, string[]> = {
   ...Object.fromEntries(
-    ['_requests', '_logs', '_mappings', '_idempotency_keys', '_incidents', '_webhooks', '_events'].map((table) => [
-      table,
-      ['integration_id -> s, cascade'],
-    ]),
+    ['_requests', '_logs', '_mappings', '_idempotency_keys', '_incidents', '_webhooks', '_events', '_sync_starts'].map(
+      (table) => [table, ['integration_id -> s, cascade']],
+    ),
   ),
   _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
 }
