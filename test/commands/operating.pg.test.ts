@@ -237,6 +237,7 @@ describe('sync', () => {
     )
     expect((await run(['sync', '--integration', String(id), '--json'])).json()).toEqual({
       integration_id: id,
+      outcome: 'remembered',
       started: 0,
       already_running: true,
     })

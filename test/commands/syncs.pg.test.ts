@@ -171,7 +171,7 @@ describe('sync --integration', () => {
       exitCode: 0,
       out: 'Already running: will run again after the one that runs\n',
     })
-    expect(await notes()).toHaveLength(1)
+    expect(await notes()).toHaveLength(2)
   })
 
   it('is refused for one that is switched off, of a provider that can not, or not there', async () => {
@@ -207,6 +207,7 @@ describe('sync --watch', () => {
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
     expect(ran.json()).toEqual({
       integration_id: id,
+      outcome: 'remembered',
       started: 0,
       already_running: true,
       run: {

@@ -289,6 +289,9 @@ const CHECKS: Record<string, Record<string, string[]>> = {
   _webhooks: { status: ['pending', 'processing', 'processed', 'failed'], attempts: ['>= 0'] },
 }
 
+/** Of those that have no id. */
+const PRIMARY_KEYS: Record<string, string> = { _cache: 'unique key', _sync_starts: 'unique integration_id' }
+
 const TABLES = [...new Set([...Object.keys(SPECIFIED), ...Object.keys(ADDED)])]
 
 /** docs/decisions/0002-table-types.md */
@@ -348,7 +351,7 @@ describe.each(PREFIXES)('the tables of prefix %s', (prefix) => {
 
   it('have exactly the listed indexes beside their primary keys', () => {
     for (const table of TABLES) {
-      const primaryKey = table === '_cache' ? 'unique key' : 'unique id'
+      const primaryKey = PRIMARY_KEYS[table] ?? 'unique id'
       const expected = [primaryKey, ...(SPECIFIED_INDEXES[table] ?? []), ...(ADDED_INDEXES[table] ?? [])]
       expect(catalogOf(prefix).indexes[table]?.toSorted(), table).toEqual(expected.sort())
     }

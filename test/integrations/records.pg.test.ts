@@ -299,7 +299,7 @@ describe('a handle', () => {
 })
 
 describe('starting a sync by hand', () => {
-  it('starts a run, or says that one is running', async () => {
+  it('starts a run, or says that another one follows the one that runs', async () => {
     const integration = await makeIntegration(test, 'synced')
     expect(await test.integrations.syncs.start(integration.id)).toMatchObject({ kind: 'started' })
     test.starts.running.add(integration.id)
