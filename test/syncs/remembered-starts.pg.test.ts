@@ -233,7 +233,9 @@ describe('the look of a worker', () => {
     vi.mocked(test.framework.workflows.startSync).mockRejectedValueOnce(new Error('no such queue'))
     await look(0)
     expect(started).toEqual([[other.id, 'acme', { onlyIfAsked: true }]])
-    vi.mocked(test.framework.workflows.startSync).mockRejectedValue(new BackendUnreachable('Temporal', 'localhost', { remedy: 'Wait.' }))
+    vi.mocked(test.framework.workflows.startSync).mockRejectedValue(
+      new BackendUnreachable('Temporal', 'localhost', { remedy: 'Wait.' }),
+    )
     await expect(look(60_000)).rejects.toMatchObject({ code: 'backend_unreachable' })
     expect(test.framework.workflows.startSync).toHaveBeenCalledTimes(3)
     expect(await test.sql`select from integration_sync_starts`).toHaveLength(2)

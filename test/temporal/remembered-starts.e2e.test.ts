@@ -6,16 +6,17 @@ import type { WorkflowBundle } from '@temporalio/worker'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { readBundle } from '../../src/bundled-workflows.ts'
 import { createWorkers } from '../../src/create-workers.ts'
+import { InvalidArgumentException } from '../../src/framework/errors.ts'
 import type { SyncSession } from '../../src/provider.ts'
 import { workflowId } from '../../src/workflows/ids.ts'
 import type { TestDatabase } from '../support/database.ts'
 import { createTestDatabase } from '../support/database.ts'
 import { shareDevServer } from '../support/dev-server.ts'
 import { installedBundle } from '../support/installed-script.ts'
-import type { Occasion, TestIntegrations } from '../support/integrations.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
 import { encryptionKey, occasion, testIntegrations } from '../support/integrations.ts'
 import { sharePostgres } from '../support/postgres-setup.ts'
-import { syncProvider, ThingSynced } from '../support/providers.ts'
+import { syncProvider } from '../support/providers.ts'
 import { makeIntegration } from '../support/rows.ts'
 import { SOON } from '../support/soon.ts'
 import { silenceTemporal } from '../workflows/stage.ts'
@@ -36,6 +37,7 @@ let ours: Deployment
 interface Deployment extends TestIntegrations {
   stop(): Promise<void>
 }
+type Occasion = ReturnType<typeof occasion<void>>
 type Lists = (session: SyncSession) => Promise<void> | void
 /** By integration. */
 const lists = new Map<number, Lists>()
@@ -84,7 +86,7 @@ async function deploy(): Promise<Deployment> {
 }
 
 /** An integration whose listing waits for an occasion of each run. */
-async function gated(runs: number): Promise<{ id: number; begun: Occasion<void>[]; over: Occasion<void>[] }> {
+async function gated(runs: number): Promise<{ id: number; begun: Occasion[]; over: Occasion[] }> {
   const { id } = await makeIntegration(ours, 'acme')
   const [begun, over] = [0, 1].map(() => Array.from({ length: runs }, () => occasion()))
   let run = 0
@@ -119,7 +121,7 @@ async function noMoreThan(id: number, runs: number): Promise<void> {
 const start = (id: number, ask?: Parameters<typeof ours.integrations.syncs.start>[1]) =>
   ours.integrations.syncs.start(id, ask)
 
-async function firstRun(id: number, begun: Occasion<void> | undefined): Promise<void> {
+async function firstRun(id: number, begun: Occasion | undefined): Promise<void> {
   expect(await start(id)).toMatchObject({ kind: 'started' })
   await begun?.happened
 }
@@ -172,19 +174,24 @@ describe('asks during a run', () => {
   it('are kept when the listing fails for good, and the next run succeeds', async () => {
     const { id } = await makeIntegration(ours, 'acme')
     const [begun, over] = [occasion(), occasion()]
-    lists.set(id, async ({ signal }) => {
+    lists.set(id, async () => {
       begun.happen()
       await over.happened
       lists.set(id, () => {})
-      signal.throwIfAborted()
-      throw new TypeError('by script')
+      throw new InvalidArgumentException('cursor', 'by script: no other try of it')
     })
     await firstRun(id, begun)
     expect(await start(id)).toEqual({ kind: 'remembered' })
-    const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, id))
-    await run.terminate('by hand')
     over.happen()
-    // Its log is still open: the next look after half a minute takes what it left behind.
+    await runsEnded(id, ['failed', 'success'])
+  })
+
+  it('are kept when the workflow of the run is terminated, whose log stays open', async () => {
+    const { id, begun, over } = await gated(2)
+    await firstRun(id, begun[0])
+    await start(id)
+    await client.workflow.getHandle(workflowId.syncIntegration(prefix, id)).terminate('by hand')
+    for (const one of over) one.happen()
     await runsEnded(id, ['failed', 'success'])
   })
 
