@@ -90,11 +90,14 @@ async function gated(runs: number): Promise<{ id: number; begun: Occasion[]; ove
   const { id } = await makeIntegration(ours, 'acme')
   const [begun, over] = [0, 1].map(() => Array.from({ length: runs }, () => occasion()))
   let run = 0
-  lists.set(id, async () => {
+  lists.set(id, async ({ signal }) => {
     const at = run
     run += 1
     begun?.[at]?.happen()
-    await over?.[at]?.happened
+    const aborted = new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason))
+    })
+    await Promise.race([over?.[at]?.happened, aborted])
   })
   return { id, begun: begun ?? [], over: over ?? [] }
 }
@@ -191,26 +194,23 @@ describe('asks during a run', () => {
     await firstRun(id, begun[0])
     await start(id)
     await client.workflow.getHandle(workflowId.syncIntegration(prefix, id)).terminate('by hand')
-    for (const one of over) one.happen()
+    over[1]?.happen()
     await runsEnded(id, ['failed', 'success'])
+    over[0]?.happen()
   })
 
   it('follow a cancelled run, unless they are forgotten with it', async () => {
     const { id, begun, over } = await gated(4)
     await firstRun(id, begun[0])
     await start(id)
-    const cancelled = ours.integrations.syncs.cancel(id)
-    over[0]?.happen()
-    expect(await cancelled).toBe('cancelled')
+    expect(await ours.integrations.syncs.cancel(id)).toBe('cancelled')
     await begun[1]?.happened
     over[1]?.happen()
     await runsEnded(id, ['cancelled', 'success'])
 
     await firstRun(id, begun[2])
     await start(id)
-    const forgotten = ours.integrations.syncs.cancel(id, { forget: true })
-    over[2]?.happen()
-    expect(await forgotten).toBe('cancelled')
+    expect(await ours.integrations.syncs.cancel(id, { forget: true })).toBe('cancelled')
     await runsEnded(id, ['cancelled', 'success', 'cancelled'])
     await noMoreThan(id, 3)
   })
