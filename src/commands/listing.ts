@@ -36,6 +36,8 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   /** Said where there is nothing. */
   readonly none: string
   readonly reach?: Command['reach']
+  /** The filter `integration` may name one that was deleted. */
+  readonly outlivesIntegrations?: true
   check?(input: Values<F & Paging>): void
   list(
     context: CommandContext,
@@ -55,6 +57,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   toRow = columns as (row: Row) => Record<string, unknown>,
   check,
   reach = 'filtered',
+  outlivesIntegrations,
   fields,
   ...described
 }: Listing<F, Row>): Command<F & Paging, Listed> {
@@ -82,7 +85,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
     async run(context, input) {
       const { limit, ...filter } = input as Values<Fields & Paging>
       const { integration } = input as { integration?: number }
-      if (integration !== undefined) await context.integrations.get(integration)
+      if (integration !== undefined && !outlivesIntegrations) await context.integrations.get(integration)
       const found: Row[] = []
       // One more than asked for says whether there is more.
       for await (const each of list(context, { ...filter, limit: limit + 1 } as never)) found.push(each)
@@ -103,7 +106,8 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   }
 }
 
-function inOrder(input: object): void {
+/** @throws Refused where `until` is not after `since` */
+export function inOrder(input: object): void {
   const { since, until } = input as { since?: Date; until?: Date }
   if (since !== undefined && until !== undefined && since >= until)
     throw new Refused(

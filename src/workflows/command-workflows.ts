@@ -2,5 +2,8 @@
 export {
   runProgramCommand as 'integrations:circuit',
   runProgramCommand as 'integrations:delete',
+  runProgramCommand as 'integrations:dismiss-webhook',
   runProgramCommand as 'integrations:list-webhooks',
+  runProgramCommand as 'integrations:oauth-status',
+  runProgramCommand as 'integrations:revoke-oauth',
 } from './started-commands.ts'

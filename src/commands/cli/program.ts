@@ -7,7 +7,6 @@ import { cancelSyncCommand } from '../cancel-sync.ts'
 import { completionCommand } from '../completion.ts'
 import { configCommand } from '../config.ts'
 import { disableCommand } from '../disable.ts'
-import { dismissWebhookCommand } from '../dismiss-webhook.ts'
 import { doctorCommand } from '../doctor.ts'
 import { enableCommand } from '../enable.ts'
 import { eraseCommand } from '../erase.ts'
@@ -24,19 +23,11 @@ import { listSyncRunsCommand } from '../list-sync-runs.ts'
 import { makeProviderCommand } from '../make-provider.ts'
 import { migrateCommand } from '../migrate.ts'
 import { notificationsCommand } from '../notifications.ts'
-import { oauthLinkCommand } from '../oauth-link.ts'
-import { oauthStatusCommand } from '../oauth-status.ts'
 import { pauseSyncCommand } from '../pause-sync.ts'
 import { pruneCommand } from '../prune.ts'
 import { rateLimitCommand } from '../rate-limit.ts'
-import { reconcileWebhooksCommand } from '../reconcile-webhooks.ts'
-import { recoverWebhooksCommand } from '../recover-webhooks.ts'
-import { refreshTokensCommand } from '../refresh-tokens.ts'
-import { replayWebhookCommand } from '../replay-webhook.ts'
 import { resumeSyncCommand } from '../resume-sync.ts'
 import { retrySyncItemCommand } from '../retry-sync-item.ts'
-import { revokeOAuthCommand } from '../revoke-oauth.ts'
-import { rotateWebhookSecretCommand } from '../rotate-webhook-secret.ts'
 import { schedulesCommand } from '../schedules.ts'
 import { showCommand } from '../show.ts'
 import { showSyncRunCommand } from '../show-sync-run.ts'
@@ -62,10 +53,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   keysCommand,
   schedulesCommand,
   installCommand,
-  oauthLinkCommand,
-  oauthStatusCommand,
-  refreshTokensCommand,
-  revokeOAuthCommand,
   listCommand,
   showCommand,
   testCommand,
@@ -88,11 +75,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   retrySyncItemCommand,
   skipSyncItemCommand,
   advanceCursorCommand,
-  replayWebhookCommand,
-  dismissWebhookCommand,
-  recoverWebhooksCommand,
-  reconcileWebhooksCommand,
-  rotateWebhookSecretCommand,
   findOrphansCommand,
   pruneCommand,
   notificationsCommand,
