@@ -6,13 +6,7 @@ import { jsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'
 import { idIn } from './named-routes.ts'
-import {
-  changedIntegration,
-  incidentsQuery,
-  integrationsQuery,
-  newIntegration,
-  statisticsQuery,
-} from './operator-schemas.ts'
+import { changedIntegration, integrationsQuery, newIntegration, statisticsQuery } from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
 /** The middleware before these routes has checked the caller. */
@@ -51,19 +45,9 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
   return routes
 }
 
-/** Incidents, health and statistics. */
+/** Health and statistics. */
 export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { incidents } = integrations.admin
   const routes = new Hono<AccessEnvironment>()
-
-  routes.get('/incidents', async (context) => {
-    const { limit, ...filter } = queryOf(context, incidentsQuery)
-    return context.json(await pageOf(limit, (more) => incidents.list({ ...filter, limit: more })))
-  })
-
-  routes.get('/incidents/:id', async (context) =>
-    context.json(asColumns(await incidents.get(idOf(context, 'incident')))),
-  )
 
   routes.get('/stats', async (context) =>
     context.json(asColumns(await integrations.admin.stats(queryOf(context, statisticsQuery)))),
@@ -98,7 +82,7 @@ export async function noteAct(
   await operator.note(id, { token: context.var.caller.principal.name, action, target })
 }
 
-type Named = 'integration' | 'sync_run' | 'sync_item' | 'incident'
+type Named = 'integration' | 'sync_run' | 'sync_item'
 
 /** @throws ProblemError 404 for a text that is not an id */
 export function idOf(context: Context, what: Named = 'integration'): number {

@@ -2,7 +2,6 @@
 
 import { z } from 'zod'
 import { Instant } from '../framework/instant.ts'
-import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
 import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
 import { RUN_STATUSES } from '../syncs/run-rules.ts'
@@ -160,19 +159,6 @@ export const syncItemsQuery = z
 export const itemRetry = z
   .strictObject({ tries: z.int().min(1).max(1_000).optional(), force: z.boolean().default(false) })
   .transform(({ tries, force }) => ({ force, ...(tries === undefined ? {} : { tries }) }))
-
-export const incidentsQuery = z
-  .strictObject({
-    ...page,
-    integration: idText.optional(),
-    status: z.enum(INCIDENT_STATUSES).optional(),
-    source: z.enum(INCIDENT_SOURCES).optional(),
-    since: Instant.optional(),
-    until: Instant.optional(),
-    owner: ownerText.optional(),
-  })
-  .refine(inOrder, orderProblem)
-  .transform(({ integration, ...filter }) => ({ ...filter, integrationId: integration }))
 
 export const statisticsQuery = z.strictObject({
   provider: text.optional(),

@@ -83,6 +83,8 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
       check?.(input as never)
     },
     async run(context, input) {
+      // A route with fields of its own is not checked before.
+      inOrder(input)
       const { limit, ...filter } = input as Values<Fields & Paging>
       const { integration } = input as { integration?: number }
       if (integration !== undefined && !outlivesIntegrations) await context.integrations.get(integration)

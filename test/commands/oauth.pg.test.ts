@@ -372,12 +372,13 @@ describe('revoke-oauth', () => {
     const id = await connected()
     const ran = await run(['revoke-oauth', String(id), '--yes', '--json'])
     expect(ran).toMatchObject({ exitCode: 0 })
-    expect(ran.json()).toEqual({ integration_id: id, revoked: true })
+    expect(ran.json()).toEqual({ integration_id: id, revoked: true, outcome: 'revoked' })
     expect((await test.integrations.get(id)).credentialsArray()).toEqual({ client_id: 'app', client_secret: SECRET })
     expect(await notes(id)).toEqual([expect.stringMatching(/^revoke-oauth by cli:/)])
     expect((await run(['revoke-oauth', String(id), '--yes', '--json'])).json()).toEqual({
       integration_id: id,
       revoked: false,
+      outcome: 'nothing to revoke',
     })
   })
 

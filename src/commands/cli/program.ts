@@ -10,10 +10,7 @@ import { disableCommand } from '../disable.ts'
 import { doctorCommand } from '../doctor.ts'
 import { enableCommand } from '../enable.ts'
 import { eraseCommand } from '../erase.ts'
-import { evaluateFailuresCommand } from '../evaluate-failures.ts'
-import { findOrphansCommand } from '../find-orphans.ts'
 import { healthCommand } from '../health.ts'
-import { incidentsCommand } from '../incidents.ts'
 import { TABLE } from '../index.ts'
 import { installCommand } from '../install.ts'
 import { keysCommand } from '../keys.ts'
@@ -22,9 +19,7 @@ import { listFailedItemsCommand } from '../list-failed-items.ts'
 import { listSyncRunsCommand } from '../list-sync-runs.ts'
 import { makeProviderCommand } from '../make-provider.ts'
 import { migrateCommand } from '../migrate.ts'
-import { notificationsCommand } from '../notifications.ts'
 import { pauseSyncCommand } from '../pause-sync.ts'
-import { pruneCommand } from '../prune.ts'
 import { rateLimitCommand } from '../rate-limit.ts'
 import { resumeSyncCommand } from '../resume-sync.ts'
 import { retrySyncItemCommand } from '../retry-sync-item.ts'
@@ -61,8 +56,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   rateLimitCommand,
   healthCommand,
   statsCommand,
-  evaluateFailuresCommand,
-  incidentsCommand,
   eraseCommand,
   syncCommand,
   syncProgressCommand,
@@ -75,9 +68,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   retrySyncItemCommand,
   skipSyncItemCommand,
   advanceCursorCommand,
-  findOrphansCommand,
-  pruneCommand,
-  notificationsCommand,
   makeProviderCommand,
   bundleWorkflowsCommand,
   completionCommand,
