@@ -34,18 +34,18 @@ export const prune = command({
   output: z.object({
     ...(Object.fromEntries(STEPS.map((step) => [step, z.int()])) as Record<Step, z.ZodInt>),
     failed: z.array(z.object({ step: z.enum(STEPS), error: z.string() })),
-    dry_run: z.boolean(),
   }),
   async run(context, { dryRun }) {
     const { admin } = context.integrations
     const { counts, failed } = dryRun ? await admin.prune({ dryRun }) : await byWorker(context, admin.prune())
     for (const { step, error } of failed) context.warn(`${LABELS[step]}: failed, and the next run goes on: ${error}`)
-    return { ...counts, failed, dry_run: dryRun }
+    return { ...counts, failed, isDryRun: dryRun }
   },
+  document: ({ isDryRun: _, ...result }) => result,
   show(result) {
     const shown = STEPS.filter((step) => result[step] > 0 || !SHOWN_IF_ANY.has(step))
     return table(
-      ['Rows', result.dry_run ? 'To prune' : 'Pruned'],
+      ['Rows', result.isDryRun ? 'To prune' : 'Pruned'],
       shown.map((step) => [LABELS[step], result[step]]),
     )
   },

@@ -223,7 +223,13 @@ describe('replay-webhook of one', () => {
     const { id } = await failed()
     const ran = await run(['replay-webhook', id, '--json'])
     expect(ran.exitCode).toBe(1)
-    expect(ran.json()).toEqual({ webhook_id: id, outcome: 'failed', status: 'failed', attempts: 2, error: '401 for [REDACTED]' })
+    expect(ran.json()).toEqual({
+      webhook_id: id,
+      outcome: 'failed',
+      status: 'failed',
+      attempts: 2,
+      error: '401 for [REDACTED]',
+    })
     const text = await run(['replay-webhook', id])
     expect(text).toMatchObject({ exitCode: 1, out: `Webhook ${id} failed in attempt 3: 401 for [REDACTED]\n` })
   })
@@ -321,11 +327,7 @@ describe('replay-webhook of many', () => {
   })
 
   it.each([
-    [
-      'an end before its beginning',
-      ['--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T12:00:00Z'],
-      'usage',
-    ],
+    ['an end before its beginning', ['--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T12:00:00Z'], 'usage'],
     ['an integration that is not there', ['--integration', NEVER], 'integration_not_found'],
   ])('refuses %s', async (_, words, code) => {
     const ran = await run([...many('--yes', '--json'), ...words])
@@ -516,7 +518,12 @@ describe('rotate-webhook-secret', () => {
     const [secret, rest] = text.out.split('\n')
     expect(await secretsOf()).toMatchObject({ webhook_secret: secret })
     expect(rest).toMatch(/^The old one is valid until 20.*Z\. This one is shown once/)
-    const note = { token: byUser, action: 'rotate-webhook-secret', target: `integration:${integration.id}`, from: hostname() }
+    const note = {
+      token: byUser,
+      action: 'rotate-webhook-secret',
+      target: `integration:${integration.id}`,
+      from: hostname(),
+    }
     expect(await notes()).toEqual([note, note])
   })
 

@@ -352,7 +352,10 @@ export const TABLE: readonly Row[] = [
     words: (id) => [id],
     input: (id) => ({ webhookId: id, replay: true }),
     wrapperWords: (id) => [id],
-    facts: ({ webhook_id, ...rest }: { webhook_id: number }) => ({ webhookId: webhook_id, ...rest }),
+    facts: ({ webhook_id, error: _, ...rest }: { webhook_id: number; error: null }) => ({
+      webhookId: webhook_id,
+      ...rest,
+    }),
     expected: { webhookId: '(subject)', outcome: 'processed', attempts: 2 },
   },
   {
