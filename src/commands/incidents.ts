@@ -17,8 +17,8 @@ const list = listing({
   ],
   fields: {
     integration: optional(id('only of this integration')),
-    status: optional(choice('only of this status', INCIDENT_STATUSES)),
-    source: optional(choice('only those that this opened', INCIDENT_SOURCES)),
+    status: optional(choice('only of this status', INCIDENT_STATUSES, 'status')),
+    source: optional(choice('only those that this opened', INCIDENT_SOURCES, 'source')),
     provider: optional(provider('only of this provider')),
     owner: optional(owner('only of this owner')),
     since: optional(instant('only those opened then or later')),

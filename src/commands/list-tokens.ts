@@ -8,7 +8,7 @@ export const listTokens = listing({
   summary: 'Lists the operator tokens that were made at run time, the newest first; never the tokens themselves.',
   examples: ['integrations list-tokens --state good', 'integrations list-tokens --provider acme --json'],
   fields: {
-    state: optional(choice('only of this state', TOKEN_STATES)),
+    state: optional(choice('only of this state', TOKEN_STATES, 'state')),
     provider: optional(provider('only those limited to this provider')),
     owner: optional(owner('only those limited to this owner')),
   },

@@ -15,7 +15,7 @@ export const CHOICE = {
   integration: optional(id('only of this integration')),
   provider: optional(provider('only of this provider')),
   owner: optional(owner('only of this owner')),
-  event: optional(text('only of this event type')),
+  event: optional(text('only of this event type', 'type')),
   since: optional(instant('only those stored then or later')),
   until: optional(instant('only those stored before')),
   limit: optional(whole(`at most so many, the oldest first; default ${DEFAULT_LIMIT}`)),

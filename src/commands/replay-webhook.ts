@@ -11,7 +11,7 @@ import { rowId } from './shapes.ts'
 const { dryRun, ...filter } = CHOICE
 const many = {
   ...filter,
-  status: optional(choice('only of this status; default failed', ['failed', 'processed'])),
+  status: optional(choice('only of this status; default failed', ['failed', 'processed'], 'status')),
   dryRun,
 }
 const { integration, ...others } = many
