@@ -2,28 +2,16 @@
 import type { Context } from 'hono'
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
-import { oauthStatusColumns } from '../oauth/status-rules.ts'
-import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
+import { jsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'
 import { idIn } from './named-routes.ts'
-import {
-  changedIntegration,
-  forceQuery,
-  incidentsQuery,
-  integrationsQuery,
-  newIntegration,
-  newOAuthLink,
-  statisticsQuery,
-} from './operator-schemas.ts'
+import { changedIntegration, integrationsQuery, newIntegration, statisticsQuery } from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
 /** The middleware before these routes has checked the caller. */
 export function integrationRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const {
-    oauth,
-    admin: { operator },
-  } = integrations
+  const { operator } = integrations.admin
   const routes = new Hono<AccessEnvironment>()
 
   routes.get('/integrations', async (context) => {
@@ -54,52 +42,12 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
       return context.json(asColumns(await operator.detail(id)))
     })
 
-  routes.get('/integrations/:id/oauth', async (context) =>
-    context.json(oauthStatusColumns(await oauth.status(idOf(context)))),
-  )
-
-  routes.post('/integrations/:id/oauth/link', async (context) => {
-    const id = idOf(context)
-    const link = await optionalJsonBody(context, newOAuthLink)
-    // Refuses a provider without OAuth: its link would open nothing.
-    await oauth.status(id)
-    const url = await oauth.link(id, link)
-    await noteAct(integrations, context, id, `oauth-link ${link.action}`)
-    return context.json({ integration_id: id, url })
-  })
-
-  routes.post('/integrations/:id/oauth/revoke', async (context) => {
-    const id = idOf(context)
-    const outcome = await oauth.revoke(id, queryOf(context, forceQuery))
-    if (outcome === 'revoked') await noteAct(integrations, context, id, 'revoke-oauth')
-    return context.json({ integration_id: id, revoked: outcome === 'revoked' })
-  })
-
-  routes.post('/integrations/:id/oauth/refresh', async (context) => {
-    const id = idOf(context)
-    // Refuses here, in the caller's terms. A worker's refusal would be a failed workflow.
-    await oauth.status(id)
-    const result = await oauth.refresh({ integrationId: id })
-    await noteAct(integrations, context, id, 'refresh-tokens')
-    return context.json({ integration_id: id, ...asColumns(result) })
-  })
-
   return routes
 }
 
-/** Incidents, health and statistics. */
+/** Health and statistics. */
 export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const { incidents } = integrations.admin
   const routes = new Hono<AccessEnvironment>()
-
-  routes.get('/incidents', async (context) => {
-    const { limit, ...filter } = queryOf(context, incidentsQuery)
-    return context.json(await pageOf(limit, (more) => incidents.list({ ...filter, limit: more })))
-  })
-
-  routes.get('/incidents/:id', async (context) =>
-    context.json(asColumns(await incidents.get(idOf(context, 'incident')))),
-  )
 
   routes.get('/stats', async (context) =>
     context.json(asColumns(await integrations.admin.stats(queryOf(context, statisticsQuery)))),
@@ -134,7 +82,7 @@ export async function noteAct(
   await operator.note(id, { token: context.var.caller.principal.name, action, target })
 }
 
-type Named = 'integration' | 'webhook' | 'sync_run' | 'sync_item' | 'incident'
+type Named = 'integration' | 'sync_run' | 'sync_item'
 
 /** @throws ProblemError 404 for a text that is not an id */
 export function idOf(context: Context, what: Named = 'integration'): number {

@@ -1,14 +1,11 @@
 /** Bodies and queries of the operator API, named like the columns. Rule: docs/behaviour/operator-api.md. */
 
 import { z } from 'zod'
-import { MAX_LINK_SECONDS } from '../access/rules.ts'
 import { Instant } from '../framework/instant.ts'
-import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
 import { MAX_DEBOUNCE_SECONDS } from '../syncs/ask-rules.ts'
 import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
 import { RUN_STATUSES } from '../syncs/run-rules.ts'
-import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 
 const id = z.int().min(1)
 /** Postgres holds no U+0000 in a text. */
@@ -122,55 +119,6 @@ const inOrder = ({ since, until }: Times): boolean => since === undefined || unt
 const areMoments = ({ issues }: { issues: readonly unknown[] }): boolean => issues.length === 0
 const orderProblem = { path: ['until'], error: 'a moment after since', when: areMoments }
 
-export const webhooksQuery = z
-  .strictObject({
-    ...page,
-    ...stored,
-    integration: idText.optional(),
-    provider: text.optional(),
-    owner: ownerText.optional(),
-    status: z.enum(WEBHOOK_STATUSES).optional(),
-    dismissed: flag.optional(),
-  })
-  .refine(inOrder, orderProblem)
-
-export const webhooksToReplay = z
-  .strictObject({
-    ...stored,
-    integration: id.optional(),
-    status: z.enum(['processed', 'failed']).optional(),
-    limit: id.optional(),
-    dry_run: z.boolean().default(false),
-  })
-  .refine(inOrder, orderProblem)
-  .transform(({ dry_run, ...filter }) => ({ dryRun: dry_run, filter }))
-
-export const webhooksToDismiss = z
-  .strictObject({
-    ...stored,
-    integration: id.optional(),
-    limit: id.optional(),
-    undo: z.boolean().default(false),
-    dry_run: z.boolean().default(false),
-  })
-  .refine(inOrder, orderProblem)
-  .transform(({ dry_run, undo, ...filter }) => ({ dryRun: dry_run, undo, filter }))
-
-export const dismissal = z.strictObject({ undo: z.boolean().default(false) })
-
-export const reconciliation = z
-  .strictObject({ since: Instant.optional(), dry_run: z.boolean().default(false) })
-  .transform(({ since, dry_run }) => ({ since, dryRun: dry_run }))
-
-export const newWebhookSecret = z.strictObject({ secret: z.string().min(1).optional() })
-
-export const newOAuthLink = z
-  .strictObject({
-    action: z.enum(['connect', 'authorize', 'revoke']).default('connect'),
-    expires_in: z.int().min(1).max(MAX_LINK_SECONDS).default(3_600),
-  })
-  .transform(({ action, expires_in }) => ({ action, expiresIn: expires_in }))
-
 const STATISTICS_SPANS = ['24h', '7d', '30d'] as const
 
 export const syncRunsQuery = z
@@ -212,19 +160,6 @@ export const syncItemsQuery = z
 export const itemRetry = z
   .strictObject({ tries: z.int().min(1).max(1_000).optional(), force: z.boolean().default(false) })
   .transform(({ tries, force }) => ({ force, ...(tries === undefined ? {} : { tries }) }))
-
-export const incidentsQuery = z
-  .strictObject({
-    ...page,
-    integration: idText.optional(),
-    status: z.enum(INCIDENT_STATUSES).optional(),
-    source: z.enum(INCIDENT_SOURCES).optional(),
-    since: Instant.optional(),
-    until: Instant.optional(),
-    owner: ownerText.optional(),
-  })
-  .refine(inOrder, orderProblem)
-  .transform(({ integration, ...filter }) => ({ ...filter, integrationId: integration }))
 
 export const statisticsQuery = z.strictObject({
   provider: text.optional(),

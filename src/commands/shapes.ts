@@ -1,5 +1,8 @@
 /** What answers are made of, for the OpenAPI document. Columns as the tables have them. */
 import { z } from 'zod'
+import { SCOPES } from '../access/rules.ts'
+import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
+import { HealthStatus } from '../integrations/rules.ts'
 
 /** In JSON a text in ISO 8601. */
 export const moment = z.date()
@@ -103,4 +106,42 @@ export const EventRow = z.object({
       error: z.string().nullable(),
     }),
   ),
+})
+
+export const TOKEN_STATES = ['good', 'expired', 'revoked'] as const
+
+/** Characters of an incident's annotation. */
+export const MAX_REMARK = 2_000
+
+export const IncidentRow = z.object({
+  id: rowId,
+  integration_id: rowId,
+  provider: z.string(),
+  integration_name: z.string(),
+  status: z.enum(INCIDENT_STATUSES),
+  source: z.enum(INCIDENT_SOURCES),
+  reason: z.string(),
+  peak_severity: z.enum(HealthStatus),
+  opened_at: moment,
+  last_error_at: moment.nullable(),
+  closed_at: moment.nullable(),
+  acknowledged_at: moment.nullable(),
+  acknowledged_by: z.string().nullable(),
+  snoozed_until: moment.nullable(),
+  snoozed_by: z.string().nullable(),
+  annotations: z.array(z.object({ at: moment, by: z.string(), text: z.string() })),
+})
+
+export const TokenRow = z.object({
+  id: rowId,
+  name: z.string(),
+  scope: z.enum(SCOPES),
+  provider: z.string().nullable(),
+  owner: z.object({ type: z.string(), id: rowId }).nullable(),
+  state: z.enum(TOKEN_STATES),
+  expires_at: moment.nullable(),
+  created_by: z.string(),
+  created_at: moment,
+  revoked_at: moment.nullable(),
+  last_used_at: moment.nullable(),
 })

@@ -23,8 +23,6 @@ const id = (text: string): number =>
 
 export const integrationId = (text: string): number => id(text)
 
-export const webhookId = (text: string): number => id(text)
-
 export const syncItemId = (text: string): number => id(text)
 
 /** For an argument that may be repeated; an item named twice is one. */
@@ -33,15 +31,6 @@ export const syncItemIds = (text: string, before: readonly number[] = []): reado
 ]
 
 export const syncRunId = (text: string): number => id(text)
-
-export const incidentId = (text: string): number => id(text)
-
-export const eventId = (text: string): number => id(text)
-
-const GivenUpLimit = Id.refine((value) => value <= 500)
-
-export const givenUpLimit = (text: string): number =>
-  parsed(GivenUpLimit, text, 'a whole number from 1 to 500 is allowed')
 
 export const limit = (text: string): number => parsed(Id, text, 'a whole number of at least 1 is allowed')
 
@@ -54,11 +43,6 @@ export const count = (text: string): number => parsed(Count, text, 'a whole numb
 const SampleSize = Id.refine((value) => value <= 100)
 
 export const sampleSize = (text: string): number => parsed(SampleSize, text, 'a whole number from 1 to 100 is allowed')
-
-export const linkHours = (text: string): number =>
-  parsed(LinkHours, text, 'whole hours from 1 to 168 (7 days) are allowed')
-
-const LinkHours = Id.refine((value) => value <= 168)
 
 export const tries = (text: string): number => parsed(Tries, text, 'a whole number from 1 to 1000 is allowed')
 

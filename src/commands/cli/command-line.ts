@@ -46,9 +46,10 @@ export function run(
     })
   return frame.action(
     async (context: CommandContext): Promise<Outcome> => {
-      const question = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
-      if (question !== null) await askOrRefuse(context, question)
-      const result = await definition.run(context, values)
+      const asked = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
+      const { question, agreed } = typeof asked === 'string' ? { question: asked, agreed: values } : (asked ?? {})
+      if (question !== undefined) await askOrRefuse(context, question)
+      const result = await definition.run(context, agreed ?? values)
       const text = definition.show?.(result, context) ?? fieldLines(result as object)
       return outcome(definition, result, text)
     },

@@ -9,14 +9,10 @@ import { TOPICS } from '../command.ts'
 import { completionCommand } from '../completion.ts'
 import { configCommand } from '../config.ts'
 import { disableCommand } from '../disable.ts'
-import { dismissWebhookCommand } from '../dismiss-webhook.ts'
 import { doctorCommand } from '../doctor.ts'
 import { enableCommand } from '../enable.ts'
 import { eraseCommand } from '../erase.ts'
-import { evaluateFailuresCommand } from '../evaluate-failures.ts'
-import { findOrphansCommand } from '../find-orphans.ts'
 import { healthCommand } from '../health.ts'
-import { incidentsCommand } from '../incidents.ts'
 import { TABLE } from '../index.ts'
 import { installCommand } from '../install.ts'
 import { keysCommand } from '../keys.ts'
@@ -25,20 +21,10 @@ import { listFailedItemsCommand } from '../list-failed-items.ts'
 import { listSyncRunsCommand } from '../list-sync-runs.ts'
 import { makeProviderCommand } from '../make-provider.ts'
 import { migrateCommand } from '../migrate.ts'
-import { notificationsCommand } from '../notifications.ts'
-import { oauthLinkCommand } from '../oauth-link.ts'
-import { oauthStatusCommand } from '../oauth-status.ts'
 import { pauseSyncCommand } from '../pause-sync.ts'
-import { pruneCommand } from '../prune.ts'
 import { rateLimitCommand } from '../rate-limit.ts'
-import { reconcileWebhooksCommand } from '../reconcile-webhooks.ts'
-import { recoverWebhooksCommand } from '../recover-webhooks.ts'
-import { refreshTokensCommand } from '../refresh-tokens.ts'
-import { replayWebhookCommand } from '../replay-webhook.ts'
 import { resumeSyncCommand } from '../resume-sync.ts'
 import { retrySyncItemCommand } from '../retry-sync-item.ts'
-import { revokeOAuthCommand } from '../revoke-oauth.ts'
-import { rotateWebhookSecretCommand } from '../rotate-webhook-secret.ts'
 import { schedulesCommand } from '../schedules.ts'
 import { showCommand } from '../show.ts'
 import { showSyncRunCommand } from '../show-sync-run.ts'
@@ -64,10 +50,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   keysCommand,
   schedulesCommand,
   installCommand,
-  oauthLinkCommand,
-  oauthStatusCommand,
-  refreshTokensCommand,
-  revokeOAuthCommand,
   listCommand,
   showCommand,
   testCommand,
@@ -76,8 +58,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   rateLimitCommand,
   healthCommand,
   statsCommand,
-  evaluateFailuresCommand,
-  incidentsCommand,
   eraseCommand,
   syncCommand,
   syncProgressCommand,
@@ -90,14 +70,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   retrySyncItemCommand,
   skipSyncItemCommand,
   advanceCursorCommand,
-  replayWebhookCommand,
-  dismissWebhookCommand,
-  recoverWebhooksCommand,
-  reconcileWebhooksCommand,
-  rotateWebhookSecretCommand,
-  findOrphansCommand,
-  pruneCommand,
-  notificationsCommand,
   makeProviderCommand,
   bundleWorkflowsCommand,
   completionCommand,
