@@ -10,7 +10,6 @@ import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
 import { integrationRoutes, troubleRoutes } from './operator-api.ts'
-import { syncRoutes } from './operator-syncs.ts'
 import { operatorWebhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
@@ -29,7 +28,6 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.use('*', unlimitedOnly())
   routes.route('/api/v1', integrationRoutes(integrations))
   routes.route('/api/v1', operatorWebhookRoutes(integrations))
-  routes.route('/api/v1', syncRoutes(integrations))
   routes.route('/api/v1', troubleRoutes(integrations))
   routes.route('/', dashboardRoutes(integrations))
   routes.all('*', (context) =>

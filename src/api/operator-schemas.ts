@@ -5,8 +5,6 @@ import { MAX_LINK_SECONDS } from '../access/rules.ts'
 import { Instant } from '../framework/instant.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
-import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
-import { RUN_STATUSES } from '../syncs/run-rules.ts'
 import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
 
 const id = z.int().min(1)
@@ -172,46 +170,6 @@ export const newOAuthLink = z
 
 const STATISTICS_SPANS = ['24h', '7d', '30d'] as const
 
-export const syncRunsQuery = z
-  .strictObject({
-    ...page,
-    integration: idText.optional(),
-    status: z.enum(RUN_STATUSES).optional(),
-    since: Instant.optional(),
-    until: Instant.optional(),
-  })
-  .refine(inOrder, orderProblem)
-  .transform(({ integration, ...filter }) => ({ ...filter, integrationId: integration }))
-
-export const syncItemsQuery = z
-  .strictObject({
-    ...page,
-    ...stored,
-    integration: idText.optional(),
-    run: idText.optional(),
-    status: z.enum(SYNC_ITEM_STATUSES).optional(),
-    waiting: flag.optional(),
-    made_up_for: flag.optional(),
-    external_id: textUpTo(500).optional(),
-  })
-  .refine(inOrder, orderProblem)
-  .refine(({ external_id, integration, run }) => external_id === undefined || (integration ?? run) !== undefined, {
-    path: ['external_id'],
-    error: 'comes with integration or run',
-  })
-  .transform(({ integration, run, event, external_id, made_up_for, ...filter }) => ({
-    ...filter,
-    integrationId: integration,
-    syncLogId: run,
-    madeUpFor: made_up_for,
-    eventClass: event,
-    externalId: external_id,
-  }))
-
-export const itemRetry = z
-  .strictObject({ tries: z.int().min(1).max(1_000).optional(), force: z.boolean().default(false) })
-  .transform(({ tries, force }) => ({ force, ...(tries === undefined ? {} : { tries }) }))
-
 export const incidentsQuery = z
   .strictObject({
     ...page,
@@ -229,17 +187,3 @@ export const statisticsQuery = z.strictObject({
   provider: text.optional(),
   since: z.enum(STATISTICS_SPANS).optional(),
 })
-
-/** A window of the past: `from` inclusive, `to` exclusive. */
-export const syncWindow = z
-  .strictObject({ from: Instant, to: Instant })
-  .refine(({ from, to }) => from < to, { path: ['to'], error: 'a moment after from', when: areMoments })
-  .transform(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }))
-
-export const sampleBody = z.strictObject({ limit: z.int().min(1).max(100).optional() })
-
-export const changedCursor = z.strictObject({ cursor: z.json(), force: z.boolean().default(false) })
-
-export const changedInterval = z
-  .strictObject({ minutes: z.int().min(1) })
-  .transform(({ minutes }) => ({ syncIntervalMinutes: minutes }))

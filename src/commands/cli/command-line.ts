@@ -20,7 +20,10 @@ export function declare(frame: Frame, definition: AnyCommand): Command {
   return declared.action(async (...words: unknown[]) => {
     const command = words.at(-1) as Command
     const { yes, ...options } = command.opts<Record<string, unknown>>()
-    const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, words[at]])) }
+    // Without a word for it, commander has an empty list for a place of many.
+    const inPlace = (at: number): unknown =>
+      Array.isArray(words[at]) && words[at].length === 0 ? undefined : words[at]
+    const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, inPlace(at)])) }
     await run(frame, definition, { given, isSure: yes === true })(command)
   })
 }

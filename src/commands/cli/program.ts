@@ -1,9 +1,7 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { advanceCursorCommand } from '../advance-cursor.ts'
 import { bundleWorkflowsCommand } from '../bundle-workflows.ts'
-import { cancelSyncCommand } from '../cancel-sync.ts'
 import { completionCommand } from '../completion.ts'
 import { configCommand } from '../config.ts'
 import { disableCommand } from '../disable.ts'
@@ -19,31 +17,22 @@ import { TABLE } from '../index.ts'
 import { installCommand } from '../install.ts'
 import { keysCommand } from '../keys.ts'
 import { listCommand } from '../list.ts'
-import { listFailedItemsCommand } from '../list-failed-items.ts'
-import { listSyncRunsCommand } from '../list-sync-runs.ts'
 import { makeProviderCommand } from '../make-provider.ts'
 import { migrateCommand } from '../migrate.ts'
 import { notificationsCommand } from '../notifications.ts'
 import { oauthLinkCommand } from '../oauth-link.ts'
 import { oauthStatusCommand } from '../oauth-status.ts'
-import { pauseSyncCommand } from '../pause-sync.ts'
 import { pruneCommand } from '../prune.ts'
 import { rateLimitCommand } from '../rate-limit.ts'
 import { reconcileWebhooksCommand } from '../reconcile-webhooks.ts'
 import { recoverWebhooksCommand } from '../recover-webhooks.ts'
 import { refreshTokensCommand } from '../refresh-tokens.ts'
 import { replayWebhookCommand } from '../replay-webhook.ts'
-import { resumeSyncCommand } from '../resume-sync.ts'
-import { retrySyncItemCommand } from '../retry-sync-item.ts'
 import { revokeOAuthCommand } from '../revoke-oauth.ts'
 import { rotateWebhookSecretCommand } from '../rotate-webhook-secret.ts'
 import { schedulesCommand } from '../schedules.ts'
 import { showCommand } from '../show.ts'
-import { showSyncRunCommand } from '../show-sync-run.ts'
-import { skipSyncItemCommand } from '../skip-sync-item.ts'
 import { statsCommand } from '../stats.ts'
-import { syncCommand } from '../sync.ts'
-import { syncProgressCommand } from '../sync-progress.ts'
 import { testCommand } from '../test.ts'
 import { declare } from './command-line.ts'
 import type { FrameOptions } from './create-frame.ts'
@@ -77,17 +66,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   evaluateFailuresCommand,
   incidentsCommand,
   eraseCommand,
-  syncCommand,
-  syncProgressCommand,
-  pauseSyncCommand,
-  resumeSyncCommand,
-  cancelSyncCommand,
-  listSyncRunsCommand,
-  showSyncRunCommand,
-  listFailedItemsCommand,
-  retrySyncItemCommand,
-  skipSyncItemCommand,
-  advanceCursorCommand,
   replayWebhookCommand,
   dismissWebhookCommand,
   recoverWebhooksCommand,
