@@ -183,7 +183,11 @@ export function json(about: string): Field<{ readonly json: z.core.util.JSONType
         return NOT_JSON
       }
     },
-    schema: z.json({ error: allowed }).transform((value) => ({ json: value })),
+    // The error of `z.json()` itself is that of the last kind it has tried.
+    schema: z
+      .unknown()
+      .refine((value) => z.json().safeParse(value).success, allowed)
+      .transform((value) => ({ json: value as z.core.util.JSONType })),
   }
 }
 

@@ -89,7 +89,8 @@ describe('the runs', () => {
     expect([ids(first), first.next]).toEqual([[newer.id], newer.id])
     const none = ['result_data', 'attempt', 'max_attempts', 'direction']
     const shown = (await columnsOf('integration_logs')).filter((column) => !none.includes(column))
-    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual(shown.sort())
+    const told = ['listed', 'succeeded', 'failed', 'skipped', 'cursor_before', 'cursor_after']
+    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...shown, ...told].sort())
     expect(first.data[0]?.metadata).not.toHaveProperty('request_ids')
     const second = await json(await get(`/sync-runs?integration=${id}&limit=1&after=${newer.id}`))
     expect([ids(second), second.next]).toEqual([[run.id], null])
@@ -310,10 +311,16 @@ describe('queries and bodies that do not fit are a 422 that names the field', ()
     expect(test.starts.itemJobs).toEqual([])
   })
 
-  it('without its body is refused', async () => {
-    for (const path of ['/cursor', '/interval'])
-      expect((await send('PUT', `/integrations/${id}${path}`)).status).toBe(415)
-    expect((await post(`/integrations/${id}/backfill`)).status).toBe(415)
+  it.each([
+    ['PUT', '/cursor', ['cursor']],
+    ['PUT', '/interval', ['minutes']],
+    ['POST', '/backfill', ['from', 'to']],
+  ])('%s %s without its body', async (method, path, fields) => {
+    expect(await problemOf(await send(method, `/integrations/${id}${path}`))).toMatchObject({
+      status: 422,
+      code: 'invalid_fields',
+      fields: fields.map((field) => ({ path: field })),
+    })
   })
 })
 

@@ -1,5 +1,5 @@
 /** sync, pause-sync, resume-sync, cancel-sync, sync-progress, and what is done with runs, items and cursors, on real rows. */
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { watchSync } from '../../src/commands/cli/watch-sync.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
@@ -73,7 +73,7 @@ async function run(words: readonly (string | number)[], options?: RunOptions): P
 
 const notes = async (of = id) =>
   (await logsOf(test, of, 'operator')).map(({ metadata }) => metadata as Record<string, unknown>)
-const note = (action: string, target = `integration:${id}`) => ({ token: byUser, action, target })
+const note = (action: string, target = `integration:${id}`) => ({ token: byUser, action, target, from: hostname() })
 const errorOf = (ran: Ran): { code: string; message: string } => (ran.json() as { error: never }).error
 
 const at = (values: Partial<SyncProgress> = {}): SyncProgress => ({
@@ -215,6 +215,9 @@ describe('sync --watch', () => {
         cursor_before: 'a',
         cursor_after: 'b',
         created_at: AT.toISOString(),
+        updated_at: expect.any(String),
+        ...{ summary: null, external_id: null, parent_id: null },
+        metadata: expect.objectContaining({ cursor_before: 'a', cursor_after: 'b', listed: 10 }),
       },
     })
   })
