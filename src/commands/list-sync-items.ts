@@ -23,7 +23,7 @@ export const listSyncItems = listing({
     status: optional(choice('only of this status', SYNC_ITEM_STATUSES, 'status')),
     waiting: yesOrNo('whether they wait for another attempt'),
     madeUpFor: yesOrNo('only failed ones: whether a later run made up for them'),
-    event: optional(text('only of this event class')),
+    event: optional(text('only of this event class', 'type')),
     externalId: optional(text('with --integration or --run: only of this external id', 'text', 500)),
     since: optional(instant('only those listed then or later')),
     until: optional(instant('only those listed before')),

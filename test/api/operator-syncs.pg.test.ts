@@ -588,6 +588,37 @@ it('lets a reader look, and change nothing', async () => {
   expect(await acts()).toEqual([])
 })
 
+it('shows a limited token its own runs and items, and hides all others', async () => {
+  const owner = { type: 'team', id }
+  const own = await makeIntegration(test, 'acme', { owner })
+  const ownRun = await makeRun(test, own.id, {}, { status: 'partial' })
+  const ownItem = await makeItem(test, ownRun, { status: 'failed', attempts: 1, completedAt: AT })
+  const foreign = await failed()
+  const { token } = await test.integrations.admin.tokens.create({
+    ...{ name: `team-${id}`, scope: 'operate', owner, by: 'ada' },
+  })
+  const as = (method: string, path: string) => send(method, path, undefined, token)
+  expect(ids(await json(await as('GET', '/sync-runs')))).toEqual([ownRun.id])
+  expect(ids(await json(await as('GET', '/sync-items')))).toEqual([ownItem.id])
+  expect(ids(await json(await as('GET', `/sync-items?owner=team:${id}&provider=acme`)))).toEqual([ownItem.id])
+  expect(ids(await json(await as('GET', `/sync-runs?provider=archive`)))).toEqual([])
+  expect(await problemOf(await as('GET', '/sync-runs?owner=team:999999'))).toMatchObject({ status: 403 })
+  expect(await problemOf(await as('GET', `/sync-items?integration=${id}`))).toMatchObject({ status: 404 })
+  for (const [method, path] of [
+    ['GET', `/sync-runs/${run.id}`],
+    ['POST', `/sync-runs/${run.id}/finalise`],
+    ['GET', `/sync-items/${foreign.id}`],
+    ['POST', `/sync-items/${foreign.id}/retry`],
+    ['POST', `/sync-items/${foreign.id}/skip`],
+    ['POST', `/integrations/${id}/pause`],
+    ['DELETE', `/integrations/${id}/interval`],
+  ] as const)
+    expect([path, (await as(method, path)).status]).toEqual([path, 404])
+  expect(await itemOf(test, foreign.id)).toEqual(foreign)
+  expect((await as('POST', `/sync-items/${ownItem.id}/skip`)).status).toBe(200)
+  expect(await acts()).toEqual([])
+})
+
 interface Page {
   readonly data: readonly Record<string, unknown>[]
   readonly next: number | null
