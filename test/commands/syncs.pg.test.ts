@@ -630,7 +630,8 @@ describe('sync items of any status', () => {
     const failed = { status: 'failed', attempts: 1, error: 'Error: no', completedAt: AT } as const
     const old = await makeItem(test, row, { ...failed, externalId: 'one', createdAt: AT })
     const newer = await makeItem(test, row, { status: 'success', externalId: 'one', createdAt: LATER })
-    const waits = await makeItem(test, row, { status: 'processing', attempts: 1, nextAttemptAt: LATER })
+    const wait = { status: 'processing', attempts: 1, nextAttemptAt: LATER, createdAt: LATER } as const
+    const waits = await makeItem(test, row, wait)
     const listed = async (...words: (string | number)[]) => {
       const ran = await run(['list-sync-items', ...words, '--json'])
       expect(ran.exitCode).toBe(0)
