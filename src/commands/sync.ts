@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { isKnownProblem } from '../api/problem.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
+import type { StartSync, SyncStart } from '../syncs/ask-rules.ts'
+import { MAX_DEBOUNCE_SECONDS } from '../syncs/ask-rules.ts'
 import { byWorker } from './cli/by-worker.ts'
 import { Interrupted, listingFailure } from './cli/failure.ts'
 import { endText } from './cli/sync-run.ts'
@@ -30,7 +32,17 @@ const Sample = z.object({
   more: z.boolean(),
   duplicates_dropped: count,
 })
-const Started = z.object({ integration_id: rowId, started: z.literal([0, 1]), already_running: z.boolean() })
+const Asked = z.object({
+  integration_id: rowId,
+  outcome: z.enum(['started', 'remembered', 'later']),
+  run_id: z.string().optional(),
+  at: moment.optional(),
+})
+const Started = z.object({
+  integration_id: rowId,
+  outcome: Asked.shape.outcome.optional(),
+  ...{ started: z.literal([0, 1]), already_running: z.boolean() },
+})
 const Dispatched = z.object({
   ...{ due: count, started: count, already_running: count },
   stale: z.array(z.object({ integration_id: rowId, last_synced_at: moment.nullable() })),
@@ -39,7 +51,7 @@ const Dispatched = z.object({
 
 /** What there is to say depends on what was asked. */
 interface Said {
-  readonly document: z.infer<typeof Started> | object
+  readonly document: object
   readonly text: string
   readonly hasFailed?: boolean
 }
@@ -70,16 +82,22 @@ export const sync = command({
     route({
       method: 'post',
       path: '/integrations/:id/sync',
-      summary: 'Starts a sync run of an integration, due or not.',
-      fields: { id: integration },
+      summary: 'Starts a sync run of an integration, due or not; while one lives, one more follows it.',
+      fields: {
+        id: integration,
+        notBefore: optional(instant('at most 30 days ahead: it begins then')),
+        debounceSeconds: optional(
+          whole('it begins once no one has asked for so long', { min: 0, max: MAX_DEBOUNCE_SECONDS }),
+        ),
+      },
       reach: 'integration',
       status: 202,
-      output: z.object({ integration_id: rowId }),
-      refusals: ['already_running', 'integration_inactive', 'unsupported_by_provider'],
+      output: Asked,
+      refusals: ['integration_inactive', 'unsupported_by_provider'],
       location: ({ id }) => `/integrations/${id}/sync`,
-      async run(context, { id }) {
-        if (!(await start(context, id))) throw lives('A sync run')
-        return { integration_id: id }
+      async run(context, { id, ...ask }) {
+        const { kind: outcome, ...rest } = await start(context, id, ask)
+        return { integration_id: id, outcome, ...columns(rest) }
       },
     }),
     route({
@@ -94,7 +112,8 @@ export const sync = command({
       location: ({ id }) => `/sync-runs?integration=${id}`,
       async run(context, { id, from, to }) {
         if (from >= to) throw new Refused('usage', 'a moment after from is allowed', 'to')
-        if (!(await startBackfill(context, id, from, to))) throw lives('A backfill')
+        if (!(await startBackfill(context, id, from, to)))
+          throw new Refused('already_running', 'A backfill of this integration lives. Wait for its end, and ask again.')
         return { integration_id: id, from, to }
       },
     }),
@@ -141,9 +160,6 @@ export const sync = command({
   hasFailed: ({ hasFailed = false }) => hasFailed,
 })
 
-const lives = (what: string): Refused =>
-  new Refused('already_running', `${what} of this integration lives. Wait for its end, and ask again.`)
-
 /** What the Schedule does each minute. */
 async function dispatch(context: CommandContext): Promise<Said> {
   const { integrations, warn } = context
@@ -166,37 +182,39 @@ function nothingStarted(due: number, alreadyRunning: number): string {
 }
 
 async function runNow(context: CommandContext, id: number): Promise<Said> {
-  const isStarted = await start(context, id)
-  return { document: startedOf(id, isStarted), text: textOf(isStarted) }
+  const { kind } = await start(context, id)
+  return { document: startedOf(id, kind), text: textOf(kind) }
 }
 
 async function runAndWatch(context: CommandContext, id: number): Promise<Said> {
   const { integrations, json, warn } = context
   await integrations.get(id)
   const newest = await newestRun(integrations, id)
-  const isStarted = await start(context, id)
-  if (!json) warn(textOf(isStarted))
+  const { kind } = await start(context, id)
+  if (!json) warn(textOf(kind))
   // A run that is joined may be the newest one.
-  const run = await watchSync(context, id, { after: isStarted ? (newest?.id ?? null) : null })
+  const run = await watchSync(context, id, { after: kind === 'started' ? (newest?.id ?? null) : null })
   return {
-    document: { ...startedOf(id, isStarted), run },
+    document: { ...startedOf(id, kind), run },
     text: run === null ? 'No run was opened: the log of the worker says why.' : endText(run),
     hasFailed: run !== null && run.status !== 'success',
   }
 }
 
-const startedOf = (id: number, isStarted: boolean) => ({
+const startedOf = (id: number, outcome: SyncStart['kind']) => ({
   integration_id: id,
-  started: isStarted ? 1 : 0,
-  already_running: !isStarted,
+  outcome,
+  started: outcome === 'started' ? 1 : 0,
+  already_running: outcome === 'remembered',
 })
 
-const textOf = (isStarted: boolean): string => (isStarted ? 'Started 1' : 'Already running')
+const textOf = (outcome: SyncStart['kind']): string =>
+  outcome === 'started' ? 'Started 1' : 'Already running: will run again after the one that runs'
 
-async function start({ integrations, note }: CommandContext, id: number): Promise<boolean> {
-  const isStarted = (await integrations.syncs.start(id)) === 'started'
-  if (isStarted) await note(id, 'sync')
-  return isStarted
+async function start({ integrations, note }: CommandContext, id: number, ask?: StartSync): Promise<SyncStart> {
+  const started = await integrations.syncs.start(id, ask)
+  await note(id, 'sync')
+  return started
 }
 
 async function dryRunOf(context: CommandContext, id: number, limit = DEFAULT_SAMPLE): Promise<Said> {
@@ -254,5 +272,8 @@ async function startBackfill(
 async function backfill(context: CommandContext, id: number, from: Date, to: Date): Promise<Said> {
   const isStarted = await startBackfill(context, id, from, to)
   const where = `\n\`integrations list-sync-runs --integration ${id}\` shows it, a row for each day of it.`
-  return { document: startedOf(id, isStarted), text: isStarted ? `Started 1${where}` : 'Already running' }
+  return {
+    document: { integration_id: id, started: isStarted ? 1 : 0, already_running: !isStarted },
+    text: isStarted ? `Started 1${where}` : 'Already running',
+  }
 }

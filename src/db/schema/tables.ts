@@ -10,6 +10,7 @@ import { integrationsTable, ofIntegration } from './integrations-table.ts'
 import { logsTable } from './logs-table.ts'
 import { requestsTable } from './requests-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
+import { syncStartsTable } from './sync-starts-table.ts'
 import { tokensTable } from './tokens-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
 
@@ -33,6 +34,7 @@ export function createTables(prefix: string, schema = 'public') {
     mappings: mappingsTable(table, name, integrations),
     idempotencyKeys: idempotencyKeysTable(table, name, integrations),
     syncItems: syncItemsTable(table, name, integrations, logs),
+    syncStarts: syncStartsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
     cache: cacheTable(table, name),
