@@ -4,7 +4,6 @@
  * Rule: docs/behaviour/sync-scheduling.md, "Remembered starts".
  */
 import { InvalidArgumentException } from '../framework/errors.ts'
-import { isInstant } from '../framework/instant.ts'
 
 export interface StartSync {
   /** The run does not begin before this moment: at most 30 days ahead. A past one changes nothing. */
@@ -33,18 +32,18 @@ export const MAX_PUSHES = 10
 /** Null: it begins at once. @throws InvalidArgumentException */
 export function waitOf({ notBefore, debounceSeconds = 0 }: StartSync, now: Date): Required<StartSync> | null {
   const latest = now.getTime() + MAX_AHEAD_DAYS * 86_400_000
-  if (notBefore !== undefined && (!isInstant(notBefore) || notBefore.getTime() > latest))
+  if (notBefore !== undefined && !(notBefore instanceof Date && notBefore.getTime() <= latest))
     throw new InvalidArgumentException(
       'notBefore',
-      `a valid Date, at most ${MAX_AHEAD_DAYS} days ahead, is allowed, ${isInstant(notBefore) ? notBefore.toISOString() : String(notBefore)} was given`,
+      `a valid Date, at most ${MAX_AHEAD_DAYS} days ahead, is allowed, ${String(notBefore)} was given`,
     )
   if (!(debounceSeconds >= 0 && debounceSeconds <= MAX_DEBOUNCE_SECONDS))
     throw new InvalidArgumentException(
       'debounceSeconds',
       `a number from 0 to ${MAX_DEBOUNCE_SECONDS} is allowed, ${String(debounceSeconds)} was given`,
     )
-  const waits = debounceSeconds > 0 || (notBefore !== undefined && notBefore > now)
-  return waits ? { notBefore, debounceSeconds } : null
+  const ahead = notBefore !== undefined && notBefore > now ? notBefore : undefined
+  return ahead === undefined && debounceSeconds === 0 ? null : { notBefore: ahead, debounceSeconds }
 }
 
 /** How often a process has tried a remembered start in vain, and when it tries again. */

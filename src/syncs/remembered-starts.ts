@@ -3,6 +3,7 @@
  *
  * Rule: docs/behaviour/sync-scheduling.md, "Remembered starts". Why rows: docs/decisions/0056-remembered-starts.md.
  */
+import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import { clockNow } from '../db/schema/columns.ts'
@@ -38,7 +39,7 @@ export async function rememberLater(
   id: number,
   { notBefore, debounceSeconds }: Required<StartSync>,
 ): Promise<Date> {
-  const until = (from: unknown, times: number) =>
+  const until = (from: SQL, times: number): SQL =>
     sql`${from} + make_interval(secs => ${(debounceSeconds ?? 0) * times}::double precision)`
   const from = sql`${notBefore?.toISOString() ?? null}::timestamptz`
   const rows = await db.execute<{ at: string }>(sql`

@@ -13,14 +13,14 @@ describe('what a start is given', () => {
     ['this very moment', { notBefore: NOW }, null],
     ['a moment ahead', { notBefore: inSeconds(1) }, { notBefore: inSeconds(1), debounceSeconds: 0 }],
     ['a debounce', { debounceSeconds: 0.5 }, { notBefore: undefined, debounceSeconds: 0.5 }],
-    ['both', { notBefore: inSeconds(-1), debounceSeconds: 5 }, { notBefore: inSeconds(-1), debounceSeconds: 5 }],
+    ['both', { notBefore: inSeconds(-1), debounceSeconds: 5 }, { notBefore: undefined, debounceSeconds: 5 }],
     ['30 days', { notBefore: inSeconds(30 * 86_400) }, { notBefore: inSeconds(30 * 86_400), debounceSeconds: 0 }],
   ])('%s', (_, ask, wait) => {
     expect(waitOf(ask, NOW)).toEqual(wait)
   })
 
   it.each([
-    ['notBefore', { notBefore: inSeconds(30 * 86_400 + 1) }, /30 days ahead.*2031-07-01T12:00:01/],
+    ['notBefore', { notBefore: inSeconds(30 * 86_400 + 1) }, /30 days ahead.*Jul 01 2031 .* was given/],
     ['notBefore', { notBefore: new Date(Number.NaN) }, /Invalid Date was given/],
     ['notBefore', { notBefore: '2031-06-01' as never }, /2031-06-01 was given/],
     ['debounceSeconds', { debounceSeconds: -1 }, /from 0 to 3600.*-1 was given/],
