@@ -22,7 +22,8 @@ export function commandIndex(): string {
     '/** The table of commands. Made by `npm run docs` of the files of this folder. */',
     ...[{ file: 'command.ts', line: "import type { AnyCommand } from './command.ts'" }]
       .concat(found.map(({ file, name }) => ({ file, line: `import { ${name} } from './${file}'` })))
-      .sort((a, b) => (a.file < b.file ? -1 : 1))
+      // As biome sorts imports: `sync.ts` before `sync-progress.ts`.
+      .sort((a, b) => (a.file.slice(0, -'.ts'.length) < b.file.slice(0, -'.ts'.length) ? -1 : 1))
       .map(({ line }) => line),
     '',
     'export const TABLE: readonly AnyCommand[] = [',

@@ -69,7 +69,7 @@ async function answer(
       reading.misfits.map(({ name, allowed }) => ({ path: snakeCase(name), message: allowed })),
     )
   const { values } = reading
-  if (route.fields === undefined) command.check?.(values)
+  if (route.run === undefined) command.check?.(values)
   route.check?.(values)
   await refuseUnseen(integrations, principal, reach, values)
   const result = await (route.run ?? command.run)(contextOf(integrations, context), values)

@@ -11,7 +11,6 @@ import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
 import { integrationRoutes, troubleRoutes } from './operator-api.ts'
-import { syncRoutes } from './operator-syncs.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
 export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
@@ -29,7 +28,6 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   // The pages and the routes of the old form know no limits.
   routes.use('*', unlimitedOnly())
   routes.route('/api/v1', integrationRoutes(integrations))
-  routes.route('/api/v1', syncRoutes(integrations))
   routes.route('/api/v1', troubleRoutes(integrations))
   routes.route('/', dashboardRoutes(integrations))
   routes.all('*', (context) =>

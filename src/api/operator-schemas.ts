@@ -1,11 +1,7 @@
 /** Bodies and queries of the operator API, named like the columns. Rule: docs/behaviour/operator-api.md. */
 
 import { z } from 'zod'
-import { Instant } from '../framework/instant.ts'
 import { HealthStatus } from '../integrations/rules.ts'
-import { MAX_DEBOUNCE_SECONDS } from '../syncs/ask-rules.ts'
-import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
-import { RUN_STATUSES } from '../syncs/run-rules.ts'
 
 const id = z.int().min(1)
 /** Postgres holds no U+0000 in a text. */
@@ -111,77 +107,9 @@ export const integrationsQuery = z.strictObject({
 /** `force`: a living run is ended first. */
 export const forceQuery = z.strictObject({ force: flag.default(false) })
 
-const stored = { event: text.optional(), since: Instant.optional(), until: Instant.optional() }
-
-type Times = { readonly since?: Date | undefined; readonly until?: Date | undefined }
-const inOrder = ({ since, until }: Times): boolean => since === undefined || until === undefined || since < until
-/** Skips the check of the order if one of the moments is not valid. */
-const areMoments = ({ issues }: { issues: readonly unknown[] }): boolean => issues.length === 0
-const orderProblem = { path: ['until'], error: 'a moment after since', when: areMoments }
-
 const STATISTICS_SPANS = ['24h', '7d', '30d'] as const
-
-export const syncRunsQuery = z
-  .strictObject({
-    ...page,
-    integration: idText.optional(),
-    status: z.enum(RUN_STATUSES).optional(),
-    since: Instant.optional(),
-    until: Instant.optional(),
-  })
-  .refine(inOrder, orderProblem)
-  .transform(({ integration, ...filter }) => ({ ...filter, integrationId: integration }))
-
-export const syncItemsQuery = z
-  .strictObject({
-    ...page,
-    ...stored,
-    integration: idText.optional(),
-    run: idText.optional(),
-    status: z.enum(SYNC_ITEM_STATUSES).optional(),
-    waiting: flag.optional(),
-    made_up_for: flag.optional(),
-    external_id: textUpTo(500).optional(),
-  })
-  .refine(inOrder, orderProblem)
-  .refine(({ external_id, integration, run }) => external_id === undefined || (integration ?? run) !== undefined, {
-    path: ['external_id'],
-    error: 'comes with integration or run',
-  })
-  .transform(({ integration, run, event, external_id, made_up_for, ...filter }) => ({
-    ...filter,
-    integrationId: integration,
-    syncLogId: run,
-    madeUpFor: made_up_for,
-    eventClass: event,
-    externalId: external_id,
-  }))
-
-export const itemRetry = z
-  .strictObject({ tries: z.int().min(1).max(1_000).optional(), force: z.boolean().default(false) })
-  .transform(({ tries, force }) => ({ force, ...(tries === undefined ? {} : { tries }) }))
 
 export const statisticsQuery = z.strictObject({
   provider: text.optional(),
   since: z.enum(STATISTICS_SPANS).optional(),
 })
-
-/** A window of the past: `from` inclusive, `to` exclusive. */
-export const syncWindow = z
-  .strictObject({ from: Instant, to: Instant })
-  .refine(({ from, to }) => from < to, { path: ['to'], error: 'a moment after from', when: areMoments })
-  .transform(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }))
-
-/** `syncs.start()` says how far ahead. */
-export const syncStart = z.strictObject({
-  not_before: Instant.optional(),
-  debounce_seconds: z.number().min(0).max(MAX_DEBOUNCE_SECONDS).optional(),
-})
-
-export const sampleBody = z.strictObject({ limit: z.int().min(1).max(100).optional() })
-
-export const changedCursor = z.strictObject({ cursor: z.json(), force: z.boolean().default(false) })
-
-export const changedInterval = z
-  .strictObject({ minutes: z.int().min(1) })
-  .transform(({ minutes }) => ({ syncIntervalMinutes: minutes }))

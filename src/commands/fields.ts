@@ -127,7 +127,8 @@ export const flag = (about: string): Field<boolean> => ({
 /** Of a filter, where it makes a difference whether `false` or nothing is given. */
 export const yesOrNo = (about: string): Field<boolean | undefined> => ({
   about,
-  placeholder: 'true|false',
+  // No `|`: it would end the cell of a table on the page.
+  placeholder: 'boolean',
   read: asFlag,
   schema: z.boolean({ error: 'true or false is allowed' }).optional(),
 })

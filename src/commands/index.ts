@@ -1,7 +1,9 @@
 /** The table of commands. Made by `npm run docs` of the files of this folder. */
 import { acknowledgeIncident } from './acknowledge-incident.ts'
+import { advanceCursor } from './advance-cursor.ts'
 import { annotateIncident } from './annotate-incident.ts'
 import { audit } from './audit.ts'
+import { cancelSync } from './cancel-sync.ts'
 import { circuit } from './circuit.ts'
 import type { AnyCommand } from './command.ts'
 import { createToken } from './create-token.ts'
@@ -9,11 +11,15 @@ import { deleteIntegration } from './delete.ts'
 import { dismissWebhook } from './dismiss-webhook.ts'
 import { evaluateFailures } from './evaluate-failures.ts'
 import { events } from './events.ts'
+import { finaliseSyncRun } from './finalise-sync-run.ts'
 import { findOrphans } from './find-orphans.ts'
 import { forgetIdempotencyKey } from './forget-idempotency-key.ts'
 import { forgetMapping } from './forget-mapping.ts'
 import { idempotencyKeys } from './idempotency-keys.ts'
 import { incidents } from './incidents.ts'
+import { listFailedItems } from './list-failed-items.ts'
+import { listSyncItems } from './list-sync-items.ts'
+import { listSyncRuns } from './list-sync-runs.ts'
 import { listTokens } from './list-tokens.ts'
 import { listWebhooks } from './list-webhooks.ts'
 import { logs } from './logs.ts'
@@ -21,6 +27,7 @@ import { mappings } from './mappings.ts'
 import { notifications } from './notifications.ts'
 import { oauthLink } from './oauth-link.ts'
 import { oauthStatus } from './oauth-status.ts'
+import { pauseSync } from './pause-sync.ts'
 import { prune } from './prune.ts'
 import { reconcileWebhooks } from './reconcile-webhooks.ts'
 import { recoverWebhooks } from './recover-webhooks.ts'
@@ -28,27 +35,41 @@ import { refreshTokens } from './refresh-tokens.ts'
 import { replayWebhook } from './replay-webhook.ts'
 import { repointMapping } from './repoint-mapping.ts'
 import { requests } from './requests.ts'
+import { resumeSync } from './resume-sync.ts'
+import { retrySyncItem } from './retry-sync-item.ts'
 import { revokeOAuth } from './revoke-oauth.ts'
 import { revokeToken } from './revoke-token.ts'
 import { rotateWebhookSecret } from './rotate-webhook-secret.ts'
+import { showSyncItem } from './show-sync-item.ts'
+import { showSyncRun } from './show-sync-run.ts'
 import { showWebhook } from './show-webhook.ts'
+import { skipSyncItem } from './skip-sync-item.ts'
 import { snoozeIncident } from './snooze-incident.ts'
+import { sync } from './sync.ts'
+import { syncInterval } from './sync-interval.ts'
+import { syncProgress } from './sync-progress.ts'
 
 export const TABLE: readonly AnyCommand[] = [
   acknowledgeIncident,
+  advanceCursor,
   annotateIncident,
   audit,
+  cancelSync,
   circuit,
   createToken,
   deleteIntegration,
   dismissWebhook,
   evaluateFailures,
   events,
+  finaliseSyncRun,
   findOrphans,
   forgetIdempotencyKey,
   forgetMapping,
   idempotencyKeys,
   incidents,
+  listFailedItems,
+  listSyncItems,
+  listSyncRuns,
   listTokens,
   listWebhooks,
   logs,
@@ -56,6 +77,7 @@ export const TABLE: readonly AnyCommand[] = [
   notifications,
   oauthLink,
   oauthStatus,
+  pauseSync,
   prune,
   reconcileWebhooks,
   recoverWebhooks,
@@ -63,9 +85,17 @@ export const TABLE: readonly AnyCommand[] = [
   replayWebhook,
   repointMapping,
   requests,
+  resumeSync,
+  retrySyncItem,
   revokeOAuth,
   revokeToken,
   rotateWebhookSecret,
+  showSyncItem,
+  showSyncRun,
   showWebhook,
+  skipSyncItem,
   snoozeIncident,
+  syncInterval,
+  syncProgress,
+  sync,
 ]

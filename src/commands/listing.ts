@@ -83,7 +83,6 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
     method: 'get',
     path,
     fields: { ...fields, after, limit: pageLimit },
-    check: checked as NonNullable<Route['check']>,
     output: z
       .object({ data: z.array(row), next: z.int().nullable() })
       .describe('`next` is the `after` of the next page'),

@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { SCOPES } from '../access/rules.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
+import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
+import { RUN_STATUSES } from '../syncs/run-rules.ts'
 
 /** In JSON a text in ISO 8601. */
 export const moment = z.date()
@@ -144,4 +146,53 @@ export const TokenRow = z.object({
   created_at: moment,
   revoked_at: moment.nullable(),
   last_used_at: moment.nullable(),
+})
+
+const count = z.int().min(0)
+
+export const SyncRunRow = open({
+  id: rowId,
+  integration_id: rowId,
+  operation: z.enum(['sync', 'backfill']),
+  status: z.enum(RUN_STATUSES),
+  listed: count.nullable(),
+  succeeded: count.nullable(),
+  failed: count.nullable(),
+  skipped: count.nullable(),
+  cursor_before: anything,
+  cursor_after: anything,
+  error: z.string().nullable(),
+  metadata: anything,
+  duration_ms: z.int().nullable(),
+  created_at: moment,
+  updated_at: moment,
+})
+
+export const SyncRun = SyncRunRow.extend({
+  items: z.object(Object.fromEntries(SYNC_ITEM_STATUSES.map((status) => [status, count]))),
+  waiting: count,
+  next_attempt_at: moment.nullable(),
+  errors: z.array(z.object({ error: z.string(), items: count })),
+})
+
+/** Cursors are whatever the provider's checkpoints are. */
+export const ChangedCursor = z.object({ integration_id: rowId, from: anything, to: anything })
+export const AdvancedCursor = z.object({ runs: count, from: anything, to: anything, reclaimed: count })
+
+export const SyncItemRow = open({
+  id: rowId,
+  integration_id: rowId,
+  sync_log_id: rowId.nullable(),
+  event_class: z.string(),
+  external_id: z.string().nullable(),
+  status: z.enum(SYNC_ITEM_STATUSES),
+  attempts: count,
+  error: z.string().nullable(),
+  last_error: z.string().nullable(),
+  next_attempt_at: moment.nullable(),
+  made_up_for_by: rowId.nullable(),
+  holds_cursor: z.boolean(),
+  created_at: moment,
+  updated_at: moment,
+  completed_at: moment.nullable(),
 })

@@ -332,6 +332,24 @@ export const TABLE: readonly Row[] = [
     expected: { id: '(subject)', status: 'partial' },
   },
   {
+    command: 'finalise-sync-run',
+    subject: async (scene) => (await endedRun(scene)).id,
+    words: (id) => [id],
+    input: byId,
+    expected: { runs: 0, from: null, to: null },
+  },
+  {
+    command: 'list-sync-items',
+    subject: kept(async (scene) => {
+      const run = await endedRun(scene)
+      await makeItem(scene.test, run, { status: 'failed', attempts: 1, error: 'Error: no', completedAt: AGO })
+      return run.integrationId
+    }),
+    words: (id) => ['--integration', id, '--status', 'failed'],
+    input: (id) => ({ integration: id, status: 'failed' }),
+    expected: [{ integration_id: '(subject)', error: 'Error: no' }],
+  },
+  {
     command: 'list-failed-items',
     subject: kept(async (scene) => {
       const run = await endedRun(scene)
@@ -372,6 +390,17 @@ export const TABLE: readonly Row[] = [
     input: (id) => ({ integrationId: id, reclaimStale: true, limit: 3 }),
     facts: ({ integration_id: _, ...rest }: { integration_id: number }) => rest,
     expected: { runs: 0, from: null, to: null, reclaimed: 0 },
+  },
+  {
+    command: 'sync-interval',
+    subject: integration,
+    words: (id) => [id, 15],
+    input: (id) => ({ id, minutes: 15 }),
+    facts: ({ id, sync_interval_minutes }: { id: number; sync_interval_minutes: number }) => ({
+      id,
+      sync_interval_minutes,
+    }),
+    expected: { id: '(subject)', sync_interval_minutes: 15 },
   },
   {
     command: 'list-webhooks',

@@ -2,14 +2,10 @@
 
 import { InvalidArgumentError } from 'commander'
 import { z } from 'zod'
-import type { Integrations } from '../../create-integrations.ts'
 import { INSTANT, Instant } from '../../framework/instant.ts'
-import { lossInParsing } from '../../framework/json.ts'
 import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../../integrations/rules.ts'
 import type { Part } from '../scaffold/names.ts'
 import { PARTS } from '../scaffold/names.ts'
-
-type Json = Parameters<Integrations['syncs']['setCursor']>[1]
 
 /** Up to 2^53 - 1, the greatest whole number that JavaScript holds exactly. */
 const Id = z
@@ -23,15 +19,6 @@ const id = (text: string): number =>
 
 export const integrationId = (text: string): number => id(text)
 
-export const syncItemId = (text: string): number => id(text)
-
-/** For an argument that may be repeated; an item named twice is one. */
-export const syncItemIds = (text: string, before: readonly number[] = []): readonly number[] => [
-  ...new Set([...before, id(text)]),
-]
-
-export const syncRunId = (text: string): number => id(text)
-
 export const limit = (text: string): number => parsed(Id, text, 'a whole number of at least 1 is allowed')
 
 const Count = Id.refine((value) => value <= 2_147_483_647)
@@ -39,34 +26,6 @@ const Count = Id.refine((value) => value <= 2_147_483_647)
 export const minutes = (text: string): number => parsed(Count, text, 'whole minutes of at least 1 are allowed')
 
 export const count = (text: string): number => parsed(Count, text, 'a whole number from 1 to 2147483647 is allowed')
-
-const SampleSize = Id.refine((value) => value <= 100)
-
-export const sampleSize = (text: string): number => parsed(SampleSize, text, 'a whole number from 1 to 100 is allowed')
-
-export const tries = (text: string): number => parsed(Tries, text, 'a whole number from 1 to 1000 is allowed')
-
-const Tries = Id.refine((value) => value <= 1_000)
-
-/** Wrapped: commander takes a bare null for an option that was not given. */
-export const jsonValue = (text: string): { readonly json: Json } =>
-  parsed(
-    JsonText,
-    text,
-    `JSON is allowed, a text in quotes of its own, such as '"2031-06-01T12:00:00Z"', and so a number of more than 15 digits; at most 500 levels`,
-  )
-
-const JsonText = z.string().transform((text, context) => {
-  try {
-    const json = JSON.parse(text) as Json
-    if (lossInParsing(text) === null) return { json }
-    context.addIssue({ code: 'custom', message: 'not kept as it is' })
-    return z.NEVER
-  } catch {
-    context.addIssue({ code: 'custom', message: 'no JSON' })
-    return z.NEVER
-  }
-})
 
 export const instant = (text: string): Date => parsed(Instant, text, `${INSTANT}, is allowed`)
 

@@ -20,6 +20,7 @@ export function declare(frame: Frame, definition: AnyCommand): Command {
   return declared.action(async (...words: unknown[]) => {
     const command = words.at(-1) as Command
     const { yes, ...options } = command.opts<Record<string, unknown>>()
+    for (const [field, value] of Object.entries(options)) if (value === NULL) options[field] = null
     const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, ofPlace(words[at])])) }
     await run(frame, definition, { given, isSure: yes === true })(command)
   })
@@ -87,8 +88,11 @@ function optionOf(name: string, field: Field): Option {
   const option = new Option(flags, field.about)
   if (field.placeholder === null) return option
   if (field.choices !== undefined) return option.choices(field.choices)
-  return option.argParser((word: string, before) => read(field, word, before))
+  return option.argParser((word: string, before) => read(field, word, before) ?? NULL)
 }
+
+/** Commander takes a bare null for an option without its value. */
+const NULL = Symbol('null')
 
 /** The JSON value of a word; of a list, with those before it. */
 function read(field: Field, word: string, before: unknown): unknown {

@@ -1,9 +1,7 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
 import { Command, CommanderError } from 'commander'
 import { packageVersion } from '../../framework/package-version.ts'
-import { advanceCursorCommand } from '../advance-cursor.ts'
 import { bundleWorkflowsCommand } from '../bundle-workflows.ts'
-import { cancelSyncCommand } from '../cancel-sync.ts'
 import type { AnyCommand } from '../command.ts'
 import { TOPICS } from '../command.ts'
 import { completionCommand } from '../completion.ts'
@@ -17,21 +15,12 @@ import { TABLE } from '../index.ts'
 import { installCommand } from '../install.ts'
 import { keysCommand } from '../keys.ts'
 import { listCommand } from '../list.ts'
-import { listFailedItemsCommand } from '../list-failed-items.ts'
-import { listSyncRunsCommand } from '../list-sync-runs.ts'
 import { makeProviderCommand } from '../make-provider.ts'
 import { migrateCommand } from '../migrate.ts'
-import { pauseSyncCommand } from '../pause-sync.ts'
 import { rateLimitCommand } from '../rate-limit.ts'
-import { resumeSyncCommand } from '../resume-sync.ts'
-import { retrySyncItemCommand } from '../retry-sync-item.ts'
 import { schedulesCommand } from '../schedules.ts'
 import { showCommand } from '../show.ts'
-import { showSyncRunCommand } from '../show-sync-run.ts'
-import { skipSyncItemCommand } from '../skip-sync-item.ts'
 import { statsCommand } from '../stats.ts'
-import { syncCommand } from '../sync.ts'
-import { syncProgressCommand } from '../sync-progress.ts'
 import { testCommand } from '../test.ts'
 import { declare } from './command-line.ts'
 import type { FrameOptions } from './create-frame.ts'
@@ -59,17 +48,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   healthCommand,
   statsCommand,
   eraseCommand,
-  syncCommand,
-  syncProgressCommand,
-  pauseSyncCommand,
-  resumeSyncCommand,
-  cancelSyncCommand,
-  listSyncRunsCommand,
-  showSyncRunCommand,
-  listFailedItemsCommand,
-  retrySyncItemCommand,
-  skipSyncItemCommand,
-  advanceCursorCommand,
   makeProviderCommand,
   bundleWorkflowsCommand,
   completionCommand,
