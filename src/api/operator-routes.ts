@@ -3,6 +3,7 @@ import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
 import { isLimited, isSafeMethod } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
+import { apiDocs } from './api-docs.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -24,6 +25,7 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/', loginRoutes(integrations))
   routes.use('*', operator(integrations, { honoursLimits: true }), boundBody(), requireCsrfToken())
   routes.route('/api/v1', commandRoutes(integrations))
+  routes.route('/api/v1', apiDocs(integrations))
   // The pages and the routes of the old form know no limits.
   routes.use('*', unlimitedOnly())
   routes.route('/api/v1', integrationRoutes(integrations))

@@ -87,6 +87,8 @@ export interface Route<F extends Fields = Fields, Result = unknown> {
   readonly refusals?: readonly string[]
   /** Below `/<prefix>/api/v1`: where to look at what was made or started. */
   location?(input: Values<F>, result: Result): string
+  /** As the command's, for fields of its own. @throws Refused */
+  check?(input: Values<F>): void
   run?(context: CommandContext, input: Values<F>): Promise<Result>
 }
 

@@ -168,6 +168,8 @@ export const provider = (about: string): Field<string> => ({
   schema: z.string({ error: ALLOWED_PROVIDER_IDENTIFIERS }).refine(isProviderIdentifier, ALLOWED_PROVIDER_IDENTIFIERS),
 })
 
+const Json = z.json()
+
 /** Any JSON value, which a word holds as JSON. Wrapped: null is a value, too. */
 export function json(about: string): Field<{ readonly json: z.core.util.JSONType }> {
   const allowed = `JSON is allowed, a text in quotes of its own, such as '"2031-06-01T12:00:00Z"', and so a number of more than 15 digits; at most 500 levels`
@@ -183,7 +185,10 @@ export function json(about: string): Field<{ readonly json: z.core.util.JSONType
         return NOT_JSON
       }
     },
-    schema: z.json({ error: allowed }).transform((value) => ({ json: value })),
+    schema: z
+      .unknown()
+      .refine((value) => Json.safeParse(value).success, allowed)
+      .transform((value) => ({ json: value as z.core.util.JSONType })),
   }
 }
 
@@ -206,6 +211,19 @@ export const many = <Value>({ schema, ...field }: Field<Value>): Field<readonly 
   isList: true,
   schema: z
     .array(schema)
-    .min(1)
+    .min(1, 'at least one is allowed')
     .transform((values) => [...new Set(values)]),
+})
+
+/** Filters of a list: whose rows. */
+export const whose = {
+  integration: optional(id('only of this integration')),
+  provider: optional(provider('only of this provider')),
+  owner: optional(owner('only of this owner')),
+}
+
+/** Filters of a list: of which time. @param what such as `stored` */
+export const period = (what: string) => ({
+  since: optional(instant(`only those ${what} then or later`)),
+  until: optional(instant(`only those ${what} before`)),
 })

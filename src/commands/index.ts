@@ -8,10 +8,16 @@ import { createToken } from './create-token.ts'
 import { deleteIntegration } from './delete.ts'
 import { dismissWebhook } from './dismiss-webhook.ts'
 import { evaluateFailures } from './evaluate-failures.ts'
+import { events } from './events.ts'
 import { findOrphans } from './find-orphans.ts'
+import { forgetIdempotencyKey } from './forget-idempotency-key.ts'
+import { forgetMapping } from './forget-mapping.ts'
+import { idempotencyKeys } from './idempotency-keys.ts'
 import { incidents } from './incidents.ts'
 import { listTokens } from './list-tokens.ts'
 import { listWebhooks } from './list-webhooks.ts'
+import { logs } from './logs.ts'
+import { mappings } from './mappings.ts'
 import { notifications } from './notifications.ts'
 import { oauthLink } from './oauth-link.ts'
 import { oauthStatus } from './oauth-status.ts'
@@ -20,6 +26,8 @@ import { reconcileWebhooks } from './reconcile-webhooks.ts'
 import { recoverWebhooks } from './recover-webhooks.ts'
 import { refreshTokens } from './refresh-tokens.ts'
 import { replayWebhook } from './replay-webhook.ts'
+import { repointMapping } from './repoint-mapping.ts'
+import { requests } from './requests.ts'
 import { revokeOAuth } from './revoke-oauth.ts'
 import { revokeToken } from './revoke-token.ts'
 import { rotateWebhookSecret } from './rotate-webhook-secret.ts'
@@ -35,10 +43,16 @@ export const TABLE: readonly AnyCommand[] = [
   deleteIntegration,
   dismissWebhook,
   evaluateFailures,
+  events,
   findOrphans,
+  forgetIdempotencyKey,
+  forgetMapping,
+  idempotencyKeys,
   incidents,
   listTokens,
   listWebhooks,
+  logs,
+  mappings,
   notifications,
   oauthLink,
   oauthStatus,
@@ -47,6 +61,8 @@ export const TABLE: readonly AnyCommand[] = [
   recoverWebhooks,
   refreshTokens,
   replayWebhook,
+  repointMapping,
+  requests,
   revokeOAuth,
   revokeToken,
   rotateWebhookSecret,

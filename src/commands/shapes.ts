@@ -74,3 +74,74 @@ export const TokenRow = z.object({
   revoked_at: moment.nullable(),
   last_used_at: moment.nullable(),
 })
+
+/** Of which integration a row is. */
+const ofIntegration = { integration_id: rowId, provider: z.string(), integration_name: z.string() }
+
+export const RequestRow = open({
+  id: rowId,
+  ...ofIntegration,
+  endpoint: z.string(),
+  method: z.string(),
+  status_code: z.int().nullable(),
+  failure_class: z.string().nullable(),
+  error: z.string().nullable(),
+  duration_ms: z.int().nullable(),
+  idempotency_key: z.string().nullable(),
+  provider_request_id: z.string().nullable(),
+  retry_of: z.union([z.string(), rowId]).nullable(),
+  created_at: moment,
+})
+
+export const LogRow = open({
+  id: rowId,
+  ...ofIntegration,
+  operation: z.string(),
+  status: z.string(),
+  summary: z.string().nullable(),
+  error: z.string().nullable(),
+  has_parts: z.boolean(),
+  created_at: moment,
+})
+
+export const MappingRow = z.object({
+  id: rowId,
+  ...ofIntegration,
+  external_id: z.string(),
+  internal_type: z.string(),
+  internal_id: z.string(),
+  created_at: moment,
+  updated_at: moment,
+})
+
+export const IdempotencyKeyRow = z.object({
+  id: rowId,
+  ...ofIntegration,
+  key: z.string(),
+  reserved_at: moment,
+  state: z.enum(['answered', 'unknown']),
+  prior_request_id: rowId.nullable(),
+})
+
+export const EventRow = z.object({
+  id: rowId,
+  ...ofIntegration,
+  name: z.string(),
+  status: z.string(),
+  created_at: moment,
+  attempts: z.int(),
+  lost_workers: z.int(),
+  is_being_delivered: z.boolean(),
+  due_at: moment.nullable(),
+  delivered_at: moment.nullable(),
+  deliveries: z.array(
+    z.object({
+      consumer: z.string(),
+      status: z.string(),
+      attempts: z.int(),
+      at: moment,
+      due_at: moment.nullable(),
+      error: z.string().nullable(),
+    }),
+  ),
+})

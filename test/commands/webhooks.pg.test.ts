@@ -83,16 +83,10 @@ describe('list-webhooks', () => {
     const second = await failed({ error: `Error: ${'x'.repeat(100)}`, createdAt: AT })
     const ran = await run(['list-webhooks', '--integration', integration.id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    const common = {
-      integration_id: integration.id,
-      created_at: AT.toISOString(),
-      updated_at: expect.any(String),
-      claim: null,
-      replay_attempt: null,
-      lost_workers: 0,
-      traceparent: null,
-    }
-    expect(ran.json()).toEqual([
+    const common = { integration_id: integration.id, created_at: AT.toISOString() }
+    for (const row of ran.json() as object[])
+      for (const left of ['payload', 'headers']) expect(row).not.toHaveProperty(left)
+    expect(ran.json()).toMatchObject([
       {
         ...common,
         id: second.id,
@@ -188,8 +182,10 @@ describe('show-webhook', () => {
       traceparent: null,
       headers: { 'x-token': ['[REDACTED]'], 'x-two': ['a', 'b\u001b[2J'] },
     }
-    expect((await run(['show-webhook', row.id, '--json'])).json()).toEqual(document)
-    expect((await run(['show-webhook', row.id, '--payload', '--json'])).json()).toEqual({
+    const shown: object = (await run(['show-webhook', row.id, '--json'])).json()
+    expect(shown).toMatchObject(document)
+    expect(shown).not.toHaveProperty('payload')
+    expect((await run(['show-webhook', row.id, '--payload', '--json'])).json()).toMatchObject({
       ...document,
       payload: '{"token":"[REDACTED]","n":1}',
       encoding: 'text',

@@ -222,11 +222,12 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   ],
   _logs: [
     'integration_id, operation, id',
+    'integration_id, operation, id where parent_id is null',
     "id where operation = any (array['sync', 'backfill'])",
     'created_at',
     'parent_id where parent_id is not null',
   ],
-  _mappings: ['internal_type, internal_id, integration_id'],
+  _mappings: ['internal_type, internal_id, integration_id', 'integration_id, id'],
   _idempotency_keys: ['created_at'],
   _sync_items: [
     "(sync_log_id + 0), id where status = 'pending'",

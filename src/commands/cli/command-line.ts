@@ -20,10 +20,13 @@ export function declare(frame: Frame, definition: AnyCommand): Command {
   return declared.action(async (...words: unknown[]) => {
     const command = words.at(-1) as Command
     const { yes, ...options } = command.opts<Record<string, unknown>>()
-    const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, words[at]])) }
+    const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, ofPlace(words[at])])) }
     await run(frame, definition, { given, isSure: yes === true })(command)
   })
 }
+
+/** Commander has an empty list for a repeatable argument that was not given. */
+const ofPlace = (given: unknown): unknown => (Array.isArray(given) && given.length === 0 ? undefined : given)
 
 /** @param given JSON values by the fields' names. @throws Refused where they do not fit, before the host is loaded */
 export function run(

@@ -1,9 +1,11 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { packageVersion } from '../../framework/package-version.ts'
 import { advanceCursorCommand } from '../advance-cursor.ts'
 import { bundleWorkflowsCommand } from '../bundle-workflows.ts'
 import { cancelSyncCommand } from '../cancel-sync.ts'
+import type { AnyCommand } from '../command.ts'
+import { TOPICS } from '../command.ts'
 import { completionCommand } from '../completion.ts'
 import { configCommand } from '../config.ts'
 import { disableCommand } from '../disable.ts'
@@ -106,13 +108,13 @@ export async function runInFrame(options: ProgramOptions, work: (frame: Frame) =
 }
 
 /** All commands, in the order of the help. They throw what goes wrong and never end the process. */
-export function createProgram(frame: Frame, terminal: Terminal): Command {
+export function createProgram(frame: Frame, terminal: Terminal, table = TABLE): Command {
   const program = withCommonOptions(new Command('integrations'))
     .description('Operates the integrations of the host whose integrations.config.ts is here.')
-    .version(version(), '--version', 'print the version')
+    .version(packageVersion(), '--version', 'print the version')
     .addHelpText('after', HELP)
   for (const create of COMMANDS) program.addCommand(create(frame))
-  for (const each of TABLE) program.addCommand(declare(frame, each))
+  for (const each of byTopic(table)) program.addCommand(declare(frame, each))
   for (const command of [program, ...program.commands])
     command
       .exitOverride()
@@ -136,8 +138,7 @@ function termOf(command: Command): string {
   return [command.name(), ...args].join(' ')
 }
 
-/** As far from here in src/ as in dist/. */
-function version(): string {
-  return (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string })
-    .version
+/** In the order of the help. */
+function byTopic(table: readonly AnyCommand[]): AnyCommand[] {
+  return table.toSorted((a, b) => TOPICS.indexOf(a.topic) - TOPICS.indexOf(b.topic))
 }

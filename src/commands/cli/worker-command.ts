@@ -26,6 +26,7 @@ const ENDING_MS = 30_000
 export async function runInWorker(
   integrations: Integrations,
   { command, input, by, signal }: CommandCall,
+  table: readonly AnyCommand[] = TABLE,
 ): Promise<CommandAnswer> {
   const environment = allowedVariables(integrations.config.worker.command_environment, process.env)
   const { terminal, printed } = captured(environment)
@@ -60,7 +61,7 @@ export async function runInWorker(
       const fields = fieldsOf(input)
       refuseSecrets(command, fields, environment)
       secrets = secretsNamedBy(command, fields, environment)
-      work = workOf(command, fields, terminal)
+      work = workOf(table, command, fields, terminal)
     } catch (error) {
       const { exitCode, document } = failureOf(error)
       return { exitCode, document, notes: [] }
@@ -80,8 +81,13 @@ export async function runInWorker(
 }
 
 /** @throws Refused for a name or a field that is not known */
-function workOf(name: string, given: JsonFields, terminal: Terminal): (frame: Frame) => Promise<unknown> {
-  const definition = TABLE.find((each) => each.name === name)
+function workOf(
+  table: readonly AnyCommand[],
+  name: string,
+  given: JsonFields,
+  terminal: Terminal,
+): (frame: Frame) => Promise<unknown> {
+  const definition = table.find((each) => each.name === name)
   if (definition === undefined)
     return (frame) => {
       const program = createProgram(frame, terminal)

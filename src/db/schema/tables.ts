@@ -49,6 +49,7 @@ export type IntegrationRow = Tables['integrations']['$inferSelect']
 export type IncidentRow = Tables['incidents']['$inferSelect']
 export type LogRow = Tables['logs']['$inferSelect']
 export type MappingRow = Tables['mappings']['$inferSelect']
+export type RequestRow = Tables['requests']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']
 export type TokenRow = Tables['tokens']['$inferSelect']
 export type WebhookRow = Tables['webhooks']['$inferSelect']
@@ -70,6 +71,8 @@ const mappingsTable = (table: TableFactory, name: Name, integrations: Integratio
       unique(name('_mappings_external_id_key')).on(column.integrationId, column.externalId, column.internalType),
       // The external id of a model, and whether anything maps it: then of all integrations.
       index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
+      // The newest of an integration.
+      index(name('_mappings_integration_idx')).on(column.integrationId, column.id),
       ofIntegration(name('_mappings_integration_fk'), column.integrationId, integrations),
     ],
   )
