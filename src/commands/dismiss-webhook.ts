@@ -34,6 +34,7 @@ export const dismissWebhook = command({
       summary: 'Gives many failed webhooks up, or with `dry_run` counts them.',
       fields: many,
       needsBody: true,
+      check: inOrder,
       reach: 'filtered',
       output: z.union([Dismissed, Preview]),
       run: dismissMany,
@@ -84,7 +85,6 @@ async function dismissOne(
 
 async function dismissMany({ integrations, note, warn }: CommandContext, given: Values<typeof many>) {
   const { dryRun, undo, ...filter } = given
-  inOrder(filter)
   if (dryRun) {
     const preview = await integrations.webhooks.previewDismissal(filter, { undo })
     if (preview.more) warn(moreThan(filter.limit))

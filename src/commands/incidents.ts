@@ -1,12 +1,10 @@
-import { z } from 'zod'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
-import { columns, command, fieldLines, route } from './command.ts'
+import { columns } from './command.ts'
 import { choice, id, instant, optional, owner, provider } from './fields.ts'
-import { idOrOptions } from './id-or-options.ts'
 import { listing } from './listing.ts'
 import { IncidentRow } from './shapes.ts'
 
-const list = listing({
+export const incidents = listing({
   name: 'incidents',
   topic: 'Trouble',
   summary: 'Lists incidents, the newest first, or shows one.',
@@ -39,40 +37,12 @@ const list = listing({
     Closed: 'closed_at',
   },
   none: 'No incidents.',
+  one: {
+    kind: 'incident',
+    summary: 'Shows one incident.',
+    output: IncidentRow,
+    get: async ({ integrations }, id) => columns(await integrations.admin.incidents.get(id)),
+  },
   list: ({ integrations }, { integration, ...filter }) =>
     integrations.admin.incidents.list({ ...filter, integrationId: integration }),
-})
-
-const { name, topic, summary, examples } = list
-
-export const incidents = command({
-  name,
-  topic,
-  summary,
-  examples,
-  places: ['id'],
-  fields: { id: optional(id('of the incident; without it the options choose')), ...list.fields },
-  reach: 'filtered',
-  output: z.union([z.array(IncidentRow), IncidentRow]),
-  routes: [
-    ...(list.routes ?? []),
-    route({
-      method: 'get',
-      path: '/incidents/:id',
-      summary: 'Shows one incident.',
-      fields: { id: id('of the incident') },
-      reach: 'incident',
-      output: IncidentRow,
-      run: async ({ integrations }, { id }) => columns(await integrations.admin.incidents.get(id)),
-    }),
-  ],
-  check({ id, limit, ...options }) {
-    idOrOptions(id, options)
-    list.check?.({ limit, ...options })
-  },
-  async run(context, { id, ...filter }) {
-    return id === undefined ? list.run(context, filter) : columns(await context.integrations.admin.incidents.get(id))
-  },
-  document: (result) => ('data' in result ? result.data : result),
-  show: (result, context) => ('data' in result ? (list.show?.(result, context) ?? '') : fieldLines(result)),
 })

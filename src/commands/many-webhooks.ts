@@ -3,7 +3,6 @@ import { z } from 'zod'
 import { kebab } from './cli/command-line.ts'
 import type { Values } from './fields.ts'
 import { flag, id, instant, optional, owner, provider, text, whole } from './fields.ts'
-import { chooser, idOrOptions } from './id-or-options.ts'
 import { inOrder } from './listing.ts'
 import { Refused } from './refused.ts'
 import { rowId } from './shapes.ts'
@@ -30,8 +29,10 @@ type Chosen = Partial<Values<typeof CHOICE>> & { readonly id?: number | undefine
 
 /** @throws Refused unless there is either an id or a choice */
 export function checkChoice({ id, ...choice }: Chosen): void {
-  idOrOptions(id, choice)
-  if (id === undefined && chooser(choice) === undefined) {
+  const [chosen] = Object.entries(choice).find(([, value]) => value !== undefined && value !== false) ?? []
+  if (id !== undefined && chosen !== undefined)
+    throw new Refused('usage', `Give an id or options that choose, not both: ${id} and --${kebab(chosen)} were given.`)
+  if (id === undefined && chosen === undefined) {
     const options = Object.keys(choice).map((name) => `--${kebab(name)}`)
     const last = options.pop()
     throw new Refused('usage', `Give the id of a webhook, or choose many by ${options.join(', ')} or ${last}.`)

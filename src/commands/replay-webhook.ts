@@ -47,6 +47,7 @@ export const replayWebhook = command({
       summary: 'Puts many settled webhooks back into the queue, or with `dry_run` counts them.',
       fields: many,
       needsBody: true,
+      check: inOrder,
       reach: 'filtered',
       output: z.union([Replayed, Preview]),
       run: replayMany,
@@ -96,7 +97,6 @@ export const replayWebhook = command({
 })
 
 async function replayMany({ integrations, note, warn }: CommandContext, { dryRun, ...filter }: Values<typeof many>) {
-  inOrder(filter)
   if (dryRun) {
     const preview = await integrations.webhooks.previewReplay(filter)
     if (preview.more) warn(moreThan(filter.limit))

@@ -67,7 +67,7 @@ export const COMMAND_WORKFLOWS: readonly (CommandWorkflow | NoWorkflow)[] = [
   program('health', 'id'),
   program('stats'),
   own('evaluate-failures', 'evaluate-failures'),
-  program('incidents'),
+  program('incidents', 'id'),
   program('acknowledge-incident', 'id'),
   program('snooze-incident', 'id'),
   program('annotate-incident', 'id'),
