@@ -1,6 +1,7 @@
 /** The HTTP door: the operations of the table of commands as routes. Rule: docs/behaviour/operator-api.md. */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
+import { z } from 'zod'
 import type { Principal } from '../access/rules.ts'
 import { isLimited, limitsOf } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
@@ -9,7 +10,7 @@ import type { Fields } from '../commands/fields.ts'
 import { isRequired, readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import type { Integrations } from '../create-integrations.ts'
-import { bodyGiven, invalid, queryGiven } from './body.ts'
+import { bodyGiven, invalid, jsonBody, queryGiven } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { addressOf } from './caller.ts'
 import { externalPath, refuseLimited } from './middleware.ts'
@@ -91,7 +92,9 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     given[name] = fields[name]?.read(word)
   }
   const isQuery = bodyless(operation)
-  const found = isQuery ? queryGiven(context) : objectIn(await bodyGiven(context))
+  const found = isQuery
+    ? queryGiven(context)
+    : objectIn(await (isBodyRequired(operation) ? jsonBody(context, z.unknown()) : bodyGiven(context)))
   // A route that takes all in its body has no parameters.
   const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
     (name) => !elsewhere.has(name) || !(name in found),

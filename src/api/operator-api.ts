@@ -3,56 +3,16 @@ import type { Context } from 'hono'
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
 import { oauthStatusColumns } from '../oauth/status-rules.ts'
-import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
+import { optionalJsonBody, queryOf } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
-import { externalPath } from './middleware.ts'
 import { idIn } from './named-routes.ts'
-import {
-  changedIntegration,
-  forceQuery,
-  incidentsQuery,
-  integrationsQuery,
-  newIntegration,
-  newOAuthLink,
-  statisticsQuery,
-} from './operator-schemas.ts'
+import { forceQuery, incidentsQuery, newOAuthLink } from './operator-schemas.ts'
 import { ProblemError, snakeCase } from './problem.ts'
 
 /** The middleware before these routes has checked the caller. */
 export function integrationRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const {
-    oauth,
-    admin: { operator },
-  } = integrations
+  const { oauth } = integrations
   const routes = new Hono<AccessEnvironment>()
-
-  routes.get('/integrations', async (context) => {
-    const { data, next } = await operator.page(queryOf(context, integrationsQuery))
-    return context.json({ data: data.map(asColumns), next })
-  })
-
-  routes.post('/integrations', async (context) => {
-    const created = await integrations.create(await jsonBody(context, newIntegration))
-    await noteAct(integrations, context, created.id, 'create')
-    context.header('Location', `${externalPath(integrations, context.req.path.replace(/\/$/, ''))}/${created.id}`)
-    return context.json(asColumns(await operator.detail(created.id)), 201)
-  })
-
-  routes.get('/integrations/:id', async (context) => context.json(asColumns(await operator.detail(idOf(context)))))
-
-  routes.patch('/integrations/:id', async (context) => {
-    const id = idOf(context)
-    await integrations.update(id, await jsonBody(context, changedIntegration))
-    await noteAct(integrations, context, id, 'update')
-    return context.json(asColumns(await operator.detail(id)))
-  })
-
-  for (const action of ['enable', 'disable'] as const)
-    routes.post(`/integrations/:id/${action}`, async (context) => {
-      const id = idOf(context)
-      await switchIntegration(integrations, context, id, action)
-      return context.json(asColumns(await operator.detail(id)))
-    })
 
   routes.get('/integrations/:id/oauth', async (context) =>
     context.json(oauthStatusColumns(await oauth.status(idOf(context)))),
@@ -87,7 +47,7 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
   return routes
 }
 
-/** Incidents, health and statistics. */
+/** Incidents. */
 export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironment> {
   const { incidents } = integrations.admin
   const routes = new Hono<AccessEnvironment>()
@@ -101,26 +61,7 @@ export function troubleRoutes(integrations: Integrations): Hono<AccessEnvironmen
     context.json(asColumns(await incidents.get(idOf(context, 'incident')))),
   )
 
-  routes.get('/stats', async (context) =>
-    context.json(asColumns(await integrations.admin.stats(queryOf(context, statisticsQuery)))),
-  )
-
-  routes.get('/integrations/:id/health', async (context) =>
-    context.json(healthColumns(await integrations.admin.health(idOf(context)))),
-  )
-
   return routes
-}
-
-/** Used by the API and by the buttons of the page. */
-export async function switchIntegration(
-  integrations: Integrations,
-  context: Context<AccessEnvironment>,
-  id: number,
-  action: 'enable' | 'disable',
-): Promise<void> {
-  await integrations[action](id)
-  await noteAct(integrations, context, id, action)
 }
 
 /** @param target default: the integration itself */
@@ -158,19 +99,4 @@ export async function pageOf<Row extends { readonly id: number }>(
   for await (const row of list(limit + 1)) rows.push(row)
   const data = rows.slice(0, limit)
   return { data: data.map(asColumns), next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
-}
-
-/** The same names as in `integrations health <id> --json`. */
-function healthColumns(report: Awaited<ReturnType<Integrations['admin']['health']>>): Record<string, unknown> {
-  const { requests24h, errorRate24h, failures24h, meanMs24h, p95Ms24h, topErrors24h, incident, ...rest } = report
-  return {
-    ...asColumns(rest),
-    incident: incident === null ? null : asColumns(incident),
-    requests_24h: requests24h,
-    error_rate_24h: errorRate24h,
-    failures_24h: failures24h,
-    mean_ms_24h: meanMs24h,
-    p95_ms_24h: p95Ms24h,
-    top_errors_24h: topErrors24h,
-  }
 }

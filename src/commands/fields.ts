@@ -187,6 +187,18 @@ export function json(about: string): Field<{ readonly json: z.core.util.JSONType
   }
 }
 
+/** A JSON object. */
+export const record = (about: string): Field<Readonly<Record<string, unknown>>> => ({
+  ...json(about),
+  schema: z.record(z.string(), z.unknown(), { error: 'a JSON object is allowed' }),
+})
+
+/** Null is a value, too: there is none. */
+export const nullable = <Value>(field: Field<Value>): Field<Value | null> => ({
+  ...field,
+  schema: field.schema.nullable(),
+})
+
 /** `key=value`, which may be repeated; in a workflow's input also an object. The values are words, each with its key. */
 export function pairs(about: string): Field<readonly string[]> {
   const error = 'key=value is allowed, or an object such as {"key":"value"}'

@@ -1,6 +1,20 @@
 /** The commands that run as they are, each a workflow of its name. Made by `npm run docs` of the table of commands. */
 export {
   runProgramCommand as 'integrations:circuit',
+  runProgramCommand as 'integrations:config',
   runProgramCommand as 'integrations:delete',
+  runProgramCommand as 'integrations:disable',
+  runProgramCommand as 'integrations:doctor',
+  runProgramCommand as 'integrations:enable',
+  runProgramCommand as 'integrations:erase',
+  runProgramCommand as 'integrations:health',
+  runProgramCommand as 'integrations:install',
+  runProgramCommand as 'integrations:keys',
+  runProgramCommand as 'integrations:list',
   runProgramCommand as 'integrations:list-webhooks',
+  runProgramCommand as 'integrations:rate-limit',
+  runProgramCommand as 'integrations:show',
+  runProgramCommand as 'integrations:stats',
+  runProgramCommand as 'integrations:test',
+  runProgramCommand as 'integrations:update',
 } from './started-commands.ts'
