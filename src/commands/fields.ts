@@ -49,9 +49,11 @@ export function readValues<F extends Fields>(fields: F, given: Readonly<Record<s
     const result = schema.safeParse(Object.hasOwn(given, name) ? given[name] : undefined)
     if (result.success) values[name] = result.data
     else
-      misfits.push(
-        ...result.error.issues.map(({ path, message }) => ({ name: [name, ...path].join('.'), allowed: message })),
-      )
+      for (const { path, message } of result.error.issues) {
+        const misfit = { name: [name, ...path].join('.'), allowed: message }
+        // A number beyond what a number holds exactly breaks two rules that say the same.
+        if (misfits.at(-1)?.name !== misfit.name) misfits.push(misfit)
+      }
   }
   const [first, ...others] = misfits
   return first === undefined ? { values: values as Values<F> } : { misfits: [first, ...others] }

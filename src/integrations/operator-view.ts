@@ -176,6 +176,7 @@ async function detailsOf(framework: Framework, rows: readonly IntegrationRow[]):
 }
 
 async function listed(framework: Framework, rows: readonly IntegrationRow[]): Promise<ListedIntegration[]> {
+  if (rows.length === 0) return []
   const ids = rows.map(({ id }) => id)
   const summaries = await summariesOf(framework, rows, await trafficOfLastDay(framework.db, framework.tables, ids))
   return rows.map((row, at) => ({ ...withoutCredentials(framework, row), ...(summaries[at] as IntegrationSummary) }))

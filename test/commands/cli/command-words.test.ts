@@ -37,8 +37,8 @@ describe('a command’s input in the words of its command line', () => {
     ],
     [
       'list',
-      { limit: 10, provider: '-strange', stale: true, active: false },
-      ['--provider=-strange', '--stale', '--limit=10'],
+      { limit: 10, provider: '-strange', inactive: true },
+      ['--provider=-strange', '--inactive', '--limit=10'],
       [],
     ],
     ['config', { key: '--help' }, [], ['--help']],
@@ -75,7 +75,7 @@ describe('a command’s input in the words of its command line', () => {
     ['list', { limit: { n: 1 } }, '"limit" takes a text or a number; what was given is of type object.'],
     ['list', { limit: [1, 2] }, '"limit" takes a text or a number; what was given is a list.'],
     ['list', { health: ['failing', 'healthy'] }, '"health" takes a text or a number; what was given is a list.'],
-    ['list', { stale: 'yes' }, '"stale" takes true or false; what was given is of type string.'],
+    ['list', { inactive: 'yes' }, '"inactive" takes true or false; what was given is of type string.'],
     ['install', { provider: 'x', credential: 's3cret-value' }, '"credential" takes an object such as {"key":"value"}'],
   ])('%s %j is refused', (name, fields, message) => {
     expect(() => words(name, fields)).toThrow(message)
