@@ -19,6 +19,8 @@ export interface Field<Value = unknown> {
   readonly choices?: readonly string[]
   /** May be given several times: the value is a list. */
   readonly isList?: true
+  /** On a command line it stands for true where it has no word. */
+  readonly isTrueAlone?: true
   /** Changes what a terminal shows, and nothing else: no workflow and no request has it. */
   readonly isForTerminals?: true
 }
@@ -129,7 +131,8 @@ export const flag = (about: string): Field<boolean> => ({
 /** Of a filter, where it makes a difference whether `false` or nothing is given. */
 export const yesOrNo = (about: string): Field<boolean | undefined> => ({
   about,
-  placeholder: 'true|false',
+  placeholder: 'boolean',
+  isTrueAlone: true,
   read: asFlag,
   schema: z.boolean({ error: 'true or false is allowed' }).optional(),
 })

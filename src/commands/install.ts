@@ -22,13 +22,13 @@ type Check = Awaited<ReturnType<Integrations['admin']['testCredentials']>>
 
 /** As long as those of `oauth-link` without an option. */
 const LINK_HOURS = 1
-const NEVER_SHOWN = 'may be repeated; the value also as @file, env:NAME, or - for stdin'
+const VALUES = 'may be repeated; the value also as @file, env:NAME, or - for stdin'
 
 const fields = {
   provider: text('identifier of a registered provider'),
   name: optional(text("what people call it; default the provider's label", 'name')),
-  credential: pairs(NEVER_SHOWN),
-  metadata: pairs(NEVER_SHOWN),
+  credential: pairs(VALUES),
+  metadata: pairs(VALUES),
   owner: optional(owner("the host's record that it belongs to")),
   syncInterval: optional(minutes),
   integration: optional(id('with --force: the one to update')),

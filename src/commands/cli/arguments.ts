@@ -5,9 +5,6 @@ import { z } from 'zod'
 import type { Integrations } from '../../create-integrations.ts'
 import { INSTANT, Instant } from '../../framework/instant.ts'
 import { lossInParsing } from '../../framework/json.ts'
-import { ALLOWED_PROVIDER_IDENTIFIERS, isProviderIdentifier } from '../../integrations/rules.ts'
-import type { Part } from '../scaffold/names.ts'
-import { PARTS } from '../scaffold/names.ts'
 
 type Json = Parameters<Integrations['syncs']['setCursor']>[1]
 
@@ -46,8 +43,6 @@ export const givenUpLimit = (text: string): number =>
 export const limit = (text: string): number => parsed(Id, text, 'a whole number of at least 1 is allowed')
 
 const Count = Id.refine((value) => value <= 2_147_483_647)
-
-export const minutes = (text: string): number => parsed(Count, text, 'whole minutes of at least 1 are allowed')
 
 export const count = (text: string): number => parsed(Count, text, 'a whole number from 1 to 2147483647 is allowed')
 
@@ -98,27 +93,6 @@ const Owner = z
 
 export const owner = (text: string): { type: string; id: number } =>
   parsed(Owner, text, 'an owner is its type, a colon and its id, such as team:7')
-
-const ProviderIdentifier = z.string().refine(isProviderIdentifier)
-
-export const providerIdentifier = (text: string): string =>
-  parsed(ProviderIdentifier, text, ALLOWED_PROVIDER_IDENTIFIERS)
-
-const NO_PART = 'none'
-
-const ProviderParts = z.union([
-  z.literal(NO_PART).transform((): readonly Part[] => []),
-  z
-    .string()
-    .transform((text) => text.split(','))
-    .pipe(z.array(z.enum(PARTS))),
-])
-
-/** For an option that may be repeated. */
-export const providerParts = (text: string, before: readonly Part[] = []): readonly Part[] => [
-  ...before,
-  ...parsed(ProviderParts, text, `any of ${PARTS.join(', ')} with commas between, or ${NO_PART}, are allowed`),
-]
 
 function parsed<S extends z.ZodType>(schema: S, text: string, allowed: string): z.output<S> {
   const result = schema.safeParse(text)

@@ -81,9 +81,8 @@ function argumentOf(name: string, field: Field): Argument {
 }
 
 function optionOf(name: string, field: Field): Option {
-  const { placeholder } = field
-  // A yes needs no word.
-  const word = placeholder === null ? '' : placeholder === 'true|false' ? ` [${placeholder}]` : ` <${placeholder}>`
+  const { placeholder, isTrueAlone } = field
+  const word = placeholder === null ? '' : isTrueAlone ? ` [${placeholder}]` : ` <${placeholder}>`
   const option = new Option(`--${kebab(name)}${word}`, field.about)
   if (placeholder === null) return option
   if (isRequired(field)) option.makeOptionMandatory()
