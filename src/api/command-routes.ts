@@ -7,7 +7,7 @@ import { isLimited, limitsOf } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
-import { readValues } from '../commands/fields.ts'
+import { isRequired, readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { bodyGiven, invalid, jsonBody, queryGiven } from './body.ts'
@@ -95,7 +95,7 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
   const isQuery = isBodiless(operation)
   const found = isQuery
     ? queryGiven(context)
-    : objectIn(await (operation.route.needsBody ? jsonBody(context, z.unknown()) : bodyGiven(context)))
+    : objectIn(await (isBodyRequired(operation) ? jsonBody(context, z.unknown()) : bodyGiven(context)))
   // A route that takes all in its body has no parameters.
   const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
     (name) => !elsewhere.has(name) || !(name in found),
@@ -123,6 +123,10 @@ export const isBodiless = ({ method, route }: Pick<Operation, 'method' | 'route'
 
 /** Names of the parameters in a path. */
 export const parametersOf = (path: string): string[] => [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string)
+
+export const isBodyRequired = ({ fields, path, route }: Pick<Operation, 'fields' | 'path' | 'route'>): boolean =>
+  route.needsBody === true ||
+  Object.entries(fields).some(([name, field]) => !parametersOf(path).includes(name) && isRequired(field))
 
 /** A filter that leaves out whatever the caller may not see. @throws ProblemError 403 where it asks for another's */
 function withLimits(principal: Principal, given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {

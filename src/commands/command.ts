@@ -4,6 +4,7 @@
  *
  * Rule: docs/commands.md, docs/behaviour/operator-api.md.
  */
+import type { Command as Program } from 'commander'
 import type { z } from 'zod'
 import type { Limits, Scope } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
@@ -34,6 +35,8 @@ export type Door = 'terminal' | 'workflow' | 'http'
 export interface HostlessContext {
   readonly door: Door
   readonly terminal: Terminal
+  /** On the command line: the program in which the command stands. */
+  readonly program?: Program | undefined
   /** Only the document is shown: `--json`, a workflow, HTTP. */
   readonly json: boolean
   /** Who is asking: a token's name, `cli:<user>`, or `workflow:<id>`. */
@@ -122,6 +125,8 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
   readonly workflow?: 'program' | 'own' | 'none'
   /** `host` loads the host only; `tables`, the default, also checks Postgres, migrations and keys. */
   readonly needs?: 'host' | 'tables'
+  /** What an input that needs no host gives, with how a person reads it; undefined for any other input. */
+  alone?(input: Values<F>): { readonly result: Result; readonly text: string } | undefined
   /** Watches the context's signal: at Ctrl-C it gets a moment to put things in order. */
   readonly stopsItself?: true
   /** Of the command's document. */
@@ -167,8 +172,9 @@ export const scopeOf = ({ method }: Pick<Route, 'method'>): Scope => (method ===
 /** A document as `Field  Value`, a line each. */
 export const fieldLines = (document: object): string => table(['Field', 'Value'], Object.entries(document))
 
-type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
-  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
+type Snake<Name extends string> = Name extends `${infer Head}24h` ? `${Split<Head>}_24h` : Split<Name>
+type Split<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Split<Rest>}`
   : ''
 
 export type Columns<Row> = { [Name in keyof Row as Name extends string ? Snake<Name> : never]: Row[Name] }

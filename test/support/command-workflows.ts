@@ -53,6 +53,7 @@ export const COMMAND_WORKFLOWS: readonly (CommandWorkflow | NoWorkflow)[] = [
   program('keys'),
   none('schedules', "Temporal's own `temporal schedule` shows them, and each worker brings them in step at its start"),
   program('install', 'provider'),
+  program('update', 'id'),
   none('oauth-link', SECRET_RESULT),
   program('oauth-status', 'id'),
   own('refresh-tokens', 'refresh-tokens:<integrationId>'),

@@ -45,6 +45,8 @@ export function run(
       const result = await definition.runWithoutHost(context, values)
       return outcome(definition, result, definition.show(result))
     })
+  const alone = definition.alone?.(values)
+  if (alone !== undefined) return frame.actionWithoutHost(async () => outcome(definition, alone.result, alone.text))
   return frame.action(
     async (context: CommandContext): Promise<Outcome> => {
       const asked = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
@@ -84,10 +86,13 @@ function argumentOf(name: string, field: Field): Argument {
 }
 
 function optionOf(name: string, field: Field): Option {
-  const flags = field.placeholder === null ? `--${kebab(name)}` : `--${kebab(name)} <${field.placeholder}>`
-  const option = new Option(flags, field.about)
-  if (field.placeholder === null) return option
-  if (field.choices !== undefined) return option.choices(field.choices)
+  const { placeholder, isTrueAlone } = field
+  const word = placeholder === null ? '' : isTrueAlone ? ` [${placeholder}]` : ` <${placeholder}>`
+  const option = new Option(`--${kebab(name)}${word}`, field.about)
+  if (placeholder === null) return option
+  if (isRequired(field)) option.makeOptionMandatory()
+  if (field.choices !== undefined) option.choices(field.choices)
+  if (field.choices !== undefined && !field.isList) return option
   return option.argParser((word: string, before) => read(field, word, before) ?? NULL)
 }
 

@@ -1,27 +1,9 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
 import { Command, CommanderError } from 'commander'
 import { packageVersion } from '../../framework/package-version.ts'
-import { bundleWorkflowsCommand } from '../bundle-workflows.ts'
 import type { AnyCommand } from '../command.ts'
 import { TOPICS } from '../command.ts'
-import { completionCommand } from '../completion.ts'
-import { configCommand } from '../config.ts'
-import { disableCommand } from '../disable.ts'
-import { doctorCommand } from '../doctor.ts'
-import { enableCommand } from '../enable.ts'
-import { eraseCommand } from '../erase.ts'
-import { healthCommand } from '../health.ts'
 import { TABLE } from '../index.ts'
-import { installCommand } from '../install.ts'
-import { keysCommand } from '../keys.ts'
-import { listCommand } from '../list.ts'
-import { makeProviderCommand } from '../make-provider.ts'
-import { migrateCommand } from '../migrate.ts'
-import { rateLimitCommand } from '../rate-limit.ts'
-import { schedulesCommand } from '../schedules.ts'
-import { showCommand } from '../show.ts'
-import { statsCommand } from '../stats.ts'
-import { testCommand } from '../test.ts'
 import { declare } from './command-line.ts'
 import type { FrameOptions } from './create-frame.ts'
 import { createFrame, jsonLine, withCommonOptions } from './create-frame.ts'
@@ -31,27 +13,6 @@ import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
 
 export type ProgramOptions = Omit<FrameOptions, 'onExitCode'>
-
-const COMMANDS: readonly ((frame: Frame) => Command)[] = [
-  migrateCommand,
-  doctorCommand,
-  configCommand,
-  keysCommand,
-  schedulesCommand,
-  installCommand,
-  listCommand,
-  showCommand,
-  testCommand,
-  enableCommand,
-  disableCommand,
-  rateLimitCommand,
-  healthCommand,
-  statsCommand,
-  eraseCommand,
-  makeProviderCommand,
-  bundleWorkflowsCommand,
-  completionCommand,
-]
 
 /** Runs one command line. @returns the exit code */
 export function runProgram(words: readonly string[], options: ProgramOptions): Promise<number> {
@@ -91,7 +52,6 @@ export function createProgram(frame: Frame, terminal: Terminal, table = TABLE): 
     .description('Operates the integrations of the host whose integrations.config.ts is here.')
     .version(packageVersion(), '--version', 'print the version')
     .addHelpText('after', HELP)
-  for (const create of COMMANDS) program.addCommand(create(frame))
   for (const each of byTopic(table)) program.addCommand(declare(frame, each))
   for (const command of [program, ...program.commands])
     command
