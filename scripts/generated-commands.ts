@@ -81,16 +81,17 @@ const OWN: Readonly<Record<string, readonly [mode: string, id: string, ...shapes
 export async function commandWrappers(): Promise<Readonly<Record<string, string>>> {
   const { TABLE } = await import('../src/commands/index.ts')
   return Object.fromEntries(
-    TABLE.filter(({ workflow }) => workflow !== 'none').map((command) => [
+    TABLE.filter(({ workflow }) => typeof workflow !== 'object').map((command) => [
       `scripts/temporal/${command.name}`,
       wrapperOf(command),
     ]),
   )
 }
 
-function wrapperOf(command: AnyCommand): string {
+/** The mode, the workflow's id and the words that it takes, as scripts/temporal/lib.sh has them. */
+export function startOf(command: AnyCommand): readonly [mode: string, id: string, ...shapes: string[]] {
   const { name, fields, places = [] } = command
-  const [mode, id, ...shapes] = OWN[name] ?? [
+  return OWN[name] ?? [
     'each',
     places[0] === undefined || fields[places[0]]?.choices !== undefined ? name : `${name}:<${places[0]}>`,
     ...places.map((place) => shapeOf(place, fields[place] as Field, true)),
@@ -99,6 +100,11 @@ function wrapperOf(command: AnyCommand): string {
     ),
     ...('confirm' in command ? ['--yes:flag'] : []),
   ]
+}
+
+function wrapperOf(command: AnyCommand): string {
+  const { name } = command
+  const [mode, id, ...shapes] = startOf(command)
   return `#!/bin/sh
 # \`integrations ${name}\` as a workflow; lib.sh has the environment. Made by \`npm run docs\` of the table of commands.
 HERE=$(dirname -- "$(readlink -f -- "$0")")

@@ -14,7 +14,7 @@ export const bundleWorkflows = hostlessCommand({
     'integrations bundle-workflows --out workflows.bundle.js --workflows dist/workflows.js',
     'INTEGRATIONS_WORKFLOW_BUNDLE=workflows.bundle.js node node_modules/durable-integrations/dist/bin/worker.js',
   ],
-  workflow: 'none',
+  workflow: { none: 'it writes files where it is called' },
   fields: {
     out: text('where to; what is there is replaced', 'file', MAX_PATH),
     workflows: optional(

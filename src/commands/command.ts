@@ -101,6 +101,11 @@ export interface Agreement<F extends Fields = Fields> {
   readonly agreed: Values<F>
 }
 
+/** Why no workflow has the name. */
+export interface NoWorkflow {
+  readonly none: string
+}
+
 interface Described<F extends Fields> {
   /** As on the command line: `list-webhooks`. */
   readonly name: string
@@ -120,9 +125,9 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
   readonly needsWorker?: true
   /**
    * `program`: `integrations:<name>` runs the command itself. `own`: the work is a workflow of its own, which has the name as well
-   * (src/workflows/started-commands.ts). `none`: it is for a terminal.
+   * (src/workflows/started-commands.ts).
    */
-  readonly workflow?: 'program' | 'own' | 'none'
+  readonly workflow?: 'program' | 'own' | NoWorkflow
   /** `host` loads the host only; `tables`, the default, also checks Postgres, migrations and keys. */
   readonly needs?: 'host' | 'tables'
   /** What an input that needs no host gives, with how a person reads it; undefined for any other input. */
@@ -146,7 +151,7 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
 
 /** A command that neither needs nor loads the host. */
 export interface HostlessCommand<F extends Fields = Fields, Result = unknown> extends Described<F> {
-  readonly workflow: 'none'
+  readonly workflow: NoWorkflow
   runWithoutHost(context: HostlessContext, input: Values<F>): Promise<Result>
   document?(result: Result): unknown
   show(result: Result): string

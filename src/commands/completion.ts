@@ -13,7 +13,7 @@ export const completion = hostlessCommand({
     'integrations completion fish > ~/.config/fish/completions/integrations.fish',
   ],
   places: ['shell'],
-  workflow: 'none',
+  workflow: { none: 'its result is a script for the shell that asks' },
   fields: { shell: choice('the shell that it is for', SHELLS, 'shell') },
   async runWithoutHost({ program }, { shell }) {
     if (program === undefined) throw new Refused('usage', 'A completion script is for a command line.')

@@ -27,6 +27,7 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   readonly topic: Topic
   readonly summary: string
   readonly examples: readonly string[]
+  readonly workflow?: NonNullable<Command['workflow']>
   readonly fields: F
   readonly path: string
   /** Of a row, as {@link columns} writes it. */

@@ -34,7 +34,7 @@ export const makeProvider = hostlessCommand({
     'integrations make-provider acme-crm --dir app/providers --with none --json',
   ],
   places: ['identifier'],
-  workflow: 'none',
+  workflow: { none: 'it writes files where it is called' },
   fields: {
     identifier: provider('what it is registered under: a-z, 0-9, "_" and "-"'),
     dir: withDefault(text('where to', 'folder', 4_096), 'src/providers'),

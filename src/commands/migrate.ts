@@ -7,7 +7,7 @@ export const migrate = command({
   topic: 'Set up',
   summary: 'Brings the tables up to this release.',
   examples: ['integrations migrate', 'integrations migrate --dry-run'],
-  workflow: 'none',
+  workflow: { none: 'a worker does not start before the tables are up to date' },
   needs: 'host',
   fields: { dryRun: flag('only name what would be applied') },
   async run({ integrations }, { dryRun }) {

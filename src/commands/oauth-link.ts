@@ -11,7 +11,7 @@ export const oauthLink = command({
   summary: 'Prints a link by which a person connects an integration to its provider.',
   examples: ['integrations oauth-link 7', 'integrations oauth-link 7 --hours 48 --json'],
   places: ['id'],
-  workflow: 'none',
+  workflow: { none: 'its result is a secret, and a history is read by many and kept for days' },
   fields: {
     id: id('of the integration'),
     hours: withDefault(

@@ -10,7 +10,7 @@ export const schedules = command({
   topic: 'Set up',
   summary: 'Shows our Temporal Schedules and search attributes; --apply brings them in step.',
   examples: ['integrations schedules', 'integrations schedules --apply', 'integrations schedules --json'],
-  workflow: 'none',
+  workflow: { none: "Temporal's own `temporal schedule` shows them, and each worker brings them in step at its start" },
   needs: 'host',
   fields: {
     apply: flag(

@@ -9,7 +9,7 @@ export const showSyncItem = command({
   summary: 'Shows one sync item; what was listed only on request.',
   examples: ['integrations show-sync-item 4711', 'integrations show-sync-item 4711 --payload --json'],
   places: ['id'],
-  workflow: 'none',
+  workflow: { none: 'an item holds what a provider listed, which must not be copied into a history' },
   fields: {
     id: id('of the item, as `list-sync-items` has it'),
     payload: flag('show its payload and its checkpoint, too, without secrets'),
