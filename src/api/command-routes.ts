@@ -7,7 +7,7 @@ import { isLimited, limitsOf } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
-import { isRequired, readValues } from '../commands/fields.ts'
+import { readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { bodyGiven, invalid, jsonBody, queryGiven } from './body.ts'
@@ -65,11 +65,12 @@ async function answer(
   const reading = readValues(operation.fields, limited)
   if ('misfits' in reading)
     throw invalid(
-      bodyless(operation) ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
+      isBodiless(operation) ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
       reading.misfits.map(({ name, allowed }) => ({ path: snakeCase(name), message: allowed })),
     )
   const { values } = reading
-  if (route.fields === undefined) command.check?.(values)
+  if (route.run === undefined) command.check?.(values)
+  route.check?.(values)
   await refuseUnseen(integrations, principal, reach, values)
   const result = await (route.run ?? command.run)(contextOf(integrations, context), values)
   const location = route.location?.(values, result)
@@ -91,10 +92,10 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     if (name === 'id' && idIn(word) === 0) throw notFound(reach)
     given[name] = fields[name]?.read(word)
   }
-  const isQuery = bodyless(operation)
+  const isQuery = isBodiless(operation)
   const found = isQuery
     ? queryGiven(context)
-    : objectIn(await (isBodyRequired(operation) ? jsonBody(context, z.unknown()) : bodyGiven(context)))
+    : objectIn(await (operation.route.needsBody ? jsonBody(context, z.unknown()) : bodyGiven(context)))
   // A route that takes all in its body has no parameters.
   const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
     (name) => !elsewhere.has(name) || !(name in found),
@@ -117,13 +118,11 @@ function objectIn(body: unknown): Readonly<Record<string, unknown>> {
 }
 
 /** Fields of these stand in the query; those of all others in the body. */
-export const bodyless = ({ method }: Pick<Operation, 'method'>): boolean => method === 'get' || method === 'delete'
+export const isBodiless = ({ method, route }: Pick<Operation, 'method' | 'route'>): boolean =>
+  method === 'get' || method === 'delete' || route.inQuery === true
 
 /** Names of the parameters in a path. */
 export const parametersOf = (path: string): string[] => [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string)
-
-export const isBodyRequired = ({ fields, path }: Pick<Operation, 'fields' | 'path'>): boolean =>
-  Object.entries(fields).some(([name, field]) => !parametersOf(path).includes(name) && isRequired(field))
 
 /** A filter that leaves out whatever the caller may not see. @throws ProblemError 403 where it asks for another's */
 function withLimits(principal: Principal, given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
@@ -159,7 +158,8 @@ async function refuseUnseen(
 function notFound(reach: Operation['reach']): ProblemError {
   const what = reach === 'all' || reach === 'everyone' || reach === 'filtered' ? 'record' : reach
   const detail = `There is no ${what.replace('-', ' ')} of this id.`
-  return new ProblemError({ status: 404, code: `${what.replace('-', '_')}_not_found`, detail })
+  const code = what === 'event' ? 'stored_event' : what.replace('-', '_')
+  return new ProblemError({ status: 404, code: `${code}_not_found`, detail })
 }
 
 function contextOf(integrations: Integrations, context: Context<AccessEnvironment>): CommandContext {

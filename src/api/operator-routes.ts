@@ -3,15 +3,13 @@ import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
 import { isLimited, isSafeMethod } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
+import { apiDocs } from './api-docs.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
-import { integrationRoutes, troubleRoutes } from './operator-api.ts'
-import { syncRoutes } from './operator-syncs.ts'
-import { operatorWebhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
 export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
@@ -25,12 +23,9 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.route('/', loginRoutes(integrations))
   routes.use('*', operator(integrations, { honoursLimits: true }), boundBody(), requireCsrfToken())
   routes.route('/api/v1', commandRoutes(integrations))
+  routes.route('/api/v1', apiDocs(integrations))
   // The pages and the routes of the old form know no limits.
   routes.use('*', unlimitedOnly())
-  routes.route('/api/v1', integrationRoutes(integrations))
-  routes.route('/api/v1', operatorWebhookRoutes(integrations))
-  routes.route('/api/v1', syncRoutes(integrations))
-  routes.route('/api/v1', troubleRoutes(integrations))
   routes.route('/', dashboardRoutes(integrations))
   routes.all('*', (context) =>
     problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),

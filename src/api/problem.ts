@@ -30,13 +30,16 @@ export class ProblemError extends Error {
   }
 }
 
-/** `about:blank`: the title is the status's own phrase, and `code` names the problem (RFC 9457, 4.2.1). */
+/** The stable `type` of a problem (RFC 9457, 3.1.1); `code` is its last part. */
+export const problemType = (code: string): string => `urn:durable-integrations:problem:${code}`
+
+/** The title is the status's own phrase. */
 export function problemResponse(
   context: Context,
   { status, code, detail, fields, retryAfterSeconds }: Problem,
 ): Response {
   const title = STATUS_CODES[status] ?? 'Error'
-  const body = { type: 'about:blank', title, status, code, detail, ...(fields === undefined ? {} : { fields }) }
+  const body = { type: problemType(code), title, status, code, detail, ...(fields === undefined ? {} : { fields }) }
   return context.body(JSON.stringify(body), status as 400, {
     'Content-Type': 'application/problem+json',
     'Cache-Control': 'no-store',
@@ -47,12 +50,20 @@ export function problemResponse(
 }
 
 /** By code. Any other error is our own fault: 500, with its reason in the log only. */
-const STATUSES: Readonly<Record<string, number>> = {
+export const STATUSES: Readonly<Record<string, number>> = {
   integration_not_found: 404,
   webhook_not_found: 404,
   incident_not_found: 404,
   incident_not_open: 409,
   token_not_found: 404,
+  request_not_found: 404,
+  log_not_found: 404,
+  stored_event_not_found: 404,
+  mapping_not_found: 404,
+  mapped_row_not_found: 422,
+  mapping_already_claimed: 409,
+  idempotency_key_not_found: 404,
+  idempotency_key_in_use: 409,
   webhook_not_replayable: 409,
   webhook_not_failed: 409,
   sync_item_not_found: 404,

@@ -82,11 +82,23 @@ export interface Route<F extends Fields = Fields, Result = unknown> {
   readonly status?: 200 | 201 | 202
   /** Of a success. */
   readonly output?: z.ZodType
+  /** Its fields stand in the query, though the method may have a body. */
+  readonly inQuery?: true
+  /** No body is refused: to this operation an empty object means all there is. */
+  readonly needsBody?: true
   /** Codes of refusals that belong to this operation, beyond those of all. */
   readonly refusals?: readonly string[]
   /** Below `/<prefix>/api/v1`: where to look at what was made or started. */
   location?(input: Values<F>, result: Result): string
+  /** As the command's, for fields of its own. @throws Refused */
+  check?(input: Values<F>): void
   run?(context: CommandContext, input: Values<F>): Promise<Result>
+}
+
+/** A question about what was found, and what is run after a yes: no more than was shown. */
+export interface Agreement<F extends Fields = Fields> {
+  readonly question: string
+  readonly agreed: Values<F>
 }
 
 interface Described<F extends Fields> {
@@ -122,7 +134,7 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
   readonly reach?: Reach
   readonly routes?: readonly Route[]
   /** What to ask before, where it can't be undone. `--yes` answers it; over HTTP nobody is asked. Null: nothing to ask. */
-  confirm?(context: CommandContext, input: Values<F>): Promise<string | null>
+  confirm?(context: CommandContext, input: Values<F>): Promise<string | Agreement<F> | null>
   run(context: CommandContext, input: Values<F>): Promise<Result>
   /** What `--json` and a workflow give of a result; default: all of it. */
   document?(result: Result): unknown

@@ -19,8 +19,6 @@ export interface Field<Value = unknown> {
   readonly choices?: readonly string[]
   /** May be given several times: the value is a list. */
   readonly isList?: true
-  /** On a command line it stands for true where it has no word. */
-  readonly isTrueAlone?: true
   /** Changes what a terminal shows, and nothing else: no workflow and no request has it. */
   readonly isForTerminals?: true
 }
@@ -131,8 +129,8 @@ export const flag = (about: string): Field<boolean> => ({
 /** Of a filter, where it makes a difference whether `false` or nothing is given. */
 export const yesOrNo = (about: string): Field<boolean | undefined> => ({
   about,
+  // No `|`: it would end the cell of a table on the page.
   placeholder: 'boolean',
-  isTrueAlone: true,
   read: asFlag,
   schema: z.boolean({ error: 'true or false is allowed' }).optional(),
 })
@@ -173,6 +171,8 @@ export const provider = (about: string): Field<string> => ({
   schema: z.string({ error: ALLOWED_PROVIDER_IDENTIFIERS }).refine(isProviderIdentifier, ALLOWED_PROVIDER_IDENTIFIERS),
 })
 
+const Json = z.json()
+
 /** Any JSON value, which a word holds as JSON. Wrapped: null is a value, too. */
 export function json(about: string): Field<{ readonly json: z.core.util.JSONType }> {
   const allowed = `JSON is allowed, a text in quotes of its own, such as '"2031-06-01T12:00:00Z"', and so a number of more than 15 digits; at most 500 levels`
@@ -188,7 +188,10 @@ export function json(about: string): Field<{ readonly json: z.core.util.JSONType
         return NOT_JSON
       }
     },
-    schema: z.json({ error: allowed }).transform((value) => ({ json: value })),
+    schema: z
+      .unknown()
+      .refine((value) => Json.safeParse(value).success, allowed)
+      .transform((value) => ({ json: value as z.core.util.JSONType })),
   }
 }
 
@@ -223,6 +226,19 @@ export const many = <Value>({ schema, ...field }: Field<Value>): Field<readonly 
   isList: true,
   schema: z
     .array(schema)
-    .min(1)
+    .min(1, 'at least one is allowed')
     .transform((values) => [...new Set(values)]),
+})
+
+/** Filters of a list: whose rows. */
+export const whose = {
+  integration: optional(id('only of this integration')),
+  provider: optional(provider('only of this provider')),
+  owner: optional(owner('only of this owner')),
+}
+
+/** Filters of a list: of which time. @param what such as `stored` */
+export const period = (what: string) => ({
+  since: optional(instant(`only those ${what} then or later`)),
+  until: optional(instant(`only those ${what} before`)),
 })

@@ -1,8 +1,8 @@
 /** Commands that list rows, the newest first, a page at a time. */
 import { z } from 'zod'
 import { table } from './cli/table.ts'
-import type { Command, CommandContext, Route, Topic } from './command.ts'
-import { columns } from './command.ts'
+import type { Command, CommandContext, RecordKind, Route, Topic } from './command.ts'
+import { columns, fieldLines, route } from './command.ts'
 import type { Field, Fields, Values } from './fields.ts'
 import { id, optional, whole, withDefault } from './fields.ts'
 import { Refused } from './refused.ts'
@@ -36,6 +36,16 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   /** Said where there is nothing. */
   readonly none: string
   readonly reach?: Command['reach']
+  /** Where an id on the command line shows one row: below the list's path over HTTP. */
+  readonly one?: {
+    readonly kind: RecordKind
+    readonly summary: string
+    readonly output: z.ZodType
+    get(context: CommandContext, id: number): Promise<object>
+    show?(document: object): string
+  }
+  /** The filter `integration` may name one that was deleted. */
+  readonly outlivesIntegrations?: true
   check?(input: Values<F & Paging>): void
   list(
     context: CommandContext,
@@ -55,12 +65,20 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   toRow = columns as (row: Row) => Record<string, unknown>,
   check,
   reach = 'filtered',
+  outlivesIntegrations,
   fields,
+  one,
   ...described
-}: Listing<F, Row>): Command<F & Paging, Listed> {
+}: Listing<F, Row>): Command<F & Paging, Listed | { readonly one: object }> {
   const after = optional(id('only ids below this one: the next page'))
-  const paged = { ...fields, after, limit: withDefault(whole('at most so many'), DEFAULT_LIMIT) }
+  const chosen = one === undefined ? {} : { id: optional(id('of one; without it the options choose')) }
+  const paged = { ...chosen, ...fields, after, limit: withDefault(whole('at most so many'), DEFAULT_LIMIT) }
   const pageLimit = withDefault(whole('at most so many', { max: MAX_PAGE }), DEFAULT_LIMIT)
+  const checked = (input: Values<F & Paging>): void => {
+    inOrder(input)
+    refuseBoth(input as { readonly id?: number })
+    check?.(input)
+  }
   const http: Route = {
     method: 'get',
     path,
@@ -69,20 +87,33 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
       .object({ data: z.array(row), next: z.int().nullable() })
       .describe('`next` is the `after` of the next page'),
   }
+  const ofOne =
+    one === undefined
+      ? []
+      : [
+          route({
+            method: 'get',
+            path: `${path}/:id`,
+            summary: one.summary,
+            fields: { id: id('of the one to show') },
+            reach: one.kind,
+            output: one.output,
+            run: (context, input) => one.get(context, input.id),
+          }),
+        ]
   return {
     ...described,
+    ...(one === undefined ? {} : { places: ['id'] as never }),
     fields: paged,
     reach,
-    output: z.array(row),
-    routes: [http],
-    check(input) {
-      inOrder(input)
-      check?.(input as never)
-    },
+    output: one === undefined ? z.array(row) : z.union([z.array(row), one.output]),
+    routes: [http, ...ofOne],
+    check: checked,
     async run(context, input) {
       const { limit, ...filter } = input as Values<Fields & Paging>
-      const { integration } = input as { integration?: number }
-      if (integration !== undefined) await context.integrations.get(integration)
+      const { id: of, integration } = input as { id?: number; integration?: number }
+      if (one !== undefined && of !== undefined) return { one: await one.get(context, of) }
+      if (integration !== undefined && !outlivesIntegrations) await context.integrations.get(integration)
       const found: Row[] = []
       // One more than asked for says whether there is more.
       for await (const each of list(context, { ...filter, limit: limit + 1 } as never)) found.push(each)
@@ -92,18 +123,22 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
         context.warn(`There are more than ${limit}; --limit shows more, --after ${next} the next ones.`)
       return { data: data.map(toRow), next }
     },
-    document: ({ data }) => data,
-    show: ({ data }) =>
-      data.length === 0
+    document: (result) => ('one' in result ? result.one : result.data),
+    show(result) {
+      if ('one' in result) return (one?.show ?? fieldLines)(result.one)
+      const { data } = result
+      return data.length === 0
         ? none
         : table(
             Object.keys(shows),
             data.map((each) => Object.values(shows).map((of) => (typeof of === 'string' ? each[of] : of(each)))),
-          ),
+          )
+    },
   }
 }
 
-function inOrder(input: object): void {
+/** @throws Refused where `until` is not after `since` */
+export function inOrder(input: object): void {
   const { since, until } = input as { since?: Date; until?: Date }
   if (since !== undefined && until !== undefined && since >= until)
     throw new Refused(
@@ -111,4 +146,14 @@ function inOrder(input: object): void {
       `until: a moment after since (${since.toISOString()}) is allowed, ${until.toISOString()} was given.`,
       'until',
     )
+}
+
+/** An id says it all. */
+function refuseBoth({ id: of, ...filter }: { readonly id?: number }): void {
+  if (of === undefined) return
+  const unused: Record<string, unknown> = { limit: DEFAULT_LIMIT }
+  const [given] =
+    Object.entries(filter).find(([name, value]) => value !== (unused[name] ?? undefined) && value !== false) ?? []
+  if (given !== undefined)
+    throw new Refused('usage', `Give an id or options that choose, not both: ${of} and --${given} were given.`)
 }

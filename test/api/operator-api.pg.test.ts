@@ -344,7 +344,7 @@ describe('a deletion', () => {
     const response = await send('DELETE', `${PATH}/${id}`)
     expect([response.status, await response.json()]).toEqual([200, { id, deleted: expect.any(Object) }])
     expect(await test.integrations.find(id)).toBeNull()
-    expect(JSON.stringify(test.lines)).toContain('operator:operator')
+    expect(JSON.stringify(test.lines)).toContain('"by":"operator"')
   })
 
   it('is a 409 while a run lives, unless it is forced', async () => {
@@ -536,7 +536,7 @@ async function problemOf(response: Response): Promise<Record<string, unknown>> {
   expect(response.headers.get('content-type')).toBe('application/problem+json')
   const problem = (await response.json()) as Record<string, unknown>
   expect(problem).toMatchObject({
-    type: 'about:blank',
+    type: `urn:durable-integrations:problem:${String(problem.code)}`,
     title: expect.any(String),
     status: response.status,
     detail: expect.any(String),

@@ -149,6 +149,12 @@ const ADDED: typeof SPECIFIED = {
     revoked_at: 'timestamp, nullable',
     last_used_at: 'timestamp, nullable',
   },
+  _sync_starts: {
+    integration_id: 'bigint',
+    again_at: 'timestamp, nullable',
+    later_at: 'timestamp, nullable',
+    later_since: 'timestamp, nullable',
+  },
   _audit: {
     id: 'bigint PK',
     actor: 'string',
@@ -222,11 +228,12 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
   ],
   _logs: [
     'integration_id, operation, id',
+    'integration_id, operation, id where parent_id is null',
     "id where operation = any (array['sync', 'backfill'])",
     'created_at',
     'parent_id where parent_id is not null',
   ],
-  _mappings: ['internal_type, internal_id, integration_id'],
+  _mappings: ['internal_type, internal_id, integration_id', 'integration_id, id'],
   _idempotency_keys: ['created_at'],
   _sync_items: [
     "(sync_log_id + 0), id where status = 'pending'",
@@ -261,10 +268,9 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
 /** Column, the table that it points to, what becomes of the row when that one goes. */
 const FOREIGN_KEYS: Record<string, string[]> = {
   ...Object.fromEntries(
-    ['_requests', '_logs', '_mappings', '_idempotency_keys', '_incidents', '_webhooks', '_events'].map((table) => [
-      table,
-      ['integration_id -> s, cascade'],
-    ]),
+    ['_requests', '_logs', '_mappings', '_idempotency_keys', '_incidents', '_webhooks', '_events', '_sync_starts'].map(
+      (table) => [table, ['integration_id -> s, cascade']],
+    ),
   ),
   _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
 }
@@ -283,6 +289,9 @@ const CHECKS: Record<string, Record<string, string[]>> = {
   _tokens: { scope: ['read', 'operate'] },
   _webhooks: { status: ['pending', 'processing', 'processed', 'failed'], attempts: ['>= 0'] },
 }
+
+/** Of those that have no id. */
+const PRIMARY_KEYS: Record<string, string> = { _cache: 'unique key', _sync_starts: 'unique integration_id' }
 
 const TABLES = [...new Set([...Object.keys(SPECIFIED), ...Object.keys(ADDED)])]
 
@@ -343,7 +352,7 @@ describe.each(PREFIXES)('the tables of prefix %s', (prefix) => {
 
   it('have exactly the listed indexes beside their primary keys', () => {
     for (const table of TABLES) {
-      const primaryKey = table === '_cache' ? 'unique key' : 'unique id'
+      const primaryKey = PRIMARY_KEYS[table] ?? 'unique id'
       const expected = [primaryKey, ...(SPECIFIED_INDEXES[table] ?? []), ...(ADDED_INDEXES[table] ?? [])]
       expect(catalogOf(prefix).indexes[table]?.toSorted(), table).toEqual(expected.sort())
     }

@@ -1,32 +1,9 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
-import { advanceCursorCommand } from '../advance-cursor.ts'
-import { cancelSyncCommand } from '../cancel-sync.ts'
-import { dismissWebhookCommand } from '../dismiss-webhook.ts'
-import { evaluateFailuresCommand } from '../evaluate-failures.ts'
-import { findOrphansCommand } from '../find-orphans.ts'
-import { incidentsCommand } from '../incidents.ts'
+import { packageVersion } from '../../framework/package-version.ts'
+import type { AnyCommand } from '../command.ts'
+import { TOPICS } from '../command.ts'
 import { TABLE } from '../index.ts'
-import { listFailedItemsCommand } from '../list-failed-items.ts'
-import { listSyncRunsCommand } from '../list-sync-runs.ts'
-import { notificationsCommand } from '../notifications.ts'
-import { oauthLinkCommand } from '../oauth-link.ts'
-import { oauthStatusCommand } from '../oauth-status.ts'
-import { pauseSyncCommand } from '../pause-sync.ts'
-import { pruneCommand } from '../prune.ts'
-import { reconcileWebhooksCommand } from '../reconcile-webhooks.ts'
-import { recoverWebhooksCommand } from '../recover-webhooks.ts'
-import { refreshTokensCommand } from '../refresh-tokens.ts'
-import { replayWebhookCommand } from '../replay-webhook.ts'
-import { resumeSyncCommand } from '../resume-sync.ts'
-import { retrySyncItemCommand } from '../retry-sync-item.ts'
-import { revokeOAuthCommand } from '../revoke-oauth.ts'
-import { rotateWebhookSecretCommand } from '../rotate-webhook-secret.ts'
-import { showSyncRunCommand } from '../show-sync-run.ts'
-import { skipSyncItemCommand } from '../skip-sync-item.ts'
-import { syncCommand } from '../sync.ts'
-import { syncProgressCommand } from '../sync-progress.ts'
 import { declare } from './command-line.ts'
 import type { FrameOptions } from './create-frame.ts'
 import { createFrame, jsonLine, withCommonOptions } from './create-frame.ts'
@@ -36,34 +13,6 @@ import { plainLines } from './plain.ts'
 import type { Terminal } from './terminal.ts'
 
 export type ProgramOptions = Omit<FrameOptions, 'onExitCode'>
-
-const COMMANDS: readonly ((frame: Frame) => Command)[] = [
-  oauthLinkCommand,
-  oauthStatusCommand,
-  refreshTokensCommand,
-  revokeOAuthCommand,
-  evaluateFailuresCommand,
-  incidentsCommand,
-  syncCommand,
-  syncProgressCommand,
-  pauseSyncCommand,
-  resumeSyncCommand,
-  cancelSyncCommand,
-  listSyncRunsCommand,
-  showSyncRunCommand,
-  listFailedItemsCommand,
-  retrySyncItemCommand,
-  skipSyncItemCommand,
-  advanceCursorCommand,
-  replayWebhookCommand,
-  dismissWebhookCommand,
-  recoverWebhooksCommand,
-  reconcileWebhooksCommand,
-  rotateWebhookSecretCommand,
-  findOrphansCommand,
-  pruneCommand,
-  notificationsCommand,
-]
 
 /** Runs one command line. @returns the exit code */
 export function runProgram(words: readonly string[], options: ProgramOptions): Promise<number> {
@@ -98,13 +47,12 @@ export async function runInFrame(options: ProgramOptions, work: (frame: Frame) =
 }
 
 /** All commands, in the order of the help. They throw what goes wrong and never end the process. */
-export function createProgram(frame: Frame, terminal: Terminal): Command {
+export function createProgram(frame: Frame, terminal: Terminal, table = TABLE): Command {
   const program = withCommonOptions(new Command('integrations'))
     .description('Operates the integrations of the host whose integrations.config.ts is here.')
-    .version(version(), '--version', 'print the version')
+    .version(packageVersion(), '--version', 'print the version')
     .addHelpText('after', HELP)
-  for (const create of COMMANDS) program.addCommand(create(frame))
-  for (const each of TABLE) program.addCommand(declare(frame, each))
+  for (const each of byTopic(table)) program.addCommand(declare(frame, each))
   for (const command of [program, ...program.commands])
     command
       .exitOverride()
@@ -128,8 +76,7 @@ function termOf(command: Command): string {
   return [command.name(), ...args].join(' ')
 }
 
-/** As far from here in src/ as in dist/. */
-function version(): string {
-  return (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string })
-    .version
+/** In the order of the help. */
+function byTopic(table: readonly AnyCommand[]): AnyCommand[] {
+  return table.toSorted((a, b) => TOPICS.indexOf(a.topic) - TOPICS.indexOf(b.topic))
 }
