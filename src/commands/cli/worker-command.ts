@@ -60,7 +60,7 @@ export async function runInWorker(
       const fields = fieldsOf(input)
       refuseSecrets(command, fields, environment)
       secrets = secretsNamedBy(command, fields, environment)
-      work = workOf(table, command, fields, terminal)
+      work = workOf(table, command, fields)
     } catch (error) {
       const { exitCode, document } = failureOf(error)
       return { exitCode, document, notes: [] }
@@ -80,12 +80,7 @@ export async function runInWorker(
 }
 
 /** @throws Refused for a name or a field that is not known */
-function workOf(
-  table: readonly AnyCommand[],
-  name: string,
-  given: JsonFields,
-  terminal: Terminal,
-): (frame: Frame) => Promise<unknown> {
+function workOf(table: readonly AnyCommand[], name: string, given: JsonFields): (frame: Frame) => Promise<unknown> {
   const definition = table.find((each) => each.name === name)
   if (definition === undefined)
     throw new Refused('usage', `There is no command "${name}". \`integrations --help\` lists them.`)
