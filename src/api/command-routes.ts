@@ -95,7 +95,7 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
   const isQuery = isBodiless(operation)
   const found = isQuery
     ? queryGiven(context)
-    : objectIn(await (isBodyRequired(operation) ? jsonBody(context, z.unknown()) : bodyGiven(context)))
+    : objectIn(await (operation.route.needsBody ? jsonBody(context, z.unknown()) : bodyGiven(context)))
   // A route that takes all in its body has no parameters.
   const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
     (name) => !elsewhere.has(name) || !(name in found),

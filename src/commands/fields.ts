@@ -19,8 +19,6 @@ export interface Field<Value = unknown> {
   readonly choices?: readonly string[]
   /** May be given several times: the value is a list. */
   readonly isList?: true
-  /** On a command line it stands for true where it has no word. */
-  readonly isTrueAlone?: true
   /** Changes what a terminal shows, and nothing else: no workflow and no request has it. */
   readonly isForTerminals?: true
 }

@@ -71,6 +71,7 @@ export const install = command({
         ...optionalColumns,
       },
       status: 201,
+      needsBody: true,
       output: IntegrationShape,
       location: (_, { id }) => `/integrations/${id}`,
       async run({ integrations, note }, { provider, name, credentials, ...rest }) {

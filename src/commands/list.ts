@@ -4,6 +4,9 @@ import { listing } from './listing.ts'
 import { Refused } from './refused.ts'
 import { IntegrationShape, StandingShape } from './shapes.ts'
 
+/** A flag; where it can be false, those that are not. */
+const only = (which: string) => ({ ...yesOrNo(`only ${which}`), placeholder: null })
+
 export const list = listing({
   name: 'list',
   topic: 'Integrations',
@@ -17,9 +20,9 @@ export const list = listing({
     provider: optional(provider('only of this provider')),
     owner: optional(owner('only of this owner')),
     health: optional(choice('only of this health', ['healthy', 'degraded', 'failing', 'disabled'], 'status')),
-    active: yesOrNo('only those that are switched on; false: those that are not'),
+    active: only('those that are switched on'),
     inactive: flag('only those that are switched off'),
-    stale: yesOrNo('only those whose syncs are overdue; false: those whose syncs are not'),
+    stale: only('those whose syncs are overdue'),
   },
   path: '/integrations',
   row: IntegrationShape.extend(StandingShape.shape),

@@ -51,6 +51,7 @@ export const update = command({
         credentials: optional(record('merged; null removes a key')),
         ...optionalColumns,
       },
+      needsBody: true,
       run: (context, { id, name, credentials, ...rest }) =>
         changed(context, id, given({ name, credentials, ...storedColumns(rest) })),
     }),

@@ -49,7 +49,7 @@ const LOCAL_FILES = 'it writes files where it is called'
 export const COMMAND_WORKFLOWS: readonly (CommandWorkflow | NoWorkflow)[] = [
   none('migrate', 'a worker does not start before the tables are up to date'),
   program('doctor'),
-  program('config'),
+  program('config', 'key'),
   program('keys'),
   none('schedules', "Temporal's own `temporal schedule` shows them, and each worker brings them in step at its start"),
   program('install', 'provider'),

@@ -44,7 +44,7 @@ function completedOption(option: Option): CompletedOption {
   return {
     flag: option.long ?? '',
     summary: option.description,
-    takesValue: option.required,
+    takesValue: option.required || option.optional,
     choices: option.argChoices ?? [],
   }
 }

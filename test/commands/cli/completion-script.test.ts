@@ -37,8 +37,8 @@ describe('bash', () => {
     [
       'integrations s',
       [
-        ...['schedules', 'show', 'stats', 'show-sync-item', 'show-sync-run', 'show-webhook', 'skip-sync-item'],
-        ...['sync-interval', 'sync-progress', 'sync'],
+        ...['schedules', 'show', 'show-sync-item', 'show-sync-run', 'skip-sync-item', 'sync-interval'],
+        ...['sync-progress', 'sync', 'show-webhook', 'snooze-incident', 'stats'],
       ],
     ],
     ['integrations list-sync-runs --status p', ['processing', 'partial']],
