@@ -36,6 +36,11 @@ const staticSteps: Step[] = [
   { name: 'lint and format', command: '.bin/biome', args: ['ci', '--colors=off', '.'] },
   { name: 'import rules', command: '.bin/depcruise', args: ['--config', '.dependency-cruiser.cjs', ...ruledFolders] },
   { name: 'lock file', command: '.bin/tsx', args: ['--conditions=durable-source', 'scripts/check-lock.ts'] },
+  {
+    name: 'made of the code',
+    command: '.bin/tsx',
+    args: ['--conditions=durable-source', 'scripts/generate-docs.ts', '--check'],
+  },
   { name: 'unused code', command: '.bin/knip', args: ['--no-progress'] },
 ]
 

@@ -8,7 +8,12 @@ import { TOPICS } from '../src/commands/command.ts'
 import type { Field } from '../src/commands/fields.ts'
 import { isRequired } from '../src/commands/fields.ts'
 import { startOf } from './generated-commands.ts'
-import { inputOf } from './temporal/words.mjs'
+
+/** It is shipped as it is, without types. */
+const { inputOf } = (await import(new URL('temporal/words.mjs', import.meta.url).href)) as {
+  /** Null where help is asked for. @throws Error for words that don't fit */
+  inputOf(shapes: readonly string[], words: readonly string[]): Record<string, unknown> | null
+}
 
 const BEGIN = '<!-- Made by `npm run docs`. -->'
 const END = '<!-- End. -->'
@@ -39,7 +44,7 @@ export async function workflowsPage(): Promise<string> {
         `\`${startOf(command)[1]}\``,
       ]),
     ),
-    reasonsOf(commands, ''),
+    reasonsOf(commands, '../commands.md'),
   ]
   return replaced(text, () => made.shift() ?? '')
 }
@@ -70,7 +75,14 @@ function listOf(commands: readonly AnyCommand[]): string {
 const lowered = (summary: string): string => summary.charAt(0).toLowerCase() + summary.slice(1).replace(/\.$/, '')
 
 /** Workflows of their own that complete where a part failed: scripts/temporal/outcome.mjs. */
-const COMPLETES = new Set(['prune', 'refresh-tokens', 'reconcile-webhooks', 'replay-webhook', 'retry-sync-item', 'sync'])
+const COMPLETES = new Set([
+  'prune',
+  'refresh-tokens',
+  'reconcile-webhooks',
+  'replay-webhook',
+  'retry-sync-item',
+  'sync',
+])
 
 function workflowsOf(commands: readonly AnyCommand[]): string {
   return table(
@@ -92,10 +104,13 @@ function workflowsOf(commands: readonly AnyCommand[]): string {
 /** The first example that a wrapper takes as it stands. */
 function sampleOf({ name, examples }: AnyCommand, shapes: readonly string[]): { words: string[]; input: object } {
   for (const example of examples) {
-    const words = example.split(' ').slice(2).filter((word) => word !== '--json')
-    if (!example.startsWith(`integrations ${name}`) || /["'|<>]/.test(example)) continue
+    const words = (example.match(/"[^"]*"|\S+/g) ?? []).slice(2).filter((word) => word !== '--json')
+    if (!example.startsWith(`integrations ${name}`) || /['|<>]/.test(example)) continue
     try {
-      const input = inputOf(shapes, words)
+      const input = inputOf(
+        shapes,
+        words.map((word) => word.replaceAll('"', '')),
+      )
       if (input !== null) return { words, input }
     } catch {
       // It is for the command line alone: the next one.
@@ -108,7 +123,7 @@ function reasonsOf(commands: readonly AnyCommand[], page = ''): string {
   return table(
     ['no workflow', 'why'],
     commands.flatMap(({ name, workflow }) =>
-      typeof workflow === 'object' ? [[page === '' ? `[\`${name}\`](#${name})` : `\`${name}\``, workflow.none]] : [],
+      typeof workflow === 'object' ? [[`[\`${name}\`](${page}#${name})`, workflow.none]] : [],
     ),
   )
 }
@@ -123,8 +138,15 @@ function sectionOf(command: AnyCommand, before: string | undefined): string {
 function helpOf(command: AnyCommand): string {
   const { fields, places = [], examples } = command
   const rows = [
-    ...places.map((place) => rowOf(isRequired(fields[place] as Field) ? `<${shown(place, fields[place])}>` : `[${shown(place, fields[place])}]`, fields[place] as Field)),
-    ...Object.entries(fields).flatMap(([field, value]) => (places.includes(field) ? [] : [rowOf(optionOf(field, value), value)])),
+    ...places.map((place) =>
+      rowOf(
+        isRequired(fields[place] as Field) ? `<${shown(place, fields[place])}>` : `[${shown(place, fields[place])}]`,
+        fields[place] as Field,
+      ),
+    ),
+    ...Object.entries(fields).flatMap(([field, value]) =>
+      places.includes(field) ? [] : [rowOf(optionOf(field, value), value)],
+    ),
     ...('confirm' in command ? [['`--yes`', 'do not ask']] : []),
   ]
   const routes = 'routes' in command ? (command.routes ?? []) : []

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { commandsPage, workflowsPage } from './commands-page.ts'
 import { configurationPage } from './configuration-page.ts'
 import { commandIndex, commandWorkflows, commandWrappers } from './generated-commands.ts'
 
@@ -10,6 +11,8 @@ const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
   'docs/configuration.md': configurationPage,
   'src/commands/index.ts': commandIndex,
   'src/workflows/command-workflows.ts': commandWorkflows,
+  'docs/commands.md': commandsPage,
+  'docs/behaviour/commands-as-workflows.md': workflowsPage,
 }
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })

@@ -91,15 +91,17 @@ export async function commandWrappers(): Promise<Readonly<Record<string, string>
 /** The mode, the workflow's id and the words that it takes, as scripts/temporal/lib.sh has them. */
 export function startOf(command: AnyCommand): readonly [mode: string, id: string, ...shapes: string[]] {
   const { name, fields, places = [] } = command
-  return OWN[name] ?? [
-    'each',
-    places[0] === undefined || fields[places[0]]?.choices !== undefined ? name : `${name}:<${places[0]}>`,
-    ...places.map((place) => shapeOf(place, fields[place] as Field, true)),
-    ...Object.entries(fields).flatMap(([field, value]) =>
-      places.includes(field) || value.isForTerminals ? [] : [shapeOf(field, value, false)],
-    ),
-    ...('confirm' in command ? ['--yes:flag'] : []),
-  ]
+  return (
+    OWN[name] ?? [
+      'each',
+      places[0] === undefined || fields[places[0]]?.choices !== undefined ? name : `${name}:<${places[0]}>`,
+      ...places.map((place) => shapeOf(place, fields[place] as Field, true)),
+      ...Object.entries(fields).flatMap(([field, value]) =>
+        places.includes(field) || value.isForTerminals ? [] : [shapeOf(field, value, false)],
+      ),
+      ...('confirm' in command ? ['--yes:flag'] : []),
+    ]
+  )
 }
 
 function wrapperOf(command: AnyCommand): string {

@@ -17,6 +17,8 @@ export interface Field<Value = unknown> {
   /** The JSON value that a word of a command line or a query stands for; the word itself where it stands for none. */
   readonly read: (word: string) => unknown
   readonly choices?: readonly string[]
+  /** On the command line the option without a value is true. */
+  readonly isTrueAlone?: true
   /** May be given several times: the value is a list. */
   readonly isList?: true
   /** Changes what a terminal shows, and nothing else: no workflow and no request has it. */

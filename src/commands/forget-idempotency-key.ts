@@ -17,7 +17,11 @@ export const forgetIdempotencyKey = command({
     return `Free the key "${key}" of integration ${integrationId}? The same write may then happen twice.`
   },
   async run({ integrations, by, from }, { id: of, force }) {
-    const { priorState: _, priorResponse: __, ...key } = await integrations.admin.idempotencyKeys.forget(of, { by, from, force })
+    const {
+      priorState: _,
+      priorResponse: __,
+      ...key
+    } = await integrations.admin.idempotencyKeys.forget(of, { by, from, force })
     return columns(key)
   },
   show: ({ key }) => `Freed the key "${key}".`,

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
 import { createProgram } from '../../../src/commands/cli/program.ts'
@@ -25,16 +24,6 @@ describe('the list of commands', () => {
     const commands = program.commands.map((command) => command.name())
     expect(commands.filter((name) => !listed.includes(name))).toEqual([])
     expect(listed.filter((name, place) => listed.indexOf(name) !== place)).toEqual([])
-  })
-
-  it('is the one of the documentation', async () => {
-    const page = await readFile(new URL('../../../docs/behaviour/commands-as-workflows.md', import.meta.url), 'utf8')
-    const rows = COMMAND_WORKFLOWS.map((entry) =>
-      entry.type === null
-        ? `| \`${entry.command}\` | ${entry.reason} |`
-        : `| \`${entry.type}\` | ${entry.runs} | \`${entry.id}\` |`,
-    )
-    expect(rows.filter((row) => !page.includes(`\n${row}\n`))).toEqual([])
   })
 
   it('has no workflow without a command', () => {
