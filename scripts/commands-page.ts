@@ -104,13 +104,13 @@ function workflowsOf(commands: readonly AnyCommand[]): string {
 /** The first example that a wrapper takes as it stands. */
 function sampleOf({ name, examples }: AnyCommand, shapes: readonly string[]): { words: string[]; input: object } {
   for (const example of examples) {
-    const words = (example.match(/"[^"]*"|\S+/g) ?? []).slice(2).filter((word) => word !== '--json')
-    if (!example.startsWith(`integrations ${name}`) || /['|<>]/.test(example)) continue
+    const words = example
+      .split(' ')
+      .slice(2)
+      .filter((word) => word !== '--json')
+    if (!example.startsWith(`integrations ${name}`) || /["'|<>]/.test(example)) continue
     try {
-      const input = inputOf(
-        shapes,
-        words.map((word) => word.replaceAll('"', '')),
-      )
+      const input = inputOf(shapes, words)
       if (input !== null) return { words, input }
     } catch {
       // It is for the command line alone: the next one.

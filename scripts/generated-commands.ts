@@ -119,7 +119,7 @@ execute ${[mode, name, `'${id}'`, ...shapes.map((shape) => `'${shape}'`), '-- "$
 /** In the words of scripts/temporal/words.mjs. */
 function shapeOf(name: string, field: Field, isPlace: boolean): string {
   const word = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-  const shape = `${word === name || !isPlace ? word : `${word}=${name}`}:${kindOf(name, field)}`
+  const shape = `${word}:${kindOf(name, field)}`
   if (!isPlace) return `--${shape}`
   return isRequired(field) ? `<${shape}>` : `[${shape}]`
 }

@@ -6,7 +6,10 @@ export const annotateIncident = command({
   name: 'annotate-incident',
   topic: 'Trouble',
   summary: 'Writes a line beside an incident, open or closed.',
-  examples: ['integrations annotate-incident 4711 "the provider is down, see their status page"'],
+  examples: [
+    'integrations annotate-incident 4711 "the provider is down, see their status page"',
+    'integrations annotate-incident 4711 down --json',
+  ],
   places: ['id', 'text'],
   fields: { id: id('of the incident'), text: text('the line', 'text', MAX_REMARK) },
   reach: 'incident',

@@ -118,6 +118,7 @@ describe('many', () => {
     expect(await webhooks.dismissMany({ ...filter, limit: 1 })).toEqual({
       dismissed: 1,
       integrations: [{ id: integration.id, dismissed: 1 }],
+      more: true,
     })
     expect(await webhooks.dismissMany(filter)).toMatchObject({ dismissed: 1 })
     expect(await webhooks.previewDismissal(filter)).toEqual({ count: 0, ids: [], more: false })
