@@ -2,7 +2,7 @@ import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { bigint, index, smallint } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
-import { id, json, moment, reference, string, timestamps } from './columns.ts'
+import { id, json, moment, origin, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
@@ -37,6 +37,7 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       lostWorkers: smallint('lost_workers').notNull().default(0),
       /** When every listener had it or was given up. */
       deliveredAt: moment('delivered_at'),
+      origin: origin(),
       ...timestamps(),
     },
     (column) => [
@@ -60,6 +61,8 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       index(name('_events_delivered_at_idx')).on(column.deliveredAt).where(sql`${column.deliveredAt} is not null`),
       // What an operator sees and can have tried again.
       index(name('_events_given_up_idx')).on(column.id).where(hasGivenUp(column.outcomes)),
+      // What a record has caused.
+      index(name('_events_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       // Deleting an integration.
       index(name('_events_integration_idx')).on(column.integrationId),
       ofIntegration(name('_events_integration_fk'), column.integrationId, integrations),

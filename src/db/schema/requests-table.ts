@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { check, index, integer, text } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
-import { id, isOneOf, moment, oneOf, reference, string, timestamps } from './columns.ts'
+import { id, isOneOf, moment, oneOf, origin, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
@@ -39,13 +39,14 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
       expiresAt: moment('expires_at'),
       /** SHA-256 in hex of what makes two calls the same. Ours, beyond the specification. */
       requestHash: string('request_hash', 64),
+      origin: origin(),
       ...timestamps(),
     },
     (column) => [
       index(name('_requests_failure_class_idx')).on(column.integrationId, column.failureClass, column.createdAt),
-      // What a spent idempotency key answered.
+      // What a spent idempotency key answered. The key leads: explain() has it without its integration.
       index(name('_requests_idempotency_key_idx'))
-        .on(column.integrationId, column.idempotencyKey)
+        .on(column.idempotencyKey, column.integrationId)
         .where(sql`${column.idempotencyKey} is not null`),
       // The newest cached response of a call: read backwards. (Drizzle's desc() says NULLS LAST, which `order by id desc` can't use.)
       index(name('_requests_hash_idx'))
@@ -55,6 +56,16 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_requests_created_at_idx')).on(column.createdAt),
       // Pruning forgets the attempt that a surviving retry points to.
       index(name('_requests_retry_of_idx')).on(column.retryOf).where(sql`${column.retryOf} is not null`),
+      // What a webhook, an item or a run has asked for.
+      index(name('_requests_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
+      // By the id that a provider's support asks for.
+      index(name('_requests_provider_id_idx'))
+        .on(column.providerRequestId)
+        .where(sql`${column.providerRequestId} is not null`),
+      // What was asked for a row of the host.
+      index(name('_requests_related_idx'))
+        .on(column.relatedId, column.relatedType, column.id)
+        .where(sql`${column.relatedId} is not null`),
       ofIntegration(name('_requests_integration_fk'), column.integrationId, integrations),
       check(name('_requests_failure_class_check'), isOneOf(column.failureClass, FAILURE_CLASSES)),
     ],

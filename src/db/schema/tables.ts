@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { index, PgSchema, text, unique } from 'drizzle-orm/pg-core'
 import { auditTable } from './audit-table.ts'
 import type { Name, TableFactory } from './columns.ts'
-import { id, json, moment, reference, string, timestamps } from './columns.ts'
+import { id, json, moment, origin, reference, string, timestamps } from './columns.ts'
 import { eventsTable } from './events-table.ts'
 import { incidentsTable } from './incidents-table.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
@@ -64,12 +64,17 @@ const mappingsTable = (table: TableFactory, name: Name, integrations: Integratio
       /** The model's name in `models`. */
       internalType: string('internal_type').notNull(),
       internalId: string('internal_id').notNull(),
+      origin: origin(),
       ...timestamps(),
     },
     (column) => [
       unique(name('_mappings_external_id_key')).on(column.integrationId, column.externalId, column.internalType),
       // The external id of a model, and whether anything maps it: then of all integrations.
       index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
+      // By the external id alone.
+      index(name('_mappings_external_idx')).on(column.externalId),
+      // What a webhook or an item has mapped.
+      index(name('_mappings_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       ofIntegration(name('_mappings_integration_fk'), column.integrationId, integrations),
     ],
   )
@@ -85,7 +90,10 @@ const idempotencyKeysTable = (table: TableFactory, name: Name, integrations: Int
       ...timestamps(),
     },
     (column) => [
-      unique(name('_idempotency_keys_key_key')).on(column.integrationId, column.key),
+      // The key leads: explain() has it without its integration.
+      unique(name('_idempotency_keys_key_key')).on(column.key, column.integrationId),
+      // Deleting an integration.
+      index(name('_idempotency_keys_integration_idx')).on(column.integrationId),
       // Pruning.
       index(name('_idempotency_keys_created_at_idx')).on(column.createdAt),
       ofIntegration(name('_idempotency_keys_integration_fk'), column.integrationId, integrations),

@@ -46,7 +46,8 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       ...timestamps(),
     },
     (column) => [
-      unique(name('_webhooks_delivery_id_key')).on(column.integrationId, column.deliveryId),
+      // The delivery leads: explain() has it without its integration.
+      unique(name('_webhooks_delivery_id_key')).on(column.deliveryId, column.integrationId),
       index(name('_webhooks_created_at_idx')).on(column.integrationId, column.createdAt),
       index(name('_webhooks_status_idx')).on(column.status, column.updatedAt),
       // The next rows of an inbox.
@@ -60,6 +61,10 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       // What may be tried again, and what is counted as failed: rows that have used up their attempts are many, and are not walked.
       index(name('_webhooks_failed_idx'))
         .on(column.attempts, column.processedAt)
+        .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
+      // What has failed lately, by integration.
+      index(name('_webhooks_failures_idx'))
+        .on(column.integrationId, column.processedAt)
         .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
       ofIntegration(name('_webhooks_integration_fk'), column.integrationId, integrations),
       check(name('_webhooks_status_check'), isOneOf(column.status, WEBHOOK_STATUSES)),
