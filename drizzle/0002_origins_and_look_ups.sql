@@ -7,9 +7,9 @@ ALTER TABLE "__schema__"."__prefix___logs" ADD COLUMN "origin" varchar(32);--> s
 ALTER TABLE "__schema__"."__prefix___mappings" ADD COLUMN "origin" varchar(32);--> statement-breakpoint
 ALTER TABLE "__schema__"."__prefix___requests" ADD COLUMN "origin" varchar(32);--> statement-breakpoint
 CREATE INDEX "__prefix___events_origin_idx" ON "__schema__"."__prefix___events" USING btree ("origin","id") WHERE "__schema__"."__prefix___events"."origin" is not null;--> statement-breakpoint
-CREATE INDEX "__prefix___idempotency_keys_integration_idx" ON "__schema__"."__prefix___idempotency_keys" USING btree ("integration_id");--> statement-breakpoint
+CREATE INDEX "__prefix___idempotency_keys_owner_idx" ON "__schema__"."__prefix___idempotency_keys" USING btree ("integration_id");--> statement-breakpoint
 CREATE INDEX "__prefix___logs_origin_idx" ON "__schema__"."__prefix___logs" USING btree ("origin","id") WHERE "__schema__"."__prefix___logs"."origin" is not null;--> statement-breakpoint
-CREATE INDEX "__prefix___mappings_external_idx" ON "__schema__"."__prefix___mappings" USING btree ("external_id");--> statement-breakpoint
+CREATE INDEX "__prefix___mappings_external_idx" ON "__schema__"."__prefix___mappings" USING btree ("external_id","integration_id");--> statement-breakpoint
 CREATE INDEX "__prefix___mappings_origin_idx" ON "__schema__"."__prefix___mappings" USING btree ("origin","id") WHERE "__schema__"."__prefix___mappings"."origin" is not null;--> statement-breakpoint
 CREATE INDEX "__prefix___requests_origin_idx" ON "__schema__"."__prefix___requests" USING btree ("origin","id") WHERE "__schema__"."__prefix___requests"."origin" is not null;--> statement-breakpoint
 CREATE INDEX "__prefix___requests_provider_id_idx" ON "__schema__"."__prefix___requests" USING btree ("provider_request_id") WHERE "__schema__"."__prefix___requests"."provider_request_id" is not null;--> statement-breakpoint

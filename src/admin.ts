@@ -18,6 +18,8 @@ import type { SentNotification } from './events/notify.ts'
 import { testNotifications } from './events/notify.ts'
 import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
+import type { ExplainOptions, Explanation } from './explain/explain.ts'
+import { explain } from './explain/explain.ts'
 import type { Framework, TemporalInspection } from './framework/context.ts'
 import type { Logger } from './framework/logger.ts'
 import type { IncidentActor } from './incidents/acts.ts'
@@ -125,6 +127,13 @@ export interface IntegrationsAdmin {
     /** Newest first. @throws InvalidArgumentException at once, before anything is read */
     list(filter?: ListAudit): AsyncIterable<AuditEntry>
   }
+  /**
+   * The life of any record: where it comes from, what it caused, each attempt, who acted.
+   *
+   * @param reference such as `webhook:4711`, `item:12`, `issue:17`, a delivery id or an external id: docs/behaviour/explain.md
+   * @throws RecordNotFound; InvalidArgumentException for what cannot be a reference
+   */
+  explain(reference: string, options?: ExplainOptions): Promise<Explanation>
   /** Operator tokens that are made at run time, beside those of the configuration. */
   readonly tokens: {
     /** @returns with the token itself, which is kept nowhere. @throws InvalidArgumentException, UnknownProvider */
@@ -236,6 +245,7 @@ export function createAdmin(
       annotate: (id, act) => annotateIncident(framework, id, act),
     },
     audit: { list: (filter) => listAudit(framework, filter) },
+    explain: (reference, options) => explain(framework, reference, options),
     tokens: {
       create: (token) => createToken(framework, token),
       list: (filter) => listTokens(framework, filter),

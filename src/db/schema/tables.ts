@@ -72,7 +72,7 @@ const mappingsTable = (table: TableFactory, name: Name, integrations: Integratio
       // The external id of a model, and whether anything maps it: then of all integrations.
       index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
       // By the external id alone.
-      index(name('_mappings_external_idx')).on(column.externalId),
+      index(name('_mappings_external_idx')).on(column.externalId, column.integrationId),
       // What a webhook or an item has mapped.
       index(name('_mappings_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       ofIntegration(name('_mappings_integration_fk'), column.integrationId, integrations),
@@ -93,7 +93,7 @@ const idempotencyKeysTable = (table: TableFactory, name: Name, integrations: Int
       // The key leads: explain() has it without its integration.
       unique(name('_idempotency_keys_key_key')).on(column.key, column.integrationId),
       // Deleting an integration.
-      index(name('_idempotency_keys_integration_idx')).on(column.integrationId),
+      index(name('_idempotency_keys_owner_idx')).on(column.integrationId),
       // Pruning.
       index(name('_idempotency_keys_created_at_idx')).on(column.createdAt),
       ofIntegration(name('_idempotency_keys_integration_fk'), column.integrationId, integrations),
