@@ -20,6 +20,10 @@ import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
 import type { ExplainOptions, Explanation } from './explain/explain.ts'
 import { explain } from './explain/explain.ts'
+import type { Failures, ListFailures } from './failures/failures.ts'
+import { listFailures } from './failures/failures.ts'
+import type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
+import { previewRetryGroup, retryGroup } from './failures/retry-group.ts'
 import type { Framework, TemporalInspection } from './framework/context.ts'
 import type { Logger } from './framework/logger.ts'
 import type { IncidentActor } from './incidents/acts.ts'
@@ -134,6 +138,17 @@ export interface IntegrationsAdmin {
    * @throws RecordNotFound; InvalidArgumentException for what cannot be a reference
    */
   explain(reference: string, options?: ExplainOptions): Promise<Explanation>
+  /** Failures of items, webhooks and requests, the same ones together; of the last 24 hours by default. @throws InvalidArgumentException */
+  failures(filter?: ListFailures): Promise<Failures>
+  /** What `retryGroup()` would try. @throws as it does */
+  previewRetryGroup(group: string, which?: RetryGroup): Promise<RetryGroupPreview>
+  /**
+   * Retries the items of a group of failures, or replays its webhooks, 100 unless a limit says more; all of it is audited.
+   *
+   * @throws RecordNotFound when no failure within the filter is of the group; InvalidArgumentException, also for a group of
+   *   requests; BackendUnreachable when nothing could be started
+   */
+  retryGroup(group: string, which: RetryGroup & GroupActor): Promise<RetriedGroup>
   /** Operator tokens that are made at run time, beside those of the configuration. */
   readonly tokens: {
     /** @returns with the token itself, which is kept nowhere. @throws InvalidArgumentException, UnknownProvider */
@@ -214,6 +229,17 @@ export function createAdmin(
   const { config, providers, logger } = framework
   const { baseUrl, dev } = access
   const readStanding = standingReader(framework, standing)
+  const startItem = (id: number, retry?: RetryItem) =>
+    startItemRetry(
+      framework,
+      id,
+      (integrationId) => ({
+        retry: workflowId.processSyncItem(config.cache_prefix, id),
+        run: workflowId.syncIntegration(config.cache_prefix, integrationId),
+        backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
+      }),
+      retry,
+    )
   return {
     erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     summaries: (filter) => summariseIntegrations(framework, filter),
@@ -225,17 +251,7 @@ export function createAdmin(
       get: (id) => getSyncItem(framework, id),
       skip: (id) => skipSyncItem(framework, id),
       retry: (id, retry) => retrySyncItem(framework, id, retry),
-      startRetry: (id, retry) =>
-        startItemRetry(
-          framework,
-          id,
-          (integrationId) => ({
-            retry: workflowId.processSyncItem(config.cache_prefix, id),
-            run: workflowId.syncIntegration(config.cache_prefix, integrationId),
-            backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
-          }),
-          retry,
-        ),
+      startRetry: startItem,
     },
     incidents: {
       list: (filter) => listIncidents(framework, filter),
@@ -245,6 +261,9 @@ export function createAdmin(
       annotate: (id, act) => annotateIncident(framework, id, act),
     },
     audit: { list: (filter) => listAudit(framework, filter) },
+    failures: (filter) => listFailures(framework, filter),
+    previewRetryGroup: (group, which) => previewRetryGroup(framework, group, which),
+    retryGroup: (group, which) => retryGroup(framework, group, which, (id) => startItem(id)),
     explain: (reference, options) => explain(framework, reference, options),
     tokens: {
       create: (token) => createToken(framework, token),

@@ -66,6 +66,11 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_requests_related_idx'))
         .on(column.relatedId, column.relatedType, column.id)
         .where(sql`${column.relatedId} is not null`),
+      // What has failed lately, by integration, and of all.
+      index(name('_requests_failures_idx'))
+        .on(column.integrationId, column.createdAt)
+        .where(sql`${column.failureClass} is not null`),
+      index(name('_requests_failed_at_idx')).on(column.createdAt).where(sql`${column.failureClass} is not null`),
       ofIntegration(name('_requests_integration_fk'), column.integrationId, integrations),
       check(name('_requests_failure_class_check'), isOneOf(column.failureClass, FAILURE_CLASSES)),
     ],

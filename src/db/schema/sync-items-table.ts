@@ -55,6 +55,8 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
       index(name('_sync_items_failures_idx'))
         .on(column.integrationId, column.completedAt)
         .where(sql`${column.status} = 'failed'`),
+      // The same of all integrations.
+      index(name('_sync_items_failed_at_idx')).on(column.completedAt).where(sql`${column.status} = 'failed'`),
       // What waits for another attempt, of all integrations.
       index(name('_sync_items_waiting_idx')).on(column.id).where(sql`${column.nextAttemptAt} is not null`),
       // What a claim still holds.
