@@ -31,8 +31,11 @@ const VARIES: readonly (readonly [RegExp, string | ((found: string) => string)])
   ],
   [/(?<![\p{L}\p{N}_])[+-]?\p{N}+(?:[.,]\p{N}+)*(?![\p{L}\p{N}_])/gu, '<n>'],
   // A list is as long as its data.
-  [/(<(?:url|uuid|time|email|text|address|id|n)>)(?: ?, ?<(?:url|uuid|time|email|text|address|id|n)>)+/g, '$1, …'],
+  [/(<(url|uuid|time|email|text|address|id|n)>)(?: ?, ?<\2>)+(?!:)/g, '$1, …'],
 ]
+
+/** Stands for a status meanwhile: no stored text has this character. */
+const HELD = '\u0000'
 
 /** A status says what failed: it stays. */
 const STATUS = /\b(?:http|https|status|status code|statuscode|code)[ :=/]{1,3}[1-5]\d\d\b(?![.,]?\d)/gi
@@ -43,15 +46,12 @@ const STATUS = /\b(?:http|https|status|status code|statuscode|code)[ :=/]{1,3}[1
  * @param error null: none was kept
  */
 export function normalisedError(error: string | null): string {
-  const text = (error ?? '').slice(0, MAX_LOOKED_AT).replaceAll(/\s+/g, ' ').trim()
+  const text = (error ?? '').slice(0, MAX_LOOKED_AT).replaceAll(HELD, ' ').replaceAll(/\s+/g, ' ').trim()
   if (text === '') return '<no error>'
   return withoutStatuses(text, (rest) =>
     VARIES.reduce((left, [pattern, stand]) => left.replace(pattern, stand as string), rest),
   )
 }
-
-/** A character that no stored text has. */
-const HELD = '\u0000'
 
 function withoutStatuses(text: string, change: (rest: string) => string): string {
   const statuses = text.match(STATUS) ?? []
