@@ -122,10 +122,10 @@ async function scan(
     count: number
     first_seen: string
     last_seen: string
-    integrations: string[]
+    integrations: number[]
     newest: string
     newest_of: string
-    ids: [string, string][] | null
+    ids: [number, number][] | null
     total: number
     most: number
   }>(sql`
@@ -140,16 +140,16 @@ async function scan(
       }
     )
     select left(error, ${MAX_LOOKED_AT}) as error, count(*)::int as count, min(at) as first_seen, max(at) as last_seen,
-           array_agg(distinct integration_id) as integrations,
+           json_agg(distinct integration_id) as integrations,
            (array_agg(id order by at desc, id desc))[1] as newest,
            (array_agg(integration_id order by at desc, id desc))[1] as newest_of,
-           ${withIds ? sql`array_agg(array[id, integration_id] order by id)` : sql`null`} as ids,
+           ${withIds ? sql`json_agg(json_build_array(id, integration_id))` : sql`null`} as ids,
            (select count(*)::int from scanned) as total,
            (select max(n)::int from (select count(*) as n from scanned group by integration_id) counted) as most
     from scanned group by 1`)
   const total = rows[0]?.total ?? 0
   const most = rows[0]?.most ?? 0
-  const groups = new Map<string, ScannedGroup & { readonly among: Set<string> }>()
+  const groups = new Map<string, ScannedGroup & { readonly among: Set<number> }>()
   for (const row of rows) {
     const error = normalisedError(row.error)
     const group = groupId(kind, error)
@@ -170,10 +170,7 @@ async function scan(
         ? { reference: `${kind}:${row.newest}`, integrationId: Number(row.newest_of), error: row.error ?? '' }
         : before.example,
       retryable: kind !== 'request',
-      ids: [
-        ...(before?.ids ?? []),
-        ...(row.ids ?? []).map(([id, integrationId]) => ({ id: Number(id), integrationId: Number(integrationId) })),
-      ],
+      ids: [...(before?.ids ?? []), ...(row.ids ?? []).map(([id, integrationId]) => ({ id, integrationId }))],
       among,
     })
   }
