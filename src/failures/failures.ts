@@ -60,7 +60,7 @@ const DEFAULT_GROUPS = 50
 const MAX_GROUPS = 500
 
 /** Of each kind, the newest. */
-const MAX_SCANNED = 10_000
+const MAX_SCANNED = 4_000
 /** Where many integrations are chosen, so that a loud one does not hide the others. */
 const MIN_SCANNED_OF_EACH = 50
 
@@ -149,36 +149,35 @@ async function scan(
     from scanned group by 1`)
   const total = rows[0]?.total ?? 0
   const most = rows[0]?.most ?? 0
-  const groups = new Map<string, ScannedGroup & { readonly among: Set<number> }>()
+  const byError = new Map<string, (typeof rows)[number][]>()
   for (const row of rows) {
     const error = normalisedError(row.error)
-    const group = groupId(kind, error)
-    const before = groups.get(group)
-    const among = new Set([...(before?.among ?? []), ...row.integrations])
-    const lastSeen = new Date(row.last_seen)
-    const firstSeen = new Date(row.first_seen)
-    const isNewer = before === undefined || lastSeen > before.lastSeen
-    groups.set(group, {
-      group,
-      kind,
-      error,
-      count: (before?.count ?? 0) + row.count,
-      firstSeen: before === undefined || firstSeen < before.firstSeen ? firstSeen : before.firstSeen,
-      lastSeen: isNewer ? lastSeen : before.lastSeen,
-      integrations: among.size,
-      example: isNewer
-        ? { reference: `${kind}:${row.newest}`, integrationId: Number(row.newest_of), error: row.error ?? '' }
-        : before.example,
-      retryable: kind !== 'request',
-      ids: [...(before?.ids ?? []), ...(row.ids ?? []).map(([id, integrationId]) => ({ id, integrationId }))],
-      among,
-    })
+    const same = byError.get(error)
+    if (same === undefined) byError.set(error, [row])
+    else same.push(row)
   }
   return {
-    groups: [...groups.values()].map(({ among: _among, ids, ...group }) => ({
-      ...group,
-      ids: [...ids].sort((a, b) => a.id - b.id),
-    })),
+    groups: [...byError].map(([error, same]) => {
+      const newest = same.reduce((one, other) => (new Date(other.last_seen) > new Date(one.last_seen) ? other : one))
+      return {
+        group: groupId(kind, error),
+        kind,
+        error,
+        count: same.reduce((sum, { count }) => sum + count, 0),
+        firstSeen: new Date(Math.min(...same.map(({ first_seen: at }) => new Date(at).getTime()))),
+        lastSeen: new Date(newest.last_seen),
+        integrations: new Set(same.flatMap(({ integrations }) => integrations)).size,
+        example: {
+          reference: `${kind}:${newest.newest}`,
+          integrationId: Number(newest.newest_of),
+          error: newest.error ?? '',
+        },
+        retryable: kind !== 'request',
+        ids: same
+          .flatMap(({ ids }) => (ids ?? []).map(([id, integrationId]) => ({ id, integrationId })))
+          .sort((one, other) => one.id - other.id),
+      }
+    }),
     truncated: chosen === null ? total >= MAX_SCANNED : most >= each,
   }
 }

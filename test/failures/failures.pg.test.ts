@@ -139,11 +139,11 @@ describe('failures', () => {
       insert into integration_requests (integration_id, endpoint, method, failure_class, error, created_at)
       select ${ours.id}::bigint, '/x', 'GET', 'upstream', 'old ' || n, now() - interval '2 hours' from generate_series(1, 50) n
       union all
-      select ${ours.id}::bigint, '/x', 'GET', 'upstream', 'new ' || n, now() - interval '1 hour' from generate_series(1, 10000) n`
+      select ${ours.id}::bigint, '/x', 'GET', 'upstream', 'new ' || n, now() - interval '1 hour' from generate_series(1, 4000) n`
     await failedRequest('quiet', { of: theirs, at: ago(3) })
     const all = await test.integrations.admin.failures()
     expect(all.truncated).toBe(true)
-    expect(all.groups.map(({ error, count }) => [error, count])).toEqual([['new <n>', 10_000]])
+    expect(all.groups.map(({ error, count }) => [error, count])).toEqual([['new <n>', 4_000]])
     expect(await test.integrations.admin.failures({ provider: 'other' })).toMatchObject({
       truncated: false,
       groups: [{ error: 'quiet' }],
