@@ -110,7 +110,7 @@ module.exports = {
           ...RULES,
           '^src/(api|commands)/',
           '^src/(create-integrations|bundled-workflows|encryption)[.]ts$',
-          '^src/(framework/instant|providers/webhook-request|observability/spans)[.]ts$',
+          '^src/(framework/(instant|package-version)|providers/webhook-request|observability/spans)[.]ts$',
         ],
         dependencyTypesNot: ['type-only'],
       },

@@ -75,10 +75,8 @@ async function syncPart(stack: Stack, sql: Sql): Promise<SyncSummary> {
   const [last] = await sql<
     { id: number }[]
   >`select coalesce(max(id), 0)::int as id from integration_logs where operation = 'sync'`
-  // The run before has noted its end, but its workflow may still be telling the listeners.
-  await until('a run can be started', async () =>
-    (await stack.integrations.syncs.start(stack.integrationId)) === 'started' ? true : null,
-  )
+  // Where the workflow of the run before is still telling its listeners, this one is remembered.
+  await stack.integrations.syncs.start(stack.integrationId)
   const log = await until('the sync run is finished', async () => {
     const [row] = await sql<{ status: string; metadata: Record<string, unknown> }[]>`
       select status, metadata from integration_logs

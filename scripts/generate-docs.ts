@@ -1,25 +1,31 @@
-/** `npm run docs`: writes the pages that are made of the code. With `--check` it writes nothing and ends with 1 where one differs. */
+/** `npm run docs`: writes the pages and the lists that are made of the code. With `--check` it writes nothing and ends with 1 where one differs. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { configurationPage } from './configuration-page.ts'
+import { commandIndex, commandWorkflows, commandWrappers } from './generated-commands.ts'
 
-const PAGES: Readonly<Record<string, () => string>> = {
+/** In this order: later ones are made of what earlier ones wrote. */
+const PAGES: Readonly<Record<string, () => string | Promise<string>>> = {
   'docs/configuration.md': configurationPage,
+  'src/commands/index.ts': commandIndex,
+  'src/workflows/command-workflows.ts': commandWorkflows,
 }
 
 const { values } = parseArgs({ options: { check: { type: 'boolean', default: false } } })
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-for (const [path, make] of Object.entries(PAGES)) {
+for (const [path, make] of Object.entries(PAGES)) keep(path, await make())
+for (const [path, text] of Object.entries(await commandWrappers())) keep(path, text, 0o755)
+
+function keep(path: string, text: string, mode = 0o644): void {
   const file = root + path
-  const text = make()
-  if (existsSync(file) && readFileSync(file, 'utf8') === text) console.log(`${path} is up to date.`)
-  else if (values.check) {
-    console.error(`${path} is not what the code makes. Run \`npm run docs\` and commit the page.`)
+  if (existsSync(file) && readFileSync(file, 'utf8') === text) return
+  if (values.check) {
+    console.error(`${path} is not what the code makes. Run \`npm run docs\` and commit it.`)
     process.exitCode = 1
   } else {
-    writeFileSync(file, text)
+    writeFileSync(file, text, { mode })
     console.log(`${path} is written.`)
   }
 }

@@ -4,6 +4,15 @@ import type { MiddlewareHandler } from 'hono'
 import type { CreateToken, ListTokens, TokenSummary } from './access/operator-tokens.ts'
 import { createToken, listTokens, revokeToken } from './access/operator-tokens.ts'
 import type { Access } from './access/tokens-and-links.ts'
+import type {
+  ForgetIdempotencyKey,
+  IdempotencyKeyDetail,
+  IdempotencyKeySummary,
+  ListIdempotencyKeys,
+} from './calls/idempotency-list.ts'
+import { forgetIdempotencyKeyOf, getIdempotencyKey, listIdempotencyKeys } from './calls/idempotency-list.ts'
+import type { ListRequests, RequestDetail, RequestSummary } from './calls/request-list.ts'
+import { getRequest, listRequests } from './calls/request-list.ts'
 import type { ConfigEntry, LoadedConfig } from './config/load.ts'
 import { describeConfig } from './config/load.ts'
 import type { KeyStatus } from './credentials/encryption-keys.ts'
@@ -14,6 +23,8 @@ import type { MigrationTarget } from './db/apply-migrations.ts'
 import { assertMigrated, pendingMigrations } from './db/apply-migrations.ts'
 import type { Connection, Database } from './db/client.ts'
 import { checkConnection } from './db/client.ts'
+import type { ListStoredEvents, StoredEventDetail, StoredEventSummary } from './events/event-list.ts'
+import { getStoredEvent, listStoredEvents } from './events/event-list.ts'
 import type { SentNotification } from './events/notify.ts'
 import { testNotifications } from './events/notify.ts'
 import type { OutboxStatus } from './events/outbox.ts'
@@ -45,11 +56,17 @@ import type { ProviderDescription } from './integrations/provider-list.ts'
 import { describeProviders } from './integrations/provider-list.ts'
 import type { Readiness } from './integrations/readiness.ts'
 import { createReadiness } from './integrations/readiness.ts'
+import type { MappingActor, RepointMapping } from './mappings/mapping-acts.ts'
+import { forgetMapping, repointMapping } from './mappings/mapping-acts.ts'
 import type { FindOrphansInput, FindOrphansResult } from './mappings/mapping-jobs.ts'
+import type { ListMappings, MappingSummary } from './mappings/mapping-list.ts'
+import { getMapping, listMappings } from './mappings/mapping-list.ts'
 import type { OrphanSearch } from './mappings/orphans.ts'
 import { findOrphans } from './mappings/orphans.ts'
 import type { AuditEntry, ListAudit } from './observability/audit.ts'
 import { listAudit } from './observability/audit.ts'
+import type { ListLogs, LogSummary, LogTree, LogTreeOptions } from './observability/log-list.ts'
+import { listLogs, logTree } from './observability/log-list.ts'
 import type { PrometheusMetrics } from './observability/prometheus.ts'
 import { standingReader } from './observability/standing.ts'
 import type { Statistics, StatisticsInput } from './observability/statistics.ts'
@@ -114,6 +131,56 @@ export interface IntegrationsAdmin {
    */
   findOrphans(input: FindOrphansInput, search?: OrphanSearch): Promise<FindOrphansResult>
 
+  /** The request log. */
+  readonly requests: {
+    /** Newest first, without bodies. @throws InvalidArgumentException at once, before anything is read */
+    list(filter?: ListRequests): AsyncIterable<RequestSummary>
+    /** With its bodies and all attempts of the same call. @throws RequestNotFound */
+    get(id: number): Promise<RequestDetail>
+  }
+  /** The operation logs. */
+  readonly logs: {
+    /** Newest first. @throws InvalidArgumentException at once, before anything is read */
+    list(filter?: ListLogs): AsyncIterable<LogSummary>
+    /** An operation with its parts, and theirs. @throws LogNotFound, InvalidArgumentException */
+    tree(id: number, options?: LogTreeOptions): Promise<LogTree>
+  }
+  /** Which rows of the host the external ids stand for. */
+  readonly mappings: {
+    /** Newest first, by either side. @throws InvalidArgumentException at once, before anything is read */
+    list(filter?: ListMappings): AsyncIterable<MappingSummary>
+    /** @throws MappingNotFound */
+    get(id: number): Promise<MappingSummary>
+    /**
+     * Points an external id at another row.
+     *
+     * @throws MappingNotFound, MappedRowNotFound, InvalidArgumentException; MappingAlreadyClaimed when a mapping of that model has
+     *   the external id already
+     */
+    repoint(id: number, act: RepointMapping): Promise<MappingSummary>
+    /** Removes a mapping; the row stays. @returns what it was. @throws MappingNotFound, InvalidArgumentException */
+    forget(id: number, act: MappingActor): Promise<MappingSummary>
+  }
+  /** The ledger of keyed writes. */
+  readonly idempotencyKeys: {
+    /** Newest first. @throws InvalidArgumentException at once, before anything is read */
+    list(filter?: ListIdempotencyKeys): AsyncIterable<IdempotencyKeySummary>
+    /** With what the call was answered. @throws IdempotencyKeyNotFound */
+    get(id: number): Promise<IdempotencyKeyDetail>
+    /**
+     * Frees a key. @returns what it was
+     *
+     * @throws IdempotencyKeyNotFound, InvalidArgumentException; IdempotencyKeyInUse while a call may be under way, unless forced
+     */
+    forget(id: number, act: ForgetIdempotencyKey): Promise<IdempotencyKeyDetail>
+  }
+  /** Durable events and the outbox, of the last seven days. */
+  readonly storedEvents: {
+    /** Newest first, without payloads. @throws InvalidArgumentException at once, before anything is read */
+    list(filter?: ListStoredEvents): AsyncIterable<StoredEventSummary>
+    /** @throws StoredEventNotFound */
+    get(id: number): Promise<StoredEventDetail>
+  }
   readonly incidents: {
     /** Newest first. */
     list(filter?: ListIncidents): AsyncIterable<IncidentSummary>
@@ -252,6 +319,29 @@ export function createAdmin(
       skip: (id) => skipSyncItem(framework, id),
       retry: (id, retry) => retrySyncItem(framework, id, retry),
       startRetry: startItem,
+    },
+    requests: {
+      list: (filter) => listRequests(framework, filter),
+      get: (id) => getRequest(framework, id),
+    },
+    logs: {
+      list: (filter) => listLogs(framework, filter),
+      tree: (id, options) => logTree(framework, id, options),
+    },
+    mappings: {
+      list: (filter) => listMappings(framework, filter),
+      get: (id) => getMapping(framework, id),
+      repoint: (id, act) => repointMapping(framework, id, act),
+      forget: (id, act) => forgetMapping(framework, id, act),
+    },
+    idempotencyKeys: {
+      list: (filter) => listIdempotencyKeys(framework, filter),
+      get: (id) => getIdempotencyKey(framework, id),
+      forget: (id, act) => forgetIdempotencyKeyOf(framework, id, act),
+    },
+    storedEvents: {
+      list: (filter) => listStoredEvents(framework, filter),
+      get: (id) => getStoredEvent(framework, id),
     },
     incidents: {
       list: (filter) => listIncidents(framework, filter),

@@ -12,6 +12,7 @@ import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker'
 import { InvalidArgumentException, InvalidConfiguration } from './framework/errors.ts'
 import type { Logger } from './framework/logger.ts'
 import { errorLine } from './framework/logger.ts'
+import { packageVersion } from './framework/package-version.ts'
 import { WORKFLOW } from './workflows/ids.ts'
 
 /** What the first line of a bundle's file says. A worker of another package or SDK must not run it: replay could differ. */
@@ -147,11 +148,8 @@ function lackingIn({ workflows }: BundleManifest): string[] {
 }
 
 function versions(): { package: string; sdk: string } {
-  const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
-    version: string
-  }
   const sdk = createRequire(import.meta.url)('@temporalio/worker/package.json') as { version: string }
-  return { package: version, sdk: sdk.version }
+  return { package: packageVersion(), sdk: sdk.version }
 }
 
 /** What the bundle exports, as the SDK will see it: by running its modules in a context of their own. */

@@ -75,6 +75,7 @@ import type { ProviderSource } from './providers/registry.ts'
 import { ProviderRegistry } from './providers/registry.ts'
 import type { DeletedRows, DeleteIntegration } from './retention/deletion.ts'
 import { deleteIntegration } from './retention/deletion.ts'
+import type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 import { startBackfill } from './syncs/backfill.ts'
 import {
   advanceCursor,
@@ -328,17 +329,24 @@ export interface Integrations {
    */
   readonly syncs: {
     /**
-     * Starts a run now, due or not. A run that has just noted its end may still be telling its listeners, and counts as
-     * running until then.
+     * Starts a run, due or not. While one lives, one more follows it at once, however many asked. With `notBefore` or
+     * `debounceSeconds` it begins later; the waits of an integration are one.
+     *
+     * @example
+     * await integrations.syncs.start(7) // { kind: 'remembered' }
+     * await integrations.syncs.start(7, { debounceSeconds: 5 }) // { kind: 'later', at: … }
      */
-    start(integrationId: number): Promise<'started' | 'already running'>
+    start(integrationId: number, ask?: StartSync): Promise<SyncStart>
     /** Starts every run that is due, and waits for that. @throws BackendUnreachable */
     dispatch(): Promise<DispatchResult>
     /** Takes nothing new in; what runs goes on. Without a run it keeps one from starting, until `resume()`. */
     pause(integrationId: number): Promise<void>
     resume(integrationId: number): Promise<'resumed' | 'not running'>
-    /** Ends the run and waits until it is over; nothing of it moves the cursor. */
-    cancel(integrationId: number): Promise<'cancelled' | 'not running'>
+    /**
+     * Ends the run and waits until it is over; nothing of it moves the cursor. A remembered start follows it, unless
+     * `forget` is given: then those that wait are gone, too.
+     */
+    cancel(integrationId: number, options?: { readonly forget?: boolean }): Promise<'cancelled' | 'not running'>
     /** Null: no run lives. @throws BackendUnreachable, also when no worker answers */
     progress(integrationId: number): Promise<SyncProgress | null>
     /**
@@ -588,11 +596,11 @@ export function createIntegrations(given: IntegrationsOptions = {}): Integration
       rotateSecret: (id, rotation) => rotateWebhookSecret(framework, id, rotation),
     },
     syncs: {
-      start: (integrationId) => startSyncNow(framework, integrationId),
+      start: (integrationId, ask) => startSyncNow(framework, integrationId, ask),
       dispatch: () => framework.workflows.runDispatch(),
       pause: (integrationId) => pauseSync(framework, integrationId),
       resume: (integrationId) => resumeSync(framework, integrationId),
-      cancel: (integrationId) => cancelSyncNow(framework, integrationId),
+      cancel: (integrationId, options) => cancelSyncNow(framework, integrationId, options),
       progress: (integrationId) => progressOfSync(framework, integrationId),
       setCursor: (integrationId, cursor, change) => setSyncCursor(framework, integrationId, cursor, change),
       advanceCursor: (input) => advanceCursor(framework, input),

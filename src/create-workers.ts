@@ -14,10 +14,11 @@ import type { Integrations } from './create-integrations.ts'
 import { partsOf } from './create-integrations.ts'
 import { errorLine } from './framework/logger.ts'
 import { redactLikely } from './framework/redaction.ts'
+import { rememberedStarts } from './syncs/remembered-starts.ts'
 import { checkTemporal, connectionOptions, temporalAddress, temporalUnreachable } from './temporal/connection.ts'
 import { ensureSchedules } from './temporal/keep-schedules.ts'
 import { ensureSearchAttributes } from './temporal/search-attributes.ts'
-import { sweepPending } from './temporal/sweep.ts'
+import { sweepPending, sweepStarts } from './temporal/sweep.ts'
 import { taskQueuesOf } from './temporal/workflow-starts.ts'
 import { workerSizes } from './worker-sizes.ts'
 
@@ -148,7 +149,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
       const faults = FAULTS.get(integrations)
       // What workers of the same object have failed with before is no fault of these.
       for (const queue of queues) faults?.delete(queue)
-      const endSweep = sweepPending(integrations)
+      const endSweeps = [sweepPending(integrations), sweepStarts(rememberedStarts(framework), logger)]
       const hung = new Set<Worker>()
       const running = workers.map((worker, at) =>
         untilFailed(
@@ -175,7 +176,7 @@ export async function createWorkers(integrations: Integrations, options: WorkerO
         clearInterval(look)
         for (const signal of signals) process.off(signal, shutdown)
         grace.release()
-        endSweep()
+        for (const end of endSweeps) end()
         // A worker that hangs holds it, and it can't be closed then: it ends with the process.
         if (hung.size === 0) await connection.close()
       }

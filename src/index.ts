@@ -4,6 +4,14 @@ export type { CreateToken, ListTokens, TokenSummary } from './access/operator-to
 export type { Limits, Principal, Scope } from './access/rules.ts'
 export type { Access, LinkTarget, Session } from './access/tokens-and-links.ts'
 export type { IntegrationsAdmin } from './admin.ts'
+export type {
+  ForgetIdempotencyKey,
+  IdempotencyKeyDetail,
+  IdempotencyKeyFilter,
+  IdempotencyKeySummary,
+  ListIdempotencyKeys,
+} from './calls/idempotency-list.ts'
+export type { ListRequests, RequestDetail, RequestFilter, RequestSummary, StatusClass } from './calls/request-list.ts'
 export type { ConfigEntry, ConfigSource } from './config/load.ts'
 export type { Config, ConfigInput, ConfigKey, ConfigUnit } from './config/schema.ts'
 export type { TemporalTls } from './config/temporal-tls.ts'
@@ -11,8 +19,17 @@ export { createIntegrations, type Integrations, type IntegrationsOptions } from 
 export type { KeyStatus, KeyUse } from './credentials/encryption-keys.ts'
 export type { KeyRotation, RotateOptions } from './credentials/key-rotation.ts'
 export type { Database, Transaction } from './db/client.ts'
+export type { OfIntegrations } from './db/integrations-of.ts'
 export type { EgressPolicy } from './egress/guarded-fetch.ts'
 export { generateEncryptionKey } from './encryption.ts'
+export type {
+  ListStoredEvents,
+  StoredDelivery,
+  StoredEventDetail,
+  StoredEventFilter,
+  StoredEventStatus,
+  StoredEventSummary,
+} from './events/event-list.ts'
 export type {
   EventName,
   IncidentRecord,
@@ -69,7 +86,9 @@ export type { PartState, Readiness } from './integrations/readiness.ts'
 export type { CreateIntegration, UpdateIntegration } from './integrations/records.ts'
 export type { Owner } from './integrations/rules.ts'
 export { type MappedTableOptions, mappedTable } from './mappings/mapped-table.ts'
+export type { MappingActor, RepointMapping } from './mappings/mapping-acts.ts'
 export type { FindOrphansInput, FindOrphansResult, Orphan } from './mappings/mapping-jobs.ts'
+export type { ListMappings, MappingFilter, MappingSummary } from './mappings/mapping-list.ts'
 export type { OrphanSearch } from './mappings/orphans.ts'
 export type { BegunAuthorization, CompletedAuthorization, OAuthCallback, OAuthPlace } from './oauth/authorization.ts'
 export type { OAuthLink } from './oauth/links.ts'
@@ -77,12 +96,14 @@ export type { RefreshTokensInput, RefreshTokensResult } from './oauth/oauth-jobs
 export type { Revocation } from './oauth/revocation.ts'
 export type { OAuthStatus } from './oauth/status-rules.ts'
 export type { AuditEntry, AuditedIntegration, ListAudit } from './observability/audit.ts'
+export type { ListLogs, LogFilter, LogNode, LogSummary, LogTree, LogTreeOptions } from './observability/log-list.ts'
 export type { Statistics, StatisticsInput, StatisticsSpan } from './observability/statistics.ts'
 export * from './provider.ts'
 export type { AnyProvider, ProviderSource } from './providers/registry.ts'
 export type { DeletedRows, DeleteIntegration, OwnedTable } from './retention/deletion.ts'
 export type { ErasableTable, ErasedRows, EraseIntegration } from './retention/erasure.ts'
 export type { PruneCounts, PruneResult, PruningStep } from './retention/rules.ts'
+export type { StartSync, SyncStart } from './syncs/ask-rules.ts'
 export type { CursorChange } from './syncs/cursor.ts'
 export type { RetryItem, StartedRetry } from './syncs/items/item-acts.ts'
 export type { ItemStanding, ListSyncItems, SyncItemDetail, SyncItemSummary } from './syncs/items/item-list.ts'

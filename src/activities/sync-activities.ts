@@ -60,6 +60,8 @@ export interface OpenInput {
   readonly runId: string
   /** Asked by the dispatch: opens no run when another one has ended since the integration was found to be due. */
   readonly onlyIfDue?: boolean
+  /** Of a remembered start: opens no run when another one has taken what was asked. */
+  readonly onlyIfAsked?: boolean
   /** The claim of the run's first batch: a run that is opened goes on at once, as far as that is quick. */
   readonly goesOnAs?: string
 }

@@ -1,6 +1,6 @@
 /** Bodies and queries at the door: size, kind, shape. */
 import type { Context, MiddlewareHandler } from 'hono'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { lossInParsing } from '../framework/json.ts'
 import type { FieldProblem } from './problem.ts'
 import { ProblemError, problemResponse } from './problem.ts'
@@ -26,6 +26,20 @@ export function boundBody(maxBytes = MAX_BODY_BYTES): MiddlewareHandler {
     context.req.raw = new Request(raw, { body: body.bytes as Uint8Array<ArrayBuffer> })
     return next()
   }
+}
+
+/**
+ * The body as JSON; no body at all is an empty object.
+ *
+ * @throws ProblemError 415, 400; 422 where a number would not be kept
+ */
+export async function bodyGiven(context: Context): Promise<unknown> {
+  return (await context.req.text()) === '' ? {} : jsonBody(context, z.unknown())
+}
+
+/** The query's parameters, each once. @throws ProblemError 422 */
+export function queryGiven(context: Context): Readonly<Record<string, string>> {
+  return queryOf(context, z.record(z.string(), z.string()))
 }
 
 /** @throws ProblemError 415, 400 or 422 */
@@ -94,6 +108,6 @@ function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown, detail
   throw invalid(detail, fields)
 }
 
-function invalid(detail: string, fields: readonly FieldProblem[]): ProblemError {
+export function invalid(detail: string, fields: readonly FieldProblem[]): ProblemError {
   return new ProblemError({ status: 422, code: 'invalid_fields', detail, fields })
 }

@@ -47,13 +47,6 @@ export function integrationRoutes(integrations: Integrations): Hono<AccessEnviro
     return context.json(asColumns(await operator.detail(id)))
   })
 
-  routes.delete('/integrations/:id', async (context) => {
-    const { force } = queryOf(context, forceQuery)
-    // Its log rows are deleted with it. The process's log keeps the deletion and the name of the token.
-    const by = `operator:${context.var.caller.principal.name}`
-    return context.json({ deleted: await integrations.delete(idOf(context), { force, by }) })
-  })
-
   for (const action of ['enable', 'disable'] as const)
     routes.post(`/integrations/:id/${action}`, async (context) => {
       const id = idOf(context)

@@ -1,13 +1,15 @@
 /** Everything under `operator.prefix`. Rule: docs/behaviour/operator-api.md. */
 import type { MiddlewareHandler } from 'hono'
 import { Hono } from 'hono'
-import { isSafeMethod } from '../access/rules.ts'
+import { isLimited, isSafeMethod } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
+import { apiDocs } from './api-docs.ts'
 import { boundBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
+import { commandRoutes } from './command-routes.ts'
 import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
 import { loginRoutes } from './dashboard/login.ts'
-import { externalPath, hasLoginPage, operator, operatorRoot, requireCsrfToken } from './middleware.ts'
+import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
 import { integrationRoutes, troubleRoutes } from './operator-api.ts'
 import { syncRoutes } from './operator-syncs.ts'
 import { operatorWebhookRoutes } from './operator-webhooks.ts'
@@ -22,7 +24,11 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
 
   routes.use('*', noStore, withoutTrailingSlash(integrations))
   routes.route('/', loginRoutes(integrations))
-  routes.use('*', operator(integrations), boundBody(), requireCsrfToken())
+  routes.use('*', operator(integrations, { honoursLimits: true }), boundBody(), requireCsrfToken())
+  routes.route('/api/v1', commandRoutes(integrations))
+  routes.route('/api/v1', apiDocs(integrations))
+  // The pages and the routes of the old form know no limits.
+  routes.use('*', unlimitedOnly())
   routes.route('/api/v1', integrationRoutes(integrations))
   routes.route('/api/v1', operatorWebhookRoutes(integrations))
   routes.route('/api/v1', syncRoutes(integrations))
@@ -40,6 +46,13 @@ export function redirectRoot(app: Hono, integrations: Integrations): Hono {
   return app.get('/', (context) =>
     context.body(null, 302, { Location: operatorRoot(integrations), 'Cache-Control': 'no-store' }),
   )
+}
+
+function unlimitedOnly(): MiddlewareHandler<AccessEnvironment> {
+  return async function unlimitedOnly(context, next) {
+    const { principal } = context.var.caller
+    return isLimited(principal) ? refuseLimited(context, principal) : next()
+  }
 }
 
 const noStore: MiddlewareHandler = async function noStore(context, next) {

@@ -5,6 +5,7 @@ import { MAX_LINK_SECONDS } from '../access/rules.ts'
 import { Instant } from '../framework/instant.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { HealthStatus } from '../integrations/rules.ts'
+import { MAX_DEBOUNCE_SECONDS } from '../syncs/ask-rules.ts'
 import { SYNC_ITEM_STATUSES } from '../syncs/items/item-rules.ts'
 import { RUN_STATUSES } from '../syncs/run-rules.ts'
 import { WEBHOOK_STATUSES } from '../webhooks/rules.ts'
@@ -235,6 +236,12 @@ export const syncWindow = z
   .strictObject({ from: Instant, to: Instant })
   .refine(({ from, to }) => from < to, { path: ['to'], error: 'a moment after from', when: areMoments })
   .transform(({ from, to }) => ({ from: from.toISOString(), to: to.toISOString() }))
+
+/** `syncs.start()` says how far ahead. */
+export const syncStart = z.strictObject({
+  not_before: Instant.optional(),
+  debounce_seconds: z.number().min(0).max(MAX_DEBOUNCE_SECONDS).optional(),
+})
 
 export const sampleBody = z.strictObject({ limit: z.int().min(1).max(100).optional() })
 

@@ -15,6 +15,7 @@ import {
   sampleBody,
   syncItemsQuery,
   syncRunsQuery,
+  syncStart,
   syncWindow,
 } from './operator-schemas.ts'
 import { isKnownProblem, ProblemError } from './problem.ts'
@@ -85,8 +86,9 @@ export function syncRoutes(integrations: Integrations): Hono<AccessEnvironment> 
 
   routes.post('/integrations/:id/sync', async (context) => {
     const id = idOf(context)
-    if ((await syncs.start(id)) === 'already running') throw alreadyRunning('A sync run')
-    return startedSync(integrations, context, id, 'sync')
+    const { not_before: notBefore, debounce_seconds: debounceSeconds } = await optionalJsonBody(context, syncStart)
+    const { kind: outcome, ...rest } = await syncs.start(id, { notBefore, debounceSeconds })
+    return startedSync(integrations, context, id, 'sync', { outcome, ...asColumns(rest) })
   })
 
   routes.post('/integrations/:id/pause', async (context) => {
@@ -178,10 +180,11 @@ async function startedSync(
   context: Context<AccessEnvironment>,
   id: number,
   action: 'sync' | 'pause' | 'resume',
+  more: Record<string, unknown> = {},
 ): Promise<Response> {
   await noteAct(integrations, context, id, action)
   context.header('Location', `${apiPath(integrations, context)}/integrations/${id}/sync`)
-  return context.json({ integration_id: id }, 202)
+  return context.json({ integration_id: id, ...more }, 202)
 }
 
 /** The API's root, as the caller reached it. */

@@ -1,36 +1,17 @@
 /** The operator API's webhooks. Rule: docs/behaviour/operator-api.md, "Webhooks". */
 import { Hono } from 'hono'
 import type { Integrations } from '../create-integrations.ts'
-import { jsonBody, optionalJsonBody, queryOf } from './body.ts'
+import { jsonBody, optionalJsonBody } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { externalPath } from './middleware.ts'
-import { asColumns, idOf, noteAct, pageOf } from './operator-api.ts'
-import {
-  dismissal,
-  newWebhookSecret,
-  reconciliation,
-  webhooksQuery,
-  webhooksToDismiss,
-  webhooksToReplay,
-} from './operator-schemas.ts'
+import { asColumns, idOf, noteAct } from './operator-api.ts'
+import { dismissal, newWebhookSecret, reconciliation, webhooksToDismiss, webhooksToReplay } from './operator-schemas.ts'
 import { ProblemError } from './problem.ts'
 
 /** The middleware before these routes has checked the caller. */
 export function operatorWebhookRoutes(integrations: Integrations): Hono<AccessEnvironment> {
-  const {
-    webhooks,
-    admin: { operator },
-  } = integrations
+  const { webhooks } = integrations
   const routes = new Hono<AccessEnvironment>()
-
-  routes.get('/webhooks', async (context) => {
-    const { limit, ...filter } = queryOf(context, webhooksQuery)
-    return context.json(await pageOf(limit, (more) => webhooks.list({ ...filter, limit: more })))
-  })
-
-  routes.get('/webhooks/:id', async (context) =>
-    context.json(asColumns(await operator.webhook(idOf(context, 'webhook')))),
-  )
 
   routes.post('/webhooks/replay', async (context) => {
     const { dryRun, filter } = await jsonBody(context, webhooksToReplay)

@@ -1,6 +1,7 @@
 /** Refusals and failures as `application/problem+json` (RFC 9457). Rule: docs/behaviour/operator-api.md, "Errors". */
 import { STATUS_CODES } from 'node:http'
 import type { Context, ErrorHandler } from 'hono'
+import { Refused } from '../commands/refused.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { lostDatabase } from '../framework/lost-database.ts'
@@ -29,13 +30,16 @@ export class ProblemError extends Error {
   }
 }
 
-/** `about:blank`: the title is the status's own phrase, and `code` names the problem (RFC 9457, 4.2.1). */
+/** The stable `type` of a problem (RFC 9457, 3.1.1); `code` is its last part. */
+export const problemType = (code: string): string => `urn:durable-integrations:problem:${code}`
+
+/** The title is the status's own phrase. */
 export function problemResponse(
   context: Context,
   { status, code, detail, fields, retryAfterSeconds }: Problem,
 ): Response {
   const title = STATUS_CODES[status] ?? 'Error'
-  const body = { type: 'about:blank', title, status, code, detail, ...(fields === undefined ? {} : { fields }) }
+  const body = { type: problemType(code), title, status, code, detail, ...(fields === undefined ? {} : { fields }) }
   return context.body(JSON.stringify(body), status as 400, {
     'Content-Type': 'application/problem+json',
     'Cache-Control': 'no-store',
@@ -46,12 +50,21 @@ export function problemResponse(
 }
 
 /** By code. Any other error is our own fault: 500, with its reason in the log only. */
-const STATUSES: Readonly<Record<string, number>> = {
+export const STATUSES: Readonly<Record<string, number>> = {
   integration_not_found: 404,
   webhook_not_found: 404,
   incident_not_found: 404,
   incident_not_open: 409,
   token_not_found: 404,
+  record_not_found: 404,
+  request_not_found: 404,
+  log_not_found: 404,
+  stored_event_not_found: 404,
+  mapping_not_found: 404,
+  mapped_row_not_found: 422,
+  mapping_already_claimed: 409,
+  idempotency_key_not_found: 404,
+  idempotency_key_in_use: 409,
   webhook_not_replayable: 409,
   webhook_not_failed: 409,
   sync_item_not_found: 404,
@@ -88,6 +101,14 @@ function awayText(backend: string): string {
   return `${backend} was not reached, or was lost meanwhile. What was done until then may stand; please try again.`
 }
 
+/** Of a command that will not do what it was asked. */
+const REFUSAL_STATUSES: Partial<Record<Refused['code'], number>> = {
+  usage: 422,
+  already_running: 409,
+  not_running: 409,
+  listing_failed: 502,
+}
+
 /** Whether the error has a status of its own. */
 export function isKnownProblem(error: unknown): boolean {
   if (error instanceof ProblemError) return true
@@ -97,6 +118,13 @@ export function isKnownProblem(error: unknown): boolean {
 export function problemHandler({ admin: { logger } }: Integrations): ErrorHandler {
   return (error, context) => {
     if (error instanceof ProblemError) return problemResponse(context, error.problem)
+    const refusal = error instanceof Refused ? REFUSAL_STATUSES[error.code] : undefined
+    if (error instanceof Refused && refusal !== undefined) {
+      const { field, message } = error
+      const code = error.code === 'usage' ? 'invalid_fields' : error.code
+      const fields = field === undefined ? {} : { fields: [{ path: snakeCase(field), message }] }
+      return problemResponse(context, { status: refusal, code, detail: message, ...fields })
+    }
     if (isIntegrationsError(error) && 'code' in error) {
       const code = String(error.code)
       const status = STATUSES[code]

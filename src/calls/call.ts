@@ -9,7 +9,7 @@ import type { RequestOptions } from '../providers/integration.ts'
 import { ATTEMPTS_RANGE, defaultAttempts } from './retry-rules.ts'
 
 const DEFAULT_TIMEOUT_MS = 30_000
-const MAX_TIMEOUT_MS = 600_000
+export const MAX_TIMEOUT_MS = 600_000
 const MAX_KEY_LENGTH = 191
 /** Columns of the row are varchar(255). */
 const MAX_NAME_LENGTH = 255

@@ -5,8 +5,11 @@
  * Rule: docs/behaviour/requests.md, "Idempotency keys".
  */
 import { randomUUID } from 'node:crypto'
+import type { SQL } from 'drizzle-orm'
 import { and, desc, eq, gte, isNull, or, sql } from 'drizzle-orm'
 import { integrationKey } from '../cache/integration-keys.ts'
+import type { Transaction } from '../db/client.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { IdempotencyConflict, IdempotencyInsideTransaction, IntegrationNotFound } from '../framework/errors.ts'
 import { errorLine, integrationLogger, systemClock } from '../framework/logger.ts'
@@ -96,6 +99,11 @@ export async function reserve(call: KeyedCall, idempotencyKey: string): Promise<
   }
 }
 
+/** Of a reservation. Held while a call is made with a key that the provider knows, too. */
+export function turnLock(integrationId: number, reservationId: number): string {
+  return integrationKey(integrationId, `lock:idempotency:${reservationId}`)
+}
+
 /**
  * Lets one caller at a time through with a key that the provider knows, too.
  *
@@ -114,7 +122,7 @@ class Turn {
     this.#call = call
     this.#key = key
     this.#entry = entry
-    this.#lock = integrationKey(key.integrationId, `lock:idempotency:${entry.id}`)
+    this.#lock = turnLock(key.integrationId, entry.id)
     this.#leaseSeconds = (call.timeoutMs + LEASE_MARGIN_MS) / 1_000
   }
 
@@ -226,22 +234,49 @@ export async function forgetIdempotencyKey(
 ): Promise<boolean> {
   if (!mayBeAKey(key)) return false
   const { idempotencyKeys } = tables
-  return db.transaction(async (tx) => {
-    const [forgotten] = await tx
-      .delete(idempotencyKeys)
-      .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
-      .returning({ reservedAt: idempotencyKeys.createdAt })
-    if (forgotten === undefined) return false
-    await insertLog(tx, tables, {
-      integrationId,
-      operation: 'idempotency',
-      direction: 'outbound',
-      status: 'success',
-      summary: 'An idempotency key was forgotten: it may be used again',
-      metadata: { key, reserved_at: forgotten.reservedAt.toISOString() },
-    })
-    return true
+  const isIt = and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key))
+  return db.transaction((tx) => forgetReservation(tx, tables, isIt))
+}
+
+/** Frees the key of the row that the condition selects, and logs it. False: there is none. @param note more for its log */
+export async function forgetReservation(
+  tx: Transaction,
+  tables: Tables,
+  isIt: SQL | undefined,
+  note: Record<string, string> = {},
+): Promise<boolean> {
+  const [forgotten] = await tx.delete(tables.idempotencyKeys).where(isIt).returning()
+  if (forgotten === undefined) return false
+  const { integrationId, key, createdAt } = forgotten
+  await insertLog(tx, tables, {
+    integrationId,
+    operation: 'idempotency',
+    direction: 'outbound',
+    status: 'success',
+    summary: 'An idempotency key was forgotten: it may be used again',
+    metadata: { key, reserved_at: createdAt.toISOString(), ...note },
   })
+  return true
+}
+
+/** A request under a reservation that says that the call took effect. */
+export function hasTakenEffect({ idempotencyKeys, requests }: Tables): SQL | undefined {
+  return and(
+    isUnderKey({ idempotencyKeys, requests }),
+    or(isNull(requests.failureClass), sql`${requests.statusCode} between 200 and 299`),
+  )
+}
+
+/** A request under a reservation. One from before it does not count: its own reservation was forgotten or pruned. */
+export function isUnderKey({
+  idempotencyKeys,
+  requests,
+}: Pick<Tables, 'idempotencyKeys' | 'requests'>): SQL | undefined {
+  return and(
+    eq(requests.integrationId, idempotencyKeys.integrationId),
+    eq(requests.idempotencyKey, idempotencyKeys.key),
+    gte(requests.createdAt, idempotencyKeys.createdAt),
+  )
 }
 
 /** Postgres refuses U+0000 in a text, also in a question. */
@@ -249,11 +284,7 @@ function mayBeAKey(key: string): boolean {
   return typeof key === 'string' && !key.includes('\u0000')
 }
 
-/**
- * Null: the key is not spent.
- *
- * A call from before the reservation does not count: its own reservation was forgotten or pruned.
- */
+/** Null: the key is not spent. */
 async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerKey): Promise<LedgerEntry | null> {
   const { idempotencyKeys, requests } = framework.tables
   const now = ownClock(framework)
@@ -267,15 +298,7 @@ async function ledgerEntry(framework: Framework, { integrationId, key }: LedgerK
       responseData: requests.responseData,
     })
     .from(idempotencyKeys)
-    .leftJoin(
-      requests,
-      and(
-        eq(requests.integrationId, idempotencyKeys.integrationId),
-        eq(requests.idempotencyKey, idempotencyKeys.key),
-        gte(requests.createdAt, idempotencyKeys.createdAt),
-        or(isNull(requests.failureClass), sql`${requests.statusCode} between 200 and 299`),
-      ),
-    )
+    .leftJoin(requests, hasTakenEffect(framework.tables))
     .where(and(eq(idempotencyKeys.integrationId, integrationId), eq(idempotencyKeys.key, key)))
     .orderBy(desc(requests.id))
     .limit(1)

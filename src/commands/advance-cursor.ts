@@ -2,8 +2,8 @@ import type { Command } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { integrationId, jsonValue, limit } from './cli/arguments.ts'
-import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
+import { Refused } from './refused.ts'
 
 type Json = Parameters<Integrations['syncs']['setCursor']>[1]
 

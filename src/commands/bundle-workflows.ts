@@ -1,8 +1,8 @@
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Command } from 'commander'
-import { Refused } from './cli/failure.ts'
 import type { Frame } from './cli/frame.ts'
+import { Refused } from './refused.ts'
 
 interface Options {
   readonly out: string

@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { Option } from 'commander'
-import { Refused } from './cli/failure.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
+import { Refused } from './refused.ts'
 
 const SOURCES = ['default', 'options', 'environment'] as const
 

@@ -1,34 +1,27 @@
-import type { Command } from 'commander'
-import { integrationId } from './cli/arguments.ts'
-import { confirmOrRefuse } from './cli/confirmation.ts'
-import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { z } from 'zod'
+import { table } from './cli/table.ts'
+import { command } from './command.ts'
+import { flag, id } from './fields.ts'
+import { rowId } from './shapes.ts'
 
-interface Options {
-  readonly force: boolean
-  readonly yes: boolean
-}
+const Deleted = z.object({ id: rowId, deleted: z.record(z.string(), z.int()) }).describe('Deleted rows by table.')
 
-/** `integrations delete <id>`: the row and all its rows. */
-export function deleteCommand(frame: Frame): Command {
-  return frame
-    .command('delete', 'Deletes an integration and all its rows. Refused while a sync run of it lives.', [
-      'integrations delete 7',
-      'integrations delete 7 --force --yes',
-    ])
-    .argument('<id>', 'id of the integration', integrationId)
-    .option('--force', 'end a living sync run first', false)
-    .option('--yes', 'do not ask', false)
-    .action(
-      frame.action(async (context, id: number, { force, yes }: Options) => {
-        const { integrations, by } = context
-        const { name, provider } = await integrations.get(id)
-        await confirmOrRefuse(context, `Delete integration ${id} ("${name}", ${provider}) and all its rows?`, yes)
-        const deleted = await integrations.delete(id, { force, by })
-        return {
-          document: { id, deleted },
-          text: `Deleted integration ${id}.\n${table(['Table', 'Rows'], Object.entries(deleted))}`,
-        }
-      }),
-    )
-}
+export const deleteIntegration = command({
+  name: 'delete',
+  topic: 'Integrations',
+  summary: 'Deletes an integration and all its rows. Refused while a sync run of it lives.',
+  examples: ['integrations delete 7', 'integrations delete 7 --force --yes'],
+  places: ['id'],
+  fields: { id: id('of the integration'), force: flag('end a living sync run first') },
+  reach: 'integration',
+  output: Deleted,
+  routes: [{ method: 'delete', path: '/integrations/:id' }],
+  async confirm({ integrations }, { id }) {
+    const { name, provider } = await integrations.get(id)
+    return `Delete integration ${id} ("${name}", ${provider}) and all its rows?`
+  },
+  async run({ integrations, by, from }, { id, force }) {
+    return { id, deleted: await integrations.delete(id, { force, by, from }) }
+  },
+  show: ({ id, deleted }) => `Deleted integration ${id}.\n${table(['Table', 'Rows'], Object.entries(deleted))}`,
+})

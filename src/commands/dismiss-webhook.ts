@@ -2,8 +2,8 @@ import type { Command } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import { instant, integrationId, limit, webhookId } from './cli/arguments.ts'
 import { confirmOrRefuse } from './cli/confirmation.ts'
-import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
+import { Refused } from './refused.ts'
 
 const DEFAULT_LIMIT = 1_000
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { integrationId } from './cli/arguments.ts'
 import { confirmOrRefuse } from './cli/confirmation.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 /** `integrations erase <id>`: what was received and sent is blanked, counts and times stay. */
 export function eraseCommand(frame: Frame): Command {

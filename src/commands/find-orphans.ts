@@ -3,8 +3,8 @@ import type { Integrations } from '../create-integrations.ts'
 import { integrationId, limit } from './cli/arguments.ts'
 import { Interrupted } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
 import { liveLine } from './cli/progress-line.ts'
+import { table } from './cli/table.ts'
 
 const DEFAULT_LIMIT = 50
 /** Often enough for an eye; a chunk takes some milliseconds. */

@@ -3,13 +3,13 @@ import { Argument, InvalidArgumentError, Option } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import { switchedOffBy } from '../integrations/rules.ts'
 import { integrationId } from './cli/arguments.ts'
-import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 import { switchOff } from './disable.ts'
 import { switchOn } from './enable.ts'
 import { rowOf as incidentColumns } from './incidents.ts'
 import { activeWord, rowOf as summaryColumns } from './list.ts'
+import { Refused } from './refused.ts'
 
 const ACTIONS = ['report', 'enable', 'disable'] as const
 const FAILURES = ['degraded', 'failing', 'disabled', 'stale'] as const

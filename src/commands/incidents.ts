@@ -4,9 +4,9 @@ import type { Integrations } from '../create-integrations.ts'
 import type { IncidentSource, IncidentStatus } from '../incidents/rules.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from '../incidents/rules.ts'
 import { incidentId, instant, integrationId, limit, owner } from './cli/arguments.ts'
-import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
+import { Refused } from './refused.ts'
 
 const DEFAULT_LIMIT = 50
 

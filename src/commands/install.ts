@@ -4,13 +4,14 @@ import { isIntegrationsError } from '../framework/errors.ts'
 import { integrationId, minutes, owner } from './cli/arguments.ts'
 import type { ConnectLink } from './cli/connect-link.ts'
 import { connectsByOAuth, linkBase, linkText, makeConnectLink, TOKEN_KEYS } from './cli/connect-link.ts'
-import { Interrupted, Refused } from './cli/failure.ts'
+import { Interrupted } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
 import { valueReader } from './cli/given-values.ts'
 import type { Values } from './cli/install-questions.ts'
 import { askMissing, askName } from './cli/install-questions.ts'
 import { plain } from './cli/plain.ts'
 import { fieldsOf } from './cli/schema-fields.ts'
+import { Refused } from './refused.ts'
 
 interface Options {
   readonly name?: string

@@ -3,9 +3,10 @@ import type { Command } from 'commander'
 import { Argument } from 'commander'
 import { generateEncryptionKey } from '../encryption.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import { Interrupted, Refused } from './cli/failure.ts'
+import { Interrupted } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
+import { Refused } from './refused.ts'
 
 type Action = 'status' | 'generate' | 'rotate'
 

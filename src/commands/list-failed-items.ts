@@ -3,7 +3,7 @@ import { Option } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import { instant, integrationId, limit } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 const DEFAULT_LIMIT = 50
 /** So that a row fits a line; `--json` has it whole. */

@@ -3,9 +3,9 @@ import { Option } from 'commander'
 import { RUN_STATUSES } from '../syncs/run-rules.ts'
 import { instant, integrationId, limit, syncRunId } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
 import type { RunDocument } from './cli/sync-run.ts'
 import { runDocument } from './cli/sync-run.ts'
+import { table } from './cli/table.ts'
 
 const DEFAULT_LIMIT = 50
 /** So that a row fits a line; `show-sync-run` has it whole. */

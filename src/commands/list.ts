@@ -3,7 +3,7 @@ import { Option } from 'commander'
 import { activeText } from '../integrations/rules.ts'
 import { limit, owner } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 const HEALTH = ['healthy', 'degraded', 'failing', 'disabled'] as const
 const DEFAULT_LIMIT = 100

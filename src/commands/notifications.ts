@@ -2,9 +2,9 @@ import type { Command } from 'commander'
 import { Argument } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import { count, eventId, givenUpLimit } from './cli/arguments.ts'
-import { Refused } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
+import { Refused } from './refused.ts'
 
 const DEFAULT_LIMIT = 20
 

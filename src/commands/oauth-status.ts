@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { oauthStatusColumns } from '../oauth/status-rules.ts'
 import { integrationId } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 /** `integrations oauth-status <id>`: whether it is connected, and whether a person has to do something. */
 export function oauthStatusCommand(frame: Frame): Command {

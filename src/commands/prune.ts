@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import { byWorker } from './cli/by-worker.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 type PruneCounts = Awaited<ReturnType<Integrations['admin']['prune']>>['counts']
 type PruningStep = keyof PruneCounts

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { Argument } from 'commander'
 import { count, instant, integrationId } from './cli/arguments.ts'
-import { Refused } from './cli/failure.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
+import { Refused } from './refused.ts'
 
 type Action = 'set' | 'clear' | 'status'
 

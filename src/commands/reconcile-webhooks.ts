@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { instant, integrationId } from './cli/arguments.ts'
 import { byWorker } from './cli/by-worker.ts'
-import { Refused } from './cli/failure.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
+import { Refused } from './refused.ts'
 
 interface Options {
   readonly since?: Date

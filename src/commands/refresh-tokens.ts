@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { integrationId } from './cli/arguments.ts'
 import { byWorker } from './cli/by-worker.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 /** `integrations refresh-tokens [id]`: what the Schedule does every ten minutes, now; or one, however long its token is good for. */
 export function refreshTokensCommand(frame: Frame): Command {

@@ -2,8 +2,9 @@ import type { Command } from 'commander'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { syncItemIds, syncRunId, tries } from './cli/arguments.ts'
 import { byWorker } from './cli/by-worker.ts'
-import { Interrupted, Refused } from './cli/failure.ts'
+import { Interrupted } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
+import { Refused } from './refused.ts'
 
 const DEFAULT_TRIES = 1
 

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 type ScheduleState = Awaited<ReturnType<Integrations['admin']['schedules']['schedules']>>[number]
 

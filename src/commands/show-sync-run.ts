@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { syncRunId } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
 import { runDocument } from './cli/sync-run.ts'
+import { table } from './cli/table.ts'
 
 /** A line of a screen; `--json` has the whole. */
 const SHOWN_ERROR_LENGTH = 200

@@ -1,43 +1,37 @@
-import type { Command } from 'commander'
-import { webhookId } from './cli/arguments.ts'
-import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { z } from 'zod'
+import { columns, command, fieldLines, route } from './command.ts'
+import { flag, id } from './fields.ts'
+import { WebhookRow } from './shapes.ts'
 
-/** `integrations show-webhook <id>`: one webhook, its payload only on request. */
-export function showWebhookCommand(frame: Frame): Command {
-  return frame
-    .command('show-webhook', 'Shows one webhook; its payload only on request.', [
-      'integrations show-webhook 4711',
-      'integrations show-webhook 4711 --payload --json',
-    ])
-    .argument('<id>', 'id of the webhook', webhookId)
-    .option('--payload', 'show what was delivered, too', false)
-    .action(
-      frame.action(async ({ integrations }, id: number, { payload: wanted }: { payload: boolean }) => {
-        const webhook = await integrations.admin.operator.webhook(id)
-        const document = {
-          id,
-          integration_id: webhook.integrationId,
-          delivery_id: webhook.deliveryId,
-          event_type: webhook.eventType,
-          status: webhook.status,
-          attempts: webhook.attempts,
-          error: webhook.error,
-          created_at: webhook.createdAt.toISOString(),
-          updated_at: webhook.updatedAt.toISOString(),
-          processed_at: webhook.processedAt?.toISOString() ?? null,
-          dismissed_at: webhook.dismissedAt?.toISOString() ?? null,
-          claim: webhook.claim,
-          replay_attempt: webhook.replayAttempt,
-          headers: webhook.headers,
-          ...(wanted ? { payload: webhook.payload, encoding: webhook.encoding } : {}),
-        }
-        const { headers, ...fields } = document
-        const rows = [
-          ...Object.entries(fields),
-          ...Object.entries(headers).flatMap(([name, values]) => values.map((value) => [`header ${name}`, value])),
-        ]
-        return { document, text: table(['Field', 'Value'], rows) }
-      }),
-    )
-}
+const Webhook = WebhookRow.extend({ headers: z.record(z.string(), z.array(z.string())) })
+const WithPayload = Webhook.extend({ payload: z.string(), encoding: z.enum(['text', 'base64']) })
+
+export const showWebhook = command({
+  name: 'show-webhook',
+  topic: 'Webhooks',
+  summary: 'Shows one webhook; its payload only on request.',
+  examples: ['integrations show-webhook 4711', 'integrations show-webhook 4711 --payload --json'],
+  places: ['id'],
+  workflow: 'none',
+  fields: { id: id('of the webhook'), payload: flag('show what was delivered, too') },
+  reach: 'webhook',
+  output: Webhook,
+  routes: [
+    route({
+      method: 'get',
+      path: '/webhooks/:id',
+      summary: 'Shows one webhook with what was delivered, without secrets.',
+      fields: { id: id('of the webhook') },
+      output: WithPayload,
+      run: async ({ integrations }, { id }) => columns(await integrations.admin.operator.webhook(id)),
+    }),
+  ],
+  async run({ integrations }, { id, payload: wanted }) {
+    const { payload, encoding, ...webhook } = columns(await integrations.admin.operator.webhook(id))
+    return { ...webhook, ...(wanted ? { payload, encoding } : {}) }
+  },
+  show({ headers, ...fields }) {
+    const lines = Object.entries(headers).flatMap(([name, values]) => values.map((value) => [`header ${name}`, value]))
+    return [fieldLines(fields), ...lines.map(([name, value]) => `${name}  ${value}`)].join('\n')
+  },
+})

@@ -4,7 +4,7 @@ import { isIntegrationsError } from '../framework/errors.ts'
 import { oauthStatusColumns } from '../oauth/status-rules.ts'
 import { integrationId } from './cli/arguments.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 type Integration = Awaited<ReturnType<Integrations['get']>>
 

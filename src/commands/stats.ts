@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { Option } from 'commander'
 import type { Integrations } from '../create-integrations.ts'
 import type { Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 const SPANS = ['24h', '7d', '30d'] as const
 

@@ -1,10 +1,10 @@
 import type { Command } from 'commander'
 import { integrationId } from './cli/arguments.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
 import type { SyncProgress } from './cli/progress-line.ts'
 import { failureText } from './cli/progress-line.ts'
 import { endText } from './cli/sync-run.ts'
+import { table } from './cli/table.ts'
 import { watchSync } from './cli/watch-sync.ts'
 
 const NONE = 'No run lives.'

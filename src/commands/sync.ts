@@ -1,11 +1,13 @@
 import type { Command } from 'commander'
+import type { SyncStart } from '../syncs/ask-rules.ts'
 import { instant, integrationId, sampleSize } from './cli/arguments.ts'
 import { byWorker } from './cli/by-worker.ts'
-import { Interrupted, listingFailure, Refused } from './cli/failure.ts'
+import { Interrupted, listingFailure } from './cli/failure.ts'
 import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
 import { endText } from './cli/sync-run.ts'
+import { table } from './cli/table.ts'
 import { newestRun, watchSync } from './cli/watch-sync.ts'
+import { Refused } from './refused.ts'
 
 const DEFAULT_SAMPLE = 10
 
@@ -103,34 +105,40 @@ function nothingStarted(due: number, alreadyRunning: number): string {
 }
 
 async function runNow(context: CommandContext, id: number): Promise<Outcome> {
-  const isStarted = await start(context, id)
-  return {
-    document: { integration_id: id, started: isStarted ? 1 : 0, already_running: !isStarted },
-    text: textOf(isStarted),
-  }
+  const outcome = await start(context, id)
+  return { document: documentOf(id, outcome), text: textOf(outcome) }
 }
 
 async function runAndWatch(context: CommandContext, id: number): Promise<Outcome> {
   const { integrations, json, warn } = context
   await integrations.get(id)
   const newest = await newestRun(integrations, id)
-  const isStarted = await start(context, id)
-  if (!json) warn(textOf(isStarted))
+  const outcome = await start(context, id)
+  const isStarted = outcome === 'started'
+  if (!json) warn(textOf(outcome))
   // A run that is joined may be the newest one.
   const run = await watchSync(context, id, { after: isStarted ? (newest?.id ?? null) : null })
   return {
-    document: { integration_id: id, started: isStarted ? 1 : 0, already_running: !isStarted, run },
+    document: { ...documentOf(id, outcome), run },
     text: run === null ? 'No run was opened: the log of the worker says why.' : endText(run),
     exitCode: run === null || run.status === 'success' ? 0 : 1,
   }
 }
 
-const textOf = (isStarted: boolean): string => (isStarted ? 'Started 1' : 'Already running')
+const documentOf = (id: number, outcome: SyncStart['kind']) => ({
+  integration_id: id,
+  outcome,
+  started: outcome === 'started' ? 1 : 0,
+  already_running: outcome === 'remembered',
+})
 
-async function start({ integrations, by }: CommandContext, id: number): Promise<boolean> {
-  const isStarted = (await integrations.syncs.start(id)) === 'started'
-  if (isStarted) await integrations.admin.operator.note(id, { token: by, action: 'sync', target: `integration:${id}` })
-  return isStarted
+const textOf = (outcome: SyncStart['kind']): string =>
+  outcome === 'started' ? 'Started 1' : 'Already running: will run again after the one that runs'
+
+async function start({ integrations, by }: CommandContext, id: number): Promise<SyncStart['kind']> {
+  const { kind } = await integrations.syncs.start(id)
+  await integrations.admin.operator.note(id, { token: by, action: 'sync', target: `integration:${id}` })
+  return kind
 }
 
 async function sample({ integrations, signal, warn }: CommandContext, id: number, limit: number): Promise<Outcome> {

@@ -3,7 +3,7 @@ import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { integrationId } from './cli/arguments.ts'
 import type { CommandContext, Frame } from './cli/frame.ts'
-import { table } from './cli/frame.ts'
+import { table } from './cli/table.ts'
 
 /** Checks under way at once. */
 const LANES = 5

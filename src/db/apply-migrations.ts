@@ -2,14 +2,14 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import type { Sql } from 'postgres'
 import { InvalidArgumentException, SchemaBehind } from '../framework/errors.ts'
+import { packageVersion } from '../framework/package-version.ts'
 import type { Statements } from './pool.ts'
 import { Pool } from './pool.ts'
 import { PREFIX_TOKEN, SCHEMA_TOKEN } from './schema/columns.ts'
 
 /** Two folders up, from `src/db` and from `dist/db` alike. */
-const PACKAGE = new URL('../../', import.meta.url)
 /** Migrations of the tables; below it, in `functions/`, the functions. */
-const DRIZZLE = new URL('drizzle/', PACKAGE)
+const DRIZZLE = new URL('../../drizzle/', import.meta.url)
 
 /** For the look at what is applied. A migration has no limit: it may have to write a large table again. */
 const LOOK_SECONDS = 60
@@ -41,7 +41,7 @@ export interface MigrationTarget {
  */
 export async function migrate(target: MigrationTarget): Promise<{ applied: string[] }> {
   const names = identifiers(target)
-  const release = await readRelease()
+  const release = packageVersion()
   const pending = await pendingFiles(target, release)
   const functions = pending.filter(isFunction)
   const groups = pending.filter((file) => !isFunction(file)).map((migration) => [migration])
@@ -56,7 +56,7 @@ export async function migrate(target: MigrationTarget): Promise<{ applied: strin
 
 /** What {@link migrate} would apply, in order. */
 export async function pendingMigrations(target: MigrationTarget): Promise<string[]> {
-  const pending = await pendingFiles(target, await readRelease())
+  const pending = await pendingFiles(target, packageVersion())
   return pending.map(({ name }) => name)
 }
 
@@ -161,11 +161,6 @@ async function sqlFilesIn(folder: string): Promise<Omit<SqlFile, 'hash'>[]> {
       template: await readFile(new URL(`${folder}${file}`, DRIZZLE), 'utf8'),
     })),
   )
-}
-
-/** The version of this package. */
-async function readRelease(): Promise<string> {
-  return (JSON.parse(await readFile(new URL('package.json', PACKAGE), 'utf8')) as { version: string }).version
 }
 
 function statementsOf({ template }: SqlFile, names: Identifiers): string[] {

@@ -29,3 +29,5 @@ export type DurableEventName = (typeof DURABLE_EVENTS)[number]
 export function canBeDurable(name: string): name is DurableEventName {
   return (DURABLE_EVENTS as readonly string[]).includes(name)
 }
+
+export const STORED_EVENT_STATUSES = ['waiting', 'retrying', 'given_up', 'delivered'] as const

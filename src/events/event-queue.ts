@@ -195,7 +195,7 @@ const StoredOutcome = z.discriminatedUnion('status', [
  * What a row remembers of its consumers. An outcome that this release cannot read counts as never told: the promise is at least
  * once.
  */
-function readOutcomes(stored: unknown): Outcomes {
+export function readOutcomes(stored: unknown): Outcomes {
   const read: Record<string, ConsumerOutcome> = {}
   for (const [key, outcome] of Object.entries(stored ?? {})) {
     const { data } = StoredOutcome.safeParse(outcome)

@@ -135,6 +135,6 @@ function isKept(events: Tables['events']): SQL {
 }
 
 /** A consumer waits for another try. */
-function isRetried(events: Tables['events']): SQL {
+export function isRetried(events: Tables['events']): SQL {
   return sql`${events.outcomes} @? '$.* ? (@.status == "waiting")'`
 }

@@ -54,8 +54,8 @@ export interface WorkflowStarters {
   startSync(
     integrationId: number,
     provider: string,
-    options?: { readonly onlyIfDue?: boolean },
-  ): Promise<'started' | 'already running'>
+    options?: { readonly onlyIfDue?: boolean; readonly onlyIfAsked?: boolean },
+  ): Promise<{ readonly runId: string } | 'already running'>
   /**
    * Starts a host's own workflow as the handler of one webhook; a second start does nothing.
    *

@@ -566,6 +566,66 @@ export class WebhookNotFound extends IntegrationsError {
   }
 }
 
+export class RequestNotFound extends IntegrationsError {
+  override readonly code = 'request_not_found'
+  constructor(readonly id: number) {
+    super(`There is no request with id ${id}.`)
+  }
+}
+
+export class LogNotFound extends IntegrationsError {
+  override readonly code = 'log_not_found'
+  constructor(readonly id: number) {
+    super(`There is no operation log with id ${id}.`)
+  }
+}
+
+export class StoredEventNotFound extends IntegrationsError {
+  override readonly code = 'stored_event_not_found'
+  constructor(readonly id: number) {
+    super(`There is no stored event with id ${id}.`)
+  }
+}
+
+export class MappingNotFound extends IntegrationsError {
+  override readonly code = 'mapping_not_found'
+  constructor(readonly id: number) {
+    super(`There is no mapping with id ${id}.`)
+  }
+}
+
+/** A mapping is to point at a row that the model does not have. */
+export class MappedRowNotFound extends IntegrationsError {
+  override readonly code = 'mapped_row_not_found'
+  constructor(
+    readonly model: string,
+    readonly internalId: string,
+  ) {
+    super(`The model "${model}" has no row "${internalId}", so no external id can stand for it.`)
+  }
+}
+
+export class IdempotencyKeyNotFound extends IntegrationsError {
+  override readonly code = 'idempotency_key_not_found'
+  constructor(readonly id: number) {
+    super(`There is no spent idempotency key with id ${id}.`)
+  }
+}
+
+/** A call with the key may still be under way: freed now, the write could happen twice. */
+export class IdempotencyKeyInUse extends IntegrationsError {
+  override readonly code = 'idempotency_key_in_use'
+  constructor(
+    readonly id: number,
+    /** From then on no call with it can be under way, unless another one begins. */
+    readonly until: Date,
+  ) {
+    super(
+      `A call with the idempotency key ${id} may still be under way. It can be forgotten from ${until.toISOString()} on, or with force.`,
+    )
+  }
+}
+
 export class IncidentNotFound extends IntegrationsError {
   override readonly code = 'incident_not_found'
   constructor(readonly id: number) {

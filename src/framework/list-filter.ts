@@ -41,6 +41,21 @@ export function checkPeriod(since: Date | undefined, until: Date | undefined): v
     )
 }
 
+/** @throws InvalidArgumentException unless each that is given is true or false */
+export function checkBooleans(given: Readonly<Record<string, boolean | undefined>>): void {
+  for (const [name, value] of Object.entries(given))
+    if (value !== undefined && typeof value !== 'boolean')
+      throw new InvalidArgumentException(name, `true or false is allowed, ${String(value)} was given`)
+}
+
+/** How far back is looked for what no index has, unless the caller says `since`. */
+export const SEARCHED_HOURS = 24
+
+/** That long before the end of the period, or before now. */
+export function searchedSince(until: Date | undefined, now: Date): Date {
+  return new Date((until ?? now).getTime() - SEARCHED_HOURS * 3_600_000)
+}
+
 /** A part of a list by descending id. */
 export interface Page {
   /** Only ids below this one. */

@@ -120,7 +120,17 @@ export function operatorView(framework: Framework) {
   }
 }
 
-function recordTables({ webhooks, syncItems, logs, incidents, requests, mappings, events, integrations }: Tables) {
+function recordTables({
+  webhooks,
+  syncItems,
+  logs,
+  incidents,
+  requests,
+  mappings,
+  events,
+  idempotencyKeys,
+  integrations,
+}: Tables) {
   return {
     integration: integrations,
     webhook: webhooks,
@@ -131,6 +141,7 @@ function recordTables({ webhooks, syncItems, logs, incidents, requests, mappings
     request: requests,
     mapping: mappings,
     event: events,
+    'idempotency-key': idempotencyKeys,
   }
 }
 

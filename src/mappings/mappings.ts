@@ -32,7 +32,7 @@ export function externalIdText(externalId: ExternalId): string {
 }
 
 /** The reference, its texts such that the columns hold them. @throws InvalidArgumentException */
-function checkedModel({ type, id }: ModelRef): ModelRef {
+export function checkedModel({ type, id }: ModelRef): ModelRef {
   return {
     type: storable('model.type', type, MAX_MODEL_LENGTH),
     id: storable('model.id', id, MAX_MODEL_LENGTH),
@@ -218,7 +218,7 @@ export async function resolveMappings<Row, Attributes>(
 }
 
 /** @param holderId null: there is no holder by now */
-async function claimed(
+export async function claimed(
   framework: Framework,
   db: Database | Transaction,
   key: MappingKey,

@@ -60,7 +60,7 @@ export async function findOrphans(
   }
 }
 
-function modelOf({ models }: Framework, name: unknown): MappedModel {
+export function modelOf({ models }: Framework, name: unknown): MappedModel {
   const model = typeof name === 'string' ? models.get(name) : undefined
   if (model === undefined)
     throw new InvalidArgumentException(

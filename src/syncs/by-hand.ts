@@ -9,26 +9,36 @@ import { requireIntegration } from '../integrations/queries.ts'
 import { findLog, runsToAdvance } from '../observability/log-queries.ts'
 import { hasScheduledSync, requireContract } from '../providers/contracts.ts'
 import { announceRun } from './announcement.ts'
+import type { StartSync, SyncStart } from './ask-rules.ts'
+import { waitOf } from './ask-rules.ts'
 import type { CursorChange } from './cursor.ts'
 import { changeCursor, checkedCursor, cursorOf } from './cursor.ts'
 import { endLivingRun } from './cut-short.ts'
 import { finaliseRun } from './finalisation.ts'
 import { reclaimAbandonedItems } from './leftovers.ts'
+import { forgetStarts, rememberLater, rememberStart } from './remembered-starts.ts'
 import type { AdvanceCursorInput, AdvanceCursorResult, SyncProgress } from './sync-jobs.ts'
 
 const DEFAULT_RUNS = 100
 
 /**
- * Starts a run now, due or not. One that is running already goes on; one that has just noted its end may still be telling
- * its listeners, and counts as running until then.
+ * Starts a run, due or not. While one lives it is remembered that another one follows; one that has just noted its end may
+ * still be telling its listeners, and lives until then.
  *
- * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, IntegrationInactive
+ * @throws IntegrationNotFound, UnknownProvider, UnsupportedByProvider, IntegrationInactive, InvalidArgumentException;
+ *   BackendUnreachable: nothing is remembered
  */
-export async function startSyncNow(framework: Framework, id: number): Promise<'started' | 'already running'> {
+export async function startSyncNow(framework: Framework, id: number, ask: StartSync = {}): Promise<SyncStart> {
+  const { db, tables, clock, workflows } = framework
+  const wait = waitOf(ask, clock.now())
   const row = await requireIntegration(framework, id)
   requireActive(row)
   requireContract(row.provider, framework.providers.get(row.provider), hasScheduledSync, 'HasScheduledSync')
-  return framework.workflows.startSync(id, row.provider)
+  if (wait !== null) return { kind: 'later', at: await rememberLater(db, tables, id, wait) }
+  const run = await workflows.startSync(id, row.provider)
+  if (run !== 'already running') return { kind: 'started', ...run }
+  await rememberStart(db, tables, id)
+  return { kind: 'remembered' }
 }
 
 /**
@@ -48,9 +58,19 @@ export async function resumeSync(framework: Framework, id: number): Promise<'res
   return (await framework.workflows.resumeSync(id)) ? 'resumed' : 'not running'
 }
 
-/** Ends the run and waits until it is over. @throws IntegrationNotFound, BackendUnreachable */
-export async function cancelSyncNow(framework: Framework, id: number): Promise<'cancelled' | 'not running'> {
+/**
+ * Ends the run and waits until it is over. A remembered start follows it all the same.
+ *
+ * @param forget remembered and waiting starts are forgotten first
+ * @throws IntegrationNotFound, BackendUnreachable
+ */
+export async function cancelSyncNow(
+  framework: Framework,
+  id: number,
+  { forget = false }: { readonly forget?: boolean } = {},
+): Promise<'cancelled' | 'not running'> {
   await requireIntegration(framework, id)
+  if (forget) await forgetStarts(framework.db, framework.tables, id)
   if (!(await framework.workflows.isSyncRunning(id))) return 'not running'
   await endLivingRun(framework, id)
   return 'cancelled'

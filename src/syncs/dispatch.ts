@@ -77,10 +77,11 @@ async function* dueRows(framework: Framework, pace: Pace): AsyncGenerator<DueInt
 async function started(framework: Framework, row: DueIntegration): Promise<'started' | 'already running' | 'refused'> {
   try {
     // Each run is a trace of its own, linked to the dispatch: one trace of all runs would help no reader.
-    return await inSpan(
+    const run = await inSpan(
       () => ({ name: 'sync start', kind: SpanKind.PRODUCER, attributes: identityAttributes(row), parent: 'none' }),
       () => framework.workflows.startSync(row.id, row.provider, { onlyIfDue: true }),
     )
+    return run === 'already running' ? run : 'started'
   } catch (error) {
     // The other starts would meet the same.
     if (isIntegrationsError(error, 'backend_unreachable')) throw error

@@ -21,6 +21,7 @@ import type { BegunListing } from './listing/listing-queries.ts'
 import { insertListingLog } from './listing/listing-queries.ts'
 import type { Opening, RecentRun } from './opening-queries.ts'
 import { noteOpenRun, readOpening, recentRuns, secondsSinceLastClaim } from './opening-queries.ts'
+import { rememberStart, takeStarts } from './remembered-starts.ts'
 
 /** Only one run of an integration is open at a time, so an open one is among the newest. */
 const RECENT_RUNS = 20
@@ -46,6 +47,8 @@ interface StartInput {
   readonly runId: string
   /** Leftovers are settled either way; a new run is opened only when it is due. */
   readonly onlyIfDue?: boolean
+  /** The same for a remembered start: a new run is opened only if it is still remembered. */
+  readonly onlyIfAsked?: boolean
   /** Begins the listing of a run that is opened now. */
   readonly lists?: boolean
 }
@@ -65,11 +68,18 @@ export async function startRun(framework: Framework, integrationId: number, inpu
   if (!hasScheduledSync(provider)) return nothingToDo(`the provider "${row.provider}" has no sync()`)
 
   const found = await foundBefore(framework, runs, runId)
-  if (found !== null) return found
-  const reclaimed = isInWork ? await reclaim(framework, row, runId) : []
-  if (reclaimed.length > 0) return { kind: 'reclaimed', syncLogIds: reclaimed }
-  const left = await settleLeftovers(framework, opening, runId)
-  if (left !== null && left.kind !== 'failed') return left
+  if (found?.kind === 'open') return found
+  const reclaimed = found === null && isInWork ? await reclaim(framework, row, runId) : []
+  const left =
+    found ??
+    (reclaimed.length > 0
+      ? ({ kind: 'reclaimed', syncLogIds: reclaimed } as const)
+      : await settleLeftovers(framework, opening, runId))
+  if (left !== null && left.kind !== 'failed') {
+    // No listing begins now, so what was asked for is still to be done.
+    if (input.onlyIfDue !== true) await rememberStart(framework.db, framework.tables, row.id)
+    return left
+  }
   // The plan that a failed run leaves is not meant for the run that takes its place.
   const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && opening.isDue)
   return open(framework, row, provider, { ...input, onlyIfDue }, input.onlyIfDue === true)
@@ -155,7 +165,7 @@ async function open(
   framework: Framework,
   { id }: IntegrationRow,
   provider: HasScheduledSync,
-  { runId, onlyIfDue, lists = false }: StartInput,
+  { runId, onlyIfDue, onlyIfAsked, lists = false }: StartInput,
   isDispatched: boolean,
 ): Promise<RunStart> {
   const { db, tables } = framework
@@ -168,6 +178,8 @@ async function open(
     if (own !== undefined) return { kind: 'open', syncLogId: own.syncLogId }
     // Another run may have ended since the dispatch read the due ones: by the id alone a second one would start.
     if (onlyIfDue && now?.isDue === false) return nothingToDo('it is not due any more')
+    const isAsked = await takeStarts(tx, tables, id)
+    if (onlyIfAsked && !isAsked) return nothingToDo('another run has taken what was asked')
     const metadata: RunMetadata = {
       run_id: runId,
       incremental: hasIncrementalSync(provider),

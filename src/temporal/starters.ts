@@ -1,5 +1,12 @@
 /** The only caller of `client.workflow`: starts and signals workflows for operations and activities. */
-import type { Client, Workflow, WorkflowHandle, WorkflowResultType, WorkflowStartOptions } from '@temporalio/client'
+import type {
+  Client,
+  Workflow,
+  WorkflowHandle,
+  WorkflowHandleWithFirstExecutionRunId,
+  WorkflowResultType,
+  WorkflowStartOptions,
+} from '@temporalio/client'
 import type { PumpedQueue } from '../claims/pump-jobs.ts'
 import { EVENT_OUTBOX, WEBHOOK_INBOX } from '../claims/pump-jobs.ts'
 import type { Config } from '../config/schema.ts'
@@ -201,10 +208,11 @@ export function temporalStarters(
       await answered(asked, () => signalPumped(asked, queue, SIGNAL.pumpCalls, [call]))
     },
 
-    async startSync(integrationId, provider, { onlyIfDue = false } = {}) {
-      const input: SyncInput = { integrationId, ...(onlyIfDue ? { onlyIfDue } : {}) }
+    async startSync(integrationId, provider, only = {}) {
+      const input: SyncInput = { integrationId, ...only }
       const start = { ...syncStart(integrationId, provider), args: [input] }
-      return outcomeOf(await startOnce(client(), WORKFLOW.syncIntegration, start, { integrationId, provider }))
+      const run = await startOnce(client(), WORKFLOW.syncIntegration, start, { integrationId, provider })
+      return run === null ? 'already running' : { runId: run.firstExecutionRunId }
     },
 
     async startHandler(handler, input, replayAttempt) {
@@ -408,8 +416,8 @@ async function startOnce<T extends Workflow>(
   workflow: string,
   options: WorkflowStartOptions<T>,
   worksFor: WorksFor | null = null,
-): Promise<WorkflowHandle<T> | null> {
-  const start = (labels: StartLabels): Promise<WorkflowHandle<T>> =>
+): Promise<WorkflowHandleWithFirstExecutionRunId<T> | null> {
+  const start = (labels: StartLabels): Promise<WorkflowHandleWithFirstExecutionRunId<T>> =>
     client.workflow.start<T>(workflow, { workflowIdConflictPolicy: 'FAIL', ...options, ...labels })
   try {
     return await answered(client, () => (worksFor === null ? start({}) : withSearchAttributes(client, worksFor, start)))

@@ -1,4 +1,6 @@
 /**
+ * What processes look for again and again, beside their work.
+ *
  * Wakes, every half minute, the inbox if rows have waited although it should have looked, and the outbox: the process that stored
  * them died before it could tell. Rule: docs/behaviour/webhook-recovery.md, "Wake-ups".
  */
@@ -16,22 +18,53 @@ export interface Sweeping {
 
 /** @returns ends it */
 export function sweepPending({ webhooks, admin: { notifications, logger } }: Sweeping): () => void {
-  let isSweeping = false
-  const sweep = async (): Promise<void> => {
-    // One that waits for Postgres is enough.
-    if (isSweeping) return
-    isSweeping = true
+  return repeated(SWEEP_EVERY_MS, async () => {
     try {
       const woken = await webhooks.wakePending({ olderThanSeconds: WAITS_SINCE_SECONDS })
       if (woken > 0) logger.info({ event: 'webhook.swept', integrations: woken }, 'woke the inbox: rows have waited')
       await notifications.wakePending()
     } catch (error) {
       logger.warn({ event: 'webhook.sweep_failed', error: errorLine(error, 300) }, 'could not look for rows that wait')
-    } finally {
-      isSweeping = false
     }
-  }
-  const timer = setInterval(() => void sweep(), SWEEP_EVERY_MS)
+  })
+}
+
+const STARTS_EVERY_MS = 1_000
+/** While it fails, it says so this often. */
+const WARNS_EVERY_MS = 30_000
+
+/**
+ * Begins remembered starts, each second. Rule: docs/behaviour/sync-scheduling.md, "Remembered starts".
+ *
+ * @param look begins those that can. @returns ends it
+ */
+export function sweepStarts(look: (now: number) => Promise<void>, logger: Logger): () => void {
+  let warnedAt = Number.NEGATIVE_INFINITY
+  return repeated(STARTS_EVERY_MS, async () => {
+    const now = performance.now()
+    try {
+      await look(now)
+    } catch (error) {
+      if (now - warnedAt < WARNS_EVERY_MS) return
+      warnedAt = now
+      logger.warn(
+        { event: 'sync.remembered_unseen', error: errorLine(error, 300) },
+        'could not begin syncs that were asked for; each second it is tried again',
+      )
+    }
+  })
+}
+
+/** @param look never throws. @returns ends it */
+function repeated(everyMs: number, look: () => Promise<void>): () => void {
+  let isLooking = false
+  const timer = setInterval(async () => {
+    // One that waits for Postgres is enough.
+    if (isLooking) return
+    isLooking = true
+    await look()
+    isLooking = false
+  }, everyMs)
   // A process that has nothing else to do may end.
   timer.unref()
   return () => clearInterval(timer)

@@ -1,5 +1,6 @@
 /** What the framework would ask of Temporal: written down, so that the test runs it when it wants to. */
 
+import { randomUUID } from 'node:crypto'
 import type { HandlerInput, TemporalInspection, WorkflowStarters } from '../framework/context.ts'
 import type { ProcessSyncItemInput, ProcessSyncItemResult } from '../syncs/sync-jobs.ts'
 import type { ProcessWebhookInput } from '../webhooks/webhook-jobs.ts'
@@ -45,7 +46,7 @@ export function recordingStarters(
       // Until the test runs it, it lives: a second start is refused, as by a workflow's id.
       if (started.startedSyncs.includes(integrationId)) return 'already running'
       started.startedSyncs.push(integrationId)
-      return 'started'
+      return { runId: randomUUID() }
     },
     async startHandler(handler, input, replayAttempt) {
       const id = JSON.stringify([input.webhookId, replayAttempt])

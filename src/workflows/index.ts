@@ -1,5 +1,6 @@
 /** The bundle's entry. A host with workflows of its own re-exports this beside them. A command's workflow also has the command's name. */
 export { backfillSync } from './backfill-sync.ts'
+export * from './command-workflows.ts'
 export { dispatchSyncs } from './dispatch-syncs.ts'
 export { incident } from './incident.ts'
 export {
@@ -29,9 +30,7 @@ export {
   retrySyncItemCommand as 'integrations:retry-sync-item',
   // One function for all commands that the command line's program runs: the workflow's type names the command.
   runProgramCommand as 'integrations:cancel-sync',
-  runProgramCommand as 'integrations:circuit',
   runProgramCommand as 'integrations:config',
-  runProgramCommand as 'integrations:delete',
   runProgramCommand as 'integrations:disable',
   runProgramCommand as 'integrations:dismiss-webhook',
   runProgramCommand as 'integrations:doctor',
@@ -43,7 +42,6 @@ export {
   runProgramCommand as 'integrations:keys',
   runProgramCommand as 'integrations:list',
   runProgramCommand as 'integrations:list-sync-runs',
-  runProgramCommand as 'integrations:list-webhooks',
   runProgramCommand as 'integrations:notifications',
   runProgramCommand as 'integrations:oauth-status',
   runProgramCommand as 'integrations:pause-sync',

@@ -51,6 +51,8 @@ export interface SyncInput {
   readonly integrationId: number
   /** Set by a dispatch: the run does not open if another one has ended since the dispatch read its list. */
   readonly onlyIfDue?: boolean
+  /** Set for a remembered start: the run does not open if another one has taken what was asked. */
+  readonly onlyIfAsked?: boolean
 }
 
 export const syncProgress = defineQuery<SyncProgress>(QUERY.progress)

@@ -63,7 +63,7 @@ type StageEnd =
  * timers; continue-as-new bounds its history.
  */
 export async function syncIntegration(input: SyncInput, carried?: RunState): Promise<SyncOutcome> {
-  const { integrationId, onlyIfDue } = input
+  const { integrationId, onlyIfDue, onlyIfAsked } = input
   const runId = workflowInfo().firstExecutionRunId
   /** From then on there may be a log row whose id the workflow does not know yet. */
   let isBegun = false
@@ -132,6 +132,7 @@ export async function syncIntegration(input: SyncInput, carried?: RunState): Pro
       runId,
       goesOnAs: claimOf(workflowInfo().runId, 1),
       ...(onlyIfDue === undefined ? {} : { onlyIfDue }),
+      ...(onlyIfAsked === undefined ? {} : { onlyIfAsked }),
     })
     if (opened.kind === 'nothing to do') return notThisTime(opened.reason)
     if (opened.kind === 'reclaimed') {

@@ -414,7 +414,7 @@ describe('starting', () => {
       async (id) => {
         if (made.indexOf(id) % 3 > 0) return 'already running'
         at.push(now)
-        return 'started'
+        return { runId: 'a-run' }
       },
       () => startDue(pace),
     )
@@ -429,7 +429,7 @@ describe('starting', () => {
     await withStarts(
       async () => {
         at.push(pace.now())
-        return 'started'
+        return { runId: 'a-run' }
       },
       () => startDue(pace),
     )
@@ -447,7 +447,7 @@ describe('starting', () => {
         begun += 1
         if (begun === 10) ten.happen()
         await answer.happened
-        return 'started'
+        return { runId: 'a-run' }
       },
       () => startDue(),
     )
@@ -465,7 +465,7 @@ describe('starting', () => {
       async (id) => {
         asked.push(id)
         if (id === made[2]) throw new BackendUnreachable('Temporal', 'temporal.example:7233', { remedy: 'Check it.' })
-        return 'started'
+        return { runId: 'a-run' }
       },
       () => startDue(),
     )
@@ -479,7 +479,7 @@ describe('starting', () => {
     const counts = await withStarts(
       async (id) => {
         if (id === made[1]) throw new Error('the task queue has a name that is too long')
-        return 'started'
+        return { runId: 'a-run' }
       },
       () => startDue(),
     )
@@ -504,7 +504,7 @@ describe('starting', () => {
       async () => {
         begun += 1
         if (begun === 3) stop()
-        return 'started'
+        return { runId: 'a-run' }
       },
       () =>
         startDue(fakePace(), (cancel) => {

@@ -342,9 +342,9 @@ describe('a deletion', () => {
   it('takes the row, and says what went with it', async () => {
     const { id } = await makeIntegration(test, 'acme')
     const response = await send('DELETE', `${PATH}/${id}`)
-    expect([response.status, await response.json()]).toEqual([200, { deleted: expect.any(Object) }])
+    expect([response.status, await response.json()]).toEqual([200, { id, deleted: expect.any(Object) }])
     expect(await test.integrations.find(id)).toBeNull()
-    expect(JSON.stringify(test.lines)).toContain('operator:operator')
+    expect(JSON.stringify(test.lines)).toContain('"by":"operator"')
   })
 
   it('is a 409 while a run lives, unless it is forced', async () => {
@@ -533,7 +533,7 @@ async function problemOf(response: Response): Promise<Record<string, unknown>> {
   expect(response.headers.get('content-type')).toBe('application/problem+json')
   const problem = (await response.json()) as Record<string, unknown>
   expect(problem).toMatchObject({
-    type: 'about:blank',
+    type: `urn:durable-integrations:problem:${String(problem.code)}`,
     title: expect.any(String),
     status: response.status,
     detail: expect.any(String),

@@ -325,7 +325,7 @@ describe('a run', () => {
     expect([response.status, response.headers.get('location'), await response.json()]).toEqual([
       202,
       `${API}/integrations/${id}/sync`,
-      { integration_id: id },
+      { integration_id: id, outcome: 'started', run_id: expect.any(String) },
     ])
     expect(test.starts.syncs).toContain(id)
     expect(await acts()).toEqual([act('sync')])
@@ -344,9 +344,21 @@ describe('a run', () => {
     expect(await (await get(path('sync'))).json()).toEqual({ integration_id: id, progress: null })
   })
 
-  it('is a 409 while one lives or where it is switched off, a 422 where it can not be', async () => {
+  it('is remembered while one lives, and may be asked for later', async () => {
     test.starts.running.add(id)
-    expect(await problemOf(await post(path('sync')))).toMatchObject({ status: 409, code: 'already_running' })
+    const again = await post(path('sync'))
+    expect([again.status, await again.json()]).toEqual([202, { integration_id: id, outcome: 'remembered' }])
+    const later = await post(path('sync'), { debounce_seconds: 5 })
+    expect([later.status, await later.json()]).toEqual([
+      202,
+      { integration_id: id, outcome: 'later', at: expect.stringMatching(/^2\d{3}-.*Z$/) },
+    ])
+    expect(await acts()).toEqual([act('sync'), act('sync')])
+    for (const body of [{ debounce_seconds: 3_601 }, { not_before: 'soon' }, { not_before: '9000-01-01T00:00:00Z' }])
+      expect((await post(path('sync'), body)).status).toBe(422)
+  })
+
+  it('is a 409 where it is switched off, a 422 where it can not be', async () => {
     await setIntegration(test, id, { isActive: false })
     const inactive = { status: 409, code: 'integration_inactive', detail: expect.stringContaining('switched off') }
     expect(await problemOf(await post(path('sync')))).toMatchObject(inactive)

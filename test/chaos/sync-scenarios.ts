@@ -67,7 +67,7 @@ export async function killUnderSync(
   const kills = isWorkerLast ? drawn.toSorted((a, b) => rankOf(a.target) - rankOf(b.target)) : drawn
   const { integrations, integrationId, sql } = stack
   const startedAt = performance.now()
-  expect(await integrations.syncs.start(integrationId)).toBe('started')
+  expect(await integrations.syncs.start(integrationId)).toMatchObject({ kind: 'started' })
   if (killsListing) {
     await until(stack, 'a listing has stored some', async () => {
       const [row] = await sql`select count(*)::int as count from integration_sync_items`
@@ -107,7 +107,7 @@ export async function standStill(
 ): Promise<void> {
   const { integrations, integrationId, sql } = stack
   const startedAt = performance.now()
-  expect(await integrations.syncs.start(integrationId)).toBe('started')
+  expect(await integrations.syncs.start(integrationId)).toMatchObject({ kind: 'started' })
   await until(stack, 'a listing has stored some', async () => {
     const [row] = await sql`select count(*)::int as count from integration_sync_items`
     return Number(row?.count) > 0

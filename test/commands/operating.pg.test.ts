@@ -232,9 +232,12 @@ describe('sync', () => {
     const { id } = await makeIntegration(test, 'demo')
     expect(await run(['sync', '--integration', String(id)])).toMatchObject({ exitCode: 0, out: 'Started 1\n' })
     test.starts.running.add(id)
-    expect((await run(['integrations:sync', '--integration', String(id)])).out).toBe('Already running\n')
+    expect((await run(['integrations:sync', '--integration', String(id)])).out).toBe(
+      'Already running: will run again after the one that runs\n',
+    )
     expect((await run(['sync', '--integration', String(id), '--json'])).json()).toEqual({
       integration_id: id,
+      outcome: 'remembered',
       started: 0,
       already_running: true,
     })

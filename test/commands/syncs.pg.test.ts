@@ -159,11 +159,19 @@ describe('sync --integration', () => {
   it('starts one now and writes it down; one that runs is no failure', async () => {
     const ran = await run(['sync', '--integration', id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    expect(ran.json()).toEqual({ integration_id: id, started: 1, already_running: false })
+    expect(ran.json()).toEqual({
+      integration_id: id,
+      outcome: 'started',
+      started: 1,
+      already_running: false,
+    })
     expect(await notes()).toEqual([note('sync')])
     test.starts.running.add(id)
-    expect(await run(['sync', '--integration', id])).toMatchObject({ exitCode: 0, out: 'Already running\n' })
-    expect(await notes()).toHaveLength(1)
+    expect(await run(['sync', '--integration', id])).toMatchObject({
+      exitCode: 0,
+      out: 'Already running: will run again after the one that runs\n',
+    })
+    expect(await notes()).toHaveLength(2)
   })
 
   it('is refused for one that is switched off, of a provider that can not, or not there', async () => {
@@ -199,6 +207,7 @@ describe('sync --watch', () => {
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
     expect(ran.json()).toEqual({
       integration_id: id,
+      outcome: 'remembered',
       started: 0,
       already_running: true,
       run: {
@@ -275,9 +284,13 @@ describe('the watching', () => {
     }
     const context = {
       integrations: test.integrations,
+      door: 'terminal' as const,
       terminal,
       json: false,
       by: byUser,
+      from: undefined,
+      limits: {},
+      note: async () => expect.unreachable('nothing is done'),
       signal,
       progress: write,
       warn: (text: string) => write(`${text}\n`),

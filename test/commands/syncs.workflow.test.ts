@@ -119,7 +119,7 @@ it('pause-sync holds a run, which says so; resume-sync lets it go on', async () 
   // It takes its time, so that it is no small run.
   const paused = { progress: { phase: 'processing', is_paused: true, listed: 3 } }
   await vi.waitFor(async () => expect((await run('sync-progress', id)).json()).toMatchObject(paused), 20_000)
-  expect((await run('sync', '--integration', id)).json()).toMatchObject({ started: 0, already_running: true })
+  expect((await run('sync', '--integration', id)).json()).toMatchObject({ outcome: 'remembered', started: 0 })
   over.happen()
   expect((await run('resume-sync', id)).json()).toMatchObject({ resumed: true })
   expect((await watching).json()).toMatchObject({ run: { status: 'success', succeeded: 3 } })

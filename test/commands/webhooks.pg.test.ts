@@ -84,7 +84,9 @@ describe('list-webhooks', () => {
     const ran = await run(['list-webhooks', '--integration', integration.id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
     const common = { integration_id: integration.id, created_at: AT.toISOString() }
-    expect(ran.json()).toEqual([
+    for (const row of ran.json() as object[])
+      for (const left of ['payload', 'headers']) expect(row).not.toHaveProperty(left)
+    expect(ran.json()).toMatchObject([
       {
         ...common,
         id: second.id,
@@ -178,8 +180,10 @@ describe('show-webhook', () => {
       replay_attempt: 1,
       headers: { 'x-token': ['[REDACTED]'], 'x-two': ['a', 'b\u001b[2J'] },
     }
-    expect((await run(['show-webhook', row.id, '--json'])).json()).toEqual(document)
-    expect((await run(['show-webhook', row.id, '--payload', '--json'])).json()).toEqual({
+    const shown: object = (await run(['show-webhook', row.id, '--json'])).json()
+    expect(shown).toMatchObject(document)
+    expect(shown).not.toHaveProperty('payload')
+    expect((await run(['show-webhook', row.id, '--payload', '--json'])).json()).toMatchObject({
       ...document,
       payload: '{"token":"[REDACTED]","n":1}',
       encoding: 'text',

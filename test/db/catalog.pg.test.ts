@@ -120,13 +120,7 @@ const SPECIFIED: Record<string, Record<string, string>> = {
 
 const ADDED: typeof SPECIFIED = {
   s: { switched_off_at: 'timestamp, nullable' },
-  _requests: {
-    expires_at: 'timestamp, nullable',
-    request_hash: 'string(64), nullable',
-    origin: 'string(32), nullable',
-  },
-  _logs: { origin: 'string(32), nullable' },
-  _mappings: { origin: 'string(32), nullable' },
+  _requests: { expires_at: 'timestamp, nullable', request_hash: 'string(64), nullable' },
   _sync_items: {
     payload: 'json, nullable',
     claim: 'string(120), nullable',
@@ -154,6 +148,12 @@ const ADDED: typeof SPECIFIED = {
     created_by: 'string',
     revoked_at: 'timestamp, nullable',
     last_used_at: 'timestamp, nullable',
+  },
+  _sync_starts: {
+    integration_id: 'bigint',
+    again_at: 'timestamp, nullable',
+    later_at: 'timestamp, nullable',
+    later_since: 'timestamp, nullable',
   },
   _audit: {
     id: 'bigint PK',
@@ -193,7 +193,6 @@ const ADDED: typeof SPECIFIED = {
     queue: "bigint, default ((integration_id * 2) + ((outcomes <> '{}'::jsonb))::integer)",
     lost_workers: 'smallint, default 0',
     delivered_at: 'timestamp, nullable',
-    origin: 'string(32), nullable',
   },
   _migrations: { id: 'bigint PK', name: 'string', hash: 'string(64), nullable', release: 'string, nullable' },
 }
@@ -205,15 +204,14 @@ const STAMPS = { created_at: 'timestamp, default now()', updated_at: 'timestamp,
 const SPECIFIED_INDEXES: Record<string, string[]> = {
   _requests: ['integration_id, failure_class, created_at'],
   _mappings: ['unique integration_id, external_id, internal_type'],
-  // The same columns in another order: docs/decisions/0058-origins-and-look-ups.md.
-  _idempotency_keys: ['unique key, integration_id'],
+  _idempotency_keys: ['unique integration_id, key'],
   _sync_items: ['integration_id, status', 'integration_id, created_at', 'sync_log_id, status', 'batch_id, status'],
   _incidents: [
     'integration_id, status',
     'integration_id, opened_at',
     "unique integration_id where status = 'open'", // "At most one open row per integration."
   ],
-  _webhooks: ['unique delivery_id, integration_id', 'integration_id, created_at', 'status, updated_at'],
+  _webhooks: ['unique integration_id, delivery_id', 'integration_id, created_at', 'status, updated_at'],
 }
 
 const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
@@ -223,37 +221,26 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'next_sync_at NULLS FIRST, id where is_active',
   ],
   _requests: [
-    'idempotency_key, integration_id where idempotency_key is not null',
+    'integration_id, idempotency_key where idempotency_key is not null',
     'integration_id, request_hash, id where expires_at is not null',
     'created_at',
     'retry_of where retry_of is not null',
-    'origin, id where origin is not null',
-    'provider_request_id where provider_request_id is not null',
-    'related_id, related_type, id where related_id is not null',
-    'integration_id, created_at where failure_class is not null',
-    'created_at where failure_class is not null',
   ],
   _logs: [
     'integration_id, operation, id',
+    'integration_id, operation, id where parent_id is null',
     "id where operation = any (array['sync', 'backfill'])",
     'created_at',
     'parent_id where parent_id is not null',
-    'origin, id where origin is not null',
   ],
-  _mappings: [
-    'internal_type, internal_id, integration_id',
-    'external_id, integration_id',
-    'origin, id where origin is not null',
-  ],
-  _idempotency_keys: ['created_at', 'integration_id'],
+  _mappings: ['internal_type, internal_id, integration_id', 'integration_id, id'],
+  _idempotency_keys: ['created_at'],
   _sync_items: [
     "(sync_log_id + 0), id where status = 'pending'",
     'id where next_attempt_at is not null',
     "id where status = 'failed'",
     "claim where status = 'processing'",
-    'external_id, integration_id, id where external_id is not null',
-    "integration_id, completed_at where status = 'failed'",
-    "completed_at where status = 'failed'",
+    'integration_id, external_id, id where external_id is not null',
     "completed_at where status = any (array['success', 'skipped'])",
   ],
   _webhooks: [
@@ -261,8 +248,6 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "id where status = 'pending' and lost_workers > 0",
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed' and dismissed_at is null",
-    "integration_id, processed_at where status = 'failed' and dismissed_at is null",
-    "processed_at where status = 'failed' and dismissed_at is null",
   ],
   _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],
   _cache: ['expires_at where expires_at is not null'],
@@ -272,7 +257,6 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'lost_workers, id where delivered_at is null and claim is null and lost_workers > 0',
     'claim where delivered_at is null and claim is not null',
     'delivered_at where delivered_at is not null',
-    'origin, id where origin is not null',
     'id where outcomes @? \'$.*?(@."status" == "given_up")\'::jsonpath',
     'integration_id',
   ],
@@ -284,10 +268,9 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
 /** Column, the table that it points to, what becomes of the row when that one goes. */
 const FOREIGN_KEYS: Record<string, string[]> = {
   ...Object.fromEntries(
-    ['_requests', '_logs', '_mappings', '_idempotency_keys', '_incidents', '_webhooks', '_events'].map((table) => [
-      table,
-      ['integration_id -> s, cascade'],
-    ]),
+    ['_requests', '_logs', '_mappings', '_idempotency_keys', '_incidents', '_webhooks', '_events', '_sync_starts'].map(
+      (table) => [table, ['integration_id -> s, cascade']],
+    ),
   ),
   _sync_items: ['integration_id -> s, cascade', 'sync_log_id -> _logs, set null'],
 }
@@ -306,6 +289,9 @@ const CHECKS: Record<string, Record<string, string[]>> = {
   _tokens: { scope: ['read', 'operate'] },
   _webhooks: { status: ['pending', 'processing', 'processed', 'failed'], attempts: ['>= 0'] },
 }
+
+/** Of those that have no id. */
+const PRIMARY_KEYS: Record<string, string> = { _cache: 'unique key', _sync_starts: 'unique integration_id' }
 
 const TABLES = [...new Set([...Object.keys(SPECIFIED), ...Object.keys(ADDED)])]
 
@@ -366,7 +352,7 @@ describe.each(PREFIXES)('the tables of prefix %s', (prefix) => {
 
   it('have exactly the listed indexes beside their primary keys', () => {
     for (const table of TABLES) {
-      const primaryKey = table === '_cache' ? 'unique key' : 'unique id'
+      const primaryKey = PRIMARY_KEYS[table] ?? 'unique id'
       const expected = [primaryKey, ...(SPECIFIED_INDEXES[table] ?? []), ...(ADDED_INDEXES[table] ?? [])]
       expect(catalogOf(prefix).indexes[table]?.toSorted(), table).toEqual(expected.sort())
     }

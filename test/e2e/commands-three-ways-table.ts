@@ -259,7 +259,7 @@ export const TABLE: readonly Row[] = [
     subject: integration,
     words: (id) => ['--integration', id],
     input: (id) => ({ integrationId: id }),
-    expected: { integration_id: '(subject)', started: 1, already_running: false },
+    expected: { integration_id: '(subject)', outcome: 'started', started: 1, already_running: false },
   },
   {
     command: 'sync-progress',

@@ -177,6 +177,37 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'webhook_not_found',
     says: ['no webhook', '42'],
   },
+  RequestNotFound: {
+    error: new exported.RequestNotFound(42),
+    code: 'request_not_found',
+    says: ['no request', '42'],
+  },
+  LogNotFound: { error: new exported.LogNotFound(42), code: 'log_not_found', says: ['no operation log', '42'] },
+  StoredEventNotFound: {
+    error: new exported.StoredEventNotFound(42),
+    code: 'stored_event_not_found',
+    says: ['no stored event', '42'],
+  },
+  MappingNotFound: {
+    error: new exported.MappingNotFound(42),
+    code: 'mapping_not_found',
+    says: ['no mapping', '42'],
+  },
+  MappedRowNotFound: {
+    error: new exported.MappedRowNotFound('issue', '42'),
+    code: 'mapped_row_not_found',
+    says: ['"issue"', 'no row "42"'],
+  },
+  IdempotencyKeyNotFound: {
+    error: new exported.IdempotencyKeyNotFound(42),
+    code: 'idempotency_key_not_found',
+    says: ['no spent idempotency key', '42'],
+  },
+  IdempotencyKeyInUse: {
+    error: new exported.IdempotencyKeyInUse(42, new Date('2031-06-01T12:00:00.000Z')),
+    code: 'idempotency_key_in_use',
+    says: ['42', 'under way', '2031-06-01T12:00:00.000Z', 'force'],
+  },
   IncidentNotFound: {
     error: new exported.IncidentNotFound(42),
     code: 'incident_not_found',

@@ -299,11 +299,11 @@ describe('a handle', () => {
 })
 
 describe('starting a sync by hand', () => {
-  it('starts a run, or says that one is running', async () => {
+  it('starts a run, or says that another one follows the one that runs', async () => {
     const integration = await makeIntegration(test, 'synced')
-    expect(await test.integrations.syncs.start(integration.id)).toBe('started')
+    expect(await test.integrations.syncs.start(integration.id)).toMatchObject({ kind: 'started' })
     test.starts.running.add(integration.id)
-    expect(await test.integrations.syncs.start(integration.id)).toBe('already running')
+    expect(await test.integrations.syncs.start(integration.id)).toEqual({ kind: 'remembered' })
   })
 
   it.each([

@@ -268,6 +268,6 @@ async function startSync(): Promise<void> {
     },
     logger: SILENT,
   })
-  expect(await client.syncs.start(integrationId)).toBe('started')
+  expect(await client.syncs.start(integrationId)).toMatchObject({ kind: 'started' })
   await client.close()
 }

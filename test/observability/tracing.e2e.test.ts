@@ -190,7 +190,8 @@ describe('processes with a collector', () => {
     }
     await until('the run is announced', async () => (await announced()).length === 1)
     // This process does not trace, as the command line and a Schedule do not.
-    await until('its workflow is over', async () => (await integrations.syncs.start(integrationId)) === 'started')
+    await until('its workflow is over', async () => (await integrations.syncs.progress(integrationId)) === null)
+    await integrations.syncs.start(integrationId)
     await until('the second run is announced', async () => (await announced()).length === 2)
     // The orderly end sends what is left.
     await Promise.all([stopped(api), stopped(worker)])

@@ -2,7 +2,7 @@
  * An Integrations object on a test's own database. What it would ask of Temporal is recorded instead of sent; its log lines
  * are kept.
  */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import type { Sql } from 'postgres'
 import postgres from 'postgres'
 import { onTestFinished } from 'vitest'
@@ -151,7 +151,7 @@ function recordingStarters(starts: RecordedStarts): WorkflowStarters {
     replaceWedged: async () => {},
     async startSync(integrationId, _provider) {
       starts.syncs.push(integrationId)
-      return starts.running.has(integrationId) ? 'already running' : 'started'
+      return starts.running.has(integrationId) ? 'already running' : { runId: randomUUID() }
     },
     async startHandler(handler, input, replayAttempt) {
       starts.handlers.push({ ...handler, input, replayAttempt })

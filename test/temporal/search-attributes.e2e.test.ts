@@ -83,7 +83,7 @@ describe('search attributes', () => {
       { name: 'IntegrationProvider', type: 'Keyword', standing: 'missing', registeredAs: null },
       { name: 'IntegrationId', type: 'Int', standing: 'missing', registeredAs: null },
     ])
-    expect(await starters.startSync(7, 'github')).toBe('started')
+    expect(await starters.startSync(7, 'github')).toEqual({ runId: expect.any(String) })
     const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, 7))
     expect(await labelsOf(run)).toEqual({ id: undefined, provider: undefined })
     // What the page of a workflow shows of it from the start on.
@@ -113,7 +113,7 @@ describe('search attributes', () => {
         { timeout: 60_000, interval: 500 },
       )
       .toEqual({ id: 8, provider: 'github' })
-    expect(await starters.startSync(8, 'github')).toBe('started')
+    expect(await starters.startSync(8, 'github')).toEqual({ runId: expect.any(String) })
     expect(await labelsOf(sync)).toEqual({ id: 8, provider: 'github' })
     await expect
       .poll(() => idsOf('IntegrationId = 8 AND IntegrationProvider = "github" AND ExecutionStatus = "Running"'))
@@ -149,7 +149,7 @@ describe('search attributes', () => {
         async () => {
           const { starters: fresh } = { starters }
           id += 1
-          expect(await fresh.startSync(id, 'github')).toBe('started')
+          expect(await fresh.startSync(id, 'github')).toEqual({ runId: expect.any(String) })
           return labelsOf(client.workflow.getHandle(workflowId.syncIntegration(prefix, id)))
         },
         { timeout: 60_000, interval: 500 },

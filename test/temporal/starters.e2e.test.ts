@@ -186,19 +186,19 @@ describe('waking the inbox', () => {
 describe('starting a sync', () => {
   it('starts one run of an integration; a second start finds it running', async () => {
     const { prefix, starters } = deployment()
-    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+    expect(await starters.startSync(INTEGRATION, 'github')).toEqual({ runId: expect.any(String) })
     expect(await starters.startSync(INTEGRATION, 'github')).toBe('already running')
     const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
     expect(await run.describe()).toMatchObject({ type: WORKFLOW.syncIntegration, taskQueue: `${prefix}-default` })
 
     await run.terminate()
-    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+    expect(await starters.startSync(INTEGRATION, 'github')).toEqual({ runId: expect.any(String) })
   })
 
   it('starts one run when two ask at the same moment', async () => {
     const { starters } = deployment()
     const answers = await Promise.all(Array.from({ length: 5 }, () => starters.startSync(INTEGRATION, 'github')))
-    expect(answers.filter((answer) => answer === 'started')).toHaveLength(1)
+    expect(answers.filter((answer) => answer !== 'already running')).toHaveLength(1)
     expect(answers.filter((answer) => answer === 'already running')).toHaveLength(4)
   })
 })
@@ -308,7 +308,7 @@ describe('ending a run', () => {
     const run = client.workflow.getHandle(workflowId.syncIntegration(prefix, INTEGRATION))
     expect((await run.describe()).status.name).toBe('TERMINATED')
     expect(warnings).toEqual(['sync.terminated'])
-    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+    expect(await starters.startSync(INTEGRATION, 'github')).toEqual({ runId: expect.any(String) })
   })
 })
 
@@ -357,7 +357,7 @@ describe('the jobs about syncs', () => {
     const handle = client.workflow.getHandle(workflowId.backfillSync(prefix, INTEGRATION))
     expect(await handle.describe()).toMatchObject({ type: WORKFLOW.backfillSync })
     // An ordinary run has an id of its own.
-    expect(await starters.startSync(INTEGRATION, 'github')).toBe('started')
+    expect(await starters.startSync(INTEGRATION, 'github')).toEqual({ runId: expect.any(String) })
   })
 
   it('of a dispatch gives what was started; who comes later joins the one that runs', async () => {

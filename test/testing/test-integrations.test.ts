@@ -429,8 +429,8 @@ describe('a sync', () => {
   })
 
   it('that is asked for is noted until it is run', async () => {
-    expect(await kit.integrations.syncs.start(integration.id)).toBe('started')
-    expect(await kit.integrations.syncs.start(integration.id)).toBe('already running')
+    expect(await kit.integrations.syncs.start(integration.id)).toMatchObject({ kind: 'started' })
+    expect(await kit.integrations.syncs.start(integration.id)).toEqual({ kind: 'remembered' })
     expect(kit.started.startedSyncs).toContain(integration.id)
     await kit.sync(integration)
     expect(kit.started.startedSyncs).not.toContain(integration.id)

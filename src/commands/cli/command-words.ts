@@ -5,7 +5,7 @@
  * Rule: docs/behaviour/commands-as-workflows.md, "Input".
  */
 import type { Argument, Command, Option } from 'commander'
-import { Refused } from './failure.ts'
+import { Refused } from '../refused.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

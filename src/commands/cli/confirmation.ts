@@ -1,5 +1,5 @@
 /** Asks before what can't be undone. Rule: docs/commands.md, "Questions". */
-import { Refused } from './failure.ts'
+import { Refused } from '../refused.ts'
 import type { HostlessContext } from './frame.ts'
 import { plain } from './plain.ts'
 

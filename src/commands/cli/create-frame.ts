@@ -1,10 +1,12 @@
 /** Makes the frame that the commands of one process stand in. The contract: frame.ts. */
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
+import type { CommandContext, Door } from '../command.ts'
 import { Interrupted } from './failure.ts'
-import type { Frame, HostlessContext, Outcome, Terminal } from './frame.ts'
+import type { Frame, HostlessContext, Outcome } from './frame.ts'
 import { plainLines } from './plain.ts'
+import type { Terminal } from './terminal.ts'
 
 /** What a command works with; loaded only when one runs, so that `--help` needs no database. */
 export type LoadIntegrations = () => Promise<Integrations>
@@ -16,6 +18,12 @@ export interface FrameOptions {
   readonly signal?: AbortSignal
   /** Who is asking; default `cli:<user>`. */
   readonly by?: string
+  /** From where; default this host. */
+  readonly from?: string
+  /** Default `terminal`. */
+  readonly door?: Door
+  /** Whether the document is printed in any case; default: where `--json` asks for it. */
+  readonly json?: boolean
   /**
    * How long a command that does not watch the signal may go on after it, in milliseconds; what it ends with by then is its
    * end. Default 0: at Ctrl-C the process ends, and the work with it.
@@ -30,18 +38,22 @@ export function createFrame({
   terminal,
   signal = new AbortController().signal,
   by = `cli:${userName()}`,
+  from = hostname(),
+  door = 'terminal',
   endingMs = 0,
   ...options
 }: FrameOptions): Frame {
   const contextOf = (args: readonly unknown[]): HostlessContext => {
     const command = args.find((arg) => arg instanceof Command)
-    const { json = false, interactive = true } =
+    const { json = options.json ?? false, interactive = true } =
       command?.optsWithGlobals<{ json?: boolean; interactive?: boolean }>() ?? {}
     const isInteractive = terminal.isInteractive && interactive
     return {
       terminal: { ...terminal, isInteractive },
+      door,
       json,
       by,
+      from,
       signal,
       progress: (text) => isInteractive && terminal.err(`${plainLines(text)}\n`),
       warn: (text) => terminal.err(`${plainLines(text)}\n`),
@@ -72,7 +84,7 @@ export function createFrame({
           if (signal.aborted) throw new Interrupted()
           outcome = await untilAborted(
             signal,
-            work({ ...context, integrations }, ...(args as never)),
+            work(withHost(context, integrations), ...(args as never)),
             Math.max(endingMs, stopsItself ? STOPPING_MS : 0),
           )
         } finally {
@@ -88,6 +100,18 @@ export function createFrame({
         const context = contextOf(args)
         tell(await untilAborted(signal, work(context, ...(args as never))), context.json)
       },
+  }
+}
+
+/** The context of a caller that no token limits. */
+function withHost(context: HostlessContext, integrations: Integrations): CommandContext {
+  const { by: token, from } = context
+  return {
+    ...context,
+    integrations,
+    limits: {},
+    note: (id, action, target = `integration:${id}`) =>
+      integrations.admin.operator.note(id, { token, action, target, from }),
   }
 }
 

@@ -3,6 +3,7 @@ import { CommanderError } from 'commander'
 import { classifyFailure, FailureClass } from '../../calls/failure-class-rules.ts'
 import { isIntegrationsError } from '../../framework/errors.ts'
 import { lostDatabase } from '../../framework/lost-database.ts'
+import { Refused } from '../refused.ts'
 
 export const EXIT = {
   done: 0,
@@ -19,24 +20,6 @@ export class Interrupted extends Error {
   readonly code = 'interrupted'
   constructor() {
     super('Interrupted.')
-  }
-}
-
-/** A command that will not do what it was asked; the code is what `--json` prints. */
-export class Refused extends Error {
-  constructor(
-    readonly code:
-      | 'usage'
-      | 'already_installed'
-      | 'already_running'
-      | 'health_check_failed'
-      | 'listing_failed'
-      | 'confirmation_needed'
-      | 'file_exists'
-      | 'not_writable',
-    message: string,
-  ) {
-    super(message)
   }
 }
 

@@ -3,9 +3,9 @@
  *
  * Rule: docs/commands.md, "Values".
  */
-import { Refused } from './failure.ts'
-import type { TextSources } from './frame.ts'
+import { Refused } from '../refused.ts'
 import type { SchemaField } from './schema-fields.ts'
+import type { TextSources } from './terminal.ts'
 
 export type ValueOption = '--credential' | '--metadata'
 

@@ -1,9 +1,9 @@
 /** What `integrations install` asks for when somebody sits at the terminal. Rule: docs/commands.md, "Questions". */
 import type { z } from 'zod'
-import type { Terminal } from './frame.ts'
 import { readValue } from './given-values.ts'
 import type { SchemaField } from './schema-fields.ts'
 import { fieldsOf } from './schema-fields.ts'
+import type { Terminal } from './terminal.ts'
 
 export interface Values {
   readonly credentials: Readonly<Record<string, unknown>>

@@ -1,13 +1,13 @@
 /** The `integrations` command. Each subcommand is a file of its own. */
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
+import { packageVersion } from '../../framework/package-version.ts'
 import { advanceCursorCommand } from '../advance-cursor.ts'
 import { bundleWorkflowsCommand } from '../bundle-workflows.ts'
 import { cancelSyncCommand } from '../cancel-sync.ts'
-import { circuitCommand } from '../circuit.ts'
+import type { AnyCommand } from '../command.ts'
+import { TOPICS } from '../command.ts'
 import { completionCommand } from '../completion.ts'
 import { configCommand } from '../config.ts'
-import { deleteCommand } from '../delete.ts'
 import { disableCommand } from '../disable.ts'
 import { dismissWebhookCommand } from '../dismiss-webhook.ts'
 import { doctorCommand } from '../doctor.ts'
@@ -17,12 +17,12 @@ import { evaluateFailuresCommand } from '../evaluate-failures.ts'
 import { findOrphansCommand } from '../find-orphans.ts'
 import { healthCommand } from '../health.ts'
 import { incidentsCommand } from '../incidents.ts'
+import { TABLE } from '../index.ts'
 import { installCommand } from '../install.ts'
 import { keysCommand } from '../keys.ts'
 import { listCommand } from '../list.ts'
 import { listFailedItemsCommand } from '../list-failed-items.ts'
 import { listSyncRunsCommand } from '../list-sync-runs.ts'
-import { listWebhooksCommand } from '../list-webhooks.ts'
 import { makeProviderCommand } from '../make-provider.ts'
 import { migrateCommand } from '../migrate.ts'
 import { notificationsCommand } from '../notifications.ts'
@@ -42,28 +42,20 @@ import { rotateWebhookSecretCommand } from '../rotate-webhook-secret.ts'
 import { schedulesCommand } from '../schedules.ts'
 import { showCommand } from '../show.ts'
 import { showSyncRunCommand } from '../show-sync-run.ts'
-import { showWebhookCommand } from '../show-webhook.ts'
 import { skipSyncItemCommand } from '../skip-sync-item.ts'
 import { statsCommand } from '../stats.ts'
 import { syncCommand } from '../sync.ts'
 import { syncProgressCommand } from '../sync-progress.ts'
 import { testCommand } from '../test.ts'
-import type { LoadIntegrations } from './create-frame.ts'
+import { declare } from './command-line.ts'
+import type { FrameOptions } from './create-frame.ts'
 import { createFrame, jsonLine, withCommonOptions } from './create-frame.ts'
 import { failureOf } from './failure.ts'
-import type { Frame, Terminal } from './frame.ts'
+import type { Frame } from './frame.ts'
 import { plainLines } from './plain.ts'
+import type { Terminal } from './terminal.ts'
 
-export interface ProgramOptions {
-  readonly load: LoadIntegrations
-  readonly terminal: Terminal
-  /** Aborted by Ctrl-C. */
-  readonly signal?: AbortSignal
-  /** Who is asking; default `cli:<user>`. */
-  readonly by?: string
-  /** How long a command may go on after the signal, in milliseconds; default: not at all, unless it stops itself. */
-  readonly endingMs?: number
-}
+export type ProgramOptions = Omit<FrameOptions, 'onExitCode'>
 
 const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   migrateCommand,
@@ -81,13 +73,11 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   testCommand,
   enableCommand,
   disableCommand,
-  circuitCommand,
   rateLimitCommand,
   healthCommand,
   statsCommand,
   evaluateFailuresCommand,
   incidentsCommand,
-  deleteCommand,
   eraseCommand,
   syncCommand,
   syncProgressCommand,
@@ -100,8 +90,6 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
   retrySyncItemCommand,
   skipSyncItemCommand,
   advanceCursorCommand,
-  listWebhooksCommand,
-  showWebhookCommand,
   replayWebhookCommand,
   dismissWebhookCommand,
   recoverWebhooksCommand,
@@ -116,10 +104,17 @@ const COMMANDS: readonly ((frame: Frame) => Command)[] = [
 ]
 
 /** Runs one command line. @returns the exit code */
-export async function runProgram(words: readonly string[], options: ProgramOptions): Promise<number> {
-  const { terminal } = options
+export function runProgram(words: readonly string[], options: ProgramOptions): Promise<number> {
   // Known before the words are parsed: a word too many is a failure like any other.
   const json = words.slice(0, words.includes('--') ? words.indexOf('--') : undefined).includes('--json')
+  return runInFrame({ ...options, json }, (frame) =>
+    createProgram(frame, options.terminal).parseAsync(words, { from: 'user' }),
+  )
+}
+
+/** Runs what stands in a frame, and prints its failure. @returns the exit code */
+export async function runInFrame(options: ProgramOptions, work: (frame: Frame) => Promise<unknown>): Promise<number> {
+  const { terminal, json = false } = options
   let exitCode = 0
   const frame = createFrame({
     ...options,
@@ -128,7 +123,7 @@ export async function runProgram(words: readonly string[], options: ProgramOptio
     },
   })
   try {
-    await createProgram(frame, terminal).parseAsync(words, { from: 'user' })
+    await work(frame)
     return exitCode
   } catch (error) {
     // Help and version.
@@ -141,12 +136,13 @@ export async function runProgram(words: readonly string[], options: ProgramOptio
 }
 
 /** All commands, in the order of the help. They throw what goes wrong and never end the process. */
-export function createProgram(frame: Frame, terminal: Terminal): Command {
+export function createProgram(frame: Frame, terminal: Terminal, table = TABLE): Command {
   const program = withCommonOptions(new Command('integrations'))
     .description('Operates the integrations of the host whose integrations.config.ts is here.')
-    .version(version(), '--version', 'print the version')
+    .version(packageVersion(), '--version', 'print the version')
     .addHelpText('after', HELP)
   for (const create of COMMANDS) program.addCommand(create(frame))
+  for (const each of byTopic(table)) program.addCommand(declare(frame, each))
   for (const command of [program, ...program.commands])
     command
       .exitOverride()
@@ -170,8 +166,7 @@ function termOf(command: Command): string {
   return [command.name(), ...args].join(' ')
 }
 
-/** As far from here in src/ as in dist/. */
-function version(): string {
-  return (JSON.parse(readFileSync(new URL('../../../package.json', import.meta.url), 'utf8')) as { version: string })
-    .version
+/** In the order of the help. */
+function byTopic(table: readonly AnyCommand[]): AnyCommand[] {
+  return table.toSorted((a, b) => TOPICS.indexOf(a.topic) - TOPICS.indexOf(b.topic))
 }

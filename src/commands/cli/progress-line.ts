@@ -1,7 +1,7 @@
 /** How far a sync run is, in one line. Rule: docs/commands.md, "sync-progress". */
 import type { Integrations } from '../../create-integrations.ts'
-import type { Terminal } from './frame.ts'
 import { plain } from './plain.ts'
+import type { Terminal } from './terminal.ts'
 
 export type SyncProgress = NonNullable<Awaited<ReturnType<Integrations['syncs']['progress']>>>
 

@@ -8,7 +8,7 @@
 
 import { secretsOf } from '../../framework/redaction.ts'
 import type { CommandAnswer } from '../command-jobs.ts'
-import { Refused } from './failure.ts'
+import { Refused } from '../refused.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 type Environment = Readonly<Record<string, string | undefined>>

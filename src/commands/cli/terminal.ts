@@ -1,8 +1,43 @@
-/** The terminal of a real process. */
+/** Where a command reads and writes, and the terminal of a real process. */
 import { readFileSync } from 'node:fs'
 import { confirm, password, text } from '@clack/prompts'
 import { Interrupted } from './failure.ts'
-import type { Prompts, Terminal, TextSources } from './frame.ts'
+
+/** Questions to whoever sits there. Each throws {@link Interrupted} when it is broken off. */
+export interface Prompts {
+  /** A line of text; `check` says what is wrong with it. */
+  text(
+    question: string,
+    options?: { initial?: string; check?: (answer: string) => string | undefined },
+  ): Promise<string>
+  /** As `text()`, unseen. */
+  password(question: string, options?: { check?: (answer: string) => string | undefined }): Promise<string>
+  confirm(question: string, options?: { initial?: boolean }): Promise<boolean>
+}
+
+/** Where a command reads and writes. Tests give their own. */
+export interface Terminal {
+  /** The result, and nothing else. */
+  readonly out: (text: string) => void
+  /** Progress, warnings, prompts, errors. */
+  readonly err: (text: string) => void
+  /** No prompts, no live progress: no TTY, `CI`, or `--no-interactive`. */
+  readonly isInteractive: boolean
+  /** Characters in a line of what `err` writes to. */
+  readonly columns: () => number
+  /** Used only where `isInteractive`. */
+  readonly prompts: Prompts
+  /** What a value may be read from instead of the command line. */
+  readonly sources: TextSources
+}
+
+export interface TextSources {
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** The text of a file. */
+  readonly file: (path: string) => string
+  /** All of stdin. */
+  readonly stdin: () => Promise<string>
+}
 
 /** Of a terminal that does not say. */
 const USUAL_COLUMNS = 80

@@ -1,15 +1,20 @@
 /** One command, run by the program on the worker's own object. Rule: docs/behaviour/commands-as-workflows.md. */
-import type { Command } from 'commander'
 import type { Integrations } from '../../create-integrations.ts'
 import { redactText } from '../../framework/redaction.ts'
+import type { AnyCommand } from '../command.ts'
 import type { CommandAnswer, CommandCall } from '../command-jobs.ts'
+import { TABLE } from '../index.ts'
+import { Refused } from '../refused.ts'
+import { openFields, run as runDefinition } from './command-line.ts'
 import { wordsOf } from './command-words.ts'
-import { createFrame } from './create-frame.ts'
 import type { FailureDocument } from './failure.ts'
-import { failureOf, Refused } from './failure.ts'
-import type { Prompts, Terminal, TextSources } from './frame.ts'
-import { createProgram, runProgram } from './program.ts'
+import { failureOf } from './failure.ts'
+import type { Frame } from './frame.ts'
+import { createProgram, runInFrame } from './program.ts'
 import { allowedVariables, refuseSecrets, secretsNamedBy, withoutSecrets } from './secrets-in-worker.ts'
+import type { Prompts, Terminal, TextSources } from './terminal.ts'
+
+type JsonFields = Readonly<Record<string, unknown>>
 
 /**
  * What a command has under way when it is cancelled, or its worker stops, may take so long to end: as long as what else an
@@ -21,10 +26,20 @@ const ENDING_MS = 30_000
 export async function runInWorker(
   integrations: Integrations,
   { command, input, by, signal }: CommandCall,
+  table: readonly AnyCommand[] = TABLE,
 ): Promise<CommandAnswer> {
   const environment = allowedVariables(integrations.config.worker.command_environment, process.env)
   const { terminal, printed } = captured(environment)
-  const program = { load: async () => leftOpen(integrations), terminal, signal, by, endingMs: ENDING_MS }
+  const program = {
+    load: async () => leftOpen(integrations),
+    terminal,
+    signal,
+    by,
+    from: by,
+    door: 'workflow' as const,
+    json: true,
+    endingMs: ENDING_MS,
+  }
   const startedAtMs = performance.now()
   const answer = await answered()
   integrations.admin.logger.info(
@@ -40,19 +55,18 @@ export async function runInWorker(
   return answer
 
   async function answered(): Promise<CommandAnswer> {
-    let words: readonly string[]
     let secrets: readonly string[]
+    let work: (frame: Frame) => Promise<unknown>
     try {
-      const declared = declaredAs(command, createProgram(createFrame(program), terminal))
       const fields = fieldsOf(input)
       refuseSecrets(command, fields, environment)
-      words = wordsOf(declared, fields)
       secrets = secretsNamedBy(command, fields, environment)
+      work = workOf(table, command, fields, terminal)
     } catch (error) {
       const { exitCode, document } = failureOf(error)
       return { exitCode, document, notes: [] }
     }
-    const exitCode = await runProgram(words, program)
+    const exitCode = await runInFrame(program, work)
     const clean = (text: string): string => redactText(text, secrets)
     const notes = printed.err.map((text) => clean(text.trimEnd()))
     const document = JSON.parse(printed.out, (_, value) =>
@@ -66,14 +80,51 @@ export async function runInWorker(
   }
 }
 
-function declaredAs(name: string, program: Command): Command {
-  const found = program.commands.find((candidate) => candidate.name() === name)
-  if (found === undefined)
-    throw new Refused('usage', `There is no command "${name}". \`integrations --help\` lists them.`)
-  return found
+/** @throws Refused for a name or a field that is not known */
+function workOf(
+  table: readonly AnyCommand[],
+  name: string,
+  given: JsonFields,
+  terminal: Terminal,
+): (frame: Frame) => Promise<unknown> {
+  const definition = table.find((each) => each.name === name)
+  if (definition === undefined)
+    return (frame) => {
+      const program = createProgram(frame, terminal)
+      const declared = program.commands.find((each) => each.name() === name)
+      if (declared === undefined)
+        throw new Refused('usage', `There is no command "${name}". \`integrations --help\` lists them.`)
+      return program.parseAsync(wordsOf(declared, given), { from: 'user' })
+    }
+  const { yes: isSure, ...input } = inputOf(definition, given)
+  return (frame) => runDefinition(frame, definition, { given: input, isSure: isSure === true })()
 }
 
-function fieldsOf(input: unknown): Readonly<Record<string, unknown>> {
+/** A word stands for a value here, too: who types an id may put it in quotes. */
+function inputOf(definition: AnyCommand, given: JsonFields): Record<string, unknown> {
+  const { name, fields } = definition
+  const names = [...openFields(fields), ...('confirm' in definition ? ['yes'] : [])]
+  const unknown = Object.keys(given).find((field) => !names.includes(field))
+  if (unknown !== undefined) {
+    if (fields[unknown]?.isForTerminals)
+      throw new Refused(
+        'usage',
+        `"${unknown}" is for terminals: a workflow's result is the document of --json, and nobody watches.`,
+      )
+    const allowed = names.length === 0 ? 'no input' : names.join(', ')
+    throw new Refused('usage', `${name} takes ${allowed}; "${unknown}" was given.`)
+  }
+  return Object.fromEntries(
+    Object.entries(given).map(([field, value]) => {
+      const { read, isList } = fields[field] ?? {}
+      const asValue = (each: unknown): unknown => (typeof each === 'string' && read !== undefined ? read(each) : each)
+      if (!isList) return [field, asValue(value)]
+      return [field, Array.isArray(value) ? value.map(asValue) : typeof value === 'object' ? value : [asValue(value)]]
+    }),
+  )
+}
+
+function fieldsOf(input: unknown): JsonFields {
   if (input === undefined || input === null) return {}
   if (typeof input !== 'object' || Array.isArray(input))
     throw new Refused(

@@ -1,7 +1,7 @@
 /** Puts new files into a folder: all of them or none, and never over what is there unless that is asked for. */
 import { lstat, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Refused } from '../cli/failure.ts'
+import { Refused } from '../refused.ts'
 
 export interface NewFile {
   readonly name: string

@@ -61,8 +61,6 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       index(name('_events_delivered_at_idx')).on(column.deliveredAt).where(sql`${column.deliveredAt} is not null`),
       // What an operator sees and can have tried again.
       index(name('_events_given_up_idx')).on(column.id).where(hasGivenUp(column.outcomes)),
-      // What a record has caused.
-      index(name('_events_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       // Deleting an integration.
       index(name('_events_integration_idx')).on(column.integrationId),
       ofIntegration(name('_events_integration_fk'), column.integrationId, integrations),

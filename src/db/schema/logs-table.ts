@@ -36,6 +36,10 @@ export const logsTable = (table: TableFactory, name: Name, integrations: Integra
     (column) => [
       // The runs of an integration, newest last.
       index(name('_logs_operation_idx')).on(column.integrationId, column.operation, column.id),
+      // The newest operations of an integration that are no part of another one, however many are.
+      index(name('_logs_roots_idx'))
+        .on(column.integrationId, column.operation, column.id)
+        .where(sql`${column.parentId} is null`),
       // The runs of all integrations, among many times as many other logs.
       index(name('_logs_runs_idx')).on(column.id).where(sql`${column.operation} in ('sync', 'backfill')`),
       // Pruning.

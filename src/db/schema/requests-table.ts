@@ -44,9 +44,9 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
     },
     (column) => [
       index(name('_requests_failure_class_idx')).on(column.integrationId, column.failureClass, column.createdAt),
-      // What a spent idempotency key answered. The key leads: explain() has it without its integration.
+      // What a spent idempotency key answered.
       index(name('_requests_idempotency_key_idx'))
-        .on(column.idempotencyKey, column.integrationId)
+        .on(column.integrationId, column.idempotencyKey)
         .where(sql`${column.idempotencyKey} is not null`),
       // The newest cached response of a call: read backwards. (Drizzle's desc() says NULLS LAST, which `order by id desc` can't use.)
       index(name('_requests_hash_idx'))
@@ -62,14 +62,7 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_requests_provider_id_idx'))
         .on(column.providerRequestId)
         .where(sql`${column.providerRequestId} is not null`),
-      // What was asked for a row of the host.
-      index(name('_requests_related_idx'))
-        .on(column.relatedId, column.relatedType, column.id)
-        .where(sql`${column.relatedId} is not null`),
-      // What has failed lately, by integration, and of all.
-      index(name('_requests_failures_idx'))
-        .on(column.integrationId, column.createdAt)
-        .where(sql`${column.failureClass} is not null`),
+      // What has failed lately.
       index(name('_requests_failed_at_idx')).on(column.createdAt).where(sql`${column.failureClass} is not null`),
       ofIntegration(name('_requests_integration_fk'), column.integrationId, integrations),
       check(name('_requests_failure_class_check'), isOneOf(column.failureClass, FAILURE_CLASSES)),

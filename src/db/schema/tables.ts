@@ -10,6 +10,7 @@ import { integrationsTable, ofIntegration } from './integrations-table.ts'
 import { logsTable } from './logs-table.ts'
 import { requestsTable } from './requests-table.ts'
 import { syncItemsTable } from './sync-items-table.ts'
+import { syncStartsTable } from './sync-starts-table.ts'
 import { tokensTable } from './tokens-table.ts'
 import { webhooksTable } from './webhooks-table.ts'
 
@@ -33,6 +34,7 @@ export function createTables(prefix: string, schema = 'public') {
     mappings: mappingsTable(table, name, integrations),
     idempotencyKeys: idempotencyKeysTable(table, name, integrations),
     syncItems: syncItemsTable(table, name, integrations, logs),
+    syncStarts: syncStartsTable(table, name, integrations),
     incidents: incidentsTable(table, name, integrations),
     webhooks: webhooksTable(table, name, integrations),
     cache: cacheTable(table, name),
@@ -49,6 +51,7 @@ export type IntegrationRow = Tables['integrations']['$inferSelect']
 export type IncidentRow = Tables['incidents']['$inferSelect']
 export type LogRow = Tables['logs']['$inferSelect']
 export type MappingRow = Tables['mappings']['$inferSelect']
+export type RequestRow = Tables['requests']['$inferSelect']
 export type SyncItemRow = Tables['syncItems']['$inferSelect']
 export type TokenRow = Tables['tokens']['$inferSelect']
 export type WebhookRow = Tables['webhooks']['$inferSelect']
@@ -71,8 +74,8 @@ const mappingsTable = (table: TableFactory, name: Name, integrations: Integratio
       unique(name('_mappings_external_id_key')).on(column.integrationId, column.externalId, column.internalType),
       // The external id of a model, and whether anything maps it: then of all integrations.
       index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
-      // By the external id alone.
-      index(name('_mappings_external_idx')).on(column.externalId, column.integrationId),
+      // The newest of an integration.
+      index(name('_mappings_integration_idx')).on(column.integrationId, column.id),
       // What a webhook or an item has mapped.
       index(name('_mappings_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       ofIntegration(name('_mappings_integration_fk'), column.integrationId, integrations),
@@ -90,10 +93,7 @@ const idempotencyKeysTable = (table: TableFactory, name: Name, integrations: Int
       ...timestamps(),
     },
     (column) => [
-      // The key leads: explain() has it without its integration.
-      unique(name('_idempotency_keys_key_key')).on(column.key, column.integrationId),
-      // Deleting an integration.
-      index(name('_idempotency_keys_owner_idx')).on(column.integrationId),
+      unique(name('_idempotency_keys_key_key')).on(column.integrationId, column.key),
       // Pruning.
       index(name('_idempotency_keys_created_at_idx')).on(column.createdAt),
       ofIntegration(name('_idempotency_keys_integration_fk'), column.integrationId, integrations),

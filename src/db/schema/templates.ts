@@ -10,6 +10,7 @@ export const {
   mappings,
   idempotencyKeys,
   syncItems,
+  syncStarts,
   incidents,
   webhooks,
   cache,

@@ -46,8 +46,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       ...timestamps(),
     },
     (column) => [
-      // The delivery leads: explain() has it without its integration.
-      unique(name('_webhooks_delivery_id_key')).on(column.deliveryId, column.integrationId),
+      unique(name('_webhooks_delivery_id_key')).on(column.integrationId, column.deliveryId),
       index(name('_webhooks_created_at_idx')).on(column.integrationId, column.createdAt),
       index(name('_webhooks_status_idx')).on(column.status, column.updatedAt),
       // The next rows of an inbox.
@@ -62,11 +61,7 @@ export const webhooksTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_webhooks_failed_idx'))
         .on(column.attempts, column.processedAt)
         .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
-      // What has failed lately, by integration.
-      index(name('_webhooks_failures_idx'))
-        .on(column.integrationId, column.processedAt)
-        .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),
-      // The same of all integrations.
+      // What has failed lately.
       index(name('_webhooks_failed_at_idx'))
         .on(column.processedAt)
         .where(sql`${column.status} = 'failed' and ${column.dismissedAt} is null`),

@@ -1,10 +1,12 @@
 import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { byWorker } from '../../../src/commands/cli/by-worker.ts'
-import type { HostlessContext } from '../../../src/commands/cli/frame.ts'
+import type { HostlessContext } from '../../../src/commands/command.ts'
 import { occasion } from '../../support/integrations.ts'
 
 let said: string[]
 const context: HostlessContext = {
+  door: 'terminal',
+  from: undefined,
   terminal: {} as never,
   json: false,
   by: 'cli:test',

@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
 import { wordsOf } from '../../../src/commands/cli/command-words.ts'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
-import type { Terminal } from '../../../src/commands/cli/frame.ts'
 import { createProgram } from '../../../src/commands/cli/program.ts'
+import type { Terminal } from '../../../src/commands/cli/terminal.ts'
 import { COMMAND_WORKFLOWS } from '../../support/command-workflows.ts'
 
 const terminal: Terminal = {

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { createFrame } from '../../../src/commands/cli/create-frame.ts'
-import type { Terminal } from '../../../src/commands/cli/frame.ts'
 import { createProgram } from '../../../src/commands/cli/program.ts'
+import type { Terminal } from '../../../src/commands/cli/terminal.ts'
 import { QUERY, SIGNAL } from '../../../src/workflows/ids.ts'
 import { COMMAND_WORKFLOWS } from '../../support/command-workflows.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { table } from '../../../src/commands/cli/frame.ts'
 import { plain, plainLines } from '../../../src/commands/cli/plain.ts'
+import { table } from '../../../src/commands/cli/table.ts'
 
 describe('foreign text', () => {
   it.each([

@@ -1,7 +1,7 @@
 /** Runs one command line inside the test's own process, on an Integrations object of the test's. */
 
-import type { Prompts, Terminal } from '../../../src/commands/cli/frame.ts'
 import { runProgram } from '../../../src/commands/cli/program.ts'
+import type { Prompts, Terminal } from '../../../src/commands/cli/terminal.ts'
 import { processSources } from '../../../src/commands/cli/terminal.ts'
 import type { Integrations } from '../../../src/create-integrations.ts'
 

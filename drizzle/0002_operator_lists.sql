@@ -1,0 +1,2 @@
+CREATE INDEX "__prefix___logs_roots_idx" ON "__schema__"."__prefix___logs" USING btree ("integration_id","operation","id") WHERE "__schema__"."__prefix___logs"."parent_id" is null;--> statement-breakpoint
+CREATE INDEX "__prefix___mappings_integration_idx" ON "__schema__"."__prefix___mappings" USING btree ("integration_id","id");

@@ -1,0 +1,63 @@
+/** `/openapi.json`, and `/docs` that shows it: a page without a script, so that it works without internet. Rule: docs/behaviour/operator-api.md, "OpenAPI". */
+import { Hono } from 'hono'
+import { html } from 'hono/html'
+import type { Command } from '../commands/command.ts'
+import { scopeOf, snakeCase, TOPICS } from '../commands/command.ts'
+import { isRequired } from '../commands/fields.ts'
+import type { Integrations } from '../create-integrations.ts'
+import { packageVersion } from '../framework/package-version.ts'
+import type { AccessEnvironment } from './caller.ts'
+import type { Operation } from './command-routes.ts'
+import { isBodiless, operations, parametersOf } from './command-routes.ts'
+import { page, whoIsHere } from './dashboard/layout.ts'
+import { operatorRoot } from './middleware.ts'
+import { openApi, operationId } from './openapi.ts'
+import { problemType, STATUSES } from './problem.ts'
+
+export function apiDocs(integrations: Integrations, all = operations()): Hono<AccessEnvironment> {
+  const routes = new Hono<AccessEnvironment>()
+  const server = `${operatorRoot(integrations)}/api/v1`
+  routes.get('/openapi.json', (context) => context.json(openApi(all, { server, version: packageVersion() })))
+  routes.get('/docs', (context) =>
+    page(context, {
+      title: 'Operator API',
+      header: whoIsHere(operatorRoot(integrations), context.var.caller),
+      main: html`<p>Below <code>${server}</code>, with <code>Authorization: Bearer</code> and a token. The same for programs:
+<a href="${server}/openapi.json">openapi.json</a>.</p>
+${TOPICS.map((topic) =>
+  topicOf(
+    topic,
+    all.filter(({ command }: { command: Command }) => command.topic === topic),
+  ),
+)}
+<h2 id="problems">Problems</h2>
+<div class="wide"><table><thead><tr><th>Type</th><th>Status</th></tr></thead><tbody>
+${Object.entries(STATUSES).map(([code, status]) => html`<tr><td>${problemType(code)}</td><td>${status}</td></tr>`)}
+</tbody></table></div>`,
+    }),
+  )
+  return routes
+}
+
+const topicOf = (topic: string, all: readonly Operation[]) =>
+  all.length === 0 ? html`` : html`<h2>${topic}</h2>${all.map(operationSection)}`
+
+function operationSection(operation: Operation) {
+  const { method, path, summary, fields, status } = operation
+  const where = (name: string): string =>
+    parametersOf(path).includes(name) ? 'path' : isBodiless(operation) ? 'query' : 'body'
+  return html`<details id="${operationId(operation)}">
+<summary><strong>${method.toUpperCase()}</strong> <code>${path}</code> ${summary}</summary>
+<p>Scope <code>${scopeOf(operation)}</code>; answers ${status}.</p>
+${
+  Object.keys(fields).length === 0
+    ? html``
+    : html`<div class="wide"><table><thead><tr><th>Field</th><th>In</th><th>Required</th><th></th></tr></thead><tbody>
+${Object.entries(fields).map(
+  ([name, field]) =>
+    html`<tr><td><code>${snakeCase(name)}</code></td><td>${where(name)}</td><td>${isRequired(field) ? 'yes' : ''}</td><td>${field.about}${field.choices === undefined ? '' : `: ${field.choices.join(', ')}`}</td></tr>`,
+)}
+</tbody></table></div>`
+}
+</details>`
+}

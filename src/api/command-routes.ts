@@ -1,0 +1,207 @@
+/** The HTTP door: the operations of the table of commands as routes. Rule: docs/behaviour/operator-api.md. */
+import type { Context } from 'hono'
+import { Hono } from 'hono'
+import type { Principal } from '../access/rules.ts'
+import { isLimited, limitsOf } from '../access/rules.ts'
+import type { Command, CommandContext, Route } from '../commands/command.ts'
+import { snakeCase } from '../commands/command.ts'
+import type { Fields } from '../commands/fields.ts'
+import { readValues } from '../commands/fields.ts'
+import { TABLE } from '../commands/index.ts'
+import type { Integrations } from '../create-integrations.ts'
+import { bodyGiven, invalid, queryGiven } from './body.ts'
+import type { AccessEnvironment } from './caller.ts'
+import { addressOf } from './caller.ts'
+import { externalPath, refuseLimited } from './middleware.ts'
+import { idIn } from './named-routes.ts'
+import { ProblemError } from './problem.ts'
+
+/** A route, and what it leaves out taken from its command. */
+export interface Operation extends Required<Pick<Route, 'method' | 'path' | 'summary' | 'reach' | 'status'>> {
+  readonly command: Command
+  readonly route: Route
+  /** Without those that are for terminals. */
+  readonly fields: Fields
+}
+
+/** Every operation of the table. */
+export function operations(table: readonly { readonly name: string }[] = TABLE): readonly Operation[] {
+  const commands = table.filter((each): each is Command => 'run' in each)
+  return commands.flatMap((command) =>
+    (command.routes ?? []).map((route) => ({
+      command,
+      route,
+      method: route.method,
+      path: route.path,
+      summary: route.summary ?? command.summary,
+      reach: route.reach ?? command.reach ?? 'all',
+      status: route.status ?? 200,
+      fields: Object.fromEntries(
+        Object.entries(route.fields ?? command.fields).filter(([, { isForTerminals }]) => !isForTerminals),
+      ),
+    })),
+  )
+}
+
+/** The middleware before these routes has checked the caller's scope. */
+export function commandRoutes(integrations: Integrations, all = operations()): Hono<AccessEnvironment> {
+  const routes = new Hono<AccessEnvironment>()
+  for (const operation of all)
+    routes.on(operation.method.toUpperCase(), operation.path, (context) => answer(integrations, context, operation))
+  return routes
+}
+
+async function answer(
+  integrations: Integrations,
+  context: Context<AccessEnvironment>,
+  operation: Operation,
+): Promise<Response> {
+  const { command, route, reach, status } = operation
+  const { principal } = context.var.caller
+  if (reach === 'all' && isLimited(principal)) return refuseLimited(context, principal)
+  const given = await givenIn(context, operation)
+  const limited = reach === 'filtered' ? withLimits(principal, given) : given
+  const reading = readValues(operation.fields, limited)
+  if ('misfits' in reading)
+    throw invalid(
+      isBodiless(operation) ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
+      reading.misfits.map(({ name, allowed }) => ({ path: snakeCase(name), message: allowed })),
+    )
+  const { values } = reading
+  if (route.fields === undefined) command.check?.(values)
+  route.check?.(values)
+  await refuseUnseen(integrations, principal, reach, values)
+  const result = await (route.run ?? command.run)(contextOf(integrations, context), values)
+  const location = route.location?.(values, result)
+  if (location !== undefined) context.header('Location', rooted(integrations, context, operation, location))
+  linkNext(integrations, context, result)
+  return context.json(result as object, status)
+}
+
+/** JSON values by the fields' names: from the path, and from the query or the body. */
+async function givenIn(context: Context, operation: Operation): Promise<Readonly<Record<string, unknown>>> {
+  const { fields, path, reach } = operation
+  const inPath = parametersOf(path)
+  const elsewhere = new Map(
+    Object.keys(fields).flatMap((name) => (inPath.includes(name) ? [] : [[snakeCase(name), name]])),
+  )
+  const given: Record<string, unknown> = {}
+  for (const name of inPath) {
+    const word = context.req.param(name) ?? ''
+    if (name === 'id' && idIn(word) === 0) throw notFound(reach)
+    given[name] = fields[name]?.read(word)
+  }
+  const isQuery = isBodiless(operation)
+  const found = isQuery ? queryGiven(context) : objectIn(await bodyGiven(context))
+  // A route that takes all in its body has no parameters.
+  const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
+    (name) => !elsewhere.has(name) || !(name in found),
+  )
+  if (strange.length > 0)
+    throw invalid(
+      isQuery ? 'The query has parameters that do not fit.' : 'The body has fields that do not fit.',
+      strange.map((path) => ({ path, message: 'is not known here' })),
+    )
+  for (const [column, value] of Object.entries(found)) {
+    const name = elsewhere.get(column) as string
+    given[name] = isQuery ? fields[name]?.read(value as string) : value
+  }
+  return given
+}
+
+function objectIn(body: unknown): Readonly<Record<string, unknown>> {
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Record<string, unknown>
+  throw invalid('The body has fields that do not fit.', [{ path: '', message: 'a JSON object is allowed' }])
+}
+
+/** Fields of these stand in the query; those of all others in the body. */
+export const isBodiless = ({ method }: Pick<Operation, 'method'>): boolean => method === 'get' || method === 'delete'
+
+/** Names of the parameters in a path. */
+export const parametersOf = (path: string): string[] => [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string)
+
+/** A filter that leaves out whatever the caller may not see. @throws ProblemError 403 where it asks for another's */
+function withLimits(principal: Principal, given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { provider, owner } = limitsOf(principal)
+  const limits = {
+    ...(provider === undefined ? {} : { provider }),
+    ...(owner === undefined ? {} : { owner: `${owner.type}:${owner.id}` }),
+  }
+  for (const [name, limit] of Object.entries(limits))
+    if (given[name] !== undefined && given[name] !== limit)
+      throw new ProblemError({
+        status: 403,
+        code: 'insufficient_scope',
+        detail: `"${principal.name}" is limited to ${name} ${limit}; another one was asked for.`,
+      })
+  return { ...given, ...limits }
+}
+
+/** @throws ProblemError 404 for what the caller may not know of, as for what does not exist */
+async function refuseUnseen(
+  { admin: { operator } }: Integrations,
+  principal: Principal,
+  reach: Operation['reach'],
+  { id, integration }: { readonly id?: number; readonly integration?: number },
+): Promise<void> {
+  if (!isLimited(principal)) return
+  if (integration !== undefined && !(await operator.maySee(principal, 'integration', integration)))
+    throw notFound('integration')
+  if (reach === 'all' || reach === 'everyone' || reach === 'filtered' || id === undefined) return
+  if (!(await operator.maySee(principal, reach, id))) throw notFound(reach)
+}
+
+function notFound(reach: Operation['reach']): ProblemError {
+  const what = reach === 'all' || reach === 'everyone' || reach === 'filtered' ? 'record' : reach
+  const detail = `There is no ${what.replace('-', ' ')} of this id.`
+  const code = what === 'event' ? 'stored_event' : what.replace('-', '_')
+  return new ProblemError({ status: 404, code: `${code}_not_found`, detail })
+}
+
+function contextOf(integrations: Integrations, context: Context<AccessEnvironment>): CommandContext {
+  const { principal } = context.var.caller
+  const by = principal.name
+  const from = addressOf(context)
+  return {
+    door: 'http',
+    integrations,
+    terminal: NO_TERMINAL,
+    json: true,
+    by,
+    from,
+    limits: limitsOf(principal),
+    signal: context.req.raw.signal,
+    progress: () => {},
+    warn: () => {},
+    note: (id, action, target = `integration:${id}`) =>
+      integrations.admin.operator.note(id, { token: by, action, target, from }),
+  }
+}
+
+const nobody = async (): Promise<never> => {
+  throw new TypeError('Over HTTP nobody is asked.')
+}
+const NO_TERMINAL: CommandContext['terminal'] = {
+  out: () => {},
+  err: () => {},
+  isInteractive: false,
+  columns: () => 80,
+  prompts: { text: nobody, password: nobody, confirm: nobody },
+  sources: { environment: {}, file: () => '', stdin: async () => '' },
+}
+
+/** A path below the API's root, as the caller reached it. */
+function rooted(integrations: Integrations, context: Context, { path }: Operation, location: string): string {
+  const depth = path.split('/').length - 1
+  const root = context.req.path.replace(/\/+$/, '').split('/').slice(0, -depth).join('/')
+  return externalPath(integrations, root) + location
+}
+
+/** RFC 8288: the next page of a list. */
+function linkNext(integrations: Integrations, context: Context, result: unknown): void {
+  if (typeof result !== 'object' || result === null || !('next' in result) || !('data' in result)) return
+  if (result.next === null) return
+  const query = new URLSearchParams(context.req.query())
+  query.set('after', String(result.next))
+  context.header('Link', `<${externalPath(integrations, context.req.path)}?${query}>; rel="next"`)
+}

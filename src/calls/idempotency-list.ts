@@ -1,0 +1,219 @@
+/** The ledger of spent idempotency keys, and how one is freed. Rule: docs/behaviour/requests.md, "The ledger". */
+
+import { randomUUID } from 'node:crypto'
+import { and, desc, eq, gte, lt, sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import type { OfIntegrations } from '../db/integrations-of.ts'
+import { belongsToThem } from '../db/integrations-of.ts'
+import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { IdempotencyKeyInUse, IdempotencyKeyNotFound, InvalidArgumentException } from '../framework/errors.ts'
+import { isId } from '../framework/id.ts'
+import type { Page } from '../framework/list-filter.ts'
+import {
+  checkBooleans,
+  checkChoice,
+  checkIds,
+  checkPeriod,
+  checkTexts,
+  newestFirst,
+  searchedSince,
+} from '../framework/list-filter.ts'
+import { checkOwnerFilter } from '../integrations/rules.ts'
+import { recordAct } from '../observability/audit.ts'
+import type { PriorCall } from '../providers/integration.ts'
+import { MAX_TIMEOUT_MS } from './call.ts'
+import { forgetReservation, hasTakenEffect, idempotencyRecord, isUnderKey, turnLock } from './idempotency.ts'
+import { IDEMPOTENCY_STATES, longestSilenceMs } from './idempotency-rules.ts'
+
+/** Selects keys; all that is given must hold. */
+export interface IdempotencyKeyFilter extends OfIntegrations {
+  /** Compared exactly. Needs `integrationId`. */
+  readonly key?: string | undefined
+  /** `unknown`: no stored request says that the call took effect; it may be under way. */
+  readonly state?: (typeof IDEMPOTENCY_STATES)[number] | undefined
+  /** Spent at this moment or after it. Default for filters other than `key`: 24 hours before `until`, or before now. */
+  readonly since?: Date | undefined
+  /** Spent before this moment. */
+  readonly until?: Date | undefined
+}
+
+export interface ListIdempotencyKeys extends IdempotencyKeyFilter {
+  /** Spent before the one of this id. */
+  readonly after?: number | undefined
+  /** The most that are listed, at least 1. */
+  readonly limit?: number | undefined
+}
+
+export interface IdempotencyKeySummary {
+  readonly id: number
+  readonly integrationId: number
+  readonly provider: IntegrationRow['provider']
+  readonly integrationName: IntegrationRow['name']
+  readonly key: string
+  readonly reservedAt: Date
+  readonly state: (typeof IDEMPOTENCY_STATES)[number]
+  /** The request that has its answer; null while that is unknown. */
+  readonly priorRequestId: number | null
+}
+
+/** With what the call was answered, as it is stored: redacted. */
+export type IdempotencyKeyDetail = IdempotencyKeySummary & Pick<PriorCall, 'priorState' | 'priorResponse'>
+
+export interface ForgetIdempotencyKey {
+  /** Who acts. */
+  readonly by: string
+  /** From where: docs/behaviour/audit.md. */
+  readonly from?: string | undefined
+  /** Also while a call with it may be under way: then the write may happen twice. */
+  readonly force?: boolean | undefined
+}
+
+/** Newest first. @throws InvalidArgumentException at once, before anything is read */
+export function listIdempotencyKeys(
+  { db, tables, clock }: Framework,
+  given: ListIdempotencyKeys = {},
+): AsyncIterable<IdempotencyKeySummary> {
+  const { after, limit, ...filter } = given
+  const { integrationId, provider, owner, key, state, until } = filter
+  checkIds({ integrationId, after, limit })
+  checkTexts({ provider, key })
+  checkOwnerFilter(owner)
+  checkChoice('state', state, IDEMPOTENCY_STATES)
+  checkPeriod(filter.since, until)
+  if (key !== undefined && integrationId === undefined)
+    throw new InvalidArgumentException('key', 'it is looked for in one integration: give integrationId, too')
+  const isSearched = key === undefined && [integrationId, provider, owner, state].some((value) => value !== undefined)
+  const since = filter.since ?? (isSearched ? searchedSince(until, clock.now()) : undefined)
+  return newestFirst((page) => pageOfKeys(db, tables, { ...filter, since }, page), { after, limit })
+}
+
+/** By the time at which they were spent, which an index has. */
+export function pageOfKeys(db: Database, tables: Tables, filter: IdempotencyKeyFilter, { below, limit }: Page) {
+  const { idempotencyKeys: keys } = tables
+  const { key, state, since, until } = filter
+  const answer = answerTo(tables)
+  const at = sql`(select ${keys.createdAt} from ${keys} where ${keys.id} <= ${below} order by ${keys.id} desc limit 1)`
+  return summaries(db, tables)
+    .where(
+      and(
+        belongsToThem(tables, sql`${keys.integrationId}`, filter),
+        key === undefined ? undefined : eq(keys.key, key),
+        state === undefined ? undefined : sql`${answer} is ${sql.raw(state === 'answered' ? 'not null' : 'null')}`,
+        since === undefined ? undefined : gte(keys.createdAt, since),
+        until === undefined ? undefined : lt(keys.createdAt, until),
+        below === undefined
+          ? undefined
+          : sql`${keys.createdAt} <= ${at} and (${keys.createdAt} < ${at} or ${keys.id} < ${below})`,
+      ),
+    )
+    .orderBy(desc(keys.createdAt), desc(keys.id))
+    .limit(limit)
+}
+
+/** @throws IdempotencyKeyNotFound */
+export async function getIdempotencyKey(framework: Framework, id: number): Promise<IdempotencyKeyDetail> {
+  const { db, tables } = framework
+  const [row] = isId(id) ? await summaries(db, tables).where(eq(tables.idempotencyKeys.id, id)) : []
+  const prior = row === undefined ? null : await idempotencyRecord(framework, row.integrationId, row.key)
+  if (row === undefined || prior === null) throw new IdempotencyKeyNotFound(id)
+  const { priorState, priorResponse, priorRequestId } = prior
+  return { ...row, state: priorRequestId === null ? 'unknown' : 'answered', priorState, priorResponse, priorRequestId }
+}
+
+/** Shorter than any wait that a caller would notice: the time of one transaction. */
+const TURN_SECONDS = 30
+
+/**
+ * Frees a key, so that a call may use it again.
+ *
+ * @returns what it was
+ * @throws IdempotencyKeyNotFound, InvalidArgumentException; IdempotencyKeyInUse while a call with it may be under way, unless forced
+ */
+export async function forgetIdempotencyKeyOf(
+  framework: Framework,
+  id: number,
+  { by, from, force = false }: ForgetIdempotencyKey,
+): Promise<IdempotencyKeyDetail> {
+  checkTexts({ by: by ?? '', from })
+  checkBooleans({ force })
+  const key = await getIdempotencyKey(framework, id)
+  if (force || key.state === 'answered') return forgotten(framework, key, { by, from }, false)
+  const [lock, owner] = [turnLock(key.integrationId, id), randomUUID()]
+  if (!(await framework.cache.acquire(lock, owner, TURN_SECONDS)))
+    throw new IdempotencyKeyInUse(id, new Date(framework.clock.now().getTime() + silenceMs(framework)))
+  try {
+    return await forgotten(framework, key, { by, from }, true)
+  } finally {
+    await framework.cache.release(lock, owner)
+  }
+}
+
+async function forgotten(
+  framework: Framework,
+  key: IdempotencyKeyDetail,
+  { by, from }: ForgetIdempotencyKey,
+  onlyAtRest: boolean,
+): Promise<IdempotencyKeyDetail> {
+  const { db, tables, clock } = framework
+  const { id, integrationId, reservedAt } = key
+  await db.transaction(async (tx) => {
+    if (onlyAtRest) {
+      const until = new Date((await lastSign(tx, tables, id)).getTime() + silenceMs(framework))
+      if (until > clock.now()) throw new IdempotencyKeyInUse(id, until)
+    }
+    const isGone = !(await forgetReservation(tx, tables, eq(tables.idempotencyKeys.id, id), { by }))
+    if (isGone) throw new IdempotencyKeyNotFound(id)
+    const detail = `reserved at ${reservedAt.toISOString()}, ${key.state}`
+    // Not the key itself: a host may make keys of private data.
+    const target = `idempotency-key:${id}`
+    await recordAct(tx, tables, integrationId, { by, from, action: 'forget-idempotency-key', target, detail })
+  })
+  return key
+}
+
+function silenceMs({ config: { retry, rate_limiting } }: Framework): number {
+  return longestSilenceMs({
+    attemptMs: MAX_TIMEOUT_MS,
+    retrySeconds: retry.retry_after_max_seconds,
+    capacitySeconds: rate_limiting.max_wait_seconds,
+  })
+}
+
+/** Of a call with the key: when it was spent, or its newest attempt ended. @throws IdempotencyKeyNotFound */
+async function lastSign(tx: Transaction, tables: Tables, id: number): Promise<Date> {
+  const { idempotencyKeys: keys, requests } = tables
+  const [row] = await tx
+    .select({ spentAt: keys.createdAt, triedAt: requests.createdAt })
+    .from(keys)
+    .leftJoin(requests, isUnderKey(tables))
+    .where(eq(keys.id, id))
+    .orderBy(desc(requests.id))
+    .limit(1)
+  if (row === undefined) throw new IdempotencyKeyNotFound(id)
+  return row.triedAt ?? row.spentAt
+}
+
+function summaries(db: Database, tables: Tables) {
+  const { idempotencyKeys: keys, integrations } = tables
+  const answer = answerTo(tables)
+  return db
+    .select({
+      id: keys.id,
+      integrationId: keys.integrationId,
+      provider: integrations.provider,
+      integrationName: integrations.name,
+      key: keys.key,
+      reservedAt: keys.createdAt,
+      state: sql<IdempotencyKeySummary['state']>`case when ${answer} is null then 'unknown' else 'answered' end`,
+      priorRequestId: sql<number | null>`${answer}`.mapWith((id: unknown) => (id === null ? null : Number(id))),
+    })
+    .from(keys)
+    .innerJoin(integrations, eq(integrations.id, keys.integrationId))
+}
+
+/** Id of the newest request that has a key's answer, asked by the index on the key. */
+function answerTo(tables: Tables) {
+  const { requests } = tables
+  return sql`(select ${requests.id} from ${requests} where ${hasTakenEffect(tables)} order by ${requests.id} desc limit 1)`
+}

@@ -1,0 +1,105 @@
+/** The command line's door: a command of the table as commander knows it. */
+import type { Command } from 'commander'
+import { Argument, InvalidArgumentError, Option } from 'commander'
+import type { AnyCommand, CommandContext, HostlessContext } from '../command.ts'
+import { fieldLines } from '../command.ts'
+import type { Field, Fields } from '../fields.ts'
+import { isRequired, readValues } from '../fields.ts'
+import { Refused } from '../refused.ts'
+import type { Frame, Outcome } from './frame.ts'
+import { plain } from './plain.ts'
+
+export function declare(frame: Frame, definition: AnyCommand): Command {
+  const { name, topic, summary, examples, places = [], fields } = definition
+  const declared = frame.command(name, summary, examples).helpGroup(`${topic}:`)
+  for (const place of places) declared.addArgument(argumentOf(place, fields[place] as Field))
+  for (const [field, value] of Object.entries(fields))
+    if (!places.includes(field)) declared.addOption(optionOf(field, value))
+  const asks = 'confirm' in definition
+  if (asks) declared.option('--yes', 'do not ask')
+  return declared.action(async (...words: unknown[]) => {
+    const command = words.at(-1) as Command
+    const { yes, ...options } = command.opts<Record<string, unknown>>()
+    const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, ofPlace(words[at])])) }
+    await run(frame, definition, { given, isSure: yes === true })(command)
+  })
+}
+
+/** Commander has an empty list for a repeatable argument that was not given. */
+const ofPlace = (given: unknown): unknown => (Array.isArray(given) && given.length === 0 ? undefined : given)
+
+/** @param given JSON values by the fields' names. @throws Refused where they do not fit, before the host is loaded */
+export function run(
+  frame: Frame,
+  definition: AnyCommand,
+  { given, isSure }: { readonly given: Readonly<Record<string, unknown>>; readonly isSure: boolean },
+) {
+  const reading = readValues(definition.fields, given)
+  if ('misfits' in reading)
+    throw new Refused('usage', reading.misfits.map(({ name, allowed }) => `${name}: ${allowed}.`).join(' '))
+  const { values } = reading
+  definition.check?.(values)
+  if ('runWithoutHost' in definition)
+    return frame.actionWithoutHost(async (context: HostlessContext): Promise<Outcome> => {
+      const result = await definition.runWithoutHost(context, values)
+      return outcome(definition, result, definition.show(result))
+    })
+  return frame.action(
+    async (context: CommandContext): Promise<Outcome> => {
+      const question = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
+      if (question !== null) await askOrRefuse(context, question)
+      const result = await definition.run(context, values)
+      const text = definition.show?.(result, context) ?? fieldLines(result as object)
+      return outcome(definition, result, text)
+    },
+    { needs: definition.needs === 'host' ? 'nothing' : 'tables', stopsItself: definition.stopsItself ?? false },
+  )
+}
+
+const outcome = (
+  { document, hasFailed }: Pick<AnyCommand, 'document' | 'hasFailed'>,
+  result: unknown,
+  text: string,
+) => ({
+  document: document === undefined ? result : document(result),
+  text,
+  exitCode: hasFailed?.(result) === true ? (1 as const) : (0 as const),
+})
+
+/** @throws Refused on a no, and where nobody can be asked */
+export async function askOrRefuse({ terminal }: HostlessContext, question: string): Promise<void> {
+  if (!terminal.isInteractive)
+    throw new Refused('confirmation_needed', `${question} Nobody is here to answer; give --yes to go on.`)
+  if (!(await terminal.prompts.confirm(plain(question))))
+    throw new Refused('confirmation_needed', 'Nothing was changed.')
+}
+
+function argumentOf(name: string, field: Field): Argument {
+  const shown = `${kebab(name)}${field.isList ? '...' : ''}`
+  const argument = new Argument(isRequired(field) ? `<${shown}>` : `[${shown}]`, field.about)
+  if (field.choices !== undefined) return argument.choices(field.choices)
+  return argument.argParser((word: string, before) => read(field, word, before))
+}
+
+function optionOf(name: string, field: Field): Option {
+  const flags = field.placeholder === null ? `--${kebab(name)}` : `--${kebab(name)} <${field.placeholder}>`
+  const option = new Option(flags, field.about)
+  if (field.placeholder === null) return option
+  if (field.choices !== undefined) return option.choices(field.choices)
+  return option.argParser((word: string, before) => read(field, word, before))
+}
+
+/** The JSON value of a word; of a list, with those before it. */
+function read(field: Field, word: string, before: unknown): unknown {
+  const value = field.read(word)
+  const alone = field.isList ? [value] : value
+  const result = field.schema.safeParse(alone)
+  if (!result.success) throw new InvalidArgumentError(`${result.error.issues[0]?.message}, "${word}" was given`)
+  return field.isList ? [...((before as unknown[] | undefined) ?? []), value] : value
+}
+
+export const kebab = (name: string): string => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+
+/** Names of the fields that a workflow's input and a request may have. */
+export const openFields = (fields: Fields): string[] =>
+  Object.entries(fields).flatMap(([name, { isForTerminals }]) => (isForTerminals ? [] : [name]))

@@ -1,0 +1,57 @@
+/** The integrations that a list is about, as its filter names them. */
+
+import type { SQL } from 'drizzle-orm'
+import { and, asc, eq, sql } from 'drizzle-orm'
+import type { Database } from './client.ts'
+import type { Tables } from './schema/tables.ts'
+
+/** All that is given must hold, of the integration as it is now. */
+export interface OfIntegrations {
+  readonly integrationId?: number | undefined
+  readonly provider?: string | undefined
+  readonly owner?: { readonly type: string; readonly id: number } | undefined
+}
+
+/** More are looked for among the rows of all integrations: one question each would cost more. */
+const FEW = 100
+
+/** A condition on the integrations' table; undefined: all of them. */
+export function isOneOfThem(
+  { integrations }: Tables,
+  { integrationId, provider, owner }: OfIntegrations,
+): SQL | undefined {
+  return and(
+    integrationId === undefined ? undefined : eq(integrations.id, integrationId),
+    provider === undefined ? undefined : eq(integrations.provider, provider),
+    owner === undefined ? undefined : eq(integrations.ownerType, owner.type),
+    owner === undefined ? undefined : eq(integrations.ownerId, owner.id),
+  )
+}
+
+/** A condition on another table's `integration_id`; undefined: any. */
+export function belongsToThem(tables: Tables, column: SQL, of: OfIntegrations): SQL | undefined {
+  const { integrations } = tables
+  const isOne = isOneOfThem(tables, of)
+  return isOne === undefined
+    ? undefined
+    : sql`${column} in (select ${integrations.id} from ${integrations} where ${isOne})`
+}
+
+/** Their ids, when they are few; null: they are many, or all. */
+export async function fewIntegrations(db: Database, tables: Tables, of: OfIntegrations): Promise<number[] | null> {
+  const { integrations } = tables
+  const isOne = isOneOfThem(tables, of)
+  if (isOne === undefined) return null
+  const rows = await db
+    .select({ id: integrations.id })
+    .from(integrations)
+    .where(isOne)
+    .orderBy(asc(integrations.id))
+    .limit(FEW + 1)
+  return rows.length > FEW ? null : rows.map(({ id }) => id)
+}
+
+/** Numbers as one parameter, whatever their number. */
+export function bigints(values: readonly number[]): SQL {
+  return sql`${`{${values.join(',')}}`}::bigint[]`
+}

@@ -1,0 +1,109 @@
+/** What a person does with a mapping. Rule: docs/behaviour/mappings.md, "Acts". */
+
+import { eq } from 'drizzle-orm'
+import type { Transaction } from '../db/client.ts'
+import type { MappingRow } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { MappedRowNotFound } from '../framework/errors.ts'
+import { checkTexts } from '../framework/list-filter.ts'
+import { runInTransaction } from '../framework/transactions.ts'
+import { recordAct } from '../observability/audit.ts'
+import { insertLog } from '../observability/log-queries.ts'
+import type { MappingSummary } from './mapping-list.ts'
+import { lockMapping, requireMapping } from './mapping-list.ts'
+import { checkedModel, claimed } from './mappings.ts'
+import { modelOf } from './orphans.ts'
+import { findMapping } from './queries.ts'
+
+export interface MappingActor {
+  /** Who acts. */
+  readonly by: string
+  /** From where: docs/behaviour/audit.md. */
+  readonly from?: string | undefined
+}
+
+export interface RepointMapping extends MappingActor {
+  /** Key of the row that the external id stands for from now on, as text. */
+  readonly internalId: string
+  /** Its model. Default: the one of before. */
+  readonly internalType?: string | undefined
+}
+
+/**
+ * Points an external id at another row, which must be there; at the same one it changes nothing.
+ *
+ * @throws MappingNotFound, MappedRowNotFound; MappingAlreadyClaimed when the external id is mapped in the other model already;
+ *   InvalidArgumentException, also naming the registered models
+ */
+export async function repointMapping(
+  framework: Framework,
+  id: number,
+  { internalId, internalType, by, from }: RepointMapping,
+): Promise<MappingSummary> {
+  checkTexts({ by: by ?? '', from, internalId: internalId ?? '', internalType })
+  const { tables } = framework
+  return runInTransaction(framework, async (tx) => {
+    const before = await lockMapping(tx, tables, id)
+    const type = internalType ?? before.internalType
+    const to = checkedModel({ type, id: internalId })
+    if (((await modelOf(framework, type).find(tx, to.id)) ?? null) === null) throw new MappedRowNotFound(type, to.id)
+    if (to.type === before.internalType && to.id === before.internalId) return requireMapping(tx, tables, id)
+    await refuseTwin(framework, tx, before, to)
+    await tx.update(tables.mappings).set({ internalType: to.type, internalId: to.id }).where(eq(tables.mappings.id, id))
+    await note(framework, tx, before, to, { by, from, action: 'repoint-mapping' })
+    return requireMapping(tx, tables, id)
+  })
+}
+
+/**
+ * Removes a mapping; the row that it points to stays. The next upsert of the external id makes a new one.
+ *
+ * @returns what it was
+ * @throws MappingNotFound, InvalidArgumentException
+ */
+export async function forgetMapping(
+  framework: Framework,
+  id: number,
+  { by, from }: MappingActor,
+): Promise<MappingSummary> {
+  checkTexts({ by: by ?? '', from })
+  const { tables } = framework
+  return runInTransaction(framework, async (tx) => {
+    await lockMapping(tx, tables, id)
+    const forgotten = await requireMapping(tx, tables, id)
+    await tx.delete(tables.mappings).where(eq(tables.mappings.id, id))
+    await note(framework, tx, forgotten, null, { by, from, action: 'forget-mapping' })
+    return forgotten
+  })
+}
+
+type Model = { readonly type: string; readonly id: string }
+
+/** One external id has one row of each model. */
+async function refuseTwin(framework: Framework, tx: Transaction, before: MappingRow, to: Model): Promise<void> {
+  if (to.type === before.internalType) return
+  const key = { integrationId: before.integrationId, externalId: before.externalId, internalType: to.type }
+  const twin = await findMapping(tx, framework.tables, key)
+  if (twin !== null) throw await claimed(framework, tx, key, twin.internalId, to.id)
+}
+
+/** As `remapExternalId()` logs it, and in the audit. */
+async function note(
+  { tables }: Framework,
+  tx: Transaction,
+  { id, integrationId, externalId, internalType, internalId }: MappingRow,
+  to: Model | null,
+  { by, from, action }: MappingActor & { readonly action: string },
+): Promise<void> {
+  await insertLog(tx, tables, {
+    integrationId,
+    operation: 'remap',
+    direction: 'inbound',
+    status: 'success',
+    externalId: externalId.slice(0, 255),
+    metadata: { internal_type: to?.type ?? internalType, from: internalId, to: to?.id ?? null, by },
+  })
+  const now = to === null ? 'nothing' : `${to.type} ${to.id}`
+  const detail = `from ${internalType} ${internalId} to ${now}`
+  await recordAct(tx, tables, integrationId, { by, from, action, target: `mapping:${id}`, detail })
+}

@@ -1,0 +1,157 @@
+/**
+ * Starts that can't begin yet: they are rows, so that none is lost, and each worker begins them.
+ *
+ * Rule: docs/behaviour/sync-scheduling.md, "Remembered starts". Why rows: docs/decisions/0056-remembered-starts.md.
+ */
+import type { SQL } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
+import type { Database, Transaction } from '../db/client.ts'
+import { clockNow } from '../db/schema/columns.ts'
+import type { Tables } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { IntegrationNotFound, isIntegrationsError } from '../framework/errors.ts'
+import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { hasScheduledSync } from '../providers/contracts.ts'
+import type { StartSync, Tries } from './ask-rules.ts'
+import { MAX_PUSHES, nextTry } from './ask-rules.ts'
+
+/** One more run follows the one that lives. The first ask's moment stays. @throws IntegrationNotFound */
+export async function rememberStart(db: Database, { syncStarts, integrations }: Tables, id: number): Promise<void> {
+  const rows = await db.execute(sql`
+    insert into ${syncStarts} as s (integration_id, again_at)
+    select id, ${clockNow()} from ${integrations} where id = ${id}
+    on conflict (integration_id) do update
+    set again_at = coalesce(s.again_at, excluded.again_at), updated_at = clock_timestamp()
+    returning 1`)
+  if (rows.length === 0) throw new IntegrationNotFound(id)
+}
+
+/**
+ * One wait of an integration is kept: the latest `notBefore` counts, and each ask with a debounce moves it to its own end,
+ * at most ten times the debounce after the first ask.
+ *
+ * @returns when the run begins
+ * @throws IntegrationNotFound
+ */
+export async function rememberLater(
+  db: Database,
+  { syncStarts, integrations }: Tables,
+  id: number,
+  { notBefore, debounceSeconds }: Required<StartSync>,
+): Promise<Date> {
+  const until = (from: SQL, times: number): SQL =>
+    sql`${from} + make_interval(secs => ${(debounceSeconds ?? 0) * times}::double precision)`
+  const from = sql`${notBefore?.toISOString() ?? null}::timestamptz`
+  const rows = await db.execute<{ at: string }>(sql`
+    insert into ${syncStarts} as s (integration_id, later_at, later_since)
+    select id, greatest(${from}, ${until(clockNow(), 1)}), ${clockNow()} from ${integrations} where id = ${id}
+    on conflict (integration_id) do update
+    set later_at = greatest(s.later_at, ${from},
+          least(${until(clockNow(), 1)}, ${until(sql`coalesce(s.later_since, ${clockNow()})`, MAX_PUSHES)})),
+        later_since = coalesce(s.later_since, excluded.later_since), updated_at = clock_timestamp()
+    returning extract(epoch from later_at)::float8 * 1000 as at`)
+  const [row] = rows
+  if (row === undefined) throw new IntegrationNotFound(id)
+  return new Date(Math.round(Number(row.at)))
+}
+
+/**
+ * Takes what is due, for a run that opens in this transaction: its listing begins later than each of these asks. What waits
+ * stays.
+ *
+ * @returns whether there was any
+ */
+export async function takeStarts(tx: Transaction, { syncStarts }: Tables, id: number): Promise<boolean> {
+  const rows = await tx.execute(sql`
+    with done as (
+      delete from ${syncStarts} where integration_id = ${id} and (later_at is null or later_at <= ${clockNow()})
+      returning 1),
+    left_over as (
+      update ${syncStarts} set again_at = null, updated_at = clock_timestamp()
+      where integration_id = ${id} and later_at > ${clockNow()} and again_at is not null
+      returning 1)
+    select 1 from done union all select 1 from left_over`)
+  return rows.length > 0
+}
+
+/** Forgets what was asked of an integration. */
+export async function forgetStarts(db: Database, { syncStarts }: Tables, id: number): Promise<void> {
+  await db.execute(sql`delete from ${syncStarts} where integration_id = ${id}`)
+}
+
+/**
+ * Forgets what was asked of integrations that are switched off. Their rows are locked meanwhile: what is asked after an
+ * integration was switched on again stays.
+ */
+async function forgetSwitchedOff(db: Database, { syncStarts, integrations }: Tables) {
+  return db.execute<{ id: string; provider: string }>(sql`
+    with off as (
+      select i.id, i.provider from ${integrations} i
+      where i.id in (select integration_id from ${syncStarts})
+        and (not i.is_active or i.switched_off_at is not null or i.health_status = 'disabled')
+      for share)
+    delete from ${syncStarts} s using off where s.integration_id = off.id
+    returning off.id, off.provider`)
+}
+
+/** More of them are looked at once these have begun. */
+const MAX_REMEMBERED = 5_000
+
+/** The longest due first; whether the newest run of each is open. */
+async function dueStarts(db: Database, { syncStarts, integrations, logs }: Tables) {
+  const rows = await db.execute<{ id: string; provider: string; askedAt: string; isOpen: boolean }>(sql`
+    select i.id, i.provider, least(s.again_at, s.later_at)::text as "askedAt", coalesce((
+      select l.status = 'processing' from ${logs} l
+      where l.integration_id = i.id and l.operation = 'sync' order by l.id desc limit 1), false) as "isOpen"
+    from ${syncStarts} s join ${integrations} i on i.id = s.integration_id
+    where s.again_at is not null or s.later_at <= ${clockNow()}
+    order by least(s.again_at, s.later_at), i.id limit ${MAX_REMEMBERED}`)
+  return rows.map(({ id, provider, ...of }) => ({ id: Number(id), provider, of }))
+}
+
+/** As many a second as a dispatch starts. */
+const MAX_TRIES = 100
+
+/**
+ * Looks for remembered starts, again and again, and begins those that can. Harmless in several processes at once: a run's id
+ * refuses a second start, and a run that finds nothing remembered does not open.
+ *
+ * @returns one look. @throws BackendUnreachable, what Postgres says
+ */
+export function rememberedStarts(framework: Framework): (now: number) => Promise<void> {
+  const { db, tables, providers, workflows } = framework
+  let tried = new Map<number, Tries>()
+  return async (now) => {
+    for (const { id, provider } of await forgetSwitchedOff(db, tables))
+      integrationLogger(framework, { id: Number(id), provider }).info(
+        { event: 'sync.start_forgotten' },
+        'a sync that was asked for is forgotten: its integration was switched off',
+      )
+    const seen = new Map<number, Tries>()
+    let tries = 0
+    for (const row of await dueStarts(db, tables)) {
+      const provider = providers.find(row.provider)
+      if (provider === null || !hasScheduledSync(provider)) continue
+      const before = tried.get(row.id) ?? null
+      const look = nextTry(before, row.of, now)
+      if (look.tries && tries >= MAX_TRIES) {
+        if (before !== null) seen.set(row.id, before)
+        continue
+      }
+      seen.set(row.id, look.next)
+      if (!look.tries) continue
+      tries += 1
+      try {
+        await workflows.startSync(row.id, row.provider, { onlyIfAsked: true })
+      } catch (error) {
+        // The other starts would meet the same.
+        if (isIntegrationsError(error, 'backend_unreachable')) throw error
+        integrationLogger(framework, row).error(
+          { event: 'sync.remembered_refused', error: errorLine(error, 500) },
+          'a run that was asked for could not be started; it is tried again',
+        )
+      }
+    }
+    tried = seen
+  }
+}
