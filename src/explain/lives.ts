@@ -2,8 +2,10 @@
 import type { SQL } from 'drizzle-orm'
 import { and, asc, desc, eq, getTableColumns, gt, inArray, isNotNull, lte, sql } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
+import { pageOfRequests } from '../calls/request-list.ts'
 import type { LogRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
+import { searchedSince } from '../framework/list-filter.ts'
 import { annotationsOf } from '../incidents/list.ts'
 import { madeUpForBy } from '../syncs/items/item-queries.ts'
 import { PSEUDO_HEADER } from '../webhooks/rules.ts'
@@ -426,30 +428,47 @@ const request = reader(
     return workOf(origin, integrationId) ?? HOST
   },
   async ({ db, tables }, row) => {
-    const { requests } = tables
+    const { requests, mappings } = tables
     const { integrationId, relatedType, relatedId, idempotencyKey } = row
-    const retries = await db
-      .select(requestColumns(tables))
-      .from(requests)
-      .where(and(eq(requests.retryOf, row.id), eq(requests.integrationId, integrationId)))
-      .orderBy(asc(requests.id))
-      .limit(MAX_CAUSED + 1)
+    const [retries, mapped] = await Promise.all([
+      db
+        .select(requestColumns(tables))
+        .from(requests)
+        .where(and(eq(requests.retryOf, row.id), eq(requests.integrationId, integrationId)))
+        .orderBy(asc(requests.id))
+        .limit(MAX_CAUSED + 1),
+      relatedType === null || relatedId === null
+        ? []
+        : db
+            .select()
+            .from(mappings)
+            .where(
+              and(
+                eq(mappings.internalType, relatedType),
+                eq(mappings.internalId, String(relatedId)),
+                eq(mappings.integrationId, integrationId),
+              ),
+            )
+            .limit(1),
+    ])
     const { lines, ...caused } = bounded(
       retries.flatMap((retry) =>
         line(retry.createdAt, `again: ${requestText(retry)}`, { kind: 'request', id: retry.id, integrationId }),
       ),
     )
     const known = row.providerRequestId === null ? '' : `; the provider calls it ${short(row.providerRequestId)}`
+    const about = relatedType === null ? '' : `; for ${short(relatedType)} ${relatedId}`
     const served = row.cacheHits + row.staleHits
     const cached = served === 0 ? '' : `; its answer was served again ${served} times`
     return {
       ...caused,
       status: row.failureClass ?? 'success',
-      lines: [...line(row.createdAt, `${requestText(row)}${known}${cached}`), ...lines],
+      lines: [...line(row.createdAt, `${requestText(row)}${about}${known}${cached}`), ...lines],
       related: [
-        ...(relatedType === null || relatedId === null
-          ? []
-          : [{ kind: 'model', id: `${relatedType}:${relatedId}`, integrationId: null } as const]),
+        ...mapped.map(
+          ({ internalType, internalId }) =>
+            ({ kind: 'model', id: `${internalType}:${internalId}`, integrationId: null }) as const,
+        ),
         ...(idempotencyKey === null ? [] : [{ kind: 'key', id: idempotencyKey, integrationId } as const]),
       ],
     }
@@ -681,27 +700,23 @@ export async function lifeOfKey(framework: Framework, key: string, integrationId
 }
 
 /** A host's row, as these integrations know it. @param visible integrations that the caller may know of; null: all */
-export async function lifeOfModel({ db, tables }: Framework, id: string, visible: SQL | null): Promise<Life> {
-  const { mappings, requests } = tables
+export async function lifeOfModel(framework: Framework, id: string, visible: SQL | null): Promise<Life> {
+  const { db, tables } = framework
+  const { mappings } = tables
   const model = modelIn(id) ?? { type: id, id: '' }
-  const number = /^\d{1,15}$/.test(model.id) ? Number(model.id) : null
-  const of = (column: PgColumn): SQL | undefined => (visible === null ? undefined : inArray(column, visible))
-  const [mapped, calls] = await Promise.all([
-    db
-      .select()
-      .from(mappings)
-      .where(and(eq(mappings.internalType, model.type), eq(mappings.internalId, model.id), of(mappings.integrationId)))
-      .orderBy(asc(mappings.id))
-      .limit(MAX_CAUSED + 1),
-    number === null
-      ? []
-      : db
-          .select(requestColumns(tables))
-          .from(requests)
-          .where(and(eq(requests.relatedId, number), eq(requests.relatedType, model.type), of(requests.integrationId)))
-          .orderBy(desc(requests.id))
-          .limit(MAX_CAUSED + 1),
-  ])
+  const mapped = await db
+    .select()
+    .from(mappings)
+    .where(
+      and(
+        eq(mappings.internalType, model.type),
+        eq(mappings.internalId, model.id),
+        visible === null ? undefined : inArray(mappings.integrationId, visible),
+      ),
+    )
+    .orderBy(asc(mappings.id))
+    .limit(MAX_CAUSED + 1)
+  const calls = await callsFor(framework, model, [...new Set(mapped.map(({ integrationId }) => integrationId))])
   const [first] = mapped
   return {
     ref: { kind: 'model', id, integrationId: null },
@@ -717,4 +732,15 @@ export async function lifeOfModel({ db, tables }: Framework, id: string, visible
     ),
     related: mapped.map(({ externalId, integrationId }) => ({ kind: 'external', id: externalId, integrationId })),
   }
+}
+
+/** Looked through, as `requests.list()` looks them through: no index has the host's row, since it would cost each call. */
+async function callsFor(
+  { db, tables, clock }: Framework,
+  { type, id }: { readonly type: string; readonly id: string },
+  integrationIds: readonly number[],
+) {
+  if (integrationIds.length === 0 || !/^\d{1,15}$/.test(id)) return []
+  const filter = { relatedTo: { type, id: Number(id) }, since: searchedSince(undefined, clock.now()) }
+  return pageOfRequests(db, tables, filter, integrationIds, { below: undefined, limit: MAX_CAUSED + 1 })
 }

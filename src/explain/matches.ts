@@ -1,4 +1,4 @@
-/** Finds records by a text: each question walks an index that the text leads. Rule: docs/behaviour/explain.md, "References". */
+/** Finds records by a text, by a probe of an index in each integration. Rule: docs/behaviour/explain.md, "References". */
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
@@ -14,9 +14,8 @@ export type TextReference = Extract<Reference, { readonly kind: 'text' }>
 export const MAX_MATCHES = 10
 
 interface Found {
+  readonly id: number
   readonly integrationId: number
-  /** Null: found is the integration that knows the text. */
-  readonly id: number | null
 }
 
 /** In the order of the kinds; one more than {@link MAX_MATCHES} of each at most. Only what lies within the limits. */
@@ -25,36 +24,29 @@ export async function matchesOf(
   { text, of, integrationId }: TextReference,
   limits: Limits,
 ): Promise<RecordRef[]> {
-  const { tables } = framework
-  const { webhooks, mappings, syncItems, requests, idempotencyKeys } = tables
+  const { webhooks, mappings, syncItems, requests, idempotencyKeys } = framework.tables
   const within = withinLimits(limits, integrationId)
-  const rows = (table: PgTable, column: PgColumn) => rowsWith(framework, table, column, text, within)
-  const integrations = (table: PgTable, column: PgColumn) => integrationsWith(framework, table, column, text, within)
+  const inEach = (table: PgTable, column: PgColumn) => oneInEach(framework, table, column, text, within)
   const questions: Readonly<Record<TextKind, () => Promise<RecordRef[]>>> = {
     model: async () =>
       (await hasModel(framework, text, within)) ? [{ kind: 'model', id: text, integrationId: null }] : [],
-    delivery: async () => (await rows(webhooks, webhooks.deliveryId)).map(rowRef('webhook')),
+    delivery: async () => (await inEach(webhooks, webhooks.deliveryId)).map((row) => ({ kind: 'webhook', ...row })),
     external: async () =>
-      distinct([
-        ...(await integrations(mappings, mappings.externalId)),
-        ...(await integrations(syncItems, syncItems.externalId)),
-      ]).map((id) => ({ kind: 'external', id: text, integrationId: id })),
-    'provider-request': async () => (await rows(requests, requests.providerRequestId)).map(rowRef('request')),
+      distinct(await inEach(mappings, mappings.externalId), await inEach(syncItems, syncItems.externalId)).map(
+        (known) => ({ kind: 'external', id: text, integrationId: known }),
+      ),
+    'provider-request': async () =>
+      (await requestsKnownAs(framework, text, within)).map((row) => ({ kind: 'request', ...row })),
     key: async () =>
-      distinct([
-        ...(await integrations(idempotencyKeys, idempotencyKeys.key)),
-        ...(await integrations(requests, requests.idempotencyKey)),
-      ]).map((id) => ({ kind: 'key', id: text, integrationId: id })),
+      distinct(await inEach(idempotencyKeys, idempotencyKeys.key), await inEach(requests, requests.idempotencyKey)).map(
+        (known) => ({ kind: 'key', id: text, integrationId: known }),
+      ),
   }
   return (await Promise.all(of.map((kind) => questions[kind]()))).flat()
 }
 
-const rowRef =
-  (kind: 'webhook' | 'request') =>
-  ({ id, integrationId }: Found): RecordRef => ({ kind, id: id ?? 0, integrationId })
-
-function distinct(found: readonly Found[]): number[] {
-  return [...new Set(found.map(({ integrationId }) => integrationId))].sort((a, b) => a - b)
+function distinct(...found: readonly (readonly Found[])[]): number[] {
+  return [...new Set(found.flat().map(({ integrationId }) => integrationId))].sort((a, b) => a - b)
 }
 
 /** A condition on the row `i` of an integration. */
@@ -67,7 +59,8 @@ export function withinLimits({ provider, owner }: Limits, integrationId: number 
   return conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `)
 }
 
-async function rowsWith(
+/** In each integration that knows the text, one of its rows: a probe of its index for each, as the limit within leaves no other plan. */
+async function oneInEach(
   { db, tables }: Framework,
   table: PgTable,
   column: PgColumn,
@@ -75,46 +68,29 @@ async function rowsWith(
   within: SQL,
 ): Promise<Found[]> {
   const found = await db.execute<{ id: string; integration_id: string }>(sql`
-    select r.id, r.integration_id from ${table} r join ${tables.integrations} i on i.id = r.integration_id and ${within}
-    where r.${sql.identifier(column.name)} = ${text}
+    select one.id, i.id as integration_id from ${tables.integrations} i cross join lateral (
+      select t.id from ${table} t where t.integration_id = i.id and t.${sql.identifier(column.name)} = ${text} limit 1
+    ) one where ${within} order by i.id limit ${MAX_MATCHES + 1}`)
+  return found.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
+}
+
+/** The newest. */
+async function requestsKnownAs({ db, tables }: Framework, text: string, within: SQL): Promise<Found[]> {
+  const found = await db.execute<{ id: string; integration_id: string }>(sql`
+    select r.id, r.integration_id from ${tables.requests} r
+    join ${tables.integrations} i on i.id = r.integration_id and ${within}
+    where r.provider_request_id = ${text}
     order by r.id desc limit ${MAX_MATCHES + 1}`)
   return found.map((row) => ({ id: Number(row.id), integrationId: Number(row.integration_id) }))
 }
 
-/** From one integration to the next by the index, however many rows of one know the text. */
-async function integrationsWith(
-  { db, tables }: Framework,
-  table: PgTable,
-  column: PgColumn,
-  text: string,
-  within: SQL,
-): Promise<Found[]> {
-  const named = sql`r.${sql.identifier(column.name)} = ${text}`
-  const next = (after: SQL) =>
-    sql`(select r.integration_id from ${table} r where ${named} and r.integration_id > ${after}
-         order by r.integration_id limit 1)`
-  const found = await db.execute<{ id: string }>(sql`
-    with recursive walk as (
-      select ${next(sql`0`)} as id
-      union all
-      select ${next(sql`walk.id`)} from walk where walk.id is not null
-    )
-    select walk.id from walk join ${tables.integrations} i on i.id = walk.id and ${within} limit ${MAX_MATCHES + 1}`)
-  return found.map(({ id }) => ({ id: null, integrationId: Number(id) }))
-}
-
+/** Whether one maps it. */
 async function hasModel({ db, tables }: Framework, text: string, within: SQL): Promise<boolean> {
   const model = modelIn(text)
   if (model === null) return false
-  const { mappings, requests, integrations } = tables
-  const number = /^\d{1,15}$/.test(model.id) ? Number(model.id) : null
-  const related =
-    number === null
-      ? sql``
-      : sql` or exists (select from ${requests} r join ${integrations} i on i.id = r.integration_id and ${within}
-                        where r.related_id = ${number} and r.related_type = ${model.type})`
+  const { mappings, integrations } = tables
   const [row] = await db.execute<{ found: boolean }>(sql`
     select exists (select from ${mappings} m join ${integrations} i on i.id = m.integration_id and ${within}
-                   where m.internal_type = ${model.type} and m.internal_id = ${model.id})${related} as found`)
+                   where m.internal_type = ${model.type} and m.internal_id = ${model.id}) as found`)
   return row?.found === true
 }

@@ -1,6 +1,7 @@
 /** Failures of the last hours, the same ones together. Rule: docs/behaviour/failures.md. */
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
+import { belongsToThem } from '../db/integrations-of.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts } from '../framework/list-filter.ts'
@@ -61,8 +62,6 @@ const MAX_GROUPS = 500
 
 /** Of each kind, the newest. */
 const MAX_SCANNED = 4_000
-/** Where many integrations are chosen, so that a loud one does not hide the others. */
-const MIN_SCANNED_OF_EACH = 50
 
 /** @throws InvalidArgumentException */
 export async function listFailures(framework: Framework, given: ListFailures = {}): Promise<Failures> {
@@ -114,9 +113,7 @@ async function scan(
   filter: FailureFilter & { readonly since: Date },
   { withIds = false }: { readonly withIds?: boolean },
 ): Promise<Scan> {
-  const { db, tables } = framework
-  const chosen = integrationsOf(filter)
-  const each = chosen === null ? MAX_SCANNED : await scannedOfEach(framework, chosen)
+  const { db } = framework
   const rows = await db.execute<{
     error: string | null
     count: number
@@ -127,28 +124,18 @@ async function scan(
     newest_of: string
     ids: [number, number][] | null
     total: number
-    most: number
   }>(sql`
     with scanned as materialized (
-      ${
-        chosen === null
-          ? newestOf(framework, kind, filter, null)
-          : sql`
-        select f.* from ${tables.integrations} i cross join lateral (
-          ${newestOf(framework, kind, filter, each)}
-        ) f where ${chosen}`
-      }
+      ${newestOf(framework, kind, filter)}
     )
     select left(error, ${MAX_LOOKED_AT}) as error, count(*)::int as count, min(at) as first_seen, max(at) as last_seen,
            json_agg(distinct integration_id) as integrations,
            (array_agg(id order by at desc, id desc))[1] as newest,
            (array_agg(integration_id order by at desc, id desc))[1] as newest_of,
            ${withIds ? sql`json_agg(json_build_array(id, integration_id))` : sql`null`} as ids,
-           (select count(*)::int from scanned) as total,
-           (select max(n)::int from (select count(*) as n from scanned group by integration_id) counted) as most
+           (select count(*)::int from scanned) as total
     from scanned group by 1`)
   const total = rows[0]?.total ?? 0
-  const most = rows[0]?.most ?? 0
   const byError = new Map<string, (typeof rows)[number][]>()
   for (const row of rows) {
     const error = normalisedError(row.error)
@@ -178,47 +165,31 @@ async function scan(
           .sort((one, other) => one.id - other.id),
       }
     }),
-    truncated: chosen === null ? total >= MAX_SCANNED : most >= each,
+    truncated: total >= MAX_SCANNED,
   }
 }
 
-/** A condition on the integrations `i`; null: all of them. */
-function integrationsOf({ integrationId, provider, owner }: FailureFilter): SQL | null {
-  const conditions = [
-    ...(integrationId === undefined ? [] : [sql`i.id = ${integrationId}`]),
-    ...(provider === undefined ? [] : [sql`i.provider = ${provider}`]),
-    ...(owner === undefined ? [] : [sql`i.owner_type = ${owner.type} and i.owner_id = ${owner.id}`]),
-  ]
-  return conditions.length === 0 ? null : sql.join(conditions, sql` and `)
-}
-
-async function scannedOfEach({ db, tables }: Framework, chosen: SQL): Promise<number> {
-  const [row] = await db.execute<{ n: number }>(
-    sql`select count(*)::int as n from ${tables.integrations} i where ${chosen}`,
-  )
-  return Math.max(MIN_SCANNED_OF_EACH, Math.ceil(MAX_SCANNED / Math.max(1, row?.n ?? 1)))
-}
-
-/** The newest failures by an index of failures alone: of all integrations, or at most `each` of the integration `i`. */
+/** By an index that has failures alone, in the order of their time. */
 function newestOf(
   { tables }: Framework,
   kind: FailureKind,
-  { since, until }: { readonly since: Date; readonly until?: Date | undefined },
-  each: number | null,
+  { since, until, integrationId, provider, owner }: FailureFilter & { readonly since: Date },
 ): SQL {
-  const within = (at: SQL): SQL => sql`
-    ${each === null ? sql`` : sql`and r.integration_id = i.id`} and ${at} >= ${since.toISOString()}::timestamptz
+  const isOfThem = belongsToThem(tables, sql`r.integration_id`, { integrationId, provider, owner })
+  const newest = (at: SQL): SQL => sql`
+    and ${at} >= ${since.toISOString()}::timestamptz
     ${until === undefined ? sql`` : sql`and ${at} < ${until.toISOString()}::timestamptz`}
-    order by ${at} desc limit ${each ?? MAX_SCANNED}`
+    ${isOfThem === undefined ? sql`` : sql`and ${isOfThem}`}
+    order by ${at} desc limit ${MAX_SCANNED}`
   switch (kind) {
     case 'item':
       return sql`select r.id, r.integration_id, r.completed_at as at, r.error from ${tables.syncItems} r
-        where r.status = 'failed' ${within(sql`r.completed_at`)}`
+        where r.status = 'failed' ${newest(sql`r.completed_at`)}`
     case 'webhook':
       return sql`select r.id, r.integration_id, r.processed_at as at, r.error from ${tables.webhooks} r
-        where r.status = 'failed' and r.dismissed_at is null ${within(sql`r.processed_at`)}`
+        where r.status = 'failed' and r.dismissed_at is null ${newest(sql`r.processed_at`)}`
     case 'request':
       return sql`select r.id, r.integration_id, r.created_at as at, r.error from ${tables.requests} r
-        where r.failure_class is not null ${within(sql`r.created_at`)}`
+        where r.failure_class is not null ${newest(sql`r.created_at`)}`
   }
 }

@@ -1,5 +1,7 @@
 /** Any id → the life of its record. Rule: docs/behaviour/explain.md. */
+import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
+import type { PgTable } from 'drizzle-orm/pg-core'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { ExplainedRecord, ExplainOptions, Explanation } from '../../src/explain/explain.ts'
 import type { RecordRef } from '../../src/explain/lives.ts'
@@ -184,7 +186,7 @@ describe('a reference', () => {
     await ours.mapExternalId('a', { type: 'issue', id: '17' })
     await theirs.mapExternalId('b', { type: 'issue', id: '17' })
     const request = await makeRequest({ relatedType: 'issue', relatedId: 17 })
-    await makeRequest({ relatedType: 'order', relatedId: 17 })
+    const unmapped = await makeRequest({ relatedType: 'order', relatedId: 17 })
     const explained = await found('issue:17')
     expect(explained.ref).toEqual({ kind: 'model', id: 'issue:17', integrationId: null })
     expect(explained.related).toEqual([
@@ -193,7 +195,13 @@ describe('a reference', () => {
     ])
     expect(explained.caused.map(({ kind }) => kind)).toEqual(['mapping', 'mapping', 'request'])
     expect(explained.caused).toContainEqual({ kind: 'request', id: request, integrationId: ours.id })
-    expect(await refOf('order:17')).toMatchObject({ kind: 'model' })
+    expect((await found(`request:${request}`)).related).toEqual([explained.ref])
+    // Nothing maps it: the call says what it was for, and no link leads nowhere.
+    expect(await found(`request:${unmapped}`)).toMatchObject({
+      related: [],
+      lines: [{ text: expect.stringContaining('for order 17') }],
+    })
+    expect(await outcomeOf('order:17')).toBe('record_not_found')
     expect(await outcomeOf('issue:18')).toBe('record_not_found')
   })
 
@@ -494,18 +502,21 @@ it('is asked of indexes alone', async () => {
   // With sequential scans off, a plan has one only where no index serves.
   const plan = await db.transaction(async (tx) => {
     await tx.execute(sql`set local enable_seqscan = off`)
+    const inEach = (table: PgTable, isIt: SQL) => sql`
+      select from ${tables.integrations} i cross join lateral (
+        select from ${table} t where t.integration_id = i.id and ${isIt} limit 1) one order by i.id limit 11`
     const questions = [
-      sql`select from ${tables.webhooks} where delivery_id = 'dlv'`,
       sql`select from ${tables.requests} where origin = ${`webhook:${webhook.id}`} order by id desc limit 26`,
       sql`select from ${tables.requests} where provider_request_id = 'x'`,
-      sql`select from ${tables.requests} where idempotency_key = 'x' and integration_id > 1 order by integration_id limit 1`,
-      sql`select from ${tables.requests} where related_id = 17 and related_type = 'x'`,
       sql`select from ${tables.requests} where retry_of = 17`,
       sql`select from ${tables.logs} where origin = 'webhook:1' order by id desc limit 26`,
-      sql`select from ${tables.mappings} where external_id = 'x' and integration_id > 1 order by integration_id limit 1`,
-      sql`select from ${tables.syncItems} where external_id = 'x' and integration_id > 1 order by integration_id limit 1`,
-      sql`select from ${tables.idempotencyKeys} where key = 'x' and integration_id > 1 order by integration_id limit 1`,
-      sql`select from ${tables.events} where origin = 'webhook:1'`,
+      sql`select from ${tables.mappings} where origin = 'webhook:1' order by id desc limit 26`,
+      sql`select from ${tables.events} where origin = 'webhook:1' and integration_id = 1`,
+      inEach(tables.webhooks, sql`t.delivery_id = 'x'`),
+      inEach(tables.mappings, sql`t.external_id = 'x'`),
+      inEach(tables.syncItems, sql`t.external_id = 'x'`),
+      inEach(tables.idempotencyKeys, sql`t.key = 'x'`),
+      inEach(tables.requests, sql`t.idempotency_key = 'x'`),
       sql`select from ${tables.audit} where target = 'webhook:1'`,
     ]
     const plans: string[] = []
