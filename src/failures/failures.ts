@@ -2,6 +2,7 @@
 import type { SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { belongsToThem } from '../db/integrations-of.ts'
+import { isFailure } from '../db/schema/requests-table.ts'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException } from '../framework/errors.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts } from '../framework/list-filter.ts'
@@ -190,6 +191,6 @@ function newestOf(
         where r.status = 'failed' and r.dismissed_at is null ${newest(sql`r.processed_at`)}`
     case 'request':
       return sql`select r.id, r.integration_id, r.created_at as at, r.error from ${tables.requests} r
-        where r.failure_class is not null ${newest(sql`r.created_at`)}`
+        where ${isFailure(sql`r.failure_class`)} ${newest(sql`r.created_at`)}`
   }
 }

@@ -1,3 +1,4 @@
+import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { check, index, integer, text } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
@@ -6,6 +7,12 @@ import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
 export const FAILURE_CLASSES = ['upstream', 'throttle', 'client', 'unknown'] as const
+
+/**
+ * Whether a call failed, to the letter what the index says. `is not null` would lead the list of one class of an integration to it,
+ * through the failures of all others.
+ */
+export const isFailure = (failureClass: AnyColumn | SQL): SQL => sql`coalesce(${failureClass}, '') <> ''`
 
 /** One row per call that reached a provider, retries included. Also the response cache. */
 export const requestsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
@@ -63,7 +70,7 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
         .on(column.providerRequestId)
         .where(sql`${column.providerRequestId} is not null`),
       // What has failed lately.
-      index(name('_requests_failed_at_idx')).on(column.createdAt).where(sql`${column.failureClass} is not null`),
+      index(name('_requests_failed_at_idx')).on(column.createdAt).where(isFailure(column.failureClass)),
       ofIntegration(name('_requests_integration_fk'), column.integrationId, integrations),
       check(name('_requests_failure_class_check'), isOneOf(column.failureClass, FAILURE_CLASSES)),
     ],
