@@ -22,7 +22,8 @@ export function commandIndex(): string {
     '/** The table of commands. Made by `npm run docs` of the files of this folder. */',
     ...[{ file: 'command.ts', line: "import type { AnyCommand } from './command.ts'" }]
       .concat(found.map(({ file, name }) => ({ file, line: `import { ${name} } from './${file}'` })))
-      .sort((a, b) => (a.file < b.file ? -1 : 1))
+      // As biome sorts imports: `sync.ts` before `sync-progress.ts`.
+      .sort((a, b) => (a.file.slice(0, -'.ts'.length) < b.file.slice(0, -'.ts'.length) ? -1 : 1))
       .map(({ line }) => line),
     '',
     'export const TABLE: readonly AnyCommand[] = [',
@@ -80,16 +81,17 @@ const OWN: Readonly<Record<string, readonly [mode: string, id: string, ...shapes
 export async function commandWrappers(): Promise<Readonly<Record<string, string>>> {
   const { TABLE } = await import('../src/commands/index.ts')
   return Object.fromEntries(
-    TABLE.filter(({ workflow }) => workflow !== 'none').map((command) => [
+    TABLE.filter(({ workflow }) => typeof workflow !== 'object').map((command) => [
       `scripts/temporal/${command.name}`,
       wrapperOf(command),
     ]),
   )
 }
 
-function wrapperOf(command: AnyCommand): string {
+/** The mode, the workflow's id and the words that it takes, as scripts/temporal/lib.sh has them. */
+export function startOf(command: AnyCommand): readonly [mode: string, id: string, ...shapes: string[]] {
   const { name, fields, places = [] } = command
-  const [mode, id, ...shapes] = OWN[name] ?? [
+  return OWN[name] ?? [
     'each',
     places[0] === undefined || fields[places[0]]?.choices !== undefined ? name : `${name}:<${places[0]}>`,
     ...places.map((place) => shapeOf(place, fields[place] as Field, true)),
@@ -98,6 +100,11 @@ function wrapperOf(command: AnyCommand): string {
     ),
     ...('confirm' in command ? ['--yes:flag'] : []),
   ]
+}
+
+function wrapperOf(command: AnyCommand): string {
+  const { name } = command
+  const [mode, id, ...shapes] = startOf(command)
   return `#!/bin/sh
 # \`integrations ${name}\` as a workflow; lib.sh has the environment. Made by \`npm run docs\` of the table of commands.
 HERE=$(dirname -- "$(readlink -f -- "$0")")

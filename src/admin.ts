@@ -102,7 +102,7 @@ export interface IntegrationsAdmin {
    * Asks the provider's `healthCheck()`, 30 s at most; null when it has none. What goes wrong there is in the result.
    * @throws IntegrationNotFound
    */
-  check(id: number): Promise<HealthCheckResult | null>
+  testCredentials(id: number): Promise<HealthCheckResult | null>
   /** The registered providers, by their identifier. */
   providers(): readonly ProviderDescription[]
   readonly syncItems: {
@@ -310,7 +310,7 @@ export function createAdmin(
   return {
     erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     summaries: (filter) => summariseIntegrations(framework, filter),
-    check: (id) => checkIntegrationHealth(framework, id),
+    testCredentials: (id) => checkIntegrationHealth(framework, id),
     providers: () => describeProviders(framework),
     syncItems: {
       list: (filter) => listSyncItems(framework, filter),

@@ -61,15 +61,6 @@ export async function jsonBody<Schema extends z.ZodType>(context: Context, schem
   return parsed(schema, body, 'The body has fields that do not fit.')
 }
 
-/** As {@link jsonBody}; no body at all is an empty object. */
-export async function optionalJsonBody<Schema extends z.ZodType>(
-  context: Context,
-  schema: Schema,
-): Promise<z.output<Schema>> {
-  if ((await context.req.text()) === '') return parsed(schema, {}, 'The body has fields that do not fit.')
-  return jsonBody(context, schema)
-}
-
 /** A field of a plain form; undefined for any other body. */
 export async function formField(context: Context, name: string): Promise<string | undefined> {
   if (mediaType(context) !== 'application/x-www-form-urlencoded') return undefined

@@ -1,15 +1,16 @@
 /** The HTTP door: the operations of the table of commands as routes. Rule: docs/behaviour/operator-api.md. */
 import type { Context } from 'hono'
 import { Hono } from 'hono'
+import { z } from 'zod'
 import type { Principal } from '../access/rules.ts'
 import { isLimited, limitsOf } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
-import { readValues } from '../commands/fields.ts'
+import { isRequired, readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import type { Integrations } from '../create-integrations.ts'
-import { bodyGiven, invalid, queryGiven } from './body.ts'
+import { bodyGiven, invalid, jsonBody, queryGiven } from './body.ts'
 import type { AccessEnvironment } from './caller.ts'
 import { addressOf } from './caller.ts'
 import { externalPath, refuseLimited } from './middleware.ts'
@@ -68,7 +69,7 @@ async function answer(
       reading.misfits.map(({ name, allowed }) => ({ path: snakeCase(name), message: allowed })),
     )
   const { values } = reading
-  if (route.fields === undefined) command.check?.(values)
+  if (route.run === undefined) command.check?.(values)
   route.check?.(values)
   await refuseUnseen(integrations, principal, reach, values)
   const result = await (route.run ?? command.run)(contextOf(integrations, context), values)
@@ -92,7 +93,9 @@ async function givenIn(context: Context, operation: Operation): Promise<Readonly
     given[name] = fields[name]?.read(word)
   }
   const isQuery = isBodiless(operation)
-  const found = isQuery ? queryGiven(context) : objectIn(await bodyGiven(context))
+  const found = isQuery
+    ? queryGiven(context)
+    : objectIn(await (isBodyRequired(operation) ? jsonBody(context, z.unknown()) : bodyGiven(context)))
   // A route that takes all in its body has no parameters.
   const strange = [...Object.keys(found), ...(isQuery ? [] : Object.keys(queryGiven(context)))].filter(
     (name) => !elsewhere.has(name) || !(name in found),
@@ -115,10 +118,15 @@ function objectIn(body: unknown): Readonly<Record<string, unknown>> {
 }
 
 /** Fields of these stand in the query; those of all others in the body. */
-export const isBodiless = ({ method }: Pick<Operation, 'method'>): boolean => method === 'get' || method === 'delete'
+export const isBodiless = ({ method, route }: Pick<Operation, 'method' | 'route'>): boolean =>
+  method === 'get' || method === 'delete' || route.inQuery === true
 
 /** Names of the parameters in a path. */
 export const parametersOf = (path: string): string[] => [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string)
+
+export const isBodyRequired = ({ fields, path, route }: Pick<Operation, 'fields' | 'path' | 'route'>): boolean =>
+  route.needsBody === true ||
+  Object.entries(fields).some(([name, field]) => !parametersOf(path).includes(name) && isRequired(field))
 
 /** A filter that leaves out whatever the caller may not see. @throws ProblemError 403 where it asks for another's */
 function withLimits(principal: Principal, given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {

@@ -145,7 +145,7 @@ function operationOf(operation: Operation): Json {
     ...(hasBody
       ? {
           requestBody: {
-            required: others.some(([, field]) => isRequired(field)),
+            required: operation.route.needsBody === true || others.some(([, field]) => isRequired(field)),
             content: { 'application/json': { schema: bodyOf(others) } },
           },
         }

@@ -10,9 +10,6 @@ import { commandRoutes } from './command-routes.ts'
 import { dashboardRoutes } from './dashboard/dashboard-pages.ts'
 import { loginRoutes } from './dashboard/login.ts'
 import { externalPath, hasLoginPage, operator, operatorRoot, refuseLimited, requireCsrfToken } from './middleware.ts'
-import { integrationRoutes, troubleRoutes } from './operator-api.ts'
-import { syncRoutes } from './operator-syncs.ts'
-import { operatorWebhookRoutes } from './operator-webhooks.ts'
 import { problemHandler, problemResponse } from './problem.ts'
 
 export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironment> {
@@ -27,12 +24,8 @@ export function operatorRoutes(integrations: Integrations): Hono<AccessEnvironme
   routes.use('*', operator(integrations, { honoursLimits: true }), boundBody(), requireCsrfToken())
   routes.route('/api/v1', commandRoutes(integrations))
   routes.route('/api/v1', apiDocs(integrations))
-  // The pages and the routes of the old form know no limits.
+  // The pages know no limits.
   routes.use('*', unlimitedOnly())
-  routes.route('/api/v1', integrationRoutes(integrations))
-  routes.route('/api/v1', operatorWebhookRoutes(integrations))
-  routes.route('/api/v1', syncRoutes(integrations))
-  routes.route('/api/v1', troubleRoutes(integrations))
   routes.route('/', dashboardRoutes(integrations))
   routes.all('*', (context) =>
     problemResponse(context, { status: 404, code: 'no_such_route', detail: 'There is no such route.' }),

@@ -104,6 +104,7 @@ function awayText(backend: string): string {
 /** Of a command that will not do what it was asked. */
 const REFUSAL_STATUSES: Partial<Record<Refused['code'], number>> = {
   usage: 422,
+  insufficient_scope: 403,
   already_running: 409,
   not_running: 409,
   listing_failed: 502,

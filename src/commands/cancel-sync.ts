@@ -1,34 +1,46 @@
-import type { Command } from 'commander'
-import { integrationId } from './cli/arguments.ts'
+import { z } from 'zod'
 import { byWorker } from './cli/by-worker.ts'
-import { confirmOrRefuse } from './cli/confirmation.ts'
-import type { Frame } from './cli/frame.ts'
+import type { CommandContext } from './command.ts'
+import { command, route } from './command.ts'
+import { id } from './fields.ts'
+import { Refused } from './refused.ts'
+import { rowId } from './shapes.ts'
 
-/** `integrations cancel-sync <id>`: ends the run. */
-export function cancelSyncCommand(frame: Frame): Command {
-  return frame
-    .command('cancel-sync', 'Ends the sync run of an integration; nothing of it moves the cursor.', [
-      'integrations cancel-sync 7',
-      'integrations cancel-sync 7 --yes',
-    ])
-    .argument('<id>', 'id of the integration', integrationId)
-    .option('--yes', 'do not ask', false)
-    .action(
-      frame.action(async (context, id: number, { yes }: { yes: boolean }) => {
-        const { integrations, by } = context
-        const { name, provider } = await integrations.get(id)
-        await confirmOrRefuse(
-          context,
-          `Cancel the sync run of integration ${id} ("${name}", ${provider})? Items that have not begun are dropped, those that wait for another attempt fail.`,
-          yes,
-        )
-        const isCancelled = (await byWorker(context, integrations.syncs.cancel(id))) === 'cancelled'
-        if (isCancelled)
-          await integrations.admin.operator.note(id, { token: by, action: 'cancel', target: `integration:${id}` })
-        return {
-          document: { integration_id: id, cancelled: isCancelled },
-          text: isCancelled ? 'Cancelled' : 'Nothing to cancel: no run lives.',
-        }
-      }),
-    )
+const fields = { id: id('of the integration') }
+
+export const cancelSync = command({
+  name: 'cancel-sync',
+  topic: 'Syncs',
+  summary: 'Ends the sync run of an integration; nothing of it moves the cursor.',
+  examples: ['integrations cancel-sync 7', 'integrations cancel-sync 7 --yes'],
+  places: ['id'],
+  fields,
+  needsWorker: true,
+  reach: 'integration',
+  output: z.object({ integration_id: rowId, cancelled: z.boolean() }),
+  routes: [
+    route({
+      method: 'post',
+      path: '/integrations/:id/cancel',
+      fields,
+      refusals: ['not_running'],
+      async run(context, input) {
+        const result = await cancel(context, input)
+        if (!result.cancelled) throw new Refused('not_running', 'No sync run of this integration lives.')
+        return result
+      },
+    }),
+  ],
+  async confirm({ integrations }, { id }) {
+    const { name, provider } = await integrations.get(id)
+    return `Cancel the sync run of integration ${id} ("${name}", ${provider})? Items that have not begun are dropped, those that wait for another attempt fail.`
+  },
+  run: cancel,
+  show: ({ cancelled }) => (cancelled ? 'Cancelled' : 'Nothing to cancel: no run lives.'),
+})
+
+async function cancel(context: CommandContext, { id }: { readonly id: number }) {
+  const cancelled = (await byWorker(context, context.integrations.syncs.cancel(id))) === 'cancelled'
+  if (cancelled) await context.note(id, 'cancel')
+  return { integration_id: id, cancelled }
 }

@@ -4,6 +4,7 @@
  *
  * Rule: docs/commands.md, docs/behaviour/operator-api.md.
  */
+import type { Command as Program } from 'commander'
 import type { z } from 'zod'
 import type { Limits, Scope } from '../access/rules.ts'
 import type { Integrations } from '../create-integrations.ts'
@@ -34,6 +35,8 @@ export type Door = 'terminal' | 'workflow' | 'http'
 export interface HostlessContext {
   readonly door: Door
   readonly terminal: Terminal
+  /** On the command line: the program in which the command stands. */
+  readonly program?: Program | undefined
   /** Only the document is shown: `--json`, a workflow, HTTP. */
   readonly json: boolean
   /** Who is asking: a token's name, `cli:<user>`, or `workflow:<id>`. */
@@ -79,6 +82,10 @@ export interface Route<F extends Fields = Fields, Result = unknown> {
   readonly status?: 200 | 201 | 202
   /** Of a success. */
   readonly output?: z.ZodType
+  /** Its fields stand in the query, though the method may have a body. */
+  readonly inQuery?: true
+  /** No body is refused: to this operation an empty object means all there is. */
+  readonly needsBody?: true
   /** Codes of refusals that belong to this operation, beyond those of all. */
   readonly refusals?: readonly string[]
   /** Below `/<prefix>/api/v1`: where to look at what was made or started. */
@@ -86,6 +93,17 @@ export interface Route<F extends Fields = Fields, Result = unknown> {
   /** As the command's, for fields of its own. @throws Refused */
   check?(input: Values<F>): void
   run?(context: CommandContext, input: Values<F>): Promise<Result>
+}
+
+/** A question about what was found, and what is run after a yes: no more than was shown. */
+export interface Agreement<F extends Fields = Fields> {
+  readonly question: string
+  readonly agreed: Values<F>
+}
+
+/** Why no workflow has the name. */
+export interface NoWorkflow {
+  readonly none: string
 }
 
 interface Described<F extends Fields> {
@@ -107,11 +125,13 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
   readonly needsWorker?: true
   /**
    * `program`: `integrations:<name>` runs the command itself. `own`: the work is a workflow of its own, which has the name as well
-   * (src/workflows/started-commands.ts). `none`: it is for a terminal.
+   * (src/workflows/started-commands.ts).
    */
-  readonly workflow?: 'program' | 'own' | 'none'
+  readonly workflow?: 'program' | 'own' | NoWorkflow
   /** `host` loads the host only; `tables`, the default, also checks Postgres, migrations and keys. */
   readonly needs?: 'host' | 'tables'
+  /** What an input that needs no host gives, with how a person reads it; undefined for any other input. */
+  alone?(input: Values<F>): { readonly result: Result; readonly text: string } | undefined
   /** Watches the context's signal: at Ctrl-C it gets a moment to put things in order. */
   readonly stopsItself?: true
   /** Of the command's document. */
@@ -119,7 +139,7 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
   readonly reach?: Reach
   readonly routes?: readonly Route[]
   /** What to ask before, where it can't be undone. `--yes` answers it; over HTTP nobody is asked. Null: nothing to ask. */
-  confirm?(context: CommandContext, input: Values<F>): Promise<string | null>
+  confirm?(context: CommandContext, input: Values<F>): Promise<string | Agreement<F> | null>
   run(context: CommandContext, input: Values<F>): Promise<Result>
   /** What `--json` and a workflow give of a result; default: all of it. */
   document?(result: Result): unknown
@@ -131,7 +151,7 @@ export interface Command<F extends Fields = Fields, Result = unknown> extends De
 
 /** A command that neither needs nor loads the host. */
 export interface HostlessCommand<F extends Fields = Fields, Result = unknown> extends Described<F> {
-  readonly workflow: 'none'
+  readonly workflow: NoWorkflow
   runWithoutHost(context: HostlessContext, input: Values<F>): Promise<Result>
   document?(result: Result): unknown
   show(result: Result): string
@@ -157,8 +177,9 @@ export const scopeOf = ({ method }: Pick<Route, 'method'>): Scope => (method ===
 /** A document as `Field  Value`, a line each. */
 export const fieldLines = (document: object): string => table(['Field', 'Value'], Object.entries(document))
 
-type Snake<Name extends string> = Name extends `${infer First}${infer Rest}`
-  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Snake<Rest>}`
+type Snake<Name extends string> = Name extends `${infer Head}24h` ? `${Split<Head>}_24h` : Split<Name>
+type Split<Name extends string> = Name extends `${infer First}${infer Rest}`
+  ? `${First extends Lowercase<First> ? First : `_${Lowercase<First>}`}${Split<Rest>}`
   : ''
 
 export type Columns<Row> = { [Name in keyof Row as Name extends string ? Snake<Name> : never]: Row[Name] }

@@ -1,21 +1,23 @@
-import type { Command } from 'commander'
-import { Argument } from 'commander'
 import { completionScript, SHELLS } from './cli/completion-script.ts'
-import type { Frame } from './cli/frame.ts'
+import { hostlessCommand } from './command.ts'
+import { choice } from './fields.ts'
+import { Refused } from './refused.ts'
 
-/** `integrations completion <shell>`: prints the script that completes commands, options and their choices. */
-export function completionCommand(frame: Frame): Command {
-  return frame
-    .command('completion', 'Prints a script that completes commands and options in your shell.', [
-      'source <(integrations completion bash)',
-      'source <(integrations completion zsh)',
-      'integrations completion fish > ~/.config/fish/completions/integrations.fish',
-    ])
-    .addArgument(new Argument('<shell>', 'the shell that it is for').choices(SHELLS))
-    .action((shell: (typeof SHELLS)[number], options: object, command: Command) =>
-      frame.actionWithoutHost(async () => {
-        const script = completionScript(command.parent ?? command, shell)
-        return { document: { shell, script }, text: script }
-      })(shell, options, command),
-    )
-}
+export const completion = hostlessCommand({
+  name: 'completion',
+  topic: 'Development',
+  summary: 'Prints a script that completes commands and options in your shell.',
+  examples: [
+    'source <(integrations completion bash)',
+    'source <(integrations completion zsh)',
+    'integrations completion fish > ~/.config/fish/completions/integrations.fish',
+  ],
+  places: ['shell'],
+  workflow: { none: 'its result is a script for the shell that asks' },
+  fields: { shell: choice('the shell that it is for', SHELLS, 'shell') },
+  async runWithoutHost({ program }, { shell }) {
+    if (program === undefined) throw new Refused('usage', 'A completion script is for a command line.')
+    return { shell, script: completionScript(program, shell) }
+  },
+  show: ({ script }) => script,
+})

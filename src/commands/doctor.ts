@@ -1,40 +1,57 @@
-import type { Command } from 'commander'
-import { Option } from 'commander'
+import { z } from 'zod'
 import type { Integrations } from '../create-integrations.ts'
-import type { Frame } from './cli/frame.ts'
 import { plain } from './cli/plain.ts'
+import { command, route } from './command.ts'
+import { choice, withDefault } from './fields.ts'
 
 type Finding = Awaited<ReturnType<Integrations['admin']['doctor']>>[number]
 type Status = Finding['status']
 
-const ORDER: readonly Status[] = ['fault', 'warning', 'skipped', 'ok']
+const ORDER = ['fault', 'warning', 'skipped', 'ok'] as const satisfies readonly Status[]
 const LABEL: Readonly<Record<Status, string>> = { fault: 'FAULT', warning: 'WARNING', skipped: 'skipped', ok: 'ok' }
 
-/** `integrations doctor`: what is wrong, and the command that mends it. */
-export function doctorCommand(frame: Frame): Command {
-  return frame
-    .command('doctor', 'Looks for what is wrong and names the command that mends it; changes nothing.', [
-      'integrations doctor',
-      'integrations doctor --fail-on warning',
-      'integrations doctor --json',
-    ])
-    .addOption(
-      new Option('--fail-on <status>', 'exit code 1 from this on').choices(['fault', 'warning']).default('fault'),
-    )
-    .action(
-      // With nothing: it must also run where Postgres is down, the tables are behind or the keys do not match.
-      frame.action(
-        async ({ integrations, progress }, { failOn }: { failOn: 'fault' | 'warning' }) => {
-          progress('Looking …')
-          const findings = await integrations.admin.doctor()
-          const ok = !findings.some(({ status }) => status === 'fault')
-          const fails = !ok || (failOn === 'warning' && findings.some(({ status }) => status === 'warning'))
-          return { document: { ok, findings }, text: report(findings), exitCode: fails ? 1 : 0 }
-        },
-        { needs: 'nothing' },
-      ),
-    )
-}
+export const doctor = command({
+  name: 'doctor',
+  topic: 'Set up',
+  summary: 'Looks for what is wrong and names the command that mends it; changes nothing.',
+  examples: ['integrations doctor', 'integrations doctor --fail-on warning', 'integrations doctor --json'],
+  // It must also run where Postgres is down, the tables are behind or the keys do not match.
+  needs: 'host',
+  fields: { failOn: withDefault(choice('exit code 1 from this on', ['fault', 'warning'], 'status'), 'fault') },
+  output: z.object({
+    ok: z.boolean(),
+    findings: z.array(
+      z.object({
+        check: z.string(),
+        status: z.enum(ORDER),
+        message: z.string(),
+        remedy: z.string().nullable().describe('The command that mends it.'),
+      }),
+    ),
+  }),
+  routes: [
+    route({
+      method: 'get',
+      path: '/doctor',
+      fields: {},
+      run: async ({ integrations }) => diagnosis(await integrations.admin.doctor()),
+    }),
+  ],
+  async run({ integrations, progress }, { failOn }) {
+    progress('Looking …')
+    const found = diagnosis(await integrations.admin.doctor())
+    const failed = !found.ok || (failOn === 'warning' && found.findings.some(({ status }) => status === 'warning'))
+    return { found, failed }
+  },
+  document: ({ found }) => found,
+  show: ({ found }) => report(found.findings),
+  hasFailed: ({ failed }) => failed,
+})
+
+const diagnosis = (findings: readonly Finding[]) => ({
+  ok: !findings.some(({ status }) => status === 'fault'),
+  findings,
+})
 
 /** What is wrong first, each with its command on a line of its own, to be read in a narrow terminal and pasted whole. */
 function report(findings: readonly Finding[]): string {

@@ -1,38 +1,46 @@
-import type { Command } from 'commander'
+import { z } from 'zod'
 import { byWorker } from './cli/by-worker.ts'
-import type { Frame } from './cli/frame.ts'
+import { columns, command } from './command.ts'
+import { rowId } from './shapes.ts'
 
-/** `integrations evaluate-failures`: what the Schedule does every minute, now. */
-export function evaluateFailuresCommand(frame: Frame): Command {
-  return frame
-    .command('evaluate-failures', 'Notes which integrations fail too often, and which do no more.', [
-      'integrations evaluate-failures',
-      'integrations evaluate-failures --json',
-    ])
-    .action(
-      frame.action(async (context) => {
-        const result = await byWorker(context, context.integrations.admin.evaluateFailures())
-        const elevated = result.elevated.map(({ integrationId, failureRate, requests, dominantClass }) => ({
-          integration_id: integrationId,
-          failure_rate: Math.round(failureRate * 10) / 10,
-          requests,
-          dominant_class: dominantClass,
-        }))
-        const { enabled, checked, recovered } = result
-        const lines = [
-          ...elevated.map(
-            (each) =>
-              `Integration ${each.integration_id}: ${each.failure_rate.toFixed(1)} % of ${each.requests} requests failed, most of them ${each.dominant_class}.`,
-          ),
-          ...recovered.map((id) => `Integration ${id} is elevated no more.`),
-        ]
-        const nothing = enabled
-          ? `Nothing new: ${checked} active ${checked === 1 ? 'integration' : 'integrations'}.`
-          : 'Nothing was looked at: observability.anomaly_enabled is false.'
-        return {
-          document: { enabled, checked, elevated, recovered },
-          text: lines.length === 0 ? nothing : lines.join('\n'),
-        }
-      }),
-    )
-}
+const Elevated = z.object({
+  integration_id: rowId,
+  failure_rate: z.number().describe('Percent, to one decimal'),
+  requests: z.int(),
+  dominant_class: z.string(),
+})
+
+/** What the Schedule does every minute, now. */
+export const evaluateFailures = command({
+  name: 'evaluate-failures',
+  topic: 'Trouble',
+  summary: 'Notes which integrations fail too often, and which do no more.',
+  examples: ['integrations evaluate-failures', 'integrations evaluate-failures --json'],
+  workflow: 'own',
+  needsWorker: true,
+  fields: {},
+  output: z.object({
+    enabled: z.boolean(),
+    checked: z.int(),
+    elevated: z.array(Elevated),
+    recovered: z.array(rowId),
+  }),
+  async run(context) {
+    const { elevated, ...result } = await byWorker(context, context.integrations.admin.evaluateFailures())
+    const rounded = elevated.map((each) => ({ ...each, failureRate: Math.round(each.failureRate * 10) / 10 }))
+    return { ...result, elevated: rounded.map(columns) }
+  },
+  show({ enabled, checked, elevated, recovered }) {
+    const lines = [
+      ...elevated.map(
+        (each) =>
+          `Integration ${each.integration_id}: ${each.failure_rate.toFixed(1)} % of ${each.requests} requests failed, most of them ${each.dominant_class}.`,
+      ),
+      ...recovered.map((id) => `Integration ${id} is elevated no more.`),
+    ]
+    if (lines.length > 0) return lines.join('\n')
+    return enabled
+      ? `Nothing new: ${checked} active ${checked === 1 ? 'integration' : 'integrations'}.`
+      : 'Nothing was looked at: observability.anomaly_enabled is false.'
+  },
+})

@@ -19,6 +19,8 @@ export interface Field<Value = unknown> {
   readonly choices?: readonly string[]
   /** May be given several times: the value is a list. */
   readonly isList?: true
+  /** On a command line it stands for true where it has no word. */
+  readonly isTrueAlone?: true
   /** Changes what a terminal shows, and nothing else: no workflow and no request has it. */
   readonly isForTerminals?: true
 }
@@ -49,9 +51,11 @@ export function readValues<F extends Fields>(fields: F, given: Readonly<Record<s
     const result = schema.safeParse(Object.hasOwn(given, name) ? given[name] : undefined)
     if (result.success) values[name] = result.data
     else
-      misfits.push(
-        ...result.error.issues.map(({ path, message }) => ({ name: [name, ...path].join('.'), allowed: message })),
-      )
+      for (const { path, message } of result.error.issues) {
+        const misfit = { name: [name, ...path].join('.'), allowed: message }
+        // A number beyond what a number holds exactly breaks two rules that say the same.
+        if (misfits.at(-1)?.name !== misfit.name) misfits.push(misfit)
+      }
   }
   const [first, ...others] = misfits
   return first === undefined ? { values: values as Values<F> } : { misfits: [first, ...others] }
@@ -127,7 +131,9 @@ export const flag = (about: string): Field<boolean> => ({
 /** Of a filter, where it makes a difference whether `false` or nothing is given. */
 export const yesOrNo = (about: string): Field<boolean | undefined> => ({
   about,
-  placeholder: 'true|false',
+  // No `|`: it would end the cell of a table on the page.
+  placeholder: 'boolean',
+  isTrueAlone: true,
   read: asFlag,
   schema: z.boolean({ error: 'true or false is allowed' }).optional(),
 })
@@ -191,6 +197,18 @@ export function json(about: string): Field<{ readonly json: z.core.util.JSONType
       .transform((value) => ({ json: value as z.core.util.JSONType })),
   }
 }
+
+/** A JSON object. */
+export const record = (about: string): Field<Readonly<Record<string, unknown>>> => ({
+  ...json(about),
+  schema: z.record(z.string(), z.unknown(), { error: 'a JSON object is allowed' }),
+})
+
+/** Null is a value, too: there is none. */
+export const nullable = <Value>(field: Field<Value>): Field<Value | null> => ({
+  ...field,
+  schema: field.schema.nullable(),
+})
 
 /** `key=value`, which may be repeated; in a workflow's input also an object. The values are words, each with its key. */
 export function pairs(about: string): Field<readonly string[]> {

@@ -1,6 +1,6 @@
 import { columns, command } from './command.ts'
 import { flag, id } from './fields.ts'
-import { IdempotencyKey } from './idempotency-keys.ts'
+import { IdempotencyKeyRow } from './shapes.ts'
 
 export const forgetIdempotencyKey = command({
   name: 'forget-idempotency-key',
@@ -10,13 +10,15 @@ export const forgetIdempotencyKey = command({
   places: ['id'],
   fields: { id: id('of the key in the ledger'), force: flag('also while a call with it may be under way') },
   reach: 'idempotency-key',
-  output: IdempotencyKey,
+  output: IdempotencyKeyRow,
   routes: [{ method: 'delete', path: '/idempotency-keys/:id' }],
   async confirm({ integrations }, { id: of }) {
     const { key, integrationId } = await integrations.admin.idempotencyKeys.get(of)
     return `Free the key "${key}" of integration ${integrationId}? The same write may then happen twice.`
   },
-  run: async ({ integrations, by, from }, { id: of, force }) =>
-    columns(await integrations.admin.idempotencyKeys.forget(of, { by, from, force })),
+  async run({ integrations, by, from }, { id: of, force }) {
+    const { priorState: _, priorResponse: __, ...key } = await integrations.admin.idempotencyKeys.forget(of, { by, from, force })
+    return columns(key)
+  },
   show: ({ key }) => `Freed the key "${key}".`,
 })

@@ -5,11 +5,12 @@ import { choice, optional, period, text, whose } from './fields.ts'
 import { listing } from './listing.ts'
 import { IdempotencyKeyRow } from './shapes.ts'
 
-export const IdempotencyKey = IdempotencyKeyRow.extend({ prior_state: z.unknown(), prior_response: z.unknown() })
+const IdempotencyKey = IdempotencyKeyRow.extend({ prior_state: z.unknown(), prior_response: z.unknown() })
 
 export const idempotencyKeys = listing({
   name: 'idempotency-keys',
   topic: 'Records',
+  workflow: { none: 'one of them holds what was sent and answered, which must not be copied into a history' },
   summary: 'Lists the ledger of keyed writes, the newest first, or shows one key with its answer.',
   examples: [
     'integrations idempotency-keys --state unknown',

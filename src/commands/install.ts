@@ -1,124 +1,157 @@
-import type { Command } from 'commander'
+import { z } from 'zod'
 import type { Integrations } from '../create-integrations.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
-import { integrationId, minutes, owner } from './cli/arguments.ts'
-import type { ConnectLink } from './cli/connect-link.ts'
 import { connectsByOAuth, linkBase, linkText, makeConnectLink, TOKEN_KEYS } from './cli/connect-link.ts'
 import { Interrupted } from './cli/failure.ts'
-import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
 import { valueReader } from './cli/given-values.ts'
-import type { Values } from './cli/install-questions.ts'
+import type { Values as Asked } from './cli/install-questions.ts'
 import { askMissing, askName } from './cli/install-questions.ts'
 import { plain } from './cli/plain.ts'
 import { fieldsOf } from './cli/schema-fields.ts'
+import type { CommandContext } from './command.ts'
+import { columns, command, route } from './command.ts'
+import type { Values } from './fields.ts'
+import { flag, id, optional, owner, pairs, record, text } from './fields.ts'
 import { Refused } from './refused.ts'
-
-interface Options {
-  readonly name?: string
-  readonly credential: readonly string[]
-  readonly metadata: readonly string[]
-  readonly owner?: { readonly type: string; readonly id: number }
-  readonly syncInterval?: number
-  readonly integration?: number
-  readonly skipCheck: boolean
-  readonly force: boolean
-}
+import { CheckShape, IntegrationShape, moment, rowId } from './shapes.ts'
+import { given, minutes, optionalColumns, storedColumns } from './update.ts'
 
 type Provider = ReturnType<Integrations['admin']['providers']>[number]
 type Integration = Awaited<ReturnType<Integrations['get']>>
-type Check = Awaited<ReturnType<Integrations['admin']['check']>>
+type Check = Awaited<ReturnType<Integrations['admin']['testCredentials']>>
 
-/** `integrations install <provider>`: stores an integration, and asks the provider whether the credentials are good or has a person connect it. */
-export function installCommand(frame: Frame): Command {
-  return frame
-    .command(
-      'install',
-      'Stores an integration of a provider, and checks its credentials or prints a link to connect it.',
-      [
-        'integrations install github',
-        'integrations install github --name "Our repository" --credential token=env:GITHUB_TOKEN --metadata owner=acme',
-        'pass show stripe | integrations install stripe --credential api_key=- --owner team:7',
-        'integrations install github --name "Our repository" --credential token=@/run/secrets/token --force',
-      ],
-    )
-    .argument('<provider>', 'identifier of a registered provider')
-    .option('--name <name>', "what people call it; default the provider's label")
-    .option('--credential <key=value>', 'may be repeated; the value also as @file, env:NAME, or - for stdin', added, [])
-    .option('--metadata <key=value>', 'may be repeated; the value also as @file, env:NAME, or - for stdin', added, [])
-    .option('--owner <type:id>', "the host's record that it belongs to", owner)
-    .option('--sync-interval <minutes>', "minutes between syncs; default the provider's", minutes)
-    .option('--integration <id>', 'with --force: the one to update', integrationId)
-    .option('--skip-check', "do not ask the provider's health check", false)
-    .option('--force', 'update an existing one of this name, and keep what fails the check', false)
-    .action(frame.action(install, { stopsItself: true }))
+/** As long as those of `oauth-link` without an option. */
+const LINK_HOURS = 1
+const VALUES = 'may be repeated; the value also as @file, env:NAME, or - for stdin'
+
+const fields = {
+  provider: text('identifier of a registered provider'),
+  name: optional(text("what people call it; default the provider's label", 'name')),
+  credential: pairs(VALUES),
+  metadata: pairs(VALUES),
+  owner: optional(owner("the host's record that it belongs to")),
+  syncInterval: optional(minutes),
+  integration: optional(id('with --force: the one to update')),
+  skipCheck: flag("do not ask the provider's health check"),
+  force: flag('update an existing one of this name, and keep what fails the check'),
 }
+type Input = Values<typeof fields>
 
-const added = (word: string, before: readonly string[]): string[] => [...before, word]
+export const install = command({
+  name: 'install',
+  topic: 'Integrations',
+  summary: 'Stores an integration of a provider, and checks its credentials or prints a link to connect it.',
+  examples: [
+    'integrations install github',
+    'integrations install github --name "Our repository" --credential token=env:GITHUB_TOKEN --metadata owner=acme',
+    'pass show stripe | integrations install stripe --credential api_key=- --owner team:7',
+    'integrations install github --name "Our repository" --credential token=@/run/secrets/token --force',
+  ],
+  places: ['provider'],
+  stopsItself: true,
+  fields,
+  output: z.object({
+    id: rowId,
+    name: z.string(),
+    provider: z.string(),
+    created: z.boolean(),
+    check: CheckShape.nullable(),
+    connect_url: z.string().nullish(),
+    expires_at: moment.nullish(),
+  }),
+  routes: [
+    route({
+      method: 'post',
+      path: '/integrations',
+      summary: 'Stores an integration of a provider. Its credentials are in no answer.',
+      fields: {
+        provider: text('identifier of a registered provider'),
+        name: text('what people call it'),
+        credentials: record("what the provider's schema asks for"),
+        ...optionalColumns,
+      },
+      status: 201,
+      output: IntegrationShape,
+      location: (_, { id }) => `/integrations/${id}`,
+      async run({ integrations, note }, { provider, name, credentials, ...rest }) {
+        const { id } = await integrations.create({ provider, name, credentials, ...storedColumns(rest) })
+        await note(id, 'create')
+        return columns(await integrations.admin.operator.detail(id))
+      },
+    }),
+  ],
+  check({ integration, force }) {
+    if (integration !== undefined && !force)
+      throw new Refused('usage', '--integration names the one to update, which needs --force.')
+  },
+  run: installed,
+  document: ({ document }) => document,
+  show: ({ text }) => text,
+})
 
-async function install(context: CommandContext, key: string, options: Options): Promise<Outcome> {
-  const { integrations, terminal, signal } = context
+async function installed(context: CommandContext, input: Input): Promise<Outcome> {
+  const { integrations, terminal, signal, note, by, from } = context
+  const { provider: key, force, skipCheck, syncInterval: syncIntervalMinutes, owner } = input
   const provider = findProvider(integrations, key)
-  const given = await givenValues(context, provider, options)
-  const name = options.name ?? (terminal.isInteractive ? await askName(terminal, provider.label) : provider.label)
-  const existing = await findExisting(integrations, provider, name, options)
-  if (existing !== null && !options.force) throw alreadyInstalled(existing)
+  const values = await givenValues(context, provider, input)
+  const name = input.name ?? (terminal.isInteractive ? await askName(terminal, provider.label) : provider.label)
+  const existing = await findExisting(integrations, provider, name, input)
+  if (existing !== null && !force) throw alreadyInstalled(existing)
 
   const isOAuth = connectsByOAuth(provider)
   // An update merges: what is stored already need not be asked for.
   const { credentials, metadata } =
     existing === null && terminal.isInteractive
-      ? await askMissing(terminal, provider, given, isOAuth ? TOKEN_KEYS : [])
-      : given
+      ? await askMissing(terminal, provider, values, isOAuth ? TOKEN_KEYS : [])
+      : values
   const mayConnect = isOAuth && (await needsPerson(integrations, existing, credentials))
   // Known to be possible before anything is stored. A provider that may do without is asked about the stored integration.
   if (mayConnect && !provider.isAuthorizationOptional) linkBase(integrations)
-  const mayCheck = provider.hasHealthCheck && !options.skipCheck
-  const values = {
-    name,
-    ...(options.owner === undefined ? {} : { owner: options.owner }),
-    ...(options.syncInterval === undefined ? {} : { syncIntervalMinutes: options.syncInterval }),
-  }
+  const mayCheck = provider.hasHealthCheck && !skipCheck
+  const options = given({ owner, syncIntervalMinutes })
+  const isEmpty = (record: object): boolean => Object.keys(record).length === 0
   const integration =
     existing === null
       ? // Off until it is checked: no sync and no webhook of what may be taken back, or can't be asked yet.
         await created(context, provider, {
-          provider: key,
-          ...values,
-          credentials,
-          metadata,
-          isActive: !mayCheck && (!mayConnect || options.skipCheck),
+          ...{ provider: key, name, ...options, credentials, metadata },
+          isActive: !mayCheck && (!mayConnect || skipCheck),
         })
       : await integrations.update(existing.id, {
-          ...values,
-          ...(Object.keys(credentials).length === 0 ? {} : { credentials }),
-          ...(Object.keys(metadata).length === 0 ? {} : { metadata: { ...existing.metadata, ...metadata } }),
+          ...{ name, ...options },
+          ...(isEmpty(credentials) ? {} : { credentials }),
+          ...(isEmpty(metadata) ? {} : { metadata: { ...existing.metadata, ...metadata } }),
         })
-  const note = (action: string): Promise<void> =>
-    integrations.admin.operator.note(integration.id, {
-      token: context.by,
-      action,
-      target: `integration:${integration.id}`,
-    })
+  const { id, isActive } = integration
+  const takeBack = () => integrations.delete(id, { force: true, by, from })
   // Of one that is taken back again the row goes along.
-  await note(existing === null ? 'create' : 'update')
-  const connects = mayConnect && (!provider.isAuthorizationOptional || (await isNeeded(integrations, integration)))
-  if (connects && existing === null) await takeBackWithoutLink(context, integration)
-  const check = mayCheck && !connects ? await checked(context, integration, existing === null) : null
-  if (check !== null && !check.ok) await keepOrTakeBack(context, integration, check, options.force)
-  if (signal.aborted) {
-    if (existing === null) await integrations.delete(integration.id, { force: true, by: context.by })
+  await note(id, existing === null ? 'create' : 'update')
+  const connects = mayConnect && (!provider.isAuthorizationOptional || (await isNeeded(integrations, id)))
+  if (connects && existing === null)
+    try {
+      linkBase(integrations)
+    } catch (error) {
+      // Without an address a new one that needs a link is removed again.
+      await takeBack()
+      throw error
+    }
+  const check = mayCheck && !connects ? await checked(context, id) : null
+  if (check !== 'interrupted' && check !== null && !check.ok)
+    await keepOrTakeBack(context, id, { failed: `The health check failed: ${check.error}`, force, takeBack })
+  if (check === 'interrupted' || signal.aborted) {
+    if (existing === null) await takeBack()
     throw new Interrupted()
   }
-  if (existing === null && !connects && !integration.isActive)
-    await integrations.update(integration.id, { isActive: true })
-  if (!isOAuth) return outcome(integration, existing === null, check)
-  const link = connects ? await makeConnectLink(integrations, integration, LINK_HOURS) : null
-  if (link !== null) await note('oauth-link connect')
-  return withLink(outcome(integration, existing === null, check), link, {
-    provider,
-    id: integration.id,
-    isActive: integration.isActive,
-  })
+  if (existing === null && !connects && !isActive) await integrations.update(id, { isActive: true })
+  const outcome = outcomeOf(integration, existing === null, check)
+  if (!isOAuth) return outcome
+  if (!connects) return { ...outcome, document: { ...outcome.document, connect_url: null, expires_at: null } }
+  const link = await makeConnectLink(integrations, integration, LINK_HOURS)
+  await note(id, 'oauth-link connect')
+  return {
+    document: { ...outcome.document, connect_url: link.url, expires_at: link.expiresAt },
+    text: `${outcome.text} It is not connected yet.\n\n${linkText(link, provider.label)}\n${nextSteps(provider, id, isActive)}`,
+  }
 }
 
 /** Makes it. A schema that asks for what only a person's consent brings can never be met: then its author is named, too. */
@@ -142,14 +175,11 @@ async function created(
   }
 }
 
-/** As long as those of `oauth-link` without an option. */
-const LINK_HOURS = 1
-
 /** Whether somebody has to give access before anything can be asked of the provider. */
 async function needsPerson(
   { oauth }: Integrations,
   existing: Integration | null,
-  credentials: Values['credentials'],
+  credentials: Asked['credentials'],
 ): Promise<boolean> {
   if ('access_token' in credentials) return false
   if (existing === null) return true
@@ -157,42 +187,19 @@ async function needsPerson(
   return !isConnected || reauth !== null
 }
 
-async function isNeeded({ oauth }: Integrations, { id }: Integration): Promise<boolean> {
-  return (await oauth.status(id)).needsAuthorization
-}
+const isNeeded = async ({ oauth }: Integrations, id: number): Promise<boolean> =>
+  (await oauth.status(id)).needsAuthorization
 
-/** Without an address a new one that needs a link is removed again. @throws BaseUrlMissing */
-async function takeBackWithoutLink({ integrations, by }: CommandContext, { id }: Integration): Promise<void> {
-  try {
-    linkBase(integrations)
-  } catch (error) {
-    await integrations.delete(id, { force: true, by })
-    throw error
-  }
-}
-
-/** Adds the link, and what comes after it. */
-function withLink(
-  { document, text }: Outcome,
-  link: ConnectLink | null,
-  { provider, id, isActive }: { provider: Provider; id: number; isActive: boolean },
-): Outcome {
-  const withUrl = {
-    ...(document as object),
-    connect_url: link?.url ?? null,
-    expires_at: link?.expiresAt.toISOString() ?? null,
-  }
-  if (link === null) return { document: withUrl, text }
-  const after = [
-    ...(provider.hasHealthCheck ? [[`integrations test ${id}`, 'asks the provider whether the access works']] : []),
+/** What comes after the link. */
+function nextSteps({ hasHealthCheck }: Provider, id: number, isActive: boolean): string {
+  const steps = [
+    ...(hasHealthCheck ? [[`integrations test ${id}`, 'asks the provider whether the access works']] : []),
     ...(isActive ? [] : [[`integrations enable ${id}`, 'switches it on; until then nothing is synced']]),
     [`integrations oauth-link ${id}`, 'prints a new link, if this one is over'],
   ]
-  const width = Math.max(...after.map(([command = '']) => command.length))
-  return {
-    document: withUrl,
-    text: `${text} It is not connected yet.\n\n${linkText(link, provider.label)}\nOnce the page says that it is connected:\n${after.map(([command = '', effect]) => `  ${command.padEnd(width)}  ${effect}`).join('\n')}`,
-  }
+  const width = Math.max(...steps.map(([step = '']) => step.length))
+  const lines = steps.map(([step = '', effect]) => `  ${step.padEnd(width)}  ${effect}`)
+  return ['Once the page says that it is connected:', ...lines].join('\n')
 }
 
 function findProvider(integrations: Integrations, key: string): Provider {
@@ -203,7 +210,7 @@ function findProvider(integrations: Integrations, key: string): Provider {
   throw new Refused('usage', `No provider is registered as "${key}". Registered: ${known}.`)
 }
 
-async function givenValues({ terminal, warn }: CommandContext, provider: Provider, options: Options): Promise<Values> {
+async function givenValues({ terminal, warn }: CommandContext, provider: Provider, input: Input): Promise<Asked> {
   const read = valueReader({
     ...terminal.sources,
     onLiteral: (option, name) => {
@@ -215,8 +222,8 @@ async function givenValues({ terminal, warn }: CommandContext, provider: Provide
     },
   })
   return {
-    credentials: await read('--credential', options.credential, fieldsOf(provider.credentialsSchema)),
-    metadata: await read('--metadata', options.metadata, fieldsOf(provider.metadataSchema)),
+    credentials: await read('--credential', input.credential, fieldsOf(provider.credentialsSchema)),
+    metadata: await read('--metadata', input.metadata, fieldsOf(provider.metadataSchema)),
   }
 }
 
@@ -225,10 +232,9 @@ async function findExisting(
   integrations: Integrations,
   { key }: Provider,
   name: string,
-  { integration: id, force }: Options,
+  { integration: id, force }: Input,
 ): Promise<Integration | null> {
   if (id !== undefined) {
-    if (!force) throw new Refused('usage', '--integration names the one to update, which needs --force.')
     const named = await integrations.get(id)
     if (named.provider === key) return named
     throw new Refused('usage', `Integration ${id} is of the provider "${named.provider}", not of "${key}".`)
@@ -251,37 +257,30 @@ function alreadyInstalled({ id, name, provider }: Integration): Refused {
   )
 }
 
-/** The check's result; at Ctrl-C what was just made is taken back. */
-async function checked(context: CommandContext, { id }: Integration, isNew: boolean): Promise<Check> {
-  const { integrations, signal, progress } = context
+/** Until Ctrl-C. */
+async function checked({ integrations, signal, progress }: CommandContext, id: number): Promise<Check | 'interrupted'> {
   progress('Asking the provider ...')
   let abort = (): void => {}
-  const aborted = new Promise<'aborted'>((resolve) => {
-    abort = () => resolve('aborted')
+  const aborted = new Promise<'interrupted'>((resolve) => {
+    abort = () => resolve('interrupted')
   })
   signal.addEventListener('abort', abort, { once: true })
   if (signal.aborted) abort()
-  const result = await Promise.race([integrations.admin.check(id), aborted])
+  const result = await Promise.race([integrations.admin.testCredentials(id), aborted])
   signal.removeEventListener('abort', abort)
-  if (result !== 'aborted') return result
-  if (isNew) await integrations.delete(id, { force: true, by: context.by })
-  throw new Interrupted()
+  return result
 }
 
 /** A new one is removed unless it is wanted all the same; one that was there stays, with `--force` it was asked for. */
 async function keepOrTakeBack(
-  { integrations, terminal, warn, by }: CommandContext,
-  { id }: Integration,
-  { error }: NonNullable<Check>,
-  force: boolean,
+  { terminal, warn }: CommandContext,
+  id: number,
+  { failed, force, takeBack }: { failed: string; force: boolean; takeBack: () => Promise<unknown> },
 ): Promise<void> {
-  const failed = `The health check failed: ${error}`
-  if (force || (terminal.isInteractive && (await terminal.prompts.confirm(`${plain(failed)} Keep it all the same?`)))) {
-    warn(`${failed} Integration ${id} is kept.`)
-    return
-  }
+  if (force || (terminal.isInteractive && (await terminal.prompts.confirm(`${plain(failed)} Keep it all the same?`))))
+    return warn(`${failed} Integration ${id} is kept.`)
   try {
-    await integrations.delete(id, { force: true, by })
+    await takeBack()
   } catch (cause) {
     throw new Refused(
       'health_check_failed',
@@ -291,11 +290,15 @@ async function keepOrTakeBack(
   throw new Refused('health_check_failed', `${failed} Nothing was stored. --force keeps it all the same.`)
 }
 
-function outcome({ id, name, provider }: Integration, isNew: boolean, check: Check): Outcome {
-  const result = check === null ? null : { ok: check.ok, duration_ms: check.durationMs, error: check.error }
-  const verdict = result === null ? '' : result.ok ? ' The provider takes the credentials.' : ''
+interface Outcome {
+  readonly document: Readonly<Record<string, unknown>>
+  readonly text: string
+}
+
+function outcomeOf({ id, name, provider }: Integration, isNew: boolean, check: Check): Outcome {
+  const verdict = check?.ok ? ' The provider takes the credentials.' : ''
   return {
-    document: { id, name, provider, created: isNew, check: result },
+    document: { id, name, provider, created: isNew, check: check && columns(check) },
     text: `${isNew ? 'Installed' : 'Updated'} integration ${id} ("${name}", ${provider}).${verdict}`,
   }
 }

@@ -1,66 +1,71 @@
 import { randomBytes } from 'node:crypto'
-import type { Command } from 'commander'
-import { Argument } from 'commander'
 import { generateEncryptionKey } from '../encryption.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
 import { Interrupted } from './cli/failure.ts'
-import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
 import { table } from './cli/table.ts'
+import type { CommandContext } from './command.ts'
+import { command } from './command.ts'
+import { choice, flag } from './fields.ts'
 import { Refused } from './refused.ts'
 
-type Action = 'status' | 'generate' | 'rotate'
+/** Keys are never arguments: other users see those. */
+export const keys = command({
+  name: 'keys',
+  topic: 'Set up',
+  summary: 'Shows, makes and rotates the keys that encrypt credentials.',
+  examples: [
+    'integrations keys status',
+    'integrations keys generate',
+    'integrations keys rotate --dry-run',
+    'integrations keys rotate',
+  ],
+  places: ['action'],
+  needs: 'host',
+  stopsItself: true,
+  fields: {
+    action: choice(
+      'status: which key wrote how many rows; generate: a new key; rotate: re-encrypt all',
+      ['status', 'generate', 'rotate'],
+      'action',
+    ),
+    dryRun: flag('with rotate: only count'),
+  },
+  check({ action, dryRun }) {
+    if (dryRun && action !== 'rotate')
+      throw new Refused('usage', `--dry-run goes with \`keys rotate\`, it was given with \`keys ${action}\`.`)
+  },
+  alone: ({ action }) => (action === 'generate' ? generated() : undefined),
+  run: (context, { action, dryRun }) => (action === 'rotate' ? rotated(context, dryRun) : status(context)),
+  document: ({ document }) => document,
+  show: ({ text }) => text,
+  hasFailed: ({ failed }) => failed === true,
+})
 
-/** `integrations keys status|generate|rotate`. Keys are never arguments: other users see those. */
-export function keysCommand(frame: Frame): Command {
-  const status = frame.action(showStatus, { needs: 'nothing' })
-  return frame
-    .command('keys', 'Shows, makes and rotates the keys that encrypt credentials.', [
-      'integrations keys status',
-      'integrations keys generate',
-      'integrations keys rotate --dry-run',
-      'integrations keys rotate',
-    ])
-    .addArgument(
-      new Argument(
-        '<action>',
-        'status: which key wrote how many rows; generate: a new key; rotate: re-encrypt all',
-      ).choices(['status', 'generate', 'rotate']),
-    )
-    .option('--dry-run', 'with rotate: only count', false)
-    .action((action: Action, options: { dryRun: boolean }, command: Command) => {
-      if (options.dryRun && action !== 'rotate')
-        throw new Refused('usage', `--dry-run goes with \`keys rotate\`, it was given with \`keys ${action}\`.`)
-      const run = {
-        status,
-        generate: frame.actionWithoutHost(generate),
-        rotate: frame.action(rotate, { stopsItself: true }),
-      }
-      return run[action](options, command)
-    })
+interface Shown {
+  readonly document: object
+  readonly text: string
+  readonly failed?: boolean
 }
 
-async function showStatus({ integrations, warn }: CommandContext): Promise<Outcome> {
+/** A new entry for the ring under an id of its own. It is the result, so it is printed. */
+function generated(): { readonly result: Shown; readonly text: string } {
+  const kid = `k${new Date().toISOString().slice(0, 10).replaceAll('-', '')}-${randomBytes(3).toString('hex')}`
+  const key = generateEncryptionKey(kid)
+  return { result: { document: { kid, key }, text: key }, text: key }
+}
+
+async function status({ integrations, warn }: CommandContext): Promise<Shown> {
   // That the ring does not fit is what somebody may be looking for.
   await integrations.ready().catch((error: unknown) => {
     if (!isIntegrationsError(error, 'encryption_key_mismatch')) throw error
     warn(error.message)
   })
-  const status = await integrations.admin.keys.status()
-  return { document: documentOf(status), text: textOf(status) }
+  const found = await integrations.admin.keys.status()
+  return { document: documentOf(found), text: textOf(found) }
 }
 
-/** A new entry for the ring under an id of its own. It is the result, so it is printed. */
-async function generate(): Promise<Outcome> {
-  const kid = `k${new Date().toISOString().slice(0, 10).replaceAll('-', '')}-${randomBytes(3).toString('hex')}`
-  const key = generateEncryptionKey(kid)
-  return { document: { kid, key }, text: key }
-}
-
-async function rotate(
-  { integrations, progress, signal }: CommandContext,
-  { dryRun }: { dryRun: boolean },
-  ..._words: unknown[]
-): Promise<Outcome> {
+async function rotated({ integrations, progress, signal }: CommandContext, dryRun: boolean): Promise<Shown> {
+  await integrations.ready()
   const rotation = await integrations.admin.keys.rotate({
     dryRun,
     signal,
@@ -69,23 +74,23 @@ async function rotate(
   // What is done is done, but nobody may take half a rotation for a whole one.
   if (signal.aborted) throw new Interrupted()
   const { reencrypted, failed } = rotation
-  const said = dryRun ? `Would re-encrypt: ${reencrypted}.` : `Re-encrypted: ${reencrypted}.`
+  const said = `${dryRun ? 'Would re-encrypt' : 'Re-encrypted'}: ${reencrypted}.${failed > 0 ? ` Failed: ${failed}.` : ''}`
   return {
     document: { ...documentOf(rotation), reencrypted, failed },
-    text: `${said}${failed > 0 ? ` Failed: ${failed}.` : ''}\n${textOf(rotation)}`,
-    exitCode: failed > 0 ? 1 : 0,
+    text: `${said}\n${textOf(rotation)}`,
+    failed: failed > 0,
   }
 }
 
 type Status = Awaited<ReturnType<CommandContext['integrations']['admin']['keys']['status']>>
 
-function documentOf({ primary, keys }: Status) {
-  return { primary, keys: keys.map(({ kid, rows, inRing, removable }) => ({ kid, rows, in_ring: inRing, removable })) }
-}
+const documentOf = ({ primary, keys: uses }: Status) => ({
+  primary,
+  keys: uses.map(({ kid, rows, inRing, removable }) => ({ kid, rows, in_ring: inRing, removable })),
+})
 
-function textOf({ primary, keys }: Status): string {
-  return table(
+const textOf = ({ primary, keys: uses }: Status): string =>
+  table(
     ['Key', 'Writes', 'Rows', 'In ring', 'Removable'],
-    keys.map(({ kid, rows, inRing, removable }) => [kid, kid === primary, rows, inRing, removable]),
+    uses.map(({ kid, rows, inRing, removable }) => [kid, kid === primary, rows, inRing, removable]),
   )
-}

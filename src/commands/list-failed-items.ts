@@ -1,104 +1,64 @@
-import type { Command } from 'commander'
-import { Option } from 'commander'
-import type { Integrations } from '../create-integrations.ts'
-import { instant, integrationId, limit } from './cli/arguments.ts'
-import type { Frame } from './cli/frame.ts'
+import { z } from 'zod'
 import { table } from './cli/table.ts'
+import { columns, command } from './command.ts'
+import { flag, id, instant, optional, whole, withDefault } from './fields.ts'
+import { Refused } from './refused.ts'
+import { SyncItemRow } from './shapes.ts'
 
-const DEFAULT_LIMIT = 50
 /** So that a row fits a line; `--json` has it whole. */
 const ERROR_LENGTH = 60
 
-interface Filters {
-  readonly integration?: number
-  readonly since?: Date
-  readonly limit: number
-  readonly all: boolean
-  readonly waiting: boolean
-}
+const FailedItem = SyncItemRow.pick({
+  ...{ id: true, integration_id: true, event_class: true, external_id: true, error: true, attempts: true },
+  ...{ created_at: true, holds_cursor: true, made_up_for_by: true, next_attempt_at: true },
+})
 
-/** `integrations list-failed-items`: the newest first. */
-export function listFailedItemsCommand(frame: Frame): Command {
-  return frame
-    .command(
-      'list-failed-items',
-      'Lists sync items that have failed and that no later run made up for, the newest first.',
-      [
-        'integrations list-failed-items',
-        'integrations list-failed-items --waiting',
-        'integrations list-failed-items --integration 7 --since 2031-06-01T12:00:00Z --json',
-      ],
+export const listFailedItems = command({
+  name: 'list-failed-items',
+  topic: 'Syncs',
+  summary: 'Lists sync items that have failed and that no later run made up for, the newest first.',
+  examples: [
+    'integrations list-failed-items',
+    'integrations list-failed-items --waiting',
+    'integrations list-failed-items --integration 7 --since 2031-06-01T12:00:00Z --json',
+  ],
+  workflow: 'own',
+  fields: {
+    integration: optional(id('only of this integration')),
+    since: optional(instant('only those listed then or later')),
+    limit: withDefault(whole('at most so many'), 50),
+    all: flag('also those that a later run made up for'),
+    waiting: flag('those that wait for another attempt, in place of failed ones'),
+  },
+  output: z.array(FailedItem),
+  check({ all, waiting }) {
+    if (all && waiting)
+      throw new Refused('usage', '--all is of failed items, and --waiting of those that wait: give one of both.')
+  },
+  async run({ integrations, warn }, { integration: integrationId, since, limit, all, waiting }) {
+    const { syncItems } = integrations.admin
+    if (integrationId !== undefined) await integrations.get(integrationId)
+    const of = integrationId === undefined ? {} : { integrationId }
+    const from = since === undefined ? {} : { since: since.toISOString() }
+    // One more than asked for says whether there is more.
+    const found = await syncItems.failed({ ...of, ...from, limit: limit + 1, all, waiting })
+    if (found.length > limit) warn(`There are more than ${limit}; --limit shows more.`)
+    const [waits] = waiting ? [] : await syncItems.failed({ ...of, waiting: true, limit: 1 })
+    if (waits !== undefined) warn('Items wait for another attempt; --waiting shows them, with what they failed of.')
+    return { data: found.slice(0, limit).map(columns), waiting }
+  },
+  document: ({ data }) => data,
+  show({ data, waiting }) {
+    if (data.length === 0) return waiting ? 'No waiting items.' : 'No failed items.'
+    const last = waiting
+      ? (['Next attempt', 'next_attempt_at'] as const)
+      : (['Made up for by', 'made_up_for_by'] as const)
+    return table(
+      ['ID', 'Integration', 'Event', 'External ID', 'Error', 'Attempts', 'Created', 'Holds cursor', last[0]],
+      data.map((row) => [
+        ...[row.id, row.integration_id, row.event_class, row.external_id, row.error?.slice(0, ERROR_LENGTH)],
+        ...[row.attempts, row.created_at, row.holds_cursor, row[last[1]]],
+      ]),
     )
-    .option('--integration <id>', 'only of this integration', integrationId)
-    .option('--since <instant>', 'only those listed then or later', instant)
-    .option('--limit <n>', 'at most so many', limit, DEFAULT_LIMIT)
-    .option('--all', 'also those that a later run made up for', false)
-    .addOption(
-      new Option('--waiting', 'those that wait for another attempt, in place of failed ones')
-        .default(false)
-        .conflicts('all'),
-    )
-    .action(
-      frame.action(async ({ integrations, warn }, { integration, since, limit, all, waiting }: Filters) => {
-        if (integration !== undefined) await integrations.get(integration)
-        const found = await integrations.admin.syncItems.failed({
-          ...(integration === undefined ? {} : { integrationId: integration }),
-          ...(since === undefined ? {} : { since: since.toISOString() }),
-          // One more than asked for says whether there is more.
-          limit: limit + 1,
-          all,
-          waiting,
-        })
-        if (found.length > limit) warn(`There are more than ${limit}; --limit shows more.`)
-        const rows = found.slice(0, limit).map(rowOf)
-        if (!waiting && (await anyWaits(integrations, integration)))
-          warn('Items wait for another attempt; --waiting shows them, with what they failed of.')
-        const none = waiting ? 'No waiting items.' : 'No failed items.'
-        return { document: rows, text: rows.length === 0 ? none : textOf(rows, waiting) }
-      }),
-    )
-}
-
-type FailedItem = Awaited<ReturnType<Integrations['admin']['syncItems']['failed']>>[number]
-type Row = ReturnType<typeof rowOf>
-
-async function anyWaits({ admin: { syncItems } }: Integrations, integrationId: number | undefined): Promise<boolean> {
-  for await (const _ of syncItems.list({ integrationId, waiting: true, limit: 1 })) return true
-  return false
-}
-
-function rowOf(item: FailedItem) {
-  const { id, integrationId, eventClass, externalId, error, attempts, createdAt } = item
-  return {
-    id,
-    integration_id: integrationId,
-    event_class: eventClass,
-    external_id: externalId,
-    error,
-    attempts,
-    created_at: createdAt,
-    holds_cursor: item.holdsCursor,
-    made_up_for_by: item.madeUpForBy,
-    next_attempt_at: item.nextAttemptAt,
-  }
-}
-
-function textOf(rows: readonly Row[], areWaiting: boolean): string {
-  return table(
-    [
-      ...['ID', 'Integration', 'Event', 'External ID', 'Error', 'Attempts', 'Created', 'Holds cursor'],
-      areWaiting ? 'Next attempt' : 'Made up for by',
-    ],
-    rows.map((row) => [
-      row.id,
-      row.integration_id,
-      row.event_class,
-      row.external_id,
-      row.error?.slice(0, ERROR_LENGTH),
-      row.attempts,
-      row.created_at,
-      row.holds_cursor,
-      areWaiting ? row.next_attempt_at : row.made_up_for_by,
-    ]),
-  )
-}
+  },
+})

@@ -27,6 +27,7 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
   readonly topic: Topic
   readonly summary: string
   readonly examples: readonly string[]
+  readonly workflow?: NonNullable<Command['workflow']>
   readonly fields: F
   readonly path: string
   /** Of a row, as {@link columns} writes it. */
@@ -44,6 +45,8 @@ export interface Listing<F extends Fields, Row extends { readonly id: number }> 
     get(context: CommandContext, id: number): Promise<object>
     show?(document: object): string
   }
+  /** The filter `integration` may name one that was deleted. */
+  readonly outlivesIntegrations?: true
   check?(input: Values<F & Paging>): void
   list(
     context: CommandContext,
@@ -63,6 +66,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   toRow = columns as (row: Row) => Record<string, unknown>,
   check,
   reach = 'filtered',
+  outlivesIntegrations,
   fields,
   one,
   ...described
@@ -80,7 +84,6 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
     method: 'get',
     path,
     fields: { ...fields, after, limit: pageLimit },
-    check: checked as NonNullable<Route['check']>,
     output: z
       .object({ data: z.array(row), next: z.int().nullable() })
       .describe('`next` is the `after` of the next page'),
@@ -111,7 +114,7 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
       const { limit, ...filter } = input as Values<Fields & Paging>
       const { id: of, integration } = input as { id?: number; integration?: number }
       if (one !== undefined && of !== undefined) return { one: await one.get(context, of) }
-      if (integration !== undefined) await context.integrations.get(integration)
+      if (integration !== undefined && !outlivesIntegrations) await context.integrations.get(integration)
       const found: Row[] = []
       // One more than asked for says whether there is more.
       for await (const each of list(context, { ...filter, limit: limit + 1 } as never)) found.push(each)
@@ -135,7 +138,8 @@ export function listing<const F extends Fields, Row extends { readonly id: numbe
   }
 }
 
-function inOrder(input: object): void {
+/** @throws Refused where `until` is not after `since` */
+export function inOrder(input: object): void {
   const { since, until } = input as { since?: Date; until?: Date }
   if (since !== undefined && until !== undefined && since >= until)
     throw new Refused(

@@ -1,52 +1,63 @@
 import { relative, sep } from 'node:path'
-import type { Command } from 'commander'
-import { providerIdentifier, providerParts } from './cli/arguments.ts'
-import type { Frame } from './cli/frame.ts'
+import { z } from 'zod'
+import { hostlessCommand } from './command.ts'
+import type { Field } from './fields.ts'
+import { flag, provider, text, withDefault } from './fields.ts'
 import type { Part, ProviderNames } from './scaffold/names.ts'
 import { PARTS, providerNames, USUAL_PARTS } from './scaffold/names.ts'
 import { providerFile } from './scaffold/provider-file.ts'
 import { testFile } from './scaffold/test-file.ts'
 import { writeFiles } from './scaffold/write-files.ts'
 
-interface Options {
-  readonly dir: string
-  readonly with?: readonly Part[]
-  readonly force: boolean
+const ALLOWED_PARTS = `any of ${PARTS.join(', ')} with commas between, or none, are allowed`
+
+const parts: Field<readonly Part[]> = {
+  about: `what it can do, of ${PARTS.join(', ')}, with commas between; or none (default: ${USUAL_PARTS.join(',')})`,
+  placeholder: 'parts',
+  isList: true,
+  read: (word) => word,
+  schema: z
+    .array(z.string())
+    .transform((words) => words.filter((word) => word !== 'none').flatMap((word) => word.split(',')))
+    .pipe(z.array(z.enum(PARTS, { error: ALLOWED_PARTS })))
+    .default([...USUAL_PARTS]),
 }
 
-/** `integrations make-provider <identifier>`: a provider that can be registered, and its tests, which pass. */
-export function makeProviderCommand(frame: Frame): Command {
-  return frame
-    .command('make-provider', 'Writes a provider to begin with, and its tests, which pass.', [
-      'integrations make-provider acme',
-      'integrations make-provider acme --with oauth,sync,identity',
-      'integrations make-provider acme-crm --dir app/providers --with none --json',
-    ])
-    .argument('<identifier>', 'what it is registered under: a-z, 0-9, "_" and "-"', providerIdentifier)
-    .option('--dir <folder>', 'where to', 'src/providers')
-    .option(
-      '--with <parts>',
-      `what it can do, of ${PARTS.join(', ')}, with commas between; or none (default: ${USUAL_PARTS.join(',')})`,
-      providerParts,
-    )
-    .option('--force', 'overwrite what is there', false)
-    .action(
-      frame.actionWithoutHost(async (_, identifier: string, options: Options) => {
-        const chosen = new Set(options.with ?? USUAL_PARTS)
-        const parts = PARTS.filter((part) => chosen.has(part))
-        const names = providerNames(identifier)
-        const files = [
-          { name: `${identifier}.ts`, text: providerFile(names, chosen) },
-          { name: `${identifier}.test.ts`, text: testFile(names, chosen) },
-        ]
-        const written = await writeFiles(options.dir, files, { overwrite: options.force })
-        return {
-          document: { identifier, class_name: names.className, with: parts, files: written },
-          text: nextSteps(names, chosen, written),
-        }
-      }),
-    )
-}
+/** A provider that can be registered, and its tests, which pass. */
+export const makeProvider = hostlessCommand({
+  name: 'make-provider',
+  topic: 'Development',
+  summary: 'Writes a provider to begin with, and its tests, which pass.',
+  examples: [
+    'integrations make-provider acme',
+    'integrations make-provider acme --with oauth,sync,identity',
+    'integrations make-provider acme-crm --dir app/providers --with none --json',
+  ],
+  places: ['identifier'],
+  workflow: { none: 'it writes files where it is called' },
+  fields: {
+    identifier: provider('what it is registered under: a-z, 0-9, "_" and "-"'),
+    dir: withDefault(text('where to', 'folder', 4_096), 'src/providers'),
+    with: parts,
+    force: flag('overwrite what is there'),
+  },
+  async runWithoutHost(_, { identifier, dir, with: wanted, force }) {
+    const chosen = new Set(wanted)
+    const names = providerNames(identifier)
+    const files = [
+      { name: `${identifier}.ts`, text: providerFile(names, chosen) },
+      { name: `${identifier}.test.ts`, text: testFile(names, chosen) },
+    ]
+    const written = await writeFiles(dir, files, { overwrite: force })
+    return {
+      identifier,
+      class_name: names.className,
+      with: PARTS.filter((part) => chosen.has(part)),
+      files: written,
+    }
+  },
+  show: ({ identifier, with: chosen, files }) => nextSteps(providerNames(identifier), new Set(chosen), files),
+})
 
 function nextSteps(names: ProviderNames, parts: ReadonlySet<Part>, [provider = '', tests = '']: string[]): string {
   const { identifier, className, label, constant } = names

@@ -1,36 +1,25 @@
-import type { Command } from 'commander'
 import { isIntegrationsError } from '../framework/errors.ts'
-import type { Frame } from './cli/frame.ts'
+import { command } from './command.ts'
+import { flag } from './fields.ts'
 
-/** `integrations migrate`: brings the tables up to this release. */
-export function migrateCommand(frame: Frame): Command {
-  return frame
-    .command('migrate', 'Brings the tables up to this release.', [
-      'integrations migrate',
-      'integrations migrate --dry-run',
-    ])
-    .option('--dry-run', 'only name what would be applied', false)
-    .action(
-      frame.action(
-        async ({ integrations }, { dryRun }: { dryRun: boolean }) => {
-          // Says whether Postgres is there; that the tables are behind is why we are here.
-          await integrations.ready().catch((error: unknown) => {
-            if (!isIntegrationsError(error, 'schema_behind')) throw error
-          })
-          if (dryRun) {
-            const pending = await integrations.admin.pendingMigrations()
-            return {
-              document: { applied: [], pending },
-              text: pending.length === 0 ? 'Nothing to apply.' : `Would apply: ${pending.join(', ')}`,
-            }
-          }
-          const { applied } = await integrations.migrate()
-          return {
-            document: { applied, pending: [] },
-            text: applied.length === 0 ? 'Nothing to apply.' : `Applied: ${applied.join(', ')}`,
-          }
-        },
-        { needs: 'nothing' },
-      ),
-    )
-}
+export const migrate = command({
+  name: 'migrate',
+  topic: 'Set up',
+  summary: 'Brings the tables up to this release.',
+  examples: ['integrations migrate', 'integrations migrate --dry-run'],
+  workflow: { none: 'a worker does not start before the tables are up to date' },
+  needs: 'host',
+  fields: { dryRun: flag('only name what would be applied') },
+  async run({ integrations }, { dryRun }) {
+    // Says whether Postgres is there; that the tables are behind is why we are here.
+    await integrations.ready().catch((error: unknown) => {
+      if (!isIntegrationsError(error, 'schema_behind')) throw error
+    })
+    if (dryRun) return { applied: [], pending: await integrations.admin.pendingMigrations() }
+    return { applied: (await integrations.migrate()).applied, pending: [] }
+  },
+  show({ applied, pending }) {
+    if (applied.length > 0) return `Applied: ${applied.join(', ')}`
+    return pending.length > 0 ? `Would apply: ${pending.join(', ')}` : 'Nothing to apply.'
+  },
+})

@@ -1,22 +1,33 @@
-import type { Command } from 'commander'
-import { integrationId } from './cli/arguments.ts'
-import type { Frame } from './cli/frame.ts'
+import { z } from 'zod'
+import { command, route } from './command.ts'
+import { id } from './fields.ts'
+import { rowId } from './shapes.ts'
 
-/** `integrations pause-sync <id>`: nothing new is taken in. */
-export function pauseSyncCommand(frame: Frame): Command {
-  return frame
-    .command('pause-sync', 'Holds the sync run of an integration; without one, keeps one from starting.', [
-      'integrations pause-sync 7',
-    ])
-    .argument('<id>', 'id of the integration', integrationId)
-    .action(
-      frame.action(async ({ integrations, by }, id: number) => {
-        await integrations.syncs.pause(id)
-        await integrations.admin.operator.note(id, { token: by, action: 'pause', target: `integration:${id}` })
-        return {
-          document: { integration_id: id, paused: true },
-          text: `Paused: items that run are finished, nothing new is taken in. \`integrations resume-sync ${id}\` goes on.`,
-        }
-      }),
-    )
-}
+const fields = { id: id('of the integration') }
+
+export const pauseSync = command({
+  name: 'pause-sync',
+  topic: 'Syncs',
+  summary: 'Holds the sync run of an integration; without one, keeps one from starting.',
+  examples: ['integrations pause-sync 7'],
+  places: ['id'],
+  fields,
+  reach: 'integration',
+  output: z.object({ integration_id: rowId, paused: z.literal(true) }),
+  routes: [
+    route({
+      method: 'post',
+      path: '/integrations/:id/pause',
+      fields,
+      status: 202,
+      location: ({ id }) => `/integrations/${id}/sync`,
+    }),
+  ],
+  async run({ integrations, note }, { id }) {
+    await integrations.syncs.pause(id)
+    await note(id, 'pause')
+    return { integration_id: id, paused: true }
+  },
+  show: ({ integration_id: of }) =>
+    `Paused: items that run are finished, nothing new is taken in. \`integrations resume-sync ${of}\` goes on.`,
+})

@@ -1,14 +1,11 @@
-import type { Command } from 'commander'
-import type { Integrations } from '../create-integrations.ts'
+import { z } from 'zod'
 import { byWorker } from './cli/by-worker.ts'
-import type { Frame } from './cli/frame.ts'
 import { table } from './cli/table.ts'
-
-type PruneCounts = Awaited<ReturnType<Integrations['admin']['prune']>>['counts']
-type PruningStep = keyof PruneCounts
+import { command } from './command.ts'
+import { flag } from './fields.ts'
 
 /** In the order in which they go. */
-const LABELS: Readonly<Record<PruningStep, string>> = {
+const LABELS = {
   requests: 'requests',
   logs: 'logs',
   idempotency_keys: 'idempotency keys',
@@ -19,36 +16,38 @@ const LABELS: Readonly<Record<PruningStep, string>> = {
   events: 'delivered events',
   webhooks: 'webhooks',
   audit: 'entries of the audit',
-}
+} as const
+type Step = keyof typeof LABELS
+const STEPS = Object.keys(LABELS) as [Step, ...Step[]]
 /** The housekeeping after the six counts that are always shown: where it found nothing, nobody asks. */
-const SHOWN_IF_ANY: ReadonlySet<PruningStep> = new Set(['cache', 'events', 'webhooks', 'audit'])
+const SHOWN_IF_ANY: ReadonlySet<Step> = new Set(['cache', 'events', 'webhooks', 'audit'])
 
-/** `integrations prune`: what the Schedule does each night, now. */
-export function pruneCommand(frame: Frame): Command {
-  return frame
-    .command('prune', 'Deletes rows that are older than the configuration keeps them.', [
-      'integrations prune --dry-run',
-      'integrations prune',
-      'integrations prune --json',
-    ])
-    .option('--dry-run', 'only count', false)
-    .action(
-      frame.action(async (context, { dryRun }: { readonly dryRun: boolean }) => {
-        const { integrations, warn } = context
-        const { counts, failed } = dryRun
-          ? await integrations.admin.prune({ dryRun })
-          : await byWorker(context, integrations.admin.prune())
-        for (const { step, error } of failed) warn(`${LABELS[step]}: failed, and the next run goes on: ${error}`)
-        return {
-          document: { ...counts, failed },
-          text: table(['Rows', dryRun ? 'To prune' : 'Pruned'], shown(counts)),
-          exitCode: failed.length > 0 ? 1 : 0,
-        }
-      }),
+/** What the Schedule does each night, now. */
+export const prune = command({
+  name: 'prune',
+  topic: 'Records',
+  summary: 'Deletes rows that are older than the configuration keeps them.',
+  examples: ['integrations prune --dry-run', 'integrations prune', 'integrations prune --json'],
+  workflow: 'own',
+  needsWorker: true,
+  fields: { dryRun: flag('only count') },
+  output: z.object({
+    ...(Object.fromEntries(STEPS.map((step) => [step, z.int()])) as Record<Step, z.ZodInt>),
+    failed: z.array(z.object({ step: z.enum(STEPS), error: z.string() })),
+  }),
+  async run(context, { dryRun }) {
+    const { admin } = context.integrations
+    const { counts, failed } = dryRun ? await admin.prune({ dryRun }) : await byWorker(context, admin.prune())
+    for (const { step, error } of failed) context.warn(`${LABELS[step]}: failed, and the next run goes on: ${error}`)
+    return { ...counts, failed, isDryRun: dryRun }
+  },
+  document: ({ isDryRun: _, ...result }) => result,
+  show(result) {
+    const shown = STEPS.filter((step) => result[step] > 0 || !SHOWN_IF_ANY.has(step))
+    return table(
+      ['Rows', result.isDryRun ? 'To prune' : 'Pruned'],
+      shown.map((step) => [LABELS[step], result[step]]),
     )
-}
-
-function shown(counts: PruneCounts): [string, number][] {
-  const steps = Object.keys(LABELS) as PruningStep[]
-  return steps.filter((step) => counts[step] > 0 || !SHOWN_IF_ANY.has(step)).map((step) => [LABELS[step], counts[step]])
-}
+  },
+  hasFailed: ({ failed }) => failed.length > 0,
+})

@@ -7,6 +7,7 @@ export class Refused extends Error {
   constructor(
     readonly code:
       | 'usage'
+      | 'insufficient_scope'
       | 'already_installed'
       | 'already_running'
       | 'not_running'

@@ -1,21 +1,42 @@
-import type { Command } from 'commander'
-import { integrationId } from './cli/arguments.ts'
-import type { Frame } from './cli/frame.ts'
+import { z } from 'zod'
+import type { CommandContext } from './command.ts'
+import { command, route } from './command.ts'
+import { id } from './fields.ts'
+import { Refused } from './refused.ts'
+import { rowId } from './shapes.ts'
 
-/** `integrations resume-sync <id>`: ends a pause. */
-export function resumeSyncCommand(frame: Frame): Command {
-  return frame
-    .command('resume-sync', 'Ends the pause of a sync run.', ['integrations resume-sync 7'])
-    .argument('<id>', 'id of the integration', integrationId)
-    .action(
-      frame.action(async ({ integrations, by }, id: number) => {
-        const isResumed = (await integrations.syncs.resume(id)) === 'resumed'
-        if (isResumed)
-          await integrations.admin.operator.note(id, { token: by, action: 'resume', target: `integration:${id}` })
-        return {
-          document: { integration_id: id, resumed: isResumed },
-          text: isResumed ? 'Resumed' : 'Nothing to resume: no run lives.',
-        }
-      }),
-    )
+const fields = { id: id('of the integration') }
+
+export const resumeSync = command({
+  name: 'resume-sync',
+  topic: 'Syncs',
+  summary: 'Ends the pause of a sync run.',
+  examples: ['integrations resume-sync 7'],
+  places: ['id'],
+  fields,
+  reach: 'integration',
+  output: z.object({ integration_id: rowId, resumed: z.boolean() }),
+  routes: [
+    route({
+      method: 'post',
+      path: '/integrations/:id/resume',
+      fields,
+      status: 202,
+      refusals: ['not_running'],
+      location: ({ id }) => `/integrations/${id}/sync`,
+      async run(context, input) {
+        const result = await resume(context, input)
+        if (!result.resumed) throw new Refused('not_running', 'No sync run of this integration lives.')
+        return result
+      },
+    }),
+  ],
+  run: resume,
+  show: ({ resumed }) => (resumed ? 'Resumed' : 'Nothing to resume: no run lives.'),
+})
+
+async function resume({ integrations, note }: CommandContext, { id }: { readonly id: number }) {
+  const resumed = (await integrations.syncs.resume(id)) === 'resumed'
+  if (resumed) await note(id, 'resume')
+  return { integration_id: id, resumed }
 }

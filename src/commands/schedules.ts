@@ -1,94 +1,100 @@
-import type { Command } from 'commander'
-import type { Integrations } from '../create-integrations.ts'
-import type { Frame } from './cli/frame.ts'
+import { z } from 'zod'
 import { table } from './cli/table.ts'
+import type { CommandContext } from './command.ts'
+import { command, route } from './command.ts'
+import { flag } from './fields.ts'
+import { moment } from './shapes.ts'
 
-type ScheduleState = Awaited<ReturnType<Integrations['admin']['schedules']['schedules']>>[number]
-
-type SearchAttributeState = Awaited<ReturnType<Integrations['admin']['schedules']['searchAttributes']>>[number]
-
-/** `integrations schedules`: shows what we keep in Temporal, Schedules and search attributes, and brings it in step. */
-export function schedulesCommand(frame: Frame): Command {
-  return frame
-    .command('schedules', 'Shows our Temporal Schedules and search attributes; --apply brings them in step.', [
-      'integrations schedules',
-      'integrations schedules --apply',
-      'integrations schedules --json',
-    ])
-    .option(
-      '--apply',
+export const schedules = command({
+  name: 'schedules',
+  topic: 'Set up',
+  summary: 'Shows our Temporal Schedules and search attributes; --apply brings them in step.',
+  examples: ['integrations schedules', 'integrations schedules --apply', 'integrations schedules --json'],
+  workflow: { none: "Temporal's own `temporal schedule` shows them, and each worker brings them in step at its start" },
+  needs: 'host',
+  fields: {
+    apply: flag(
       'create what is missing, update what differs, remove what is left over, register search attributes; a pause stays',
-      false,
-    )
-    .action(
-      frame.action(
-        async ({ integrations, warn }, { apply }: { apply: boolean }) => {
-          const { schedules } = integrations.admin
-          const states = apply ? await schedules.applySchedules() : await schedules.schedules()
-          const attributes = apply ? await schedules.applySearchAttributes() : await unapplied(schedules)
-          if (attributes.problem !== null) warn(attributes.problem)
-          return {
-            document: {
-              schedules: states.map(rowOf),
-              search_attributes: attributes.states.map((state) => attributeRowOf(state, attributes.added)),
-            },
-            text: `${textOf(states, integrations.config.schedules.enabled)}\n\n${attributesText(attributes)}`,
-          }
-        },
-        { needs: 'nothing' },
-      ),
-    )
-}
+    ),
+  },
+  output: z.object({
+    schedules: z.array(
+      z.object({
+        name: z.string(),
+        id: z.string(),
+        standing: z.enum(['in step', 'missing', 'differs', 'left over']),
+        differences: z.array(z.string()),
+        paused: z.boolean(),
+        note: z.string().nullable(),
+        last_run_at: moment.nullable(),
+        next_run_at: moment.nullable(),
+      }),
+    ),
+    search_attributes: z.array(
+      z.object({
+        name: z.string(),
+        type: z.string(),
+        standing: z.enum(['registered', 'missing', 'differs']),
+        registered_as: z.string().nullable(),
+        added: z.boolean().describe('Just now.'),
+      }),
+    ),
+  }),
+  routes: [
+    route({
+      method: 'get',
+      path: '/schedules',
+      summary: 'Shows our Temporal Schedules and search attributes.',
+      fields: {},
+      run: (context) => found(context, false),
+    }),
+  ],
+  run: (context, { apply }) => found(context, apply),
+  show: (shown, { integrations }) =>
+    `${schedulesText(shown, integrations.config.schedules.enabled)}\n\n${attributesText(shown)}`,
+})
 
-function rowOf(state: ScheduleState) {
+type Shown = Awaited<ReturnType<typeof found>>
+
+async function found({ integrations, warn }: CommandContext, apply: boolean) {
+  const temporal = integrations.admin.schedules
+  const states = apply ? await temporal.applySchedules() : await temporal.schedules()
+  const attributes = apply
+    ? await temporal.applySearchAttributes()
+    : { states: await temporal.searchAttributes(), added: [], problem: null }
+  if (attributes.problem !== null) warn(attributes.problem)
   return {
-    name: state.name,
-    id: state.id,
-    standing: state.standing,
-    differences: state.differences,
-    paused: state.isPaused,
-    note: state.note,
-    last_run_at: state.lastRunAt?.toISOString() ?? null,
-    next_run_at: state.nextRunAt?.toISOString() ?? null,
+    schedules: states.map(({ name, id, standing, differences, isPaused, note, lastRunAt, nextRunAt }) => ({
+      ...{ name, id, standing, differences, paused: isPaused, note },
+      ...{ last_run_at: lastRunAt, next_run_at: nextRunAt },
+    })),
+    search_attributes: attributes.states.map(({ name, type, standing, registeredAs }) => ({
+      ...{ name, type, standing, registered_as: registeredAs },
+      added: attributes.added.some((each) => each === name),
+    })),
   }
 }
 
-function textOf(states: readonly ScheduleState[], areEnabled: boolean): string {
+function schedulesText({ schedules: states }: Shown, areEnabled: boolean): string {
   if (states.length === 0)
     return areEnabled ? 'No schedules.' : 'No schedules: schedules.enabled is false, the host keeps the timing.'
-  const columns = ['schedule', 'standing', 'paused', 'last run', 'next run']
-  const rows = states
-    .map(rowOf)
-    .map((row) => [
-      row.id,
-      row.differences.length === 0 ? row.standing : `${row.standing}: ${row.differences.join(', ')}`,
-      row.paused ? (row.note ?? 'yes') : 'no',
-      row.last_run_at,
-      row.next_run_at,
-    ])
-  return table(columns, rows)
+  return table(
+    ['schedule', 'standing', 'paused', 'last run', 'next run'],
+    states.map(({ id, standing, differences, paused, note, last_run_at, next_run_at }) => [
+      id,
+      differences.length === 0 ? standing : `${standing}: ${differences.join(', ')}`,
+      paused ? (note ?? 'yes') : 'no',
+      last_run_at,
+      next_run_at,
+    ]),
+  )
 }
 
-type Attributes = Pick<
-  Awaited<ReturnType<Integrations['admin']['schedules']['applySearchAttributes']>>,
-  'states' | 'added' | 'problem'
->
-
-async function unapplied(schedules: Integrations['admin']['schedules']): Promise<Attributes> {
-  return { states: await schedules.searchAttributes(), added: [], problem: null }
-}
-
-function attributeRowOf({ name, type, standing, registeredAs }: SearchAttributeState, added: readonly string[]) {
-  return { name, type, standing, registered_as: registeredAs, added: added.includes(name) }
-}
-
-function attributesText({ states, added }: Attributes): string {
-  const rows = states.map(({ name, type, standing, registeredAs }) => [
+function attributesText({ search_attributes: states }: Shown): string {
+  const rows = states.map(({ name, type, standing, registered_as, added }) => [
     name,
     type,
-    standing === 'differs'
-      ? `differs: registered as ${registeredAs}`
-      : `${standing}${added.includes(name) ? ', just now' : ''}`,
+    standing === 'differs' ? `differs: registered as ${registered_as}` : `${standing}${added ? ', just now' : ''}`,
   ])
   const hint = states.every(({ standing }) => standing !== 'missing') ? '' : '\n--apply registers what is missing.'
   return `${table(['search attribute', 'type', 'standing'], rows)}${hint}`

@@ -12,7 +12,7 @@ export const showWebhook = command({
   summary: 'Shows one webhook; its payload only on request.',
   examples: ['integrations show-webhook 4711', 'integrations show-webhook 4711 --payload --json'],
   places: ['id'],
-  workflow: 'none',
+  workflow: { none: 'a webhook holds what a provider sent, which must not be copied into a history' },
   fields: { id: id('of the webhook'), payload: flag('show what was delivered, too') },
   reach: 'webhook',
   output: Webhook,

@@ -1,33 +1,34 @@
-import type { Command } from 'commander'
-import { syncItemId } from './cli/arguments.ts'
-import type { Frame } from './cli/frame.ts'
+import { z } from 'zod'
+import { columns, command } from './command.ts'
+import { id } from './fields.ts'
+import { rowId } from './shapes.ts'
 
-/** `integrations skip-sync-item <id>`: gives a failed item up for good. */
-export function skipSyncItemCommand(frame: Frame): Command {
-  return frame
-    .command('skip-sync-item', 'Gives a failed sync item up for good, so that the cursor can go on.', [
-      'integrations skip-sync-item 4711',
-    ])
-    .argument('<id>', 'id of the item, as `list-failed-items` has it', syncItemId)
-    .action(
-      frame.action(async ({ integrations, by }, id: number) => {
-        const { integrationId, cursorMoved, reducerThrew } = await integrations.admin.syncItems.skip(id)
-        await integrations.admin.operator.note(integrationId, { token: by, action: 'skip', target: `sync-item:${id}` })
-        return {
-          document: {
-            item_id: id,
-            integration_id: integrationId,
-            cursor_moved: cursorMoved,
-            reducer_threw: reducerThrew,
-          },
-          text: `Skipped sync item ${id}; ${cursorText(integrationId, cursorMoved, reducerThrew)}`,
-        }
-      }),
-    )
-}
-
-function cursorText(integrationId: number, moved: boolean, reducerThrew: string | null): string {
-  if (moved) return 'the cursor has moved.'
-  if (reducerThrew === null) return 'the cursor stays: others hold it, or there is nothing to move it to.'
-  return `the cursor stays, since the provider's reduceCheckpoints() threw: ${reducerThrew}. Mend the provider, then \`integrations advance-cursor ${integrationId}\`.`
-}
+export const skipSyncItem = command({
+  name: 'skip-sync-item',
+  topic: 'Syncs',
+  summary: 'Gives a failed sync item up for good, so that the cursor can go on.',
+  examples: ['integrations skip-sync-item 4711'],
+  places: ['id'],
+  workflow: 'own',
+  fields: { id: id('of the item, as `list-failed-items` has it') },
+  reach: 'sync-item',
+  output: z.object({
+    item_id: rowId,
+    integration_id: rowId,
+    cursor_moved: z.boolean(),
+    /** What the provider's `reduceCheckpoints()` threw, so that the cursor stays. */
+    reducer_threw: z.string().nullable(),
+  }),
+  routes: [{ method: 'post', path: '/sync-items/:id/skip', refusals: ['sync_item_not_failed'] }],
+  async run({ integrations, note }, { id }) {
+    const skipped = await integrations.admin.syncItems.skip(id)
+    await note(skipped.integrationId, 'skip', `sync-item:${id}`)
+    return columns(skipped)
+  },
+  show({ item_id: id, integration_id: of, cursor_moved: moved, reducer_threw: threw }) {
+    if (moved) return `Skipped sync item ${id}; the cursor has moved.`
+    if (threw === null)
+      return `Skipped sync item ${id}; the cursor stays: others hold it, or there is nothing to move it to.`
+    return `Skipped sync item ${id}; the cursor stays, since the provider's reduceCheckpoints() threw: ${threw}. Mend the provider, then \`integrations advance-cursor ${of}\`.`
+  },
+})

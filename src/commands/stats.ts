@@ -1,47 +1,35 @@
-import type { Command } from 'commander'
-import { Option } from 'commander'
-import type { Integrations } from '../create-integrations.ts'
-import type { Frame } from './cli/frame.ts'
+import { z } from 'zod'
 import { table } from './cli/table.ts'
+import { columns, command } from './command.ts'
+import { choice, optional, provider, withDefault } from './fields.ts'
 
 const SPANS = ['24h', '7d', '30d'] as const
+const byStatus = z.record(z.string(), z.int()).describe('By status.')
 
-interface Options {
-  readonly provider?: string
-  readonly since: (typeof SPANS)[number]
-}
-
-/** `integrations stats`: calls, syncs and webhooks of the last hours or days. */
-export function statsCommand(frame: Frame): Command {
-  return frame
-    .command('stats', 'Shows figures over all integrations: calls, syncs and webhooks of the last hours or days.', [
-      'integrations stats',
-      'integrations stats --provider github --since 7d --json',
-    ])
-    .option('--provider <key>', 'only of this provider')
-    .addOption(new Option('--since <span>', 'how far back').choices(SPANS).default('24h'))
-    .action(
-      frame.action(async ({ integrations }, options: Options) => {
-        const document = columnsOf(await integrations.admin.stats(options))
-        return { document, text: table(['Field', 'Value'], Object.entries(document).flatMap(linesOf)) }
-      }),
-    )
-}
-
-/** The operator API has the same names. */
-function columnsOf(statistics: Awaited<ReturnType<Integrations['admin']['stats']>>) {
-  return {
-    since: statistics.since,
-    provider: statistics.provider,
-    requests: statistics.requests,
-    error_rate: statistics.errorRate,
-    mean_ms: statistics.meanMs,
-    p95_ms: statistics.p95Ms,
-    cache_hit_rate: statistics.cacheHitRate,
-    syncs: statistics.syncs,
-    webhooks: statistics.webhooks,
-  }
-}
+export const stats = command({
+  name: 'stats',
+  topic: 'Trouble',
+  summary: 'Shows figures over all integrations: calls, syncs and webhooks of the last hours or days.',
+  examples: ['integrations stats', 'integrations stats --provider github --since 7d --json'],
+  fields: {
+    provider: optional(provider('only of this provider')),
+    since: withDefault(choice('how far back', SPANS, 'span'), '24h'),
+  },
+  output: z.object({
+    since: z.enum(SPANS),
+    provider: z.string().nullable(),
+    requests: z.int(),
+    error_rate: z.number().nullable().describe('Percent; null without requests, as the next three.'),
+    mean_ms: z.int().nullable(),
+    p95_ms: z.number().nullable(),
+    cache_hit_rate: z.number().nullable().describe('Percent.'),
+    syncs: byStatus,
+    webhooks: byStatus,
+  }),
+  routes: [{ method: 'get', path: '/stats' }],
+  run: async ({ integrations }, filter) => columns(await integrations.admin.stats(filter)),
+  show: (figures) => table(['Field', 'Value'], Object.entries(figures).flatMap(linesOf)),
+})
 
 function linesOf([field, value]: [string, unknown]): [string, unknown][] {
   if (typeof value !== 'object' || value === null) return [[field, value]]

@@ -1,70 +1,87 @@
-import type { Command } from 'commander'
-import { integrationId } from './cli/arguments.ts'
-import type { CommandContext, Frame, Outcome } from './cli/frame.ts'
-import type { SyncProgress } from './cli/progress-line.ts'
+import { z } from 'zod'
 import { failureText } from './cli/progress-line.ts'
+import type { RunDocument } from './cli/sync-run.ts'
 import { endText } from './cli/sync-run.ts'
-import { table } from './cli/table.ts'
 import { watchSync } from './cli/watch-sync.ts'
+import type { CommandContext } from './command.ts'
+import { columns, command, fieldLines, route } from './command.ts'
+import { flag, forTerminals, id } from './fields.ts'
+import { moment, rowId, SyncRunRow } from './shapes.ts'
 
-const NONE = 'No run lives.'
+const count = z.int().min(0)
+const Progress = z.object({
+  integration_id: rowId,
+  /** Null: no run lives. */
+  progress: z
+    .object({
+      phase: z.enum(['held', 'opening', 'listing', 'processing', 'finalising', 'done']),
+      is_paused: z.boolean(),
+      sync_log_id: rowId.nullable(),
+      listed: count.nullable(),
+      succeeded: count,
+      failed: count,
+      waiting: count,
+      next_attempt_at: moment.nullable(),
+      last_failure: z.object({ item_id: rowId, attempt: count, error: z.string() }).nullable(),
+      per_second: z.number().nullable(),
+      seconds_left: z.number().nullable(),
+      intake_from: moment.nullable(),
+      started_at: moment,
+    })
+    .nullable(),
+})
 
-/** `integrations sync-progress <id>`: how far the run is. */
-export function syncProgressCommand(frame: Frame): Command {
-  return frame
-    .command('sync-progress', 'Shows how far the sync run of an integration is.', [
-      'integrations sync-progress 7',
-      'integrations sync-progress 7 --watch',
-    ])
-    .argument('<id>', 'id of the integration', integrationId)
-    .option('--watch', 'go on until the run ends', false)
-    .action(
-      frame.action((context, id: number, { watch }: { watch: boolean }) =>
-        watch ? watchToItsEnd(context, id) : lookOnce(context, id),
-      ),
-    )
+export const syncProgress = command({
+  name: 'sync-progress',
+  topic: 'Syncs',
+  summary: 'Shows how far the sync run of an integration is.',
+  examples: ['integrations sync-progress 7', 'integrations sync-progress 7 --watch'],
+  places: ['id'],
+  fields: { id: id('of the integration'), watch: forTerminals(flag('go on until the run ends')) },
+  reach: 'integration',
+  output: z.union([Progress, z.object({ integration_id: rowId, run: SyncRunRow.nullable() })]),
+  routes: [
+    route({
+      method: 'get',
+      path: '/integrations/:id/sync',
+      fields: { id: id('of the integration') },
+      output: Progress,
+      run: look,
+    }),
+  ],
+  async run(context, { id, watch }): Promise<Seen> {
+    // Whether Temporal and the run's worker answer at all: from here on an outage is sat out.
+    const { progress } = await look(context, { id })
+    if (!watch) return { integration_id: id, progress }
+    const run = progress === null ? null : await watchSync(context, id, { after: null })
+    return { integration_id: id, run, wasSeen: progress !== null }
+  },
+  document: ({ wasSeen: _, ...document }) => document,
+  show({ progress, run, wasSeen }) {
+    if (run) return endText(run)
+    if (wasSeen) return 'It has ended, and had opened no run.'
+    if (!progress) return 'No run lives.'
+    const { last_failure: last } = progress
+    return fieldLines({ ...progress, last_failure: last && failureText({ ...last, itemId: last.item_id }) })
+  },
+  hasFailed: ({ run }) => (run ?? null) !== null && run?.status !== 'success',
+})
+
+/** One look at it, or what it came to. */
+interface Seen {
+  readonly integration_id: number
+  readonly progress?: Awaited<ReturnType<typeof look>>['progress']
+  /** Null: none was opened, or none lived. */
+  readonly run?: RunDocument | null
+  readonly wasSeen?: boolean
 }
 
-async function lookOnce({ integrations }: CommandContext, id: number): Promise<Outcome> {
+async function look({ integrations }: CommandContext, { id }: { readonly id: number }) {
   const progress = await integrations.syncs.progress(id)
-  if (progress === null) return { document: { integration_id: id, progress: null }, text: NONE }
-  const document = {
-    phase: progress.phase,
-    is_paused: progress.isPaused,
-    sync_log_id: progress.syncLogId,
-    listed: progress.listed,
-    succeeded: progress.succeeded,
-    failed: progress.failed,
-    waiting: progress.waiting,
-    next_attempt_at: progress.nextAttemptAt,
-    last_failure: failureColumns(progress.lastFailure),
-    per_second: progress.perSecond,
-    seconds_left: progress.secondsLeft,
-    intake_from: progress.intakeFrom,
-    started_at: progress.startedAt,
-  }
+  if (progress === null) return { integration_id: id, progress }
+  const { lastFailure } = progress
   return {
-    document: { integration_id: id, progress: document },
-    text: table(
-      ['Field', 'Value'],
-      Object.entries({ ...document, last_failure: progress.lastFailure && failureText(progress.lastFailure) }),
-    ),
-  }
-}
-
-function failureColumns(failure: SyncProgress['lastFailure']) {
-  if (failure === null) return null
-  return { item_id: failure.itemId, attempt: failure.attempt, error: failure.error }
-}
-
-async function watchToItsEnd(context: CommandContext, id: number): Promise<Outcome> {
-  // Whether Temporal and the run's worker answer at all: from here on an outage is sat out.
-  if ((await context.integrations.syncs.progress(id)) === null)
-    return { document: { integration_id: id, run: null }, text: NONE }
-  const run = await watchSync(context, id, { after: null })
-  return {
-    document: { integration_id: id, run },
-    text: run === null ? 'It has ended, and had opened no run.' : endText(run),
-    exitCode: run === null || run.status === 'success' ? 0 : 1,
+    integration_id: id,
+    progress: { ...columns(progress), last_failure: lastFailure && columns(lastFailure) },
   }
 }

@@ -8,7 +8,7 @@ import type { Framework } from '../framework/context.ts'
 import { IncidentNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Page } from '../framework/list-filter.ts'
-import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
+import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
 import { checkOwnerFilter } from '../integrations/rules.ts'
 import { incidentColumns } from './queries.ts'
 import { INCIDENT_SOURCES, INCIDENT_STATUSES } from './rules.ts'
@@ -22,6 +22,7 @@ export interface IncidentFilter {
   readonly since?: Date | undefined
   /** Opened before this moment. */
   readonly until?: Date | undefined
+  readonly provider?: string | undefined
   readonly owner?: { readonly type: string; readonly id: number } | undefined
 }
 
@@ -76,6 +77,7 @@ export function listIncidents(framework: Framework, given: ListIncidents = {}): 
   checkIds({ integrationId: filter.integrationId, after, limit })
   checkChoice('status', filter.status, INCIDENT_STATUSES)
   checkChoice('source', filter.source, INCIDENT_SOURCES)
+  checkTexts({ provider: filter.provider })
   checkOwnerFilter(filter.owner)
   checkPeriod(filter.since, filter.until)
   const { db, tables } = framework
@@ -102,7 +104,7 @@ export function pageOfIncidents(
   { below, limit }: { below: number | undefined; limit: number },
 ) {
   const { incidents, integrations } = tables
-  const { integrationId, status, source, since, until, owner } = filter
+  const { integrationId, status, source, since, until, provider, owner } = filter
   return summaries(db, tables)
     .where(
       and(
@@ -111,6 +113,7 @@ export function pageOfIncidents(
         source === undefined ? undefined : eq(incidents.source, source),
         since === undefined ? undefined : gte(incidents.openedAt, since),
         until === undefined ? undefined : lt(incidents.openedAt, until),
+        provider === undefined ? undefined : eq(integrations.provider, provider),
         owner === undefined ? undefined : eq(integrations.ownerType, owner.type),
         owner === undefined ? undefined : eq(integrations.ownerId, owner.id),
         below === undefined ? undefined : lt(incidents.id, below),

@@ -38,7 +38,7 @@ export function integrationPages(
   { db, tables }: Framework,
   { after, limit, ...filter }: ListIntegrations,
 ): AsyncIterable<IntegrationRow[]> {
-  check(filter)
+  checkIntegrationFilter(filter)
   checkIds({ limit, after: after === 0 ? undefined : after })
   return ascendingPages((page) => pageOfIntegrations(db, tables, filter, { order: 'ascending', ...page }), {
     after,
@@ -46,7 +46,8 @@ export function integrationPages(
   })
 }
 
-function check({ provider, active, health, stale, owner }: ListIntegrations): void {
+/** @throws InvalidArgumentException */
+export function checkIntegrationFilter({ provider, active, health, stale, owner }: IntegrationFilter): void {
   if (provider !== undefined && (typeof provider !== 'string' || provider.includes('\u0000')))
     throw new InvalidArgumentException('provider', "a provider's identifier is allowed")
   for (const [name, value] of Object.entries({ active, stale }))

@@ -6,15 +6,18 @@ import { isLimited, visible } from '../access/rules.ts'
 import type { IntegrationRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { isId } from '../framework/id.ts'
+import { newestFirst } from '../framework/list-filter.ts'
 import { errorLine } from '../framework/logger.ts'
 import { recordAct } from '../observability/audit.ts'
 import { insertLog } from '../observability/log-queries.ts'
+import { trafficOfLastDay } from '../observability/traffic-queries.ts'
 import type { SyncItemDetail } from '../syncs/items/item-list.ts'
 import { showSyncItem } from '../syncs/items/item-list.ts'
 import type { SyncStanding } from '../syncs/standing-queries.ts'
 import type { WebhookDetail } from '../webhooks/list.ts'
 import { showWebhook } from '../webhooks/list.ts'
-import { openWork } from './list.ts'
+import type { IntegrationSummary } from './list.ts'
+import { checkIntegrationFilter, openWork, summariesOf } from './list.ts'
 import type { IntegrationFilter } from './queries.ts'
 import { pageOfIntegrations, requireIntegration } from './queries.ts'
 
@@ -25,6 +28,9 @@ export type IntegrationDetail = Omit<IntegrationRow, 'credentials'> &
     /** A person has to authorize it again. */
     readonly reauthRequired: boolean
   }
+
+/** As a list has it. */
+export type ListedIntegration = IntegrationDetail & IntegrationSummary
 
 export interface IntegrationPage {
   readonly data: readonly IntegrationDetail[]
@@ -68,6 +74,19 @@ export function operatorView(framework: Framework) {
       const rows = await pageOfIntegrations(db, tables, filter, { order: 'newest first', after, limit: limit + 1 })
       const data = await detailsOf(framework, rows.slice(0, limit))
       return { data, next: rows.length > limit ? (data.at(-1)?.id ?? null) : null }
+    },
+
+    /** The same, one at a time, with the traffic of the last 24 hours. @throws InvalidArgumentException at once */
+    list({ limit, after, ...filter }: NewestIntegrations & { readonly limit?: number | undefined } = {}) {
+      checkIntegrationFilter(filter)
+      return newestFirst(
+        async ({ below, limit }) =>
+          listed(
+            framework,
+            await pageOfIntegrations(db, tables, filter, { order: 'newest first', after: below, limit }),
+          ),
+        { after, limit },
+      )
     },
 
     /** @throws IntegrationNotFound */
@@ -164,17 +183,24 @@ async function ownerOfRecord({ db, tables }: Framework, kind: RecordKind, id: nu
 
 async function detailsOf(framework: Framework, rows: readonly IntegrationRow[]): Promise<IntegrationDetail[]> {
   const work = await openWork(framework, rows)
-  return rows.map(({ credentials, ...row }) => ({
-    ...row,
-    credentials: keysOf(() => framework.encryption.decrypt(row.id, credentials)),
-    ...work(row.id),
-  }))
+  return rows.map((row) => ({ ...withoutCredentials(framework, row), ...work(row.id) }))
+}
+
+async function listed(framework: Framework, rows: readonly IntegrationRow[]): Promise<ListedIntegration[]> {
+  if (rows.length === 0) return []
+  const ids = rows.map(({ id }) => id)
+  const summaries = await summariesOf(framework, rows, await trafficOfLastDay(framework.db, framework.tables, ids))
+  return rows.map((row, at) => ({ ...withoutCredentials(framework, row), ...(summaries[at] as IntegrationSummary) }))
+}
+
+function withoutCredentials({ encryption }: Framework, { credentials, ...row }: IntegrationRow) {
+  return { ...row, credentials: keysOf(() => encryption.decrypt(row.id, credentials)) }
 }
 
 /** A row whose credentials can't be read is listed all the same: docs/behaviour/credentials.md. */
 function keysOf(decrypt: () => Record<string, unknown>): readonly string[] | null {
   try {
-    return Object.keys(decrypt())
+    return Object.keys(decrypt()).sort()
   } catch {
     return null
   }

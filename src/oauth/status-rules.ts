@@ -26,16 +26,14 @@ export function oauthStatusColumns(status: OAuthStatus) {
     integration_id: status.integrationId,
     needs_authorization: status.needsAuthorization,
     connected: status.isConnected,
-    token_expires_at: text(status.expiresAt),
+    token_expires_at: status.expiresAt,
     has_refresh_token: status.hasRefreshToken,
     reauth_required: status.reauth !== null,
     reauth_reason: status.reauth?.reason ?? null,
-    reauth_since: text(status.reauth?.since ?? null),
-    last_refreshed_at: text(status.lastRefreshedAt),
-    next_refresh_at: text(status.nextRefreshAt),
+    reauth_since: status.reauth?.since ?? null,
+    last_refreshed_at: status.lastRefreshedAt,
+    next_refresh_at: status.nextRefreshAt,
     failures: status.failures,
-    failing_since: text(status.failingSince),
+    failing_since: status.failingSince,
   }
 }
-
-const text = (at: Date | null): string | null => at?.toISOString() ?? null

@@ -3,12 +3,14 @@
 import type { SQL } from 'drizzle-orm'
 import { and, count, desc, eq, getTableColumns, gte, isNotNull, lt, min, sql } from 'drizzle-orm'
 import type { Database } from '../db/client.ts'
+import { belongsToThem } from '../db/integrations-of.ts'
 import type { LogRow, SyncItemRow, Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { SyncRunNotFound } from '../framework/errors.ts'
 import { isId } from '../framework/id.ts'
 import type { Page } from '../framework/list-filter.ts'
-import { checkChoice, checkIds, checkPeriod, newestFirst } from '../framework/list-filter.ts'
+import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../framework/list-filter.ts'
+import { checkOwnerFilter } from '../integrations/rules.ts'
 import { countItems } from './end-queries.ts'
 import { RUN_STATUSES } from './run-rules.ts'
 
@@ -17,6 +19,8 @@ const RUN_OPERATIONS = ['sync', 'backfill'] as const
 
 interface SyncRunFilter {
   readonly integrationId?: number | undefined
+  readonly provider?: string | undefined
+  readonly owner?: { readonly type: string; readonly id: number } | undefined
   readonly status?: string | undefined
   /** Begun at this moment or after it. */
   readonly since?: Date | undefined
@@ -39,6 +43,8 @@ export interface ListSyncRuns extends SyncRunFilter {
 export function listSyncRuns(framework: Framework, given: ListSyncRuns = {}): AsyncIterable<SyncRunSummary> {
   const { after, limit, ...filter } = given
   checkIds({ integrationId: filter.integrationId, after, limit })
+  checkTexts({ provider: filter.provider })
+  checkOwnerFilter(filter.owner)
   checkChoice('status', filter.status, RUN_STATUSES)
   checkPeriod(filter.since, filter.until)
   const { db, tables } = framework
@@ -110,17 +116,19 @@ async function pageOfSyncRuns(
 /** One of the statements of {@link pageOfSyncRuns}. */
 export function runsWhere(
   db: Database,
-  { logs }: Tables,
+  tables: Tables,
   ofRuns: SQL,
-  { integrationId, status, since, until }: SyncRunFilter,
+  { integrationId, provider, owner, status, since, until }: SyncRunFilter,
   { below, limit }: Page,
 ) {
+  const { logs } = tables
   return db
     .select({ ...runColumns(logs), metadata: metadataWithout(logs, 'request_ids', 'bookmark') })
     .from(logs)
     .where(
       and(
         integrationId === undefined ? undefined : eq(logs.integrationId, integrationId),
+        belongsToThem(tables, sql`${logs.integrationId}`, { provider, owner }),
         ofRuns,
         status === undefined ? undefined : eq(logs.status, status),
         since === undefined ? undefined : gte(logs.createdAt, since),

@@ -30,6 +30,8 @@ export interface DismissedWebhooks {
   readonly dismissed: number
   /** How many of each integration. */
   readonly integrations: readonly { readonly id: number; readonly dismissed: number }[]
+  /** The limit was reached, and more rows are meant. */
+  readonly more: boolean
 }
 
 /** Does nothing where it is as asked already. @throws WebhookNotFound, WebhookNotFailed */
@@ -78,7 +80,7 @@ export async function dismissWebhooks(
     { event: 'webhook.dismissed', webhooks: dismissed, integrations: integrations.length, undone: undo },
     'failed webhooks dismissed, or no more',
   )
-  return { dismissed, integrations }
+  return { dismissed, integrations, more: dismissed === meant.limit && (await changed.areMore()) }
 }
 
 /** Failed webhooks: those that are dismissed, or those that are not. */

@@ -210,7 +210,7 @@ describe('a limited token', () => {
     const api = createApi(test.integrations)
     const get = async (path: string, bearer: string) =>
       (await api.request(path, { headers: { authorization: `Bearer ${bearer}` } })).status
-    for (const path of ['/operator', '/operator/api/v1/integrations', '/operator/api/v1/stats', '/metrics'])
+    for (const path of ['/operator', '/operator/api/v1/configuration', '/operator/api/v1/stats', '/metrics'])
       expect([path, await get(path, token), await get(path, free.token)]).toEqual([path, 403, 200])
   })
 })

@@ -71,6 +71,14 @@ const MATRIX = `
   GET api/incident    401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
   GET api/health      401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
   GET api/stats       401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api/ack        401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/snooze     401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/annotate   401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  POST api/dismiss    401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
+  GET api/audit       401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  GET api/tokens      401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
+  POST api/tokens     401    403   201    401    403     201       403       403       401 401 401 401    201   401    201     403      404
+  DELETE api/token    401    403   200    401    403     200       403       403       401 401 401 401    200   401    200     403      404
   GET incidents       401    200   200    401    200     200       200       200       401 401 401 401    200   401    200     200      404
   GET api/unknown     401    404   404    401    404     404       404       404       401 401 401 401    404   401    404     404      404
   GET connect         401    403   200    401    403     200       200       200       200 401 401 401    200   401    200     200      401
@@ -116,6 +124,8 @@ let syncedId: number
 let runId: number
 let itemId: number
 let incidentId: number
+let tokenId: number
+let tokensMade = 0
 /** Its provider has OAuth. */
 let oauthId: number
 /** How far the clock is off; a link made an hour ago has expired by now. */
@@ -151,6 +161,8 @@ beforeAll(async () => {
   oauthId = (await makeIntegration(places.tokens.test, 'oauth')).id
   itemId = (await makeItem(places.tokens.test, run, { status: 'failed' })).id
   incidentId = (await makeIncident(places.tokens.test, id)).id
+  const { tokens: made } = places.tokens.test.integrations.admin
+  tokenId = (await made.create({ name: 'made', scope: 'read', by: 'test' })).id
 })
 
 afterAll(async () => {
@@ -308,6 +320,23 @@ async function statusOf(route: string, caller: string): Promise<number> {
     'api/webhook': { path: `${API}/webhooks/${webhookId}` },
     'api/replay': { path: `${API}/webhooks/replay`, ...json({ integration: otherId }) },
     'api/replay/id': { path: `${API}/webhooks/${webhookId}/replay` },
+    'api/dismiss': { path: `${API}/webhooks/dismiss`, ...json({ integration: otherId }) },
+    'api/ack': { path: `${API}/incidents/${incidentId}/acknowledge` },
+    'api/snooze': {
+      path: `${API}/incidents/${incidentId}/snooze`,
+      ...json({ until: new Date(Date.now() + 86_400_000).toISOString() }),
+    },
+    // An incident holds 50 of them.
+    'api/annotate': {
+      path: `${API}/incidents/${(await makeIncident(test, id, { status: 'closed', closedAt: new Date() })).id}/annotations`,
+      ...json({ text: 'down' }),
+    },
+    'api/audit': { path: `${API}/audit` },
+    'api/tokens': {
+      path: `${API}/tokens`,
+      ...(method === 'POST' ? json({ name: `made-${++tokensMade}`, scope: 'read' }) : {}),
+    },
+    'api/token': { path: `${API}/tokens/${tokenId}` },
     'api/sync': { path: `${API}/integrations/${syncedId}/sync` },
     'api/pause': { path: `${API}/integrations/${syncedId}/pause` },
     'api/resume': { path: `${API}/integrations/${syncedId}/resume` },

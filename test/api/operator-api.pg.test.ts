@@ -413,7 +413,10 @@ it('every answer is neither kept nor guessed at', async () => {
 
 it('a fault of ours is a 500 that tells the log and not the caller', async () => {
   const broken = testIntegrations(database.url, { baseUrl: BASE_URL, config: { operator: { tokens: TOKENS } } })
-  Object.assign(broken.integrations.admin.operator, { page: () => Promise.reject(new TypeError('the secret recipe')) })
+  const list = () => {
+    throw new TypeError('the secret recipe')
+  }
+  Object.assign(broken.integrations.admin.operator, { list })
   const response = await createApi(broken.integrations).request(PATH, {
     headers: { authorization: `Bearer ${READ_TOKEN}` },
   })

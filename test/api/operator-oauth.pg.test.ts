@@ -144,9 +144,15 @@ describe('a link', () => {
 
 describe('a revocation', () => {
   it('drops the tokens, once', async () => {
-    expect(await read(post(`/${id}/oauth/revoke`))).toEqual([200, { integration_id: id, revoked: true }])
+    expect(await read(post(`/${id}/oauth/revoke`))).toEqual([
+      200,
+      { integration_id: id, revoked: true, outcome: 'revoked' },
+    ])
     expect((await integration.refresh()).credentialsArray()).toEqual({})
-    expect(await read(post(`/${id}/oauth/revoke`))).toEqual([200, { integration_id: id, revoked: false }])
+    expect(await read(post(`/${id}/oauth/revoke`))).toEqual([
+      200,
+      { integration_id: id, revoked: false, outcome: 'nothing to revoke' },
+    ])
     expect(revoke).toHaveBeenCalledTimes(1)
     expect(await acts()).toEqual([act('revoke-oauth')])
   })

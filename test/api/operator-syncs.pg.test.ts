@@ -89,7 +89,8 @@ describe('the runs', () => {
     expect([ids(first), first.next]).toEqual([[newer.id], newer.id])
     const none = ['result_data', 'attempt', 'max_attempts', 'direction']
     const shown = (await columnsOf('integration_logs')).filter((column) => !none.includes(column))
-    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual(shown.sort())
+    const told = ['listed', 'succeeded', 'failed', 'skipped', 'cursor_before', 'cursor_after']
+    expect(Object.keys(first.data[0] ?? {}).sort()).toEqual([...shown, ...told].sort())
     expect(first.data[0]?.metadata).not.toHaveProperty('request_ids')
     const second = await json(await get(`/sync-runs?integration=${id}&limit=1&after=${newer.id}`))
     expect([ids(second), second.next]).toEqual([[run.id], null])
@@ -310,10 +311,16 @@ describe('queries and bodies that do not fit are a 422 that names the field', ()
     expect(test.starts.itemJobs).toEqual([])
   })
 
-  it('without its body is refused', async () => {
-    for (const path of ['/cursor', '/interval'])
-      expect((await send('PUT', `/integrations/${id}${path}`)).status).toBe(415)
-    expect((await post(`/integrations/${id}/backfill`)).status).toBe(415)
+  it.each([
+    ['PUT', '/cursor', ['cursor']],
+    ['PUT', '/interval', ['minutes']],
+    ['POST', '/backfill', ['from', 'to']],
+  ])('%s %s without its body', async (method, path, fields) => {
+    expect(await problemOf(await send(method, `/integrations/${id}${path}`))).toMatchObject({
+      status: 422,
+      code: 'invalid_fields',
+      fields: fields.map((field) => ({ path: field })),
+    })
   })
 })
 
@@ -590,6 +597,37 @@ it('lets a reader look, and change nothing', async () => {
       code: 'insufficient_scope',
     })
   expect(await itemOf(test, row.id)).toEqual(row)
+  expect(await acts()).toEqual([])
+})
+
+it('shows a limited token its own runs and items, and hides all others', async () => {
+  const owner = { type: 'team', id }
+  const own = await makeIntegration(test, 'acme', { owner })
+  const ownRun = await makeRun(test, own.id, {}, { status: 'partial' })
+  const ownItem = await makeItem(test, ownRun, { status: 'failed', attempts: 1, completedAt: AT })
+  const foreign = await failed()
+  const { token } = await test.integrations.admin.tokens.create({
+    ...{ name: `team-${id}`, scope: 'operate', owner, by: 'ada' },
+  })
+  const as = (method: string, path: string) => send(method, path, undefined, token)
+  expect(ids(await json(await as('GET', '/sync-runs')))).toEqual([ownRun.id])
+  expect(ids(await json(await as('GET', '/sync-items')))).toEqual([ownItem.id])
+  expect(ids(await json(await as('GET', `/sync-items?owner=team:${id}&provider=acme`)))).toEqual([ownItem.id])
+  expect(ids(await json(await as('GET', `/sync-runs?provider=archive`)))).toEqual([])
+  expect(await problemOf(await as('GET', '/sync-runs?owner=team:999999'))).toMatchObject({ status: 403 })
+  expect(await problemOf(await as('GET', `/sync-items?integration=${id}`))).toMatchObject({ status: 404 })
+  for (const [method, path] of [
+    ['GET', `/sync-runs/${run.id}`],
+    ['POST', `/sync-runs/${run.id}/finalise`],
+    ['GET', `/sync-items/${foreign.id}`],
+    ['POST', `/sync-items/${foreign.id}/retry`],
+    ['POST', `/sync-items/${foreign.id}/skip`],
+    ['POST', `/integrations/${id}/pause`],
+    ['DELETE', `/integrations/${id}/interval`],
+  ] as const)
+    expect([path, (await as(method, path)).status]).toEqual([path, 404])
+  expect(await itemOf(test, foreign.id)).toEqual(foreign)
+  expect((await as('POST', `/sync-items/${ownItem.id}/skip`)).status).toBe(200)
   expect(await acts()).toEqual([])
 })
 

@@ -226,8 +226,14 @@ describe('a dismissal', () => {
       count: 2,
       ids: rows.map(({ id }) => id),
       more: false,
+      undo: false,
     })
-    expect(await (await post('/webhooks/dismiss', filter)).json()).toEqual({ dismissed: 2, integrations: 1 })
+    expect(await (await post('/webhooks/dismiss', filter)).json()).toEqual({
+      dismissed: 2,
+      integrations: 1,
+      more: false,
+      undo: false,
+    })
     expect(await (await post('/webhooks/dismiss', { ...filter, undo: true, limit: 1 })).json()).toMatchObject({
       dismissed: 1,
     })

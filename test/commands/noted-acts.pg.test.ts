@@ -1,5 +1,5 @@
 /** Commands that change an integration, or open it to somebody, write down who asked. */
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { HasOAuth2 } from '../../src/providers/contracts.ts'
 import type { TestDatabase } from '../support/database.ts'
@@ -47,7 +47,7 @@ async function run<Document>(...words: (string | number)[]): Promise<Document> {
 async function expectNoted(id: number, ...actions: string[]): Promise<void> {
   const logs = await logsOf(test, id, 'operator')
   expect(logs.map(({ metadata }) => metadata)).toEqual(
-    actions.map((action) => ({ token: by, action, target: `integration:${id}` })),
+    actions.map((action) => ({ token: by, action, target: `integration:${id}`, from: hostname() })),
   )
   expect(logs.map(({ summary }) => summary)).toEqual(actions.map((action) => `${action} by ${by}`))
 }

@@ -242,7 +242,12 @@ describe('oauth-link', () => {
   it('prints a link for an hour, or for as many as it is told', async () => {
     const id = await connected()
     const hour = (await run(['oauth-link', String(id), '--json'])).json() as { connect_url: string }
-    expect(hour).toEqual({ integration_id: id, connect_url: expect.any(String), expires_at: expect.any(String) })
+    expect(hour).toEqual({
+      integration_id: id,
+      provider: 'acme',
+      connect_url: expect.any(String),
+      expires_at: expect.any(String),
+    })
     expectConnectLink(hour.connect_url, id, 3_600)
     const week = await run(['oauth-link', String(id), '--hours', '168'])
     expectConnectLink((/^ {2}(https:\S+)$/m.exec(week.out) ?? [])[1] ?? '', id, 7 * 86_400)
@@ -372,12 +377,13 @@ describe('revoke-oauth', () => {
     const id = await connected()
     const ran = await run(['revoke-oauth', String(id), '--yes', '--json'])
     expect(ran).toMatchObject({ exitCode: 0 })
-    expect(ran.json()).toEqual({ integration_id: id, revoked: true })
+    expect(ran.json()).toEqual({ integration_id: id, revoked: true, outcome: 'revoked' })
     expect((await test.integrations.get(id)).credentialsArray()).toEqual({ client_id: 'app', client_secret: SECRET })
     expect(await notes(id)).toEqual([expect.stringMatching(/^revoke-oauth by cli:/)])
     expect((await run(['revoke-oauth', String(id), '--yes', '--json'])).json()).toEqual({
       integration_id: id,
       revoked: false,
+      outcome: 'nothing to revoke',
     })
   })
 

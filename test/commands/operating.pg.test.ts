@@ -52,7 +52,9 @@ describe('list', () => {
   it('has a row for each integration', async () => {
     const { exitCode, json } = await run(['list', '--json'])
     expect(exitCode).toBe(0)
-    expect(json()).toEqual([
+    // The newest first.
+    expect(json()).toMatchObject([
+      { id: second, provider: 'other', is_active: false, stale: false },
       {
         id: first,
         name: 'first \u001b[31mred',
@@ -70,14 +72,16 @@ describe('list', () => {
         last_run: null,
         requests_24h: 0,
         error_rate_24h: null,
+        credentials: Object.keys(CREDENTIALS).sort(),
+        owner_type: 'team',
+        owner_id: 7,
       },
-      expect.objectContaining({ id: second, provider: 'other', is_active: false, stale: false }),
     ])
   })
 
   it('is a table without control characters otherwise', async () => {
     const { out } = await run(['list'])
-    const [head, row] = out.split('\n')
+    const [head, , row] = out.split('\n')
     expect(head).toMatch(
       /^ *ID +Name +Provider +Registered +Health +Active +Circuit +Stale +Reauthorize +Last synced +Failed items +Waiting +Last run +Requests 24 h +Errors %$/,
     )
@@ -94,7 +98,9 @@ describe('list', () => {
     [['--health', 'healthy'], () => [second]],
     [['--active'], () => [first]],
     [['--inactive'], () => [second]],
+    [['--active', 'false'], () => [second]],
     [['--stale'], () => [first]],
+    [['--stale', 'false'], () => [second]],
     [['--provider', 'demo', '--inactive'], () => []],
   ])('%j', async (filter, ids) => {
     const rows: { id: number }[] = (await run(['list', ...filter, '--json'])).json()
@@ -106,12 +112,12 @@ describe('list', () => {
   })
 
   it.each([
-    [1, 1, 'There are more than 1; --limit shows more.\n'],
-    [2, 2, ''],
+    [1, 1, () => `There are more than 1; --limit shows more, --after ${second} the next ones.\n`],
+    [2, 2, () => ''],
   ])('--limit %i shows %i and warns only when there are more', async (limit, shown, warning) => {
     const { err, json } = await run(['list', '--limit', String(limit), '--json'])
     expect(json()).toHaveLength(shown)
-    expect(err).toBe(warning)
+    expect(err).toBe(warning())
   })
 })
 
@@ -173,7 +179,7 @@ describe('enable and disable', () => {
     const { id } = await makeIntegration(test, 'demo')
     const off = await run(['disable', String(id), '--json'])
     expect(off).toMatchObject({ exitCode: 0, err: '' })
-    expect(off.json()).toEqual({ id, is_active: false })
+    expect(off.json()).toMatchObject({ id, name: 'of a test', is_active: false })
     expect((await test.integrations.get(id)).isActive).toBe(false)
     expect((await run(['enable', String(id)])).out).toBe(`Integration ${id} is switched on.\n`)
     expect((await test.integrations.get(id)).isActive).toBe(true)

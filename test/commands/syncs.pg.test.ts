@@ -1,5 +1,5 @@
 /** sync, pause-sync, resume-sync, cancel-sync, sync-progress, and what is done with runs, items and cursors, on real rows. */
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { watchSync } from '../../src/commands/cli/watch-sync.ts'
 import type { LogRow } from '../../src/db/schema/tables.ts'
@@ -73,7 +73,7 @@ async function run(words: readonly (string | number)[], options?: RunOptions): P
 
 const notes = async (of = id) =>
   (await logsOf(test, of, 'operator')).map(({ metadata }) => metadata as Record<string, unknown>)
-const note = (action: string, target = `integration:${id}`) => ({ token: byUser, action, target })
+const note = (action: string, target = `integration:${id}`) => ({ token: byUser, action, target, from: hostname() })
 const errorOf = (ran: Ran): { code: string; message: string } => (ran.json() as { error: never }).error
 
 const at = (values: Partial<SyncProgress> = {}): SyncProgress => ({
@@ -224,6 +224,9 @@ describe('sync --watch', () => {
         cursor_before: 'a',
         cursor_after: 'b',
         created_at: AT.toISOString(),
+        updated_at: expect.any(String),
+        ...{ summary: null, external_id: null, parent_id: null },
+        metadata: expect.objectContaining({ cursor_before: 'a', cursor_after: 'b', listed: 10 }),
       },
     })
   })
@@ -613,6 +616,75 @@ describe('list-sync-runs and show-sync-run', () => {
       metadata: row.metadata,
     })
     expect((await run(['show-sync-run', row.id])).out).toMatch(/^items failed +1$/m)
+  })
+})
+
+describe('finalise-sync-run', () => {
+  it('finalises one that nobody finalised, which is written down, and else changes nothing', async () => {
+    const row = await makeRun(test, id)
+    await makeItem(test, row, { status: 'success', checkpointValue: CURSOR, completedAt: AT })
+    const ran = await run(['finalise-sync-run', row.id])
+    expect(ran).toMatchObject({ exitCode: 0, out: `Finalised, cursor null to "${CURSOR}"\n`, err: '' })
+    expect(await notes()).toEqual([note('finalise', `sync-run:${row.id}`)])
+    const again = await run(['finalise-sync-run', row.id, '--json'])
+    expect([again.exitCode, again.json()]).toEqual([0, { runs: 0, from: CURSOR, to: CURSOR, reclaimed: 0 }])
+    expect(await notes()).toHaveLength(1)
+    expect(errorOf(await run(['finalise-sync-run', NEVER, '--json'])).code).toBe('sync_run_not_found')
+  })
+})
+
+describe('sync items of any status', () => {
+  it('are listed, the newest first, by what is asked of them', async () => {
+    const row = await ended('partial')
+    const failed = { status: 'failed', attempts: 1, error: 'Error: no', completedAt: AT } as const
+    const old = await makeItem(test, row, { ...failed, externalId: 'one', createdAt: AT })
+    const newer = await makeItem(test, row, { status: 'success', externalId: 'one', createdAt: LATER })
+    const wait = { status: 'processing', attempts: 1, nextAttemptAt: LATER, createdAt: LATER } as const
+    const waits = await makeItem(test, row, wait)
+    const listed = async (...words: (string | number)[]) => {
+      const ran = await run(['list-sync-items', ...words, '--json'])
+      expect(ran.exitCode).toBe(0)
+      return (ran.json() as { id: number }[]).map((item) => item.id)
+    }
+    expect(await listed('--integration', id)).toEqual([waits.id, newer.id, old.id])
+    expect(await listed('--run', row.id, '--external-id', 'one')).toEqual([newer.id, old.id])
+    expect(await listed('--run', row.id, '--waiting', 'true')).toEqual([waits.id])
+    expect(await listed('--run', row.id, '--made-up-for', 'false')).toEqual([])
+    expect(await listed('--run', row.id, '--made-up-for', 'true', '--owner', 'team:7')).toEqual([])
+    expect(await listed('--run', row.id, '--until', LATER.toISOString(), '--provider', 'acme')).toEqual([old.id])
+    const { out } = await run(['list-sync-items', '--run', row.id, '--status', 'failed'])
+    expect(out).toMatch(/^ *ID +Integration +Run +Event +External ID +Status +Attempts +Error +Created\n/)
+    expect(out).toMatch(
+      new RegExp(`${old.id} +${id} +${row.id} +test\\.thing +one +failed +1 +Error: no +${AT.toISOString()}`),
+    )
+    expect(errorOf(await run(['list-sync-items', '--external-id', 'one', '--json'])).code).toBe('usage')
+  })
+
+  it('are shown, with what was listed only on request, and without secrets', async () => {
+    const item = await makeItem(test, await ended('partial'), { payload: { v: 1, data: { token: TOKEN, n: 1 } } })
+    const shown = (await run(['show-sync-item', item.id, '--json'])).json()
+    expect(shown).toMatchObject({ id: item.id, status: 'pending', holds_cursor: true })
+    expect(shown).not.toHaveProperty('payload')
+    const whole = (await run(['show-sync-item', item.id, '--payload', '--json'])).json()
+    expect(whole).toMatchObject({ payload: { v: 1, data: { token: '[REDACTED]', n: 1 } }, checkpoint_value: null })
+    expect(errorOf(await run(['show-sync-item', NEVER, '--json'])).code).toBe('sync_item_not_found')
+  })
+})
+
+describe('sync-interval', () => {
+  it('is set, and given back to the provider', async () => {
+    const set = await run(['sync-interval', id, 15])
+    expect(set).toMatchObject({ exitCode: 0, err: '' })
+    expect(set.out).toContain(`Integration ${id} is synced every 15 minutes, next at `)
+    expect((await test.integrations.get(id)).syncIntervalMinutes).toBe(15)
+    const reset = (await run(['sync-interval', id, '--reset', '--json'])).json()
+    expect(reset).toMatchObject({ id, sync_interval_minutes: null })
+    expect(await notes()).toEqual([note('interval set'), note('interval reset')])
+  })
+
+  it.each([[[]], [[15, '--reset']], [[0]]])('%j is refused', async (words) => {
+    expect(errorOf(await run(['sync-interval', id, ...words, '--json'])).code).toBe('usage')
+    expect(await notes()).toEqual([])
   })
 })
 

@@ -112,7 +112,7 @@ const alone = hostlessCommand({
   topic: 'Development',
   summary: 'Needs nobody.',
   examples: ['integrations alone'],
-  workflow: 'none',
+  workflow: { none: 'it is for a terminal' },
   fields: {},
   runWithoutHost: async ({ door }) => ({ door }),
   show: ({ door }) => door,

@@ -1,5 +1,5 @@
 /** list-webhooks, show-webhook, replay-webhook, recover-webhooks, reconcile-webhooks and rotate-webhook-secret on real rows. */
-import { userInfo } from 'node:os'
+import { hostname, userInfo } from 'node:os'
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { webhookRecoveryActivities } from '../../src/activities/webhook-recovery.ts'
 import { BackendUnreachable } from '../../src/framework/errors.ts'
@@ -178,6 +178,8 @@ describe('show-webhook', () => {
       dismissed_at: null,
       claim: null,
       replay_attempt: 1,
+      lost_workers: 0,
+      traceparent: null,
       headers: { 'x-token': ['[REDACTED]'], 'x-two': ['a', 'b\u001b[2J'] },
     }
     const shown: object = (await run(['show-webhook', row.id, '--json'])).json()
@@ -206,9 +208,9 @@ describe('replay-webhook of one', () => {
     const { id } = await failed()
     const ran = await run(['replay-webhook', id, '--json'])
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    expect(ran.json()).toEqual({ webhook_id: id, outcome: 'processed', status: 'processed', attempts: 2 })
+    expect(ran.json()).toEqual({ webhook_id: id, outcome: 'processed', status: 'processed', attempts: 2, error: null })
     expect((await run(['replay-webhook', id])).out).toBe(`Webhook ${id} is processed, in attempt 3.\n`)
-    const note = { token: byUser, action: 'replay', target: `webhook:${id}` }
+    const note = { token: byUser, action: 'replay', target: `webhook:${id}`, from: hostname() }
     expect(await notes()).toEqual([note, note])
   })
 
@@ -217,7 +219,13 @@ describe('replay-webhook of one', () => {
     const { id } = await failed()
     const ran = await run(['replay-webhook', id, '--json'])
     expect(ran.exitCode).toBe(1)
-    expect(ran.json()).toEqual({ webhook_id: id, outcome: 'failed', status: 'failed', attempts: 2 })
+    expect(ran.json()).toEqual({
+      webhook_id: id,
+      outcome: 'failed',
+      status: 'failed',
+      attempts: 2,
+      error: '401 for [REDACTED]',
+    })
     const text = await run(['replay-webhook', id])
     expect(text).toMatchObject({ exitCode: 1, out: `Webhook ${id} failed in attempt 3: 401 for [REDACTED]\n` })
   })
@@ -250,7 +258,7 @@ describe('replay-webhook of many', () => {
     const ids = rows.slice(0, 10).map(({ id }) => id)
     const ran = await run(many('--dry-run', '--json'))
     expect(ran).toMatchObject({ exitCode: 0, err: '' })
-    expect(ran.json()).toEqual({ count: 12, ids, waiting: 0 })
+    expect(ran.json()).toEqual({ count: 12, ids, waiting: 0, more: false })
     expect((await run(many('--dry-run'))).out).toBe(`Would replay 12 webhooks (${ids.join(', ')}, ...).\n`)
     expect(await Promise.all(rows.map(({ id }) => webhookOf(test, id)))).toEqual(rows)
     expect(await notes()).toEqual([])
@@ -259,7 +267,7 @@ describe('replay-webhook of many', () => {
   it('says which will wait until their integration is enabled', async () => {
     const { id } = await failed()
     await setIntegration(test, integration.id, { isActive: false, healthStatus: 'disabled' })
-    expect((await run(many('--dry-run', '--json'))).json()).toEqual({ count: 1, ids: [id], waiting: 1 })
+    expect((await run(many('--dry-run', '--json'))).json()).toEqual({ count: 1, ids: [id], waiting: 1, more: false })
     expect((await run(many('--dry-run'))).out).toContain(`Would replay 1 webhook (${id}). 1 of them will wait`)
   })
 
@@ -290,11 +298,11 @@ describe('replay-webhook of many', () => {
     test.starts.wakes.length = 0
     const ran = await run(many(...words, '--json'), options)
     expect(ran.exitCode).toBe(0)
-    expect(ran.json()).toEqual({ replayed: 2, integrations: 1 })
+    expect(ran.json()).toEqual({ replayed: 2, integrations: 1, more: false })
     expect(await Promise.all([...rows, processed].map(statusOf))).toEqual(['pending', 'pending', 'processed'])
     expect(test.starts.wakes).toEqual(['arrived'])
     expect(await notes()).toEqual([
-      { token: byUser, action: 'replay 2 webhooks', target: `integration:${integration.id}` },
+      { token: byUser, action: 'replay 2 webhooks', target: `integration:${integration.id}`, from: hostname() },
     ])
     const { out } = await run(many('--status', 'processed', '--yes'))
     expect(out).toBe('Put 1 webhook of 1 integration back into the queue.\n')
@@ -304,22 +312,18 @@ describe('replay-webhook of many', () => {
     const rows = [await failed(), await failed()]
     const ran = await run(many('--limit', '1', '--yes', '--json'))
     expect(ran.err).toBe('There are more than 1; --limit takes more.\n')
-    expect(ran.json()).toEqual({ replayed: 1, integrations: 1 })
+    expect(ran.json()).toEqual({ replayed: 1, integrations: 1, more: true })
     expect(await Promise.all(rows.map(statusOf))).toEqual(['pending', 'failed'])
   })
 
   it('asks nothing where there is nothing to do', async () => {
     expect(await run(many())).toMatchObject({ exitCode: 0, out: 'Nothing to replay.\n', err: '' })
     expect((await run(many('--dry-run'))).out).toBe('Nothing to replay.\n')
-    expect((await run(many('--json'))).json()).toEqual({ replayed: 0, integrations: 0 })
+    expect((await run(many('--json'))).json()).toEqual({ replayed: 0, integrations: 0, more: false })
   })
 
   it.each([
-    [
-      'an end before its beginning',
-      ['--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T12:00:00Z'],
-      'invalid_argument',
-    ],
+    ['an end before its beginning', ['--since', '2031-06-01T12:00:00Z', '--until', '2031-06-01T12:00:00Z'], 'usage'],
     ['an integration that is not there', ['--integration', NEVER], 'integration_not_found'],
   ])('refuses %s', async (_, words, code) => {
     const ran = await run([...many('--yes', '--json'), ...words])
@@ -341,8 +345,8 @@ describe('dismiss-webhook', () => {
     expect(await list()).toMatchObject([{ id, dismissed_at: null }])
     const target = `webhook:${id}`
     expect(await notes()).toEqual([
-      { token: byUser, action: 'dismiss', target },
-      { token: byUser, action: 'undo dismiss', target },
+      { token: byUser, action: 'dismiss', target, from: hostname() },
+      { token: byUser, action: 'undo dismiss', target, from: hostname() },
     ])
   })
 
@@ -350,10 +354,10 @@ describe('dismiss-webhook', () => {
     const rows = [await failed(), await failed(), await failed({ status: 'processed', error: null })]
     const many = (...words: string[]) => ['dismiss-webhook', '--integration', integration.id, ...words]
     const ids = rows.slice(0, 2).map(({ id }) => id)
-    expect((await run(many('--dry-run', '--json'))).json()).toEqual({ count: 2, ids })
+    expect((await run(many('--dry-run', '--json'))).json()).toEqual({ count: 2, ids, more: false, undo: false })
     expect(errorOf(await run(many('--json'))).code).toBe('confirmation_needed')
     const ran = await run(many('--json'), { answers: { 'Dismiss 2 webhooks': true } })
-    expect(ran.json()).toEqual({ dismissed: 2, integrations: 1 })
+    expect(ran.json()).toEqual({ dismissed: 2, integrations: 1, more: false, undo: false })
     expect((await run(many('--yes'))).out).toBe('Nothing to dismiss.\n')
     const limited = await run(many('--undo', '--limit', '1', '--yes'))
     expect(limited).toMatchObject({
@@ -429,7 +433,7 @@ describe('reconcile-webhooks', () => {
     })
     expect(reconciliation).toHaveBeenLastCalledWith({ integrationId: id, dryRun: false })
     expect((await run(['reconcile-webhooks', id])).out).toMatch(/^too_large +1$/m)
-    const note = { token: byUser, action: 'reconcile', target: `integration:${id}` }
+    const note = { token: byUser, action: 'reconcile', target: `integration:${id}`, from: hostname() }
     expect(await notes(id)).toEqual([note, note])
   })
 
@@ -510,7 +514,12 @@ describe('rotate-webhook-secret', () => {
     const [secret, rest] = text.out.split('\n')
     expect(await secretsOf()).toMatchObject({ webhook_secret: secret })
     expect(rest).toMatch(/^The old one is valid until 20.*Z\. This one is shown once/)
-    const note = { token: byUser, action: 'rotate-webhook-secret', target: `integration:${integration.id}` }
+    const note = {
+      token: byUser,
+      action: 'rotate-webhook-secret',
+      target: `integration:${integration.id}`,
+      from: hostname(),
+    }
     expect(await notes()).toEqual([note, note])
   })
 

@@ -71,13 +71,13 @@ describe('replay-webhook', () => {
     const replayed = await run('replay-webhook', id)
     expect([replayed.exitCode, replayed.json()]).toEqual([
       0,
-      { webhook_id: id, outcome: 'processed', status: 'processed', attempts: 2 },
+      { webhook_id: id, outcome: 'processed', status: 'processed', attempts: 2, error: null },
     ])
     handle = () => Promise.reject(new Error('still no'))
     const failed = await run('replay-webhook', id)
     expect([failed.exitCode, failed.json()]).toEqual([
       1,
-      { webhook_id: id, outcome: 'failed', status: 'failed', attempts: 3 },
+      { webhook_id: id, outcome: 'failed', status: 'failed', attempts: 3, error: expect.any(String) },
     ])
     expect(await webhookOf(test, id)).toMatchObject({ status: 'failed', error: 'still no', replayAttempt: 3 })
   })

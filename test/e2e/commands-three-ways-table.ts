@@ -48,6 +48,8 @@ export const NEEDS_TEMPORAL: ReadonlySet<string> = new Set([
 ])
 
 const AGO = new Date('2020-01-01T00:00:00Z')
+/** An incident is snoozed for 30 days at most. */
+const IN_DAYS = new Date(Date.now() + 5 * 86_400_000).toISOString()
 export const LATER = '2099-06-01T12:00:00.000Z'
 let made = 0
 
@@ -66,6 +68,13 @@ function kept(make: (scene: Scene) => Promise<number>): (scene: Scene) => Promis
 const authorized = async ({ test }: Scene): Promise<number> =>
   (await makeIntegration(test, 'oauth', { credentials: { access_token: 'one', refresh_token: 'two' } })).id
 
+const incident = async (scene: Scene): Promise<number> => (await makeIncident(scene.test, await integration(scene))).id
+
+const token = async ({ test }: Scene, limits: { readonly provider?: string } = {}): Promise<number> => {
+  const { tokens } = test.integrations.admin
+  return (await tokens.create({ name: `three-ways-${++made}`, scope: 'read', by: 'test', ...limits })).id
+}
+
 const held = async (scene: Scene): Promise<number> => {
   const id = await integration(scene)
   await scene.test.integrations.syncs.pause(id)
@@ -82,6 +91,13 @@ const endedRun = async (scene: Scene) =>
   makeRun(scene.test, await integration(scene), { failure_count: 1 }, { status: 'partial', durationMs: 5 })
 
 const byId = (id: Subject): Record<string, unknown> => ({ id })
+
+/** Without who acted, and when. */
+const incidentFacts = (incident: { id: number; snoozed_until: string | null; annotations: { text: string }[] }) => ({
+  id: incident.id,
+  snoozed_until: incident.snoozed_until,
+  texts: incident.annotations.map(({ text }) => text),
+})
 
 /** The others' integrations count, too. */
 const withoutChecked = ({ checked: _, ...rest }: { checked: number }) => rest
@@ -223,6 +239,30 @@ export const TABLE: readonly Row[] = [
     expected: [{ integration_id: '(subject)' }],
   },
   {
+    command: 'acknowledge-incident',
+    subject: incident,
+    words: (id) => [id, '--note', "it's me"],
+    input: (id) => ({ id, note: "it's me" }),
+    facts: incidentFacts,
+    expected: { id: '(subject)', texts: ["it's me"] },
+  },
+  {
+    command: 'snooze-incident',
+    subject: incident,
+    words: (id) => [id, '--until', IN_DAYS],
+    input: (id) => ({ id, until: IN_DAYS }),
+    facts: incidentFacts,
+    expected: { id: '(subject)', snoozed_until: '(moment)' },
+  },
+  {
+    command: 'annotate-incident',
+    subject: incident,
+    words: (id) => [id, 'still $(down)'],
+    input: (id) => ({ id, text: 'still $(down)' }),
+    facts: incidentFacts,
+    expected: { id: '(subject)', texts: ['still $(down)'] },
+  },
+  {
     command: 'delete',
     subject: integration,
     words: (id) => [id, '--yes'],
@@ -292,6 +332,24 @@ export const TABLE: readonly Row[] = [
     expected: { id: '(subject)', status: 'partial' },
   },
   {
+    command: 'finalise-sync-run',
+    subject: async (scene) => (await endedRun(scene)).id,
+    words: (id) => [id],
+    input: byId,
+    expected: { runs: 0, from: null, to: null },
+  },
+  {
+    command: 'list-sync-items',
+    subject: kept(async (scene) => {
+      const run = await endedRun(scene)
+      await makeItem(scene.test, run, { status: 'failed', attempts: 1, error: 'Error: no', completedAt: AGO })
+      return run.integrationId
+    }),
+    words: (id) => ['--integration', id, '--status', 'failed'],
+    input: (id) => ({ integration: id, status: 'failed' }),
+    expected: [{ integration_id: '(subject)', error: 'Error: no' }],
+  },
+  {
     command: 'list-failed-items',
     subject: kept(async (scene) => {
       const run = await endedRun(scene)
@@ -334,6 +392,17 @@ export const TABLE: readonly Row[] = [
     expected: { runs: 0, from: null, to: null, reclaimed: 0 },
   },
   {
+    command: 'sync-interval',
+    subject: integration,
+    words: (id) => [id, 15],
+    input: (id) => ({ id, minutes: 15 }),
+    facts: ({ id, sync_interval_minutes }: { id: number; sync_interval_minutes: number }) => ({
+      id,
+      sync_interval_minutes,
+    }),
+    expected: { id: '(subject)', sync_interval_minutes: 15 },
+  },
+  {
     command: 'list-webhooks',
     subject: kept(async (scene) => {
       const id = await integration(scene)
@@ -352,7 +421,10 @@ export const TABLE: readonly Row[] = [
     words: (id) => [id],
     input: (id) => ({ webhookId: id, replay: true }),
     wrapperWords: (id) => [id],
-    facts: ({ webhook_id, ...rest }: { webhook_id: number }) => ({ webhookId: webhook_id, ...rest }),
+    facts: ({ webhook_id, error: _, ...rest }: { webhook_id: number; error: null }) => ({
+      webhookId: webhook_id,
+      ...rest,
+    }),
     expected: { webhookId: '(subject)', outcome: 'processed', attempts: 2 },
   },
   {
@@ -411,4 +483,34 @@ export const TABLE: readonly Row[] = [
     expected: { requests: 1, webhooks: 0, failed: [] },
   },
   { command: 'notifications', words: () => ['status'], input: () => ({ action: 'status' }), expected: { waiting: 0 } },
+  {
+    command: 'audit',
+    subject: kept(async (scene) => {
+      const id = await integration(scene)
+      await scene.test.integrations.admin.operator.note(id, {
+        token: 'ada',
+        action: 'look',
+        target: `integration:${id}`,
+      })
+      return id
+    }),
+    words: (id) => ['--integration', id, '--by', 'ada'],
+    input: (id) => ({ integration: id, by: 'ada' }),
+    expected: [{ by: 'ada', action: 'look', integration: { id: '(subject)' } }],
+  },
+  {
+    command: 'list-tokens',
+    subject: kept((scene) => token(scene, { provider: 'quiet' })),
+    words: () => ['--state', 'good', '--provider', 'quiet'],
+    input: () => ({ state: 'good', provider: 'quiet' }),
+    expected: [{ id: '(subject)', provider: 'quiet' }],
+  },
+  {
+    command: 'revoke-token',
+    subject: token,
+    words: (id) => [id, '--yes'],
+    input: (id) => ({ id, yes: true }),
+    without: ['name', 'created_at', 'revoked_at'],
+    expected: { id: '(subject)', state: 'revoked' },
+  },
 ]

@@ -8,18 +8,24 @@ import { INCIDENT_STATUSES } from '../../incidents/rules.ts'
 import { activeText, switchedOffBy } from '../../integrations/rules.ts'
 import { queryOf } from '../body.ts'
 import type { AccessEnvironment, Caller } from '../caller.ts'
+import { addressOf } from '../caller.ts'
 import { operatorRoot } from '../middleware.ts'
-import { idOf, switchIntegration } from '../operator-api.ts'
-import { integrationsQuery } from '../operator-schemas.ts'
+import { idIn } from '../named-routes.ts'
+import { ProblemError } from '../problem.ts'
 import { csrfField, page, time, whoIsHere } from './layout.ts'
 
 type Markup = ReturnType<typeof html>
 type Row = Awaited<ReturnType<Integrations['admin']['operator']['page']>>['data'][number]
 type Incident = Awaited<ReturnType<Integrations['admin']['incidents']['get']>>
 
-const overviewQuery = z.strictObject({ after: integrationsQuery.shape.after })
+const after = z
+  .string()
+  .transform(idIn)
+  .refine((id) => id > 0, 'an id is allowed')
+  .optional()
+const overviewQuery = z.strictObject({ after })
 const incidentsPage = z.strictObject({
-  after: integrationsQuery.shape.after,
+  after,
   status: z.enum(INCIDENT_STATUSES).optional(),
 })
 /** The first page counts up to this many. */
@@ -42,7 +48,17 @@ export function dashboardRoutes(integrations: Integrations): Hono<AccessEnvironm
 
   for (const action of ['enable', 'disable'] as const)
     routes.post(`/integrations/:id/${action}`, async (context) => {
-      await switchIntegration(integrations, context, idOf(context), action)
+      const id = idIn(context.req.param('id'))
+      if (id === 0)
+        throw new ProblemError({
+          status: 404,
+          code: 'integration_not_found',
+          detail: 'There is no integration of this id.',
+        })
+      await integrations[action](id)
+      const { name: token } = context.var.caller.principal
+      const target = `integration:${id}`
+      await integrations.admin.operator.note(id, { token, action, target, from: addressOf(context) })
       return context.redirect(root, 303)
     })
 

@@ -20,6 +20,7 @@ export function declare(frame: Frame, definition: AnyCommand): Command {
   return declared.action(async (...words: unknown[]) => {
     const command = words.at(-1) as Command
     const { yes, ...options } = command.opts<Record<string, unknown>>()
+    for (const [field, value] of Object.entries(options)) if (value === NULL) options[field] = null
     const given = { ...options, ...Object.fromEntries(places.map((place, at) => [place, ofPlace(words[at])])) }
     await run(frame, definition, { given, isSure: yes === true })(command)
   })
@@ -44,11 +45,14 @@ export function run(
       const result = await definition.runWithoutHost(context, values)
       return outcome(definition, result, definition.show(result))
     })
+  const alone = definition.alone?.(values)
+  if (alone !== undefined) return frame.actionWithoutHost(async () => outcome(definition, alone.result, alone.text))
   return frame.action(
     async (context: CommandContext): Promise<Outcome> => {
-      const question = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
-      if (question !== null) await askOrRefuse(context, question)
-      const result = await definition.run(context, values)
+      const asked = isSure ? null : ((await definition.confirm?.(context, values)) ?? null)
+      const { question, agreed } = typeof asked === 'string' ? { question: asked, agreed: values } : (asked ?? {})
+      if (question !== undefined) await askOrRefuse(context, question)
+      const result = await definition.run(context, agreed ?? values)
       const text = definition.show?.(result, context) ?? fieldLines(result as object)
       return outcome(definition, result, text)
     },
@@ -82,12 +86,18 @@ function argumentOf(name: string, field: Field): Argument {
 }
 
 function optionOf(name: string, field: Field): Option {
-  const flags = field.placeholder === null ? `--${kebab(name)}` : `--${kebab(name)} <${field.placeholder}>`
-  const option = new Option(flags, field.about)
-  if (field.placeholder === null) return option
-  if (field.choices !== undefined) return option.choices(field.choices)
-  return option.argParser((word: string, before) => read(field, word, before))
+  const { placeholder, isTrueAlone } = field
+  const word = placeholder === null ? '' : isTrueAlone ? ` [${placeholder}]` : ` <${placeholder}>`
+  const option = new Option(`--${kebab(name)}${word}`, field.about)
+  if (placeholder === null) return option
+  if (isRequired(field)) option.makeOptionMandatory()
+  if (field.choices !== undefined) option.choices(field.choices)
+  if (field.choices !== undefined && !field.isList) return option
+  return option.argParser((word: string, before) => read(field, word, before) ?? NULL)
 }
+
+/** Commander takes a bare null for an option without its value. */
+const NULL = Symbol('null')
 
 /** The JSON value of a word; of a list, with those before it. */
 function read(field: Field, word: string, before: unknown): unknown {

@@ -44,7 +44,7 @@ function completedOption(option: Option): CompletedOption {
   return {
     flag: option.long ?? '',
     summary: option.description,
-    takesValue: option.required || option.optional,
+    takesValue: option.required,
     choices: option.argChoices ?? [],
   }
 }

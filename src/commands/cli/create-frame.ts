@@ -51,6 +51,7 @@ export function createFrame({
     return {
       terminal: { ...terminal, isInteractive },
       door,
+      program: command?.parent ?? undefined,
       json,
       by,
       from,

@@ -28,7 +28,7 @@ export function refuseSecrets(command: string, fields: Fields, environment: Envi
       'usage',
       'A new key is a secret, which no history may hold: `integrations keys generate` prints one.',
     )
-  if (command !== 'install') return
+  if (command !== 'install' && command !== 'update') return
   if (mayHoldSecret(fields.credential))
     // Without a word of what was given, its names too: any of them may be the secret.
     throw new Refused(

@@ -1,26 +1,22 @@
 /** Sync runs as commands show them. Rule: docs/commands.md, "show-sync-run". */
 import type { Integrations } from '../../create-integrations.ts'
+import { columns } from '../command.ts'
 
 type SyncRun = ReturnType<Integrations['syncs']['runs']> extends AsyncIterable<infer Run> ? Run : never
 
 export type RunDocument = ReturnType<typeof runDocument>
 
+/** Its columns, and what its metadata says of the listing, the items and the cursor. */
 export function runDocument(run: SyncRun) {
   const told = fieldsOf(run.metadata)
   return {
-    id: run.id,
-    integration_id: run.integrationId,
-    operation: run.operation,
-    status: run.status,
+    ...columns(run),
     listed: numberIn(told.listed),
     succeeded: numberIn(told.success_count),
     failed: numberIn(told.failure_count),
     skipped: numberIn(told.skipped_count),
-    error: run.error,
-    duration_ms: run.durationMs,
     cursor_before: told.cursor_before ?? null,
     cursor_after: told.cursor_after ?? null,
-    created_at: run.createdAt.toISOString(),
   }
 }
 

@@ -56,17 +56,19 @@ export async function watchSync(
       await pause(everyMs, signal)
     }
     line?.clear()
-    return syncLogId === null
-      ? newestAfter(integrations, id, after)
-      : runDocument(await integrations.syncs.run(syncLogId))
+    return syncLogId === null ? newestAfter(integrations, id, after) : newestRun(integrations, id, syncLogId + 1)
   } finally {
     signal.removeEventListener('abort', leave)
   }
 }
 
-/** The newest run of an integration, backfills left out. */
-export async function newestRun(integrations: Integrations, integrationId: number): Promise<RunDocument | null> {
-  for await (const run of integrations.syncs.runs({ integrationId }))
+/** The newest run of an integration, backfills left out. @param below only those of a lower id */
+export async function newestRun(
+  integrations: Integrations,
+  integrationId: number,
+  below?: number,
+): Promise<RunDocument | null> {
+  for await (const run of integrations.syncs.runs({ integrationId, after: below }))
     if (run.operation === 'sync') return runDocument(run)
   return null
 }

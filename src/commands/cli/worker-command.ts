@@ -6,11 +6,10 @@ import type { CommandAnswer, CommandCall } from '../command-jobs.ts'
 import { TABLE } from '../index.ts'
 import { Refused } from '../refused.ts'
 import { openFields, run as runDefinition } from './command-line.ts'
-import { wordsOf } from './command-words.ts'
 import type { FailureDocument } from './failure.ts'
 import { failureOf } from './failure.ts'
 import type { Frame } from './frame.ts'
-import { createProgram, runInFrame } from './program.ts'
+import { runInFrame } from './program.ts'
 import { allowedVariables, refuseSecrets, secretsNamedBy, withoutSecrets } from './secrets-in-worker.ts'
 import type { Prompts, Terminal, TextSources } from './terminal.ts'
 
@@ -61,7 +60,7 @@ export async function runInWorker(
       const fields = fieldsOf(input)
       refuseSecrets(command, fields, environment)
       secrets = secretsNamedBy(command, fields, environment)
-      work = workOf(table, command, fields, terminal)
+      work = workOf(table, command, fields)
     } catch (error) {
       const { exitCode, document } = failureOf(error)
       return { exitCode, document, notes: [] }
@@ -81,21 +80,10 @@ export async function runInWorker(
 }
 
 /** @throws Refused for a name or a field that is not known */
-function workOf(
-  table: readonly AnyCommand[],
-  name: string,
-  given: JsonFields,
-  terminal: Terminal,
-): (frame: Frame) => Promise<unknown> {
+function workOf(table: readonly AnyCommand[], name: string, given: JsonFields): (frame: Frame) => Promise<unknown> {
   const definition = table.find((each) => each.name === name)
   if (definition === undefined)
-    return (frame) => {
-      const program = createProgram(frame, terminal)
-      const declared = program.commands.find((each) => each.name() === name)
-      if (declared === undefined)
-        throw new Refused('usage', `There is no command "${name}". \`integrations --help\` lists them.`)
-      return program.parseAsync(wordsOf(declared, given), { from: 'user' })
-    }
+    throw new Refused('usage', `There is no command "${name}". \`integrations --help\` lists them.`)
   const { yes: isSure, ...input } = inputOf(definition, given)
   return (frame) => runDefinition(frame, definition, { given: input, isSure: isSure === true })()
 }

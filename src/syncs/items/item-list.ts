@@ -3,6 +3,7 @@
 import { and, desc, eq, getTableColumns, gte, isNotNull, isNull, lt, sql } from 'drizzle-orm'
 import { storedSecrets } from '../../credentials/integration-secrets.ts'
 import type { Database } from '../../db/client.ts'
+import { belongsToThem } from '../../db/integrations-of.ts'
 import type { SyncItemRow, Tables } from '../../db/schema/tables.ts'
 import type { Framework } from '../../framework/context.ts'
 import { InvalidArgumentException, SyncItemNotFound } from '../../framework/errors.ts'
@@ -12,6 +13,7 @@ import type { Page } from '../../framework/list-filter.ts'
 import { checkChoice, checkIds, checkPeriod, checkTexts, newestFirst } from '../../framework/list-filter.ts'
 import { REDACTED } from '../../framework/redaction.ts'
 import { redacted } from '../../framework/redaction-thread.ts'
+import { checkOwnerFilter } from '../../integrations/rules.ts'
 import type { FailedItem, ListFailedItemsInput } from '../sync-jobs.ts'
 import { madeUpForBy } from './item-queries.ts'
 import { SYNC_ITEM_STATUSES } from './item-rules.ts'
@@ -21,6 +23,8 @@ const DEFAULT_FAILED = 50
 /** Which rows are meant; what is given adds up. */
 export interface SyncItemFilter {
   readonly integrationId?: number | undefined
+  readonly provider?: string | undefined
+  readonly owner?: { readonly type: string; readonly id: number } | undefined
   /** The log of the run. */
   readonly syncLogId?: number | undefined
   readonly status?: SyncItemRow['status'] | undefined
@@ -95,9 +99,10 @@ export interface ListSyncItems extends SyncItemFilter {
 /** Newest first, without payloads. @throws InvalidArgumentException at once, before anything is read */
 export function listSyncItems(framework: Framework, given: ListSyncItems = {}): AsyncIterable<SyncItemSummary> {
   const { after, limit, ...filter } = given
-  const { integrationId, syncLogId, status, eventClass, externalId, since, until } = filter
+  const { integrationId, provider, owner, syncLogId, status, eventClass, externalId, since, until } = filter
   checkIds({ integrationId, syncLogId, after, limit })
-  checkTexts({ eventClass, externalId })
+  checkTexts({ provider, eventClass, externalId })
+  checkOwnerFilter(owner)
   checkChoice('status', status, SYNC_ITEM_STATUSES)
   checkPeriod(since, until)
   // What one provider calls 7 has nothing to do with another's, and no index leads with it.
@@ -139,13 +144,26 @@ export async function showSyncItem(framework: Framework, id: number): Promise<Sy
 export function pageOfSyncItems(db: Database, tables: Tables, filter: SyncItemFilter, { below, limit }: Page) {
   const { syncItems } = tables
   const { payload: _payload, checkpointValue: _checkpointValue, claim: _claim, ...columns } = getTableColumns(syncItems)
-  const { integrationId, syncLogId, status, waiting, madeUpFor, eventClass, externalId, since, until } = filter
+  const {
+    integrationId,
+    provider,
+    owner,
+    syncLogId,
+    status,
+    waiting,
+    madeUpFor,
+    eventClass,
+    externalId,
+    since,
+    until,
+  } = filter
   return db
     .select({ ...columns, ...standing(tables) })
     .from(syncItems)
     .where(
       and(
         integrationId === undefined ? undefined : eq(syncItems.integrationId, integrationId),
+        belongsToThem(tables, sql`${syncItems.integrationId}`, { provider, owner }),
         syncLogId === undefined ? undefined : eq(syncItems.syncLogId, syncLogId),
         status === undefined ? undefined : eq(syncItems.status, status),
         waiting === undefined

@@ -40,7 +40,8 @@ function stepsOf(bench: Bench, integration: Integration): [by: string, work: () 
   const { webhook, window, cursor = null } = subject.fixtures
   const steps: [string, () => unknown][] = []
   if (hasHealthCheck(provider)) steps.push(['healthCheck()', () => provider.healthCheck(integration)])
-  if (hasHealthCheck(provider)) steps.push(['integrations.check()', () => kit.integrations.admin.check(integration.id)])
+  if (hasHealthCheck(provider))
+    steps.push(['integrations.admin.testCredentials()', () => kit.integrations.admin.testCredentials(integration.id)])
   if (identifiesAuthenticatedUser(provider))
     steps.push(['authenticatedUser()', () => provider.authenticatedUser(integration)])
   if (hasScheduledSync(provider)) {

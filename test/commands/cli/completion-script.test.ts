@@ -36,7 +36,10 @@ describe('bash', () => {
     ['integrations mi', ['migrate']],
     [
       'integrations s',
-      ['schedules', 'show', 'stats', 'sync', 'sync-progress', 'show-sync-run', 'skip-sync-item', 'show-webhook'],
+      [
+        ...['schedules', 'show', 'stats', 'show-sync-item', 'show-sync-run', 'show-webhook', 'skip-sync-item'],
+        ...['sync-interval', 'sync-progress', 'sync'],
+      ],
     ],
     ['integrations list-sync-runs --status p', ['processing', 'partial']],
     ['integrations migrate --d', ['--dry-run']],

@@ -185,7 +185,7 @@ describe('bad input', () => {
     ['an owner without an id', ['list', '--owner', 'team'], 'such as team:7, "team" was given'],
     ['an owner with a bad id', ['list', '--owner', 'team:x'], '"team:x" was given'],
     ['another health', ['list', '--health', 'ill'], 'Allowed choices are healthy, degraded, failing, disabled'],
-    ['active and inactive', ['list', '--active', '--inactive'], 'cannot be used with'],
+    ['active and inactive', ['list', '--active', '--inactive'], 'active and inactive do not go together'],
     ['another source', ['config', '--source', 'file'], 'Allowed choices are default, options, environment'],
     ['another action on keys', ['keys', 'drop'], 'Allowed choices are status, generate, rotate'],
     ['a dry run of what changes nothing', ['keys', 'generate', '--dry-run'], '--dry-run goes with `keys rotate`'],

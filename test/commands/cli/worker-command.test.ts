@@ -18,7 +18,10 @@ function worker({
   const closed = vi.fn(async () => {})
   const logger = { debug: keep, info: keep, warn: keep, error: keep }
   const acts: unknown[] = []
-  const operator = { note: async (id: number, act: object) => void acts.push({ id, ...act }) }
+  const operator = {
+    note: async (id: number, act: object) => void acts.push({ id, ...act }),
+    detail: async (id: number) => ({ id, isActive: false }),
+  }
   const config = { worker: { command_environment: ['TOKEN_OF_THIS_TEST'] } }
   const run = createCommandRunner({
     ...{ ready: async () => {}, close: closed, config },
@@ -38,7 +41,8 @@ describe('a command inside a worker', () => {
   it('leaves the worker’s object open', async () => {
     const { run, acts, closed } = worker({ disable: async () => {} })
     expect(await run('disable', { id: 7 })).toEqual({ exitCode: 0, document: { id: 7, is_active: false }, notes: [] })
-    expect(acts).toEqual([{ id: 7, token: 'workflow:me', action: 'disable', target: 'integration:7' }])
+    const [by, from] = ['workflow:me', 'workflow:me']
+    expect(acts).toEqual([{ id: 7, token: by, action: 'disable', target: 'integration:7', from }])
     expect(closed).not.toHaveBeenCalled()
   })
 
@@ -48,7 +52,7 @@ describe('a command inside a worker', () => {
         throw new RangeError('a header holds sk_live_123: 7')
       },
     })
-    expect(await run('show', { id: 7 })).toEqual({
+    expect(await run('rate-limit', { id: 7, action: 'status' })).toEqual({
       exitCode: 1,
       document: {
         error: {
