@@ -234,7 +234,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'retry_of where retry_of is not null',
     'origin, id where origin is not null',
     'provider_request_id where provider_request_id is not null',
-    'created_at where failure_class is not null',
+    "created_at where coalesce(failure_class, '') <> ''",
   ],
   _logs: [
     'integration_id, operation, id',
