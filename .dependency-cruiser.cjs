@@ -23,6 +23,8 @@ const ARROWS = {
   claims: [],
   credentials: ['events', 'integrations', 'observability', 'providers'],
   events: ['calls', 'claims', 'credentials', 'providers'],
+  explain: ['incidents', 'syncs'],
+  failures: ['observability', 'webhooks'],
   incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [
     'calls',

@@ -8,6 +8,7 @@ import { jsonLine, table } from './frame.ts'
 /** Loaded once the arguments are known to be right, and what they measure is built. */
 const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   github: async () => (await import('./github/bench.ts')).benchGitHub,
+  operator: async () => (await import('./operator/bench.ts')).benchOperator,
   redaction: async () => (await import('./redaction/bench.ts')).benchRedaction,
   request: async () => (await import('./request/bench.ts')).benchRequest,
   sync: async () => (await import('./sync/bench.ts')).benchSync,

@@ -29,6 +29,12 @@ import type { SentNotification } from './events/notify.ts'
 import { testNotifications } from './events/notify.ts'
 import type { OutboxStatus } from './events/outbox.ts'
 import { outboxStatus, retryGivenUp, wakePendingOutbox } from './events/outbox.ts'
+import type { ExplainOptions, Explanation } from './explain/explain.ts'
+import { explain } from './explain/explain.ts'
+import type { Failures, ListFailures } from './failures/failures.ts'
+import { listFailures } from './failures/failures.ts'
+import type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
+import { previewRetryGroup, retryGroup } from './failures/retry-group.ts'
 import type { Framework, TemporalInspection } from './framework/context.ts'
 import type { Logger } from './framework/logger.ts'
 import type { IncidentActor } from './incidents/acts.ts'
@@ -192,6 +198,24 @@ export interface IntegrationsAdmin {
     /** Newest first. @throws InvalidArgumentException at once, before anything is read */
     list(filter?: ListAudit): AsyncIterable<AuditEntry>
   }
+  /**
+   * The life of any record: where it comes from, what it caused, each attempt, who acted.
+   *
+   * @param reference such as `webhook:4711`, `item:12`, `issue:17`, a delivery id or an external id: docs/behaviour/explain.md
+   * @throws RecordNotFound; InvalidArgumentException for what cannot be a reference
+   */
+  explain(reference: string, options?: ExplainOptions): Promise<Explanation>
+  /** Failures of items, webhooks and requests, the same ones together; of the last 24 hours by default. @throws InvalidArgumentException */
+  failures(filter?: ListFailures): Promise<Failures>
+  /** What `retryGroup()` would try. @throws as it does */
+  previewRetryGroup(group: string, which?: RetryGroup): Promise<RetryGroupPreview>
+  /**
+   * Retries the items of a group of failures, or replays its webhooks, 100 unless a limit says more; all of it is audited.
+   *
+   * @throws RecordNotFound when no failure within the filter is of the group; InvalidArgumentException, also for a group of
+   *   requests; BackendUnreachable when nothing could be started
+   */
+  retryGroup(group: string, which: RetryGroup & GroupActor): Promise<RetriedGroup>
   /** Operator tokens that are made at run time, beside those of the configuration. */
   readonly tokens: {
     /** @returns with the token itself, which is kept nowhere. @throws InvalidArgumentException, UnknownProvider */
@@ -272,6 +296,17 @@ export function createAdmin(
   const { config, providers, logger } = framework
   const { baseUrl, dev } = access
   const readStanding = standingReader(framework, standing)
+  const startItem = (id: number, retry?: RetryItem) =>
+    startItemRetry(
+      framework,
+      id,
+      (integrationId) => ({
+        retry: workflowId.processSyncItem(config.cache_prefix, id),
+        run: workflowId.syncIntegration(config.cache_prefix, integrationId),
+        backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
+      }),
+      retry,
+    )
   return {
     erase: (id, erasure) => eraseIntegration(framework, id, erasure),
     summaries: (filter) => summariseIntegrations(framework, filter),
@@ -283,17 +318,7 @@ export function createAdmin(
       get: (id) => getSyncItem(framework, id),
       skip: (id) => skipSyncItem(framework, id),
       retry: (id, retry) => retrySyncItem(framework, id, retry),
-      startRetry: (id, retry) =>
-        startItemRetry(
-          framework,
-          id,
-          (integrationId) => ({
-            retry: workflowId.processSyncItem(config.cache_prefix, id),
-            run: workflowId.syncIntegration(config.cache_prefix, integrationId),
-            backfill: workflowId.backfillSync(config.cache_prefix, integrationId),
-          }),
-          retry,
-        ),
+      startRetry: startItem,
     },
     requests: {
       list: (filter) => listRequests(framework, filter),
@@ -326,6 +351,10 @@ export function createAdmin(
       annotate: (id, act) => annotateIncident(framework, id, act),
     },
     audit: { list: (filter) => listAudit(framework, filter) },
+    failures: (filter) => listFailures(framework, filter),
+    previewRetryGroup: (group, which) => previewRetryGroup(framework, group, which),
+    retryGroup: (group, which) => retryGroup(framework, group, which, (id) => startItem(id)),
+    explain: (reference, options) => explain(framework, reference, options),
     tokens: {
       create: (token) => createToken(framework, token),
       list: (filter) => listTokens(framework, filter),

@@ -50,6 +50,18 @@ export type {
 } from './events/listeners.ts'
 export type { SentNotification } from './events/notify.ts'
 export type { OutboxStatus } from './events/outbox.ts'
+export type {
+  AmbiguousRecords,
+  ExplainedLine,
+  ExplainedRecord,
+  ExplainOptions,
+  Explanation,
+} from './explain/explain.ts'
+export type { LifeLine, Origin, RecordKind, RecordRef } from './explain/lives.ts'
+export type { RowKind } from './explain/reference-rules.ts'
+export type { FailureKind } from './failures/failure-rules.ts'
+export type { FailureFilter, FailureGroup, Failures, ListFailures } from './failures/failures.ts'
+export type { GroupActor, RetriedGroup, RetryGroup, RetryGroupPreview } from './failures/retry-group.ts'
 export type { ScheduleState } from './framework/context.ts'
 export * from './framework/errors.ts'
 export type { Clock, Logger } from './framework/logger.ts'

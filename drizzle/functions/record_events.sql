@@ -31,7 +31,8 @@ BEGIN
 				payload := payload || jsonb_build_object('rises', event -> 'rises');
 			END IF;
 		END IF;
-		INSERT INTO "__schema__"."__prefix___events" (integration_id, name, payload) VALUES (p_integration, p_names ->> kind, payload);
+		INSERT INTO "__schema__"."__prefix___events" (integration_id, name, payload, origin)
+			VALUES (p_integration, p_names ->> kind, payload, 'incident:' || (payload #>> '{incident,id}'));
 	END LOOP;
 END
 $$;

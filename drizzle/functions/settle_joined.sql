@@ -41,15 +41,15 @@ BEGIN
 	WITH written AS (
 		INSERT INTO "__schema__"."__prefix___requests" (integration_id, endpoint, method, status_code, request_data, idempotency_key,
 			provider_request_id, response_data, error, failure_class, duration_ms, retry_of, related_type, related_id, expires_at,
-			request_hash, created_at, updated_at)
+			request_hash, origin, created_at, updated_at)
 		SELECT r.integration_id, r.endpoint, r.method, r.status_code, r.request_data, r.idempotency_key, r.provider_request_id,
 			r.response_data, r.error, r.failure_class, r.duration_ms, r.retry_of, r.related_type, r.related_id,
 			CASE WHEN r.expires_in_ms IS NOT NULL THEN stamp + make_interval(secs => r.expires_in_ms / 1000.0) END,
-			r.request_hash, stamp, stamp
+			r.request_hash, r.origin, stamp, stamp
 		FROM jsonb_to_recordset(p_rows) AS r(
 			"of" integer, integration_id bigint, endpoint text, method text, status_code int, request_data text, idempotency_key text,
 			provider_request_id text, response_data text, error text, failure_class text, duration_ms int, retry_of bigint,
-			related_type text, related_id bigint, expires_in_ms bigint, request_hash text
+			related_type text, related_id bigint, expires_in_ms bigint, request_hash text, origin text
 		) WHERE decided[r."of"]
 		RETURNING id
 	)

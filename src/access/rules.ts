@@ -40,8 +40,11 @@ export function isLimited(principal: Principal): boolean {
 }
 
 /** Whether a caller may know of a record. What it may not know of is answered as if it did not exist. */
-export function visible(principal: Principal, { provider, ownerType, ownerId }: Ownership): boolean {
-  const limits = limitsOf(principal)
+export function visible(principal: Principal, record: Ownership): boolean {
+  return isWithin(limitsOf(principal), record)
+}
+
+export function isWithin(limits: Limits, { provider, ownerType, ownerId }: Ownership): boolean {
   if (limits.provider !== undefined && limits.provider !== provider) return false
   return limits.owner === undefined || (limits.owner.type === ownerType && limits.owner.id === ownerId)
 }

@@ -6,6 +6,7 @@ import { Ending } from '../claims/ending.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
+import { asPartOf } from '../framework/origin.ts'
 import { announceOnce } from '../syncs/announcement.ts'
 import type { Slice } from '../syncs/backfill.ts'
 import { openSlice } from '../syncs/backfill.ts'
@@ -166,7 +167,8 @@ export function syncActivities(framework: Framework, surroundings = temporalSurr
       if (target === null) return { missing: 0 }
       const ending = new Ending(signal)
       try {
-        const missing = await insideSync({ signal }, () => handleMissing(framework, target, signal, ending.signal))
+        const tell = () => insideSync({ signal }, () => handleMissing(framework, target, signal, ending.signal))
+        const missing = await asPartOf(framework.tables, 'run', run.syncLogId, tell)
         return { missing }
       } catch (error) {
         // Temporal tells a cancellation and a stopping worker apart by this very error, and tries again after the second.

@@ -56,6 +56,7 @@ export const STATUSES: Readonly<Record<string, number>> = {
   incident_not_found: 404,
   incident_not_open: 409,
   token_not_found: 404,
+  record_not_found: 404,
   request_not_found: 404,
   log_not_found: 404,
   stored_event_not_found: 404,

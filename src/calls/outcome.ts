@@ -2,6 +2,7 @@
 
 import type { Framework } from '../framework/context.ts'
 import { isIntegrationsError } from '../framework/errors.ts'
+import { currentOrigin } from '../framework/origin.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { redactText, storable } from '../framework/redaction.ts'
 import { errorKind } from '../framework/thrown.ts'
@@ -59,6 +60,7 @@ export async function outcomeOf(
       related_id: options.relatedTo === undefined ? null : Number(options.relatedTo.id),
       expires_in_ms: response.expiresInMs,
       request_hash: response.expiresInMs === null ? null : call.requestHash,
+      origin: currentOrigin(framework.tables),
     },
   }
 }

@@ -121,10 +121,10 @@ async function* requestsOf(
 
 /** Whether an index leads to the rows: otherwise rows are looked through, the newest first. */
 function hasIndex(filter: RequestFilter, isOfFew: boolean): boolean {
-  const { provider, owner, failureClass, success, idempotencyKey, chain } = filter
-  const { endpoint, operation, status, providerRequestId, relatedTo } = filter
-  if (chain !== undefined || (isOfFew && idempotencyKey !== undefined)) return true
-  const searched = [endpoint, operation, status, providerRequestId, relatedTo, idempotencyKey]
+  const { provider, owner, failureClass, success, idempotencyKey, providerRequestId, chain } = filter
+  const { endpoint, operation, status, relatedTo } = filter
+  if (chain !== undefined || providerRequestId !== undefined || (isOfFew && idempotencyKey !== undefined)) return true
+  const searched = [endpoint, operation, status, relatedTo, idempotencyKey]
   const led = isOfFew ? [] : [provider, owner, failureClass, success]
   return [...searched, ...led].every((value) => value === undefined)
 }

@@ -7,8 +7,10 @@ import type { Contexts, PumpedQueue } from '../claims/claimed-work.ts'
 import { logLoss } from '../claims/claimed-work.ts'
 import { MAX_LOST_WORKERS } from '../claims/rules.ts'
 import { secretsIn } from '../credentials/integration-secrets.ts'
+import type { Tables } from '../db/schema/tables.ts'
 import type { Framework } from '../framework/context.ts'
 import { givenNowMs, integrationLogger } from '../framework/logger.ts'
+import { asPartOf } from '../framework/origin.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { withTimeLimit } from '../framework/waiting.ts'
 import type { Integration } from '../providers/integration.ts'
@@ -163,18 +165,18 @@ const LISTENER_TIMEOUT_MS = 60_000
 /** The consumers of a durable event: queued listeners of this process, and targets of its configuration. */
 function consumersOf(framework: Framework, event: DeliveredEvent, isSilenced: boolean): readonly Consumer[] {
   return [
-    ...framework.listeners.queuedFor(event.name).map((listener) => listenerConsumer(listener)),
+    ...framework.listeners.queuedFor(event.name).map((listener) => listenerConsumer(framework.tables, listener)),
     ...(isSilenced ? [] : notificationConsumers(framework, event)),
   ]
 }
 
-function listenerConsumer({ name, listener }: QueuedListener): Consumer {
+function listenerConsumer(tables: Tables, { name, listener }: QueuedListener): Consumer {
   return {
     key: `listener:${name}`,
     timeoutMs: LISTENER_TIMEOUT_MS,
     async deliver(event, signal) {
       const delivery: EventDelivery = { id: `evt_${event.id}`, createdAt: event.createdAt, signal }
-      await listener(event.payload as never, delivery as never)
+      await asPartOf(tables, 'event', event.id, () => listener(event.payload as never, delivery as never))
       return 'delivered'
     },
   }

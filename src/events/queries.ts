@@ -8,6 +8,7 @@ import type { Database, Transaction } from '../db/client.ts'
 import { jsonText } from '../db/schema/columns.ts'
 import type { Tables } from '../db/schema/tables.ts'
 import { functionNamed } from '../db/sql-functions.ts'
+import { currentOrigin } from '../framework/origin.ts'
 import type { Outcomes } from './delivery-rules.ts'
 
 export type EventRow = Tables['events']['$inferSelect']
@@ -63,8 +64,8 @@ export const claimedEvents = ({ events, logs }: Tables): ClaimedRows<Tables['eve
       delivered_at = case when s."dueAt" is null then clock_timestamp() end`,
     returns: sql`s.logs`,
     logs: sql`
-      insert into ${logs} (integration_id, operation, direction, status, external_id, summary, error, duration_ms)
-      select integration_id, operation, 'outbound', status, 'evt_' || id, summary, error, "durationMs"
+      insert into ${logs} (integration_id, operation, direction, status, external_id, summary, error, duration_ms, origin)
+      select integration_id, operation, 'outbound', status, 'evt_' || id, summary, error, "durationMs", 'event:' || id
       from settled, jsonb_to_recordset(settled.logs) as l
         (operation text, status text, summary text, error text, "durationMs" int)
       order by id`,
@@ -117,18 +118,32 @@ interface NewEventRow {
 /** Stores rows in this order: one statement with one parameter, however many there are. */
 export async function insertEvents(
   db: Database | Transaction,
-  { events }: Tables,
+  tables: Tables,
   rows: readonly NewEventRow[],
 ): Promise<void> {
   if (rows.length === 0) return
-  const given = rows.map(({ integrationId, name, payload }) => ({ integration_id: integrationId, name, payload }))
+  const given = rows.map(({ integrationId, name, payload }) => ({
+    integration_id: integrationId,
+    name,
+    payload,
+    origin: recordIn(payload) ?? currentOrigin(tables),
+  }))
   await db.execute(sql`
-    insert into ${events} (integration_id, name, payload)
-    select integration_id, name, payload
+    insert into ${tables.events} (integration_id, name, payload, origin)
+    select integration_id, name, payload, origin
     from rows from (
-      jsonb_to_recordset(${jsonText(given)}::jsonb) as (integration_id bigint, name text, payload jsonb)
-    ) with ordinality as given (integration_id, name, payload, position)
+      jsonb_to_recordset(${jsonText(given)}::jsonb) as (integration_id bigint, name text, payload jsonb, origin text)
+    ) with ordinality as given (integration_id, name, payload, origin, position)
     order by position`)
+}
+
+/** The item or the incident that an event tells of, as an origin. */
+function recordIn(payload: NewEventRow['payload']): string | null {
+  for (const kind of ['item', 'incident'] as const) {
+    const { id } = (payload[kind] ?? {}) as { readonly id?: unknown }
+    if (typeof id === 'number') return `${kind}:${id}`
+  }
+  return null
 }
 
 /** Whether an integration's open incident is acknowledged, or snoozed at this moment. */

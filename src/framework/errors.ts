@@ -641,6 +641,18 @@ export class IncidentNotOpen extends IntegrationsError {
   }
 }
 
+/** No record that the caller may know of has this reference. */
+export class RecordNotFound extends IntegrationsError {
+  override readonly code = 'record_not_found'
+  constructor(
+    /** As it was given, in quotes, cut to 100 characters. */
+    readonly reference: string,
+    allowed: string,
+  ) {
+    super(`There is no record ${reference}. Allowed are ${allowed}.`)
+  }
+}
+
 export class TokenNotFound extends IntegrationsError {
   override readonly code = 'token_not_found'
   constructor(readonly id: number) {

@@ -40,6 +40,8 @@ export interface MappingSummary {
   readonly internalType: string
   /** Key of the model's row, as text. */
   readonly internalId: string
+  /** The record whose work made it, such as `webhook:4711`; null: none's. */
+  readonly origin: string | null
   readonly createdAt: Date
   readonly updatedAt: Date
 }

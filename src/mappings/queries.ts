@@ -3,6 +3,7 @@ import type { SQL } from 'drizzle-orm'
 import { and, asc, eq, inArray } from 'drizzle-orm'
 import type { Database, Transaction } from '../db/client.ts'
 import type { MappingRow, Tables } from '../db/schema/tables.ts'
+import { currentOrigin } from '../framework/origin.ts'
 
 export interface MappingKey {
   readonly integrationId: number
@@ -59,13 +60,14 @@ function matches(
 /** Claims an external id for a model. False: another claim of the same id and type was first. */
 export async function claimMapping(
   db: Database | Transaction,
-  { mappings }: Tables,
+  tables: Tables,
   key: MappingKey,
   internalId: string,
 ): Promise<boolean> {
+  const { mappings } = tables
   const rows = await db
     .insert(mappings)
-    .values({ ...key, internalId })
+    .values({ ...key, internalId, origin: currentOrigin(tables) })
     .onConflictDoNothing({ target: [mappings.integrationId, mappings.externalId, mappings.internalType] })
     .returning({ id: mappings.id })
   return rows.length === 1

@@ -11,6 +11,7 @@ import { InvalidArgumentException } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { isJson } from '../framework/json.ts'
 import { integrationLogger } from '../framework/logger.ts'
+import { asPartOf, currentOrigin } from '../framework/origin.ts'
 import { redactedErrorLine } from '../framework/redacted-error.ts'
 import { REDACTED, redactBody, redactStart, redactText } from '../framework/redaction.ts'
 import type { Integration, Operation, OperationInput } from '../providers/integration.ts'
@@ -78,6 +79,7 @@ export async function startOperation(
     attempt: attemptIf(status === 'failed'),
     maxAttempts: run === null ? null : Math.min(run.maxAttempts, MAX_SMALLINT),
     metadata: metadata === null ? null : storedJson(metadata, secrets),
+    origin: currentOrigin(tables),
   })
   let ended = status === 'success' || status === 'failed'
 
@@ -130,7 +132,7 @@ export async function startOperation(
     succeed: (outcome = {}) => end({ ...outcome, status: 'success' }),
     fail: (error, outcome = {}) =>
       end({ ...outcome, status: 'failed', error: redactedErrorLine(error, secrets, MAX_ERROR_LENGTH) }),
-    run: (work) => around.run({ db, id }, work),
+    run: (work) => around.run({ db, id }, () => asPartOf(tables, 'log', id, work)),
   }
 }
 

@@ -13,6 +13,7 @@ import { tellingAgain } from '../events/listening-until.ts'
 import type { Framework } from '../framework/context.ts'
 import type { Json } from '../framework/json.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { asPartOf } from '../framework/origin.ts'
 import { closeIncidents } from '../incidents/queries.ts'
 import { getIntegration } from '../integrations/handle.ts'
 import { findIntegration } from '../integrations/queries.ts'
@@ -56,7 +57,9 @@ export async function recordRunEnd(
   if (!listeners.isDurable('SyncCompleted')) return
   const lastSyncedAt = (await findIntegration(tx, tables, row.id))?.lastSyncedAt ?? null
   const result = resultOf(status, metadata, lastSyncedAt)
-  await recordEvents(framework, tx, row.id, [{ name: 'SyncCompleted', payload: { result } }])
+  await asPartOf(tables, 'run', syncLogId, () =>
+    recordEvents(framework, tx, row.id, [{ name: 'SyncCompleted', payload: { result } }]),
+  )
 }
 
 interface EndedRun {

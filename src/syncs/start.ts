@@ -82,7 +82,7 @@ export async function startRun(framework: Framework, integrationId: number, inpu
   }
   // The plan that a failed run leaves is not meant for the run that takes its place.
   const onlyIfDue = input.onlyIfDue === true && !(left?.kind === 'failed' && opening.isDue)
-  return open(framework, row, provider, { ...input, onlyIfDue })
+  return open(framework, row, provider, { ...input, onlyIfDue }, input.onlyIfDue === true)
 }
 
 /** The run that a workflow has opened, or has taken over; null: it has none. */
@@ -166,6 +166,7 @@ async function open(
   { id }: IntegrationRow,
   provider: HasScheduledSync,
   { runId, onlyIfDue, onlyIfAsked, lists = false }: StartInput,
+  isDispatched: boolean,
 ): Promise<RunStart> {
   const { db, tables } = framework
   return db.transaction(async (tx) => {
@@ -184,6 +185,8 @@ async function open(
       incremental: hasIncrementalSync(provider),
       cursor_before: cursorOf(row),
       enumerated: false,
+      // It was due; else a person or the host has asked for it.
+      ...(isDispatched ? { dispatched: true } : {}),
     }
     const opened = { operation: 'sync', direction: 'inbound', status: 'processing' } as const
     const values = { integrationId: id, ...opened, metadata }

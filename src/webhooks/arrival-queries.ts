@@ -267,8 +267,8 @@ function reservation({ cache, webhooks }: Tables): SQL {
 /** As events/event-payloads.ts reads them. */
 function eventRows({ events, integrations }: Tables): SQL {
   return sql`, told as (
-      insert into ${events} (integration_id, name, payload)
-      select i.id, 'WebhookReceived', jsonb_build_object(
+      insert into ${events} (integration_id, name, origin, payload)
+      select i.id, 'WebhookReceived', 'webhook:' || stored.id, jsonb_build_object(
         'provider', i.provider, 'webhookId', stored.id, 'deliveryId', stored.delivery_id, 'eventType', stored.event_type)
       from stored join ${integrations} i on i.id = stored.integration_id
       order by stored.id

@@ -62,6 +62,11 @@ export async function previewMany({ db, tables }: Framework, { conditions, limit
   return { count, ids: (ids ?? []).map(Number), waiting, more }
 }
 
+export interface ChangedRow {
+  readonly id: number
+  readonly integrationId: number
+}
+
 export interface Changed {
   readonly count: number
   /** How many of each integration, by its id. */
@@ -74,13 +79,13 @@ export interface Changed {
  * Changes rows 500 at a time, lowest id first. It means no row that is stored after its beginning, and takes no row twice. Broken off,
  * it has changed some.
  *
- * @param onChunk called after each statement that changed rows
+ * @param onChunk called with the rows of each statement that changed any
  */
 export async function changeMany(
   { db, tables }: Framework,
   { conditions, limit }: Meant,
   set: PgUpdateSetSource<Tables['webhooks']>,
-  onChunk: () => void = () => {},
+  onChunk: (rows: readonly ChangedRow[]) => void = () => {},
 ): Promise<Changed> {
   const { webhooks } = tables
   const [highest] = await db.select({ id: sql<string | null>`max(${webhooks.id})` }).from(webhooks)
@@ -93,7 +98,7 @@ export async function changeMany(
     const size = Math.min(CHUNK_ROWS, left)
     const rows = await changeChunk(db, tables, { where: meantNow(), limit: size }, set)
     for (const { integrationId } of rows) counts.set(integrationId, (counts.get(integrationId) ?? 0) + 1)
-    if (rows.length > 0) onChunk()
+    if (rows.length > 0) onChunk(rows)
     afterId = rows.at(-1)?.id ?? afterId
     left -= rows.length
     isOver = rows.length < size
@@ -118,7 +123,7 @@ async function changeChunk(
   { webhooks }: Tables,
   { where, limit }: { readonly where: SQL | undefined; readonly limit: number },
   set: PgUpdateSetSource<Tables['webhooks']>,
-): Promise<{ id: number; integrationId: number }[]> {
+): Promise<ChangedRow[]> {
   // A CTE is read once; a subquery in the condition may be read again by a nested loop, and take more than the limit.
   const next = db
     .$with('next')

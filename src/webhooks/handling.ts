@@ -7,6 +7,7 @@ import { HandlerTimedOut, isIntegrationsError } from '../framework/errors.ts'
 import type { Json } from '../framework/json.ts'
 import { withoutNul } from '../framework/json.ts'
 import { errorLine, integrationLogger } from '../framework/logger.ts'
+import { asPartOf } from '../framework/origin.ts'
 import { redactedErrorLine, redactedMessage } from '../framework/redacted-error.ts'
 import { redactBody } from '../framework/redaction.ts'
 import { errorKind } from '../framework/thrown.ts'
@@ -95,7 +96,8 @@ async function attemptOf(
     const result = await withTimeLimit(
       limit,
       () => new HandlerTimedOut(limit),
-      (signal) => dispatch(framework, row, integration, { signal, handled }),
+      (signal) =>
+        asPartOf(framework.tables, 'webhook', row.id, () => dispatch(framework, row, integration, { signal, handled })),
       enough,
     )
     return end({ status: 'processed', result: storedResult(result, secrets()) })

@@ -115,10 +115,10 @@ export const claimedWebhooks = ({ webhooks, logs }: Tables): ClaimedRows<Tables[
     writes: sql`status = s.status, error = s.error, claim = null, lost_workers = 0, processed_at = clock_timestamp()`,
     returns: sql`r.delivery_id, r.replay_attempt, s.status, s."loggedError", s.result, s."durationMs"`,
     logs: sql`
-      insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, error, duration_ms)
+      insert into ${logs} (integration_id, operation, direction, status, external_id, result_data, error, duration_ms, origin)
       select integration_id, case when replay_attempt is null then 'webhook' else 'webhook_replay' end, 'inbound',
              case status when 'processed' then 'success' else 'failed' end,
-             delivery_id, result, "loggedError", "durationMs"
+             delivery_id, result, "loggedError", "durationMs", 'webhook:' || id
       from settled order by id`,
     isStored: sql`r.status = s.status and r.attempts = s.attempts and r.claim is null`,
   },

@@ -1,8 +1,9 @@
 /** Running settled webhooks again: one at once, or many through the queue. Rule: docs/behaviour/webhook-replay.md. */
 
+import { inArray } from 'drizzle-orm'
 import type { Framework } from '../framework/context.ts'
 import { InvalidArgumentException, WebhookNotReplayable } from '../framework/errors.ts'
-import type { Meant, ReplayPreview } from './bulk.ts'
+import type { ChangedRow, Meant, ReplayPreview } from './bulk.ts'
 import { changeMany, checkMany, previewMany } from './bulk.ts'
 import type { WebhookDetail, WebhookFilter } from './list.ts'
 import { getWebhook, selected } from './list.ts'
@@ -75,16 +76,37 @@ export async function previewReplays(framework: Framework, given: ReplayWebhooks
  * @throws InvalidArgumentException, IntegrationNotFound
  */
 export async function replayWebhooks(framework: Framework, given: ReplayWebhooks = {}): Promise<ReplayedWebhooks> {
-  const { tables, workflows, logger } = framework
+  const { logger } = framework
   const meant = await meantBy(framework, given)
-  const waiting = { status: 'pending', error: null, processedAt: null, dismissedAt: null, claim: null } as const
-  // Each is the beginning of a replay.
-  const set = { ...waiting, replayAttempt: oneMore(tables.webhooks) }
-  const changed = await changeMany(framework, meant, set, () => workflows.wakeInbox())
+  const changed = await replayMeant(framework, meant)
   const replayed = changed.count
   const integrations = changed.integrations.map(({ id, count }) => ({ id, replayed: count }))
   logger.info({ event: 'webhook.replayed', webhooks: replayed, integrations: integrations.length }, 'webhooks replayed')
   return { replayed, integrations, more: replayed === meant.limit && (await changed.areMore()) }
+}
+
+/** Replays those among these that are failed still. @returns the rows that wait again */
+export async function replayAmong(framework: Framework, ids: readonly number[]): Promise<ChangedRow[]> {
+  const { tables } = framework
+  const conditions = [
+    ...selected(tables, { status: 'failed' }),
+    isNotErased(tables.webhooks),
+    inArray(tables.webhooks.id, [...ids]),
+  ]
+  const replayed: ChangedRow[] = []
+  await replayMeant(framework, { conditions, limit: ids.length }, (rows) => replayed.push(...rows))
+  framework.logger.info({ event: 'webhook.replayed', webhooks: replayed.length }, 'webhooks replayed')
+  return replayed
+}
+
+function replayMeant(framework: Framework, meant: Meant, onRows: (rows: readonly ChangedRow[]) => void = () => {}) {
+  const waiting = { status: 'pending', error: null, processedAt: null, dismissedAt: null, claim: null } as const
+  // Each is the beginning of a replay.
+  const set = { ...waiting, replayAttempt: oneMore(framework.tables.webhooks) }
+  return changeMany(framework, meant, set, (rows) => {
+    framework.workflows.wakeInbox()
+    onRows(rows)
+  })
 }
 
 async function replayableWebhook(framework: Framework, id: number): Promise<WebhookDetail> {

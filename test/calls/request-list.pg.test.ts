@@ -152,10 +152,13 @@ describe('the list of requests', () => {
   })
 
   it('looks through the last 24 hours for what no index has, unless a moment is given', async () => {
-    const old = await made(ours.id, { createdAt: hoursAgo(30), statusCode: 404, failureClass: 'client' })
+    const known = { providerRequestId: 'req_1' }
+    const old = await made(ours.id, { createdAt: hoursAgo(30), statusCode: 404, failureClass: 'client', ...known })
     const young = await made(ours.id, { createdAt: hoursAgo(20), statusCode: 404, failureClass: 'client' })
     expect(await idsOf()).toEqual([young, old])
     expect(await idsOf({ integrationId: ours.id, failureClass: 'client' })).toEqual([young, old])
+    expect(await idsOf(known)).toEqual([old])
+    expect(await idsOf({ ...known, integrationId: ours.id, status: 404 })).toEqual([old])
     expect(await idsOf({ status: 404 })).toEqual([young])
     expect(await idsOf({ failureClass: 'client' })).toEqual([young])
     expect(await idsOf({ integrationId: ours.id, endpoint: 'things' })).toEqual([young])

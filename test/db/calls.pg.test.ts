@@ -37,7 +37,14 @@ describe.each(['on', 'off'])('a body, with standard_conforming_strings %s', (set
     const row = {
       ...{ endpoint: text, method: 'GET', status_code: 200, request_data: text, idempotency_key: text },
       ...{ provider_request_id: text, response_data: text, error: text, failure_class: null, duration_ms: 1 },
-      ...{ retry_of: null, related_type: null, related_id: null, expires_in_ms: null, request_hash: null },
+      ...{
+        retry_of: null,
+        related_type: null,
+        related_id: null,
+        expires_in_ms: null,
+        request_hash: null,
+        origin: null,
+      },
     }
     const outcome = { owner: text, generation: 0, class: null, quietForMs: null, quietUntil: null, row }
     const settled = await db.transaction(async (tx) => {

@@ -120,7 +120,13 @@ const SPECIFIED: Record<string, Record<string, string>> = {
 
 const ADDED: typeof SPECIFIED = {
   s: { switched_off_at: 'timestamp, nullable' },
-  _requests: { expires_at: 'timestamp, nullable', request_hash: 'string(64), nullable' },
+  _requests: {
+    expires_at: 'timestamp, nullable',
+    request_hash: 'string(64), nullable',
+    origin: 'string(32), nullable',
+  },
+  _logs: { origin: 'string(32), nullable' },
+  _mappings: { origin: 'string(32), nullable' },
   _sync_items: {
     payload: 'json, nullable',
     claim: 'string(120), nullable',
@@ -193,6 +199,7 @@ const ADDED: typeof SPECIFIED = {
     queue: "bigint, default ((integration_id * 2) + ((outcomes <> '{}'::jsonb))::integer)",
     lost_workers: 'smallint, default 0',
     delivered_at: 'timestamp, nullable',
+    origin: 'string(32), nullable',
   },
   _migrations: { id: 'bigint PK', name: 'string', hash: 'string(64), nullable', release: 'string, nullable' },
 }
@@ -225,6 +232,9 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     'integration_id, request_hash, id where expires_at is not null',
     'created_at',
     'retry_of where retry_of is not null',
+    'origin, id where origin is not null',
+    'provider_request_id where provider_request_id is not null',
+    "created_at where coalesce(failure_class, '') <> ''",
   ],
   _logs: [
     'integration_id, operation, id',
@@ -232,8 +242,13 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "id where operation = any (array['sync', 'backfill'])",
     'created_at',
     'parent_id where parent_id is not null',
+    'origin, id where origin is not null',
   ],
-  _mappings: ['internal_type, internal_id, integration_id', 'integration_id, id'],
+  _mappings: [
+    'internal_type, internal_id, integration_id',
+    'integration_id, id',
+    'origin, id where origin is not null',
+  ],
   _idempotency_keys: ['created_at'],
   _sync_items: [
     "(sync_log_id + 0), id where status = 'pending'",
@@ -241,6 +256,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "id where status = 'failed'",
     "claim where status = 'processing'",
     'integration_id, external_id, id where external_id is not null',
+    "completed_at where status = 'failed'",
     "completed_at where status = any (array['success', 'skipped'])",
   ],
   _webhooks: [
@@ -248,6 +264,7 @@ const ADDED_INDEXES: typeof SPECIFIED_INDEXES = {
     "id where status = 'pending' and lost_workers > 0",
     "claim where status = 'processing'",
     "attempts, processed_at where status = 'failed' and dismissed_at is null",
+    "processed_at where status = 'failed' and dismissed_at is null",
   ],
   _incidents: ['id where followed_at is null or followed_at < updated_at', "closed_at where status = 'closed'"],
   _cache: ['expires_at where expires_at is not null'],

@@ -218,6 +218,11 @@ const EXAMPLES: Record<string, { error: exported.IntegrationsError; code: string
     code: 'incident_not_open',
     says: ['42', 'is closed', 'acknowledged or snoozed'],
   },
+  RecordNotFound: {
+    error: new exported.RecordNotFound('"webhook:42"', 'webhook:4711 and others'),
+    code: 'record_not_found',
+    says: ['no record', 'webhook:42', 'Allowed are webhook:4711'],
+  },
   TokenNotFound: {
     error: new exported.TokenNotFound(42),
     code: 'token_not_found',

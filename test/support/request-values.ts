@@ -18,6 +18,7 @@ export function requestValues(given: Partial<RequestValues> = {}): RequestValues
     related_id: null,
     expires_in_ms: null,
     request_hash: null,
+    origin: null,
     ...given,
   }
 }

@@ -55,6 +55,8 @@ export interface RequestValues {
   /** How long the response may be served again; null: it may not. */
   readonly expires_in_ms: number | null
   readonly request_hash: string | null
+  /** The row whose work this call is part of. */
+  readonly origin: string | null
 }
 
 export interface CallOutcome {

@@ -74,6 +74,12 @@ export const moment = (name: string) => timestamp(name, { precision: 3, withTime
  */
 export const clockNow = () => sql`clock_timestamp()::timestamptz(3)`
 
+/**
+ * The row whose work wrote this one, such as `webhook:4711`; null: no row's. Ours, beyond the specification.
+ * Rule: docs/behaviour/explain.md, "Origin".
+ */
+export const origin = () => string('origin', 32)
+
 /** An id of one of our rows, or of a host's. Stays below 2^53 (docs/decisions/0002-table-types.md). */
 export const reference = (name: string) => bigint(name, { mode: 'number' })
 

@@ -2,7 +2,7 @@ import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { bigint, index, smallint } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
-import { id, json, moment, reference, string, timestamps } from './columns.ts'
+import { id, json, moment, origin, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
@@ -37,6 +37,7 @@ export const eventsTable = (table: TableFactory, name: Name, integrations: Integ
       lostWorkers: smallint('lost_workers').notNull().default(0),
       /** When every listener had it or was given up. */
       deliveredAt: moment('delivered_at'),
+      origin: origin(),
       ...timestamps(),
     },
     (column) => [

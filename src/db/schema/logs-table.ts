@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { check, index, integer, smallint, text } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
-import { id, isOneOf, json, oneOf, reference, string, timestamps } from './columns.ts'
+import { id, isOneOf, json, oneOf, origin, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
@@ -30,6 +30,7 @@ export const logsTable = (table: TableFactory, name: Name, integrations: Integra
       durationMs: integer('duration_ms'),
       /** The log of the operation that this one is part of. No foreign key: pruning may take the parent earlier. */
       parentId: reference('parent_id'),
+      origin: origin(),
       ...timestamps(),
     },
     (column) => [
@@ -45,6 +46,8 @@ export const logsTable = (table: TableFactory, name: Name, integrations: Integra
       index(name('_logs_created_at_idx')).on(column.createdAt),
       // Pruning forgets the parent that a surviving log points to.
       index(name('_logs_parent_idx')).on(column.parentId).where(sql`${column.parentId} is not null`),
+      // The attempts of a webhook, an item or an event, and what was done in them.
+      index(name('_logs_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       ofIntegration(name('_logs_integration_fk'), column.integrationId, integrations),
       check(name('_logs_direction_check'), isOneOf(column.direction, LOG_DIRECTIONS)),
     ],

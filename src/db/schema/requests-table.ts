@@ -1,11 +1,18 @@
+import type { AnyColumn, SQL } from 'drizzle-orm'
 import { sql } from 'drizzle-orm'
 import { check, index, integer, text } from 'drizzle-orm/pg-core'
 import type { Name, TableFactory } from './columns.ts'
-import { id, isOneOf, moment, oneOf, reference, string, timestamps } from './columns.ts'
+import { id, isOneOf, moment, oneOf, origin, reference, string, timestamps } from './columns.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
 import { ofIntegration } from './integrations-table.ts'
 
 export const FAILURE_CLASSES = ['upstream', 'throttle', 'client', 'unknown'] as const
+
+/**
+ * Whether a call failed, to the letter what the index says. `is not null` would lead the list of one class of an integration to it,
+ * through the failures of all others.
+ */
+export const isFailure = (failureClass: AnyColumn | SQL): SQL => sql`coalesce(${failureClass}, '') <> ''`
 
 /** One row per call that reached a provider, retries included. Also the response cache. */
 export const requestsTable = (table: TableFactory, name: Name, integrations: IntegrationsTable) =>
@@ -39,6 +46,7 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
       expiresAt: moment('expires_at'),
       /** SHA-256 in hex of what makes two calls the same. Ours, beyond the specification. */
       requestHash: string('request_hash', 64),
+      origin: origin(),
       ...timestamps(),
     },
     (column) => [
@@ -55,6 +63,14 @@ export const requestsTable = (table: TableFactory, name: Name, integrations: Int
       index(name('_requests_created_at_idx')).on(column.createdAt),
       // Pruning forgets the attempt that a surviving retry points to.
       index(name('_requests_retry_of_idx')).on(column.retryOf).where(sql`${column.retryOf} is not null`),
+      // What a webhook, an item or a run has asked for.
+      index(name('_requests_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
+      // By the id that a provider's support asks for.
+      index(name('_requests_provider_id_idx'))
+        .on(column.providerRequestId)
+        .where(sql`${column.providerRequestId} is not null`),
+      // What has failed lately.
+      index(name('_requests_failed_at_idx')).on(column.createdAt).where(isFailure(column.failureClass)),
       ofIntegration(name('_requests_integration_fk'), column.integrationId, integrations),
       check(name('_requests_failure_class_check'), isOneOf(column.failureClass, FAILURE_CLASSES)),
     ],

@@ -51,6 +51,8 @@ export const syncItemsTable = (table: TableFactory, name: Name, integrations: In
         .where(sql`${column.status} = 'pending'`),
       // What an operator has to look at, of all integrations.
       index(name('_sync_items_failed_idx')).on(column.id).where(sql`${column.status} = 'failed'`),
+      // What has failed lately.
+      index(name('_sync_items_failed_at_idx')).on(column.completedAt).where(sql`${column.status} = 'failed'`),
       // What waits for another attempt, of all integrations.
       index(name('_sync_items_waiting_idx')).on(column.id).where(sql`${column.nextAttemptAt} is not null`),
       // What a claim still holds.

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import { index, PgSchema, text, unique } from 'drizzle-orm/pg-core'
 import { auditTable } from './audit-table.ts'
 import type { Name, TableFactory } from './columns.ts'
-import { id, json, moment, reference, string, timestamps } from './columns.ts'
+import { id, json, moment, origin, reference, string, timestamps } from './columns.ts'
 import { eventsTable } from './events-table.ts'
 import { incidentsTable } from './incidents-table.ts'
 import type { IntegrationsTable } from './integrations-table.ts'
@@ -67,6 +67,7 @@ const mappingsTable = (table: TableFactory, name: Name, integrations: Integratio
       /** The model's name in `models`. */
       internalType: string('internal_type').notNull(),
       internalId: string('internal_id').notNull(),
+      origin: origin(),
       ...timestamps(),
     },
     (column) => [
@@ -75,6 +76,8 @@ const mappingsTable = (table: TableFactory, name: Name, integrations: Integratio
       index(name('_mappings_internal_id_idx')).on(column.internalType, column.internalId, column.integrationId),
       // The newest of an integration.
       index(name('_mappings_integration_idx')).on(column.integrationId, column.id),
+      // What a webhook or an item has mapped.
+      index(name('_mappings_origin_idx')).on(column.origin, column.id).where(sql`${column.origin} is not null`),
       ofIntegration(name('_mappings_integration_fk'), column.integrationId, integrations),
     ],
   )

@@ -249,9 +249,10 @@ export const claimedItems = (
     returns: sql`r.sync_log_id, r.external_id, s.attempts as attempt, s.failure`,
     logs: sql`
       insert into ${logs} (integration_id, operation, direction, status, external_id, error, attempt, max_attempts,
-                           duration_ms, parent_id)
+                           duration_ms, parent_id, origin)
       select integration_id, 'sync_item', 'inbound', 'failed', left(external_id, 255), failure ->> 'message', attempt,
-             least((failure ->> 'maxAttempts')::int, ${sql.raw(String(MAX_SMALLINT))}), (failure ->> 'durationMs')::int, sync_log_id
+             least((failure ->> 'maxAttempts')::int, ${sql.raw(String(MAX_SMALLINT))}), (failure ->> 'durationMs')::int, sync_log_id,
+             'item:' || id
       from settled where jsonb_typeof(failure) = 'object' order by id`,
     // The error tells the settlement from that of a row that was failed by another hand meanwhile.
     isStored: sql`

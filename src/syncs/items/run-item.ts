@@ -8,6 +8,7 @@ import type { Framework } from '../../framework/context.ts'
 import { ItemTimedOut, isIntegrationsError, SyncListenerMustNotBeQueuedException } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import { errorLine } from '../../framework/logger.ts'
+import { asPartOf } from '../../framework/origin.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { withTimeLimit } from '../../framework/waiting.ts'
 import type { IntegrationContext } from '../../integrations/integration-contexts.ts'
@@ -102,7 +103,8 @@ export async function runSyncItem(
           signal,
         }
         const inside = { signal: work.cancelled, item: { db: framework.db, current }, endsAt }
-        return withSyncItem(current, () => insideSync(inside, () => framework.listeners.deliver(event)))
+        const tell = () => insideSync(inside, () => framework.listeners.deliver(event))
+        return asPartOf(framework.tables, 'item', row.id, () => withSyncItem(current, tell))
       },
       work.enough,
     )

@@ -14,6 +14,7 @@ import type { RateLimitExceededException } from '../../framework/errors.ts'
 import { isIntegrationsError, ListingSuperseded } from '../../framework/errors.ts'
 import type { Json } from '../../framework/json.ts'
 import { boundLogger, integrationLogger } from '../../framework/logger.ts'
+import { asPartOf } from '../../framework/origin.ts'
 import { redactedErrorLine } from '../../framework/redacted-error.ts'
 import { untilAborted } from '../../framework/waiting.ts'
 import { integrationHandle } from '../../integrations/handle.ts'
@@ -168,7 +169,9 @@ export async function listBegun(
     // Provider code that goes on after its listing has ended is refused by the session.
     const endsAt = begunAt + config.sync.job_timeout * 1_000
     await untilAborted(
-      insideSync({ signal: session.signal, endsAt }, async () => ask(framework, row, log, session)),
+      asPartOf(tables, 'run', log.id, () =>
+        insideSync({ signal: session.signal, endsAt }, async () => ask(framework, row, log, session)),
+      ),
       session.signal,
     )
     const rest = await session.close()

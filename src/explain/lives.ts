@@ -1,0 +1,746 @@
+/** The life of one record of each kind, as the rows tell it. Rule: docs/behaviour/explain.md, "The life of a record". */
+import type { SQL } from 'drizzle-orm'
+import { and, asc, desc, eq, getTableColumns, gt, inArray, isNotNull, lte, sql } from 'drizzle-orm'
+import type { PgColumn } from 'drizzle-orm/pg-core'
+import { pageOfRequests } from '../calls/request-list.ts'
+import type { LogRow, Tables } from '../db/schema/tables.ts'
+import type { Framework } from '../framework/context.ts'
+import { searchedSince } from '../framework/list-filter.ts'
+import { annotationsOf } from '../incidents/list.ts'
+import { madeUpForBy } from '../syncs/items/item-queries.ts'
+import { PSEUDO_HEADER } from '../webhooks/rules.ts'
+import type { RowKind } from './reference-rules.ts'
+import { modelIn } from './reference-rules.ts'
+
+/** `model` is a host's row, `external` a record at the provider, `key` an idempotency key. */
+export type RecordKind = RowKind | 'model' | 'external' | 'key'
+
+export interface RecordRef {
+  readonly kind: RecordKind
+  /** Of our rows a number; of `model`, `external` and `key` their text. */
+  readonly id: number | string
+  /** Null: of a host's row, which several may know, and of an act on none. */
+  readonly integrationId: number | null
+}
+
+export interface LifeLine {
+  readonly at: Date
+  readonly text: string
+  /** The record that the line is about, where it is another one. */
+  readonly link: RecordRef | null
+}
+
+/** Where a record comes from. */
+export interface Origin {
+  readonly how:
+    | 'delivery' // the provider sent it
+    | 'reconciliation' // the provider's list had it
+    | 'schedule'
+    | 'request' // by a person, or by the host
+    | 'retry'
+    | 'work' // of the webhook, item, run, operation or event that it links
+    | 'calls' // the failures of calls
+    | 'host' // code of the host, outside of all work of ours
+  readonly text: string
+  readonly link: RecordRef | null
+}
+
+export interface Life {
+  readonly ref: RecordRef
+  readonly status: string | null
+  readonly origin: Origin
+  /** In any order. */
+  readonly lines: readonly LifeLine[]
+  readonly caused: readonly RecordRef[]
+  /** Other records that it names: the same external id, the host's row. */
+  readonly related: readonly RecordRef[]
+  /** More was caused than is shown. */
+  readonly more: boolean
+}
+
+/** Of each kind that a record has caused. */
+export const MAX_CAUSED = 25
+const MAX_TEXT = 300
+
+/** The integration and the origin of a row alone: a step of the chain. */
+export interface Head {
+  readonly ref: RecordRef
+  readonly origin: Origin
+}
+
+interface Reader {
+  head(framework: Framework, id: number): Promise<Head | null>
+  life(framework: Framework, id: number): Promise<Life | null>
+}
+
+/** Null: there is no such row. */
+export const lifeOfRow = (framework: Framework, kind: RowKind, id: number): Promise<Life | null> =>
+  READERS[kind].life(framework, id)
+export const headOfRow = (framework: Framework, kind: RowKind, id: number): Promise<Head | null> =>
+  READERS[kind].head(framework, id)
+
+const short = (text: string | null): string => {
+  const line = (text ?? '').replaceAll(/\s+/g, ' ').trim()
+  return line.length > MAX_TEXT ? `${line.slice(0, MAX_TEXT)}…` : line
+}
+const because = (error: string | null): string => (error === null ? '' : `: ${short(error)}`)
+const line = (at: Date | null, text: string, link: RecordRef | null = null): LifeLine[] =>
+  at === null ? [] : [{ at, text, link }]
+
+const HOST: Origin = { how: 'host', text: 'code of the host, outside of a webhook, a sync or an event', link: null }
+
+/** What an origin column names. */
+function workOf(origin: string | null, integrationId: number): Origin | null {
+  const [, kind, id] = /^(webhook|item|run|log|event|incident):(\d+)$/.exec(origin ?? '') ?? []
+  if (kind === undefined) return null
+  const link = { kind: kind as RowKind, id: Number(id), integrationId }
+  return { how: 'work', text: `the work of ${kind} ${id}`, link }
+}
+
+/** Reads both from one row: of the columns that its life needs. */
+function reader<Row extends { readonly id: number; readonly integrationId: number }>(
+  kind: RowKind,
+  find: (framework: Framework, id: number) => PromiseLike<Row | null | undefined>,
+  originOf: (row: Row) => Origin,
+  rest: (framework: Framework, row: Row, ref: RecordRef) => Promise<Omit<Life, 'ref' | 'origin'>>,
+): Reader {
+  const refOf = ({ id, integrationId }: Row): RecordRef => ({ kind, id, integrationId })
+  return {
+    async head(framework, id) {
+      const row = await find(framework, id)
+      return row ? { ref: refOf(row), origin: originOf(row) } : null
+    },
+    async life(framework, id) {
+      const row = await find(framework, id)
+      if (!row) return null
+      const ref = refOf(row)
+      return { ref, origin: originOf(row), ...(await rest(framework, row, ref)) }
+    },
+  }
+}
+
+/** What was written by the work of a record. */
+async function causedBy({ db, tables }: Framework, { kind, id, integrationId }: RecordRef) {
+  const { requests, logs, mappings, events } = tables
+  const origin = `${kind}:${id}`
+  const of = <T extends { readonly origin: PgColumn; readonly integrationId: PgColumn }>(table: T): SQL | undefined =>
+    and(eq(table.origin, origin), eq(table.integrationId, integrationId))
+  const limit = MAX_CAUSED + 1
+  const [calls, operations, mapped, told] = await Promise.all([
+    db.select(requestColumns(tables)).from(requests).where(of(requests)).orderBy(desc(requests.id)).limit(limit),
+    db.select(logColumns(tables)).from(logs).where(of(logs)).orderBy(desc(logs.id)).limit(limit),
+    db.select().from(mappings).where(of(mappings)).orderBy(desc(mappings.id)).limit(limit),
+    db
+      .select({ id: events.id, name: events.name, createdAt: events.createdAt })
+      .from(events)
+      .where(of(events))
+      .orderBy(desc(events.id))
+      .limit(limit),
+  ])
+  return bounded(
+    calls.flatMap((row) => line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId })),
+    operations.flatMap((row) => line(row.createdAt, logText(row), { kind: 'log', id: row.id, integrationId })),
+    mapped.flatMap((row) => line(row.createdAt, mappingText(row), { kind: 'mapping', id: row.id, integrationId })),
+    told.flatMap((row) => line(row.createdAt, `event ${row.name}`, { kind: 'event', id: row.id, integrationId })),
+  )
+}
+
+/** Each list was asked for one more than is shown. */
+function bounded(...lists: readonly (readonly LifeLine[])[]): {
+  lines: LifeLine[]
+  caused: RecordRef[]
+  more: boolean
+} {
+  const lines = lists.flatMap((list) => list.slice(0, MAX_CAUSED))
+  return {
+    lines,
+    caused: lines.flatMap(({ link }) => (link === null ? [] : [link])),
+    more: lists.some((list) => list.length > MAX_CAUSED),
+  }
+}
+
+function requestColumns({ requests }: Tables) {
+  const { id, integrationId, endpoint, method, statusCode, error, failureClass, durationMs, retryOf } = requests
+  const { relatedType, relatedId, providerRequestId, idempotencyKey, createdAt, origin, cacheHits, staleHits } =
+    requests
+  const call = { id, integrationId, endpoint, method, statusCode, error, failureClass, durationMs, retryOf }
+  return { ...call, relatedType, relatedId, providerRequestId, idempotencyKey, createdAt, origin, cacheHits, staleHits }
+}
+
+function logColumns({ logs }: Tables) {
+  const { resultData: _resultData, metadata: _metadata, ...columns } = getTableColumns(logs)
+  return columns
+}
+
+type Call = Pick<
+  Tables['requests']['$inferSelect'],
+  'endpoint' | 'method' | 'statusCode' | 'error' | 'failureClass' | 'durationMs'
+>
+
+function requestText({ endpoint, method, statusCode, error, failureClass, durationMs }: Call): string {
+  const answer =
+    failureClass === null ? `answered ${statusCode ?? 'well'}` : `failed (${failureClass})${because(error)}`
+  return `${method} ${short(endpoint)} ${answer}${durationMs === null ? '' : ` after ${durationMs} ms`}`
+}
+
+function logText({ operation, status, summary, error, attempt }: Omit<LogRow, 'resultData' | 'metadata'>): string {
+  const nth = attempt === null ? '' : `, attempt ${attempt}`
+  return `${operation}${nth}: ${status}${summary === null ? '' : `, ${short(summary)}`}${because(error)}`
+}
+
+const mappingText = ({ externalId, internalType, internalId }: Tables['mappings']['$inferSelect']): string =>
+  `external id ${JSON.stringify(short(externalId))} mapped to ${internalType} ${internalId}`
+
+const webhook = reader(
+  'webhook',
+  async ({ db, tables: { webhooks } }, id) => {
+    const { payload: _payload, headers: _headers, ...columns } = getTableColumns(webhooks)
+    const source = sql<string | null>`${webhooks.headers} #>> ${`{${PSEUDO_HEADER.source},0}`}::text[]`
+    return (
+      await db
+        .select({ ...columns, source })
+        .from(webhooks)
+        .where(eq(webhooks.id, id))
+    )[0]
+  },
+  ({ source, deliveryId }): Origin =>
+    source === null
+      ? { how: 'delivery', text: `the provider's delivery ${short(deliveryId)}`, link: null }
+      : { how: 'reconciliation', text: `found in the provider's list: delivery ${short(deliveryId)}`, link: null },
+  async (framework, row, ref) => {
+    const { lines, ...caused } = await causedBy(framework, ref)
+    const type = row.eventType === null ? '' : ` of type ${short(row.eventType)}`
+    return {
+      ...caused,
+      status: row.status,
+      lines: [
+        ...line(row.createdAt, `delivery ${short(row.deliveryId)}${type} stored`),
+        ...lines,
+        ...line(row.processedAt, `${row.status} in attempt ${row.attempts}${because(row.error)}`),
+        ...line(row.dismissedAt, 'dismissed'),
+      ],
+      related: [],
+    }
+  },
+)
+
+const item = reader(
+  'item',
+  async ({ db, tables: { syncItems } }, id) => {
+    const { payload: _payload, checkpointValue: _checkpoint, claim: _claim, ...columns } = getTableColumns(syncItems)
+    const by = sql<string | null>`case when ${syncItems}.status = 'failed' then ${madeUpForBy(syncItems)} end`
+    return (
+      await db
+        .select({ ...columns, by })
+        .from(syncItems)
+        .where(eq(syncItems.id, id))
+    )[0]
+  },
+  ({ syncLogId, integrationId }): Origin => {
+    if (syncLogId === null) return { how: 'work', text: 'a run whose row is pruned', link: null }
+    return { how: 'work', text: `listed by run ${syncLogId}`, link: { kind: 'run', id: syncLogId, integrationId } }
+  },
+  async (framework, row, ref) => {
+    const { db, tables } = framework
+    const { integrationId, externalId } = row
+    const [{ lines, ...caused }, mapped] = await Promise.all([
+      causedBy(framework, ref),
+      externalId === null ? [] : mappingsOf(framework, { integrationId, externalId }),
+    ])
+    const named = externalId === null ? '' : `, external id ${JSON.stringify(short(externalId))}`
+    const madeUp = row.by === null ? null : ({ kind: 'item', id: Number(row.by), integrationId } as const)
+    const later =
+      madeUp === null ? [] : await db.select().from(tables.syncItems).where(eq(tables.syncItems.id, madeUp.id))
+    return {
+      ...caused,
+      status: row.nextAttemptAt === null ? row.status : 'waiting',
+      lines: [
+        ...line(row.createdAt, `listed as ${row.eventClass}${named}`),
+        ...lines,
+        ...line(row.nextAttemptAt, `next attempt is due, after ${row.attempts}${because(row.lastError)}`),
+        ...line(row.completedAt, `${row.status} after ${row.attempts} attempts${because(row.error)}`),
+        ...later.flatMap(({ createdAt, id }) => line(createdAt, `a later run listed it again as item ${id}`, madeUp)),
+      ],
+      related: [
+        ...(externalId === null ? [] : [{ kind: 'external', id: externalId, integrationId } as const]),
+        ...(madeUp === null ? [] : [madeUp]),
+        ...mapped.flatMap(({ id, internalType, internalId }) => [
+          { kind: 'mapping', id, integrationId } as const,
+          { kind: 'model', id: `${internalType}:${internalId}`, integrationId: null } as const,
+        ]),
+      ],
+    }
+  },
+)
+
+async function mappingsOf(
+  { db, tables: { mappings } }: Framework,
+  { integrationId, externalId }: { readonly integrationId: number; readonly externalId: string },
+) {
+  return db
+    .select()
+    .from(mappings)
+    .where(and(eq(mappings.integrationId, integrationId), eq(mappings.externalId, externalId)))
+    .orderBy(asc(mappings.id))
+    .limit(MAX_CAUSED)
+}
+
+const findLogHead = async ({ db, tables }: Framework, id: number) => {
+  const { logs } = tables
+  const about = sql<Record<string, unknown> | null>`case when jsonb_typeof(${logs.metadata}) = 'object'
+    then ${logs.metadata} - 'request_ids' - 'bookmark' - 'cursor_before' end`
+  return (
+    await db
+      .select({ ...logColumns(tables), about })
+      .from(logs)
+      .where(eq(logs.id, id))
+  )[0]
+}
+type LogHead = NonNullable<Awaited<ReturnType<typeof findLogHead>>>
+
+const RUNS: readonly string[] = ['sync', 'backfill']
+
+function originOfRun({ operation, about }: LogHead): Origin {
+  if (about?.dispatched === true) return { how: 'schedule', text: 'the integration was due', link: null }
+  const what = operation === 'backfill' ? 'a backfill was started' : 'a sync was started'
+  return { how: 'request', text: `${what} by a person or by the host`, link: null }
+}
+
+async function restOfRun(framework: Framework, row: LogHead, ref: RecordRef) {
+  const { db, tables } = framework
+  const { syncItems } = tables
+  const { integrationId } = row
+  const items = (status: SQL) =>
+    db
+      .select({
+        id: syncItems.id,
+        at: sql<string>`coalesce(completed_at, created_at)`,
+        status: syncItems.status,
+        error: syncItems.error,
+      })
+      .from(syncItems)
+      .where(and(eq(syncItems.syncLogId, row.id), status))
+      .limit(MAX_CAUSED + 1)
+  const [{ lines, ...caused }, failed, others] = await Promise.all([
+    causedBy(framework, ref),
+    items(sql`${syncItems.status} = 'failed'`),
+    items(sql`${syncItems.status} in ('pending', 'processing', 'success', 'skipped')`),
+  ])
+  const shown = bounded(
+    ...[failed, others].map((list) =>
+      list.flatMap(({ id, at, status, error }) =>
+        line(new Date(at), `item ${id} ${status}${because(error)}`, { kind: 'item', id, integrationId }),
+      ),
+    ),
+  )
+  const listed = typeof row.about?.listed === 'number' ? `, ${row.about.listed} items listed` : ''
+  return {
+    status: row.status,
+    lines: [
+      ...line(row.createdAt, `${row.operation} run began`),
+      ...lines,
+      ...shown.lines,
+      ...ended(row, `${row.operation} run ended: ${row.status}${listed}${because(row.error)}`),
+    ],
+    caused: [...caused.caused, ...shown.caused],
+    more: caused.more || shown.more,
+    related: [],
+  }
+}
+
+function ended({ createdAt, durationMs, status }: LogHead, text: string): LifeLine[] {
+  if (durationMs === null || status === 'processing') return []
+  return line(new Date(createdAt.getTime() + durationMs), text)
+}
+
+const run = reader(
+  'run',
+  async (framework, id) => {
+    const row = await findLogHead(framework, id)
+    return row !== undefined && RUNS.includes(row.operation) ? row : null
+  },
+  originOfRun,
+  restOfRun,
+)
+
+const log = reader(
+  'log',
+  findLogHead,
+  (row): Origin => {
+    if (RUNS.includes(row.operation)) return originOfRun(row)
+    const work = workOf(row.origin, row.integrationId)
+    if (work !== null) return work
+    if (row.parentId !== null)
+      return {
+        how: 'work',
+        text: `part of log ${row.parentId}`,
+        link: { kind: 'log', id: row.parentId, integrationId: row.integrationId },
+      }
+    return row.operation === 'operator' ? { how: 'request', text: short(row.summary), link: null } : HOST
+  },
+  async (framework, row, ref) => {
+    if (RUNS.includes(row.operation)) return restOfRun(framework, row, { ...ref, kind: 'run' })
+    const { db, tables } = framework
+    const { logs } = tables
+    const [{ lines, ...caused }, parts] = await Promise.all([
+      causedBy(framework, ref),
+      db
+        .select(logColumns(tables))
+        .from(logs)
+        .where(and(eq(logs.parentId, row.id), isNotNull(logs.parentId)))
+        .orderBy(desc(logs.id))
+        .limit(MAX_CAUSED + 1),
+    ])
+    const { integrationId } = row
+    const shown = bounded(
+      parts.flatMap((part) => line(part.createdAt, logText(part), { kind: 'log', id: part.id, integrationId })),
+    )
+    // What an operation did, its parts among it, is told once.
+    const known = new Set(caused.caused.map(({ kind, id }) => `${kind}:${id}`))
+    const isNew = ({ kind, id }: RecordRef): boolean => !known.has(`${kind}:${id}`)
+    return {
+      status: row.status,
+      lines: [
+        ...line(row.createdAt, logText(row)),
+        ...lines,
+        ...shown.lines.filter(({ link }) => link === null || isNew(link)),
+        ...ended(row, `${row.operation} ended: ${row.status}`),
+      ],
+      caused: [...caused.caused, ...shown.caused.filter(isNew)],
+      more: caused.more || shown.more,
+      related:
+        row.externalId === null ? [] : [{ kind: 'external', id: row.externalId, integrationId: row.integrationId }],
+    }
+  },
+)
+
+const request = reader(
+  'request',
+  async ({ db, tables }, id) =>
+    (await db.select(requestColumns(tables)).from(tables.requests).where(eq(tables.requests.id, id)))[0],
+  ({ retryOf, origin, integrationId }): Origin => {
+    if (retryOf !== null)
+      return {
+        how: 'retry',
+        text: `a later attempt of request ${retryOf}`,
+        link: { kind: 'request', id: retryOf, integrationId },
+      }
+    return workOf(origin, integrationId) ?? HOST
+  },
+  async ({ db, tables }, row) => {
+    const { requests, mappings } = tables
+    const { integrationId, relatedType, relatedId, idempotencyKey } = row
+    const [retries, mapped] = await Promise.all([
+      db
+        .select(requestColumns(tables))
+        .from(requests)
+        .where(and(eq(requests.retryOf, row.id), eq(requests.integrationId, integrationId)))
+        .orderBy(asc(requests.id))
+        .limit(MAX_CAUSED + 1),
+      relatedType === null || relatedId === null
+        ? []
+        : db
+            .select()
+            .from(mappings)
+            .where(
+              and(
+                eq(mappings.internalType, relatedType),
+                eq(mappings.internalId, String(relatedId)),
+                eq(mappings.integrationId, integrationId),
+              ),
+            )
+            .limit(1),
+    ])
+    const { lines, ...caused } = bounded(
+      retries.flatMap((retry) =>
+        line(retry.createdAt, `again: ${requestText(retry)}`, { kind: 'request', id: retry.id, integrationId }),
+      ),
+    )
+    const known = row.providerRequestId === null ? '' : `; the provider calls it ${short(row.providerRequestId)}`
+    const about = relatedType === null ? '' : `; for ${short(relatedType)} ${relatedId}`
+    const served = row.cacheHits + row.staleHits
+    const cached = served === 0 ? '' : `; its answer was served again ${served} times`
+    return {
+      ...caused,
+      status: row.failureClass ?? 'success',
+      lines: [...line(row.createdAt, `${requestText(row)}${about}${known}${cached}`), ...lines],
+      related: [
+        ...mapped.map(
+          ({ internalType, internalId }) =>
+            ({ kind: 'model', id: `${internalType}:${internalId}`, integrationId: null }) as const,
+        ),
+        ...(idempotencyKey === null ? [] : [{ kind: 'key', id: idempotencyKey, integrationId } as const]),
+      ],
+    }
+  },
+)
+
+const CALLS_BEFORE_INCIDENT = 5
+
+const incident = reader(
+  'incident',
+  async ({ db, tables: { incidents } }, id) => (await db.select().from(incidents).where(eq(incidents.id, id)))[0],
+  ({ source, reason }): Origin => ({ how: 'calls', text: `opened by ${source}: ${reason}`, link: null }),
+  async (framework, row, ref) => {
+    const { db, tables } = framework
+    const { requests } = tables
+    const { integrationId } = row
+    const [{ lines, ...caused }, before] = await Promise.all([
+      causedBy(framework, ref),
+      db
+        .select(requestColumns(tables))
+        .from(requests)
+        .where(
+          and(
+            eq(requests.integrationId, integrationId),
+            eq(requests.failureClass, 'upstream'),
+            lte(requests.createdAt, row.openedAt),
+            gt(requests.createdAt, sql`${row.openedAt.toISOString()}::timestamptz - interval '1 hour'`),
+          ),
+        )
+        .orderBy(desc(requests.createdAt))
+        .limit(CALLS_BEFORE_INCIDENT),
+    ])
+    const calls = before.map(({ id }): RecordRef => ({ kind: 'request', id, integrationId }))
+    return {
+      ...caused,
+      status: row.status,
+      lines: [
+        ...before.flatMap((call, at) => line(call.createdAt, requestText(call), calls[at])),
+        ...line(row.openedAt, `opened by ${row.source}: ${row.reason}; at worst ${row.peakSeverity}`),
+        ...lines,
+        ...line(row.lastErrorAt, 'last failure'),
+        ...line(row.acknowledgedAt, `acknowledged by ${row.acknowledgedBy}`),
+        ...line(row.snoozedUntil, `silenced until then by ${row.snoozedBy}`),
+        ...annotationsOf(row.annotations).flatMap(({ at, by, text }) => line(at, `${by} wrote: ${short(text)}`)),
+        ...line(row.closedAt, 'closed'),
+      ],
+      related: calls,
+    }
+  },
+)
+
+const event = reader(
+  'event',
+  async ({ db, tables: { events } }, id) => {
+    const { payload: _payload, claim: _claim, ...columns } = getTableColumns(events)
+    return (await db.select(columns).from(events).where(eq(events.id, id)))[0]
+  },
+  ({ origin, integrationId }): Origin =>
+    workOf(origin, integrationId) ?? { ...HOST, text: 'a change of its integration' },
+  async (framework, row, ref) => {
+    const { lines, ...caused } = await causedBy(framework, ref)
+    const outcomes = Object.entries((row.outcomes ?? {}) as Readonly<Record<string, Readonly<Record<string, unknown>>>>)
+    return {
+      ...caused,
+      status: row.deliveredAt === null ? 'waiting' : 'delivered',
+      lines: [
+        ...line(row.createdAt, `event ${row.name} stored`),
+        ...lines,
+        ...outcomes.flatMap(([consumer, { at, status, attempts, error }]) => {
+          const moment = new Date(String(at))
+          if (Number.isNaN(moment.getTime())) return []
+          const why = typeof error === 'string' ? error : null
+          return line(moment, `${short(consumer)}: ${String(status)} in attempt ${String(attempts)}${because(why)}`)
+        }),
+        ...line(row.deliveredAt, 'each consumer has had it, or was given up'),
+      ],
+      related: [],
+    }
+  },
+)
+
+const mapping = reader(
+  'mapping',
+  async ({ db, tables: { mappings } }, id) => (await db.select().from(mappings).where(eq(mappings.id, id)))[0],
+  ({ origin, integrationId }): Origin => workOf(origin, integrationId) ?? HOST,
+  async (_framework, row) => ({
+    status: null,
+    lines: line(row.createdAt, mappingText(row)),
+    caused: [],
+    more: false,
+    related: [
+      { kind: 'external', id: row.externalId, integrationId: row.integrationId },
+      { kind: 'model', id: `${row.internalType}:${row.internalId}`, integrationId: null },
+    ],
+  }),
+)
+
+const NEWEST = 5
+
+const integration = reader(
+  'integration',
+  async ({ db, tables: { integrations } }, id) => {
+    const { credentials: _credentials, ...columns } = getTableColumns(integrations)
+    const [row] = await db.select(columns).from(integrations).where(eq(integrations.id, id))
+    return row && { ...row, integrationId: row.id }
+  },
+  (): Origin => ({ how: 'request', text: 'created by a person or by the host', link: null }),
+  async ({ db, tables }, row) => {
+    const { logs, incidents, webhooks } = tables
+    const newest = (operation: string) =>
+      db
+        .select(logColumns(tables))
+        .from(logs)
+        .where(and(eq(logs.integrationId, row.id), eq(logs.operation, operation)))
+        .orderBy(desc(logs.id))
+        .limit(NEWEST)
+    const [syncs, backfills, troubles, deliveries] = await Promise.all([
+      newest('sync'),
+      newest('backfill'),
+      db
+        .select()
+        .from(incidents)
+        .where(eq(incidents.integrationId, row.id))
+        .orderBy(desc(incidents.openedAt))
+        .limit(NEWEST),
+      db
+        .select({ id: webhooks.id, createdAt: webhooks.createdAt, status: webhooks.status })
+        .from(webhooks)
+        .where(eq(webhooks.integrationId, row.id))
+        .orderBy(desc(webhooks.createdAt))
+        .limit(NEWEST),
+    ])
+    const ref = (kind: RowKind, id: number): RecordRef => ({ kind, id, integrationId: row.id })
+    const { lines, caused } = bounded(
+      [...syncs, ...backfills].flatMap((log) => line(log.createdAt, logText(log), ref('run', log.id))),
+      troubles.flatMap(({ openedAt, id, status, reason }) =>
+        line(openedAt, `incident ${id} (${status}): ${reason}`, ref('incident', id)),
+      ),
+      deliveries.flatMap(({ createdAt, id, status }) => line(createdAt, `webhook ${id} ${status}`, ref('webhook', id))),
+    )
+    return {
+      status: row.isActive ? row.healthStatus : 'switched off',
+      lines: [
+        ...line(row.createdAt, `integration ${JSON.stringify(short(row.name))} of ${row.provider} created`),
+        ...lines,
+        ...line(row.lastErrorAt, 'last failed call'),
+        ...line(row.lastSyncedAt, 'last whole sync ended'),
+        ...line(row.switchedOffAt, 'switched off by a person'),
+        ...line(row.nextSyncAt, 'next sync is due'),
+      ],
+      caused,
+      more: false,
+      related: [],
+    }
+  },
+)
+
+const READERS: Readonly<Record<RowKind, Reader>> = {
+  integration,
+  webhook,
+  item,
+  run,
+  request,
+  log,
+  incident,
+  event,
+  mapping,
+}
+
+/** A record at the provider, as one integration knows it. */
+export async function lifeOfExternal(framework: Framework, externalId: string, integrationId: number): Promise<Life> {
+  const { db, tables } = framework
+  const { syncItems } = tables
+  const [mapped, items] = await Promise.all([
+    mappingsOf(framework, { integrationId, externalId }),
+    db
+      .select({ id: syncItems.id, createdAt: syncItems.createdAt, status: syncItems.status, error: syncItems.error })
+      .from(syncItems)
+      .where(and(eq(syncItems.externalId, externalId), eq(syncItems.integrationId, integrationId)))
+      .orderBy(desc(syncItems.id))
+      .limit(MAX_CAUSED + 1),
+  ])
+  return {
+    ref: { kind: 'external', id: externalId, integrationId },
+    status: items[0]?.status ?? null,
+    origin: { how: 'delivery', text: 'the provider', link: null },
+    ...bounded(
+      mapped.flatMap((row) => line(row.createdAt, mappingText(row), { kind: 'mapping', id: row.id, integrationId })),
+      items.flatMap(({ createdAt, id, status, error }) =>
+        line(createdAt, `item ${id} ${status}${because(error)}`, { kind: 'item', id, integrationId }),
+      ),
+    ),
+    related: mapped.map(({ internalType, internalId }) => ({
+      kind: 'model',
+      id: `${internalType}:${internalId}`,
+      integrationId: null,
+    })),
+  }
+}
+
+/** An idempotency key, as one integration has spent it. */
+export async function lifeOfKey(framework: Framework, key: string, integrationId: number): Promise<Life> {
+  const { db, tables } = framework
+  const { idempotencyKeys, requests } = tables
+  const [[spent], calls] = await Promise.all([
+    db
+      .select()
+      .from(idempotencyKeys)
+      .where(and(eq(idempotencyKeys.key, key), eq(idempotencyKeys.integrationId, integrationId))),
+    db
+      .select(requestColumns(tables))
+      .from(requests)
+      .where(and(eq(requests.idempotencyKey, key), eq(requests.integrationId, integrationId)))
+      .orderBy(desc(requests.id))
+      .limit(MAX_CAUSED + 1),
+  ])
+  const first = calls.at(-1)
+  const { lines, ...caused } = bounded(
+    calls.flatMap((row) => line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId })),
+  )
+  return {
+    ref: { kind: 'key', id: key, integrationId },
+    status: spent === undefined ? 'free' : 'spent',
+    origin: (first && workOf(first.origin, integrationId)) ?? HOST,
+    lines: [...line(spent?.createdAt ?? null, 'the key was reserved'), ...lines],
+    ...caused,
+    related: [],
+  }
+}
+
+/** A host's row, as these integrations know it. @param visible integrations that the caller may know of; null: all */
+export async function lifeOfModel(framework: Framework, id: string, visible: SQL | null): Promise<Life> {
+  const { db, tables } = framework
+  const { mappings } = tables
+  const model = modelIn(id) ?? { type: id, id: '' }
+  const mapped = await db
+    .select()
+    .from(mappings)
+    .where(
+      and(
+        eq(mappings.internalType, model.type),
+        eq(mappings.internalId, model.id),
+        visible === null ? undefined : inArray(mappings.integrationId, visible),
+      ),
+    )
+    .orderBy(asc(mappings.id))
+    .limit(MAX_CAUSED + 1)
+  const calls = await callsFor(framework, model, [...new Set(mapped.map(({ integrationId }) => integrationId))])
+  const [first] = mapped
+  return {
+    ref: { kind: 'model', id, integrationId: null },
+    status: null,
+    origin: (first && workOf(first.origin, first.integrationId)) ?? HOST,
+    ...bounded(
+      mapped.flatMap((row) =>
+        line(row.createdAt, mappingText(row), { kind: 'mapping', id: row.id, integrationId: row.integrationId }),
+      ),
+      calls.flatMap((row) =>
+        line(row.createdAt, requestText(row), { kind: 'request', id: row.id, integrationId: row.integrationId }),
+      ),
+    ),
+    related: mapped.map(({ externalId, integrationId }) => ({ kind: 'external', id: externalId, integrationId })),
+  }
+}
+
+/** Looked through, as `requests.list()` looks them through: no index has the host's row, since it would cost each call. */
+async function callsFor(
+  { db, tables, clock }: Framework,
+  { type, id }: { readonly type: string; readonly id: string },
+  integrationIds: readonly number[],
+) {
+  if (integrationIds.length === 0 || !/^\d{1,15}$/.test(id)) return []
+  const filter = { relatedTo: { type, id: Number(id) }, since: searchedSince(undefined, clock.now()) }
+  return pageOfRequests(db, tables, filter, integrationIds, { below: undefined, limit: MAX_CAUSED + 1 })
+}

@@ -1,0 +1,71 @@
+/** Which failures are the same. Rule: docs/behaviour/failures.md, "Groups". */
+import { createHash } from 'node:crypto'
+
+export const FAILURE_KINDS = ['item', 'webhook', 'request'] as const
+export type FailureKind = (typeof FAILURE_KINDS)[number]
+
+/** Characters of an error that are looked at. What differs after them is the answer's, not the fault's. */
+export const MAX_LOOKED_AT = 300
+
+/** Words with digits that say what failed. */
+const NAMES = /^(?:sha(?:1|256|384|512)|md5|oauth[12]|utf8|ipv[46]|http[123]|base(?:32|64)|ed25519|x509|s3|v\d{1,2})$/i
+
+/** What varies from one failure to the next, and what stands for it; applied in this order to a short text. */
+const VARIES: readonly (readonly [RegExp, string | ((found: string) => string)])[] = [
+  [/\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s"'`<>)\]}]+/gi, '<url>'],
+  [/\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi, '<uuid>'],
+  [/\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?Z|[+-]\d\d:?\d\d)?)?(?!\w)/g, '<time>'],
+  [/[^\s"'`<>@(),:;]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,5}/gi, '<email>'],
+  [/"(?:[^"\\]|\\.)*"/g, '<text>'],
+  [/`[^`]*`/g, '<text>'],
+  // Not the apostrophe of a word, as in "can't".
+  [/(?<![\p{L}\p{N}])'(?:[^'\\]|\\.)*'(?![\p{L}\p{N}])/gu, '<text>'],
+  [/“[^”]*”|‘[^’]*’|«[^»]*»/g, '<text>'],
+  // Left open by the cut.
+  [/"[^"]*$/, '<text>'],
+  [/\b(?:\d{1,3}\.){3}\d{1,3}(?::\d{1,5})?\b/g, '<address>'],
+  // A word of letters and digits: `cus_9s6XKzkNRiz8i3`, `order-17`, `30ms`.
+  [
+    /(?<![\p{L}\p{N}_])(?=[\p{L}_-]*\p{N})(?=[\p{N}_-]*\p{L})[\p{L}\p{N}_]+(?:-[\p{L}\p{N}_]+)*/gu,
+    (word) => (NAMES.test(word) ? word : '<id>'),
+  ],
+  [/(?<![\p{L}\p{N}_])[+-]?\p{N}+(?:[.,]\p{N}+)*(?![\p{L}\p{N}_])/gu, '<n>'],
+  // A list is as long as its data.
+  [/(<(url|uuid|time|email|text|address|id|n)>)(?: ?, ?<\2>)+(?!:)/g, '$1, …'],
+]
+
+/** Stands for a status meanwhile: no stored text has this character. */
+const HELD = '\u0000'
+
+/** A status says what failed: it stays. */
+const STATUS = /\b(?:http|https|status|status code|statuscode|code)[ :=/]{1,3}[1-5]\d\d\b(?![.,]?\d)/gi
+
+/**
+ * An error without what varies: `HttpError: HTTP 404: no order <n>`.
+ *
+ * @param error null: none was kept
+ */
+export function normalisedError(error: string | null): string {
+  const text = (error ?? '').slice(0, MAX_LOOKED_AT).replaceAll(HELD, ' ').replaceAll(/\s+/g, ' ').trim()
+  if (text === '') return '<no error>'
+  return withoutStatuses(text, (rest) =>
+    VARIES.reduce((left, [pattern, stand]) => left.replace(pattern, stand as string), rest),
+  )
+}
+
+function withoutStatuses(text: string, change: (rest: string) => string): string {
+  const statuses = text.match(STATUS) ?? []
+  const parts = change(text.replace(STATUS, HELD)).split(HELD)
+  // One within a quotation or a URL went with it.
+  if (parts.length !== statuses.length + 1) return change(text)
+  return parts.map((part, at) => `${part}${statuses[at] ?? ''}`).join('')
+}
+
+/** Stable: the same for the same kind and normalised error, on every deployment. Twelve hex digits. */
+export function groupId(kind: FailureKind, normalised: string): string {
+  return createHash('sha256').update(`${kind}\n${normalised}`).digest('hex').slice(0, 12)
+}
+
+export function isGroupId(text: unknown): text is string {
+  return typeof text === 'string' && /^[0-9a-f]{12}$/.test(text)
+}

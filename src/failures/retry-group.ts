@@ -1,0 +1,141 @@
+/** Retries a group of failures. Rule: docs/behaviour/failures.md, "Retrying a group". */
+import type { Framework } from '../framework/context.ts'
+import { InvalidArgumentException, isIntegrationsError, RecordNotFound } from '../framework/errors.ts'
+import { checkIds, checkTexts } from '../framework/list-filter.ts'
+import { errorLine } from '../framework/logger.ts'
+import { recordAct } from '../observability/audit.ts'
+import { replayAmong } from '../webhooks/replay.ts'
+import type { FailureKind } from './failure-rules.ts'
+import { isGroupId } from './failure-rules.ts'
+import type { FailureFilter, ScannedGroup } from './failures.ts'
+import { scanned } from './failures.ts'
+
+export interface RetryGroup extends FailureFilter {
+  /** Rows, the lowest ids first, 1 to 1,000; default 100. */
+  readonly limit?: number | undefined
+}
+
+export interface GroupActor {
+  /** Who does it: a token's name, or `cli:<user>`. */
+  readonly by: string
+  readonly from?: string | undefined
+}
+
+export interface RetryGroupPreview {
+  readonly group: string
+  readonly kind: Exclude<FailureKind, 'request'>
+  readonly error: string
+  /** Rows that would be tried: at most the limit. */
+  readonly count: number
+  /** The first ten. */
+  readonly ids: readonly number[]
+  /** How many integrations have them. */
+  readonly integrations: number
+  /** The group has more rows than the limit lets through. */
+  readonly more: boolean
+}
+
+export interface RetriedGroup {
+  readonly group: string
+  readonly kind: Exclude<FailureKind, 'request'>
+  /** Ids of the items whose retry was started, or of the webhooks that wait again. */
+  readonly retried: readonly number[]
+  /** What was not taken, such as an item that a later run made up for. */
+  readonly refused: readonly { readonly id: number; readonly code: string; readonly message: string }[]
+  /** Why it was broken off before the end; null: it was not. */
+  readonly stopped: string | null
+  readonly more: boolean
+}
+
+const DEFAULT_ROWS = 100
+const MAX_ROWS = 1_000
+const PREVIEWED = 10
+
+/** What {@link retryGroup} would try. Changes nothing. @throws as it does */
+export async function previewRetryGroup(
+  framework: Framework,
+  group: string,
+  given: RetryGroup = {},
+): Promise<RetryGroupPreview> {
+  const { kind, error, rows, more } = await rowsOfGroup(framework, group, given)
+  return {
+    group,
+    kind,
+    error,
+    count: rows.length,
+    ids: rows.slice(0, PREVIEWED).map(({ id }) => id),
+    integrations: new Set(rows.map(({ integrationId }) => integrationId)).size,
+    more,
+  }
+}
+
+/**
+ * Starts a retry of each failed item of the group, or lets its webhooks wait again. Each is written into the audit.
+ *
+ * @param startRetry of one item
+ * @throws InvalidArgumentException; RecordNotFound when no failure within the filter is of the group; BackendUnreachable when
+ *   nothing could be started
+ */
+export async function retryGroup(
+  framework: Framework,
+  group: string,
+  { by, from, ...given }: RetryGroup & GroupActor,
+  startRetry: (itemId: number) => Promise<unknown>,
+): Promise<RetriedGroup> {
+  checkTexts({ by: by ?? '', from })
+  const { db, tables } = framework
+  const { kind, error, rows, more } = await rowsOfGroup(framework, group, given)
+  const retried: number[] = []
+  const refused: { id: number; code: string; message: string }[] = []
+  let stopped: string | null = null
+  const note = async (id: number, integrationId: number): Promise<void> => {
+    retried.push(id)
+    const act =
+      kind === 'item' ? { action: 'retry', target: `sync-item:${id}` } : { action: 'replay', target: `webhook:${id}` }
+    await recordAct(db, tables, integrationId, { by, from, ...act, detail: `with its group ${group}` })
+  }
+  if (kind === 'webhook')
+    for (const { id, integrationId } of await replayAmong(
+      framework,
+      rows.map(({ id }) => id),
+    ))
+      await note(id, integrationId)
+  else
+    for (const { id, integrationId } of rows)
+      try {
+        await startRetry(id)
+        await note(id, integrationId)
+      } catch (thrown) {
+        if (!isIntegrationsError(thrown)) throw thrown
+        if (thrown.code === 'backend_unreachable' && retried.length === 0) throw thrown
+        if (thrown.code === 'backend_unreachable') {
+          stopped = errorLine(thrown, 300)
+          break
+        }
+        refused.push({ id, code: thrown.code, message: thrown.message })
+      }
+  const detail = `${retried.length} of ${rows.length} ${kind}s: ${error}`
+  await recordAct(db, tables, null, { by, from, action: 'retry-group', target: `failures:${group}`, detail })
+  return { group, kind, retried, refused, stopped, more }
+}
+
+async function rowsOfGroup(framework: Framework, group: string, { limit = DEFAULT_ROWS, ...filter }: RetryGroup) {
+  if (!isGroupId(group))
+    throw new InvalidArgumentException(
+      'group',
+      `the twelve hex digits of a group of failures() are allowed, ${JSON.stringify(String(group).slice(0, 50))} was given`,
+    )
+  checkIds({ limit })
+  if (limit > MAX_ROWS) throw new InvalidArgumentException('limit', `1 to ${MAX_ROWS} are allowed, ${limit} was given`)
+  const { scans } = await scanned(framework, filter, { withIds: true })
+  const found: ScannedGroup | undefined = scans.flatMap(({ groups }) => groups).find((one) => one.group === group)
+  if (found === undefined)
+    throw new RecordNotFound(`"failures:${group}"`, 'the groups that failures() names with the same filter')
+  const { kind, error, ids } = found
+  if (kind === 'request')
+    throw new InvalidArgumentException(
+      'group',
+      'groups of items and webhooks are allowed; a request is sent again by the item or the webhook that it is part of',
+    )
+  return { kind, error, rows: ids.slice(0, limit), more: ids.length > limit }
+}

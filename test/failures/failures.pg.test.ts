@@ -1,0 +1,290 @@
+/** Rule: docs/behaviour/failures.md. */
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { groupId } from '../../src/failures/failure-rules.ts'
+import type { FailureGroup, ListFailures } from '../../src/failures/failures.ts'
+import { BackendUnreachable, isIntegrationsError } from '../../src/framework/errors.ts'
+import type { Integration } from '../../src/providers/integration.ts'
+import type { TestDatabase } from '../support/database.ts'
+import { createTestDatabase } from '../support/database.ts'
+import type { TestIntegrations } from '../support/integrations.ts'
+import { testIntegrations } from '../support/integrations.ts'
+import { webhookProvider } from '../support/providers.ts'
+import { makeIntegration, makeItem, makeRun, makeWebhook, webhookOf } from '../support/rows.ts'
+
+let database: TestDatabase
+let test: TestIntegrations
+let ours: Integration
+let theirs: Integration
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  test = testIntegrations(database.url, { providers: { acme: webhookProvider(), other: webhookProvider() } })
+})
+
+afterAll(async () => {
+  await test.close()
+  await database.drop()
+})
+
+beforeEach(async () => {
+  await test.sql`delete from integrations`
+  await test.sql`delete from integration_audit`
+  test.starts.itemJobs.length = 0
+  test.starts.wakes.length = 0
+  ours = await makeIntegration(test, 'acme', { owner: { type: 'team', id: 7 } })
+  theirs = await makeIntegration(test, 'other', { owner: { type: 'team', id: 8 } })
+})
+
+const HOUR = 3_600_000
+const ago = (hours: number): Date => new Date(Math.floor(Date.now() - hours * HOUR))
+
+interface Failed {
+  readonly at?: Date
+  readonly of?: Integration
+  readonly [column: string]: unknown
+}
+
+async function failedItem(error: string, { at = ago(1), of = ours, ...values }: Failed = {}) {
+  const run = await makeRun(test, of.id)
+  return makeItem(test, run, { status: 'failed', error, completedAt: at, attempts: 3, ...values })
+}
+
+const failedWebhook = (error: string, { at = ago(1), of = ours, ...values }: Failed = {}) =>
+  makeWebhook(test, of.id, { status: 'failed', error, processedAt: at, attempts: 5, ...values })
+
+async function failedRequest(error: string, { at = ago(1), of = ours } = {}): Promise<void> {
+  const { db, tables } = test.framework
+  const call = { endpoint: '/x', method: 'GET', failureClass: 'upstream' } as const
+  await db.insert(tables.requests).values({ integrationId: of.id, ...call, error, createdAt: at })
+}
+
+const groupsOf = async (filter?: ListFailures): Promise<readonly FailureGroup[]> =>
+  (await test.integrations.admin.failures(filter)).groups
+const errorsOf = async (filter?: ListFailures): Promise<string[]> => (await groupsOf(filter)).map(({ error }) => error)
+
+describe('failures', () => {
+  it('of the same error are one group, with its figures and its newest example', async () => {
+    const first = ago(5)
+    const last = ago(2)
+    await failedItem('no order 1', { at: first })
+    const newest = await failedItem('no order 2222', { at: last, of: theirs })
+    await failedItem('no order 3', { at: ago(3) })
+    expect(await test.integrations.admin.failures()).toEqual({
+      since: expect.any(Date),
+      groups: [
+        {
+          group: groupId('item', 'no order <n>'),
+          kind: 'item',
+          error: 'no order <n>',
+          count: 3,
+          firstSeen: first,
+          lastSeen: last,
+          integrations: 2,
+          example: { reference: `item:${newest.id}`, integrationId: theirs.id, error: 'no order 2222' },
+          retryable: true,
+        },
+      ],
+      truncated: false,
+      more: false,
+    })
+  })
+
+  it('of different kinds are apart, the most frequent first', async () => {
+    await failedItem('bad')
+    await failedWebhook('bad')
+    await failedWebhook('bad')
+    await failedRequest('bad')
+    await failedRequest('bad')
+    await failedRequest('bad')
+    expect((await groupsOf()).map(({ kind, count, retryable }) => [kind, count, retryable])).toEqual([
+      ['request', 3, false],
+      ['webhook', 2, true],
+      ['item', 1, true],
+    ])
+    expect((await groupsOf({ kind: 'webhook' })).map(({ kind }) => kind)).toEqual(['webhook'])
+  })
+
+  it('are those that failed: no success, nothing dismissed or waiting', async () => {
+    await makeItem(test, await makeRun(test, ours.id), { status: 'success', completedAt: ago(1) })
+    await makeItem(test, await makeRun(test, ours.id), { status: 'processing', lastError: 'x', nextAttemptAt: ago(-1) })
+    await failedWebhook('x', { dismissedAt: ago(1) })
+    await makeWebhook(test, ours.id, { status: 'processed', processedAt: ago(1) })
+    expect(await groupsOf()).toEqual([])
+  })
+
+  it('are chosen by integration, provider, owner and time', async () => {
+    await failedItem('ours', { at: ago(3) })
+    await failedItem('theirs', { of: theirs, at: ago(2) })
+    await failedWebhook('old', { at: ago(25) })
+    await failedRequest('older', { at: ago(50) })
+    expect(await errorsOf()).toEqual(['theirs', 'ours'])
+    expect(await errorsOf({ integrationId: ours.id })).toEqual(['ours'])
+    expect(await errorsOf({ provider: 'other' })).toEqual(['theirs'])
+    expect(await errorsOf({ owner: { type: 'team', id: 7 } })).toEqual(['ours'])
+    expect(await errorsOf({ owner: { type: 'team', id: 7 }, provider: 'other' })).toEqual([])
+    expect(await errorsOf({ since: ago(26) })).toEqual(['theirs', 'ours', 'old'])
+    expect(await errorsOf({ since: ago(51), until: ago(10) })).toEqual(['old', 'older'])
+    expect(await errorsOf({ since: ago(51), until: ago(10), provider: 'acme' })).toEqual(['old', 'older'])
+    expect(await errorsOf({ since: ago(2.5), until: ago(1) })).toEqual(['theirs'])
+  })
+
+  it('say when there are more groups than were asked for', async () => {
+    for (const error of ['a', 'b', 'c']) await failedItem(error)
+    expect(await test.integrations.admin.failures({ limit: 2 })).toMatchObject({ more: true, truncated: false })
+    expect(await groupsOf({ limit: 2 })).toHaveLength(2)
+  })
+
+  it('say when there were more than are looked at, and then look at the newest', async () => {
+    await test.sql`
+      insert into integration_requests (integration_id, endpoint, method, failure_class, error, created_at)
+      select ${ours.id}::bigint, '/x', 'GET', 'upstream', 'old ' || n, now() - interval '2 hours' from generate_series(1, 50) n
+      union all
+      select ${ours.id}::bigint, '/x', 'GET', 'upstream', 'new ' || n, now() - interval '1 hour' from generate_series(1, 4000) n`
+    await failedRequest('quiet', { of: theirs, at: ago(3) })
+    const all = await test.integrations.admin.failures()
+    expect(all.truncated).toBe(true)
+    expect(all.groups.map(({ error, count }) => [error, count])).toEqual([['new <n>', 4_000]])
+    expect(await test.integrations.admin.failures({ provider: 'other' })).toMatchObject({
+      truncated: false,
+      groups: [{ error: 'quiet' }],
+    })
+    expect((await test.integrations.admin.failures({ provider: 'acme' })).truncated).toBe(true)
+  })
+
+  it.each([
+    [{ kind: 'log' as never }],
+    [{ limit: 0 }],
+    [{ limit: 501 }],
+    [{ integrationId: 1.5 }],
+    [{ provider: '' }],
+    [{ provider: 'a\u0000' }],
+    [{ owner: { type: '', id: 1 } }],
+    [{ since: new Date('x') }],
+    [{ since: ago(1), until: ago(2) }],
+    [{ until: ago(48) }],
+  ])('%j is refused', async (filter) => {
+    await expect(test.integrations.admin.failures(filter)).rejects.toMatchObject({ code: 'invalid_argument' })
+  })
+
+  it('take any text for a provider', async () => {
+    await failedItem('x')
+    for (const provider of ["' or 1=1 --", '%', '(a+)+$', 'x'.repeat(10_000)])
+      expect(await groupsOf({ provider })).toEqual([])
+  })
+})
+
+const WHO = { by: 'ada', from: '10.0.0.7' }
+const retry = (group: string, which: object = {}) => test.integrations.admin.retryGroup(group, { ...WHO, ...which })
+
+async function acts(): Promise<string[]> {
+  const rows = await test.sql<{ action: string; target: string; actor: string; detail: string }[]>`
+    select action, target, actor, detail from integration_audit order by id`
+  return rows.map(({ action, target, actor, detail }) => `${actor} ${action} ${target}: ${detail}`)
+}
+
+describe('a group', () => {
+  it('of items is counted, then retried, and each act is written down', async () => {
+    const items = [await failedItem('no order 1'), await failedItem('no order 2', { of: theirs })]
+    await failedItem('another')
+    const group = groupId('item', 'no order <n>')
+    const ids = items.map(({ id }) => id)
+    expect(await test.integrations.admin.previewRetryGroup(group)).toEqual({
+      group,
+      kind: 'item',
+      error: 'no order <n>',
+      count: 2,
+      ids,
+      integrations: 2,
+      more: false,
+    })
+    expect(test.starts.itemJobs).toEqual([])
+    expect(await acts()).toEqual([])
+    expect(await retry(group)).toEqual({ group, kind: 'item', retried: ids, refused: [], stopped: null, more: false })
+    expect(test.starts.itemJobs.map(({ itemId }) => itemId)).toEqual(ids)
+    expect(await acts()).toEqual([
+      ...ids.map((id) => `ada retry sync-item:${id}: with its group ${group}`),
+      `ada retry-group failures:${group}: 2 of 2 items: no order <n>`,
+    ])
+    const explained = await test.integrations.admin.explain(`item:${ids[0]}`)
+    expect(explained).toMatchObject({ lines: expect.arrayContaining([expect.objectContaining({ by: 'ada' })]) })
+  })
+
+  it('of webhooks waits again, as a replay', async () => {
+    const webhook = await failedWebhook('no order 1')
+    const erased = await failedWebhook('no order 2', { payload: '', headers: {} })
+    const group = groupId('webhook', 'no order <n>')
+    expect(await retry(group)).toMatchObject({ kind: 'webhook', retried: [webhook.id] })
+    expect(await webhookOf(test, webhook.id)).toMatchObject({ status: 'pending', error: null, replayAttempt: 6 })
+    expect((await webhookOf(test, erased.id)).status).toBe('failed')
+    expect(test.starts.wakes).toEqual(['arrived'])
+    expect(await acts()).toEqual([
+      `ada replay webhook:${webhook.id}: with its group ${group}`,
+      `ada retry-group failures:${group}: 1 of 2 webhooks: no order <n>`,
+    ])
+  })
+
+  it('is retried up to a limit, within the filter', async () => {
+    const items = [await failedItem('x 1'), await failedItem('x 2'), await failedItem('x 3', { of: theirs })]
+    const group = groupId('item', 'x <n>')
+    expect(await retry(group, { limit: 1 })).toMatchObject({ retried: [items[0]?.id], more: true })
+    expect(await retry(group, { provider: 'other' })).toMatchObject({ retried: [items[2]?.id], more: false })
+    await expect(retry(group, { until: ago(2) })).rejects.toMatchObject({ code: 'record_not_found' })
+  })
+
+  it('says what was refused, and goes on', async () => {
+    const outdated = await failedItem('x', { externalId: 'tk' })
+    await makeItem(test, await makeRun(test, ours.id), { externalId: 'tk', status: 'success', completedAt: ago(0) })
+    const item = await failedItem('x')
+    const { retried, refused } = await retry(groupId('item', 'x'))
+    expect(retried).toEqual([item.id])
+    expect(refused).toMatchObject([{ id: outdated.id, code: 'sync_item_outdated' }])
+  })
+
+  it('ends when Temporal does not answer, and says how far it came', async () => {
+    const items = [await failedItem('x'), await failedItem('x')]
+    const { workflows } = test.framework
+    const start = workflows.startProcessSyncItem
+    let calls = 0
+    let good = 1
+    workflows.startProcessSyncItem = async (...given) => {
+      calls += 1
+      if (calls > good) throw new BackendUnreachable('Temporal', '127.0.0.1:7233', { remedy: 'Start it.' })
+      return start(...given)
+    }
+    try {
+      const group = groupId('item', 'x')
+      expect(await retry(group)).toMatchObject({
+        retried: [items[0]?.id],
+        stopped: expect.stringContaining('Temporal'),
+      })
+      expect(await acts()).toHaveLength(2)
+      good = 0
+      await expect(retry(group)).rejects.toMatchObject({ code: 'backend_unreachable' })
+    } finally {
+      workflows.startProcessSyncItem = start
+    }
+  })
+
+  it('of requests cannot be retried, an unknown one neither', async () => {
+    await failedRequest('x')
+    await expect(retry(groupId('request', 'x'))).rejects.toMatchObject({ code: 'invalid_argument' })
+    await expect(retry('0123456789ab')).rejects.toMatchObject({ code: 'record_not_found' })
+    expect(await acts()).toEqual([])
+  })
+
+  it.each([
+    ['', {}],
+    ['x', {}],
+    ["' or 1=1 --", {}],
+    ['x'.repeat(1_000_000), {}],
+    [null as never, {}],
+    ['0123456789ab', { limit: 0 }],
+    ['0123456789ab', { limit: 1_001 }],
+    ['0123456789ab', { by: '' }],
+    ['0123456789ab', { by: undefined as never }],
+  ])('%#: a bad call is refused', async (group, which) => {
+    const error: unknown = await retry(group, which).catch((thrown: unknown) => thrown)
+    expect(isIntegrationsError(error, 'invalid_argument')).toBe(true)
+    expect((error as Error).message.length).toBeLessThan(300)
+  })
+})
