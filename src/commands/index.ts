@@ -18,6 +18,8 @@ import { enable } from './enable.ts'
 import { erase } from './erase.ts'
 import { evaluateFailures } from './evaluate-failures.ts'
 import { events } from './events.ts'
+import { explain } from './explain.ts'
+import { failures } from './failures.ts'
 import { finaliseSyncRun } from './finalise-sync-run.ts'
 import { findOrphans } from './find-orphans.ts'
 import { forgetIdempotencyKey } from './forget-idempotency-key.ts'
@@ -50,6 +52,7 @@ import { replayWebhook } from './replay-webhook.ts'
 import { repointMapping } from './repoint-mapping.ts'
 import { requests } from './requests.ts'
 import { resumeSync } from './resume-sync.ts'
+import { retry } from './retry.ts'
 import { retrySyncItem } from './retry-sync-item.ts'
 import { revokeOAuth } from './revoke-oauth.ts'
 import { revokeToken } from './revoke-token.ts'
@@ -87,6 +90,8 @@ export const TABLE: readonly AnyCommand[] = [
   erase,
   evaluateFailures,
   events,
+  explain,
+  failures,
   finaliseSyncRun,
   findOrphans,
   forgetIdempotencyKey,
@@ -120,6 +125,7 @@ export const TABLE: readonly AnyCommand[] = [
   requests,
   resumeSync,
   retrySyncItem,
+  retry,
   revokeOAuth,
   revokeToken,
   rotateWebhookSecret,

@@ -30,7 +30,7 @@ let offsetMs = 0
 beforeAll(async () => {
   database = await createTestDatabase()
   test = testIntegrations(database.url, {
-    providers: { acme: syncProvider(), other: {} },
+    providers: { acme: syncProvider(() => {}), other: {} },
     clock: { now: () => new Date(Date.now() + offsetMs) },
     baseUrl: BASE_URL,
     config: { operator: { tokens: TOKENS } },
@@ -53,7 +53,7 @@ beforeAll(async () => {
     webhook: (await makeWebhook(test, id, { status: 'failed' })).id,
     'sync-run': run.id,
     log: run.id,
-    'sync-item': (await makeItem(test, id, { status: 'failed' })).id,
+    'sync-item': (await makeItem(test, run, { status: 'failed' })).id,
     incident: (await makeIncident(test, id)).id,
     request: request?.id as number,
     mapping: mapped?.id as number,

@@ -10,7 +10,8 @@ import { createTestDatabase } from '../support/database.ts'
 import type { TestIntegrations } from '../support/integrations.ts'
 import { testIntegrations } from '../support/integrations.ts'
 import { BASE_URL, from, OPERATE_TOKEN, TOKENS } from '../support/operators.ts'
-import { makeIntegration } from '../support/rows.ts'
+import { webhookProvider } from '../support/providers.ts'
+import { makeIntegration, makeWebhook } from '../support/rows.ts'
 import { runCommand } from './cli/run.ts'
 
 let database: TestDatabase
@@ -24,7 +25,7 @@ beforeAll(async () => {
   database = await createTestDatabase()
   const notes = pgTable('notes', { id: bigint('id', { mode: 'number' }).primaryKey() })
   test = testIntegrations(database.url, {
-    providers: { acme: {}, other: {} },
+    providers: { acme: webhookProvider(), other: {} },
     models: { note: mappedTable(notes, { type: 'note' }) },
     baseUrl: BASE_URL,
     config: { operator: { tokens: TOKENS } },
@@ -202,7 +203,61 @@ describe('the ledger of keyed writes', () => {
   })
 })
 
+describe('explain and failures', () => {
+  it('tell the life of a record, and group what failed', async () => {
+    const webhook = await makeWebhook(test, ours.id, {
+      status: 'failed',
+      error: 'no answer in 17 s',
+      deliveryId: 'delivery-1',
+      processedAt: new Date(),
+    })
+    const told = {
+      outcome: 'found',
+      reference: `webhook:${webhook.id}`,
+      status: 'failed',
+      integration: { name: 'ours' },
+    }
+    expect((await line('explain', 'delivery-1', '--json')).json()).toMatchObject(told)
+    expect(await http('GET', `/explain?reference=webhook:${webhook.id}`)).toMatchObject([200, told])
+    expect((await line('explain', `webhook:${webhook.id}`)).out).toMatch(
+      /^webhook:\d+ {2}failed {2}of integration \d+ \("ours", acme\)$/m,
+    )
+    expect(await http('GET', '/explain?reference=webhook:9999')).toMatchObject([404, { code: 'record_not_found' }])
+    const group = { kind: 'webhook', count: 1, example: { reference: `webhook:${webhook.id}` } }
+    const [, { data }] = (await http('GET', '/failures?kind=webhook')) as [number, { data: { group: string }[] }]
+    expect(data).toMatchObject([group])
+    const name = data[0]?.group as string
+    expect((await line('failures', '--json')).json()).toMatchObject({ data: [group], truncated: false })
+    expect(await line('retry', '--group', name, '--dry-run')).toMatchObject({
+      out: `1 would be tried again: ${webhook.id}.\n`,
+    })
+    expect(await line('retry', '--group', name)).toMatchObject({
+      exitCode: 1,
+      err: expect.stringMatching(/Try 1 webhooks of 1 integrations/),
+    })
+    expect(await http('POST', '/failures/retry', { body: { group: name } })).toMatchObject([
+      200,
+      { retried: [webhook.id] },
+    ])
+  })
+})
+
 describe('a limited token', () => {
+  it('finds nothing of others by explain and failures', async () => {
+    const token = limitedToken
+    const foreign = await makeWebhook(test, others.id, {
+      status: 'failed',
+      error: 'no',
+      deliveryId: 'delivery-2',
+      processedAt: new Date(),
+    })
+    expect(await http('GET', `/explain?reference=webhook:${foreign.id}`, { token })).toMatchObject([
+      404,
+      { code: 'record_not_found' },
+    ])
+    expect(await http('GET', '/failures', { token })).toMatchObject([200, { data: [] }])
+  })
+
   it('reads and changes its own only', async () => {
     const own = await request(ours)
     const foreign = await request(others)
