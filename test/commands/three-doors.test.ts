@@ -282,7 +282,7 @@ describe('a workflow', () => {
   })
 
   it.each([
-    [{}, 'id: an id is a positive whole number of at most 9007199254740991.'],
+    [{}, 'id: an id is a positive whole number of at most 9007199254740991, nothing was given.'],
     [
       { id: 7, strange: 1 },
       'touch takes id, others, howOften, kind, until, word, value, isDry, yes; "strange" was given.',

@@ -26,6 +26,15 @@ export function declare(frame: Frame, definition: AnyCommand): Command {
   })
 }
 
+/** What was given, unless it is a free text, a list or an object, which may hold a secret. */
+function shownOf(field: Field | undefined, given: unknown): string {
+  if (given === undefined) return ', nothing'
+  const isOpen = typeof given === 'number' || typeof given === 'boolean'
+  const isWord = field?.choices !== undefined || field?.placeholder === 'instant' || field?.read('7') === 7
+  if (isOpen || (isWord && typeof given === 'string' && given.length <= 100)) return `, ${JSON.stringify(given)}`
+  return typeof given === 'object' ? ', a list or an object' : ', another text'
+}
+
 /** Commander has an empty list for a repeatable argument that was not given. */
 const ofPlace = (given: unknown): unknown => (Array.isArray(given) && given.length === 0 ? undefined : given)
 
@@ -37,7 +46,12 @@ export function run(
 ) {
   const reading = readValues(definition.fields, given)
   if ('misfits' in reading)
-    throw new Refused('usage', reading.misfits.map(({ name, allowed }) => `${name}: ${allowed}.`).join(' '))
+    throw new Refused(
+      'usage',
+      reading.misfits
+        .map(({ name, allowed }) => `${name}: ${allowed}${shownOf(definition.fields[name], given[name])} was given.`)
+        .join(' '),
+    )
   const { values } = reading
   definition.check?.(values)
   if ('runWithoutHost' in definition)
