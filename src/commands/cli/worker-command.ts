@@ -104,8 +104,12 @@ function inputOf(definition: AnyCommand, given: JsonFields): Record<string, unkn
   }
   return Object.fromEntries(
     Object.entries(given).map(([field, value]) => {
-      const { read, isList } = fields[field] ?? {}
-      const asValue = (each: unknown): unknown => (typeof each === 'string' && read !== undefined ? read(each) : each)
+      const { read = (word: string): unknown => word, schema, isList } = fields[field] ?? {}
+      const asValue = (each: unknown): unknown => {
+        if (typeof each === 'string') return read(each)
+        // A name such as 2031.
+        return typeof each === 'number' && schema?.safeParse(String(each)).success === true ? String(each) : each
+      }
       if (!isList) return [field, asValue(value)]
       return [field, Array.isArray(value) ? value.map(asValue) : typeof value === 'object' ? value : [asValue(value)]]
     }),
