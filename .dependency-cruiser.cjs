@@ -23,7 +23,7 @@ const ARROWS = {
   claims: [],
   credentials: ['events', 'integrations', 'observability', 'providers'],
   events: ['calls', 'claims', 'credentials', 'providers'],
-  explain: ['incidents', 'syncs'],
+  explain: ['calls', 'incidents', 'syncs'],
   failures: ['observability', 'webhooks'],
   incidents: ['calls', 'events', 'integrations', 'observability'],
   integrations: [

@@ -7,7 +7,7 @@ import { isLimited, limitsOf } from '../access/rules.ts'
 import type { Command, CommandContext, Route } from '../commands/command.ts'
 import { snakeCase } from '../commands/command.ts'
 import type { Fields } from '../commands/fields.ts'
-import { isRequired, readValues } from '../commands/fields.ts'
+import { readValues } from '../commands/fields.ts'
 import { TABLE } from '../commands/index.ts'
 import type { Integrations } from '../create-integrations.ts'
 import { bodyGiven, invalid, jsonBody, queryGiven } from './body.ts'
@@ -123,10 +123,6 @@ export const isBodiless = ({ method, route }: Pick<Operation, 'method' | 'route'
 
 /** Names of the parameters in a path. */
 export const parametersOf = (path: string): string[] => [...path.matchAll(/:(\w+)/g)].map(([, name]) => name as string)
-
-export const isBodyRequired = ({ fields, path, route }: Pick<Operation, 'fields' | 'path' | 'route'>): boolean =>
-  route.needsBody === true ||
-  Object.entries(fields).some(([name, field]) => !parametersOf(path).includes(name) && isRequired(field))
 
 /** A filter that leaves out whatever the caller may not see. @throws ProblemError 403 where it asks for another's */
 function withLimits(principal: Principal, given: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
